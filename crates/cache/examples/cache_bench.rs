@@ -51,7 +51,7 @@ fn main() {
     let mut hash = 0;
     for _ in 0..rounds {
         let capacity = 2 * ENTRIES as usize * CHARGE;
-        let cache = Cache::new(CacheOptions { capacity, ..CacheOptions::default() });
+        let cache = Cache::new(CacheOptions::new(capacity));
         for n in 0..ENTRIES {
             let key = CacheKey(77, n * 4096);
             drop(cache.insert(key, n, CHARGE, Priority::Low).expect("not strict"));

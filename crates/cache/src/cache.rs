@@ -29,9 +29,10 @@ pub struct CacheOptions {
     pub strict_capacity_limit: bool,
 }
 
-impl Default for CacheOptions {
-    fn default() -> Self {
-        CacheOptions { capacity: 32 << 20, estimated_entry_charge: 0, strict_capacity_limit: false }
+impl CacheOptions {
+    /// A cache of that many bytes, sized for data blocks, that may exceed them.
+    pub const fn new(capacity: usize) -> Self {
+        CacheOptions { capacity, estimated_entry_charge: 0, strict_capacity_limit: false }
     }
 }
 

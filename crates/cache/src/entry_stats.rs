@@ -112,8 +112,7 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn sums_are_kept_until_they_are_old() {
-        let cache =
-            Cache::<u32>::new(CacheOptions { capacity: 1 << 20, ..CacheOptions::default() });
+        let cache = Cache::<u32>::new(CacheOptions::new(1 << 20));
         for n in 0..30u64 {
             cache
                 .insert(CacheKey(n, n), n as u32 % 3, 100 + n as usize % 3, Priority::Low)

@@ -39,7 +39,7 @@ impl Drop for Canary {
 }
 
 fn new_cache<V: Send + Sync + 'static>(capacity: usize, entry: usize) -> Arc<Cache<V>> {
-    Cache::new(CacheOptions { capacity, estimated_entry_charge: entry, ..CacheOptions::default() })
+    Cache::new(CacheOptions { estimated_entry_charge: entry, ..CacheOptions::new(capacity) })
 }
 
 fn key(n: u64) -> CacheKey {
@@ -311,7 +311,7 @@ fn a_full_cache_admits_what_comes_back_in_time() {
 #[pumice_test_macros::test]
 fn an_entry_larger_than_the_cache_is_admitted_only_to_be_refused() {
     for strict_capacity_limit in [false, true] {
-        let options = CacheOptions { capacity: 100, strict_capacity_limit, ..Default::default() };
+        let options = CacheOptions { strict_capacity_limit, ..CacheOptions::new(100) };
         let cache = Cache::<u64>::new(options);
         for n in 0..200 {
             assert_eq!(cache.admits(&key(n), 101, Priority::Low), strict_capacity_limit, "{n}");

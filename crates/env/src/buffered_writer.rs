@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 const INITIAL_BUFFER_BYTES: usize = 64 << 10;
-/// A run up to here is copied to the buffer: that costs less than one more write.
+/// Appended bytes up to here are copied to the buffer: that costs less than one more write.
 const RUN_BYTES_COPIED_MAX: usize = 64 << 10;
 /// `range_sync` leaves this much of the tail alone: those pages are still being written to.
 const RANGE_SYNC_TAIL_BYTES: u64 = 1 << 20;
@@ -57,10 +57,11 @@ pub struct WriterOptions {
     pub times: Option<Arc<dyn FileTimes>>,
 }
 
-impl Default for WriterOptions {
-    fn default() -> Self {
+impl WriterOptions {
+    /// A buffer of at most that many bytes, and nothing else: no pace, no early write-back.
+    pub fn new(buffer_bytes_max: usize) -> Self {
         WriterOptions {
-            buffer_bytes_max: 1 << 20,
+            buffer_bytes_max,
             bytes_per_sync: 0,
             strict_bytes_per_sync: false,
             preallocation_block_bytes: 0,

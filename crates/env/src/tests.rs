@@ -394,11 +394,10 @@ fn buffered_writes_arrive_in_order() {
             let mut rng = Rng::new(seed);
             let path = dir.join("f");
             let options = WriterOptions {
-                buffer_bytes_max: 1 << (10 + rng.uniform(8)),
                 bytes_per_sync: rng.uniform(2) << 18,
                 preallocation_block_bytes: rng.uniform(2) << 16,
                 checksum: true,
-                ..WriterOptions::default()
+                ..WriterOptions::new(1 << (10 + rng.uniform(8)))
             };
             let mut writer = buffered(fs, &path, options);
             let mut expected = Vec::new();
@@ -435,7 +434,7 @@ fn a_failed_sync_ends_the_writer_for_good() {
     for failure in kinds {
         let fs = MemFs::new(0);
         let path = PathBuf::from("/f");
-        let mut writer = buffered(&fs, &path, WriterOptions::default());
+        let mut writer = buffered(&fs, &path, WriterOptions::new(1 << 20));
         writer.append(b"one").unwrap();
         fs.add_fault(FaultRule::once(FaultOp::Sync, "/f", 0, Fault::Fsync(failure)));
         let e = writer.sync(false).unwrap_err().to_string();
@@ -452,7 +451,7 @@ fn a_failed_sync_ends_the_writer_for_good() {
 #[pumice_test_macros::test]
 fn a_syncer_works_beside_its_writer() {
     on_each_backend(|fs, dir| {
-        let mut writer = buffered(fs, &dir.join("f"), WriterOptions::default());
+        let mut writer = buffered(fs, &dir.join("f"), WriterOptions::new(1 << 20));
         writer.append(b"one").unwrap();
         writer.flush().unwrap();
         let syncer = writer.syncer().unwrap();
@@ -464,7 +463,7 @@ fn a_syncer_works_beside_its_writer() {
         assert_eq!(fs.read_file(&dir.join("f")).unwrap(), b"onetwo");
     });
     let fs = MemFs::new(0);
-    let mut writer = buffered(&fs, Path::new("/f"), WriterOptions::default());
+    let mut writer = buffered(&fs, Path::new("/f"), WriterOptions::new(1 << 20));
     writer.append(b"one").unwrap();
     writer.flush().unwrap();
     let syncer = writer.syncer().unwrap();
@@ -484,7 +483,7 @@ fn a_syncer_works_beside_its_writer() {
 #[pumice_test_macros::test]
 fn syncing_twice_asks_the_device_once() {
     let fs = MemFs::new(0);
-    let mut writer = buffered(&fs, Path::new("/f"), WriterOptions::default());
+    let mut writer = buffered(&fs, Path::new("/f"), WriterOptions::new(1 << 20));
     writer.append(b"one").unwrap();
     writer.sync(false).unwrap();
     let before = fs.change_count();

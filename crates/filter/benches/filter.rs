@@ -55,7 +55,7 @@ fn builder(line: &str) -> FilterBuilder {
         Some("legacy") => (FilterPolicy::bloom(10.0), 4),
         _ => (FilterPolicy::bloom(10.0), 5),
     };
-    let settings = FilterBuildSettings { format_version, ..Default::default() };
+    let settings = FilterBuildSettings::new(format_version);
     policy.builder(&settings).expect("the policy has bits")
 }
 

@@ -45,13 +45,11 @@ impl FilterBuildSettings {
     /// The level of tables that will be on any level or on none: FIFO compaction, tables written
     /// outside a database. It counts as the last.
     pub const UNKNOWN_LEVEL: i32 = i32::MAX;
-}
 
-/// Format 5, a table of unknown level, exact sizes, no verification.
-impl Default for FilterBuildSettings {
-    fn default() -> Self {
+    /// A table of unknown level in that format: exact sizes, no verification.
+    pub const fn new(format_version: u32) -> Self {
         FilterBuildSettings {
-            format_version: 5,
+            format_version,
             level: Self::UNKNOWN_LEVEL,
             optimize_for_memory: false,
             detect_corruption: false,
@@ -263,7 +261,8 @@ mod tests {
     #[test]
     fn kinds_of_builders() {
         let kind = |policy: FilterPolicy, format_version, level| {
-            let settings = FilterBuildSettings { format_version, level, ..Default::default() };
+            let settings =
+                FilterBuildSettings { level, ..FilterBuildSettings::new(format_version) };
             policy.builder(&settings).map(|builder| match builder {
                 FilterBuilder::Bloom(_) => "bloom",
                 FilterBuilder::Legacy(_) => "legacy",

@@ -18,7 +18,7 @@ fn key(i: u64) -> Vec<u8> {
 }
 
 fn format(format_version: u32) -> FilterBuildSettings {
-    FilterBuildSettings { format_version, ..Default::default() }
+    FilterBuildSettings::new(format_version)
 }
 
 fn build(policy: &str, format_version: u32, keys: u64) -> Vec<u8> {

@@ -47,7 +47,7 @@ struct Case {
 impl Case {
     fn settings(&self, optimize_for_memory: bool) -> FilterBuildSettings {
         let format_version = self.format_version;
-        FilterBuildSettings { format_version, optimize_for_memory, ..Default::default() }
+        FilterBuildSettings { optimize_for_memory, ..FilterBuildSettings::new(format_version) }
     }
 }
 

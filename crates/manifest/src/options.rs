@@ -6,7 +6,7 @@
 use pumice_base::narrow::round_down_u64;
 
 /// Which file of a level is compacted first. Numbers are RocksDB's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CompactionPri {
     /// The largest file, tombstones weighted.
@@ -16,9 +16,8 @@ pub enum CompactionPri {
     /// The file whose oldest entry is oldest.
     OldestSmallestSeqFirst = 2,
     /// The file that overlaps the next level least for its size.
-    #[default]
     MinOverlappingRatio = 3,
-    /// The file behind the one compacted last.
+    /// The file after the one that was compacted last.
     RoundRobin = 4,
 }
 
@@ -62,8 +61,6 @@ pub struct LeveledOptions {
     pub max_bytes_for_level_multiplier_additional: Vec<u32>,
     /// Level targets follow the size of the last level.
     pub level_compaction_dynamic_level_bytes: bool,
-    /// Outputs may grow to twice the target size to end where a grandparent file ends.
-    pub level_compaction_dynamic_file_size: bool,
     /// Target size of a file in L1, or in the base level.
     pub target_file_size_base: u64,
     /// Ratio of the file sizes of neighbouring levels.
@@ -75,31 +72,9 @@ pub struct LeveledOptions {
     pub compaction_pri: CompactionPri,
     /// Compression by level: a file moves only between levels that agree.
     pub compression: CompressionChoice,
-    /// The database has one path, so that moved files need no copy.
-    pub single_path: bool,
-    /// The last level is for files that are ingested behind all others: nothing is compacted into
+    /// The last level is for files that are ingested behind all data: nothing is compacted into
     /// it, so that no level is the bottommost.
     pub reserved_last_level: bool,
-}
-
-impl Default for LeveledOptions {
-    fn default() -> Self {
-        LeveledOptions {
-            level0_file_num_compaction_trigger: 4,
-            max_bytes_for_level_base: 256 << 20,
-            max_bytes_for_level_multiplier: 10.0,
-            max_bytes_for_level_multiplier_additional: Vec::new(),
-            level_compaction_dynamic_level_bytes: true,
-            level_compaction_dynamic_file_size: true,
-            target_file_size_base: 64 << 20,
-            target_file_size_multiplier: 1,
-            max_compaction_bytes: 0,
-            compaction_pri: CompactionPri::default(),
-            compression: CompressionChoice::default(),
-            single_path: true,
-            reserved_last_level: false,
-        }
-    }
 }
 
 impl LeveledOptions {

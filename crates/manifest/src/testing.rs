@@ -19,7 +19,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::{
-    CompactionPri, FileMetaData, FileStats, LeveledOptions, Version, VersionBuilder, VersionEdit,
+    CompactionPri, CompressionChoice, FileMetaData, FileStats, LeveledOptions, Version,
+    VersionBuilder, VersionEdit,
 };
 use pumice_base::dbformat::{self, MAX_SEQUENCE, ValueType, internal_key};
 use pumice_base::{Comparator, Error, InternalKeyComparator};
@@ -213,9 +214,17 @@ pub fn define(command: &Command) -> Result<Arc<Version>, Error> {
 /// Tree options from arguments, by RocksDB's names.
 pub fn leveled_options(command: &Command) -> LeveledOptions {
     let mut options = LeveledOptions {
+        level0_file_num_compaction_trigger: 4,
         max_bytes_for_level_base: 1000,
+        max_bytes_for_level_multiplier: 10.0,
+        max_bytes_for_level_multiplier_additional: Vec::new(),
+        level_compaction_dynamic_level_bytes: true,
         target_file_size_base: 100,
-        ..LeveledOptions::default()
+        target_file_size_multiplier: 1,
+        max_compaction_bytes: 0,
+        compaction_pri: CompactionPri::MinOverlappingRatio,
+        compression: CompressionChoice::default(),
+        reserved_last_level: false,
     };
     for (name, value) in &command.args {
         match name.as_str() {

@@ -10,8 +10,7 @@ use pumice_memtable::{MemTable, MemTableOptions, MemTableRep};
 use pumice_port::{thread, time};
 
 fn new_table(rep: MemTableRep) -> Arc<MemTable> {
-    let options =
-        MemTableOptions { rep, write_buffer_bytes: 1 << 30, ..MemTableOptions::default() };
+    let options = MemTableOptions { rep, ..MemTableOptions::new(1 << 30) };
     MemTable::new(options, 1, 0)
 }
 
@@ -70,7 +69,7 @@ fn main() {
     };
     let mut hash = 0u64;
     for _ in 0..rounds {
-        let table = new_table(MemTableRep::default());
+        let table = new_table(MemTableRep::SKIP_LIST);
         report("seq insert", timed(entries, || fill(&table, &sequential)));
         drop(table);
 
@@ -80,7 +79,7 @@ fn main() {
         report("vector sort", timed(entries, || table.iter().seek_to_first()));
         drop(table);
 
-        let table = new_table(MemTableRep::default());
+        let table = new_table(MemTableRep::SKIP_LIST);
         report("random insert", timed(entries, || fill(&table, &random)));
         report(
             "random get",
@@ -119,7 +118,7 @@ fn main() {
         println!("memory per entry: {:.1} bytes", table.memory_bytes() as f64 / entries as f64);
         drop(table);
 
-        let table = new_table(MemTableRep::default());
+        let table = new_table(MemTableRep::SKIP_LIST);
         let (shared, order) = (Arc::clone(&table), Arc::clone(&random));
         let insert = on_two(entries, move |t| {
             let value = [7u8; 100];

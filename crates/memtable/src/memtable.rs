@@ -45,10 +45,9 @@ pub enum MemTableRep {
     },
 }
 
-impl Default for MemTableRep {
-    fn default() -> Self {
-        MemTableRep::SkipList { lookahead: 0 }
-    }
+impl MemTableRep {
+    /// A skiplist, as it usually is.
+    pub const SKIP_LIST: Self = MemTableRep::SkipList { lookahead: 0 };
 }
 
 /// How a memtable is made.
@@ -75,12 +74,13 @@ pub struct MemTableOptions {
     pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
 }
 
-impl Default for MemTableOptions {
-    fn default() -> Self {
+impl MemTableOptions {
+    /// A skiplist of `write_buffer_bytes` in bytewise order, without filter, limits or manager.
+    pub fn new(write_buffer_bytes: usize) -> Self {
         MemTableOptions {
-            rep: MemTableRep::default(),
+            rep: MemTableRep::SKIP_LIST,
             arena_block_bytes: 0,
-            write_buffer_bytes: 64 << 20,
+            write_buffer_bytes,
             comparator: InternalKeyComparator::default(),
             max_range_deletions: 0,
             bloom: BloomOptions::default(),
@@ -89,9 +89,7 @@ impl Default for MemTableOptions {
             write_buffer_manager: None,
         }
     }
-}
 
-impl MemTableOptions {
     /// The block size in effect, a multiple of 4 KiB.
     fn block_bytes(&self) -> usize {
         let bytes = match self.arena_block_bytes {

@@ -30,12 +30,12 @@ fn comparators() -> [Comparator; 3] {
     [Comparator::Bytewise, Comparator::ReverseBytewise, Comparator::Custom(Arc::new(ByLength))]
 }
 
-const SKIP_LIST: MemTableRep = MemTableRep::SkipList { lookahead: 0 };
+const SKIP_LIST: MemTableRep = MemTableRep::SKIP_LIST;
 const VECTOR: MemTableRep = MemTableRep::Vector { reserve: 10 };
 
 fn new_table(rep: MemTableRep, user: Comparator) -> Arc<MemTable> {
     let comparator = InternalKeyComparator::new(user);
-    MemTable::new(MemTableOptions { rep, comparator, ..MemTableOptions::default() }, 1, 1)
+    MemTable::new(MemTableOptions { rep, comparator, ..MemTableOptions::new(64 << 20) }, 1, 1)
 }
 
 /// Keys that are hard on prefixes: short, zero-padded, with common beginnings.
@@ -215,7 +215,7 @@ fn repeated_key_and_sequence_is_refused() {
 
 #[pumice_test_macros::test]
 fn large_values_and_blocks() {
-    let options = MemTableOptions { arena_block_bytes: 4096, ..MemTableOptions::default() };
+    let options = MemTableOptions { arena_block_bytes: 4096, ..MemTableOptions::new(64 << 20) };
     let table = MemTable::new(options, 1, 1);
     let mut written = 0;
     for n in 0..200u64 {
@@ -382,11 +382,7 @@ fn range_tombstones_are_kept_apart() {
 fn wants_a_flush_when_full() {
     const BLOCK: usize = 64 << 10;
     for limit in [256 << 10, 1 << 20] {
-        let options = MemTableOptions {
-            arena_block_bytes: BLOCK,
-            write_buffer_bytes: limit,
-            ..MemTableOptions::default()
-        };
+        let options = MemTableOptions { arena_block_bytes: BLOCK, ..MemTableOptions::new(limit) };
         let table = MemTable::new(options, 1, 1);
         let mut seq = 0u64;
         while !table.should_flush() {
@@ -424,12 +420,11 @@ fn estimates_counts_between_keys() {
 
 #[pumice_test_macros::test]
 fn write_buffer_manager_counts_and_charges() {
-    let cache = Cache::<u64>::new(CacheOptions { capacity: 64 << 20, ..CacheOptions::default() });
+    let cache = Cache::<u64>::new(CacheOptions::new(64 << 20));
     let manager = WriteBufferManager::new(8 << 20, Some(cache.clone()), false);
     let options = MemTableOptions {
-        write_buffer_bytes: 32 << 20,
         write_buffer_manager: Some(Arc::clone(&manager)),
-        ..MemTableOptions::default()
+        ..MemTableOptions::new(32 << 20)
     };
     let table = MemTable::new(options, 1, 1);
     let mut seq = 0u64;

@@ -25,7 +25,7 @@ impl Draw {
 }
 
 fn cache(bytes: usize) -> Option<Arc<BlockCache>> {
-    Some(BlockCache::new(CacheOptions { capacity: bytes, ..CacheOptions::default() }))
+    Some(BlockCache::new(CacheOptions::new(bytes)))
 }
 
 /// Settings under which blocks are found, lost and needed in different ways.

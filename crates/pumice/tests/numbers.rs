@@ -57,7 +57,7 @@ fn manifest(fs: &Arc<dyn FileSystem>) -> (PathBuf, Vec<VersionEdit>) {
 
 fn write_records(fs: &Arc<dyn FileSystem>, path: &Path, records: &[Vec<u8>]) {
     let file = fs.create(path, &FileOptions::default()).unwrap();
-    let writer = BufferedWriter::new(file, WriterOptions::default());
+    let writer = BufferedWriter::new(file, WriterOptions::new(1 << 20));
     let mut log = LogWriter::new(writer, 0, false, false);
     records.iter().for_each(|record| log.add_record(record).unwrap());
     log.close().unwrap();

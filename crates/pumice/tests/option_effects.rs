@@ -427,8 +427,7 @@ fn indexes_of_high_priority_outlive_a_scan() {
         let statistics = Arc::new(Statistics::new());
         options.db.statistics = Some(Arc::clone(&statistics));
         options.cf.compression = CompressionType::None;
-        let cache = CacheOptions { capacity: CAPACITY, ..CacheOptions::default() };
-        options.cf.table_factory.block_cache = Some(BlockCache::new(cache));
+        options.cf.table_factory.block_cache = Some(BlockCache::new(CacheOptions::new(CAPACITY)));
         options.cf.table_factory.cache_index_and_filter_blocks = true;
         options.cf.table_factory.cache_index_and_filter_blocks_with_high_priority = high;
         let db = Db::open(&options, "/db").unwrap();

@@ -18,7 +18,7 @@ fn filtered() -> (pumice::MemFs, Options) {
     let mut options = options(&fs);
     options.cf.disable_auto_compactions = true;
     options.cf.table_factory.filter_policy = Some(FilterPolicy::bloom(10.0));
-    options.cf.table_factory.block_cache = Some(BlockCache::new(CacheOptions::default()));
+    options.cf.table_factory.block_cache = Some(BlockCache::new(CacheOptions::new(32 << 20)));
     (mem, options)
 }
 

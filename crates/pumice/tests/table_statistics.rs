@@ -528,7 +528,7 @@ fn failed_opens_are_counted() {
 #[pumice_test_macros::test]
 fn a_full_cache_is_counted() {
     let (_mem, mut counted) = Counted::new(StatsLevel::default());
-    let cache = CacheOptions { capacity: 100, strict_capacity_limit: true, ..Default::default() };
+    let cache = CacheOptions { strict_capacity_limit: true, ..CacheOptions::new(100) };
     let table = &mut counted.options.cf.table_factory;
     table.block_cache = Some(BlockCache::new(cache));
     table.cache_index_and_filter_blocks = false;

@@ -19,7 +19,7 @@ fn options(uncache_aggressiveness: u32, max_open_files: i32) -> (Options, Arc<Bl
     options.db.max_open_files = max_open_files;
     options.cf.disable_auto_compactions = true;
     options.cf.uncache_aggressiveness = uncache_aggressiveness;
-    let cache = BlockCache::new(Default::default());
+    let cache = BlockCache::new(pumice::CacheOptions::new(32 << 20));
     let table = &mut options.cf.table_factory;
     table.block_cache = Some(Arc::clone(&cache));
     table.cache_index_and_filter_blocks = true;

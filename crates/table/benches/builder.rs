@@ -134,7 +134,7 @@ fn blocks(load: &Load) -> Blocks {
     let path = Path::new("/limit.sst");
     let file = fs.create(path, &Default::default()).unwrap();
     let context = case("none", "off", None, 1).context;
-    build_once(&context, load, BufferedWriter::new(file, WriterOptions::default()));
+    build_once(&context, load, BufferedWriter::new(file, WriterOptions::new(1 << 20)));
     let bytes = fs.read_file(path).unwrap();
     let read = TableReadContext::default();
     let table = Table::open(read, fs.open_random(path).unwrap(), bytes.len() as u64).unwrap();

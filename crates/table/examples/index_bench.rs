@@ -42,7 +42,7 @@ fn build(path: &Path, options: &TableOptions, n: u64) -> Result<(u64, u64)> {
         ..Default::default()
     };
     let file = PosixFs::shared().create(path, &FileOptions::default())?;
-    let writer = BufferedWriter::new(file, WriterOptions::default());
+    let writer = BufferedWriter::new(file, WriterOptions::new(1 << 20));
     let mut builder = TableBuilder::new(context, writer)?;
     let (mut ikey, value) = (Vec::new(), [b'v'; 50]);
     for i in 0..n {
@@ -78,7 +78,7 @@ fn main() -> Result<()> {
     let fs = PosixFs::shared();
     fs.create_dir_all(dir)?;
     let path = dir.join("000001.sst");
-    let cache = Cache::new(CacheOptions { capacity: 1 << 30, ..Default::default() });
+    let cache = Cache::new(CacheOptions::new(1 << 30));
     let kinds = [
         IndexType::BinarySearch,
         IndexType::HashSearch,

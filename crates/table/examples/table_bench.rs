@@ -43,7 +43,7 @@ fn best(mut work: impl FnMut() -> u64, count: u64) -> (f64, u64) {
 fn build(path: &Path, context: &TableBuildContext, n: u64, value: &[u8]) -> Result<u64> {
     let fs = PosixFs::shared();
     let file = fs.create(path, &FileOptions::default())?;
-    let writer = BufferedWriter::new(file, WriterOptions::default());
+    let writer = BufferedWriter::new(file, WriterOptions::new(1 << 20));
     let mut builder = TableBuilder::new(context.clone(), writer)?;
     let mut ikey = Vec::new();
     let last = value.len() / 2;
@@ -143,7 +143,7 @@ fn main() -> Result<()> {
     let fs = PosixFs::shared();
     fs.create_dir_all(dir)?;
     let path = dir.join("000001.sst");
-    let cache = Cache::new(CacheOptions { capacity: 1 << 30, ..Default::default() });
+    let cache = Cache::new(CacheOptions::new(1 << 30));
     let value = Rng::new(1).bytes(value_bytes * 2);
     for bits in [0.0, 10.0] {
         let options = TableOptions {

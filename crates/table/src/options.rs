@@ -177,47 +177,61 @@ pub struct MetadataPinning {
     pub unpartitioned: PinningTier,
 }
 
+impl MetadataPinning {
+    /// As the older flags say.
+    pub const FALLBACK: Self = MetadataPinning {
+        top_level_index: PinningTier::Fallback,
+        partition: PinningTier::Fallback,
+        unpartitioned: PinningTier::Fallback,
+    };
+}
+
+/// [`TableOptions::DEFAULT`].
 impl Default for TableOptions {
     fn default() -> Self {
-        TableOptions {
-            block_cache: None,
-            no_block_cache: false,
-            block_size: 4096,
-            block_size_deviation: 10,
-            block_restart_interval: 16,
-            index_block_restart_interval: 1,
-            metadata_block_size: 4096,
-            checksum: ChecksumType::Xxh3,
-            format_version: 6,
-            filter_policy: None,
-            whole_key_filtering: true,
-            partition_filters: false,
-            cache_index_and_filter_blocks: false,
-            cache_index_and_filter_blocks_with_high_priority: true,
-            pin_l0_filter_and_index_blocks_in_cache: false,
-            enable_index_compression: true,
-            index_shortening: IndexShortening::Separators,
-            use_delta_encoding: true,
-            verify_compression: false,
-            block_align: false,
-            optimize_filters_for_memory: false,
-            index_type: IndexType::BinarySearch,
-            data_block_index_type: DataBlockIndexType::BinarySearch,
-            initial_auto_readahead_size: 8 << 10,
-            max_auto_readahead_size: 256 << 10,
-            max_block_bytes: 64 << 20,
-            decouple_partitioned_filters: true,
-            detect_filter_construct_corruption: false,
-            data_block_hash_table_util_ratio: 0.75,
-            pin_top_level_index_and_filter: true,
-            metadata_pinning: MetadataPinning::default(),
-            prepopulate_block_cache: PrepopulateBlockCache::Disable,
-            read_amp_bytes_per_bit: 0,
-        }
+        Self::DEFAULT
     }
 }
 
 impl TableOptions {
+    /// The defaults, which are RocksDB 10.10's; the rows of the engine's option table refer to
+    /// them.
+    pub const DEFAULT: Self = TableOptions {
+        block_cache: None,
+        no_block_cache: false,
+        block_size: 4096,
+        block_size_deviation: 10,
+        block_restart_interval: 16,
+        index_block_restart_interval: 1,
+        metadata_block_size: 4096,
+        checksum: ChecksumType::Xxh3,
+        format_version: 6,
+        filter_policy: None,
+        whole_key_filtering: true,
+        partition_filters: false,
+        cache_index_and_filter_blocks: false,
+        cache_index_and_filter_blocks_with_high_priority: true,
+        pin_l0_filter_and_index_blocks_in_cache: false,
+        enable_index_compression: true,
+        index_shortening: IndexShortening::Separators,
+        use_delta_encoding: true,
+        verify_compression: false,
+        block_align: false,
+        optimize_filters_for_memory: true,
+        index_type: IndexType::BinarySearch,
+        data_block_index_type: DataBlockIndexType::BinarySearch,
+        initial_auto_readahead_size: 8 << 10,
+        max_auto_readahead_size: 256 << 10,
+        max_block_bytes: 64 << 20,
+        decouple_partitioned_filters: true,
+        detect_filter_construct_corruption: false,
+        data_block_hash_table_util_ratio: 0.75,
+        pin_top_level_index_and_filter: true,
+        metadata_pinning: MetadataPinning::FALLBACK,
+        prepopulate_block_cache: PrepopulateBlockCache::Disable,
+        read_amp_bytes_per_bit: 0,
+    };
+
     /// Checks that tables can be built with these settings.
     ///
     /// # Errors

@@ -317,7 +317,7 @@ fn keys_out_of_order_are_refused() {
                     let fs = MemFs::new(1);
                     let path = std::path::Path::new("/x.sst");
                     let file = fs.create(path, &FileOptions::default()).unwrap();
-                    let writer = BufferedWriter::new(file, WriterOptions::default());
+                    let writer = BufferedWriter::new(file, WriterOptions::new(1 << 20));
                     let context = TableBuildContext {
                         comparator: InternalKeyComparator::new(cmp.clone()),
                         ..Default::default()

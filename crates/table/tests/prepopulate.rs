@@ -209,9 +209,8 @@ fn a_full_cache_does_not_matter() {
     let plain = context(&mut rng);
     let list = entries(&mut rng, &plain.comparator.user, 300);
     let cache = pumice_cache::Cache::new(pumice_cache::CacheOptions {
-        capacity: 1 << 20,
         strict_capacity_limit: true,
-        ..Default::default()
+        ..pumice_cache::CacheOptions::new(1 << 20)
     });
     let all = cache.reserve(1 << 20);
     let counts = Arc::new(Counts::default());

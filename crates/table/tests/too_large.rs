@@ -36,7 +36,7 @@ fn what_no_block_can_hold_is_refused_and_the_rest_is_stored() {
         let fs = MemFs::new(1);
         let path = Path::new("/t.sst");
         let file = fs.create(path, &FileOptions::default()).unwrap();
-        let writer = BufferedWriter::new(file, WriterOptions::default());
+        let writer = BufferedWriter::new(file, WriterOptions::new(1 << 20));
         let mut builder = TableBuilder::new(context.clone(), writer).unwrap();
         let (mut kept, mut refused) = (Vec::new(), 0);
         for n in 0..60 {

@@ -29,7 +29,7 @@ const NUMBER: u64 = 7;
 
 fn writer(fs: &MemFs, recycle: bool) -> LogWriter {
     let file = fs.create(Path::new(LOG), &FileOptions::default()).unwrap();
-    LogWriter::new(BufferedWriter::new(file, WriterOptions::default()), NUMBER, recycle, true)
+    LogWriter::new(BufferedWriter::new(file, WriterOptions::new(1 << 20)), NUMBER, recycle, true)
 }
 
 fn write_log(records: &[Vec<u8>], recycle: bool) -> Vec<u8> {
@@ -202,7 +202,7 @@ fn only_manual_flush_keeps_records_in_the_buffer() {
     for manual in [false, true] {
         let fs = MemFs::new(0);
         let file = fs.create(Path::new(LOG), &FileOptions::default()).unwrap();
-        let file = BufferedWriter::new(file, WriterOptions::default());
+        let file = BufferedWriter::new(file, WriterOptions::new(1 << 20));
         let mut log = LogWriter::new(file, NUMBER, false, manual);
         log.add_record(b"record").unwrap();
         assert_eq!(log.buffered_bytes(), if manual { 13 } else { 0 });
@@ -216,7 +216,7 @@ fn a_writer_goes_on_behind_an_existing_log() {
     let fs = MemFs::new(0);
     for record in &records {
         let file = fs.reopen_append(Path::new(LOG)).unwrap();
-        let file = BufferedWriter::new(file, WriterOptions::default());
+        let file = BufferedWriter::new(file, WriterOptions::new(1 << 20));
         LogWriter::new(file, NUMBER, false, false).add_record(record).unwrap();
     }
     assert!(fs.read_file(Path::new(LOG)).unwrap() == reference(&records, false));
@@ -362,7 +362,7 @@ fn crashes_leave_a_prefix_with_all_synced_records() {
             fs.create(Path::new(LOG), &FileOptions::default()).unwrap()
         };
         fs.sync_dir(Path::new("/")).unwrap();
-        let file = BufferedWriter::new(file, WriterOptions::default());
+        let file = BufferedWriter::new(file, WriterOptions::new(1 << 20));
         let mut log = LogWriter::new(file, NUMBER, recycle, false);
         let (mut records, mut synced) = (Vec::new(), 0);
         for _ in 0..rng.uniform(30) {

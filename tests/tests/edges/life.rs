@@ -163,7 +163,7 @@ impl Life<'_> {
         ] {
             options.set(name, value).map_err(wrong("the small options"))?;
         }
-        let cache = CacheOptions { capacity: 256 << 10, ..CacheOptions::default() };
+        let cache = CacheOptions::new(256 << 10);
         options.cf.table_factory.block_cache = Some(BlockCache::new(cache));
         for Change { scope, name, value } in &self.case.open {
             let set = match scope {

@@ -8,6 +8,7 @@
 //! | file heads, lengths of files, functions and lines | `lengths` |
 //! | no file that no crate reaches | `reach` |
 //! | rows of options name a test, and are read | `proofs` |
+//! | no second default of an option, no second enumeration | `defaults` |
 //! | what pages and comments refer to is there | `references` |
 //!
 //! Exceptions stand in `xtask/tidy-allow.txt`, one per line, and may only shrink: an entry that
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 mod bans;
-
+mod defaults;
 mod floors;
 mod lengths;
 mod proofs;
@@ -83,6 +84,7 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
     violations.extend(reach::check(root, &sources)?);
     violations.extend(references::check(root, &sources)?);
     violations.extend(proofs::check(&sources));
+    violations.extend(defaults::check(&sources));
     let allow_list = std::fs::read_to_string(root.join(ALLOW_FILE))?;
     Ok(apply_allow_list(&allow_list, violations))
 }

@@ -12,7 +12,7 @@ use super::Violation;
 use super::source::Source;
 
 /// Where the tables are.
-const TABLES: [&str; 3] = [
+pub const TABLES: [&str; 3] = [
     "crates/pumice/src/options/db_options.rs",
     "crates/pumice/src/options/cf_options.rs",
     "crates/pumice/src/options/block_based.rs",

@@ -68,12 +68,12 @@ fn rank(room: &str) -> Option<usize> {
     ROOMS.iter().position(|name| *name == room)
 }
 
-fn is_test(path: &str) -> bool {
+pub fn is_test(path: &str) -> bool {
     path.split('/').any(|part| part == "tests" || part.ends_with("tests.rs"))
 }
 
 /// Tests stand at the end of a file.
-fn before_tests<'a, 'b>(tokens: &'a [Token<'b>]) -> &'a [Token<'b>] {
+pub fn before_tests<'a, 'b>(tokens: &'a [Token<'b>]) -> &'a [Token<'b>] {
     let is_mark = |found: &[Token<'_>]| {
         let text: Vec<&str> = found.iter().map(|token| token.text).collect();
         text[..6] == ["cfg", "(", "test", ")", "]", "mod"]

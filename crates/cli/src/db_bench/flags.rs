@@ -115,9 +115,31 @@ pub struct Row {
     pub doc: &'static str,
 }
 
-/// Makes `Flags` and its table out of `name: type = default, "meaning";` rows.
+/// The default that the option's row has, as a value of the flag.
+/// Requires: there is such an option, and its text is one of the flag's type.
+pub(super) fn option_default<T: FlagValue>(option: &str) -> T {
+    let flag = option_flags::find(option);
+    let value = flag.and_then(|flag| T::parse(&flag.default));
+    value.expect("a flag without a default has the name and type of an option")
+}
+/// The default of a row of [`flag_table!`].
+macro_rules! flag_default {
+    ($ty:ty, $name:ident = $default:expr) => {
+        <$ty as FlagValue>::from_literal($default)
+    };
+    ($ty:ty, $name:ident as $option:ident) => {
+        option_default::<$ty>(stringify!($option))
+    };
+    ($ty:ty, $name:ident) => {
+        option_default::<$ty>(stringify!($name))
+    };
+}
+
+/// Makes `Flags` and its table out of `name: type = default, "meaning";` rows. A row without a
+/// default, `name: type, "meaning";`, has that of the option of its name, and one like
+/// `name: type as option, "meaning";` that of the option named.
 macro_rules! flag_table {
-    ($( $name:ident : $ty:ty = $default:expr, $doc:literal; )*) => {
+    ($( $name:ident : $ty:ty $(as $option:ident)? $(= $default:expr)?, $doc:literal; )*) => {
         /// All flags, by their names.
         #[derive(Clone, Debug)]
         pub struct Flags {
@@ -131,7 +153,7 @@ macro_rules! flag_table {
         impl Default for Flags {
             fn default() -> Self {
                 Flags {
-                    $( $name: <$ty as FlagValue>::from_literal($default), )*
+                    $( $name: flag_default!($ty, $name $(as $option)? $(= $default)?), )*
                     options: Vec::new(),
                     given: std::collections::BTreeSet::new(),
                 }
@@ -173,7 +195,7 @@ macro_rules! flag_table {
         }
     };
 }
-pub(super) use flag_table;
+pub(super) use {flag_default, flag_table};
 
 pub use super::flag_table::Flags;
 

@@ -56,10 +56,8 @@ impl Pumice {
         }
         // The cache has no shards: any number that RocksDB takes gives the same one.
         engine_options::cache_shard_bits(flags)?;
-        options.cf.table_factory.block_cache = Some(Cache::new(CacheOptions {
-            capacity: usize::try_from(flags.cache_size).unwrap_or(0),
-            ..CacheOptions::default()
-        }));
+        let cache_bytes = usize::try_from(flags.cache_size).unwrap_or(0);
+        options.cf.table_factory.block_cache = Some(Cache::new(CacheOptions::new(cache_bytes)));
         options.cf.compression_opts.parallel_fast_codecs = flags.compression_parallel_fast_codecs;
         if let Ok(helpers) = usize::try_from(flags.compression_helpers) {
             HelperPool::shared().set_limit(helpers);

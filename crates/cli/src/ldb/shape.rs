@@ -184,7 +184,7 @@ fn write_manifest(
     records: &[Vec<u8>],
 ) -> EngineResult<()> {
     let file = fs.create(&filename::manifest_file(db, number), &FileOptions::default())?;
-    let file = BufferedWriter::new(file, WriterOptions::default());
+    let file = BufferedWriter::new(file, WriterOptions::new(1 << 20));
     let mut log = LogWriter::new(file, number, false, false);
     for record in records {
         log.add_record(record)?;

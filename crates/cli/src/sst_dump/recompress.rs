@@ -137,7 +137,7 @@ impl Trials {
         let file = fs.create(Path::new("/recompressed.sst"), &FileOptions::default())?;
         let begun = time::now_micros();
         let mut builder =
-            TableBuilder::new(context, BufferedWriter::new(file, WriterOptions::default()))?;
+            TableBuilder::new(context, BufferedWriter::new(file, WriterOptions::new(1 << 20)))?;
         let reads = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
         let mut iter = table.iter(&reads);
         iter.seek_to_first();

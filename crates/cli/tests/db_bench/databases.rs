@@ -140,7 +140,6 @@ fn numbers_out_of_bounds_are_refused_in_words() {
         ("--readwritepercent=100", "readwritepercent must be above 0 and below 100"),
         ("--value_size_min=9 --value_size_max=8", "value_size_min must be at most"),
         ("--max_bytes_for_level_multiplier_additional=1,2", "Insufficient number of fanouts"),
-        ("--perf_level=2", "it needs the perf context"),
         ("--stats_level=9 --statistics", "stats_level 9 is not known"),
         ("--universal_stop_style=2", "universal_stop_style 2 is not known"),
         ("--use_existing_keys", "`-use_existing_db` must be true"),

@@ -83,8 +83,8 @@ fn syncs_of(options: WriterOptions) -> Vec<Call> {
 
 #[pumice_test_macros::test]
 fn files_go_to_the_device_while_they_are_written() {
-    let options = WriterOptions { bytes_per_sync: MIB, ..WriterOptions::default() };
-    assert_eq!(syncs_of(WriterOptions::default()), [Call::Sync]);
+    let options = WriterOptions { bytes_per_sync: MIB, ..WriterOptions::new(1 << 20) };
+    assert_eq!(syncs_of(WriterOptions::new(1 << 20)), [Call::Sync]);
     // The last MiB is left alone, so the first step comes with the second.
     let step = |at: u64| Call::RangeSync { offset: at * MIB, bytes: MIB, wait: false };
     let mut expected: Vec<Call> = (0..7).map(step).collect();
@@ -99,10 +99,10 @@ fn files_go_to_the_device_while_they_are_written() {
 
 #[pumice_test_macros::test]
 fn reserved_space_is_given_back_before_the_last_sync() {
-    let options = WriterOptions { preallocation_block_bytes: MIB, ..WriterOptions::default() };
+    let options = WriterOptions { preallocation_block_bytes: MIB, ..WriterOptions::new(1 << 20) };
     for (options, expected) in [
         (options, vec![Call::Append(5), Call::Truncate(5), Call::Sync, Call::Close]),
-        (WriterOptions::default(), vec![Call::Append(5), Call::Sync, Call::Close]),
+        (WriterOptions::new(1 << 20), vec![Call::Append(5), Call::Sync, Call::Close]),
     ] {
         let (mut writer, calls) = writer(options);
         writer.append(b"bytes").unwrap();
@@ -120,7 +120,7 @@ fn a_limiter_cuts_writes_into_portions() {
         let (mut writer, calls) = writer(WriterOptions {
             rate_limiter: Some(Arc::clone(&limiter)),
             rate_alignment,
-            ..WriterOptions::default()
+            ..WriterOptions::new(1 << 20)
         });
         let total: u64 = portions.iter().sum();
         writer.append(&vec![7; total as usize]).unwrap();

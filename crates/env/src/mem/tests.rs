@@ -437,7 +437,7 @@ fn synced_bytes_survive_ten_thousand_crashes() {
     for seed in 0..10_000 {
         let mut rng = Rng::new(seed);
         let fs = new_fs();
-        let options = WriterOptions { buffer_bytes_max: 4096, ..WriterOptions::default() };
+        let options = WriterOptions::new(4096);
         let mut writer = BufferedWriter::new(create(&fs, "f"), options);
         fs.sync_dir(Path::new("/db")).unwrap();
         let (mut all, mut synced) = (Vec::new(), 0);

@@ -192,7 +192,7 @@ fn a_filtered_memtable_denies_no_entry() {
                 let bloom = BloomOptions { bytes: 1 << 10, prefix, whole_keys };
                 let name = extractor.as_ref().map(|e| e.prefix(b"abcdef").map(<[u8]>::len));
                 let context = format!("seed {seed}, {rep:?}, prefix {name:?}, whole {whole_keys}");
-                let options = MemTableOptions { rep, bloom, ..MemTableOptions::default() };
+                let options = MemTableOptions { rep, bloom, ..MemTableOptions::new(64 << 20) };
                 let table = MemTable::new(options, 1, 1);
                 let (rng, extractor) = (Rng::new(seed), extractor.clone());
                 let mut test = Test { rng, table, extractor, model: BTreeMap::new(), context };
@@ -229,7 +229,7 @@ fn a_denied_key_costs_no_comparison() {
     let options = |whole_keys, prefix: Option<usize>| MemTableOptions {
         comparator: InternalKeyComparator::new(order.clone()),
         bloom: BloomOptions { bytes: 4 << 10, prefix: prefix.map(Extractor::Fixed), whole_keys },
-        ..MemTableOptions::default()
+        ..MemTableOptions::new(64 << 20)
     };
     for (whole_keys, prefix) in [(true, None), (false, Some(3)), (true, Some(3))] {
         let table = MemTable::new(options(whole_keys, prefix), 1, 1);
@@ -264,10 +264,9 @@ fn a_denied_key_costs_no_comparison() {
 fn a_filter_is_memory_of_the_memtable() {
     let manager = WriteBufferManager::new(1 << 20, None, false);
     let options = |bytes| MemTableOptions {
-        write_buffer_bytes: 1 << 20,
         bloom: of_whole_keys(bytes),
         write_buffer_manager: Some(Arc::clone(&manager)),
-        ..MemTableOptions::default()
+        ..MemTableOptions::new(1 << 20)
     };
     let plain = MemTable::new(options(0), 1, 1);
     let before = manager.memory_usage();

@@ -1,10 +1,10 @@
 //! Write stalls: when writes are slowed or stopped, and by how much.
 //!
-//! Each column family has a cause, recomputed under the state lock whenever its memtables or files
-//! change; the controller keeps the sum. Slowed writers pay for their bytes at a rate that follows
-//! the compaction debt, with RocksDB's factors (near stop x0.6, debt not shrinking x0.8, shrinking
-//! x1.25, leaving x1.4; floor 16 KiB/s). Beside them a policy may set a cap (`set_cap`); then only
-//! its rate slows writes, and the rules still stop them.
+//! Each column family has a stall state, recomputed under the state lock whenever its memtables or
+//! files change; the controller keeps the sum. Slowed writers pay for their bytes at a rate that
+//! follows the compaction debt, with RocksDB's factors (near stop x0.6, debt not shrinking x0.8,
+//! shrinking x1.25, leaving x1.4; floor 16 KiB/s). Beside them a policy may set a cap (`set_cap`);
+//! then only its rate slows writes, and the rules still stop them.
 //!
 //! Thread safety: the counters are atomic and read by the leading writer without a lock; the rate
 //! is changed under the state lock. It decides; waiting is the write path's business.
@@ -12,12 +12,11 @@
 use pumice_base::narrow::saturating_u64;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, DELAYED_WRITE_RATE};
+use crate::stats::cf_stats::StallCause;
 
 /// Slowest rate writes are slowed to, bytes a second.
 const DELAYED_RATE_MIN: u64 = 16 << 10;
-/// Rate when neither `delayed_write_rate` nor a rate limiter says one. RocksDB: 16 MiB/s.
-pub(crate) const DELAYED_RATE_DEFAULT: u64 = 16 << 20;
 /// Under a cap credit is saved up for this long at most.
 const CAP_BURST_MICROS: u64 = 5000;
 /// Writes are not capped.
@@ -27,42 +26,41 @@ const NO_CAP: u64 = u64::MAX;
 /// Waking up a writer costs some 5 us.
 const REFILL_MICROS: u64 = 250;
 
-/// Why writes to a column family are slowed or stopped.
+/// Whether writes to a column family are slowed or stopped, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum StallCause {
-    /// They are not.
+pub enum WriteStall {
+    /// Neither.
     #[default]
     None,
-    /// Slowed: memtables wait for flush.
-    MemtableDelay,
-    /// Slowed: too many L0 files.
-    L0Delay,
-    /// Slowed: too many bytes wait for compaction.
-    PendingBytesDelay,
-    /// Stopped: as many memtables as allowed wait for flush.
-    MemtableStop,
-    /// Stopped: too many L0 files.
-    L0Stop,
-    /// Stopped: too many bytes wait for compaction.
-    PendingBytesStop,
+    /// They are slowed.
+    Delayed(StallCause),
+    /// They wait until the cause is gone.
+    Stopped(StallCause),
 }
 
-impl StallCause {
+impl WriteStall {
+    /// Why, if writes are slowed or stopped.
+    pub fn cause(self) -> Option<StallCause> {
+        match self {
+            Self::None => None,
+            Self::Delayed(cause) | Self::Stopped(cause) => Some(cause),
+        }
+    }
     /// Writes must wait until the cause is gone.
     pub fn is_stop(self) -> bool {
-        matches!(self, Self::MemtableStop | Self::L0Stop | Self::PendingBytesStop)
-    }
-    /// Writes must wait for a compaction.
-    pub fn waits_for_compaction(self) -> bool {
-        matches!(self, Self::L0Stop | Self::PendingBytesStop)
-    }
-    /// Only compactions can end it.
-    pub fn is_for_compaction(self) -> bool {
-        !matches!(self, Self::None | Self::MemtableDelay | Self::MemtableStop)
+        matches!(self, Self::Stopped(_))
     }
     /// Writes are slowed.
     pub fn is_delay(self) -> bool {
-        matches!(self, Self::MemtableDelay | Self::L0Delay | Self::PendingBytesDelay)
+        matches!(self, Self::Delayed(_))
+    }
+    /// Writes must wait for a compaction.
+    pub fn waits_for_compaction(self) -> bool {
+        self.is_stop() && self.is_for_compaction()
+    }
+    /// Only compactions can end it.
+    pub fn is_for_compaction(self) -> bool {
+        self.cause().is_some_and(|cause| cause != StallCause::MemtableLimit)
     }
 }
 
@@ -82,49 +80,49 @@ pub struct StallInputs {
 }
 
 /// The stall state of a column family with these numbers (RocksDB's order of tests).
-pub fn stall_cause(inputs: &StallInputs, options: &ColumnFamilyOptions) -> StallCause {
+pub fn write_stall(inputs: &StallInputs, options: &ColumnFamilyOptions) -> WriteStall {
     let imm = inputs.immutable_memtables;
     let max = options.max_write_buffer_number.max(1) as usize;
     let compacting = !options.disable_auto_compactions && !inputs.thresholds_off;
     let l0 = inputs.l0_files as i64;
     let over = |limit: u64| limit > 0 && inputs.pending_bytes >= limit;
     if imm >= max {
-        return StallCause::MemtableStop;
+        return WriteStall::Stopped(StallCause::MemtableLimit);
     }
     if compacting && l0 >= i64::from(options.level0_stop_writes_trigger) {
-        return StallCause::L0Stop;
+        return WriteStall::Stopped(StallCause::L0FileCountLimit);
     }
     if compacting && over(options.hard_pending_compaction_bytes_limit) {
-        return StallCause::PendingBytesStop;
+        return WriteStall::Stopped(StallCause::PendingCompactionBytes);
     }
     if inputs.only_stops {
-        return StallCause::None;
+        return WriteStall::None;
     }
     let to_merge = options.min_write_buffer_number_to_merge.max(1) as usize;
     if max > 3 && imm >= max - 1 && imm > to_merge {
-        return StallCause::MemtableDelay;
+        return WriteStall::Delayed(StallCause::MemtableLimit);
     }
     if compacting
         && options.level0_slowdown_writes_trigger >= 0
         && l0 >= i64::from(options.level0_slowdown_writes_trigger)
     {
-        return StallCause::L0Delay;
+        return WriteStall::Delayed(StallCause::L0FileCountLimit);
     }
     if compacting && over(options.soft_pending_compaction_bytes_limit) {
-        return StallCause::PendingBytesDelay;
+        return WriteStall::Delayed(StallCause::PendingCompactionBytes);
     }
-    StallCause::None
+    WriteStall::None
 }
 
 /// Writes are close enough to a stop that the rate must fall quickly.
-fn near_stop(cause: StallCause, inputs: &StallInputs, options: &ColumnFamilyOptions) -> bool {
+fn near_stop(stall: WriteStall, inputs: &StallInputs, options: &ColumnFamilyOptions) -> bool {
     let soft = options.soft_pending_compaction_bytes_limit;
     let hard = options.hard_pending_compaction_bytes_limit;
-    match cause {
-        StallCause::L0Delay => {
+    match stall {
+        WriteStall::Delayed(StallCause::L0FileCountLimit) => {
             inputs.l0_files as i64 >= i64::from(options.level0_stop_writes_trigger) - 2
         }
-        StallCause::PendingBytesDelay => {
+        WriteStall::Delayed(StallCause::PendingCompactionBytes) => {
             hard > soft && inputs.pending_bytes > soft + (hard - soft) / 4 * 3
         }
         _ => false,
@@ -150,7 +148,7 @@ pub(crate) struct WriteController {
 impl WriteController {
     /// No stall; delays start at `rate` bytes a second (0: the default).
     pub fn new(rate: u64) -> Self {
-        let rate = if rate == 0 { DELAYED_RATE_DEFAULT } else { rate };
+        let rate = if rate == 0 { DELAYED_WRITE_RATE } else { rate };
         WriteController {
             stopped: AtomicUsize::new(0),
             delayed: AtomicUsize::new(0),
@@ -211,27 +209,27 @@ impl WriteController {
     }
     /// Changes the rate at which delays start.
     pub fn set_max_rate(&self, rate: u64) {
-        let rate = if rate == 0 { DELAYED_RATE_DEFAULT } else { rate };
+        let rate = if rate == 0 { DELAYED_WRITE_RATE } else { rate };
         self.rate_max.store(rate, Ordering::Relaxed);
         self.rate_bytes_per_sec.store(rate, Ordering::Relaxed);
     }
 
-    /// A column family goes from `old` to its new cause; the new cause is returned.
+    /// A column family goes from `old` to its new stall state, which is returned.
     /// Requires: state lock held.
     pub fn update(
         &self,
-        old: StallCause,
+        old: WriteStall,
         inputs: &StallInputs,
         options: &ColumnFamilyOptions,
-    ) -> StallCause {
-        let new = stall_cause(inputs, options);
+    ) -> WriteStall {
+        let new = write_stall(inputs, options);
         if new.is_stop() {
             self.stopped.fetch_add(1, Ordering::AcqRel);
         }
         if new.is_delay() {
             self.adapt_rate(old, new, inputs, options);
             self.delayed.fetch_add(1, Ordering::AcqRel);
-        } else if old.is_delay() && new == StallCause::None {
+        } else if old.is_delay() && new == WriteStall::None {
             self.scale_rate(14, 10);
         }
         self.forget(old);
@@ -239,20 +237,20 @@ impl WriteController {
         new
     }
 
-    /// A column family with this cause is gone. Requires: state lock held.
-    pub fn forget(&self, cause: StallCause) {
-        if cause.is_stop() {
+    /// A column family in this state is gone. Requires: state lock held.
+    pub fn forget(&self, stall: WriteStall) {
+        if stall.is_stop() {
             self.stopped.fetch_sub(1, Ordering::AcqRel);
         }
-        if cause.is_delay() {
+        if stall.is_delay() {
             self.delayed.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
     fn adapt_rate(
         &self,
-        old: StallCause,
-        new: StallCause,
+        old: WriteStall,
+        new: WriteStall,
         inputs: &StallInputs,
         options: &ColumnFamilyOptions,
     ) {
@@ -261,7 +259,7 @@ impl WriteController {
             self.rate_bytes_per_sec.store(self.rate_max.load(Ordering::Relaxed), Ordering::Relaxed);
             return;
         }
-        if old == StallCause::None {
+        if old == WriteStall::None {
             self.start_paying();
             return;
         }

@@ -74,13 +74,13 @@ impl LogSync {
 }
 
 impl Wals {
-    /// No log yet; `alive` are those that recovery read and that are still needed.
+    /// No log yet.
     pub fn new(
         fs: Arc<dyn FileSystem>,
         dir: PathBuf,
         use_fsync: bool,
         manual_flush: bool,
-        alive: Vec<(FileNumber, u64)>,
+        writer_options: WriterOptions,
     ) -> Self {
         Wals {
             fs,
@@ -89,7 +89,7 @@ impl Wals {
             complete: Vec::new(),
             predecessor: None,
             number: 0,
-            sizes: alive.into(),
+            sizes: VecDeque::new(),
             unsynced: false,
             dir_synced: true,
             failed: None,
@@ -97,7 +97,7 @@ impl Wals {
             syncing: false,
             use_fsync,
             manual_flush,
-            writer_options: WriterOptions::default(),
+            writer_options,
         }
     }
 

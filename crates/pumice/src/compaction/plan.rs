@@ -17,7 +17,7 @@ use crate::compaction::picker::{
     self, CompactionPick, FifoRules, FilesRequest, InputLevel, ManualPick, ManualRange,
     PickContext, PriorityCache, Reach, RunningCompactions, UniversalRules,
 };
-use crate::options::{ColumnFamilyOptions, CompactionPri, CompactionStyle, StopStyle};
+use crate::options::{ColumnFamilyOptions, CompactionStyle, StopStyle};
 
 /// The rules by which files are picked.
 enum Rules {
@@ -365,7 +365,7 @@ fn mark_rules(options: &ColumnFamilyOptions, offpeak: Offpeak) -> MarkRules {
 }
 
 /// The options that shape the tree, as the picker wants them.
-fn shape(options: &ColumnFamilyOptions) -> LeveledOptions {
+pub(super) fn shape(options: &ColumnFamilyOptions) -> LeveledOptions {
     let bottommost = options.bottommost_compression;
     LeveledOptions {
         level0_file_num_compaction_trigger: options.level0_file_num_compaction_trigger as usize,
@@ -377,28 +377,15 @@ fn shape(options: &ColumnFamilyOptions) -> LeveledOptions {
             .map(|n| (*n).max(1) as u32)
             .collect(),
         level_compaction_dynamic_level_bytes: options.level_compaction_dynamic_level_bytes,
-        level_compaction_dynamic_file_size: true,
         target_file_size_base: options.target_file_size_base,
         target_file_size_multiplier: options.target_file_size_multiplier.max(1) as u32,
         max_compaction_bytes: options.max_compaction_bytes,
-        compaction_pri: priority(options.compaction_pri),
+        compaction_pri: options.compaction_pri,
         compression: CompressionChoice {
             default: options.compression as u8,
             bottommost: (bottommost != CompressionType::Disable).then_some(bottommost as u8),
             per_level: options.compression_per_level.iter().map(|c| *c as u8).collect(),
         },
-        single_path: true,
         reserved_last_level: options.cf_allow_ingest_behind,
-    }
-}
-
-fn priority(option: CompactionPri) -> pumice_manifest::CompactionPri {
-    use pumice_manifest::CompactionPri as Pri;
-    match option {
-        CompactionPri::ByCompensatedSize => Pri::ByCompensatedSize,
-        CompactionPri::OldestLargestSeqFirst => Pri::OldestLargestSeqFirst,
-        CompactionPri::OldestSmallestSeqFirst => Pri::OldestSmallestSeqFirst,
-        CompactionPri::MinOverlappingRatio => Pri::MinOverlappingRatio,
-        CompactionPri::RoundRobin => Pri::RoundRobin,
     }
 }

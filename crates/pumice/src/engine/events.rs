@@ -21,19 +21,20 @@ use pumice_port::pool::Priority;
 use pumice_port::sync::Mutex;
 use pumice_port::{thread, time};
 
-use crate::commit::controller::{StallCause, StallInputs};
+use crate::commit::controller::{StallInputs, WriteStall};
 use crate::engine::DbInner;
 use crate::engine::compaction_job::CompactionWork;
 use crate::engine::error_handler::UntoldError;
 use crate::engine::family_state::CfState;
 use crate::options::InfoLogLevel;
 use crate::options::codec::{compression_of, flush_compression};
+use crate::stats::cf_stats::StallCause;
 use crate::stats::listener::{
     CompactionJobInfo, ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo,
     TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition,
     WriteStallInfo,
 };
-use crate::stats::{CompactionStats, EventListener, Logger, cf_stats, event_log};
+use crate::stats::{CompactionStats, EventListener, Logger, event_log};
 use crate::version::family::CfData;
 
 /// Number of the job that opened the database.
@@ -384,11 +385,11 @@ impl DbInner {
     pub(crate) fn note_stall(
         &self,
         cf: &CfData,
-        old: StallCause,
-        new: StallCause,
+        old: WriteStall,
+        new: WriteStall,
         inputs: &StallInputs,
     ) {
-        if let Some(cause) = counted_cause(new) {
+        if let Some(cause) = new.cause() {
             let version = Arc::clone(&cf.super_version.load().version);
             let l0_busy = version.files(0).iter().any(|f| f.is_being_compacted());
             cf.stats.lock().stalls.count(cause, new.is_stop(), l0_busy);
@@ -405,22 +406,22 @@ impl DbInner {
     fn stall_text(
         &self,
         cf: &CfData,
-        cause: cf_stats::StallCause,
-        new: StallCause,
+        cause: StallCause,
+        new: WriteStall,
         inputs: &StallInputs,
     ) -> String {
         let what = if new.is_stop() { "Stopping" } else { "Stalling" };
         let mut text = match cause {
-            cf_stats::StallCause::MemtableLimit => format!(
+            StallCause::MemtableLimit => format!(
                 "{what} writes because we have {} immutable memtables (waiting for flush), \
                  max_write_buffer_number is set to {}",
                 inputs.immutable_memtables,
                 cf.options().max_write_buffer_number
             ),
-            cf_stats::StallCause::L0FileCountLimit => {
+            StallCause::L0FileCountLimit => {
                 format!("{what} writes because we have {} level-0 files", inputs.l0_files)
             }
-            cf_stats::StallCause::PendingCompactionBytes => format!(
+            StallCause::PendingCompactionBytes => format!(
                 "{what} writes because of estimated pending compaction bytes {}",
                 inputs.pending_bytes
             ),
@@ -541,26 +542,10 @@ fn compaction_figures(info: &CompactionJobInfo, counts: &CompactionStats) -> Str
     )
 }
 
-fn condition(cause: StallCause) -> WriteStallCondition {
-    if cause.is_stop() {
-        WriteStallCondition::Stopped
-    } else if cause.is_delay() {
-        WriteStallCondition::Delayed
-    } else {
-        WriteStallCondition::Normal
-    }
-}
-
-/// The cause as the counters know it.
-fn counted_cause(cause: StallCause) -> Option<cf_stats::StallCause> {
-    match cause {
-        StallCause::None => None,
-        StallCause::MemtableDelay | StallCause::MemtableStop => {
-            Some(cf_stats::StallCause::MemtableLimit)
-        }
-        StallCause::L0Delay | StallCause::L0Stop => Some(cf_stats::StallCause::L0FileCountLimit),
-        StallCause::PendingBytesDelay | StallCause::PendingBytesStop => {
-            Some(cf_stats::StallCause::PendingCompactionBytes)
-        }
+fn condition(stall: WriteStall) -> WriteStallCondition {
+    match stall {
+        WriteStall::None => WriteStallCondition::Normal,
+        WriteStall::Delayed(_) => WriteStallCondition::Delayed,
+        WriteStall::Stopped(_) => WriteStallCondition::Stopped,
     }
 }

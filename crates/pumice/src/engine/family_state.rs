@@ -11,7 +11,7 @@ use pumice_base::FileNumber;
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
 
-use crate::commit::controller::StallCause;
+use crate::commit::controller::WriteStall;
 use crate::compaction::plan::CompactionPlan;
 use crate::engine::compaction_tuning::Deferral;
 use crate::engine::regulator::Reliefs;
@@ -52,7 +52,7 @@ pub(crate) struct CfState {
     pub deferral: Deferral,
     /// Jobs under way that make room for writes, as the adaptive policy sees them.
     pub reliefs: Reliefs,
-    pub stall: StallCause,
+    pub stall: WriteStall,
 }
 
 impl CfState {
@@ -83,7 +83,7 @@ impl CfState {
             compaction_retry: CompactionRetry::default(),
             deferral: Deferral::None,
             reliefs: Reliefs::default(),
-            stall: StallCause::None,
+            stall: WriteStall::None,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pumice_base::{Error, Result};
 use pumice_port::time;
 
-use crate::commit::controller::{StallCause, stall_cause};
+use crate::commit::controller::{WriteStall, write_stall};
 use crate::engine::compaction_tuning::Deferral;
 use crate::engine::error_handler::Reason;
 use crate::engine::memtable_switch::all_ids;
@@ -98,8 +98,8 @@ impl DbInner {
         let mut state = self.state.lock();
         loop {
             let adaptive = self.is_adaptive();
-            let causes = ids.iter().map(|id| (id, cause_once_sealed(&state, *id, adaptive)));
-            let stops: Vec<_> = causes.filter(|(_, cause)| cause.is_stop()).collect();
+            let stalls = ids.iter().map(|id| (id, stall_once_sealed(&state, *id, adaptive)));
+            let stops: Vec<_> = stalls.filter(|(_, stall)| stall.is_stop()).collect();
             if stops.is_empty() {
                 return Ok(());
             }
@@ -216,14 +216,15 @@ impl DbInner {
     }
 }
 
-/// Why writes would be slowed or stopped if the family's memtable were sealed while others wait.
-fn cause_once_sealed(state: &DbState, id: u32, adaptive: bool) -> StallCause {
+/// Whether writes would be slowed or stopped if the family's memtable were sealed while others
+/// wait.
+fn stall_once_sealed(state: &DbState, id: u32, adaptive: bool) -> WriteStall {
     let Some(cf) = state.cfs.get(&id).filter(|cf| !cf.mem.is_empty() && !cf.imm.is_empty()) else {
-        return StallCause::None;
+        return WriteStall::None;
     };
     let mut inputs = cf.stall_inputs(adaptive);
     inputs.immutable_memtables += 1;
-    stall_cause(&inputs, &cf.data.options())
+    write_stall(&inputs, &cf.data.options())
 }
 
 /// Nothing that a waiter could wait for starts the family's compactions again.

@@ -421,7 +421,7 @@ fn runs_code(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> boo
 /// The logs before the first.
 fn no_wals(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Wals {
     let (use_fsync, manual) = (options.use_fsync, options.manual_wal_flush);
-    Wals::new(Arc::clone(fs), dir.to_path_buf(), use_fsync, manual, Vec::new())
+    Wals::new(Arc::clone(fs), dir.to_path_buf(), use_fsync, manual, options.wal_writer(0))
 }
 
 /// A group becomes one record, whose updates 32 bits count.

@@ -1,7 +1,7 @@
 //! The options of block-based table files: one row each, and their translation into the settings
 //! of crate `pumice_table`.
 //!
-//! Defaults are RocksDB 10.10's; columns as in `db_options`.
+//! Defaults are those of [`TableOptions`], where each stands once; columns as in `db_options`.
 
 use pumice_base::narrow::to_usize;
 use std::sync::Arc;
@@ -17,101 +17,118 @@ use pumice_table::{
 use super::row::option_table;
 use super::value::{at_least, between};
 
+/// The defaults.
+const TABLE: TableOptions = TableOptions::DEFAULT;
+/// Bytes of the cache that a column family without a `block_cache` gets.
+pub const BLOCK_CACHE_BYTES: usize = 32 << 20;
+
 option_table! {
     /// Options of block-based tables. Every public field has the name of RocksDB's option.
     pub struct BlockBasedTableOptions;
     fields {
         /// Put index and filter blocks into the block cache instead of keeping them with the
         /// open file.
-        cache_index_and_filter_blocks: bool = false, mutable, saved
+        cache_index_and_filter_blocks: bool = TABLE.cache_index_and_filter_blocks, mutable, saved
             => "filters::pinned_blocks_are_not_looked_up";
         /// Give those blocks high priority.
-        cache_index_and_filter_blocks_with_high_priority: bool = true, mutable, saved
+        cache_index_and_filter_blocks_with_high_priority: bool =
+            TABLE.cache_index_and_filter_blocks_with_high_priority, mutable, saved
             => "option_effects::indexes_of_high_priority_outlive_a_scan";
         /// Keep those blocks of L0 files pinned.
-        pin_l0_filter_and_index_blocks_in_cache: bool = false, mutable, saved
+        pin_l0_filter_and_index_blocks_in_cache: bool =
+            TABLE.pin_l0_filter_and_index_blocks_in_cache, mutable, saved
             => "filters::pinned_blocks_are_not_looked_up";
         /// Checksum of blocks.
-        checksum: ChecksumType = ChecksumType::Xxh3, mutable, saved
+        checksum: ChecksumType = TABLE.checksum, mutable, saved
             => "table_interop::every_table_option_is_read";
         /// Use no block cache.
-        no_block_cache: bool = false, mutable, saved
+        no_block_cache: bool = TABLE.no_block_cache, mutable, saved
             => "option_rows::blocks_are_kept_where_a_cache_is_wanted";
         /// Uncompressed bytes of a data block.
-        block_size: usize = 4096, mutable, saved, between(1, u32::MAX as usize)
+        block_size: usize = TABLE.block_size, mutable, saved, between(1, u32::MAX as usize)
             => "model::random_tables_read_as_the_map";
         /// Percent by which a block may stay below block_size.
-        block_size_deviation: i32 = 10, mutable, saved, between(0, 100)
+        block_size_deviation: i32 =
+            TABLE.block_size_deviation as i32, mutable, saved, between(0, 100)
             => "identical::serial_tables_have_the_bytes_they_always_had";
         /// Keys between restart points of a data block.
-        block_restart_interval: i32 = 16, mutable, saved, at_least(1)
+        block_restart_interval: i32 =
+            TABLE.block_restart_interval as i32, mutable, saved, at_least(1)
             => "identical::serial_tables_have_the_bytes_they_always_had";
         /// Keys between restart points of an index block.
-        index_block_restart_interval: i32 = 1, mutable, saved, at_least(1)
+        index_block_restart_interval: i32 =
+            TABLE.index_block_restart_interval as i32, mutable, saved, at_least(1)
             => "identical::serial_tables_have_the_bytes_they_always_had";
         /// Store keys as differences from their predecessors.
-        use_delta_encoding: bool = true, mutable, newer
+        use_delta_encoding: bool = TABLE.use_delta_encoding, mutable, newer
             => "identical::serial_tables_have_the_bytes_they_always_had";
         /// Filter, for instance `bloomfilter:10:false` or `ribbonfilter:10:0`; None writes none.
-        filter_policy: Option<FilterPolicy> = None, mutable, saved => "golden::ours_equal_rocksdbs";
+        filter_policy: Option<FilterPolicy> = TABLE.filter_policy, mutable, saved
+            => "golden::ours_equal_rocksdbs";
         /// Put whole keys into the filter.
-        whole_key_filtering: bool = true, mutable, saved
+        whole_key_filtering: bool = TABLE.whole_key_filtering, mutable, saved
             => "filters::versions_and_prefixes_count_once";
         /// Decompress every written block and compare.
-        verify_compression: bool = false, mutable, saved => "mutation::each_planted_bug_is_seen";
+        verify_compression: bool = TABLE.verify_compression, mutable, saved
+            => "mutation::each_planted_bug_is_seen";
         /// Version of the table format.
-        format_version: u32 = 6, mutable, saved, between(2, 7)
+        format_version: u32 = TABLE.format_version, mutable, saved, between(2, 7)
             => "table_interop::every_table_option_is_read";
         /// Compress index blocks.
-        enable_index_compression: bool = true, mutable, saved
+        enable_index_compression: bool = TABLE.enable_index_compression, mutable, saved
             => "identical::serial_tables_have_the_bytes_they_always_had";
         /// Align uncompressed data blocks to pages.
-        block_align: bool = false, mutable, saved => "aligned::compressed_blocks_are_aligned";
+        block_align: bool = TABLE.block_align, mutable, saved
+            => "aligned::compressed_blocks_are_aligned";
         /// How index keys are shortened.
-        index_shortening: IndexShortening = IndexShortening::Separators, mutable, saved
+        index_shortening: IndexShortening = TABLE.index_shortening, mutable, saved
             => "identical::serial_tables_have_the_bytes_they_always_had";
         /// First size of automatic read-ahead.
-        initial_auto_readahead_size: u64 = 8 << 10, mutable, saved
+        initial_auto_readahead_size: u64 = TABLE.initial_auto_readahead_size as u64, mutable, saved
             => "option_rows::scans_read_ahead";
         /// Largest size of automatic read-ahead; 0 turns it off.
-        max_auto_readahead_size: u64 = 256 << 10, mutable, saved => "option_rows::scans_read_ahead";
+        max_auto_readahead_size: u64 = TABLE.max_auto_readahead_size as u64, mutable, saved
+            => "option_rows::scans_read_ahead";
         /// Kind of index. A hash index needs a prefix_extractor.
-        index_type: IndexType = IndexType::BinarySearch, mutable, saved
+        index_type: IndexType = TABLE.index_type, mutable, saved
             => "index_kinds::rocksdb_reads_every_kind";
         /// Search aid inside data blocks.
-        data_block_index_type: DataBlockIndexType = DataBlockIndexType::BinarySearch,
+        data_block_index_type: DataBlockIndexType = TABLE.data_block_index_type,
             mutable, saved => "index_kinds::rocksdb_reads_every_kind";
         /// Keys per bucket of the hash index of a data block.
-        data_block_hash_table_util_ratio: f64 = 0.75, mutable, saved
+        data_block_hash_table_util_ratio: f64 =
+            TABLE.data_block_hash_table_util_ratio, mutable, saved
             => "index_kinds::rocksdb_reads_every_kind";
         /// Write filters in partitions; without index_type kTwoLevelIndexSearch it is turned off,
         /// as in RocksDB.
-        partition_filters: bool = false, mutable, saved => "filters::every_layout_finds_its_keys";
+        partition_filters: bool = TABLE.partition_filters, mutable, saved
+            => "filters::every_layout_finds_its_keys";
         /// Cut filter partitions by their own size, not where index partitions end.
-        decouple_partitioned_filters: bool = true, mutable, newer
+        decouple_partitioned_filters: bool = TABLE.decouple_partitioned_filters, mutable, newer
             => "index_builder::coupled_partitions_end_where_entries_say";
         /// Bytes of a partition of index or filter.
-        metadata_block_size: u64 = 4096, mutable, saved
+        metadata_block_size: u64 = TABLE.metadata_block_size as u64, mutable, saved
             => "index_builder::partitions_have_their_size";
         /// Keep the top level of partitioned indexes and filters pinned.
-        pin_top_level_index_and_filter: bool = true, mutable, saved
+        pin_top_level_index_and_filter: bool = TABLE.pin_top_level_index_and_filter, mutable, saved
             => "filters::pinned_blocks_are_not_looked_up";
         /// Finer pinning of metadata; kFallback leaves it to the two pin options.
-        metadata_cache_options: MetadataPinning = MetadataPinning::default(), mutable, saved
+        metadata_cache_options: MetadataPinning = TABLE.metadata_pinning, mutable, saved
             => "filters::unpartitioned_blocks_are_pinned_by_their_tier";
         /// Size filters by the allocator's classes.
-        optimize_filters_for_memory: bool = true, mutable, saved
+        optimize_filters_for_memory: bool = TABLE.optimize_filters_for_memory, mutable, saved
             => "filters::every_layout_finds_its_keys";
         /// Check every filter against the keys it was made from.
-        detect_filter_construct_corruption: bool = false, mutable, saved
+        detect_filter_construct_corruption: bool =
+            TABLE.detect_filter_construct_corruption, mutable, saved
             => "filter_block::changed_hashes_are_detected";
         /// Tables whose blocks go into the block cache while they are written: none, or those of
         /// flushes.
-        prepopulate_block_cache: PrepopulateBlockCache = PrepopulateBlockCache::Disable,
+        prepopulate_block_cache: PrepopulateBlockCache = TABLE.prepopulate_block_cache,
             mutable, saved => "option_effects::what_is_flushed_is_in_the_block_cache";
         /// With statistics: measure how much of the data blocks that are read is returned, with a
         /// bit for so many bytes; 0 does not.
-        read_amp_bytes_per_bit: u32 = 0, mutable, saved
+        read_amp_bytes_per_bit: u32 = TABLE.read_amp_bytes_per_bit, mutable, saved
             => "table_statistics::read_amplification_is_measured_on_request";
     }
     components {
@@ -187,7 +204,7 @@ impl BlockBasedTableOptions {
             detect_filter_construct_corruption: self.detect_filter_construct_corruption,
             prepopulate_block_cache: self.prepopulate_block_cache,
             read_amp_bytes_per_bit: self.read_amp_bytes_per_bit,
-            ..TableOptions::default()
+            max_block_bytes: TABLE.max_block_bytes,
         };
         options.validate_for_building()?;
         Ok(options)

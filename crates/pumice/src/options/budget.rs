@@ -102,7 +102,7 @@ impl Budget {
     /// Returns the bytes of a memtable.
     fn set_memory(&self, options: &mut Options) -> u64 {
         let capacity = to_usize(self.memory_bytes);
-        let cache = BlockCache::new(CacheOptions { capacity, ..CacheOptions::default() });
+        let cache = BlockCache::new(CacheOptions::new(capacity));
         let memtables = self.memory_bytes / MEMTABLE_SHARE;
         let memtable = (memtables / MEMTABLES).min(MEMTABLE_MAX);
         let account = Arc::clone(&cache);

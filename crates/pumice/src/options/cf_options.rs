@@ -7,11 +7,12 @@ use std::sync::Arc;
 use pumice_base::Comparator;
 use pumice_base::extension::{CompactionFilter, MergeOperator, SliceTransform};
 use pumice_compress::{CompressionOptions, CompressionType};
+use pumice_manifest::CompactionPri;
 
 use super::block_based::BlockBasedTableOptions;
 use super::collectors::TablePropertiesCollectorFactory;
 use super::component_values::{buildable_compression, buildable_samples};
-use super::enums::{CompactionPri, CompactionStyle, MemtableFactory, buildable_style};
+use super::enums::{CompactionStyle, MemtableFactory, buildable_style};
 use super::fifo::FifoOptions;
 use super::filter_factory::CompactionFilterFactory;
 use super::row::option_table;
@@ -37,7 +38,7 @@ option_table! {
         prefix_extractor: Option<Arc<dyn SliceTransform>> = None, mutable, saved
             => "filter::seeks_that_stay_with_a_prefix_ask_the_filter";
         /// Kind of memtable.
-        memtable_factory: MemtableFactory = MemtableFactory::default(), fixed, saved
+        memtable_factory: MemtableFactory = MemtableFactory::SKIP_LIST, fixed, saved
             => "option_rows::each_kind_of_memtable_holds_the_same";
         /// Options of table files.
         table_factory: BlockBasedTableOptions = BlockBasedTableOptions::default(), mutable, saved

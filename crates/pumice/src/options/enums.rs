@@ -1,4 +1,9 @@
-//! Enumerations that only options use, by RocksDB's names.
+//! Enumerations of options that are no types of other crates, and kinds of memtables, by RocksDB's
+//! names.
+//!
+//! Thread safety: values.
+
+pub use pumice_memtable::MemTableRep as MemtableFactory;
 
 pub use crate::stats::InfoLogLevel;
 
@@ -75,23 +80,6 @@ option_enum! {
 }
 
 option_enum! {
-    /// Which file of a level is compacted first.
-    pub enum CompactionPri {
-        /// Largest file, deletions weighted.
-        ByCompensatedSize = "kByCompensatedSize",
-        /// The file whose newest data is oldest.
-        OldestLargestSeqFirst = "kOldestLargestSeqFirst",
-        /// The file whose oldest data is oldest.
-        OldestSmallestSeqFirst = "kOldestSmallestSeqFirst",
-        /// The file with the least overlap with the next level per byte.
-        #[default]
-        MinOverlappingRatio = "kMinOverlappingRatio",
-        /// The files in turn.
-        RoundRobin = "kRoundRobin",
-    }
-}
-
-option_enum! {
     @text InfoLogLevel {
         Debug = "DEBUG_LEVEL",
         Info = "INFO_LEVEL",
@@ -99,27 +87,6 @@ option_enum! {
         Error = "ERROR_LEVEL",
         Fatal = "FATAL_LEVEL",
         Header = "HEADER_LEVEL",
-    }
-}
-
-/// Which memtable a column family writes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemtableFactory {
-    /// Concurrent skiplist. `lookahead` entries are probed from the last position on a seek.
-    SkipList {
-        /// Entries probed before a full search; 0 always searches.
-        lookahead: usize,
-    },
-    /// Appended, sorted when it is flushed or read: for bulk loads.
-    Vector {
-        /// Entries reserved at the start.
-        reserve: usize,
-    },
-}
-
-impl Default for MemtableFactory {
-    fn default() -> Self {
-        MemtableFactory::SkipList { lookahead: 0 }
     }
 }
 
@@ -165,7 +132,7 @@ impl OptionValue for MemtableFactory {
 /// `{id=VectorRepFactory;count=N;}` and `{id=SkipListFactory;lookahead=N;}`.
 fn parse_memtable_map(text: &str) -> Result<MemtableFactory, Refusal> {
     let pairs = members(text)?;
-    let mut factory = MemtableFactory::default();
+    let mut factory = MemtableFactory::SKIP_LIST;
     for (name, value) in pairs {
         match (name.as_str(), &mut factory) {
             ("id", slot) => *slot = MemtableFactory::parse(&value)?,

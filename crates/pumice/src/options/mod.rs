@@ -67,8 +67,7 @@ pub use collectors::{
 };
 pub use db_options::DbOptions;
 pub use enums::{
-    BackgroundPolicy, BackgroundPriority, CompactionPri, CompactionStyle, InfoLogLevel,
-    MemtableFactory, StopStyle,
+    BackgroundPolicy, BackgroundPriority, CompactionStyle, InfoLogLevel, MemtableFactory, StopStyle,
 };
 pub use fifo::FifoOptions;
 pub use file::{
@@ -80,10 +79,12 @@ pub(crate) use latest::load_latest;
 pub use latest::load_latest_options;
 pub use merge_operators::merge_operator_by_name;
 pub use row::{OptionSet, check_all};
+pub(crate) use sanitize::DELAYED_WRITE_RATE;
 pub use sanitize::check_column_family;
 pub use universal::UniversalOptions;
 
 pub use pumice_base::checksum::ChecksumType;
+pub use pumice_manifest::CompactionPri;
 pub use pumice_table::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,
     PrepopulateBlockCache,

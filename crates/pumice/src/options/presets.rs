@@ -22,7 +22,7 @@ const NEVER: i32 = 1 << 30;
 const SMALL_CACHE_BYTES: usize = 16 * MEBIBYTE;
 
 fn cache(bytes: usize) -> Arc<BlockCache> {
-    BlockCache::new(CacheOptions { capacity: bytes, ..CacheOptions::default() })
+    BlockCache::new(CacheOptions::new(bytes))
 }
 
 impl ColumnFamilyOptions {

@@ -11,14 +11,14 @@ use pumice_manifest::Offpeak;
 use pumice_table::{BlockCache, DataBlockIndexType, IndexType};
 use pumice_wal::WalRecoveryMode;
 
-use super::block_based::BlockBasedTableOptions;
+use super::block_based::{BLOCK_CACHE_BYTES, BlockBasedTableOptions};
 use super::cf_options::{ColumnFamilyOptions, UNSET_SECONDS};
 use super::db_options::DbOptions;
 use super::enums::{BackgroundPolicy, CompactionStyle};
 use super::row::check_all;
 
 /// Write rate under a slowdown when `delayed_write_rate` is 0 and there is no rate limiter.
-const DEFAULT_DELAYED_WRITE_RATE: u64 = 16 << 20;
+pub(crate) const DELAYED_WRITE_RATE: u64 = 16 << 20;
 /// `bytes_per_sync` of a database with a rate limiter when nothing else is said: what is paced must
 /// not pile up in the page cache.
 const LIMITED_BYTES_PER_SYNC: u64 = 1 << 20;
@@ -60,7 +60,7 @@ impl DbOptions {
         }
         if o.delayed_write_rate == 0 {
             let limited = o.rate_limiter.as_ref().map(|limiter| limiter.bytes_per_second());
-            o.delayed_write_rate = limited.unwrap_or(DEFAULT_DELAYED_WRITE_RATE);
+            o.delayed_write_rate = limited.unwrap_or(DELAYED_WRITE_RATE);
         }
         if o.rate_limiter.is_some() && o.bytes_per_sync == 0 {
             o.bytes_per_sync = LIMITED_BYTES_PER_SYNC;
@@ -191,7 +191,7 @@ impl ColumnFamilyOptions {
         o.max_bytes_for_level_multiplier_additional.resize(o.num_levels as usize, 1);
         o.table_factory.sanitize();
         if !o.table_factory.no_block_cache {
-            let cache = || BlockCache::new(CacheOptions::default());
+            let cache = || BlockCache::new(CacheOptions::new(BLOCK_CACHE_BYTES));
             o.table_factory.block_cache.get_or_insert_with(cache);
         }
         Ok(o)

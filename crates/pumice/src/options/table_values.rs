@@ -1,8 +1,9 @@
-//! Text forms of the settings of table files whose types live in `pumice_table`: kinds of index,
-//! kinds of data block, pinning of metadata, what goes into the block cache early.
+//! Text forms of settings whose types live in other crates: kinds of index and of data block,
+//! pinning of metadata, what goes into the block cache early, which file is compacted first.
 //!
 //! Thread safety: pure functions.
 
+use pumice_manifest::CompactionPri;
 use pumice_table::{
     DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,
     PrepopulateBlockCache,
@@ -37,6 +38,16 @@ named_members! {
         HashSearch = "kHashSearch",
         TwoLevel = "kTwoLevelIndexSearch",
         BinarySearchWithFirstKey = "kBinarySearchWithFirstKey",
+    }
+}
+
+named_members! {
+    CompactionPri {
+        ByCompensatedSize = "kByCompensatedSize",
+        OldestLargestSeqFirst = "kOldestLargestSeqFirst",
+        OldestSmallestSeqFirst = "kOldestSmallestSeqFirst",
+        MinOverlappingRatio = "kMinOverlappingRatio",
+        RoundRobin = "kRoundRobin",
     }
 }
 

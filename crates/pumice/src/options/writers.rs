@@ -85,10 +85,9 @@ impl DbOptions {
 
     fn writer(&self, preallocation_bytes: u64) -> WriterOptions {
         WriterOptions {
-            buffer_bytes_max: to_usize(self.writable_file_max_buffer_size),
             preallocation_block_bytes: if self.allow_fallocate { preallocation_bytes } else { 0 },
             strict_bytes_per_sync: self.strict_bytes_per_sync,
-            ..WriterOptions::default()
+            ..WriterOptions::new(to_usize(self.writable_file_max_buffer_size))
         }
     }
 }

@@ -13,6 +13,7 @@
 use std::fmt::{self, Write};
 
 use pumice_base::histogram::Histogram;
+use pumice_port::pool::Priority;
 
 use super::human::{GB, MB, MICROS_PER_SECOND, bytes, count, general};
 
@@ -77,19 +78,7 @@ impl CompactionStats {
     }
 }
 
-/// The pool that ran a job; the rows of the priority table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobPriority {
-    /// Compactions into the last level, when they have a pool of their own.
-    Bottom = 0,
-    /// Compactions.
-    Low = 1,
-    /// Flushes.
-    High = 2,
-    /// A user's thread.
-    User = 3,
-}
-
+/// The rows of the priority table, by the [`Priority`] of the pool that ran the jobs.
 const PRIORITY_NAMES: [&str; 4] = ["Bottom", "Low", "High", "User"];
 
 /// What makes a column family hold writes back.
@@ -185,7 +174,7 @@ struct Snapshot {
 pub struct CfStats {
     /// By output level.
     levels: Vec<CompactionStats>,
-    /// By [`JobPriority`].
+    /// By [`Priority`].
     priorities: [CompactionStats; 4],
     /// How often writes were held back.
     pub stalls: StallCounts,
@@ -284,7 +273,7 @@ impl CfStats {
     }
 
     /// Counts a job: a compaction into `level`, or a flush (into level 0).
-    pub fn add_job(&mut self, level: usize, priority: JobPriority, job: &CompactionStats) {
+    pub fn add_job(&mut self, level: usize, priority: Priority, job: &CompactionStats) {
         self.levels[level].add(job);
         self.priorities[priority as usize].add(job);
     }

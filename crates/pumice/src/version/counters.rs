@@ -5,7 +5,9 @@
 use pumice_port::sync::{Mutex, MutexGuard};
 use pumice_port::time;
 
-use crate::stats::cf_stats::{CfStats, CompactionStats, JobPriority};
+use pumice_port::pool::Priority;
+
+use crate::stats::cf_stats::{CfStats, CompactionStats};
 
 /// See the module head.
 pub(crate) struct CfCounters {
@@ -22,12 +24,12 @@ impl CfCounters {
     pub fn flushed(&self, job: &CompactionStats) {
         let mut stats = self.lock();
         stats.flushed_bytes += job.bytes_written;
-        stats.add_job(0, JobPriority::High, job);
+        stats.add_job(0, Priority::High, job);
     }
 
     /// A compaction into `level` ended.
     pub fn compacted(&self, level: usize, job: &CompactionStats) {
-        self.lock().add_job(level, JobPriority::Low, job);
+        self.lock().add_job(level, Priority::Low, job);
     }
 
     /// Files of `bytes` went to `level` without being rewritten.
@@ -38,7 +40,7 @@ impl CfCounters {
     /// A file was ingested into `level`: `job` says what that took.
     pub fn ingested(&self, level: usize, job: &CompactionStats, bytes: u64, entries: u64) {
         let mut stats = self.lock();
-        stats.add_job(level, JobPriority::User, job);
+        stats.add_job(level, Priority::User, job);
         stats.added_bytes += bytes;
         stats.added_files += 1;
         stats.added_l0_files += u64::from(level == 0);

@@ -14,11 +14,11 @@ use pumice_base::extension::MergeOperator;
 use pumice_base::{Comparator, InternalKeyComparator, SequenceNumber};
 use pumice_filter::RateBalance;
 use pumice_manifest::Version;
-use pumice_memtable::{BloomOptions, MemTable, MemTableOptions, MemTableRep, WriteBufferManager};
+use pumice_memtable::{BloomOptions, MemTable, MemTableOptions, WriteBufferManager};
 use pumice_port::sync::Mutex;
 use pumice_table::{Extractor, TableOptions};
 
-use crate::options::{ColumnFamilyOptions, MemtableFactory};
+use crate::options::ColumnFamilyOptions;
 use crate::snapshot::SnapshotOwner;
 use crate::version::counters::CfCounters;
 use crate::version::super_version::SuperVersion;
@@ -173,17 +173,13 @@ pub(crate) fn new_memtable(
     earliest: SequenceNumber,
     manager: Option<Arc<WriteBufferManager>>,
 ) -> Arc<MemTable> {
-    let rep = match options.memtable_factory {
-        MemtableFactory::SkipList { lookahead } => MemTableRep::SkipList { lookahead },
-        MemtableFactory::Vector { reserve } => MemTableRep::Vector { reserve },
-    };
     let arena_block_bytes = match options.arena_block_size {
         0 => (options.write_buffer_size / 8).clamp(4096, 1 << 20),
         given => given,
     };
     MemTable::new(
         MemTableOptions {
-            rep,
+            rep: options.memtable_factory,
             arena_block_bytes,
             write_buffer_bytes: options.write_buffer_size,
             comparator: comparator.clone(),

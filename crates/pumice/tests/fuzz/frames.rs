@@ -28,7 +28,7 @@ pub fn records(bytes: &[u8]) -> Vec<Vec<u8>> {
 pub fn log(records: &[Vec<u8>]) -> Vec<u8> {
     let fs = MemFs::new(0);
     let file = fs.create(Path::new(FILE), &FileOptions::default()).unwrap();
-    let writer = BufferedWriter::new(file, WriterOptions::default());
+    let writer = BufferedWriter::new(file, WriterOptions::new(1 << 20));
     let mut log = LogWriter::new(writer, 0, false, false);
     records.iter().for_each(|record| log.add_record(record).unwrap());
     log.close().unwrap();

@@ -12,7 +12,7 @@ use crate::support::{DIR, fresh, get, table_of};
 fn cached() -> (Options, Db, Arc<BlockCache>) {
     let (_fs, mut options, db) = fresh();
     drop(db);
-    let cache = BlockCache::new(Default::default());
+    let cache = BlockCache::new(pumice::CacheOptions::new(32 << 20));
     options.cf.table_factory.block_cache = Some(Arc::clone(&cache));
     options.cf.table_factory.cache_index_and_filter_blocks = true;
     let db = Db::open(&options, DIR).unwrap();

@@ -134,7 +134,7 @@ impl EngineSettings {
             options.set(name, &value).map_err(|error| format!("{name}: {error}"))?;
         }
         let capacity = self.cache_bytes as usize;
-        let cache = CacheOptions { capacity, ..CacheOptions::default() };
+        let cache = CacheOptions::new(capacity);
         let filter = FilterPolicy::bloom(f64::from(self.filter_bits));
         options.cf.table_factory.filter_policy = Some(filter);
         options.cf.table_factory.block_cache = Some(BlockCache::new(cache));

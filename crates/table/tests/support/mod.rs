@@ -27,7 +27,7 @@ pub fn build<'a>(
     let fs = MemFs::new(1);
     let path = Path::new("/t.sst");
     let file = fs.create(path, &FileOptions::default()).unwrap();
-    let writer = BufferedWriter::new(file, WriterOptions::default());
+    let writer = BufferedWriter::new(file, WriterOptions::new(1 << 20));
     let mut builder = TableBuilder::new(context, writer).unwrap();
     for (key, value) in entries {
         builder.add(key, value).unwrap();
@@ -69,7 +69,7 @@ pub fn open(context: TableReadContext, bytes: &[u8]) -> Result<Arc<Table>> {
 
 /// A block cache of `capacity` bytes.
 pub fn cache(capacity: usize) -> Arc<BlockCache> {
-    Cache::new(CacheOptions { capacity, ..Default::default() })
+    Cache::new(CacheOptions::new(capacity))
 }
 
 /// A read context that matches a build context.

@@ -41,14 +41,14 @@ impl RecordedFile {
         let record = Arc::new(Mutex::new(Record::default()));
         let file = RecordedFile { record: Arc::clone(&record), sick, keeps: true, bytes: 0 };
         let file = Box::new(file);
-        let options = WriterOptions { buffer_bytes_max: 4096, ..WriterOptions::default() };
+        let options = WriterOptions::new(4096);
         (BufferedWriter::new(file, options), record)
     }
 
     /// A writer with the usual buffer over a file that forgets what is written to it.
     pub fn forgetting() -> BufferedWriter {
         let file = RecordedFile { record: Arc::default(), sick: None, keeps: false, bytes: 0 };
-        BufferedWriter::new(Box::new(file), WriterOptions::default())
+        BufferedWriter::new(Box::new(file), WriterOptions::new(1 << 20))
     }
 }
 

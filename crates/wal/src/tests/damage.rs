@@ -117,7 +117,7 @@ fn what_an_older_life_left_behind_ends_a_recycled_log() {
     // The same blocks under another number: only the stored number tells.
     let fs = MemFs::new(0);
     let file = fs.create(Path::new(LOG), &FileOptions::default()).unwrap();
-    let file = BufferedWriter::new(file, WriterOptions::default());
+    let file = BufferedWriter::new(file, WriterOptions::new(1 << 20));
     let mut log = LogWriter::new(file, NUMBER + 9, true, true);
     let new: Vec<Vec<u8>> = (0..21u8).map(|i| vec![100 + i; 1500]).collect();
     for record in &new {

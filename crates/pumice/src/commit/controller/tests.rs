@@ -26,7 +26,9 @@ fn inputs(immutable_memtables: usize, l0_files: usize, pending_bytes: u64) -> St
 
 #[pumice_test_macros::test]
 fn causes_follow_the_documented_order() {
-    use StallCause::*;
+    use StallCause::PendingCompactionBytes as Debt;
+    use StallCause::{L0FileCountLimit as L0, MemtableLimit as Memtables};
+    use WriteStall::*;
     let plain = options();
     let manual = ColumnFamilyOptions { disable_auto_compactions: true, ..options() };
     let three = ColumnFamilyOptions { max_write_buffer_number: 3, ..options() };
@@ -41,25 +43,25 @@ fn causes_follow_the_documented_order() {
     let cases = [
         (&plain, inputs(0, 0, 0), None),
         (&plain, inputs(2, 19, 999), None),
-        (&plain, inputs(4, 36, 2000), MemtableStop),
-        (&plain, inputs(3, 36, 2000), L0Stop),
-        (&plain, inputs(3, 35, 2000), PendingBytesStop),
-        (&plain, inputs(3, 35, 1999), MemtableDelay),
-        (&plain, inputs(2, 35, 1999), L0Delay),
-        (&plain, inputs(2, 19, 1999), PendingBytesDelay),
+        (&plain, inputs(4, 36, 2000), Stopped(Memtables)),
+        (&plain, inputs(3, 36, 2000), Stopped(L0)),
+        (&plain, inputs(3, 35, 2000), Stopped(Debt)),
+        (&plain, inputs(3, 35, 1999), Delayed(Memtables)),
+        (&plain, inputs(2, 35, 1999), Delayed(L0)),
+        (&plain, inputs(2, 19, 1999), Delayed(Debt)),
         (&manual, inputs(2, 100, 5000), None),
-        (&manual, inputs(3, 100, 5000), MemtableDelay),
-        (&manual, inputs(4, 100, 5000), MemtableStop),
+        (&manual, inputs(3, 100, 5000), Delayed(Memtables)),
+        (&manual, inputs(4, 100, 5000), Stopped(Memtables)),
         (&three, inputs(2, 0, 0), None),
-        (&three, inputs(3, 0, 0), MemtableStop),
+        (&three, inputs(3, 0, 0), Stopped(Memtables)),
         (&merging, inputs(3, 0, 0), None),
         (&unlimited, inputs(0, 0, u64::MAX), None),
-        (&unstopped, inputs(0, 0, u64::MAX), PendingBytesDelay),
+        (&unstopped, inputs(0, 0, u64::MAX), Delayed(Debt)),
         (&never, inputs(0, 35, 0), None),
-        (&never, inputs(0, 36, 0), L0Stop),
+        (&never, inputs(0, 36, 0), Stopped(L0)),
     ];
-    for (n, (options, inputs, cause)) in cases.into_iter().enumerate() {
-        assert_eq!(stall_cause(&inputs, options), cause, "case {n}: {inputs:?}");
+    for (n, (options, inputs, stall)) in cases.into_iter().enumerate() {
+        assert_eq!(write_stall(&inputs, options), stall, "case {n}: {inputs:?}");
     }
 }
 
@@ -67,8 +69,8 @@ fn causes_follow_the_documented_order() {
 fn families_add_up_and_are_forgotten() {
     let controller = WriteController::new(0);
     let o = options();
-    let a = controller.update(StallCause::None, &inputs(4, 0, 0), &o);
-    let b = controller.update(StallCause::None, &inputs(0, 20, 0), &o);
+    let a = controller.update(WriteStall::None, &inputs(4, 0, 0), &o);
+    let b = controller.update(WriteStall::None, &inputs(0, 20, 0), &o);
     assert!(controller.is_stopped() && controller.is_delayed());
     // The same cause again counts once.
     let a = controller.update(a, &inputs(4, 0, 0), &o);
@@ -86,13 +88,13 @@ fn the_rate_follows_the_debt() {
     let rate = 10_000_000;
     let o = options();
     let controller = WriteController::new(rate);
-    let step = |old: StallCause, at: StallInputs, wanted: u64| {
+    let step = |old: WriteStall, at: StallInputs, wanted: u64| {
         let new = controller.update(old, &at, &o);
         let rate = controller.rate_bytes_per_sec.load(Ordering::Relaxed);
         assert_eq!(rate, wanted, "{old:?} -> {new:?} {at:?}");
         new
     };
-    let cause = step(StallCause::None, inputs(0, 0, 1100), rate);
+    let cause = step(WriteStall::None, inputs(0, 0, 1100), rate);
     let cause = step(cause, inputs(0, 0, 1100), rate / 10 * 8);
     let cause = step(cause, inputs(0, 0, 1050), rate / 10 * 8 * 125 / 100);
     let less = controller.delayed_rate() * 6 / 10;
@@ -119,7 +121,7 @@ fn the_rate_follows_the_debt() {
 fn memtable_delays_without_debt_keep_the_rate() {
     let o = options();
     let controller = WriteController::new(1 << 20);
-    let mut cause = StallCause::None;
+    let mut cause = WriteStall::None;
     for _ in 0..10 {
         cause = controller.update(cause, &inputs(3, 0, 0), &o);
     }
@@ -142,7 +144,7 @@ fn delays_hold_the_rate() {
     let rate = 1 << 20;
     let controller = WriteController::new(rate);
     assert_eq!(controller.pay(0, 1 << 30), 0, "nobody is slowed");
-    controller.update(StallCause::None, &inputs(0, 20, 0), &options());
+    controller.update(WriteStall::None, &inputs(0, 20, 0), &options());
     let mut rng = pumice_base::random::Rng::new(1);
     let start = 1_000_000;
     let (mut now, mut bytes) = (start, 0u64);

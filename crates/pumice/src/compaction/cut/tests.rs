@@ -89,7 +89,7 @@ fn files_end_before_one_that_they_would_pass_over() {
     }
 }
 
-/// Universal compaction, or `level_compaction_dynamic_file_size=false`.
+/// Universal compaction.
 #[pumice_test_macros::test]
 fn files_of_one_size_end_nowhere_else() {
     let grandparents = vec![file("b", "c", 200), file("e", "g", 200)];

@@ -145,9 +145,7 @@ impl PickContext<'_> {
         };
         let bottommost = self.is_bottommost(&inputs, start.output_level, &range);
         let target = self.target_file_size(start.output_level);
-        let may_grow = !bottommost
-            && !grandparents.is_empty()
-            && self.options.level_compaction_dynamic_file_size;
+        let may_grow = !bottommost && !grandparents.is_empty();
         let mut pick = CompactionPick {
             reason: start.reason,
             score: 0.0,
@@ -288,19 +286,17 @@ impl PickContext<'_> {
     /// `file` in `output_level` would not overlap more of the level behind than one compaction
     /// may read.
     pub(super) fn moves_cheaply(&self, file: &FileMetaData, output_level: usize) -> bool {
-        let Some(behind) = self.version.levels().get(output_level + 1) else {
+        let Some(next) = self.version.levels().get(output_level + 1) else {
             return true;
         };
-        let overlap = behind.overlapping_files(&UserRange::of_file(file), self.cmp());
+        let overlap = next.overlapping_files(&UserRange::of_file(file), self.cmp());
         let bytes = file.file_size.saturating_add(total_bytes(&overlap));
         bytes <= self.options.compaction_limit()
     }
 
-    /// Files of `level` keep their path and compression in `output_level`.
+    /// Files of `level` keep their compression in `output_level`.
     pub(super) fn can_move(&self, level: usize, output_level: usize) -> bool {
-        level != output_level
-            && self.options.single_path
-            && self.compression(level) == self.compression(output_level)
+        level != output_level && self.compression(level) == self.compression(output_level)
     }
 
     /// No two of `files` share a user key.

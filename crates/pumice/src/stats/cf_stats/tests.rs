@@ -28,14 +28,14 @@ fn numbers() -> CfStats {
     cf.end_interval(2_000);
     let mut flushes = job(1.24, 0.854, [0.0, 0.0], 46.0, 83.0);
     (flushes.num_input_records, flushes.count) = (686_394, 49);
-    cf.add_job(0, JobPriority::High, &flushes);
+    cf.add_job(0, Priority::High, &flushes);
     cf.flushed_bytes = megabytes(46.0);
     let mut five = job(2.183, 1.962, [34.1, 55.178], 88.76, 150.0);
     (five.num_input_records, five.num_dropped_records, five.count) = (1_341_500, 57, 9);
-    cf.add_job(5, JobPriority::Low, &five);
+    cf.add_job(5, Priority::Low, &five);
     let mut six = job(1.667, 1.432, [33.9, 32.69], 64.42, 110.0);
     (six.num_input_records, six.num_dropped_records, six.count) = (1_032_200, 90, 21);
-    cf.add_job(6, JobPriority::Low, &six);
+    cf.add_job(6, Priority::Low, &six);
     for i in 0..22 {
         cf.stalls.count(StallCause::L0FileCountLimit, false, i < 20);
     }

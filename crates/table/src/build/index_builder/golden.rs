@@ -133,7 +133,7 @@ impl Case {
         let fs = MemFs::new(1);
         let path = Path::new("/t.sst");
         let file = fs.create(path, &FileOptions::default()).unwrap();
-        let writer = BufferedWriter::new(file, WriterOptions::default());
+        let writer = BufferedWriter::new(file, WriterOptions::new(1 << 20));
         let mut builder = TableBuilder::new(self.context.clone(), writer).unwrap();
         let mut iter = table.iter(&TableReadOptions::default());
         InternalIterator::seek_to_first(&mut iter);

@@ -17,6 +17,8 @@ use pumice_manifest::{
 use super::super::{
     CompactionPick, PickContext, PriorityCache, Reach, RunningCompactions, UniversalRules, pick,
 };
+use crate::compaction::plan::shape;
+use crate::options::ColumnFamilyOptions;
 
 struct Rng(u64);
 
@@ -305,7 +307,7 @@ fn random_options(rng: &mut Rng) -> LeveledOptions {
             CompactionPri::MinOverlappingRatio,
             CompactionPri::RoundRobin,
         ][rng.below(5) as usize],
-        ..Default::default()
+        ..shape(&ColumnFamilyOptions::default())
     }
 }
 
@@ -412,7 +414,7 @@ fn sequential_loads_are_never_rewritten() {
             target_file_size_base: 20,
             max_bytes_for_level_multiplier: 4.0,
             level_compaction_dynamic_level_bytes: dynamic,
-            ..Default::default()
+            ..shape(&ColumnFamilyOptions::default())
         };
         let mut tree = Simulation::new(options, 7, false);
         for n in 0..400 {

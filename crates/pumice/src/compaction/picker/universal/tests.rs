@@ -15,6 +15,8 @@ use pumice_manifest::{
 
 use super::choose::Run;
 use super::{PickContext, RunningCompactions, UniversalRules};
+use crate::compaction::plan::shape;
+use crate::options::ColumnFamilyOptions;
 
 fn rules() -> UniversalRules {
     UniversalRules {
@@ -259,7 +261,7 @@ fn a_piece_is_found_without_looking_through_the_lower_run_for_each_file() {
     let options = LeveledOptions {
         level_compaction_dynamic_level_bytes: false,
         target_file_size_base: 10,
-        ..Default::default()
+        ..shape(&ColumnFamilyOptions::default())
     };
     let ctx = PickContext {
         version: &version,

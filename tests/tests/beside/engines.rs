@@ -15,6 +15,7 @@ pub trait Engine: Sized {
     fn single_delete(&mut self, key: &[u8]) -> Result<(), String>;
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, String>;
     fn flush(&mut self, cf: usize) -> Result<(), String>;
+    fn compact(&mut self, begin: &[u8], end: &[u8]) -> Result<(), String>;
     fn settle(&mut self) -> Result<(), String>;
     fn tables(&mut self, cf: usize) -> Result<usize, String>;
 }
@@ -60,6 +61,10 @@ impl Engine for Pumice {
     }
     fn flush(&mut self, cf: usize) -> Result<(), String> {
         self.db.flush_cfs_opt(&pumice::FlushOptions::default(), &[&self.families[cf]]).map_err(text)
+    }
+    fn compact(&mut self, begin: &[u8], end: &[u8]) -> Result<(), String> {
+        let options = pumice::CompactRangeOptions::default();
+        self.db.compact_range(&options, Some(begin), Some(end)).map_err(text)
     }
     fn settle(&mut self) -> Result<(), String> {
         self.db.wait_for_compact(&pumice::WaitForCompactOptions::default()).map_err(text)
@@ -108,6 +113,11 @@ impl Engine for RocksDb {
     }
     fn flush(&mut self, cf: usize) -> Result<(), String> {
         self.db.flush(&self.families[cf]).map_err(text)
+    }
+    fn compact(&mut self, begin: &[u8], end: &[u8]) -> Result<(), String> {
+        let settings = pumice_peer::CompactRangeSettings::default();
+        self.db.compact_range(&self.families[0], Some(begin), Some(end), &settings);
+        Ok(())
     }
     fn settle(&mut self) -> Result<(), String> {
         self.db.wait_for_compact(false).map_err(text)

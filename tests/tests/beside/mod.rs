@@ -21,6 +21,8 @@ pub enum Call {
     /// So many puts of 1,000 bytes each into the family.
     Fill(usize, u32),
     Flush(usize),
+    /// Compacts the keys from the first to the second, both included.
+    Compact(u32, u32),
     /// Lets all flushes and compactions that are due come to an end.
     Settle,
     /// Reports the table files of the family.
@@ -30,7 +32,7 @@ pub enum Call {
     Exists(&'static str),
 }
 
-use Call::{Delete, Exists, Fill, Flush, Get, Put, Settle, SingleDelete, Tables};
+use Call::{Compact, Delete, Exists, Fill, Flush, Get, Put, Settle, SingleDelete, Tables};
 
 struct Case {
     name: &'static str,
@@ -91,6 +93,24 @@ const CASES: &[Case] = &[
         script: &[Put(1, 1), Fill(0, 150), Settle, Tables(1)],
     },
     Case {
+        name: "compaction of a range",
+        options: "disable_auto_compactions=true",
+        families: 1,
+        script: &[
+            Put(0, 1),
+            Put(0, 9),
+            Flush(0),
+            Put(0, 2),
+            Put(0, 8),
+            Compact(3, 7),
+            Tables(0),
+            Compact(8, 2),
+            Tables(0),
+            Compact(8, 8),
+            Tables(0),
+        ],
+    },
+    Case {
         name: "no identity at all",
         options: "write_dbid_to_manifest=false;write_identity_file=false",
         families: 1,
@@ -130,6 +150,7 @@ fn answer<E: Engine>(engine: &mut E, call: &Call, path: &Path) -> Result<String,
             (0..count).try_for_each(|n| engine.put(cf, &key(n), &[b'v'; 1000]))?;
         }
         Flush(cf) => engine.flush(cf)?,
+        Compact(begin, end) => engine.compact(&key(begin), &key(end))?,
         Settle => engine.settle()?,
         Tables(cf) => return engine.tables(cf).map(|count| count.to_string()),
         Get(n) => {
@@ -181,4 +202,10 @@ fn the_limit_of_all_logs_acts_as_in_rocksdb() {
 #[pumice_test_macros::test]
 fn the_identity_is_where_rocksdb_has_it() {
     compare(&["no identity at all", "identity in the MANIFEST", "identity in the file"]);
+}
+
+/// Memtables are flushed only if they have something in the range.
+#[pumice_test_macros::test]
+fn a_compaction_of_a_range_flushes_what_is_in_it() {
+    compare(&["compaction of a range"]);
 }

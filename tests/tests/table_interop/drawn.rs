@@ -137,12 +137,14 @@ fn call(rng: &mut Rng, snapshots: usize, drawn: Drawn) -> Call {
             Call::DeleteRange(begin, end)
         }
         22..25 => Call::Flush,
-        // What misuse comes to depends on what is compacted with what: then it is everything.
-        25..27 if drawn != Drawn::RangeDeletions => Call::Compact(None, None),
-        25..27 => {
-            let (begin, end) = (maybe(rng), maybe(rng));
-            Call::Compact(begin, end)
-        }
+        25..27 => match (maybe(rng), maybe(rng)) {
+            // What a range in the wrong order flushes and compacts is not for a program to know,
+            // but decides what becomes of misuse.
+            (Some(begin), Some(end)) if drawn != Drawn::RangeDeletions && begin > end => {
+                Call::Compact(Some(end), Some(begin))
+            }
+            (begin, end) => Call::Compact(begin, end),
+        },
         27..29 => Call::Snapshot,
         29 if snapshots > 0 => Call::Release(rng.uniform(snapshots as u64) as usize),
         30..36 => Call::Get(at(rng), key(rng)),

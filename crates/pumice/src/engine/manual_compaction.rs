@@ -18,6 +18,7 @@ use crate::compaction::picker::{FilesRequest, ManualPick, ManualRange};
 use crate::engine::compaction_job::CompactionWork;
 use crate::engine::family_state::CfState;
 use crate::engine::{DbInner, DbState};
+use crate::ingest::place::memtables_overlap;
 use crate::options::CompactionStyle;
 use crate::options::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
 use crate::stats::listener::FlushReason;
@@ -186,8 +187,10 @@ impl DbInner {
             return Err(Error::not_supported("FIFO compaction does not support change_level."));
         }
         let first_new_file = self.new_file_number();
-        let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };
-        self.flush_families(&flush, &BTreeSet::from([cf.id]), FlushReason::ManualCompaction)?;
+        if needs_flush(cf, begin, end) {
+            let flush = FlushOptions { wait: true, allow_write_stall: options.allow_write_stall };
+            self.flush_families(&flush, &BTreeSet::from([cf.id]), FlushReason::ManualCompaction)?;
+        }
         if cf.options().compaction_style == CompactionStyle::Universal {
             return self.compact_all(options, cf);
         }
@@ -381,4 +384,10 @@ impl DbInner {
             }
         }
     }
+}
+
+/// A memtable has something in the range. As in RocksDB, an open end flushes whatever is there.
+fn needs_flush(cf: &CfData, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
+    let closed = begin.is_some() && end.is_some();
+    !closed || memtables_overlap(cf, &cf.super_version.load_full(), &UserRange::closed(begin, end))
 }

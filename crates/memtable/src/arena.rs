@@ -26,8 +26,10 @@ use crate::write_buffer_manager::WriteBufferManager;
 pub(crate) const ALIGN: usize = 8;
 /// Alignment of blocks: a cache line.
 const BLOCK_ALIGN: usize = 64;
-/// The first block of the exclusive writer, as RocksDB's `Arena::kInlineSize`: a memtable that has
-/// taken next to nothing counts as that against a limit that memtables share.
+/// The first block of the exclusive writer, as RocksDB's `Arena::kInlineSize`; each further one is
+/// twice as large, up to the full size. So a memtable counts against a limit that memtables share
+/// as about twice what is in it: with full blocks from the second on, as RocksDB's, forty families
+/// with an entry each would hold 40 MB.
 const FIRST_BLOCK_BYTES: usize = 2048;
 /// Lanes for concurrent writers; a power of two.
 const SHARED_LANES: usize = 8;
@@ -196,11 +198,8 @@ impl Arena {
     #[inline(never)]
     fn allocate_slow(&self, lane: &Lane, bump: &mut Bump, bytes: usize) -> *mut u8 {
         let block_bytes = if lane.full_blocks {
-            if bytes <= FIRST_BLOCK_BYTES / 4 && self.blocks.lock().is_empty() {
-                FIRST_BLOCK_BYTES
-            } else {
-                self.block_bytes
-            }
+            let doubled = self.blocks.lock().len().min(20);
+            (FIRST_BLOCK_BYTES << doubled).min(self.block_bytes)
         } else {
             (self.block_bytes / 8).clamp(4096, SHARED_BLOCK_BYTES_MAX)
         };

@@ -377,6 +377,22 @@ fn range_tombstones_are_kept_apart() {
     assert!(!iter.valid());
 }
 
+/// A table holds about twice what is in it, however large its blocks may get.
+#[pumice_test_macros::test]
+fn a_table_grows_with_what_is_in_it() {
+    for value_bytes in [1, 100, 1000, 30_000] {
+        let table = new_table(SKIP_LIST, Comparator::Bytewise);
+        let (mut bytes, value) = (0, vec![7; value_bytes]);
+        for n in 0u64..(600_000 / value_bytes as u64).min(5000) {
+            table.add(n + 1, ValueType::Value, &n.to_be_bytes(), &value).unwrap();
+            // An entry has links, a sequence and lengths besides.
+            bytes += value_bytes + 80;
+            let held = table.memory_bytes();
+            assert!(held <= 2 * bytes + 8192, "{held} for {bytes} in values of {value_bytes}");
+        }
+    }
+}
+
 /// The policy, restated: full when a new block would exceed the limit and the last is used up.
 #[pumice_test_macros::test]
 fn wants_a_flush_when_full() {

@@ -50,6 +50,7 @@ fn context(rng: &mut Rng) -> TableBuildContext {
         use_delta_encoding: !rng.one_in(4),
         verify_compression: rng.one_in(2),
         block_align: compression == CompressionType::None && rng.one_in(3),
+        optimize_filters_for_memory: false,
         ..TableOptions::default()
     };
     TableBuildContext {

@@ -33,6 +33,13 @@ pub fn descriptor_limit() -> u64 {
     limit.rlim_cur
 }
 
+/// Whether the kernel gives this process, and those that it starts, huge pages for memory that it
+/// touches from now on. Not everywhere can it be changed; then it stays as it is.
+pub fn use_huge_pages(wanted: bool) {
+    // SAFETY: invariant 2.
+    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, libc::c_ulong::from(!wanted), 0, 0, 0) };
+}
+
 /// This process is the child of one that watched.
 static FORKED: AtomicBool = AtomicBool::new(false);
 

@@ -234,6 +234,20 @@ fn the_process_knows_itself() {
 }
 
 #[test]
+fn huge_pages_are_as_wanted() {
+    let enabled = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("THP_enabled:"));
+        line.map(|enabled| enabled.trim() == "1")
+    };
+    for wanted in [false, true] {
+        use_huge_pages(wanted);
+        // Kernels before 5.0 do not tell.
+        assert!(enabled().is_none_or(|enabled| enabled == wanted), "{wanted}");
+    }
+}
+
+#[test]
 fn priorities_are_lowered_for_one_thread_only() {
     let own = nice_of(thread_id()).unwrap();
     let lowered = thread::spawn("nice", || {

@@ -23,7 +23,6 @@ const CAP_BURST_MICROS: u64 = 5000;
 const NO_CAP: u64 = u64::MAX;
 /// Credit is granted in steps of this many microseconds, and no wait is shorter. RocksDB's is 1024:
 /// small writes then go through in bursts with a millisecond between them, which is their p99.
-/// Waking up a writer costs some 5 us.
 const REFILL_MICROS: u64 = 250;
 
 /// Whether writes to a column family are slowed or stopped, and why.

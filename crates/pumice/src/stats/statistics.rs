@@ -29,6 +29,7 @@ use std::sync::atomic::{
 use crossbeam_utils::CachePadded;
 use pumice_base::histogram::{BUCKETS, Histogram, bucket_index};
 use pumice_port::lane::unlowered;
+use pumice_port::os::is_forked;
 use pumice_port::sync::Mutex;
 
 use super::names::{HistogramKind, Ticker};
@@ -221,6 +222,10 @@ impl Statistics {
 
     #[cold]
     fn claim_and_count(&self, count: impl Fn(&Shard)) {
+        // The lock of the shards may be held for good there, and nobody reads the child's counts.
+        if is_forked() {
+            return;
+        }
         let claim = unlowered(|| self.claim());
         count(&claim.shard);
         // Not kept when the task is ending: dropping the claim gives the shard back.

@@ -144,3 +144,20 @@ fn a_reset_while_others_count_forgets_only_the_past() {
     assert_eq!((h.count(), h.sum(), h.min(), h.max()), (1, 7, 7, 7));
     assert_eq!(statistics.ticker(Ticker::BytesRead), 0);
 }
+
+/// A task of a child of `fork` that has no shard would wait for a lock that nobody gives back there.
+// Plain #[test]: loops do not survive a fork.
+#[test]
+fn a_child_of_fork_counts_nothing_new() {
+    pumice_port::os::watch_forks();
+    let statistics = Statistics::new();
+    let held = statistics.shards.lock();
+    let child = pumice_port::testing::fork(|| {
+        statistics.record_tick(Ticker::BytesRead, 1);
+        0
+    });
+    assert_eq!(child.wait(), Some(0));
+    drop(held);
+    statistics.record_tick(Ticker::BytesRead, 2);
+    assert_eq!(statistics.ticker(Ticker::BytesRead), 2);
+}

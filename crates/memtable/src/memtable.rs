@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use pumice_base::dbformat::{VALUE_TYPE_FOR_SEEK, pack, unpack};
+use pumice_base::extractor::Extractor;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{
     Comparator, Error, ErrorKind, InternalKeyComparator, Result, SequenceNumber, ValueType,
@@ -98,6 +99,14 @@ impl MemTableOptions {
         };
         bytes.clamp(1, BLOCK_BYTES_MAX).next_multiple_of(4096)
     }
+
+    /// See [`MemTable::takes_concurrent_adds`].
+    fn take_concurrent_adds(&self) -> bool {
+        matches!(self.rep, MemTableRep::SkipList { .. })
+            && !matches!(self.comparator.user, Comparator::Custom(_))
+            && !matches!(self.bloom.prefix, Some(Extractor::Other(_)))
+            && self.max_successive_merges == 0
+    }
 }
 
 /// One per memtable, on the heap: boxing the larger one would only add a step to every read.
@@ -119,6 +128,7 @@ pub struct MemTable {
     max_range_deletions: usize,
     max_successive_merges: usize,
     strict_max_successive_merges: bool,
+    takes_concurrent_adds: bool,
     manager: Option<Arc<WriteBufferManager>>,
     immutable: AtomicBool,
     /// What the manager was told of by `mark_flushed`; 0 before.
@@ -139,6 +149,7 @@ impl MemTable {
         let block = options.block_bytes();
         let full_bytes = full_bytes(options.write_buffer_bytes, block);
         let arena = Arena::new(block, options.write_buffer_manager.clone());
+        let takes_concurrent_adds = options.take_concurrent_adds();
         let bloom = Bloom::new(options.bloom);
         if let Some(bloom) = &bloom {
             arena.charge(bloom.bytes());
@@ -159,6 +170,7 @@ impl MemTable {
             },
             max_successive_merges: options.max_successive_merges,
             strict_max_successive_merges: options.strict_max_successive_merges,
+            takes_concurrent_adds,
             manager: options.write_buffer_manager,
             immutable: AtomicBool::new(false),
             flushed_bytes: AtomicUsize::new(0),
@@ -252,6 +264,13 @@ impl MemTable {
         let tombstone = RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq };
         let bytes = self.range_dels.add(tombstone);
         self.arena().charge(bytes);
+    }
+
+    /// Many tasks may gain by `add_concurrent`: a skip list, whose order and filter run none of the
+    /// user's code, and to which no writer has to add what depends on earlier entries.
+    #[inline]
+    pub fn takes_concurrent_adds(&self) -> bool {
+        self.takes_concurrent_adds
     }
 
     /// Shows `f` the point entries of `key` with sequences up to `seq`, newest first, until it

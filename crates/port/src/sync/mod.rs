@@ -19,6 +19,7 @@ mod raw_lock;
 mod raw_mutex;
 mod rwlock;
 mod semaphore;
+mod shared_work;
 
 pub use condvar::Condvar;
 pub use event::Event;
@@ -28,6 +29,7 @@ pub use mutex::{Mutex, MutexGuard};
 pub use raw_lock::RawLock;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::Semaphore;
+pub use shared_work::SharedWork;
 
 /// How often a thread looks again whether a lock is free before it queues.
 #[cfg(not(loom))]

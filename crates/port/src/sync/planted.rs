@@ -30,6 +30,8 @@ pub enum Planted {
     RingWakesLate,
     /// A ring's changes order nothing else.
     RingRelaxed,
+    /// The owner of shared work does not wait for who is at a piece of it.
+    SharedWorkNotAwaited,
 }
 
 #[cfg(not(loom))]

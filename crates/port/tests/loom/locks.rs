@@ -15,7 +15,7 @@ const RACE: &str = "Causality violation";
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// A number that loom watches: two tasks at it at one time fail the model.
-struct Watched(UnsafeCell<u32>);
+pub(crate) struct Watched(UnsafeCell<u32>);
 
 // SAFETY: that nobody touches it concurrently is what the models check, and loom reports it.
 unsafe impl Send for Watched {}
@@ -23,14 +23,14 @@ unsafe impl Send for Watched {}
 unsafe impl Sync for Watched {}
 
 impl Watched {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Watched(UnsafeCell::new(0))
     }
-    fn add(&self) {
+    pub(crate) fn add(&self) {
         // SAFETY: loom checks that the access is exclusive.
         self.0.with_mut(|value| unsafe { *value += 1 });
     }
-    fn get(&self) -> u32 {
+    pub(crate) fn get(&self) -> u32 {
         // SAFETY: loom checks that nobody writes.
         self.0.with(|value| unsafe { *value })
     }

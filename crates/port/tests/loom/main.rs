@@ -14,6 +14,7 @@ mod kicks;
 mod locks;
 mod ring;
 mod tasks;
+mod work;
 
 use pumice_port::sync::planted::{ACTIVE, HAND_OFF, Planted};
 use std::sync::atomic::Ordering;

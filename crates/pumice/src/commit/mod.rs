@@ -4,5 +4,6 @@ pub mod batch;
 pub mod controller;
 pub(crate) mod predecessor;
 pub(crate) mod queue;
+pub(crate) mod shared_insert;
 pub(crate) mod update_family;
 pub(crate) mod wal;

@@ -9,7 +9,8 @@
 //! |---|---|---|
 //! | Free | the writer that collected its answer | a writer that queues |
 //! | Waiting | a writer that queues | the leader |
-//! | Taken | the leader, which has the batch | the same leader |
+//! | Taken | the leader, which has the batch; a writer that looks at what it was asked | the leader |
+//! | Asked | the leader, which wants help with the group | the writer, or the leader |
 //! | Leader | the parting leader, which hands over | the writer |
 //! | Done | the leader, with the outcome | the writer |
 //!
@@ -20,12 +21,14 @@
 //! Done and the lock is free; whoever wakes for another reason looks and waits again.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_port::sync::Mutex;
 use pumice_port::task::{self, TaskRef, WaitReason};
 
+use super::shared_insert::SharedInsert;
 use crate::options::requests::WriteOptions;
 
 /// A small leader takes at most this part of a group's bytes along, so that its own latency stays
@@ -47,8 +50,15 @@ enum Entry {
     Free,
     Waiting(QueuedBatch, TaskRef),
     Taken(TaskRef),
+    Asked(TaskRef, Arc<SharedInsert>),
     Leader(QueuedBatch),
     Done(Vec<u8>, Result<()>),
+}
+
+/// What a waiting writer finds in its entry.
+enum News {
+    Left(Joined),
+    Asked(Arc<SharedInsert>),
 }
 
 /// How a writer leaves [`WriteQueue::join`].
@@ -93,18 +103,23 @@ impl State {
         at
     }
 
-    /// The answer in entry `at`, which is free from then on; None while there is none.
-    fn collect(&mut self, at: usize) -> Option<Joined> {
+    /// The answer in entry `at`, which is free from then on, or what its writer was asked; None
+    /// while there is nothing.
+    fn collect(&mut self, at: usize) -> Option<News> {
         let joined = match std::mem::replace(&mut self.entries[at], Entry::Free) {
             Entry::Leader(batch) => Joined::Leader(batch),
             Entry::Done(rep, result) => Joined::Done(rep, result),
+            Entry::Asked(task, shared) => {
+                self.entries[at] = Entry::Taken(task);
+                return Some(News::Asked(shared));
+            }
             waits => {
                 self.entries[at] = waits;
                 return None;
             }
         };
         self.free.push(at);
-        Some(joined)
+        Some(News::Left(joined))
     }
 
     /// Hands leadership to the first waiter, if there is one, and says whom to wake.
@@ -148,8 +163,14 @@ impl WriteQueue {
     /// Becomes leader with `batch`, or waits until a leader wrote it. Suspends, unless the batch
     /// has `no_slowdown` and the leader is stalled: then the answer is Incomplete at once. A caller
     /// that would have to wait and is not `patient` is treated as one with `no_slowdown`; one that
-    /// must not wait at all has the error as its answer.
-    pub fn join(&self, mut batch: QueuedBatch, patient: impl FnOnce() -> Result<bool>) -> Joined {
+    /// must not wait at all has the error as its answer. A leader that wants help with its group has
+    /// this task call `help`.
+    pub fn join(
+        &self,
+        mut batch: QueuedBatch,
+        patient: impl FnOnce() -> Result<bool>,
+        help: impl Fn(&SharedInsert),
+    ) -> Joined {
         let at = {
             let mut state = self.state.lock();
             if !state.busy {
@@ -165,10 +186,14 @@ impl WriteQueue {
             }
             state.add(batch, task::current())
         };
+        task::park(&WRITE_QUEUE);
         loop {
-            task::park(&WRITE_QUEUE);
-            if let Some(joined) = self.state.lock().collect(at) {
-                return joined;
+            let news = self.state.lock().collect(at);
+            match news {
+                Some(News::Left(joined)) => return joined,
+                // The answer may be there by then, and its wake-up spent on a lock.
+                Some(News::Asked(shared)) => help(&shared),
+                None => task::park(&WRITE_QUEUE),
             }
         }
     }
@@ -209,6 +234,21 @@ impl WriteQueue {
         }
     }
 
+    /// Wakes the first `count` of `followers`, to help with `shared`. Requires leadership.
+    pub fn ask(&self, followers: &[Follower], count: usize, shared: &Arc<SharedInsert>) {
+        let mut asked = Vec::with_capacity(count);
+        let mut state = self.state.lock();
+        for follower in followers.iter().take(count) {
+            let entry = &mut state.entries[follower.entry];
+            if let Entry::Taken(task) = *entry {
+                *entry = Entry::Asked(task, Arc::clone(shared));
+                asked.push(task);
+            }
+        }
+        drop(state);
+        task::unpark_all(asked);
+    }
+
     /// The leader parts: `followers` get their batches back with `result`, and the first waiter
     /// leads next.
     pub fn finish(&self, followers: Vec<Follower>, result: &Result<()>) {
@@ -216,7 +256,8 @@ impl WriteQueue {
         let mut state = self.state.lock();
         for Follower { entry, batch } in followers {
             let done = Entry::Done(batch.rep, result.clone());
-            if let Entry::Taken(task) = std::mem::replace(&mut state.entries[entry], done) {
+            let before = std::mem::replace(&mut state.entries[entry], done);
+            if let Entry::Taken(task) | Entry::Asked(task, _) = before {
                 answered.push(task);
             }
         }

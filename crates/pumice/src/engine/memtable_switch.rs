@@ -53,7 +53,7 @@ impl DbInner {
     pub(crate) fn exclusive(&self) -> Exclusive<'_> {
         let batch =
             QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
-        match self.queue.join(batch, || Ok(true)) {
+        match self.queue.join(batch, || Ok(true), |_| ()) {
             Joined::Leader(_) => Exclusive { db: self },
             Joined::Done(..) => unreachable!("a leader never takes an exclusive entry along"),
         }
@@ -68,7 +68,7 @@ impl DbInner {
         self.mark.check_may_lock()?;
         let batch =
             QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
-        match self.queue.join(batch, || self.patience()) {
+        match self.queue.join(batch, || self.patience(), |_| ()) {
             Joined::Leader(_) => Ok(Exclusive { db: self }),
             Joined::Done(_, result) => Err(result.err().unwrap_or_else(stalled)),
         }

@@ -51,6 +51,7 @@ pub(crate) mod reserve;
 pub(crate) mod retry;
 pub(crate) mod space;
 mod write_counts;
+mod write_insert;
 pub(crate) mod write_merge;
 pub(crate) mod write_path;
 
@@ -73,6 +74,7 @@ use crate::callbacks::Mark;
 use crate::commit::batch::WriteBatch;
 use crate::commit::controller::WriteController;
 use crate::commit::queue::WriteQueue;
+use crate::commit::shared_insert::Helpers;
 use crate::commit::wal::Wals;
 use crate::control::tuner::Tuner;
 use crate::engine::error_handler::ErrorState;
@@ -253,6 +255,8 @@ pub(crate) struct DbInner {
     pub manifest: Mutex<ManifestLog>,
 
     pub queue: WriteQueue,
+    /// The leader's.
+    pub write_helpers: Mutex<Helpers>,
     /// Held while the database's options are changed; comes before the state lock.
     pub options_change: Mutex<()>,
     /// What keys, values and batches may have.

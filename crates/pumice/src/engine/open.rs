@@ -21,11 +21,13 @@ use pumice_manifest::VersionEdit;
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
 use pumice_port::sync::{Condvar, Mutex};
+use pumice_port::thread;
 
 use crate::callbacks::{Mark, has_code, mark_code, mark_files};
 use crate::commit::batch::WriteBatch;
 use crate::commit::controller::WriteController;
 use crate::commit::queue::WriteQueue;
+use crate::commit::shared_insert::Helpers;
 use crate::commit::wal::Wals;
 use crate::engine::compaction_tuning;
 use crate::engine::events::EventState;
@@ -388,6 +390,7 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         options_change: Mutex::foreground(()),
         limits: options.limits,
         queue: WriteQueue::new(group_bytes_max(options)),
+        write_helpers: Mutex::foreground(write_helpers(options)),
         scratch: Mutex::foreground(WriteBatch::with_limits(options.limits)),
         wal_synced: Condvar::new(),
         wal: Mutex::foreground(no_wals(&a.fs, a.wal_dir, options)),
@@ -422,6 +425,14 @@ fn runs_code(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> boo
 fn no_wals(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Wals {
     let (use_fsync, manual) = (options.use_fsync, options.manual_wal_flush);
     Wals::new(Arc::clone(fs), dir.to_path_buf(), use_fsync, manual, options.wal_writer(0))
+}
+
+/// Members that may insert beside the leader of their group.
+fn write_helpers(options: &DbOptions) -> Helpers {
+    Helpers::new(match options.allow_concurrent_memtable_write {
+        true => thread::available_parallelism() - 1,
+        false => 0,
+    })
 }
 
 /// A group becomes one record, whose updates 32 bits count.

@@ -6,7 +6,7 @@
 //! | `reports` | the ones that are texts |
 //!
 //! RocksDB's names start with `rocksdb.`, our own with `pumice.` (`write-group-size`: a histogram
-//! of batches per write group; `wal-syncs`; `table-builds`: codecs and helpers). A name without
+//! of batches per write group; `write-group-helpers`: of members that inserted; `wal-syncs`; `table-builds`: codecs and helpers). A name without
 //! either, an unknown one, and one that has no value here give None, as does a property that needs
 //! state which a dropped column family no longer has.
 //! `estimate-oldest-key-time` never has a value: RocksDB knows it for FIFO compaction only.
@@ -70,6 +70,7 @@ impl DbInner {
     fn own_property(&self, name: &str) -> Option<String> {
         match name {
             "write-group-size" => Some(self.stats.group_sizes().to_string()),
+            "write-group-helpers" => Some(self.stats.helpers().to_string()),
             "wal-syncs" => Some(self.stats.wal_syncs().to_string()),
             "table-builds" => Some(self.table_builds.to_string()),
             _ => None,

@@ -1,8 +1,8 @@
 //! The path of a write: queue, stall, log, memtable, publish.
 //!
 //! The leader does everything for its group: it assigns sequence numbers, appends one WAL record
-//! with one write call, inserts into the memtables and publishes the last sequence. Memtables thus
-//! have one inserter, which lets them keep an insert hint and skip atomic read-modify-writes.
+//! with one write call, inserts into the memtables, helped by members if the group is large
+//! (`write_insert`), and publishes the last sequence.
 //!
 //! Thread safety: `DbInner::write` from anywhere; what runs as leader needs leadership of
 //! `DbInner::queue`. Lock order: leadership > manifest > state > wal.
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::dbformat::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, Result, SequenceNumber, Severity, ValueType};
+use pumice_base::{Error, Result, Severity, ValueType};
 use pumice_env::perf::{self, PerfMetric};
 use pumice_env::{IoKind, IoPriority};
 use pumice_port::{fiber, thread};
@@ -25,7 +25,6 @@ use crate::engine::error_handler::Reason;
 use crate::engine::{CfMap, DbInner};
 use crate::options::requests::WriteOptions;
 use crate::stats::{HistogramKind, Record};
-use crate::version::super_version::SuperVersion;
 
 /// From here on a value goes from the caller's memory to the log and to the memtable, and is not
 /// copied into a batch first.
@@ -72,17 +71,17 @@ impl Drop for Turn<'_> {
 }
 
 /// The leader's own batch.
-struct Own<'a> {
-    rep: &'a mut [u8],
+pub(super) struct Own<'a> {
+    pub rep: &'a mut [u8],
     /// The only update, a put, when its value is not in `rep`, which ends before it.
-    large: Option<LargePut<'a>>,
+    pub large: Option<LargePut<'a>>,
 }
 
 #[derive(Clone, Copy)]
-struct LargePut<'a> {
-    column_family: u32,
-    key: &'a [u8],
-    value: &'a [u8],
+pub(super) struct LargePut<'a> {
+    pub column_family: u32,
+    pub key: &'a [u8],
+    pub value: &'a [u8],
 }
 
 impl<'a> Own<'a> {
@@ -303,7 +302,7 @@ impl DbInner {
     fn write_rep(&self, options: &WriteOptions, rep: Vec<u8>) -> (Vec<u8>, Result<()>) {
         let batch = QueuedBatch { rep, options: *options, exclusive: false };
         let wait = perf::time(PerfMetric::WriteThreadWaitNanos);
-        let joined = self.queue.join(batch, || self.patience());
+        let joined = self.queue.join(batch, || self.patience(), |shared| self.help_insert(shared));
         drop(wait);
         match joined {
             Joined::Done(rep, result) => (rep, result),
@@ -324,7 +323,7 @@ impl DbInner {
                 thread::yield_now();
             }
             self.queue.take_followers(own.bytes(), options, &mut turn.followers);
-            self.write_group(options, own, &turn.followers)
+            self.write_group(options, own, &mut turn.followers)
         });
         if planted::is(Bug::ErrorKeepsLeadership) && result.is_err() {
             turn.ended = true;
@@ -337,12 +336,12 @@ impl DbInner {
         &self,
         options: &WriteOptions,
         own: Own<'_>,
-        followers: &[Follower],
+        followers: &mut [Follower],
     ) -> Result<()> {
         let mut clock = perf::phases(PerfMetric::WritePreAndPostProcessTime);
         let mut count = batch::count(own.rep);
         let mut bytes = own.bytes();
-        for Follower { batch: other, .. } in followers {
+        for Follower { batch: other, .. } in &*followers {
             count += batch::count(&other.rep);
             bytes += other.rep.len() - batch::HEADER_LEN;
         }
@@ -365,19 +364,14 @@ impl DbInner {
             clock.turn_to(PerfMetric::WriteWalTime);
             let logged = self.log_group(options.sync, bytes, &own, followers);
             if planted::is(Bug::GroupPartlyInserted) && logged.is_err() {
-                self.insert_own(&self.cfs.load(), &mut { first }, &own)?;
+                self.insert_group(first, batch::count(own.rep), &own, &mut [])?;
             }
             logged?;
         } else {
             self.last_unlogged.store(first + u64::from(count) - 1, Ordering::Relaxed);
         }
         clock.turn_to(PerfMetric::WriteMemtableTime);
-        let mut next = first;
-        let key_space = self.cfs.load();
-        let inserted = self.insert_own(&key_space, &mut next, &own).and_then(|()| {
-            let mut batches = followers.iter().map(|f| batch::records(&f.batch.rep));
-            batches.try_for_each(|records| self.insert(&key_space, &mut next, records))
-        });
+        let inserted = self.insert_group(first, count, &own, followers);
         clock.turn_to(PerfMetric::WritePreAndPostProcessTime);
         if let Err(error) = inserted {
             // The group is logged but only partly in memory: the memory state no longer is what
@@ -421,59 +415,6 @@ impl DbInner {
                 self.background_error_of_leader(&error, Reason::WriteCallback);
                 Err(error)
             }
-        }
-    }
-
-    /// Inserts the leader's batch.
-    #[inline]
-    fn insert_own(&self, space: &CfMap, next: &mut SequenceNumber, own: &Own<'_>) -> Result<()> {
-        let Some(LargePut { column_family, key, value }) = own.large else {
-            return self.insert(space, next, batch::records(own.rep));
-        };
-        let value_type = ValueType::Value;
-        let update = BatchRecord::Entry { column_family, value_type, key, value };
-        self.insert(space, next, std::iter::once(Ok(update)))
-    }
-
-    /// Inserts one batch, giving it sequence numbers from `next` on.
-    fn insert<'a>(
-        &self,
-        key_space: &CfMap,
-        next: &mut SequenceNumber,
-        records: impl Iterator<Item = Result<BatchRecord<'a>>>,
-    ) -> Result<()> {
-        let mut at: Option<(u32, Arc<SuperVersion>)> = None;
-        for record in records {
-            let BatchRecord::Entry { column_family, value_type, key, value } = record? else {
-                continue;
-            };
-            let sequence = *next;
-            *next += 1;
-            if at.as_ref().is_none_or(|(id, _)| *id != column_family) {
-                self.note_full_memtable(&at);
-                let Some(cf) = key_space.by_id(column_family) else { continue };
-                at = Some((column_family, cf.super_version.load_full()));
-            }
-            let Some((_, super_version)) = &at else { continue };
-            if value_type == ValueType::Merge
-                && let Some(cf) = key_space.by_id(column_family)
-                && let Some(merged) = self.merged(cf, super_version, sequence, (key, value))
-            {
-                super_version.mem.add(sequence, ValueType::Value, key, &merged)?;
-                continue;
-            }
-            super_version.mem.add(sequence, value_type, key, value)?;
-        }
-        self.note_full_memtable(&at);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn note_full_memtable(&self, at: &Option<(u32, Arc<SuperVersion>)>) {
-        if let Some((id, super_version)) = at
-            && super_version.mem.should_flush()
-        {
-            self.request_switch(*id);
         }
     }
 }

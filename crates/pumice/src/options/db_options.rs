@@ -156,6 +156,11 @@ option_table! {
         /// Bytes of one write group at most.
         max_write_batch_group_size_bytes: u64 = 1 << 20, fixed, saved, at_least(1)
             => "queue::groups_are_limited_in_bytes";
+        /// Members of a large write group insert beside its leader, on cores that are idle. Not
+        /// into vector memtables, with an order or prefix extractor of one's own, or with
+        /// max_successive_merges: then the leader inserts for all, as it does when this is off.
+        allow_concurrent_memtable_write: bool = true, fixed, saved
+            => "shared_writes::the_option_says_whether_members_insert";
         /// Record the database's identity in the MANIFEST.
         write_dbid_to_manifest: bool = true, fixed, saved
             => "beside::the_identity_is_where_rocksdb_has_it";
@@ -220,9 +225,8 @@ option_table! {
     hints {
         /// Obsolete files are known and go when the last reader does; no scan looks for them.
         "delete_obsolete_files_period_micros": u64 = "21600000000", mutable, saved;
-        /// The leader of a write group inserts for all of its members.
-        "allow_concurrent_memtable_write": bool = "true", fixed, saved;
-        /// Write path variants with the same results; Pumice has one write path.
+        /// The log is written while the group before is inserted: same results, and here one path
+        /// (docs/decisions/0030).
         "enable_pipelined_write": bool = "false", fixed, saved;
         /// Shards of the table cache, which has none here.
         "table_cache_numshardbits": i32 = "6", fixed, saved;

@@ -68,6 +68,8 @@ pub struct DbStats {
     counters: CachePadded<Counters>,
     /// Sizes of groups of more than one batch; the others are the rest of `groups`.
     shared_groups: Mutex<Histogram>,
+    /// Members that came to insert, of groups whose leader asked some.
+    helpers: Mutex<Histogram>,
     opened_micros: AtomicU64,
     interval_start: Mutex<Snapshot>,
 }
@@ -88,6 +90,7 @@ impl DbStats {
         DbStats {
             counters: CachePadded::new(Counters::default()),
             shared_groups: Mutex::foreground(Histogram::new()),
+            helpers: Mutex::foreground(Histogram::new()),
             opened_micros: AtomicU64::new(now_micros),
             interval_start: Mutex::foreground(Snapshot::default()),
         }
@@ -118,6 +121,16 @@ impl DbStats {
         let mut sizes = Histogram::from_parts(buckets, alone, u128::from(alone), 1, alone.min(1));
         sizes.merge(&shared);
         sizes
+    }
+
+    /// Counts a group whose leader asked members for help: so many came.
+    pub fn helped(&self, came: u64) {
+        self.helpers.lock().add(came);
+    }
+
+    /// How many members inserted beside their leader, in groups in which some were asked to.
+    pub fn helpers(&self) -> Histogram {
+        self.helpers.lock().clone()
     }
 
     /// Syncs of the WAL by write groups.
@@ -182,6 +195,7 @@ impl DbStats {
         all.iter().for_each(|counter| counter.store(0, Relaxed));
         self.opened_micros.store(now_micros, Relaxed);
         self.shared_groups.lock().clear();
+        self.helpers.lock().clear();
         *start = Snapshot::default();
     }
 

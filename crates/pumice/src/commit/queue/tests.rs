@@ -27,13 +27,14 @@ fn enqueue(
 ) -> pumice_port::thread::JoinHandle<(bool, Vec<u8>, Result<()>)> {
     let before = queue.state.lock().order.len();
     let own = Arc::clone(queue);
-    let handle = pumice_port::thread::spawn("waiter", move || match own.join(batch, || Ok(true)) {
-        Joined::Leader(batch) => {
-            own.leave();
-            (true, batch.rep, Ok(()))
-        }
-        Joined::Done(rep, result) => (false, rep, result),
-    });
+    let handle =
+        pumice_port::thread::spawn("waiter", move || match own.join(batch, || Ok(true), |_| ()) {
+            Joined::Leader(batch) => {
+                own.leave();
+                (true, batch.rep, Ok(()))
+            }
+            Joined::Done(rep, result) => (false, rep, result),
+        });
     while queue.state.lock().order.len() == before {
         pumice_port::thread::yield_now();
     }
@@ -146,7 +147,7 @@ fn threads_with_mixed_options_write_every_batch_once() {
                     let id = thread * EACH + n;
                     let rep = id.to_le_bytes().to_vec();
                     let mine = QueuedBatch { rep, options, exclusive };
-                    let rep = match queue.join(mine, || Ok(true)) {
+                    let rep = match queue.join(mine, || Ok(true), |_| ()) {
                         Joined::Done(rep, result) => {
                             assert!(!exclusive);
                             result.unwrap();
@@ -205,7 +206,7 @@ fn a_stall_refuses_those_that_do_not_wait_and_nobody_else() {
     queue.begin_stall();
     let (led, rep, result) = before.join().unwrap();
     assert!(!led && rep == [2] && incomplete(&result));
-    let Joined::Done(rep, result) = queue.join(batch(vec![4], hurried), || Ok(true)) else {
+    let Joined::Done(rep, result) = queue.join(batch(vec![4], hurried), || Ok(true), |_| ()) else {
         panic!("leads")
     };
     assert!(rep == [4] && incomplete(&result));

@@ -1,0 +1,128 @@
+//! The batches of a group that members insert beside their leader, and how many members are asked.
+//!
+//! The leader has logged the group and given every batch its sequence numbers, so the batches may
+//! enter the memtables in any order, from any task. Whoever was asked and has come takes one batch
+//! after the other; the leader does the same and publishes when all are in. A member that comes
+//! late finds nothing to do: the leader never waits for one that has not begun.
+//!
+//! Whether a core is idle is not asked of the system, which would cost a system call and be old when
+//! it is read: a member that was woken and came in time had a core ([`Helpers`]).
+//!
+//! Thread safety: `SharedInsert` is shared by a leader and its members; `Helpers` is the leader's.
+//! Invariants: (1) a batch is inserted once; (2) when `finish` returns nobody inserts any more.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pumice_base::{Error, Result, SequenceNumber};
+use pumice_port::sync::SharedWork;
+use pumice_port::thread;
+
+use super::batch;
+
+/// So many updates are worth the wake-up of the member that inserts them: some 40 us of one core.
+const UPDATES_PER_MEMBER: u64 = 64;
+/// So many groups that could use help get none when nobody came, before one member is asked again.
+const PAUSE_GROUPS: u32 = 64;
+
+/// How many members the leader of the next group asks.
+pub(crate) struct Helpers {
+    /// Cores besides the leader's; 0: nobody is ever asked.
+    most: usize,
+    now: usize,
+    /// Groups to go without help.
+    pause: u32,
+}
+
+impl Helpers {
+    /// At most `most` at a time.
+    pub fn new(most: usize) -> Self {
+        Helpers { most, now: most.min(1), pause: 0 }
+    }
+
+    /// How many to ask for a group of `updates` in the leader's batch and those of `followers`.
+    pub fn to_ask(&mut self, followers: usize, updates: u64) -> usize {
+        let useful = (updates / UPDATES_PER_MEMBER).saturating_sub(1);
+        let useful = usize::try_from(useful).unwrap_or(usize::MAX).min(followers).min(self.most);
+        if useful == 0 || self.now > 0 {
+            return useful.min(self.now);
+        }
+        self.pause = self.pause.saturating_sub(1);
+        usize::from(self.pause == 0)
+    }
+
+    /// Of those `asked`, so many came in time.
+    pub fn came(&mut self, asked: usize, came: usize) {
+        if came >= asked {
+            self.now = self.now.max(asked + 1).min(self.most);
+            return;
+        }
+        self.now = came;
+        if came == 0 {
+            self.pause = PAUSE_GROUPS;
+        }
+    }
+}
+
+struct Portion {
+    first: SequenceNumber,
+    rep: Vec<u8>,
+}
+
+/// See the module head.
+pub(crate) struct SharedInsert {
+    work: SharedWork<Portion>,
+    failure: OnceLock<Error>,
+    came: AtomicUsize,
+}
+
+impl SharedInsert {
+    /// Batches in wire form, the first update of which has sequence `next`.
+    pub fn new(reps: impl Iterator<Item = Vec<u8>>, mut next: SequenceNumber) -> Self {
+        let portions = reps.map(|rep| {
+            let first = next;
+            next += u64::from(batch::count(&rep));
+            Portion { first, rep }
+        });
+        let work = SharedWork::new(portions);
+        SharedInsert { work, failure: OnceLock::new(), came: AtomicUsize::new(0) }
+    }
+
+    /// A member inserts batches as long as there are any. `insert` gets a batch and the sequence of
+    /// its first update.
+    pub fn help(&self, insert: impl Fn(SequenceNumber, &[u8]) -> Result<()>) {
+        let mut came = 0;
+        self.work.help(|portion| {
+            // Under the portion's lock, so that the leader sees it when all is done.
+            self.came.fetch_add(1 - came, Ordering::Relaxed);
+            came = 1;
+            self.insert(portion, &insert);
+        });
+    }
+
+    /// The leader inserts what nobody has begun and waits for the others. Returns the batches in
+    /// their order, and how many members came, or an error with which a batch could not be
+    /// inserted, all others being in. Suspends.
+    pub fn finish(
+        &self,
+        insert: impl Fn(SequenceNumber, &[u8]) -> Result<()>,
+    ) -> (Vec<Vec<u8>>, Result<usize>) {
+        let portions = self.work.finish(|portion| self.insert(portion, &insert));
+        let came = match self.failure.get() {
+            Some(error) => Err(error.clone()),
+            None => Ok(self.came.load(Ordering::Relaxed)),
+        };
+        (portions.into_iter().map(|portion| portion.rep).collect(), came)
+    }
+
+    /// A panic must not leave the batch half in for somebody else to begin again.
+    fn insert(&self, portion: &Portion, insert: &impl Fn(SequenceNumber, &[u8]) -> Result<()>) {
+        let inserted = thread::contain("A write", || insert(portion.first, &portion.rep));
+        if let Err(error) = inserted.and_then(|inserted| inserted) {
+            self.failure.get_or_init(|| error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

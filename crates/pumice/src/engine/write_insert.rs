@@ -1,0 +1,157 @@
+//! The part of a write that enters memtables.
+//!
+//! A leader inserts for its whole group, which lets memtables keep an insert hint and skip atomic
+//! read-modify-writes. If the group is large, members that were waiting insert beside it
+//! (`commit::shared_insert`), into memtables that take concurrent additions and run nobody's code:
+//! a panic of a comparator belongs to its caller, and a merge that is resolved needs all entries
+//! before it.
+//!
+//! Thread safety: needs leadership of the write queue; `help_insert` is for members whose leader asked
+//! them. No memtable is switched and no column family comes or goes meanwhile, for that takes
+//! leadership too. A leader may wait for members, and so suspend.
+
+use std::sync::Arc;
+
+use pumice_base::{Result, SequenceNumber, ValueType};
+use pumice_port::thread;
+
+use crate::commit::batch::{self, BatchRecord};
+use crate::commit::queue::Follower;
+use crate::commit::shared_insert::SharedInsert;
+use crate::engine::write_path::{LargePut, Own};
+use crate::engine::{CfMap, DbInner};
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
+
+impl DbInner {
+    /// Inserts the leader's batch and those of `followers`, `count` updates with sequences from
+    /// `first` on.
+    ///
+    /// # Errors
+    /// Some of the group is not in then.
+    #[inline]
+    pub(super) fn insert_group(
+        &self,
+        first: SequenceNumber,
+        count: u32,
+        own: &Own<'_>,
+        followers: &mut [Follower],
+    ) -> Result<()> {
+        let key_space = self.cfs.load();
+        let mut next = first;
+        if !followers.is_empty() {
+            let asked = self.helpers_to_ask(&key_space, followers.len(), count);
+            if asked > 0 {
+                return self.insert_with_helpers(&key_space, next, own, (followers, asked));
+            }
+        }
+        self.insert_own::<false>(&key_space, &mut next, own)?;
+        let mut batches = followers.iter().map(|f| batch::records(&f.batch.rep));
+        batches.try_for_each(|records| self.insert::<false>(&key_space, &mut next, records))
+    }
+
+    fn helpers_to_ask(&self, key_space: &CfMap, followers: usize, updates: u32) -> usize {
+        let asked = self.write_helpers.lock().to_ask(followers, u64::from(updates));
+        let concurrent = |cf: &CfData| cf.super_version.load().mem.takes_concurrent_adds();
+        if asked > 0 && key_space.all().all(|cf| concurrent(cf)) { asked } else { 0 }
+    }
+
+    #[inline(never)]
+    fn insert_with_helpers(
+        &self,
+        key_space: &CfMap,
+        mut next: SequenceNumber,
+        own: &Own<'_>,
+        (followers, asked): (&mut [Follower], usize),
+    ) -> Result<()> {
+        let after_own = next + u64::from(batch::count(own.rep));
+        let reps = followers.iter_mut().map(|follower| std::mem::take(&mut follower.batch.rep));
+        let shared = Arc::new(SharedInsert::new(reps, after_own));
+        self.queue.ask(followers, asked, &shared);
+        // Also after a panic the leader has to wait for its members.
+        let own_in =
+            thread::contain("A write", || self.insert_own::<true>(key_space, &mut next, own));
+        let (reps, came) = shared.finish(|first, rep| self.insert_rep(key_space, first, rep));
+        for (follower, rep) in followers.iter_mut().zip(reps) {
+            follower.batch.rep = rep;
+        }
+        own_in??;
+        let came = came?;
+        self.write_helpers.lock().came(asked, came);
+        self.stats.helped(came as u64);
+        Ok(())
+    }
+
+    /// What a member does when its leader asks for help.
+    pub(super) fn help_insert(&self, shared: &SharedInsert) {
+        let key_space = self.cfs.load();
+        shared.help(|first, rep| self.insert_rep(&key_space, first, rep));
+    }
+
+    fn insert_rep(&self, space: &CfMap, mut first: SequenceNumber, rep: &[u8]) -> Result<()> {
+        self.insert::<true>(space, &mut first, batch::records(rep))
+    }
+
+    /// Inserts the leader's batch; `SHARED`: others insert theirs at the same time.
+    #[inline]
+    fn insert_own<const SHARED: bool>(
+        &self,
+        space: &CfMap,
+        next: &mut SequenceNumber,
+        own: &Own<'_>,
+    ) -> Result<()> {
+        let Some(LargePut { column_family, key, value }) = own.large else {
+            return self.insert::<SHARED>(space, next, batch::records(own.rep));
+        };
+        let value_type = ValueType::Value;
+        let update = BatchRecord::Entry { column_family, value_type, key, value };
+        self.insert::<SHARED>(space, next, std::iter::once(Ok(update)))
+    }
+
+    /// Inserts one batch, giving it sequence numbers from `next` on.
+    fn insert<'a, const SHARED: bool>(
+        &self,
+        key_space: &CfMap,
+        next: &mut SequenceNumber,
+        records: impl Iterator<Item = Result<BatchRecord<'a>>>,
+    ) -> Result<()> {
+        let mut at: Option<(u32, Arc<SuperVersion>)> = None;
+        for record in records {
+            let BatchRecord::Entry { column_family, value_type, key, value } = record? else {
+                continue;
+            };
+            let sequence = *next;
+            *next += 1;
+            if at.as_ref().is_none_or(|(id, _)| *id != column_family) {
+                self.note_full_memtable(&at);
+                let Some(cf) = key_space.by_id(column_family) else { continue };
+                at = Some((column_family, cf.super_version.load_full()));
+            }
+            let Some((_, super_version)) = &at else { continue };
+            let mem = &super_version.mem;
+            if SHARED {
+                mem.add_concurrent(sequence, value_type, key, value)?;
+                continue;
+            }
+            if value_type == ValueType::Merge
+                && let Some(cf) = key_space.by_id(column_family)
+                && let Some(merged) = self.merged(cf, super_version, sequence, (key, value))
+            {
+                mem.add(sequence, ValueType::Value, key, &merged)?;
+                continue;
+            }
+            mem.add(sequence, value_type, key, value)?;
+        }
+        self.note_full_memtable(&at);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn note_full_memtable(&self, at: &Option<(u32, Arc<SuperVersion>)>) {
+        if let Some((id, super_version)) = at
+            && super_version.mem.should_flush()
+        {
+            self.request_switch(*id);
+        }
+    }
+}

@@ -97,8 +97,8 @@ impl DbInner {
         rewrites
             && pick.output_level > 0
             && pick.output_level == last
-            && self.pools.background_threads(Priority::Bottom) > 0
-            && self.pools.start_first(Priority::Bottom).is_ok()
+            && self.resources.pools.background_threads(Priority::Bottom) > 0
+            && self.resources.pools.start_first(Priority::Bottom).is_ok()
     }
 
     /// Hands a picked compaction to the bottom pool. It does not count to those that may be
@@ -112,7 +112,12 @@ impl DbInner {
         };
         let job =
             Box::new(move || db.run_job("Compaction", |s| &mut s.jobs.bottom_compactions, body));
-        self.pools.schedule_parted(Priority::Bottom, "bottom compaction", self.job_tag(), job);
+        self.resources.pools.schedule_parted(
+            Priority::Bottom,
+            "bottom compaction",
+            self.job_tag(),
+            job,
+        );
     }
 
     /// Tells this database's queued jobs from those of others.
@@ -123,7 +128,7 @@ impl DbInner {
     /// Takes back what the bottom pool has not begun: it may have no thread any more. For the close
     /// of the database.
     pub(crate) fn drop_forwarded(&self) {
-        let dropped = self.pools.unschedule(Priority::Bottom, self.job_tag());
+        let dropped = self.resources.pools.unschedule(Priority::Bottom, self.job_tag());
         if dropped > 0 {
             let mut state = self.state.lock();
             state.jobs.bottom_compactions -= dropped;
@@ -134,7 +139,7 @@ impl DbInner {
 
     /// The next compaction to run, manual ones first; registered as running.
     fn pick_compaction(&self, state: &mut DbState) -> Option<CompactionWork> {
-        if self.shutting_down.load(Ordering::Acquire)
+        if self.life.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
             || state.jobs.paused > 0
         {
@@ -429,7 +434,7 @@ impl DbInner {
             sum.counts.dropped_by_filter += part.counts.dropped_by_filter;
         }
         if !planted::is(Bug::CompactionDirNotSynced) {
-            self.fs.sync_dir(&self.path)?;
+            self.dir.fs.sync_dir(&self.dir.path)?;
         }
         self.verify_entry_count(work, &sum)?;
         if work.cf.is_dropped() {

@@ -34,6 +34,9 @@ use crate::engine::events::EventState;
 use crate::engine::family_state::CfState;
 use crate::engine::found_files;
 use crate::engine::manifest_log::ManifestLog;
+use crate::engine::parts::{
+    Background, Directory, Life, Logs, Reports, Resources, Settings, Writes,
+};
 use crate::engine::recovery::Recovered;
 use crate::engine::regulator::Regulator;
 use crate::engine::{CfMap, DbInner, DbState, Files};
@@ -142,7 +145,7 @@ fn open_once(
         mark,
     })?;
     let db = Arc::new(inner);
-    db.me.get_or_init(|| Arc::downgrade(&db));
+    db.life.me.get_or_init(|| Arc::downgrade(&db));
     db.log_open_header();
     db.tell_dropped();
     match mode {
@@ -151,7 +154,7 @@ fn open_once(
                 db.undo_open();
                 return Err(error);
             }
-            if let Some(manager) = &db.write_buffer_manager {
+            if let Some(manager) = &db.resources.write_buffer_manager {
                 manager.add_user(Arc::downgrade(&db) as _);
             }
         }
@@ -355,22 +358,25 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         cfs.insert(id, state);
     }
     Ok(DbInner {
-        path: a.path.to_path_buf(),
-        read_only: a.mode != Mode::ReadWrite,
-        db_id: a.db_id,
-        session_id: crate::version::identity::new_session_id(),
-        options: ArcSwap::from_pointee(options.clone()),
-        info_log: a.info_log,
-        statistics: options.statistics.clone(),
-        open_tables,
-        write_buffer_manager: manager,
-        pools: pools_for(options)?,
-        tuner: compaction_tuning::new_tuner(options),
-        lanes: crate::engine::lanes::Lanes::new(options)?,
-        regulator: Regulator::of(a.fs.as_ref(), a.path, options),
-        stats: DbStats::new(),
-        table_builds: TableBuilds::default(),
-        events: EventState::default(),
+        settings: Settings {
+            options: ArcSwap::from_pointee(options.clone()),
+            change: Mutex::foreground(()),
+            limits: options.limits,
+        },
+        reports: Reports {
+            info_log: a.info_log,
+            statistics: options.statistics.clone(),
+            stats: DbStats::new(),
+            table_builds: TableBuilds::default(),
+            events: EventState::default(),
+            dumps_changed: Condvar::new(),
+        },
+        resources: Resources {
+            open_tables,
+            write_buffer_manager: manager,
+            pools: pools_for(options)?,
+        },
+        background: new_background(options, a.fs.as_ref(), a.path)?,
         snapshots: Arc::new(SnapshotList::default()),
         cfs: ArcSwap::from_pointee(CfMap::new(cfs.values().map(|cf| Arc::clone(&cf.data)))),
         state: Mutex::foreground(DbState {
@@ -384,35 +390,52 @@ fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             ..DbState::default()
         }),
         changed: Condvar::new(),
-        expiry_changed: Condvar::new(),
-        dumps_changed: Condvar::new(),
         manifest: Mutex::foreground(ManifestLog::replacing(a.recovered.manifest_number)),
-        options_change: Mutex::foreground(()),
-        limits: options.limits,
-        queue: WriteQueue::new(group_bytes_max(options)),
-        write_helpers: Mutex::foreground(write_helpers(options)),
-        scratch: Mutex::foreground(WriteBatch::with_limits(options.limits)),
-        wal_synced: Condvar::new(),
-        wal: Mutex::foreground(no_wals(&a.fs, a.wal_dir, options)),
-        fs: a.fs,
-        controller: WriteController::new(options.delayed_write_rate),
-        attention: AtomicBool::new(false),
-        full_memtables: Mutex::foreground(BTreeSet::new()),
-        compaction_behind: AtomicBool::new(false),
-        wal_bytes: AtomicU64::new(0),
-        wal_bytes_limit: AtomicU64::new(u64::MAX),
-        relieved_log: AtomicU64::new(0),
-        last_unlogged: AtomicU64::new(0),
+        writes: Writes {
+            queue: WriteQueue::new(group_bytes_max(options)),
+            helpers: Mutex::foreground(write_helpers(options)),
+            scratch: Mutex::foreground(WriteBatch::with_limits(options.limits)),
+            controller: WriteController::new(options.delayed_write_rate),
+            attention: AtomicBool::new(false),
+            full_memtables: Mutex::foreground(BTreeSet::new()),
+            last_unlogged: AtomicU64::new(0),
+        },
+        logs: Logs {
+            wal: Mutex::foreground(no_wals(&a.fs, a.wal_dir, options)),
+            synced: Condvar::new(),
+            bytes: AtomicU64::new(0),
+            bytes_limit: AtomicU64::new(u64::MAX),
+            relieved: AtomicU64::new(0),
+        },
         last_sequence: AtomicU64::new(a.recovered.last_sequence),
         next_file_number: AtomicU64::new(a.recovered.next_file_number),
+        life: Life {
+            closing: AtomicBool::new(false),
+            shutting_down: AtomicBool::new(false),
+            mark: a.mark,
+            runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
+            me: OnceLock::new(),
+        },
+        dir: Directory {
+            path: a.path.to_path_buf(),
+            fs: a.fs,
+            read_only: a.mode != Mode::ReadWrite,
+            db_id: a.db_id,
+            session_id: crate::version::identity::new_session_id(),
+            lock: Mutex::new(a.lock),
+        },
+    })
+}
+
+fn new_background(options: &DbOptions, fs: &dyn FileSystem, path: &Path) -> Result<Background> {
+    Ok(Background {
+        tuner: compaction_tuning::new_tuner(options),
+        regulator: Regulator::of(fs, path, options),
+        lanes: crate::engine::lanes::Lanes::new(options)?,
+        compaction_behind: AtomicBool::new(false),
         bottommost_threshold: AtomicU64::new(u64::MAX),
-        closing: AtomicBool::new(false),
-        shutting_down: AtomicBool::new(false),
         purge_scheduled: AtomicBool::new(false),
-        lock: Mutex::new(a.lock),
-        mark: a.mark,
-        runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
-        me: OnceLock::new(),
+        expiry_changed: Condvar::new(),
     })
 }
 
@@ -521,7 +544,7 @@ impl DbInner {
     fn install_recovery(&self, recovered: &Recovered) -> Result<()> {
         let number = self.new_file_number();
         {
-            let mut wal = self.wal.lock();
+            let mut wal = self.logs.wal.lock();
             if recovered.in_memory {
                 wal.keep(&recovered.logs)?;
             }
@@ -557,11 +580,11 @@ impl DbInner {
     /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.
     /// An old info log's "number" is its time.
     fn raise_file_number(&self) -> Result<()> {
-        for name in self.fs.list(&self.path)? {
+        for name in self.dir.fs.list(&self.dir.path)? {
             match filename::parse(&name) {
                 None | Some((_, FileType::InfoLog)) => {}
                 Some((number, _)) => {
-                    let number = version_recovery::check_found(number, &self.path.join(&name))?;
+                    let number = version_recovery::check_found(number, &self.dir.path.join(&name))?;
                     self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
                 }
             }
@@ -600,7 +623,7 @@ impl DbInner {
         if error_if_wal_exists && recovered.logs.iter().any(|(_, bytes)| *bytes > 0) {
             return Err(Error::corruption(format!(
                 "{}: there are WAL files and error_if_wal_file_exists is set",
-                self.path.display()
+                self.dir.path.display()
             )));
         }
         self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));

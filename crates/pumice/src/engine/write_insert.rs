@@ -51,7 +51,7 @@ impl DbInner {
     }
 
     fn helpers_to_ask(&self, key_space: &CfMap, followers: usize, updates: u32) -> usize {
-        let asked = self.write_helpers.lock().to_ask(followers, u64::from(updates));
+        let asked = self.writes.helpers.lock().to_ask(followers, u64::from(updates));
         let concurrent = |cf: &CfData| cf.super_version.load().mem.takes_concurrent_adds();
         if asked > 0 && key_space.all().all(|cf| concurrent(cf)) { asked } else { 0 }
     }
@@ -67,7 +67,7 @@ impl DbInner {
         let after_own = next + u64::from(batch::count(own.rep));
         let reps = followers.iter_mut().map(|follower| std::mem::take(&mut follower.batch.rep));
         let shared = Arc::new(SharedInsert::new(reps, after_own));
-        self.queue.ask(followers, asked, &shared);
+        self.writes.queue.ask(followers, asked, &shared);
         // Also after a panic the leader has to wait for its members.
         let own_in =
             thread::contain("A write", || self.insert_own::<true>(key_space, &mut next, own));
@@ -77,8 +77,8 @@ impl DbInner {
         }
         own_in??;
         let came = came?;
-        self.write_helpers.lock().came(asked, came);
-        self.stats.helped(came as u64);
+        self.writes.helpers.lock().came(asked, came);
+        self.reports.stats.helped(came as u64);
         Ok(())
     }
 

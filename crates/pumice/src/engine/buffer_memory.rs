@@ -78,7 +78,7 @@ impl DbInner {
         let sealed = state.cfs.values_mut().filter(|cf| !cf.imm.is_empty());
         let sealed: Vec<u32> = sealed
             .map(|cf| {
-                cf.flush_requested = true;
+                cf.flush.requested = true;
                 cf.data.id
             })
             .collect();

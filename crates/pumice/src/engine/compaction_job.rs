@@ -90,15 +90,15 @@ impl DbInner {
     /// What rewrites the last level runs on the bottom pool, if that may have threads and gets one:
     /// it takes longest, and nobody waits for it.
     fn is_for_bottom(&self, work: &CompactionWork) -> bool {
-        let pick = &work.pick;
+        let (pick, pools) = (&work.pick, &self.resources.pools);
         let rewrites = !pick.is_trivial_move && !pick.is_deletion;
         let reserved = usize::from(work.cf.options().cf_allow_ingest_behind);
         let last = work.version.num_levels() - 1 - reserved;
         rewrites
             && pick.output_level > 0
             && pick.output_level == last
-            && self.resources.pools.background_threads(Priority::Bottom) > 0
-            && self.resources.pools.start_first(Priority::Bottom).is_ok()
+            && pools.background_threads(Priority::Bottom) > 0
+            && pools.start_first(Priority::Bottom).is_ok()
     }
 
     /// Hands a picked compaction to the bottom pool. It does not count to those that may be
@@ -110,14 +110,9 @@ impl DbInner {
             drop(db.run_compaction(db.state.lock(), work));
             true
         };
-        let job =
-            Box::new(move || db.run_job("Compaction", |s| &mut s.jobs.bottom_compactions, body));
-        self.resources.pools.schedule_parted(
-            Priority::Bottom,
-            "bottom compaction",
-            self.job_tag(),
-            job,
-        );
+        let job = move || db.run_job("Compaction", |s| &mut s.jobs.bottom_compactions, body);
+        let (bottom, tag) = (Priority::Bottom, self.job_tag());
+        self.resources.pools.schedule_parted(bottom, "bottom compaction", tag, Box::new(job));
     }
 
     /// Tells this database's queued jobs from those of others.

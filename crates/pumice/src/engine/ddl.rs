@@ -8,10 +8,11 @@ use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::{Version, VersionEdit};
 
 use crate::callbacks::has_code;
+use crate::engine::assemble::new_family_state;
 use crate::engine::compaction_tuning::check_tuned;
 use crate::engine::error_handler::Reason;
 use crate::engine::manifest_log::EditGroup;
-use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, new_family_state};
+use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use crate::engine::{CfMap, DbInner, DbState};
 use crate::recovery::version_recovery::RecoveredFamily;
 use crate::version::family::ColumnFamily;

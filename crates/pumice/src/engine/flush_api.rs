@@ -65,7 +65,7 @@ impl DbInner {
             if let Some(cf) = state.cfs.get_mut(id)
                 && !(cf.imm.is_empty() && cf.mem.is_empty())
             {
-                cf.flush_requested = on;
+                cf.flush.requested = on;
             }
             self.queue_flush(&mut state, *id);
         }

@@ -68,10 +68,10 @@ impl DbInner {
             state.jobs.running_flushes -= works.len();
             for work in &works {
                 if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
-                    cf.flush_running = false;
+                    cf.flush.running = false;
                     cf.reliefs.flush_ended();
                     if cf.imm.is_empty() {
-                        cf.flush_requested = false;
+                        cf.flush.requested = false;
                     }
                 }
                 state.files.pending_outputs.remove(&work.number);
@@ -93,11 +93,11 @@ impl DbInner {
         }
         while let Some(id) = state.jobs.flush_queue.pop_front() {
             let Some(cf) = state.cfs.get_mut(&id) else { continue };
-            cf.flush_queued = false;
-            if cf.flush_running || cf.imm.is_empty() || cf.data.is_dropped() {
+            cf.flush.queued = false;
+            if cf.flush.running || cf.imm.is_empty() || cf.data.is_dropped() {
                 continue;
             }
-            cf.flush_running = true;
+            cf.flush.running = true;
             let epoch = cf.next_epoch;
             cf.next_epoch += 1;
             let number = self.new_file_number();

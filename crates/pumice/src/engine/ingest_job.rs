@@ -266,7 +266,7 @@ impl DbInner {
         let mut state = self.state.lock();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(id) {
-                cf.flush_requested |= !cf.imm.is_empty();
+                cf.flush.requested |= !cf.imm.is_empty();
             }
             self.queue_flush(&mut state, *id);
         }

@@ -232,7 +232,7 @@ impl DbInner {
             let mut holders = BTreeSet::new();
             for cf in holding {
                 if !cf.imm.is_empty() {
-                    cf.flush_requested = true;
+                    cf.flush.requested = true;
                     waiting.push(cf.data.id);
                 }
                 if cf.first_log_of_mem() <= oldest && !cf.mem.is_empty() {
@@ -273,7 +273,7 @@ impl DbInner {
             }
             self.seal(cf, log_number, last_sequence, reason);
             // A full memtable may wait for others to be merged with; these may not.
-            cf.flush_requested |= reason != FlushReason::WriteBufferFull;
+            cf.flush.requested |= reason != FlushReason::WriteBufferFull;
         }
         // Column families without unflushed data need no older log.
         for cf in state.cfs.values_mut() {
@@ -362,9 +362,9 @@ impl DbInner {
     pub(crate) fn queue_flush(&self, state: &mut DbState, id: u32) {
         if let Some(cf) = state.cfs.get_mut(&id)
             && cf.wants_flush()
-            && !cf.flush_queued
+            && !cf.flush.queued
         {
-            cf.flush_queued = true;
+            cf.flush.queued = true;
             state.jobs.flush_queue.push_back(id);
         }
     }

@@ -15,6 +15,7 @@
 //! it (`obsolete_files`); (4) after a background error of severity Hard or worse nothing is
 //! written until it is cleared (`error_handler`).
 
+mod assemble;
 pub(crate) mod background;
 pub(crate) mod buffer_memory;
 pub(crate) mod change_level;
@@ -57,45 +58,31 @@ pub(crate) mod write_merge;
 pub(crate) mod write_path;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
-use pumice_base::{FileNumber, Result, SizeLimits};
-use pumice_env::{FileLock, FileSystem};
-use pumice_memtable::WriteBufferManager;
+use pumice_base::{FileNumber, Result};
 use pumice_port::os::is_forked;
-use pumice_port::pool::ThreadPools;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_port::thread;
 use pumice_table::BuildStats;
 
-use crate::callbacks::Mark;
-use crate::commit::batch::WriteBatch;
-use crate::commit::controller::WriteController;
-use crate::commit::queue::WriteQueue;
 use crate::commit::wal::Wals;
-use crate::control::tuner::Tuner;
 use crate::engine::error_handler::ErrorState;
-use crate::engine::events::EventState;
 use crate::engine::expiry::ExpiryWatch;
 use crate::engine::family_state::CfState;
-use crate::engine::lanes::Lanes;
 use crate::engine::manifest_log::ManifestLog;
 use crate::engine::manual_compaction::ManualQueue;
 use crate::engine::obsolete_files::ObsoleteFiles;
 use crate::engine::parts::{
     Background, Directory, Life, Logs, Reports, Resources, Settings, Writes,
 };
-use crate::engine::regulator::Regulator;
 use crate::options::DbOptions;
 use crate::recovery::manifest_reader::DroppedTail;
 use crate::snapshot::SnapshotList;
-use crate::stats::db_stats::DbStats;
-use crate::stats::{HistogramKind, Logger, Statistics, TableBuilds, Ticker, record_build};
+use crate::stats::{HistogramKind, Ticker, record_build};
 use crate::version::family::CfData;
-use crate::version::table_cache::OpenTables;
 
 /// The column families as writers and readers find them, without a lock.
 #[derive(Clone, Default)]

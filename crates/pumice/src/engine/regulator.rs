@@ -23,7 +23,9 @@ use pumice_port::thread;
 use pumice_port::time::now_micros;
 
 use crate::control::adaptive::Adaptive;
-use crate::control::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief, Totals};
+use crate::control::policy::{
+    Binding, FamilyInputs, Grants, Inputs, JobTotals, Level0Inputs, Policy, Relief, Totals,
+};
 use crate::control::read_watch::ReadWatch;
 use crate::engine::family_state::CfState;
 use crate::engine::{DbInner, DbState, start_task};
@@ -156,25 +158,22 @@ impl Regulator {
     }
 
     fn totals(&self, admitted: u64, logged: u64) -> Totals {
-        let finished = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        let of = |class, drained: &AtomicU64, micros: &AtomicU64| JobTotals {
+            written: self.member.written(class) as f64,
+            entries: self.member.entries(class) as f64,
+            drained: drained.load(Ordering::Relaxed) as f64,
+            seconds: micros.load(Ordering::Relaxed) as f64 / 1e6,
+        };
+        let done = &self.finished;
         let (reads, slow_reads) = self.reads.totals();
         Totals {
             admitted: admitted as f64,
             logged: logged as f64,
-            flush_written: self.member.written(IoClass::Flush) as f64,
-            l0_written: self.member.written(IoClass::Level0) as f64,
-            merge_written: self.member.written(IoClass::Merge) as f64,
+            flush: of(IoClass::Flush, &done.flushed_bytes, &done.flush_micros),
+            flushes: done.flushes.load(Ordering::Relaxed) as f64,
+            merge: of(IoClass::Merge, &done.merged_files, &done.merge_micros),
+            l0: of(IoClass::Level0, &done.l0_files, &done.l0_micros),
             deep_written: self.member.written(IoClass::Deep) as f64,
-            flush_entries: self.member.entries(IoClass::Flush) as f64,
-            merge_entries: self.member.entries(IoClass::Merge) as f64,
-            l0_entries: self.member.entries(IoClass::Level0) as f64,
-            flushed: finished(&self.finished.flushed_bytes),
-            flushes: finished(&self.finished.flushes),
-            flush_seconds: finished(&self.finished.flush_micros) / 1e6,
-            merge_drained: finished(&self.finished.merged_files),
-            merge_seconds: finished(&self.finished.merge_micros) / 1e6,
-            l0_drained: finished(&self.finished.l0_files),
-            l0_seconds: finished(&self.finished.l0_micros) / 1e6,
             reads: reads as f64,
             slow_reads: slow_reads as f64,
         }
@@ -202,14 +201,16 @@ impl CfState {
             active_bytes: self.mem.memory_bytes() as f64,
             sealed: self.imm.len() as f64,
             sealed_bytes: self.imm.iter().map(|sealed| sealed.mem.memory_bytes() as f64).sum(),
-            flush_due: self.flush_queued,
+            flush_due: self.flush.queued,
             flush: self.reliefs.flush.as_ref().map(relief),
-            l0_files: self.plan.counted_runs(&self.version) as f64,
-            l0_trigger: f64::from(options.level0_file_num_compaction_trigger).max(1.0),
-            l0_slowdown: if slowdown < 0.0 { stop } else { slowdown },
-            l0_stop: stop,
-            l0_job: self.reliefs.level0_job(IoClass::Level0).map(relief),
-            l0_merge: self.reliefs.level0_job(IoClass::Merge).map(relief),
+            l0: Level0Inputs {
+                files: self.plan.counted_runs(&self.version) as f64,
+                trigger: f64::from(options.level0_file_num_compaction_trigger).max(1.0),
+                slowdown: if slowdown < 0.0 { stop } else { slowdown },
+                stop,
+                job: self.reliefs.level0_job(IoClass::Level0).map(relief),
+                merge: self.reliefs.level0_job(IoClass::Merge).map(relief),
+            },
             debt_bytes: self.plan.estimated_pending_bytes() as f64,
             soft_bytes: options.soft_pending_compaction_bytes_limit as f64,
             hard_bytes: options.hard_pending_compaction_bytes_limit as f64,
@@ -353,7 +354,7 @@ impl DbInner {
         let mut tick = Tick {
             at_micros: now,
             admitted_rate: (totals.admitted - law.admitted) * 1e6 / micros as f64,
-            l0_files: sum(|f| f.l0_files),
+            l0_files: sum(|f| f.l0.files),
             debt_bytes: sum(|f| f.debt_bytes),
             sealed: sum(|f| f.sealed),
             grants: Grants::default(),

@@ -5,7 +5,7 @@
 //! (`write_insert`), and publishes the last sequence.
 //!
 //! Thread safety: `DbInner::write` from anywhere; what runs as leader needs leadership of
-//! `DbInner::queue`. Lock order: leadership > manifest > state > wal.
+//! `Writes::queue`. Lock order: leadership > manifest > state > wal.
 //! May wait for other writers, for a stall and for the log device, and so suspend.
 
 use std::sync::Arc;

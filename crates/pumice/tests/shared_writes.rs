@@ -18,6 +18,8 @@ use pumice::{
     WriteOptions,
 };
 use pumice_base::random::Rng;
+use pumice_env::mem::CrashMode;
+use pumice_port::sync::Mutex;
 use pumice_port::{sim, thread};
 
 const WRITERS: usize = 4;
@@ -62,7 +64,7 @@ fn batch(other: &ColumnFamily, writer: usize, n: usize) -> WriteBatch {
     batch
 }
 
-/// Every family shows the same one batch.
+/// Every family shows the same one batch, which is the last that left its name.
 fn check(db: &Db, other: &ColumnFamily) {
     let snapshot = Some(db.snapshot());
     let read = ReadOptions { snapshot, ..ReadOptions::default() };
@@ -78,18 +80,30 @@ fn check(db: &Db, other: &ColumnFamily) {
         iter.status().unwrap();
         assert_eq!(count, if expected.is_some() { KEYS } else { 0 });
     }
-    assert_eq!(db.get_opt(&read, key(0)).unwrap().as_deref(), expected.as_deref());
+    let names = db.get_opt(&read, "names").unwrap().map(|names| names.to_vec());
+    let last = names.as_deref().and_then(|names| names.rsplit(|byte| *byte == b',').next());
+    assert_eq!(last, expected.as_deref(), "operands in another order than values");
+}
+
+/// Counts a writer out, also when it panics.
+struct Leaving<'a>(&'a AtomicUsize);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Writers and a reader; what the property says of helpers in the end.
 fn life(fs: &MemFs, seed: u64, batches: usize, change: impl Fn(&mut Options)) -> String {
     let (db, other) = open(&fs.shared(), &change);
-    let left = AtomicUsize::new(WRITERS);
+    let left = &AtomicUsize::new(WRITERS);
     let logged = !seed.is_multiple_of(4);
     thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let (db, other, left) = (&db, &other, &left);
+            let (db, other) = (&db, &other);
             scope.spawn(move || {
+                let _gone = Leaving(left);
                 let mut rng = Rng::new(seed ^ writer as u64);
                 for n in 0..batches {
                     let write = WriteOptions { disable_wal: !logged, ..WriteOptions::default() };
@@ -98,7 +112,6 @@ fn life(fs: &MemFs, seed: u64, batches: usize, change: impl Fn(&mut Options)) ->
                         check(db, other);
                     }
                 }
-                left.fetch_sub(1, Ordering::Relaxed);
             });
         }
         while left.load(Ordering::Relaxed) > 0 {
@@ -120,17 +133,55 @@ fn life(fs: &MemFs, seed: u64, batches: usize, change: impl Fn(&mut Options)) ->
     helpers
 }
 
+/// Writers, half of them synced, and crashes at any moment: what is found is whole batches, among
+/// them those that were answered before. Returns what the property says of helpers.
+fn crashes(fs: &MemFs, seed: u64) -> String {
+    let (db, other) = open(&fs.shared(), |_| ());
+    let left = &AtomicUsize::new(WRITERS);
+    let durable = &Mutex::new(Vec::<String>::new());
+    thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (db, other) = (&db, &other);
+            scope.spawn(move || {
+                let _gone = Leaving(left);
+                let write = WriteOptions { sync: writer % 2 == 0, ..WriteOptions::default() };
+                for n in 0..6 {
+                    db.write_opt(&write, &mut batch(other, writer, n)).unwrap();
+                    if write.sync {
+                        durable.lock().push(format!("{writer}:{n}"));
+                    }
+                }
+            });
+        }
+        let mut rng = Rng::new(seed);
+        while left.load(Ordering::Relaxed) > 0 {
+            (0..rng.uniform(40)).for_each(|_| thread::yield_now());
+            let answered = durable.lock().clone();
+            let mode = if rng.one_in(2) { CrashMode::UNSYNCED } else { CrashMode::MIXED };
+            let (db, other) = open(&fs.crashed_copy(rng.next_u64(), mode).shared(), |_| ());
+            check(&db, &other);
+            let found = db.get("names").unwrap().map(|names| names.to_vec()).unwrap_or_default();
+            let found = String::from_utf8(found).unwrap();
+            let is_there = |name: &String| found.split(',').any(|other| other == name);
+            assert!(answered.iter().all(is_there), "{answered:?} not all in {found}");
+            db.close().unwrap();
+        }
+    });
+    db.property("pumice.write-group-helpers").unwrap()
+}
+
 /// Whether any member has inserted, by the property.
 fn helped(property: &str) -> bool {
     !property.contains(" Max: 0\n")
 }
 
 fn simulated(seed: u64, change: impl Fn(&mut Options)) -> String {
+    simulate(seed, || life(&MemFs::new(seed), seed, 8, &change))
+}
+
+fn simulate(seed: u64, test: impl Fn() -> String) -> String {
     let mut helpers = String::new();
-    let options = sim::Options::new(seed);
-    let (report, outcome) = sim::run(&options, || {
-        helpers = life(&MemFs::new(seed), seed, 8, &change);
-    });
+    let (report, outcome) = sim::run(&sim::Options::new(seed), || helpers = test());
     assert!(outcome.is_ok(), "seed {seed}: {outcome:?} {:?}", report.stuck);
     helpers
 }
@@ -169,6 +220,14 @@ fn a_group_is_seen_whole_and_in_order_in_every_schedule() {
     let seen = (100..100 + seeds).filter(|seed| helped(&simulated(*seed, |_| ()))).count();
     println!("members inserted in {seen} of {seeds} lives");
     assert!(seen > 0);
+}
+
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn a_crash_leaves_whole_batches_and_all_that_were_answered() {
+    let seen =
+        (0..20).filter(|seed| helped(&simulate(*seed, || crashes(&MemFs::new(*seed), *seed))));
+    assert!(seen.count() > 0, "members inserted in some life");
 }
 
 #[pumice_test_macros::test]

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | Free | the writer that collected its answer | a writer that queues |
 //! | Waiting | a writer that queues | the leader |
-//! | Taken | the leader, which has the batch; a writer that looks at what it was asked | the leader |
+//! | Taken | the leader, which has the batch; a writer that was asked and looks | the leader |
 //! | Asked | the leader, which wants help with the group | the writer, or the leader |
 //! | Leader | the parting leader, which hands over | the writer |
 //! | Done | the leader, with the outcome | the writer |
@@ -163,8 +163,8 @@ impl WriteQueue {
     /// Becomes leader with `batch`, or waits until a leader wrote it. Suspends, unless the batch
     /// has `no_slowdown` and the leader is stalled: then the answer is Incomplete at once. A caller
     /// that would have to wait and is not `patient` is treated as one with `no_slowdown`; one that
-    /// must not wait at all has the error as its answer. A leader that wants help with its group has
-    /// this task call `help`.
+    /// must not wait at all has the error as its answer. If its leader asks this task for help with
+    /// the group, `help` is called, without the queue's lock; it may suspend.
     pub fn join(
         &self,
         mut batch: QueuedBatch,

@@ -5,7 +5,7 @@
 //! after the other; the leader does the same and publishes when all are in. A member that comes
 //! late finds nothing to do: the leader never waits for one that has not begun.
 //!
-//! Whether a core is idle is not asked of the system, which would cost a system call and be old when
+//! The system is not asked whether a core is idle, which would cost a system call and be old when
 //! it is read: a member that was woken and came in time had a core ([`Helpers`]).
 //!
 //! Thread safety: `SharedInsert` is shared by a leader and its members; `Helpers` is the leader's.

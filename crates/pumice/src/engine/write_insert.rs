@@ -6,10 +6,11 @@
 //! a panic of a comparator belongs to its caller, and a merge that is resolved needs all entries
 //! before it.
 //!
-//! Thread safety: needs leadership of the write queue; `help_insert` is for members whose leader asked
-//! them. No memtable is switched and no column family comes or goes meanwhile, for that takes
+//! Thread safety: needs leadership of the write queue; `help_insert` is for members whose leader
+//! asked them. No memtable is switched and no column family comes or goes meanwhile, for that takes
 //! leadership too. A leader may wait for members, and so suspend.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pumice_base::{Result, SequenceNumber, ValueType};
@@ -38,13 +39,14 @@ impl DbInner {
         followers: &mut [Follower],
     ) -> Result<()> {
         let key_space = self.cfs.load();
-        let mut next = first;
         if !followers.is_empty() {
             let asked = self.helpers_to_ask(&key_space, followers.len(), count);
             if asked > 0 {
-                return self.insert_with_helpers(&key_space, next, own, (followers, asked));
+                let end = first + u64::from(count);
+                return self.insert_with_helpers(&key_space, first..end, own, (followers, asked));
             }
         }
+        let mut next = first;
         self.insert_own::<false>(&key_space, &mut next, own)?;
         let mut batches = followers.iter().map(|f| batch::records(&f.batch.rep));
         batches.try_for_each(|records| self.insert::<false>(&key_space, &mut next, records))
@@ -60,11 +62,14 @@ impl DbInner {
     fn insert_with_helpers(
         &self,
         key_space: &CfMap,
-        mut next: SequenceNumber,
+        sequences: Range<SequenceNumber>,
         own: &Own<'_>,
         (followers, asked): (&mut [Follower], usize),
     ) -> Result<()> {
-        let after_own = next + u64::from(batch::count(own.rep));
+        // The header of `own` counts the whole group by now, if it is logged.
+        let theirs = followers.iter().map(|follower| u64::from(batch::count(&follower.batch.rep)));
+        let after_own = sequences.end - theirs.sum::<u64>();
+        let mut next = sequences.start;
         let reps = followers.iter_mut().map(|follower| std::mem::take(&mut follower.batch.rep));
         let shared = Arc::new(SharedInsert::new(reps, after_own));
         self.writes.queue.ask(followers, asked, &shared);

@@ -225,8 +225,8 @@ option_table! {
     hints {
         /// Obsolete files are known and go when the last reader does; no scan looks for them.
         "delete_obsolete_files_period_micros": u64 = "21600000000", mutable, saved;
-        /// The log is written while the group before is inserted: same results, and here one path
-        /// (docs/decisions/0030).
+        /// The log of a group is written after the group before it is in the memtables, whatever
+        /// this says: the results are the same.
         "enable_pipelined_write": bool = "false", fixed, saved;
         /// Shards of the table cache, which has none here.
         "table_cache_numshardbits": i32 = "6", fixed, saved;

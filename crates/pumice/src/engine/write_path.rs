@@ -8,7 +8,6 @@
 //! `Writes::queue`. Lock order: leadership > manifest > state > wal.
 //! May wait for other writers, for a stall and for the log device, and so suspend.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::dbformat::LAST_SEQUENCE_MAX;
@@ -469,6 +468,8 @@ pub(crate) fn check_range(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
     use super::*;
     use crate::{Db, MemFs, Options};
 

@@ -42,13 +42,14 @@ fn those_who_do_not_come_are_not_asked_again_at_once() {
     helpers.came(9, 3);
     assert_eq!(helpers.to_ask(100, 10_000), 3);
     helpers.came(3, 0);
-    for _ in 1..PAUSE_GROUPS {
-        assert_eq!(helpers.to_ask(100, 10), 0, "a small group does not count");
-        assert_eq!(helpers.to_ask(100, 10_000), 0);
+    for _ in 1..PAUSE_UPDATES / 128 {
+        assert_eq!(helpers.to_ask(100, 127), 0, "a small group does not count");
+        assert_eq!(helpers.to_ask(100, 128), 0);
     }
-    assert_eq!(helpers.to_ask(100, 10_000), 1);
+    assert_eq!(helpers.to_ask(100, 128), 1);
     helpers.came(1, 0);
-    assert_eq!(helpers.to_ask(100, 10_000), 0);
+    assert_eq!(helpers.to_ask(100, PAUSE_UPDATES / 2), 0);
+    assert_eq!(helpers.to_ask(100, PAUSE_UPDATES / 2), 1);
 }
 
 /// Batches of one, two, three, .. updates, each with its number.

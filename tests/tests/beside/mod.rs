@@ -93,6 +93,24 @@ const CASES: &[Case] = &[
         script: &[Put(1, 1), Fill(0, 150), Settle, Tables(1)],
     },
     Case {
+        name: "memtable full with atomic_flush",
+        options: "atomic_flush=true;write_buffer_size=65536;disable_auto_compactions=true",
+        families: 2,
+        script: &[Put(1, 1), Fill(0, 90), Settle, Tables(0), Tables(1)],
+    },
+    Case {
+        name: "flushes of both families with atomic_flush",
+        options: "atomic_flush=true;disable_auto_compactions=true",
+        families: 2,
+        script: &[Put(0, 1), Put(1, 1), Flush(0), Flush(1), Settle, Tables(0), Tables(1)],
+    },
+    Case {
+        name: "atomic_flush with enable_pipelined_write",
+        options: "atomic_flush=true;enable_pipelined_write=true",
+        families: 1,
+        script: &[],
+    },
+    Case {
         name: "compaction of a range",
         options: "disable_auto_compactions=true",
         families: 1,
@@ -208,4 +226,14 @@ fn the_identity_is_where_rocksdb_has_it() {
 #[pumice_test_macros::test]
 fn a_compaction_of_a_range_flushes_what_is_in_it() {
     compare(&["compaction of a range"]);
+}
+
+/// A flush of one family alone is left out: here it takes all, in RocksDB the one that is named.
+#[pumice_test_macros::test]
+fn atomic_flushes_are_as_in_rocksdb() {
+    compare(&[
+        "memtable full with atomic_flush",
+        "flushes of both families with atomic_flush",
+        "atomic_flush with enable_pipelined_write",
+    ]);
 }

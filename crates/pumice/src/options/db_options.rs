@@ -178,6 +178,11 @@ option_table! {
         /// with Corruption: keys that are single-deleted may not be deleted in another way.
         enforce_single_del_contracts: bool = true, fixed, saved
             => "beside::misused_single_deletes_end_as_in_rocksdb";
+        /// Flush all column families that hold anything at one point between two writes, and
+        /// install their tables together or not at all: writes that skipped the log survive a
+        /// crash in all of them or in none. `min_write_buffer_number_to_merge` then counts as 1.
+        atomic_flush: bool = false, fixed, saved
+            => "atomic_flush::unlogged_batches_survive_in_all_families_or_in_none";
         /// `cf_allow_ingest_behind` of all column families.
         allow_ingest_behind: bool = false, fixed, saved
             => "behind::existing_data_wins_by_the_option_of_the_database";
@@ -295,8 +300,6 @@ option_table! {
         "allow_os_buffer": bool = "true", fixed, saved;
     }
     unsupported {
-        /// Flush several column families as one.
-        "atomic_flush" accepts ["false", "0"];
         /// Write the WAL and the memtable from two queues.
         "two_write_queues" accepts ["false", "0"];
         /// Give up snapshot immutability for speed.

@@ -4,7 +4,7 @@
 //! together is decided in `grouping`; `engine::flush_job` picks the memtables and installs the
 //! result.
 //!
-//! Thread safety: one flush of a column family at a time (`CfState::flush_running`); flushes of
+//! Thread safety: one flush of a column family at a time (`CfState::flush`); flushes of
 //! different column families run in parallel. Suspends on I/O.
 
 pub(crate) mod grouping;

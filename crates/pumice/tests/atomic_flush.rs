@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use common::{DIR, SYNC, key, memory, names, options};
 use pumice::{
-    ColumnFamily, ColumnFamilyDescriptor, Db, EventListener, FileSystem, FlushJobInfo,
+    ColumnFamily, ColumnFamilyDescriptor, Db, ErrorKind, EventListener, FileSystem, FlushJobInfo,
     FlushOptions, MemFs, Options, ReadOptions, WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FileLoss, NameLoss};
@@ -224,7 +224,7 @@ fn a_table_that_fails_keeps_all_families_back() {
         write(&db, &cfs, 1).unwrap();
         fs.add_fault(FaultRule::once(op, "*.sst", skip, Fault::Eio));
         let error = db.flush().unwrap_err();
-        assert!(error.is_io_error(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::IoError, "{error}");
         assert_eq!(tables(&db, &cfs), [0; 3], "{op:?} {skip}");
         assert_eq!(sealed(&db, &cfs), [1, 1, 0]);
         assert_eq!(last(&db, &cfs), [number(1), number(1)]);
@@ -323,7 +323,10 @@ fn the_option_is_fixed_and_saved_and_refuses_what_rocksdb_refuses() {
     options.cf.max_write_buffer_number = 4;
     let (db, _) = open(&options);
     let error = db.set_db_options(&[("atomic_flush", "false")]).unwrap_err();
-    assert!(error.is_invalid_argument() && error.to_string().contains("atomic_flush"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("atomic_flush"),
+        "{error}"
+    );
     db.close().unwrap();
     drop(db);
     let (_, fixed) = (&fs, common::options(&fs));

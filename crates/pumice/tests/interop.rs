@@ -199,6 +199,7 @@ fn atomic_flushes_of_either_engine_are_read_by_the_other() {
     let mut options = options();
     options.db.create_missing_column_families = true;
     options.db.atomic_flush = true;
+    options.cf.set("block_based_table_factory", "{format_version=5;}").unwrap(); // For 7.8.
     let open = || {
         let family = |name| ColumnFamilyDescriptor::new(name, options.cf.clone());
         Db::open_cf(&options.db, &dir.0, &["default", "meta"].map(family)).unwrap()

@@ -139,7 +139,7 @@ impl DbInner {
     }
 
     fn flush_together(self: &Arc<Self>, works: &[FlushWork]) -> Result<()> {
-        if planted::is(Bug::FlushNotAtomic) {
+        if planted::is(Bug::FlushNotAtomic) && self.options().atomic_flush {
             return works.chunks(1).try_for_each(|work| self.flush(work));
         }
         self.flush(works)

@@ -24,6 +24,7 @@ const ROOMS: &[&str] = &[
     "read",
     "table_output",
     "commit",
+    "log_tail",
     "flush",
     "compaction",
     "ingest",

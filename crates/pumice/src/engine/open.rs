@@ -21,6 +21,7 @@ use crate::engine::assemble::{Assembly, assemble};
 use crate::engine::compaction_tuning;
 use crate::engine::family_state::CfState;
 use crate::engine::found_files;
+use crate::engine::log_archive;
 use crate::engine::recovery::Recovered;
 use crate::engine::{DbInner, DbState};
 use crate::options::{ColumnFamilyOptions, DbOptions};
@@ -96,6 +97,9 @@ fn open_once(
     if mode == Mode::ReadWrite && wal_dir != path {
         // A log is made only in a directory that is durable.
         create_dir_durably(&*fs, &wal_dir, !filename::holds_logs(&*fs, &wal_dir)?)?;
+    }
+    if mode == Mode::ReadWrite && log_archive::retention(options).is_wanted() {
+        create_dir_durably(&*fs, &filename::archive_dir(&wal_dir), false)?;
     }
     let recovered = match exists {
         true => recover(options, path, &wal_dir, descriptors, mode)?,
@@ -332,6 +336,7 @@ impl DbInner {
         }
         drop(state);
         self.delete_unreferenced_files(true)?;
+        self.purge_archive();
         self.start_background();
         Ok(())
     }
@@ -346,6 +351,7 @@ impl DbInner {
             }
             wal.switch(number, true)?;
         }
+        self.logs.history.begin(number, self.last_sequence.load(Ordering::Acquire));
         self.archive(&recovered.set_aside)?;
         let outputs = recovered.edits.values().flat_map(|edit| &edit.new_files);
         self.archive_tables(&outputs.map(|(_, file)| file.number).collect())?;

@@ -155,9 +155,7 @@ impl DbInner {
         self.check_snapshot(options)?;
         self.check_caller()?;
         fiber::spend(budget::GET);
-        if perf::is_any()
-            || self.reports.statistics.is_some()
-            || self.background.regulator.reads.is_on()
+        if perf::is_any() || self.reports.observes_reads || self.background.regulator.reads.is_on()
         {
             return self.get_observed(options, cf, key);
         }

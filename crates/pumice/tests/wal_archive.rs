@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{DIR, SYNC, fill, flush, get, key, memory, names, options};
+use common::{DIR, SYNC, fill, flush, get, key, let_files_go, memory, names, options};
 use pumice::{Db, FileSystem, MemFs, Options};
 use pumice_env::mem::CrashMode;
 use pumice_port::sim;
@@ -30,12 +30,12 @@ fn simulate(test: fn()) {
     }
 }
 
-/// Writes a log of at least `bytes`, flushes what is in it, and lets the jobs end.
+/// Writes a log of at least `bytes`, flushes what is in it, and lets it go.
 fn one_log(db: &Db, bytes: usize) {
     let value = "v".repeat(1000);
     fill(db, 0..bytes / 1000 + 1, &value);
     flush(db);
-    db.wait_for_compact(&Default::default()).unwrap();
+    let_files_go(db);
 }
 
 #[pumice_test_macros::test]
@@ -50,6 +50,7 @@ fn only_the_options_make_an_archive() {
         fill(&db, 0..10, "value");
         let bytes = fs.read_file(Path::new(&format!("{DIR}{}", before.path_name))).unwrap();
         flush(&db);
+        let_files_go(&db);
         let kept = Path::new(ARCHIVE).join(before.path_name.trim_start_matches('/'));
         assert_eq!(fs.exists(&kept).unwrap(), wanted);
         if wanted {

@@ -84,7 +84,11 @@ impl Engine for Pumice {
         self.db.compact_range(&options, Some(begin), Some(end)).map_err(text)
     }
     fn settle(&mut self) -> Result<(), String> {
-        self.db.wait_for_compact(&pumice::WaitForCompactOptions::default()).map_err(text)
+        self.db.wait_for_compact(&pumice::WaitForCompactOptions::default()).map_err(text)?;
+        // The last job may not have deleted yet what it made obsolete.
+        self.db.disable_file_deletions();
+        self.db.enable_file_deletions();
+        Ok(())
     }
     fn tables(&mut self, cf: usize) -> Result<usize, String> {
         let files = self.db.live_files_metadata();

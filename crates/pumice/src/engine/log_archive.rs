@@ -14,6 +14,7 @@
 use std::path::{Path, PathBuf};
 
 use pumice_base::Result;
+use pumice_env::create_dir_durably;
 use pumice_env::filename::{self, FileType};
 use pumice_port::{thread, time};
 
@@ -27,10 +28,21 @@ pub(crate) fn retention(options: &DbOptions) -> Retention {
 }
 
 impl DbInner {
+    /// Makes the archive's directory, if there is to be one. Suspends.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(crate) fn make_archive(&self) -> Result<()> {
+        if !retention(&self.options()).is_wanted() {
+            return Ok(());
+        }
+        create_dir_durably(&*self.dir.fs, &filename::archive_dir(&self.wal_dir()), false)
+    }
+
     /// Deletes files that nothing needs, or moves them to the archive: logs, if there is one.
     /// Failures are logged. Suspends.
     pub(crate) fn discard_files(&self, paths: &[PathBuf]) {
-        if !retention(&self.options()).is_wanted() {
+        if paths.is_empty() || !retention(&self.options()).is_wanted() {
             return paths.iter().for_each(|path| self.delete_file(path));
         }
         let dir = self.wal_dir();

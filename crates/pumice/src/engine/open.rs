@@ -5,7 +5,7 @@
 //! crash anywhere before CURRENT changes leaves the database as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -21,7 +21,6 @@ use crate::engine::assemble::{Assembly, assemble};
 use crate::engine::compaction_tuning;
 use crate::engine::family_state::CfState;
 use crate::engine::found_files;
-use crate::engine::log_archive;
 use crate::engine::recovery::Recovered;
 use crate::engine::{DbInner, DbState};
 use crate::options::{ColumnFamilyOptions, DbOptions};
@@ -90,17 +89,7 @@ fn open_once(
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let fs = Arc::clone(&options.file_system);
     let (lock, exists) = crate::recovery::lock::lock_and_look(&*fs, path, options, mode)?;
-    let wal_dir = match options.wal_dir.as_str() {
-        "" => path.to_path_buf(),
-        dir => dir.into(),
-    };
-    if mode == Mode::ReadWrite && wal_dir != path {
-        // A log is made only in a directory that is durable.
-        create_dir_durably(&*fs, &wal_dir, !filename::holds_logs(&*fs, &wal_dir)?)?;
-    }
-    if mode == Mode::ReadWrite && log_archive::retention(options).is_wanted() {
-        create_dir_durably(&*fs, &filename::archive_dir(&wal_dir), false)?;
-    }
+    let wal_dir = log_directory(options, path, mode)?;
     let recovered = match exists {
         true => recover(options, path, &wal_dir, descriptors, mode)?,
         false => nothing_yet(descriptors),
@@ -152,6 +141,20 @@ fn open_once(
         db.watch_dumps(&mut db.state.lock());
     }
     Ok((db, handles))
+}
+
+/// The directory of the logs, made when it is missing and anything is to be written.
+fn log_directory(options: &DbOptions, path: &Path, mode: Mode) -> Result<PathBuf> {
+    let fs = &*options.file_system;
+    let dir: PathBuf = match options.wal_dir.as_str() {
+        "" => path.to_path_buf(),
+        dir => dir.into(),
+    };
+    if mode == Mode::ReadWrite && dir != path {
+        // A log is made only in a directory that is durable.
+        create_dir_durably(fs, &dir, !filename::holds_logs(fs, &dir)?)?;
+    }
+    Ok(dir)
 }
 
 /// A handle for each descriptor.
@@ -311,6 +314,7 @@ impl DbInner {
         descriptors: &[ColumnFamilyDescriptor],
     ) -> Result<()> {
         self.write_identity()?;
+        self.make_archive()?;
         {
             let state = self.state.lock();
             self.refresh_wal_settings(&state);

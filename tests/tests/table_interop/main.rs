@@ -4,6 +4,7 @@
 
 mod cache_tier;
 mod consulted;
+mod counted;
 mod counters;
 mod drawn;
 mod fifo;

@@ -181,7 +181,7 @@ option_table! {
             => "hostile::a_compaction_counts_what_it_reads";
         /// Fail a flush that read another number of entries than its memtables hold.
         flush_verify_memtable_count: bool = true, fixed, saved
-            => "none: only an entry that a memtable loses differs, which none does";
+            => "flush::a_flush_counts_what_it_reads";
         /// Compare table files' unique ids with the MANIFEST when they are opened.
         verify_sst_unique_id_in_manifest: bool = true, fixed, saved
             => "option_rows::a_foreign_table_of_the_same_size_is_found";

@@ -70,7 +70,7 @@ impl Banding {
             coefficients ^= *pivot;
             result ^= self.results[row];
             if coefficients == 0 {
-                // Says nothing new: the key came twice, or is the sum of others.
+                // A redundant equation: the key came twice, or is the sum of others.
                 return result == 0;
             }
             let skip = coefficients.trailing_zeros();

@@ -27,7 +27,7 @@ pub(crate) struct Entry {
 
 /// Bytes before the key.
 const HEADER: usize = size_of::<Entry>();
-/// Largest key or value: the limit of a database, and the overhead that RocksDB's logs may add.
+/// Largest key or value: covers what a database admits, and what RocksDB's logs may hold besides.
 pub(crate) const LEN_MAX: usize = u32::MAX as usize - TRAILER_LEN;
 
 /// Bytes of an entry.

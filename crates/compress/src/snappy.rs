@@ -149,10 +149,10 @@ impl<'a> SnappyPrefix<'a> {
                 unsafe { copy_chunk(stream.add(at + 1), out.add(made)) };
                 made += less + 1;
                 at += less + 2;
-                // SAFETY: invariant 2: at most `1 + CHUNK` behind the round's first byte.
+                // SAFETY: invariant 2: at most `1 + CHUNK` after the round's first byte.
                 tag = usize::from(unsafe { *stream.add(at) });
             }
-            // SAFETY: invariant 2: at most two more behind that one.
+            // SAFETY: invariant 2: at most two more after that one.
             let [low, high] = unsafe { stream.add(at + 1).cast::<[u8; 2]>().read() };
             let (len, back, used) = match tag & 3 {
                 1 => (4 + (tag >> 2 & 7), (tag & 0xe0) << 3 | usize::from(low), 2),

@@ -197,7 +197,7 @@ impl Peer {
         if text.is_null() {
             return String::new();
         }
-        // SAFETY: RocksDB hands over a NUL-terminated malloc block that nobody else frees.
+        // SAFETY: RocksDB hands over a NUL-terminated malloc block that is freed only here.
         unsafe {
             let owned = CStr::from_ptr(text).to_string_lossy().into_owned();
             (self.api.free)(text.cast());

@@ -203,7 +203,7 @@ pub struct RateLimiterSettings {
     pub rate: i64,
     /// Microseconds between refills, above 0.
     pub refill_period_micros: i64,
-    /// One refill in so many serves lower priorities first.
+    /// One refill in this many serves lower priorities first.
     pub fairness: i32,
     /// 0 limits reads, 1 writes, 2 both.
     pub mode: i32,

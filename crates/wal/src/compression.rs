@@ -105,7 +105,7 @@ impl RecordDecompressor {
             }
         }
         if input.pos() < fragment.len() {
-            return Err(Error::corruption("bytes behind the compressed record"));
+            return Err(Error::corruption("bytes after the compressed record"));
         }
         Ok(())
     }

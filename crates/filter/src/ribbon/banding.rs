@@ -6,7 +6,7 @@
 //!
 //! Thread safety: one owner. Invariants: (1) `coefficients[i]` is 0 for a free row, otherwise bit 0
 //! is set and bit `k` weighs row `i + k`; no set bit is beyond the last row, since starts leave 127
-//! rows behind them; (2) `results[i]` is 0 for a free row.
+//! rows after them; (2) `results[i]` is 0 for a free row.
 
 use super::{Equation, ROWS, raw_seed};
 use crate::parts;

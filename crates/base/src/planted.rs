@@ -56,6 +56,8 @@ bugs! {
     DamagedManifestCut,
     /// Recovery makes its findings durable one column family after the other.
     RecoveryNotAtomic,
+    /// With `atomic_flush` each family's table is installed by an edit of its own.
+    FlushNotAtomic,
     /// A full disk is not found to have room again.
     NoSpaceForGood,
     /// A writer that waits in a stall does not notice that flushes have failed.

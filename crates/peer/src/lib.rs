@@ -29,6 +29,7 @@ mod perf;
 mod sst;
 #[cfg(test)]
 mod tests;
+mod wal;
 
 pub use batch::WriteBatch;
 pub use db::{ColumnFamily, Db};
@@ -41,6 +42,7 @@ pub use options::{
 pub use owner::{Compare, Merge};
 pub use perf::PerfContext;
 pub use sst::SstFileWriter;
+pub use wal::WalIterator;
 
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;

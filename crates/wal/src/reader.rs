@@ -4,12 +4,15 @@
 //! |------------------------------------|----------|----------|-------------|---------|
 //! | file ends inside a record          | end      | error    | error       | end     |
 //! | bad checksum, length, order, type  | error    | error    | error       | skip    |
-//! | record of the file's older life    | end      | end      | end         | skip    |
+//! | record of the file's older use     | end      | end      | end         | skip    |
 //! | the same inside a logical record   | end      | error    | error       | skip    |
 //! | bad checksum in a recyclable log   | end      | error    | error       | skip    |
 //!
 //! "Error" ends the log for good: `read_record` returns the same error again. How to react (fail,
 //! or stop replaying) is up to the engine. Every skip and error is reported to the reporter.
+//!
+//! A log that is still being written (`is_growing`) does not end: where it stops, torn or not,
+//! `read_record` returns `None` with `LogEnd::NotYet`, and continues there at its next call.
 //!
 //! Thread safety: one owner. Memory: a record takes its stored size, when compressed up to 64 MiB
 //! more.
@@ -40,17 +43,30 @@ pub struct LogReaderOptions {
     pub checksum: bool,
     /// Only the plain types are legal, as in a MANIFEST.
     pub is_manifest: bool,
+    /// The file is still being written: its end is none, see the head of this file.
+    pub is_growing: bool,
 }
 
 impl LogReaderOptions {
     /// For the log with that number.
     pub fn wal(log_number: u64, recovery_mode: WalRecoveryMode) -> Self {
-        LogReaderOptions { log_number, recovery_mode, checksum: true, is_manifest: false }
+        LogReaderOptions {
+            log_number,
+            recovery_mode,
+            checksum: true,
+            is_manifest: false,
+            is_growing: false,
+        }
+    }
+    /// For the log with that number while somebody writes to it. What is damaged is skipped.
+    pub fn growing_wal(log_number: u64) -> Self {
+        let mode = WalRecoveryMode::SkipAnyCorrupted;
+        LogReaderOptions { is_growing: true, ..Self::wal(log_number, mode) }
     }
     /// For a MANIFEST: an incomplete record at the end is dropped, other damage is an error.
     pub fn manifest() -> Self {
         let recovery_mode = WalRecoveryMode::TolerateCorruptedTail;
-        LogReaderOptions { log_number: 0, recovery_mode, checksum: true, is_manifest: true }
+        LogReaderOptions { is_manifest: true, ..Self::wal(0, recovery_mode) }
     }
 }
 
@@ -99,6 +115,8 @@ pub struct LogReader {
     decompressor: Option<RecordDecompressor>,
     /// Offset of the logical record being assembled.
     assembling: Option<u64>,
+    /// Where that record began and its bytes so far, while a growing log lacks the rest.
+    unfinished: Option<(u64, Vec<u8>)>,
     /// Whether a logical record was returned.
     started: bool,
     end: LogEnd,
@@ -117,11 +135,12 @@ impl LogReader {
         reporter: Option<Reporter>,
     ) -> Self {
         LogReader {
-            physical: PhysicalReader::new(file, options.log_number, options.checksum),
+            physical: PhysicalReader::new(file, &options),
             options,
             reporter,
             decompressor: None,
             assembling: None,
+            unfinished: None,
             started: false,
             end: LogEnd::NotYet,
             failed: None,
@@ -132,7 +151,8 @@ impl LogReader {
         }
     }
 
-    /// Reads the next logical record into `out`; `None` at the end, see [`LogReader::end`].
+    /// Reads the next logical record into `out`; `None` at the end, see [`LogReader::end`], and
+    /// where a growing log has no whole record yet.
     ///
     /// # Errors
     /// `Corruption` for damage that the mode does not allow, `IoError` when reading fails. The
@@ -142,6 +162,10 @@ impl LogReader {
         self.assembling = None;
         if let Some(e) = &self.failed {
             return Err(e.clone());
+        }
+        if let Some((offset, bytes)) = self.unfinished.take() {
+            self.assembling = Some(offset);
+            out.extend_from_slice(&bytes);
         }
         while self.end == LogEnd::NotYet {
             let event = match self.physical.next_event() {
@@ -153,6 +177,10 @@ impl LogReader {
                     if let Some(info) = self.take(kind, offset, &payload, out)? {
                         return Ok(Some(info));
                     }
+                }
+                Event::NotYet => {
+                    self.unfinished = self.assembling.map(|offset| (offset, std::mem::take(out)));
+                    return Ok(None);
                 }
                 other => self.take_defect(&other, out)?,
             }
@@ -316,7 +344,7 @@ impl LogReader {
         let mode = self.options.recovery_mode;
         let skips = mode == WalRecoveryMode::SkipAnyCorrupted;
         match *defect {
-            Event::Record { .. } => Ok(()),
+            Event::Record { .. } | Event::NotYet => Ok(()),
             Event::EndOfFile => self.end_inside(0, "", LogEnd::EndOfFile, out),
             Event::TornHeader(bytes) => {
                 self.end_inside(bytes, "truncated header", LogEnd::EndOfFile, out)

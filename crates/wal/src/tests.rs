@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod damage;
+mod growing;
 mod torn;
 
 use crate::record::*;

@@ -11,6 +11,7 @@ mod ingest;
 mod ingest_own;
 mod large_values;
 mod levels;
+mod logs;
 mod odd_keys;
 mod offpeak;
 mod paranoid;

@@ -25,6 +25,7 @@ const ROOMS: &[&str] = &[
     "read",
     "table_output",
     "commit",
+    "log_tail",
     "flush",
     "compaction",
     "ingest",

@@ -353,7 +353,9 @@ fn read_options(
     settings: &engine::ReadSettings,
     [lower, upper]: [Option<&[u8]>; 2],
 ) -> ReadOptions {
+    let defaults = ReadOptions::default();
     ReadOptions {
+        auto_prefix_mode: settings.auto_prefix_mode.unwrap_or(defaults.auto_prefix_mode),
         verify_checksums: settings.verify_checksums,
         total_order_seek: settings.total_order_seek,
         prefix_same_as_start: settings.prefix_same_as_start,
@@ -361,7 +363,7 @@ fn read_options(
         rate_limiter_priority: settings.limited.then_some(IoPriority::User),
         iterate_lower_bound: lower.map(<[u8]>::to_vec),
         iterate_upper_bound: upper.map(<[u8]>::to_vec),
-        ..ReadOptions::default()
+        ..defaults
     }
 }
 

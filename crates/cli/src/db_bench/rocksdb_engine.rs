@@ -51,6 +51,7 @@ impl RocksDb {
             ("options_file", !flags.options_file.is_empty()),
             ("use_keep_filter", flags.use_keep_filter),
             ("stats_level", flags.is_given("stats_level")),
+            ("auto_prefix_mode", flags.is_given("auto_prefix_mode")),
         ];
         if let Some((flag, _)) = beyond.iter().find(|(_, given)| *given) {
             return Err(format!(

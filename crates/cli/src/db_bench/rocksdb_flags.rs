@@ -43,7 +43,6 @@ pub fn find(name: &str) -> Option<Known> {
 
 /// Flag, default, and the feature without which no other value can be given.
 pub const REFUSED: &[(&str, &str, &str)] = &[
-    ("auto_prefix_mode", "false", "auto_prefix_mode"),
     ("block_cache_trace_file", "", "traces"),
     ("cache_uri", "", "caches by URI"),
     ("charge_blob_cache", "false", "charging memory to the block cache"),

@@ -8,8 +8,8 @@
 //!
 //! | thread | takes, in this order | else |
 //! |---|---|---|
-//! | emitter | a free slot to fill; a block to compress; the write nobody is at | waits |
-//! | helper | the write nobody is at; a block to compress | leaves |
+//! | emitter | a free slot to fill; a block to compress; the write if not taken | waits |
+//! | helper | the write if not taken; a block to compress | leaves |
 //!
 //! When no helper is attached the emitter writes what is ready before it compresses more.
 //!

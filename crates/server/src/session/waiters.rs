@@ -155,7 +155,7 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Nobody waits.
+    /// Whether there are no waiters.
     pub fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) == 0
     }

@@ -1,4 +1,4 @@
-//! Reads a log block by block and gives out its physical records, or what is wrong instead.
+//! Reads a log block by block and returns its physical records, or what is wrong instead.
 //!
 //! It knows headers, checksums and log numbers, not logical records and not recovery modes.
 //! A damaged record costs the rest of its block: its length cannot be trusted either.
@@ -22,23 +22,23 @@ const CHECKED_FROM: usize = 6;
 
 /// What comes next in a log.
 pub(crate) enum Event {
-    /// A record whose checksum holds; the payload is at `payload` in the block.
+    /// A record with a valid checksum; the payload is at `payload` in the block.
     Record { kind: u8, offset: u64, payload: Range<usize> },
     /// The file ended with a whole record.
     EndOfFile,
-    /// A growing file has no further whole record at this moment.
+    /// A growing file has no further complete record at the moment.
     NotYet,
-    /// The file ended with so many bytes, too few for a header.
+    /// The file ended with this many bytes, too few for a header.
     TornHeader(usize),
-    /// The record belongs to an older life of the file.
+    /// The record belongs to an older use of the file.
     OldRecord,
     /// The rest of the block was zero-filled ahead of writing.
     ZeroFill,
-    /// A recyclable record of so many bytes in a log that is not recyclable.
+    /// A recyclable record of this many bytes in a log that is not recyclable.
     Misplaced(usize),
-    /// The length leads beyond the block; so many bytes are dropped.
+    /// The length exceeds the block; this many bytes are dropped.
     BadLength { dropped: usize, at_end: bool },
-    /// The checksum does not hold; so many bytes are dropped.
+    /// The checksum does not match; this many bytes are dropped.
     BadChecksum(usize),
 }
 
@@ -87,7 +87,7 @@ impl PhysicalReader {
     pub(crate) fn is_recycled(&self) -> bool {
         self.recycled
     }
-    /// Tells that a logical record was given out: the log's kind is settled.
+    /// Reports that a logical record was returned: the log's kind is settled.
     pub(crate) fn note_started(&mut self) {
         self.started = true;
     }
@@ -99,11 +99,11 @@ impl PhysicalReader {
     pub(crate) fn offset(&self) -> u64 {
         self.block_end - self.unread.len() as u64
     }
-    /// Every byte of the file was given out.
+    /// Every byte of the file was returned.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.at_end && self.unread.is_empty()
     }
-    /// The bytes of a record just given out.
+    /// The bytes of the record returned last.
     pub(crate) fn payload(&self, range: &Range<usize>) -> &[u8] {
         self.block.get(range.clone()).unwrap_or(&[])
     }
@@ -144,14 +144,14 @@ impl PhysicalReader {
         }
     }
 
-    /// The record at the front, of so many bytes, is not whole and the rest of it may be written
-    /// yet, in this block.
+    /// Whether the record at the front, of `bytes` bytes, is incomplete and its rest may still be
+    /// written in this block.
     fn may_grow_to(&self, bytes: usize) -> bool {
         let (there, room) = (self.unread.len(), BLOCK_BYTES - self.unread.start.min(BLOCK_BYTES));
         self.growing && self.at_end && bytes > there && bytes <= room
     }
 
-    /// Decides on the record at the front, whose header is all there.
+    /// Classifies the record at the front, whose header is complete.
     fn judge(&mut self, stored_crc: u32, length: usize, kind: u8, header_bytes: usize) -> Event {
         let start = self.unread.start;
         let payload = start + header_bytes..start + header_bytes + length;
@@ -184,10 +184,11 @@ impl PhysicalReader {
         Event::Record { kind, offset, payload }
     }
 
-    /// The record at the front is whole if it is taken to be shorter than it says: then its length
-    /// was damaged. A torn write has its true length in front of bytes that are missing, and no
-    /// shorter payload has its checksum. Without this, damage to the last length of a MANIFEST
-    /// would pass for a crash while it was written, and the last change of the database be lost.
+    /// Whether the record at the front is complete if assumed shorter than its stated length: then
+    /// the length was damaged. A torn write has its true length in front of bytes that are missing,
+    /// and no shorter payload has its checksum. Without this, damage to the last length of a
+    /// MANIFEST would pass for a crash while it was written, and the last change of the database be
+    /// lost.
     fn ends_earlier(&self, stored_crc: u32, payload_start: usize) -> bool {
         if !self.verify_checksum {
             return false;
@@ -216,7 +217,7 @@ impl PhysicalReader {
         Some(u32::from_le_bytes(self.block.get(at..at + 4)?.try_into().ok()?))
     }
 
-    /// Throws the rest of the block away; how much that was.
+    /// Discards the rest of the block; returns how much that was.
     fn drop_block(&mut self) -> usize {
         let dropped = self.unread.len();
         self.unread = self.filled..self.filled;

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the rules of the house that rustfmt and clippy cannot check.
+//! `cargo xtask tidy`: the project's rules that rustfmt and clippy cannot check.
 //!
 //! | rule | where |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | no second default of an option, no second enumeration | `defaults` |
 //! | what pages and comments refer to is there | `references` |
 //!
-//! Exceptions stand in `xtask/tidy-allow.txt`, one per line, and may only shrink: an entry that
-//! is no longer needed, or needs less than it says, is itself a violation.
+//! Exceptions are in `xtask/tidy-allow.txt`, one per line, and may only shrink: an entry that is no
+//! longer needed, or allows more than needed, is itself a violation.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,12 +31,12 @@ use source::Source;
 
 const ALLOW_FILE: &str = "xtask/tidy-allow.txt";
 
-/// Something against the rules.
+/// A violation of a rule.
 pub struct Violation {
     /// Relative path, with `:line` where there is one.
     pub place: String,
     pub message: String,
-    /// The key under which the allow-list may carry it, and by how much it is over the rule.
+    /// The key under which the allow-list may list it, and by how much it exceeds the rule.
     pub exception: Option<(String, u64)>,
 }
 
@@ -51,7 +51,7 @@ impl Violation {
     }
 }
 
-/// Checks every rule and prints the violations; returns how many there are.
+/// Checks every rule and prints the violations; returns their number.
 pub fn run(root: &Path) -> usize {
     let violations = match check(root) {
         Ok(violations) => violations,
@@ -89,7 +89,7 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
     Ok(apply_allow_list(&allow_list, violations))
 }
 
-/// Takes out what the allow-list excuses and adds its entries that excuse too much.
+/// Removes what the allow-list excuses and adds entries that excuse too much.
 fn apply_allow_list(text: &str, violations: Vec<Violation>) -> Vec<Violation> {
     let (mut allowed, mut kept) = (BTreeMap::new(), Vec::new());
     for (index, line) in text.lines().enumerate() {

@@ -1,10 +1,10 @@
 //! Reading tables: opening, point lookups, iteration, and the decoded forms of blocks.
 //!
 //! `open` makes a [`table::Table`]; `table`, `partitioned` and `behind` answer point lookups,
-//! `iter` iterates, `estimates` tells sizes, `verify` reads everything, `uncache` takes away what
-//! is cached. Under them: `file` (checksums, decompression), `block` and `index` (decoded blocks),
+//! `iter` iterates, `estimates` tells sizes, `verify` reads everything, `uncache` removes what is
+//! cached. Under them: `file` (checksums, decompression), `block` and `index` (decoded blocks),
 //! `scan` and `cursor` (walking a block), `cached_block` (what the block cache holds), `read_amp`
-//! (what of it is used), `observe` (what statistics and perf contexts are told).
+//! (what of it is used), `observe` (what is reported to statistics and perf contexts).
 //!
 //! Thread safety: see each module. Nothing here writes.
 

@@ -6,8 +6,8 @@
 use super::data::{Data, Summary};
 use super::machine::Machine;
 use super::originals::{self, Original};
-use super::plan::{Arm, Column, Plan, Row, Section, Table};
-use super::{figures, run, words};
+use super::plan::{Arm, Clock, Column, Engine, Plan, Row, Section, Table};
+use super::{figures, limits, run, words};
 use crate::plot::{STYLE, escaped};
 use pumice_port::time::local_time;
 use std::fmt::Write;
@@ -156,6 +156,49 @@ impl Page<'_> {
         for table in self.plan.tables.iter().filter(|table| table.section == section) {
             self.table(out, table);
         }
+        if section == Section::Core {
+            self.distances(out);
+        }
+    }
+
+    /// What no engine can avoid, and what was taken.
+    fn distances(&self, out: &mut String) {
+        let all = limits::of(self.plan, self.data);
+        let Some(sentence) = limits::sentence(&all) else { return };
+        out.push_str("<h3 id=\"limits\">Distance to the limit</h3>\n");
+        let note = "What no engine can avoid for an operation, from the baselines above, and the \
+                    share that it is of the CPU (of the time that passes, where it waits for the \
+                    device) that an operation took. It leaves out checksums, comparisons and \
+                    background work, so nobody reaches 100 %; rows compare with each other.";
+        add(out, format_args!("<p class=\"soft\">{note}</p>\n<p>{}</p>\n", escaped(&sentence)));
+        out.push_str(
+            "<div class=\"scroll\"><table><tr><th class=\"l\">row</th>\
+             <th class=\"l\">cannot be avoided</th><th>us</th>",
+        );
+        for engine in Engine::BOTH {
+            add(out, format_args!("<th>{}, us</th><th>share</th>", engine.name()));
+        }
+        out.push_str("<th></th></tr>\n");
+        for one in &all {
+            add(
+                out,
+                format_args!(
+                    "<tr class=\"first\"><td class=\"l row\">{}</td><td class=\"l row\">{}</td>\
+                     <td>{}</td>",
+                    escaped(&one.row),
+                    escaped(&one.costs),
+                    number_text(one.floor, 2)
+                ),
+            );
+            for (took, share) in one.took.iter().zip(one.shares()) {
+                let took = took.map_or(String::new(), |took| number_text(took, 2));
+                let share = share.map_or(String::new(), limits::percent);
+                add(out, format_args!("<td>{took}</td><td>{share}</td>"));
+            }
+            let clock = if one.clock == Clock::Wall { "of time" } else { "of CPU" };
+            add(out, format_args!("<td class=\"l\"><small>{clock}</small></td></tr>\n"));
+        }
+        out.push_str("</table></div>\n");
     }
 
     fn table(&self, out: &mut String, table: &Table) {
@@ -262,6 +305,7 @@ fn heading(section: Section) -> &'static str {
         Section::Coroutines => "Fibers",
         Section::Server => "The server",
         Section::Core => "Core",
+        Section::Engines => "Other engines",
         Section::Growth => "Growth",
     }
 }

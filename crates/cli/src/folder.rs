@@ -34,8 +34,10 @@ pub fn bytes(path: &Path) -> u64 {
 /// # Errors
 /// `cp` failed.
 pub fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    let status = Command::new("cp").arg("-r").arg(from).arg(to).status();
-    match status {
+    let mut command = Command::new("cp");
+    command.arg("-r").arg(from).arg(to);
+    os::end_with_parent(&mut command);
+    match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("cp -r {}: {status}", from.display())),
         Err(error) => Err(format!("cp: {error}")),

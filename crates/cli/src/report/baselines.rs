@@ -25,11 +25,17 @@ pub const CHILD: &str = "report-baselines";
 
 const ROUNDS: usize = 5;
 const MIB: usize = 1 << 20;
-/// Bytes of memory and of files that are measured on: more than a processor's cache.
-const BYTES: usize = 64 * MIB;
+/// Bytes of memory and of files that are measured on: about the database of the core rows.
+const BYTES: usize = 32 * MIB;
+/// Bytes of a filter of the core rows.
+const NEAR_BYTES: usize = MIB / 4;
 /// Bytes of a cache line.
 const LINE: usize = 64;
+/// Numbers from one line to the next.
+const STEP: usize = LINE / size_of::<u32>();
 const BLOCK: usize = 4096;
+/// Bytes of a block on disk.
+const PACKED: usize = BLOCK / 2;
 /// A record of the log with a key of 16 and a value of 100 bytes.
 const RECORD: usize = 136;
 /// Waits for the device in a go.
@@ -102,31 +108,40 @@ fn median_of(count: usize, mut go: impl FnMut()) -> f64 {
     }
 }
 
-fn in_memory() -> Found {
-    let lines = BYTES / LINE;
-    let step = LINE / size_of::<u32>();
-    let mut rng = Rng::new(301);
-    // One cycle through all lines (Sattolo): each says which is next.
+/// One cycle through all lines of some memory (Sattolo): each says which is next. With the lines
+/// in their order.
+fn cycle(bytes: usize) -> (Vec<u32>, Vec<u32>) {
+    let (lines, mut rng) = (bytes / LINE, Rng::new(301));
     let mut order: Vec<u32> = (0..lines as u32).collect();
     for place in (1..lines).rev() {
         order.swap(place, rng.uniform(place as u64) as usize);
     }
-    let mut chain = vec![0u32; lines * step];
+    let mut chain = vec![0u32; lines * STEP];
     for place in 0..lines {
-        chain[order[place] as usize * step] = order[(place + 1) % lines];
+        chain[order[place] as usize * STEP] = order[(place + 1) % lines];
     }
-    let steps = lines / 4;
+    (chain, order)
+}
+
+/// Microseconds of a load that waits for the one before.
+fn chase(chain: &[u32]) -> f64 {
+    const LOADS: usize = 100_000;
     let mut at = 0usize;
-    let miss = median_of(steps, || {
-        for _ in 0..steps {
-            at = chain[at * step] as usize;
+    median_of(LOADS, || {
+        for _ in 0..LOADS {
+            at = chain[at * STEP] as usize;
         }
         at = black_box(at);
-    });
-    let at_once = median_of(lines, || {
-        let sum =
-            order.iter().fold(0u32, |sum, line| sum.wrapping_add(chain[*line as usize * step]));
-        black_box(sum);
+    })
+}
+
+fn in_memory() -> Found {
+    let near = chase(&cycle(NEAR_BYTES).0);
+    let (chain, order) = cycle(BYTES);
+    let miss = chase(&chain);
+    let at_once = median_of(order.len(), || {
+        let load = |sum: u32, line: &u32| sum.wrapping_add(chain[*line as usize * STEP]);
+        black_box(order.iter().fold(0, load));
     });
     let mut to = vec![1u8; BYTES];
     let from = vec![2u8; MIB];
@@ -134,7 +149,7 @@ fn in_memory() -> Found {
         to.chunks_exact_mut(MIB).for_each(|piece| piece.copy_from_slice(black_box(&from)));
         black_box(&to);
     });
-    vec![("miss_us", miss), ("overlapped_us", at_once), ("copy_us", copy)]
+    vec![("near_us", near), ("miss_us", miss), ("overlapped_us", at_once), ("copy_us", copy)]
 }
 
 fn codecs() -> Result<Found, String> {
@@ -178,11 +193,11 @@ fn in_files(folder: &Path) -> io::Result<Found> {
     let pieces = BYTES / ROUNDS / MIB;
     let write = median(pieces, || (0..pieces).try_for_each(|_| table.write_all(&piece)))?;
     let reads = 5000;
-    let blocks = (pieces * ROUNDS * MIB / BLOCK) as u64;
-    let (mut rng, mut block) = (Rng::new(301), vec![0u8; BLOCK]);
+    let blocks = (pieces * ROUNDS * MIB / PACKED) as u64;
+    let (mut rng, mut block) = (Rng::new(301), vec![0u8; PACKED]);
     let read = median(reads, || {
         (0..reads).try_for_each(|_| {
-            table.read_at(&mut block, rng.uniform(blocks) * BLOCK as u64).map(drop)
+            table.read_at(&mut block, rng.uniform(blocks) * PACKED as u64).map(drop)
         })
     })?;
     Ok(vec![("append_us", append), ("write_us", write), ("block_read_us", read)])

@@ -4,6 +4,7 @@
 //! every figure is one of the raw data beside it.
 
 use super::data::{Data, Summary};
+use super::limits::Distance;
 use super::machine::Machine;
 use super::originals::{self, Original};
 use super::plan::{Arm, Clock, Column, Engine, Plan, Row, Section, Table};
@@ -20,12 +21,13 @@ border-top:1px solid var(--faint)}h3{font-size:16px;margin:26px 0 4px}\
 p{margin:6px 0;max-width:80ch}\
 nav{display:flex;flex-wrap:wrap;gap:4px 16px;margin:12px 0}a{color:var(--c0)}\
 .soft,small{color:var(--soft)}.warn{border-left:3px solid var(--c1);padding-left:10px}\
-.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,400px),1fr));\
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,360px),1fr));\
 gap:18px 26px;margin:12px 0}figure{margin:0;min-width:0}figure svg{width:100%;height:auto;\
-display:block;max-width:620px}figcaption{font-size:13.5px;line-height:1.4;margin-top:2px}\
+display:block;max-width:520px}figcaption{font-size:13.5px;line-height:1.4;margin-top:2px}\
 .scroll{overflow-x:auto;margin:8px 0}table{border-collapse:collapse;font-size:13.5px}\
 th,td{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;vertical-align:top;\
-font-variant-numeric:tabular-nums}th{color:var(--soft);font-weight:500}th.l,td.l{text-align:left}\
+font-variant-numeric:tabular-nums}th{color:var(--soft);font-weight:500;\
+white-space:normal;max-width:120px;vertical-align:bottom}th.l,td.l{text-align:left}\
 tr.first>*{border-top:1px solid var(--faint)}td.l.row{white-space:normal;min-width:110px}\
 .bad{color:var(--c1);font-weight:600}.good{color:var(--c2)}details{margin:8px 0}\
 summary{cursor:pointer;color:var(--c0)}code,pre{font:12px/1.5 ui-monospace,monospace}\
@@ -168,35 +170,17 @@ impl Page<'_> {
         out.push_str("<h3 id=\"limits\">Distance to the limit</h3>\n");
         let note = "What no engine can avoid for an operation, from the baselines above, and the \
                     share that it is of the CPU (of the time that passes, where it waits for the \
-                    device) that an operation took. It leaves out checksums, comparisons and \
-                    background work, so nobody reaches 100 %; rows compare with each other.";
+                    device) that an operation took. Checksums, comparisons and background work are \
+                    not in it, so rows compare with each other and none reaches 100 %; a share \
+                    above that says that the baseline was disturbed.";
         add(out, format_args!("<p class=\"soft\">{note}</p>\n<p>{}</p>\n", escaped(&sentence)));
-        out.push_str(
-            "<div class=\"scroll\"><table><tr><th class=\"l\">row</th>\
-             <th class=\"l\">cannot be avoided</th><th>us</th>",
-        );
+        out.push_str("<div class=\"scroll\"><table><tr><th class=\"l\">row</th><th>limit, us</th>");
         for engine in Engine::BOTH {
             add(out, format_args!("<th>{}, us</th><th>share</th>", engine.name()));
         }
-        out.push_str("<th></th></tr>\n");
+        out.push_str("<th class=\"l\">of</th><th class=\"l\">cannot be avoided</th></tr>\n");
         for one in &all {
-            add(
-                out,
-                format_args!(
-                    "<tr class=\"first\"><td class=\"l row\">{}</td><td class=\"l row\">{}</td>\
-                     <td>{}</td>",
-                    escaped(&one.row),
-                    escaped(&one.costs),
-                    number_text(one.floor, 2)
-                ),
-            );
-            for (took, share) in one.took.iter().zip(one.shares()) {
-                let took = took.map_or(String::new(), |took| number_text(took, 2));
-                let share = share.map_or(String::new(), limits::percent);
-                add(out, format_args!("<td>{took}</td><td>{share}</td>"));
-            }
-            let clock = if one.clock == Clock::Wall { "of time" } else { "of CPU" };
-            add(out, format_args!("<td class=\"l\"><small>{clock}</small></td></tr>\n"));
+            distance(out, one);
         }
         out.push_str("</table></div>\n");
     }
@@ -288,6 +272,21 @@ impl Page<'_> {
         }
         out.push_str("</details>\n");
     }
+}
+
+/// A line of the distances.
+fn distance(out: &mut String, one: &Distance) {
+    let micros = |number: f64| number_text(number, if number < 100.0 { 2 } else { 0 });
+    let (row, floor) = (escaped(&one.row), micros(one.floor));
+    add(out, format_args!("<tr class=\"first\"><td class=\"l row\">{row}</td><td>{floor}</td>"));
+    for (took, share) in one.took.iter().zip(one.shares()) {
+        let took = took.map_or(String::new(), micros);
+        let share = share.map_or(String::new(), limits::percent);
+        add(out, format_args!("<td>{took}</td><td>{share}</td>"));
+    }
+    let clock = if one.clock == Clock::Wall { "time" } else { "CPU" };
+    let costs = escaped(&one.costs);
+    add(out, format_args!("<td class=\"l\">{clock}</td><td class=\"l\">{costs}</td></tr>\n"));
 }
 
 /// The cell beside all arms of a row.

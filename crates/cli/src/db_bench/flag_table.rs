@@ -360,6 +360,7 @@ flag_table! {
     detect_filter_construct_corruption: bool, "Check filters after they are built";
     cache_size: i64 = BLOCK_CACHE_BYTES as i64,
         "Number of bytes to use as a cache of uncompressed data";
+    row_cache_size: i64 = 0, "Number of bytes to use as a cache of individual rows (0 = disabled)";
     cache_type: String = "hyper_clock_cache", "Type of block cache: hyper_clock_cache or lru_cache";
     cache_numshardbits: i32 = -1, "Shards of RocksDB's block cache (Pumice's has none): 2 ** this";
     cache_index_and_filter_blocks: bool, "Cache index/filter blocks in block cache";

@@ -13,7 +13,7 @@ use pumice::{
     BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactFilesOptions,
     CompactRangeOptions, CompactionFilter, CpuPriority, Db, DbIterator, FilterDecision,
     FlushOptions, IoPriority, Options, PoolPriority, RateLimiter, RateLimiterMode,
-    RateLimiterOptions, ReadOptions, SstFileManager, SstFileManagerOptions, Statistics,
+    RateLimiterOptions, ReadOptions, RowCache, SstFileManager, SstFileManagerOptions, Statistics,
     ThreadPools, WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
@@ -58,6 +58,9 @@ impl Pumice {
         engine_options::cache_shard_bits(flags)?;
         let cache_bytes = usize::try_from(flags.cache_size).unwrap_or(0);
         options.cf.table_factory.block_cache = Some(Cache::new(CacheOptions::new(cache_bytes)));
+        if let Ok(bytes @ 1..) = usize::try_from(flags.row_cache_size) {
+            options.db.row_cache = Some(RowCache::new(bytes));
+        }
         options.cf.compression_opts.parallel_fast_codecs = flags.compression_parallel_fast_codecs;
         if let Ok(helpers) = usize::try_from(flags.compression_helpers) {
             HelperPool::shared().set_limit(helpers);

@@ -73,7 +73,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("print_malloc_stats", "false", "statistics of the allocator"),
     ("read_cache_path", "", "persistent caches"),
     ("report_file_operations", "false", "counts of file operations"),
-    ("row_cache_size", "0", "the row cache"),
     ("secondary_cache_uri", "", "secondary caches"),
     ("separate_key_value_in_data_block", "false", "separate_key_value_in_data_block"),
     ("simcache_size", "-1", "simulated caches"),

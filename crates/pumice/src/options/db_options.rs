@@ -17,6 +17,7 @@ use pumice_wal::WalRecoveryMode;
 use super::enums::{BackgroundPolicy, BackgroundPriority, InfoLogLevel};
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
+use crate::row_cache::RowCache;
 use crate::stats::{EventListener, Logger, Statistics};
 
 option_table! {
@@ -208,6 +209,9 @@ option_table! {
         /// Budget for memtables, possibly shared by databases; None makes one from
         /// `db_write_buffer_size`.
         write_buffer_manager: Option<Arc<WriteBufferManager>> = None;
+        /// What point reads found in table files, before the block cache; may be shared by
+        /// databases. None keeps no rows.
+        row_cache: Option<Arc<RowCache>> = None;
         /// Where `get_async` and its like run; None takes the runtime of the process. It may be
         /// dropped here while they run: it ends when they have.
         runtime: Option<Arc<Runtime>> = None;
@@ -329,8 +333,6 @@ option_table! {
         "file_checksum_gen_factory" accepts ["nullptr"];
         /// A callback on recovered WAL records.
         "wal_filter" accepts ["nullptr"];
-        /// A cache of rows in front of the block cache.
-        "row_cache" accepts ["nullptr"];
         /// Several directories for table files.
         "db_paths" accepts ["", "{}"];
         /// Remote compaction.

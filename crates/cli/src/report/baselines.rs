@@ -38,8 +38,9 @@ const BLOCK: usize = 4096;
 const PACKED: usize = BLOCK / 2;
 /// A record of the log with a key of 16 and a value of 100 bytes.
 const RECORD: usize = 136;
-/// Waits for the device in a go.
-const WAITS: usize = 40;
+/// Syncs and reads of the device in a go.
+const SYNCS: usize = 40;
+const DEVICE_READS: usize = 400;
 
 /// Runs it with the words after its name.
 pub fn run(args: &[String]) -> ExitCode {
@@ -206,8 +207,8 @@ fn in_files(folder: &Path) -> io::Result<Found> {
 fn on_device(folder: &Path) -> io::Result<Found> {
     let mut log = File::open(&folder.join("log"), APPENDING)?;
     let record = [5u8; RECORD];
-    let sync = median(WAITS, || {
-        (0..WAITS).try_for_each(|_| log.write_all(&record).and_then(|()| log.sync_data()))
+    let sync = median(SYNCS, || {
+        (0..SYNCS).try_for_each(|_| log.write_all(&record).and_then(|()| log.sync_data()))
     })?;
     let mut found = vec![("device_sync_us", sync)];
     let path = folder.join("table");
@@ -220,8 +221,8 @@ fn on_device(folder: &Path) -> io::Result<Found> {
         return Ok(found);
     };
     let (mut rng, mut block) = (Rng::new(301), AlignedBuffer::new(BLOCK));
-    let read = median(WAITS, || {
-        (0..WAITS).try_for_each(|_| {
+    let read = median(DEVICE_READS, || {
+        (0..DEVICE_READS).try_for_each(|_| {
             let offset = rng.uniform((BYTES / BLOCK) as u64) * BLOCK as u64;
             table.read_at(&mut block, offset).map(drop)
         })

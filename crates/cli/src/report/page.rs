@@ -170,8 +170,8 @@ impl Page<'_> {
         out.push_str("<h3 id=\"limits\">Distance to the limit</h3>\n");
         let note = "What no engine can avoid for an operation, from the baselines above, and the \
                     share that it is of the CPU (of the time that passes, where it waits for the \
-                    device) that an operation took. Checksums, comparisons and background work are \
-                    not in it, so rows compare with each other and none reaches 100 %; a share \
+                    device) that an operation took, the driver's own work included. Checksums, \
+                    comparisons and background work are not in the limit, so rows compare with each other and none reaches 100 %; a share \
                     above that says that the baseline was disturbed.";
         add(out, format_args!("<p class=\"soft\">{note}</p>\n<p>{}</p>\n", escaped(&sentence)));
         out.push_str("<div class=\"scroll\"><table><tr><th class=\"l\">row</th><th>limit, us</th>");

@@ -57,6 +57,6 @@ pub(super) fn tables(scale: &Scale) -> Vec<Table> {
         column("write_amp", "bytes written per byte", 1.0, 2),
         column("space_mb", "space MB", 1.0, 0),
     ];
-    table.seconds = 35.0;
+    table.seconds = 20.0;
     vec![table]
 }

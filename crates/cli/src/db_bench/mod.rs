@@ -2,7 +2,8 @@
 //!
 //! With `--engine=PATH.so` the program starts itself once more, so that the library (its threads,
 //! its allocator use, its crashes) lives in a child process; driver, keys, values and timing are
-//! the same code in both. So it does with the engines of `other_engines`. Exit status: 0, or 1 for a wrong flag or a failed operation.
+//! the same code in both. So it does with the engines of `other_engines`. Exit status: 0, or 1 for
+//! a wrong flag or a failed operation.
 
 mod background_readers;
 mod cpu_work;

@@ -27,7 +27,7 @@ display:block;max-width:520px}figcaption{font-size:13.5px;line-height:1.4;margin
 .scroll{overflow-x:auto;margin:8px 0}table{border-collapse:collapse;font-size:13.5px}\
 th,td{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;vertical-align:top;\
 font-variant-numeric:tabular-nums}th{color:var(--soft);font-weight:500;\
-white-space:normal;max-width:120px;vertical-align:bottom}th.l,td.l{text-align:left}\
+white-space:normal;min-width:58px;max-width:120px;vertical-align:bottom}th.l,td.l{text-align:left}\
 tr.first>*{border-top:1px solid var(--faint)}td.l.row{white-space:normal;min-width:110px}\
 .bad{color:var(--c1);font-weight:600}.good{color:var(--c2)}details{margin:8px 0}\
 summary{cursor:pointer;color:var(--c0)}code,pre{font:12px/1.5 ui-monospace,monospace}\
@@ -171,8 +171,9 @@ impl Page<'_> {
         let note = "What no engine can avoid for an operation, from the baselines above, and the \
                     share that it is of the CPU (of the time that passes, where it waits for the \
                     device) that an operation took, the driver's own work included. Checksums, \
-                    comparisons and background work are not in the limit, so rows compare with each other and none reaches 100 %; a share \
-                    above that says that the baseline was disturbed.";
+                    comparisons and background work are not in the limit, so rows compare with \
+                    each other and none reaches 100 %; a share above that says that the baseline \
+                    was disturbed.";
         add(out, format_args!("<p class=\"soft\">{note}</p>\n<p>{}</p>\n", escaped(&sentence)));
         out.push_str("<div class=\"scroll\"><table><tr><th class=\"l\">row</th><th>limit, us</th>");
         for engine in Engine::BOTH {
@@ -276,7 +277,11 @@ impl Page<'_> {
 
 /// A line of the distances.
 fn distance(out: &mut String, one: &Distance) {
-    let micros = |number: f64| number_text(number, if number < 100.0 { 2 } else { 0 });
+    let micros = |number: f64| match number {
+        small if small < 1.0 => number_text(small, 3),
+        middle if middle < 100.0 => number_text(middle, 2),
+        large => number_text(large, 0),
+    };
     let (row, floor) = (escaped(&one.row), micros(one.floor));
     add(out, format_args!("<tr class=\"first\"><td class=\"l row\">{row}</td><td>{floor}</td>"));
     for (took, share) in one.took.iter().zip(one.shares()) {

@@ -28,7 +28,8 @@ pub(super) fn tables(scale: &Scale) -> Vec<Table> {
 fn baselines() -> Table {
     let mut table = Table::new(Section::Core, BASELINE_TABLE, "What the machine can do");
     table.note = "Without an engine, on one thread: over 32 MiB of memory or file, with the values \
-                  of db_bench, blocks of 4 KiB for the codecs. The limits of rows are made of these."
+                  of db_bench, blocks of 4 KiB for the codecs. The limits of rows are made of \
+                  these."
         .to_string();
     let arm = Arm::named("without an engine", None, Work::Baselines);
     table.rows = vec![Row { name: "this machine".to_string(), x: 0.0, arms: vec![arm] }];

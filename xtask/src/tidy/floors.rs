@@ -52,6 +52,8 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("crc32c", &["base"]),
     ("xxhash-rust", &["base", "table"]),
     ("arc-swap", &["pumice", "table"]),
+    ("fjall", &["cli"]),
+    ("redb", &["cli"]),
     ("serde", &["cli"]),
     ("serde_json", &["cli"]),
     ("sha2", &["server"]),

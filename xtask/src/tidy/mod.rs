@@ -10,6 +10,7 @@
 //! | rows of options name a test, and are read | `proofs` |
 //! | no second default of an option, no second enumeration | `defaults` |
 //! | what pages and comments refer to is there | `references` |
+//! | counted lines of the programs in docs/api-comparison | `api_lines` |
 //!
 //! Exceptions are in `xtask/tidy-allow.txt`, one per line, and may only shrink: an entry that is no
 //! longer needed, or allows more than needed, is itself a violation.
@@ -17,6 +18,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub mod api_lines;
 mod bans;
 mod defaults;
 mod floors;
@@ -85,6 +87,7 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
     violations.extend(references::check(root, &sources)?);
     violations.extend(proofs::check(&sources));
     violations.extend(defaults::check(&sources));
+    violations.extend(api_lines::check(root)?);
     let allow_list = std::fs::read_to_string(root.join(ALLOW_FILE))?;
     Ok(apply_allow_list(&allow_list, violations))
 }

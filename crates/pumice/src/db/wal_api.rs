@@ -20,7 +20,8 @@ impl Db {
     /// joined come as one batch, with the updates of all column families, dropped ones included.
     ///
     /// # Errors
-    /// NotFound "Requested sequence not yet written in the db"; I/O; Corruption.
+    /// NotFound "Requested sequence not yet written in the db"; TryAgain if logs were switched
+    /// meanwhile, and a new call finds more; I/O; Corruption.
     pub fn get_updates_since(&self, sequence: SequenceNumber) -> Result<WalIterator> {
         self.inner().updates_since(sequence)
     }

@@ -437,8 +437,11 @@ fn compact_files(stage: &Stage, who: usize) -> Result<()> {
 fn follow(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     let from = db.latest_sequence_number().saturating_sub(8);
+    let may_be = |error: &pumice::Error| {
+        error.is_not_found() || error.kind() == ErrorKind::TryAgain // Another log was begun.
+    };
     let mut updates = match db.get_updates_since(from) {
-        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) if may_be(&error) => return Ok(()),
         updates => updates?,
     };
     let mut behind = 0;
@@ -452,7 +455,7 @@ fn follow(stage: &Stage, who: usize) -> Result<()> {
         assert!(log.size_file_bytes > 0 && log.start_sequence > 0, "{log:?}");
     }
     match updates.status() {
-        Err(error) if error.is_not_found() || error.kind() == ErrorKind::TryAgain => Ok(()),
+        Err(error) if may_be(&error) => Ok(()),
         status => status,
     }
 }

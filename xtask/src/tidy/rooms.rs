@@ -30,6 +30,7 @@ const ROOMS: &[&str] = &[
     "recovery",
     "control",
     "engine",
+    "repair",
     "db",
     "backup",
     "ttl",

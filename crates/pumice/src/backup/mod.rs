@@ -277,13 +277,13 @@ impl BackupEngine {
             Meta { timestamp: wall_seconds(), sequence: moment.sequence, ..Meta::default() };
         for &number in &moment.tables {
             meta.files.push(self.share(
-                &filename::table_file(&inner.path, number),
+                &filename::table_file(&inner.dir.path, number),
                 number,
                 known,
             )?);
         }
         self.fs.sync_dir(&self.dir.join(SHARED))?;
-        for (from, name, bytes) in private_files(&inner.path, &inner.wal_dir(), &moment) {
+        for (from, name, bytes) in private_files(&inner.dir.path, &inner.wal_dir(), &moment) {
             let path = format!("{PRIVATE}/{id}/{name}");
             let (_, crc) = self.read_through(&from, bytes, Some(&self.dir.join(&path)))?;
             meta.files.push(FileEntry { path, crc: Some(crc), bytes: None });

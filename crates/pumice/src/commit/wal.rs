@@ -8,12 +8,12 @@
 //! (`Predecessor`), and the old one is synced only if somebody asks for a sync before its memtable
 //! is flushed.
 //!
-//! Thread safety: `Wals` belongs to the lock `DbInner::wal`. Invariants: (1) `sizes` lists the
-//! logs that recovery would read, ascending, the current one last; (2) after an I/O error the
-//! current writer is never used again: `failed` stays set until a new log is installed; (3) while a
-//! `LogSync` is under way nobody else syncs, replaces or closes the log. The system reports the
-//! failure of a sync once per open file: two at a time, and the wrong one could hear of it;
-//! (4) whatever makes the current log durable makes those of `complete` durable first.
+//! Thread safety: `Wals` belongs to the lock `Logs::wal` of the engine. Invariants: (1) `sizes`
+//! lists the logs that recovery would read, ascending, the current one last; (2) after an I/O error
+//! the current writer is never used again: `failed` stays set until a new log is installed;
+//! (3) while a `LogSync` is under way nobody else syncs, replaces or closes the log. The system
+//! reports the failure of a sync once per open file: two at a time, and the wrong one could hear of
+//! it; (4) whatever makes the current log durable makes those of `complete` durable first.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

@@ -40,18 +40,7 @@ pub(crate) struct FamilyInputs {
     pub flush_due: bool,
     /// The flush that runs.
     pub flush: Option<Relief>,
-    /// Files of L0.
-    pub l0_files: f64,
-    /// L0 is compacted from so many files on.
-    pub l0_trigger: f64,
-    /// From here on writes are to be slowed.
-    pub l0_slowdown: f64,
-    /// Here they stop.
-    pub l0_stop: f64,
-    /// The compaction out of L0 that runs.
-    pub l0_job: Option<Relief>,
-    /// The compaction inside L0 that runs.
-    pub l0_merge: Option<Relief>,
+    pub l0: Level0Inputs,
     /// Bytes that wait for compaction.
     pub debt_bytes: f64,
     /// From here on writes are to be slowed; 0 never.
@@ -62,6 +51,23 @@ pub(crate) struct FamilyInputs {
     pub compacts: bool,
 }
 
+/// What a tick sees of L0.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Level0Inputs {
+    /// Its files.
+    pub files: f64,
+    /// It is compacted from so many files on.
+    pub trigger: f64,
+    /// From here on writes are to be slowed.
+    pub slowdown: f64,
+    /// Here they stop.
+    pub stop: f64,
+    /// The compaction out of it that runs.
+    pub job: Option<Relief>,
+    /// The compaction inside it that runs.
+    pub merge: Option<Relief>,
+}
+
 /// Totals of finished and running jobs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
@@ -69,32 +75,33 @@ pub(crate) struct Totals {
     pub admitted: f64,
     /// Bytes that were logged on the device of the tables.
     pub logged: f64,
-    /// Bytes that flushes have written.
-    pub flush_written: f64,
-    /// Bytes that compactions inside L0, and out of it, have written.
-    pub merge_written: f64,
-    pub l0_written: f64,
+    /// What flushes have done; memtable bytes are what they drained.
+    pub flush: JobTotals,
+    /// Flushes that are over.
+    pub flushes: f64,
+    /// What compactions inside L0 have done; files that are fewer are what they drained.
+    pub merge: JobTotals,
+    /// What compactions out of L0 have done; files of L0 are what they drained.
+    pub l0: JobTotals,
     /// Bytes that all other compactions have written.
     pub deep_written: f64,
-    /// Entries that flushes, and those compactions, are done with.
-    pub flush_entries: f64,
-    pub merge_entries: f64,
-    pub l0_entries: f64,
-    /// Memtable bytes that flushes have put into tables, and the files they made of them.
-    pub flushed: f64,
-    pub flushes: f64,
-    /// Seconds that those flushes took, added up.
-    pub flush_seconds: f64,
-    /// Files that compactions inside L0 have made fewer, and those out of it have taken away, and
-    /// the seconds they took.
-    pub merge_drained: f64,
-    pub merge_seconds: f64,
-    pub l0_drained: f64,
-    pub l0_seconds: f64,
     /// Reads of users that were timed, and those of them that took longer than they should. Both
     /// stay 0 while nobody said how long a read may take.
     pub reads: f64,
     pub slow_reads: f64,
+}
+
+/// Totals of the jobs of one kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct JobTotals {
+    /// Bytes written, by running jobs too.
+    pub written: f64,
+    /// Entries that they are done with, running jobs too.
+    pub entries: f64,
+    /// What finished jobs have taken away; in what unit, the field of `Totals` says.
+    pub drained: f64,
+    /// Seconds that finished jobs took, added up.
+    pub seconds: f64,
 }
 
 /// See the module head.

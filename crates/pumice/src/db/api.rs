@@ -186,7 +186,7 @@ impl Db {
     /// # Panics
     /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn snapshot(&self) -> Snapshot {
-        self.inner().mark.assert_may_lock();
+        self.inner().life.mark.assert_may_lock();
         self.inner().snapshot()
     }
     /// Sequence number of the newest write. Does not suspend.
@@ -306,7 +306,7 @@ impl Db {
     /// # Panics
     /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn disable_file_deletions(&self) {
-        self.inner().mark.assert_may_lock();
+        self.inner().life.mark.assert_may_lock();
         self.inner().state.lock().files.deletions_disabled += 1;
     }
     /// Ends one [`Db::disable_file_deletions`].
@@ -314,7 +314,7 @@ impl Db {
     /// # Panics
     /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn enable_file_deletions(&self) {
-        self.inner().mark.assert_may_lock();
+        self.inner().life.mark.assert_may_lock();
         {
             let mut state = self.inner().state.lock();
             state.files.deletions_disabled = state.files.deletions_disabled.saturating_sub(1);
@@ -404,14 +404,14 @@ impl Db {
     }
     /// The statistics, if they are kept.
     pub fn statistics(&self) -> Option<&Arc<Statistics>> {
-        self.inner().statistics.as_ref()
+        self.inner().reports.statistics.as_ref()
     }
     /// The table files of all column families.
     ///
     /// # Panics
     /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn live_files_metadata(&self) -> Vec<crate::LiveFile> {
-        self.inner().mark.assert_may_lock();
+        self.inner().life.mark.assert_may_lock();
         self.inner().live_files()
     }
     /// Reads every block of every table file and checks it.
@@ -458,7 +458,7 @@ impl Db {
     }
     /// The directory of the database. Does not suspend.
     pub fn path(&self) -> &Path {
-        &self.inner().path
+        &self.inner().dir.path
     }
     /// Closes the database; later calls through other handles fail or see the last state. Another
     /// `close` waits for the first and gives its result. Suspends; a listener must not call it.

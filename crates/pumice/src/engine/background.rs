@@ -45,16 +45,16 @@ impl CfState {
 impl SnapshotOwner for DbInner {
     /// The oldest snapshot may have moved on: marks files that no snapshot needs as they are.
     fn snapshot_released(&self) {
-        if self.mark.is_locked() {
+        if self.life.mark.is_locked() {
             return; // The next one looks.
         }
-        if self.caught_up_below() <= self.bottommost_threshold.load(Ordering::Acquire)
-            || self.shutting_down.load(Ordering::Acquire)
+        if self.caught_up_below() <= self.background.bottommost_threshold.load(Ordering::Acquire)
+            || self.life.shutting_down.load(Ordering::Acquire)
         {
             return;
         }
         let mut state = self.state.lock();
-        self.bottommost_threshold.store(u64::MAX, Ordering::Release);
+        self.background.bottommost_threshold.store(u64::MAX, Ordering::Release);
         let ids: Vec<u32> = state.cfs.keys().copied().collect();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(&id) {
@@ -93,17 +93,17 @@ impl DbInner {
 
     /// Starts jobs for what stands in the queues. Requires: state lock held.
     pub(crate) fn schedule_background(&self, state: &mut DbState) {
-        if self.read_only
+        if self.dir.read_only
             || !state.opened
             || (state.jobs.paused > 0 && !state.jobs.saving)
-            || self.shutting_down.load(Ordering::Acquire)
+            || self.life.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
         {
             return;
         }
         self.watch_expiry(state);
         self.regulate(state);
-        let Some(me) = self.me.get().and_then(std::sync::Weak::upgrade) else { return };
+        let Some(me) = self.life.me.get().and_then(std::sync::Weak::upgrade) else { return };
         let (flushes, compactions) = self.options().background_limits();
         while state.jobs.scheduled_flushes
             < flushes.min(state.jobs.running_flushes + state.jobs.flush_queue.len())
@@ -113,7 +113,7 @@ impl DbInner {
             let job = move || {
                 db.run_job("Flush", |s| &mut s.jobs.scheduled_flushes, Self::background_flush)
             };
-            self.pools.schedule_parted(Priority::High, "flush", 0, Box::new(job));
+            self.resources.pools.schedule_parted(Priority::High, "flush", 0, Box::new(job));
         }
         if state.jobs.paused > 0 {
             return;
@@ -130,7 +130,7 @@ impl DbInner {
             let db = Arc::clone(&me);
             let body = Self::background_compaction;
             let job = move || db.run_job("Compaction", |s| &mut s.jobs.scheduled_compactions, body);
-            self.pools.schedule_parted(Priority::Low, "compaction", 0, Box::new(job));
+            self.resources.pools.schedule_parted(Priority::Low, "compaction", 0, Box::new(job));
         }
     }
 
@@ -142,7 +142,7 @@ impl DbInner {
         count: fn(&mut DbState) -> &mut usize,
         body: impl FnOnce(&Arc<Self>) -> bool,
     ) {
-        let _inside = self.mark.enter_job();
+        let _inside = self.life.mark.enter_job();
         let worked = thread::contain(what, || body(self));
         if let Err(error) = &worked {
             self.poison(error);
@@ -182,14 +182,14 @@ impl DbInner {
                 || (soft > 0 && pending >= soft / 4)
         };
         if self.is_adaptive() {
-            let all = self.may_use_all_threads() || self.controller.is_stopped();
-            self.compaction_behind.store(all, Ordering::Release);
+            let all = self.may_use_all_threads() || self.writes.controller.is_stopped();
+            self.background.compaction_behind.store(all, Ordering::Release);
             return if all || state.manual.waiting() > 0 { limit } else { 1 };
         }
-        let behind = self.controller.is_stopped()
-            || self.controller.is_delayed()
+        let behind = self.writes.controller.is_stopped()
+            || self.writes.controller.is_delayed()
             || state.cfs.values().any(pressed);
-        self.compaction_behind.store(behind, Ordering::Release);
+        self.background.compaction_behind.store(behind, Ordering::Release);
         if behind || state.manual.waiting() > 0 { limit } else { 1 }
     }
 
@@ -211,6 +211,8 @@ impl DbInner {
         let version = Arc::clone(&cf.version);
         let offpeak = self.options().offpeak();
         cf.plan.refresh(&version, &cf.data.options(), offpeak, freed);
-        self.bottommost_threshold.fetch_min(cf.plan.bottommost_threshold(), Ordering::AcqRel);
+        self.background
+            .bottommost_threshold
+            .fetch_min(cf.plan.bottommost_threshold(), Ordering::AcqRel);
     }
 }

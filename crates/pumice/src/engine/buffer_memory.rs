@@ -32,13 +32,13 @@ impl StallWaiter for BufferStall {
 
 impl BufferUser for DbInner {
     fn relieve(&self) -> bool {
-        let Some(manager) = &self.write_buffer_manager else { return false };
-        if self.read_only || self.check_waiting().is_err() {
+        let Some(manager) = &self.resources.write_buffer_manager else { return false };
+        if self.dir.read_only || self.check_waiting().is_err() {
             return false;
         }
-        if !self.queue.try_lead() {
+        if !self.writes.queue.try_lead() {
             // Who leads looks at the limit itself, or somebody asks again; who is stalled has.
-            return !self.queue.is_stalled();
+            return !self.writes.queue.is_stalled();
         }
         let _alone = Exclusive { db: self };
         self.free_memory(manager).unwrap_or(false)
@@ -54,8 +54,8 @@ impl DbInner {
         manager: &WriteBufferManager,
     ) -> Result<()> {
         let _stall = self.begin_stall(options)?;
-        self.stats.add_buffer_manager_stop();
-        let me: Weak<dyn BufferUser> = self.me.get().cloned().unwrap_or_default();
+        self.reports.stats.add_buffer_manager_stop();
+        let me: Weak<dyn BufferUser> = self.life.me.get().cloned().unwrap_or_default();
         while manager.should_stall() {
             self.check_waiting()?;
             let own = self.free_memory(manager)?;
@@ -78,7 +78,7 @@ impl DbInner {
         let sealed = state.cfs.values_mut().filter(|cf| !cf.imm.is_empty());
         let sealed: Vec<u32> = sealed
             .map(|cf| {
-                cf.flush_requested = true;
+                cf.flush.requested = true;
                 cf.data.id
             })
             .collect();

@@ -70,18 +70,18 @@ impl DbInner {
     /// after an error.
     pub(crate) fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
         self.check_writable()?;
-        self.mark.check_may_wait()?;
-        if self.fs.exists(target)? {
+        self.life.mark.check_may_wait()?;
+        if self.dir.fs.exists(target)? {
             return Err(Error::invalid_argument("Directory exists"));
         }
-        let staging = Staging::new(&*self.fs, target)?;
+        let staging = Staging::new(&*self.dir.fs, target)?;
         self.info(format_args!(
             "Started the snapshot process -- creating snapshot in directory {}",
             target.display()
         ));
         let result = self.fill(&staging.dir).and_then(|sequence| {
             staging.become_target(target)?;
-            self.fs.sync_dir(parent_of(target))?;
+            self.dir.fs.sync_dir(parent_of(target))?;
             Ok(sequence)
         });
         match result {
@@ -104,18 +104,18 @@ impl DbInner {
         // Only shortens the logs to copy, so that opening the checkpoint is fast.
         self.flush_for_copy(&ids)?;
         let moment = self.note_moment()?;
-        create_dir_durably(&*self.fs, staging, false)?;
+        create_dir_durably(&*self.dir.fs, staging, false)?;
         let mut linking = true;
         for &number in &moment.tables {
-            let from = filename::table_file(&self.path, number);
+            let from = filename::table_file(&self.dir.path, number);
             self.link_or_copy(&from, &filename::table_file(staging, number), &mut linking)?;
         }
         let (manifest, bytes) = moment.manifest;
-        let from = filename::manifest_file(&self.path, manifest);
+        let from = filename::manifest_file(&self.dir.path, manifest);
         self.copy(&from, &filename::manifest_file(staging, manifest), bytes)?;
         if moment.options != 0 {
-            let from = filename::options_file(&self.path, moment.options);
-            let bytes = self.fs.file_size(&from)?;
+            let from = filename::options_file(&self.dir.path, moment.options);
+            let bytes = self.dir.fs.file_size(&from)?;
             self.copy(&from, &filename::options_file(staging, moment.options), bytes)?;
         }
         let wal_dir = self.wal_dir();
@@ -124,7 +124,7 @@ impl DbInner {
             self.copy(&from, &filename::log_file(staging, number), bytes)?;
         }
         // The last file makes it a database; this also makes all the names durable.
-        filename::set_current_file(&*self.fs, staging, manifest, true)?;
+        filename::set_current_file(&*self.dir.fs, staging, manifest, true)?;
         Ok(moment.sequence)
     }
 
@@ -140,7 +140,7 @@ impl DbInner {
     /// As [`Self::checkpoint`].
     pub(crate) fn moment_for_backup(self: &Arc<Self>, flush: bool) -> Result<Moment> {
         self.check_writable()?;
-        self.mark.check_may_wait()?;
+        self.life.mark.check_may_wait()?;
         if flush {
             let ids = all_ids(&self.state.lock());
             self.flush_for_copy(&ids)?;
@@ -160,14 +160,14 @@ impl DbInner {
             // refused.
             return Err(Error::aborted("the database is recovering from a failed log"));
         }
-        let path = filename::manifest_file(&self.path, manifest.number);
-        let manifest_bytes = self.fs.file_size(&path)?;
+        let path = filename::manifest_file(&self.dir.path, manifest.number);
+        let manifest_bytes = self.dir.fs.file_size(&path)?;
         let (tables, options) = {
             let state = self.state.lock();
             let files = state.cfs.values().flat_map(|cf| cf.files().map(|f| f.number));
             (files.collect(), state.files.options_file_number)
         };
-        let mut wal = self.wal.lock();
+        let mut wal = self.logs.wal.lock();
         wal.flush(false)?;
         Ok(Moment {
             tables,
@@ -181,17 +181,17 @@ impl DbInner {
     /// Gives a table file a second name, or copies it once links have turned out impossible.
     pub(super) fn link_or_copy(&self, from: &Path, to: &Path, linking: &mut bool) -> Result<()> {
         if *linking {
-            match self.fs.link(from, to) {
+            match self.dir.fs.link(from, to) {
                 Err(error) if is_unlinkable(&error) => *linking = false,
                 result => return result,
             }
         }
-        self.copy(from, to, self.fs.file_size(from)?)
+        self.copy(from, to, self.dir.fs.file_size(from)?)
     }
 
     /// Copies the first `bytes` bytes of a file, durably.
     fn copy(&self, from: &Path, to: &Path, bytes: u64) -> Result<()> {
-        transfer::copy(&*self.fs, false, (from, bytes), to, &|| Ok(()))
+        transfer::copy(&*self.dir.fs, false, (from, bytes), to, &|| Ok(()))
     }
 }
 

@@ -28,7 +28,7 @@ struct Closing<'a> {
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         // Those that were on their way in meanwhile.
-        self.db.shutting_down.store(true, Ordering::Release);
+        self.db.life.shutting_down.store(true, Ordering::Release);
         self.db.state.lock().closed = Some(self.result.clone());
         self.db.changed.notify_all();
     }
@@ -45,25 +45,25 @@ impl DbInner {
     /// writes from being flushed; the database is closed all the same. Aborted, with nothing done,
     /// in code that a job calls: it would wait for itself.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
-        self.mark.check_may_wait()?;
-        if self.closing.swap(true, Ordering::AcqRel) {
+        self.life.mark.check_may_wait()?;
+        if self.life.closing.swap(true, Ordering::AcqRel) {
             return self.wait_closed();
         }
         let mut closing = Closing { db: self, result: Ok(()) };
-        self.attention.store(true, Ordering::Release);
+        self.writes.attention.store(true, Ordering::Release);
         {
             let _state = self.state.lock();
             self.changed.notify_all();
         }
         self.await_resume();
-        if !self.read_only && !self.options().avoid_flush_during_shutdown {
+        if !self.dir.read_only && !self.options().avoid_flush_during_shutdown {
             closing.result = self.save_unlogged();
         }
-        self.shutting_down.store(true, Ordering::Release);
+        self.life.shutting_down.store(true, Ordering::Release);
         self.stop(&mut closing.result);
         let result = closing.result.clone();
         drop(closing);
-        if let Some(log) = &self.info_log {
+        if let Some(log) = &self.reports.info_log {
             log.settle();
         }
         result
@@ -75,7 +75,7 @@ impl DbInner {
     pub(crate) fn close_for_last_handle(self: &Arc<Self>) {
         if is_forked() {
             std::mem::forget(Arc::clone(self));
-        } else if self.mark.is_inside() {
+        } else if self.life.mark.is_inside() {
             self.close_elsewhere();
         } else if let Err(error) = self.close() {
             self.info(format_args!("close failed: {error}"));
@@ -94,7 +94,7 @@ impl DbInner {
             thread::sleep(POLL);
             db.close_elsewhere();
         };
-        self.pools.schedule(Priority::Low, "close", Box::new(again));
+        self.resources.pools.schedule(Priority::Low, "close", Box::new(again));
     }
 
     /// A recovery from a failed log holds changes of the MANIFEST back until all is flushed: it is
@@ -124,7 +124,7 @@ impl DbInner {
     fn save_unlogged(self: &Arc<Self>) -> Result<()> {
         // Who wrote before the close began has told by then.
         drop(self.exclusive());
-        let last = self.last_unlogged.load(Ordering::Relaxed);
+        let last = self.writes.last_unlogged.load(Ordering::Relaxed);
         let may_hold = |mem: &MemTable| !mem.is_empty() && mem.first_seq() <= last;
         let ids = {
             let mut state = self.state.lock();
@@ -156,13 +156,13 @@ impl DbInner {
 
     /// Stops everything without flushing.
     fn stop(self: &Arc<Self>, result: &mut Result<()>) {
-        self.attention.store(true, Ordering::Release);
+        self.writes.attention.store(true, Ordering::Release);
         {
             let mut state = self.state.lock();
             self.changed.notify_all();
-            self.expiry_changed.notify_all();
-            self.dumps_changed.notify_all();
-            self.regulator.wake();
+            self.background.expiry_changed.notify_all();
+            self.reports.dumps_changed.notify_all();
+            self.background.regulator.wake();
             while state.jobs.scheduled_flushes > 0
                 || state.has_compaction_jobs()
                 || state.tasks.awaiting_retry
@@ -182,9 +182,9 @@ impl DbInner {
                 state = self.changed.wait_timeout(state, POLL).0;
             }
         }
-        if !self.read_only {
+        if !self.dir.read_only {
             let deleted = self.let_go(result);
-            let _inside = self.mark.enter_job(); // Others wait for this close.
+            let _inside = self.life.mark.enter_job(); // Others wait for this close.
             self.tell_deleted(&deleted);
         } else if planted::is(Bug::ReadOnlyCloseDeletes) {
             *result = self.delete_unreferenced_files(false);
@@ -205,7 +205,7 @@ impl DbInner {
         let deleted = self.delete_silently();
         self.untrack_tables();
         self.info(format_args!("Shutdown complete"));
-        *self.lock.lock() = None;
+        *self.dir.lock.lock() = None;
         deleted
     }
 }

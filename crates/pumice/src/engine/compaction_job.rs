@@ -90,15 +90,15 @@ impl DbInner {
     /// What rewrites the last level runs on the bottom pool, if that may have threads and gets one:
     /// it takes longest, and nobody waits for it.
     fn is_for_bottom(&self, work: &CompactionWork) -> bool {
-        let pick = &work.pick;
+        let (pick, pools) = (&work.pick, &self.resources.pools);
         let rewrites = !pick.is_trivial_move && !pick.is_deletion;
         let reserved = usize::from(work.cf.options().cf_allow_ingest_behind);
         let last = work.version.num_levels() - 1 - reserved;
         rewrites
             && pick.output_level > 0
             && pick.output_level == last
-            && self.pools.background_threads(Priority::Bottom) > 0
-            && self.pools.start_first(Priority::Bottom).is_ok()
+            && pools.background_threads(Priority::Bottom) > 0
+            && pools.start_first(Priority::Bottom).is_ok()
     }
 
     /// Hands a picked compaction to the bottom pool. It does not count to those that may be
@@ -110,9 +110,9 @@ impl DbInner {
             drop(db.run_compaction(db.state.lock(), work));
             true
         };
-        let job =
-            Box::new(move || db.run_job("Compaction", |s| &mut s.jobs.bottom_compactions, body));
-        self.pools.schedule_parted(Priority::Bottom, "bottom compaction", self.job_tag(), job);
+        let job = move || db.run_job("Compaction", |s| &mut s.jobs.bottom_compactions, body);
+        let (bottom, tag) = (Priority::Bottom, self.job_tag());
+        self.resources.pools.schedule_parted(bottom, "bottom compaction", tag, Box::new(job));
     }
 
     /// Tells this database's queued jobs from those of others.
@@ -123,7 +123,7 @@ impl DbInner {
     /// Takes back what the bottom pool has not begun: it may have no thread any more. For the close
     /// of the database.
     pub(crate) fn drop_forwarded(&self) {
-        let dropped = self.pools.unschedule(Priority::Bottom, self.job_tag());
+        let dropped = self.resources.pools.unschedule(Priority::Bottom, self.job_tag());
         if dropped > 0 {
             let mut state = self.state.lock();
             state.jobs.bottom_compactions -= dropped;
@@ -134,7 +134,7 @@ impl DbInner {
 
     /// The next compaction to run, manual ones first; registered as running.
     fn pick_compaction(&self, state: &mut DbState) -> Option<CompactionWork> {
-        if self.shutting_down.load(Ordering::Acquire)
+        if self.life.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
             || state.jobs.paused > 0
         {
@@ -429,7 +429,7 @@ impl DbInner {
             sum.counts.dropped_by_filter += part.counts.dropped_by_filter;
         }
         if !planted::is(Bug::CompactionDirNotSynced) {
-            self.fs.sync_dir(&self.path)?;
+            self.dir.fs.sync_dir(&self.dir.path)?;
         }
         self.verify_entry_count(work, &sum)?;
         if work.cf.is_dropped() {

@@ -69,8 +69,8 @@ impl CfState {
 impl DbInner {
     /// Receiver of what a job's requests to the rate limiter come to.
     pub(crate) fn job_events(&self, reason: TableReason) -> Option<Arc<dyn RateLimiterEvents>> {
-        let db = self.me.get().and_then(Weak::upgrade);
-        let (Some(tuner), Some(db)) = (&self.tuner, db) else {
+        let db = self.life.me.get().and_then(Weak::upgrade);
+        let (Some(tuner), Some(db)) = (&self.background.tuner, db) else {
             return self.options().rate_events();
         };
         let job = match reason {
@@ -78,7 +78,7 @@ impl DbInner {
             TableReason::Flush | TableReason::Recovery | TableReason::Other => Drainer::Flush,
         };
         Some(Arc::new(JobEvents {
-            statistics: self.statistics.clone(),
+            statistics: self.reports.statistics.clone(),
             tuner: Arc::clone(tuner),
             switch: db,
             job,
@@ -87,12 +87,12 @@ impl DbInner {
 
     /// Column families or options have changed: counts drains if somebody is tuned.
     pub(crate) fn refresh_tuning(&self, state: &DbState) {
-        let Some(tuner) = &self.tuner else { return };
+        let Some(tuner) = &self.background.tuner else { return };
         let policy = self.options().background_policy;
         let tuned = state.cfs.values().any(|cf| cf.tuned(policy) != Deferral::None);
         tuner.set_active(tuned);
         if policy != BackgroundPolicy::SeedRule {
-            self.regulator.seed_disabled.store(false, Ordering::Relaxed);
+            self.background.regulator.seed_disabled.store(false, Ordering::Relaxed);
         }
     }
 
@@ -101,7 +101,7 @@ impl DbInner {
     pub(crate) fn refresh_deferral(&self, cf: &mut CfState) {
         cf.deferral = match cf.tuned(self.options().background_policy) {
             Deferral::Guarded if cf.deferral == Deferral::Guarded => Deferral::Guarded,
-            Deferral::Seed if self.regulator.seed_disabled.load(Ordering::Relaxed) => {
+            Deferral::Seed if self.background.regulator.seed_disabled.load(Ordering::Relaxed) => {
                 Deferral::Seed
             }
             _ => Deferral::None,
@@ -148,14 +148,14 @@ impl DbInner {
 
     /// Body of the timer's task: ends when nothing is deferred any more.
     fn watch_drains(self: Arc<Self>) {
-        let Some(tuner) = &self.tuner else { return };
+        let Some(tuner) = &self.background.tuner else { return };
         let interval = tuner.interval_micros();
         let deferred =
             |state: &DbState| state.cfs.values().any(|cf| cf.deferral == Deferral::Guarded);
         let mut state = self.state.lock();
         let mut next = time::now_micros().saturating_add(interval);
         loop {
-            if self.shutting_down.load(Ordering::Acquire) || !deferred(&state) {
+            if self.life.shutting_down.load(Ordering::Acquire) || !deferred(&state) {
                 break;
             }
             let now = time::now_micros();
@@ -188,10 +188,10 @@ impl CompactionSwitch for DbInner {
         }
         if self.options().background_policy == BackgroundPolicy::SeedRule {
             // As the original: the next change of the tree sees it, and schedules.
-            self.regulator.seed_disabled.store(disable, Ordering::Relaxed);
+            self.background.regulator.seed_disabled.store(disable, Ordering::Relaxed);
             return;
         }
-        if let Some(me) = self.me.get().and_then(Weak::upgrade) {
+        if let Some(me) = self.life.me.get().and_then(Weak::upgrade) {
             me.switch_guarded(verdict);
         }
     }

@@ -8,10 +8,11 @@ use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::{Version, VersionEdit};
 
 use crate::callbacks::has_code;
+use crate::engine::assemble::new_family_state;
 use crate::engine::compaction_tuning::check_tuned;
 use crate::engine::error_handler::Reason;
 use crate::engine::manifest_log::EditGroup;
-use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, new_family_state};
+use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use crate::engine::{CfMap, DbInner, DbState};
 use crate::recovery::version_recovery::RecoveredFamily;
 use crate::version::family::ColumnFamily;
@@ -27,7 +28,7 @@ impl DbInner {
         descriptor: &ColumnFamilyDescriptor,
     ) -> Result<ColumnFamily> {
         self.check_writable()?;
-        let handle = self.create_family(&descriptor.sanitized(&self.options(), self.mark)?)?;
+        let handle = self.create_family(&descriptor.sanitized(&self.options(), self.life.mark)?)?;
         self.write_options_file()?;
         Ok(handle)
     }
@@ -43,7 +44,7 @@ impl DbInner {
     fn create_alone(self: &Arc<Self>, descriptor: &ColumnFamilyDescriptor) -> Result<ColumnFamily> {
         check_tuned(&self.options(), &descriptor.options)?;
         if has_code(&descriptor.options) {
-            self.runs_code.store(true, Ordering::Relaxed);
+            self.life.runs_code.store(true, Ordering::Relaxed);
         }
         let _alone = self.exclusive_here()?;
         if let Some(error) = self.stopping_error() {
@@ -53,7 +54,7 @@ impl DbInner {
         if name.is_empty() {
             return Err(Error::invalid_argument("A column family needs a name"));
         }
-        if self.wal.lock().has_unsynced_before() {
+        if self.logs.wal.lock().has_unsynced_before() {
             // With one family a flush may go ahead of logs; with two what it is of may not.
             self.flush_wal_as_leader(true)?;
         }
@@ -70,7 +71,7 @@ impl DbInner {
             state.max_column_family
         };
         let comparator = descriptor.options.comparator.clone();
-        let log_number = self.wal.lock().number();
+        let log_number = self.logs.wal.lock().number();
         let family = RecoveredFamily {
             name: name.to_string(),
             log_number,
@@ -79,8 +80,9 @@ impl DbInner {
                 descriptor.options.num_levels as usize,
             ),
         };
-        let manager = self.write_buffer_manager.clone();
-        let family = new_family_state(&self.open_tables, manager, id, descriptor, family)?;
+        let manager = self.resources.write_buffer_manager.clone();
+        let family =
+            new_family_state(&self.resources.open_tables, manager, id, descriptor, family)?;
         let data = Arc::clone(&family.data);
         let edit = VersionEdit {
             column_family: id,
@@ -153,7 +155,7 @@ impl DbInner {
         // No job may ever start for it, so none would take it out.
         state.jobs.flush_queue.retain(|queued| *queued != id);
         state.jobs.compaction_queue.retain(|queued| *queued != id);
-        self.controller.forget(family.stall);
+        self.writes.controller.forget(family.stall);
         self.give_up_memory(&family);
         let uncache = family.data.options().uncache_aggressiveness;
         for file in family.files() {

@@ -147,7 +147,7 @@ impl DbInner {
     /// As `background_error`, for who holds leadership: the listeners are told by the same task's
     /// `with_errors_told`, which has to follow.
     pub(crate) fn background_error_of_leader(&self, error: &Error, reason: Reason) {
-        self.record_error(error, reason, |told| self.events.untold.lock().push(told));
+        self.record_error(error, reason, |told| self.reports.events.untold.lock().push(told));
     }
 
     /// The result of a call that holds nothing any more. Of errors that it met the listeners are
@@ -162,12 +162,12 @@ impl DbInner {
 
     #[cold]
     fn tell_own_errors(&self) {
-        if self.mark.is_locked() {
+        if self.life.mark.is_locked() {
             return; // A call that was refused; the one around it tells.
         }
         let me = task::current();
         loop {
-            let mut untold = self.events.untold.lock();
+            let mut untold = self.reports.events.untold.lock();
             let Some(at) = untold.iter().position(|error| error.task == me) else { return };
             let error = untold.remove(at);
             drop(untold);
@@ -176,7 +176,7 @@ impl DbInner {
     }
 
     fn tell_error(&self, told: UntoldError) {
-        let _inside = self.mark.enter_job(); // Jobs may wait for who tells.
+        let _inside = self.life.mark.enter_job(); // Jobs may wait for who tells.
         self.tell(|l| l.on_background_error(told.reason, &told.error));
     }
 
@@ -189,10 +189,10 @@ impl DbInner {
         }
         let error = error.with_severity(severity);
         self.info(format_args!("Background error, reason {reason:?}: {error}"));
-        self.events.background_error();
+        self.reports.events.background_error();
         tell(UntoldError { task: task::current(), reason: reason.told(), error: error.clone() });
         let mut state = self.state.lock();
-        if reason == Reason::WriteCallback && self.wal.lock().failure().is_none() {
+        if reason == Reason::WriteCallback && self.logs.wal.lock().failure().is_none() {
             return; // A resume has left that log behind meanwhile.
         }
         if reason == Reason::Compaction && error.is_no_space() {
@@ -206,7 +206,7 @@ impl DbInner {
             if state.errors.resuming {
                 state.errors.failed_again.get_or_insert_with(|| error.clone());
             }
-            self.attention.store(true, Ordering::Release);
+            self.writes.attention.store(true, Ordering::Release);
             if heals(&error, reason) {
                 self.schedule_resume(&mut state);
             }
@@ -223,7 +223,7 @@ impl DbInner {
             state.errors.failed_again = Some(error.clone());
         }
         state.errors.error = Some(error);
-        self.attention.store(true, Ordering::Release);
+        self.writes.attention.store(true, Ordering::Release);
         self.changed.notify_all();
     }
 
@@ -234,7 +234,7 @@ impl DbInner {
 
     /// Starts the automatic attempts to resume, unless they are under way. State lock held.
     fn schedule_resume(&self, state: &mut DbState) {
-        let Some(me) = self.me.get().filter(|_| !state.errors.retrying) else { return };
+        let Some(me) = self.life.me.get().filter(|_| !state.errors.retrying) else { return };
         let options = self.options();
         if options.max_bgerror_resume_count == 0 {
             return;
@@ -247,7 +247,7 @@ impl DbInner {
             while left > 0 {
                 wait_to_retry(interval);
                 let Some(db) = db.upgrade() else { return };
-                if db.closing.load(Ordering::Acquire) {
+                if db.life.closing.load(Ordering::Acquire) {
                     return;
                 }
                 if db.may_resume() {
@@ -286,11 +286,11 @@ impl DbInner {
     /// The error itself if it is unrecoverable; the new failure if recovery fails.
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
         self.check_caller()?;
-        self.mark.check_may_wait()?;
+        self.life.mark.check_may_wait()?;
         let full;
         {
             let mut state = self.state.lock();
-            if self.closing.load(Ordering::Acquire) {
+            if self.life.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown("the database is closing"));
             }
             let Some(error) = state.errors.error.clone() else { return Ok(()) };
@@ -371,7 +371,7 @@ impl DbInner {
         // To the end: a change of somebody else must not start the next MANIFEST, which would make
         // what was held back durable without the numbers of the logs.
         let mut manifest = self.manifest.lock();
-        let present = self.wal.lock().number();
+        let present = self.logs.wal.lock().number();
         let mut edits = Vec::new();
         for cf in self.state.lock().cfs.values().filter(|cf| !cf.data.is_dropped()) {
             let flushed = cf.mem.is_empty() && cf.imm.is_empty();

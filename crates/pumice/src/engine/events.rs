@@ -100,13 +100,13 @@ impl DbInner {
 
     /// Writes a warning to the info log.
     pub(crate) fn warn(&self, line: std::fmt::Arguments<'_>) {
-        if let Some(log) = &self.info_log {
+        if let Some(log) = &self.reports.info_log {
             log.log(InfoLogLevel::Warn, line);
         }
     }
 
     fn log_event(&self, write: impl FnOnce(&dyn Logger)) {
-        if let Some(log) = &self.info_log {
+        if let Some(log) = &self.reports.info_log {
             write(&**log);
         }
     }
@@ -124,19 +124,19 @@ impl DbInner {
         if self.options().listeners.is_empty() {
             return;
         }
-        let Some(db) = self.me.get().and_then(std::sync::Weak::upgrade) else { return };
-        let mut deferred = self.events.deferred.lock();
+        let Some(db) = self.life.me.get().and_then(std::sync::Weak::upgrade) else { return };
+        let mut deferred = self.reports.events.deferred.lock();
         deferred.events.push_back(event());
         if !std::mem::replace(&mut deferred.delivering, true) {
             let job = Box::new(move || db.deliver_deferred());
-            self.pools.schedule(Priority::High, "events", job);
+            self.resources.pools.schedule(Priority::High, "events", job);
         }
     }
 
     fn deliver_deferred(&self) {
-        let _inside = self.mark.enter_job();
+        let _inside = self.life.mark.enter_job();
         loop {
-            let mut deferred = self.events.deferred.lock();
+            let mut deferred = self.reports.events.deferred.lock();
             let Some(event) = deferred.events.pop_front() else {
                 deferred.delivering = false;
                 return;
@@ -178,7 +178,7 @@ impl DbInner {
             num_range_deletes: sum(MemTable::num_range_deletes),
             total_data_size: sum(MemTable::data_bytes),
             memory_usage: sum(|mem| mem.memory_bytes() as u64),
-            ..self.flush_info(cf, self.events.next_job(), reason)
+            ..self.flush_info(cf, self.reports.events.next_job(), reason)
         };
         let job = info.job_id;
         self.log_event(|log| event_log::flush_started(log, &info));
@@ -224,7 +224,7 @@ impl DbInner {
     ) {
         let mut info = self.flush_info(cf, job, reason);
         if let Some(file) = file {
-            info.file_path = filename::table_file(&self.path, file.number);
+            info.file_path = filename::table_file(&self.dir.path, file.number);
             info.file_number = file.number;
             info.smallest_seqno = file.smallest_seq;
             info.largest_seqno = file.largest_seq;
@@ -260,7 +260,7 @@ impl DbInner {
             cf_name: cf.name.clone(),
             job_id,
             reason,
-            file_path: filename::table_file(&self.path, file.number),
+            file_path: filename::table_file(&self.dir.path, file.number),
             file_number: file.number,
             file_size: file.file_size,
             smallest_seqno: file.smallest_seq,
@@ -276,7 +276,7 @@ impl DbInner {
     /// A compaction begins; returns its job number.
     pub(crate) fn note_compaction_begin(&self, work: &CompactionWork) -> u64 {
         let pick = &work.pick;
-        let info = compaction_info(work, self.events.next_job());
+        let info = compaction_info(work, self.reports.events.next_job());
         let (name, job) = (&work.cf.name, info.job_id);
         self.info(format_args!(
             "[{name}] [JOB {job}] Compacting {} files to L{}, score {:.2}",
@@ -364,8 +364,8 @@ impl DbInner {
     /// Table file `number` was removed from disk; what `tell_deleted` is to say of it.
     pub(crate) fn note_table_deleted(&self, number: FileNumber) -> TableFileDeletionInfo {
         let info = TableFileDeletionInfo {
-            job_id: self.events.last_job.load(Ordering::Relaxed),
-            file_path: filename::table_file(&self.path, number),
+            job_id: self.reports.events.last_job.load(Ordering::Relaxed),
+            file_path: filename::table_file(&self.dir.path, number),
             file_number: number,
             error: None,
         };
@@ -427,7 +427,7 @@ impl DbInner {
             ),
         };
         if new.is_delay() {
-            text.push_str(&format!(" rate {}", self.controller.delayed_rate()));
+            text.push_str(&format!(" rate {}", self.writes.controller.delayed_rate()));
         }
         text
     }

@@ -39,11 +39,11 @@ impl DbInner {
         if watch.waiting {
             if next < watch.next {
                 watch.next = next;
-                self.expiry_changed.notify_all();
+                self.background.expiry_changed.notify_all();
             }
             return;
         }
-        let Some(db) = self.me.get().and_then(Weak::upgrade) else { return };
+        let Some(db) = self.life.me.get().and_then(Weak::upgrade) else { return };
         watch.next = next;
         // Without a thread the next change looks, which is what there was before.
         let task = move || db.expire();
@@ -53,12 +53,12 @@ impl DbInner {
     /// Body of the task.
     fn expire(self: Arc<Self>) {
         let mut state = self.state.lock();
-        while !self.shutting_down.load(Ordering::Acquire) {
+        while !self.life.shutting_down.load(Ordering::Acquire) {
             let now = time::wall_seconds();
             if now < state.tasks.expiry.next {
                 let seconds = (state.tasks.expiry.next - now).min(LOOK_AGAIN_SECONDS);
                 let wait = Duration::from_secs(seconds);
-                state = self.expiry_changed.wait_timeout(state, wait).0;
+                state = self.background.expiry_changed.wait_timeout(state, wait).0;
                 continue;
             }
             self.look_for_expired(&mut state);

@@ -30,6 +30,15 @@ pub(crate) struct ImmutableMemTable {
     pub reason: FlushReason,
 }
 
+/// How far its flush is.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FlushState {
+    /// Someone waits for a flush, however few memtables there are.
+    pub requested: bool,
+    pub running: bool,
+    pub queued: bool,
+}
+
 /// The part of a column family under the state lock.
 pub(crate) struct CfState {
     pub data: Arc<CfData>,
@@ -42,10 +51,7 @@ pub(crate) struct CfState {
     pub plan: CompactionPlan,
     pub next_epoch: u64,
     pub next_mem_id: u64,
-    /// Someone waits for a flush, however few memtables there are.
-    pub flush_requested: bool,
-    pub flush_running: bool,
-    pub flush_queued: bool,
+    pub flush: FlushState,
     pub compaction_queued: bool,
     pub compaction_retry: CompactionRetry,
     /// Automatic compactions make way for flushes.
@@ -76,9 +82,7 @@ impl CfState {
             plan,
             next_epoch,
             next_mem_id: 2,
-            flush_requested: false,
-            flush_running: false,
-            flush_queued: false,
+            flush: FlushState::default(),
             compaction_queued: false,
             compaction_retry: CompactionRetry::default(),
             deferral: Deferral::None,
@@ -102,14 +106,14 @@ impl CfState {
     /// A flush should start: enough memtables wait, or somebody asked and one waits.
     pub fn wants_flush(&self) -> bool {
         let needed = self.data.options().min_write_buffer_number_to_merge.max(1) as usize;
-        !self.flush_running
+        !self.flush.running
             && !self.imm.is_empty()
-            && (self.flush_requested || self.imm.len() >= needed)
+            && (self.flush.requested || self.imm.len() >= needed)
     }
 
     /// A flush is running, or is only a matter of time.
     pub fn has_flush_to_come(&self) -> bool {
-        self.flush_running || self.wants_flush()
+        self.flush.running || self.wants_flush()
     }
 
     /// The oldest log that may hold entries of the mutable memtable.

@@ -30,7 +30,7 @@ impl DbInner {
     ) -> Result<()> {
         self.check_writable()?;
         if options.wait || !options.allow_write_stall {
-            self.mark.check_may_wait()?;
+            self.life.mark.check_may_wait()?;
         }
         if !options.allow_write_stall {
             self.wait_until_flush_would_not_stall(ids)?;
@@ -65,7 +65,7 @@ impl DbInner {
             if let Some(cf) = state.cfs.get_mut(id)
                 && !(cf.imm.is_empty() && cf.mem.is_empty())
             {
-                cf.flush_requested = on;
+                cf.flush.requested = on;
             }
             self.queue_flush(&mut state, *id);
         }
@@ -111,7 +111,7 @@ impl DbInner {
     }
 
     pub(crate) fn check_alive(&self, state: &DbState) -> Result<()> {
-        if self.shutting_down.load(Ordering::Acquire) {
+        if self.life.shutting_down.load(Ordering::Acquire) {
             return Err(Error::shutdown("the database is closing"));
         }
         match state.errors.stopping_jobs() {
@@ -122,10 +122,10 @@ impl DbInner {
 
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_caller()?;
-        if self.read_only {
+        if self.dir.read_only {
             return Err(Error::not_supported("Not supported operation in read only mode."));
         }
-        if self.shutting_down.load(Ordering::Acquire) {
+        if self.life.shutting_down.load(Ordering::Acquire) {
             return Err(Error::shutdown("the database is closing"));
         }
         Ok(())
@@ -139,7 +139,7 @@ impl DbInner {
     /// As `flush_wal`, also for who leads.
     pub(crate) fn flush_wal_as_leader(&self, sync: bool) -> Result<()> {
         self.check_writable()?;
-        let result = if sync { self.sync_wal() } else { self.wal.lock().flush(false) };
+        let result = if sync { self.sync_wal() } else { self.logs.wal.lock().flush(false) };
         if let Err(error) = &result {
             self.background_error_of_leader(error, Reason::WriteCallback);
         }
@@ -151,8 +151,8 @@ impl DbInner {
         let Some(sync) = self.wal_at_rest().begin_sync()? else { return Ok(()) };
         self.tick(Ticker::WalFileSynced, 1);
         let result = sync.run();
-        self.wal.lock().end_sync(&sync, &result);
-        self.wal_synced.notify_all();
+        self.logs.wal.lock().end_sync(&sync, &result);
+        self.logs.synced.notify_all();
         result
     }
 
@@ -162,7 +162,7 @@ impl DbInner {
         options: &WaitForCompactOptions,
     ) -> Result<()> {
         self.check_writable()?;
-        self.mark.check_may_wait()?;
+        self.life.mark.check_may_wait()?;
         if options.flush {
             let ids = all_ids(&self.state.lock());
             self.flush_families(&FlushOptions::default(), &ids, FlushReason::ManualFlush)?;
@@ -193,10 +193,10 @@ impl DbInner {
 
     /// Stops starting background jobs and waits for the running ones; not from one of them.
     pub(crate) fn pause_background_work(&self) {
-        self.mark.assert_may_lock();
+        self.life.mark.assert_may_lock();
         let mut state = self.state.lock();
         state.jobs.paused += 1;
-        while !self.mark.is_inside()
+        while !self.life.mark.is_inside()
             && (state.jobs.scheduled_flushes > 0 || state.has_compaction_jobs())
         {
             state = self.changed.wait_timeout(state, POLL).0;

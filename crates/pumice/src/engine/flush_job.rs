@@ -68,10 +68,10 @@ impl DbInner {
             state.jobs.running_flushes -= works.len();
             for work in &works {
                 if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
-                    cf.flush_running = false;
+                    cf.flush.running = false;
                     cf.reliefs.flush_ended();
                     if cf.imm.is_empty() {
-                        cf.flush_requested = false;
+                        cf.flush.requested = false;
                     }
                 }
                 state.files.pending_outputs.remove(&work.number);
@@ -85,7 +85,7 @@ impl DbInner {
 
     /// The next flush to do; marks it running.
     fn pick_flush(&self, state: &mut DbState) -> Option<FlushWork> {
-        if self.shutting_down.load(Ordering::Acquire)
+        if self.life.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
             || (state.jobs.paused > 0 && !state.jobs.saving)
         {
@@ -93,11 +93,11 @@ impl DbInner {
         }
         while let Some(id) = state.jobs.flush_queue.pop_front() {
             let Some(cf) = state.cfs.get_mut(&id) else { continue };
-            cf.flush_queued = false;
-            if cf.flush_running || cf.imm.is_empty() || cf.data.is_dropped() {
+            cf.flush.queued = false;
+            if cf.flush.running || cf.imm.is_empty() || cf.data.is_dropped() {
                 continue;
             }
-            cf.flush_running = true;
+            cf.flush.running = true;
             let epoch = cf.next_epoch;
             cf.next_epoch += 1;
             let number = self.new_file_number();
@@ -167,7 +167,7 @@ impl DbInner {
     }
 
     fn write_table(self: &Arc<Self>, work: &FlushWork) -> Result<WrittenTable> {
-        let (started, lane) = (time::now_micros(), self.lanes.of(LaneKind::Normal));
+        let (started, lane) = (time::now_micros(), self.background.lanes.of(LaneKind::Normal));
         let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
         let (number, epoch) = (work.number, work.epoch);
         // Here too, so that a panic of the user's code leaves no file behind.
@@ -175,7 +175,7 @@ impl DbInner {
             let output = (number, epoch, TableReason::Flush);
             let io = work.io.as_ref();
             lane.run(&Floor::of_caller(), || {
-                let _inside = self.mark.enter_job(); // Lanes have threads of their own.
+                let _inside = self.life.mark.enter_job(); // Lanes have threads of their own.
                 let before = time::thread_cpu_nanos();
                 let written = activity::during(IoActivity::Flush, || {
                     write_level0(&**self, &work.cf, &work.mems, output, io)
@@ -200,7 +200,7 @@ impl DbInner {
 
     fn edit(&self, work: &FlushWork, table: &WrittenTable) -> VersionEdit {
         let released = if planted::is(Bug::FlushReleasesLiveLog) {
-            self.wal.lock().number()
+            self.logs.wal.lock().number()
         } else {
             work.next_log
         };

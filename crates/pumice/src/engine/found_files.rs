@@ -65,7 +65,7 @@ impl DbInner {
         let installed = self.manifest.lock().is_started();
         drop(self.close_manifest());
         let (number, log) = {
-            let mut wal = self.wal.lock();
+            let mut wal = self.logs.wal.lock();
             drop(wal.close(false)); // It has no record.
             (wal.number(), filename::log_file(wal.dir(), wal.number()))
         };
@@ -75,7 +75,7 @@ impl DbInner {
                 state.files.obsolete.file(log);
             }
             for table in std::mem::take(&mut state.files.pending_outputs) {
-                state.files.obsolete.file(filename::table_file(&self.path, table));
+                state.files.obsolete.file(filename::table_file(&self.dir.path, table));
             }
         }
         if installed {

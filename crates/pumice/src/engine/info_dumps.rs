@@ -21,15 +21,15 @@ use crate::stats::Logger;
 impl DbInner {
     /// Writes the lines that every info log starts with: who, where, with which options.
     pub(crate) fn log_open_header(&self) {
-        let Some(log) = &self.info_log else { return };
+        let Some(log) = &self.reports.info_log else { return };
         log.header(format_args!("Pumice version: {}", env!("CARGO_PKG_VERSION")));
         // What scripts written for RocksDB look for: its words, our version.
         log.header(format_args!("RocksDB version: Pumice-{}", env!("CARGO_PKG_VERSION")));
         log.header(format_args!("Git sha {}", option_env!("PUMICE_GIT_SHA").unwrap_or("unknown")));
         log.header(format_args!("DB SUMMARY"));
         log.header(format_args!("Host name (Env):  {}", self.host_id()));
-        log.header(format_args!("DB Session ID:  {}", self.session_id));
-        log.header(format_args!("DB ID:  {}", self.db_id));
+        log.header(format_args!("DB Session ID:  {}", self.dir.session_id));
+        log.header(format_args!("DB ID:  {}", self.dir.db_id));
         self.log_directory(&**log);
         let skipped = &self.options().skipped_options;
         if !skipped.is_empty() {
@@ -50,7 +50,7 @@ impl DbInner {
 
     /// A line for each kind of file in the directory; one that cannot be read has no lines.
     fn log_directory(&self, log: &(dyn Logger + 'static)) {
-        let Ok(names) = self.fs.list(&self.path) else { return };
+        let Ok(names) = self.dir.fs.list(&self.dir.path) else { return };
         let mut tables = 0;
         for name in &names {
             match filename::parse(name) {
@@ -66,7 +66,7 @@ impl DbInner {
                 _ => {}
             }
         }
-        let dir = self.path.display();
+        let dir = self.dir.path.display();
         log.header(format_args!("SST files in {dir} dir, Total Num: {tables}"));
     }
 
@@ -74,13 +74,13 @@ impl DbInner {
     /// Requires: state lock held. Does not suspend.
     pub(crate) fn watch_dumps(&self, state: &mut DbState) {
         if state.tasks.dumping {
-            self.dumps_changed.notify_all();
+            self.reports.dumps_changed.notify_all();
             return;
         }
-        if self.dump_period_micros() == 0 || self.shutting_down.load(Ordering::Acquire) {
+        if self.dump_period_micros() == 0 || self.life.shutting_down.load(Ordering::Acquire) {
             return;
         }
-        let Some(db) = self.me.get().and_then(Weak::upgrade) else { return };
+        let Some(db) = self.life.me.get().and_then(Weak::upgrade) else { return };
         // Without a thread it is left to the jobs.
         let task = move || db.keep_dumping();
         state.tasks.dumping = start_task("pumice:stats", task).is_ok();
@@ -91,19 +91,20 @@ impl DbInner {
         let mut state = self.state.lock();
         loop {
             let period = self.dump_period_micros();
-            if period == 0 || self.shutting_down.load(Ordering::Acquire) {
+            if period == 0 || self.life.shutting_down.load(Ordering::Acquire) {
                 break;
             }
-            let due = self.events.last_dump_micros.load(Ordering::Relaxed).saturating_add(period);
+            let due =
+                self.reports.events.last_dump_micros.load(Ordering::Relaxed).saturating_add(period);
             let now = time::now_micros();
             if now < due {
                 let wait = Duration::from_micros(due - now);
-                state = self.dumps_changed.wait_timeout(state, wait).0;
+                state = self.reports.dumps_changed.wait_timeout(state, wait).0;
                 continue;
             }
             drop(state);
             {
-                let _inside = self.mark.enter_job(); // A close waits for this task.
+                let _inside = self.life.mark.enter_job(); // A close waits for this task.
                 self.dump_stats_if_due();
             }
             state = self.state.lock();
@@ -114,7 +115,7 @@ impl DbInner {
 
     /// 0: reports are not dumped.
     fn dump_period_micros(&self) -> u64 {
-        match self.info_log {
+        match self.reports.info_log {
             Some(_) => u64::from(self.options().stats_dump_period_sec) * 1_000_000,
             None => 0,
         }
@@ -124,12 +125,12 @@ impl DbInner {
     /// time. Requires: no lock held.
     pub(crate) fn dump_stats_if_due(&self) {
         let period = self.dump_period_micros();
-        let last = self.events.last_dump_micros.load(Ordering::Relaxed);
+        let last = self.reports.events.last_dump_micros.load(Ordering::Relaxed);
         let now = time::now_micros();
         if period == 0 || now.saturating_sub(last) < period {
             return;
         }
-        let mine = self.events.last_dump_micros.compare_exchange(
+        let mine = self.reports.events.last_dump_micros.compare_exchange(
             last,
             now,
             Ordering::Relaxed,
@@ -139,7 +140,7 @@ impl DbInner {
             return;
         }
         self.warn(format_args!("------- DUMPING STATS -------"));
-        self.warn(format_args!("{}", self.stats.report(now)));
+        self.warn(format_args!("{}", self.reports.stats.report(now)));
         let families: Vec<_> = self.cfs.load().all().cloned().collect();
         for cf in families {
             if cf.stats.lock().wants_report() {
@@ -147,7 +148,7 @@ impl DbInner {
             }
             cf.stats.lock().end_interval(now);
         }
-        if let Some(statistics) = &self.statistics {
+        if let Some(statistics) = &self.reports.statistics {
             self.warn(format_args!("STATISTICS:\n{statistics}"));
         }
     }

@@ -137,7 +137,7 @@ impl DbInner {
     pub(crate) fn ingest(self: &Arc<Self>, requests: &[Request<'_>]) -> Result<()> {
         check_requests(requests)?;
         self.check_writable()?;
-        self.mark.check_may_wait()?;
+        self.life.mark.check_may_wait()?;
         let started = time::now_micros();
         let mut under_way = UnderWay::begin(self)?;
         let mut prepared = Vec::with_capacity(requests.len());
@@ -145,7 +145,7 @@ impl DbInner {
             prepared.push(self.prepare(request, &mut under_way)?);
         }
         if !planted::is(Bug::IngestDirNotSynced) {
-            self.fs.sync_dir(&self.path)?;
+            self.dir.fs.sync_dir(&self.dir.path)?;
         }
         let installed = self.install_ingested(&mut prepared, &mut under_way);
         drop(under_way); // Listeners may do anything.
@@ -172,7 +172,7 @@ impl DbInner {
         let mut files = Vec::with_capacity(arg.external_files.len());
         for path in &arg.external_files {
             self.check_writable()?;
-            files.push(examine(&*self.fs, cf, options, path, under_way.new_number())?);
+            files.push(examine(&*self.dir.fs, cf, options, path, under_way.new_number())?);
         }
         let ranges: Vec<UserRange<'_>> = files.iter().map(ExternalFile::range).collect();
         let overlapping = place::any_overlap(&ranges, cf.comparator());
@@ -184,12 +184,13 @@ impl DbInner {
         let use_fsync = self.options().use_fsync;
         let mut incoming = Vec::with_capacity(files.len());
         for (at, external) in files.into_iter().enumerate() {
-            let to = filename::table_file(&self.path, external.number);
+            let to = filename::table_file(&self.dir.path, external.number);
             let from = (external.path.as_path(), external.bytes);
             let stop = || self.check_writable();
-            let transferred = transfer::transfer(&*self.fs, options, use_fsync, from, &to, &stop)?;
+            let transferred =
+                transfer::transfer(&*self.dir.fs, options, use_fsync, from, &to, &stop)?;
             self.track_table(external.number, external.bytes);
-            let checksum = checksums::of_file(&*self.fs, arg, at, &to)?;
+            let checksum = checksums::of_file(&*self.dir.fs, arg, at, &to)?;
             let placed = Placed { level: 0, sequence: 0, epoch: 0 };
             incoming.push(Incoming { external, transferred, checksum, placed });
         }
@@ -265,7 +266,7 @@ impl DbInner {
         let mut state = self.state.lock();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(id) {
-                cf.flush_requested |= !cf.imm.is_empty();
+                cf.flush.requested |= !cf.imm.is_empty();
             }
             self.queue_flush(&mut state, *id);
         }
@@ -275,7 +276,7 @@ impl DbInner {
         };
         while ids.iter().any(|id| waiting(&state, id)) {
             // Who closes waits for leadership.
-            if self.closing.load(Ordering::Acquire) {
+            if self.life.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown("the database is closing"));
             }
             self.check_alive(&state)?;
@@ -345,8 +346,8 @@ impl DbInner {
                          field",
                     ));
                 }
-                let path = filename::table_file(&self.path, external.number);
-                transfer::store_seqno(&*self.fs, use_fsync, &path, offset, placed.sequence)?;
+                let path = filename::table_file(&self.dir.path, external.number);
+                transfer::store_seqno(&*self.dir.fs, use_fsync, &path, offset, placed.sequence)?;
             }
         }
         Ok(())
@@ -391,7 +392,7 @@ impl DbInner {
             return;
         }
         for Incoming { external, .. } in &request.files {
-            if let Err(error) = self.fs.remove(&external.path) {
+            if let Err(error) = self.dir.fs.remove(&external.path) {
                 self.warn(format_args!(
                     "{} was added to DB successfully but failed to remove original file link : \
                      {error}",
@@ -418,7 +419,7 @@ impl DbInner {
             let info = ExternalFileIngestionInfo {
                 cf_name: request.cf.name.clone(),
                 external_file_path: external.path.clone(),
-                internal_file_path: filename::table_file(&self.path, external.number),
+                internal_file_path: filename::table_file(&self.dir.path, external.number),
                 global_seqno: placed.sequence,
                 table_properties: external.properties.clone(),
             };

@@ -20,22 +20,22 @@ use crate::table_output::env::OutputEnv;
 
 impl OutputEnv for DbInner {
     fn directory(&self) -> &Path {
-        &self.path
+        &self.dir.path
     }
     fn file_system(&self) -> &dyn FileSystem {
-        &*self.fs
+        &*self.dir.fs
     }
     fn db_options(&self) -> Arc<DbOptions> {
         self.options()
     }
     fn ids(&self) -> (&str, &str) {
-        (&self.db_id, &self.session_id)
+        (&self.dir.db_id, &self.dir.session_id)
     }
     fn statistics(&self) -> &Option<Arc<Statistics>> {
-        &self.statistics
+        &self.reports.statistics
     }
     fn limits(&self) -> SizeLimits {
-        self.limits
+        self.settings.limits
     }
     fn pace(&self, reason: TableReason) -> (IoPriority, Option<Arc<dyn RateLimiterEvents>>) {
         (self.io_priority(reason), self.job_events(reason))
@@ -50,13 +50,13 @@ impl OutputEnv for DbInner {
 
 impl CompactionEnv for DbInner {
     fn lane(&self, kind: LaneKind) -> &Lane {
-        self.lanes.of(kind)
+        self.background.lanes.of(kind)
     }
     fn enter_job(&self) -> Entered {
-        self.mark.enter_job()
+        self.life.mark.enter_job()
     }
     fn check_open(&self) -> Result<()> {
-        if self.shutting_down.load(Ordering::Acquire) {
+        if self.life.shutting_down.load(Ordering::Acquire) {
             return Err(Error::aborted("compaction cancelled: the database is closing"));
         }
         Ok(())

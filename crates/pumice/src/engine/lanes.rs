@@ -93,8 +93,8 @@ impl DbInner {
     /// Writes wait for background work. The adaptive policy's cap is no sign of that: it is there
     /// nearly always.
     pub(crate) fn writes_wait(&self) -> bool {
-        let delayed = !self.is_adaptive() && self.controller.is_delayed();
-        self.controller.is_stopped() || delayed
+        let delayed = !self.is_adaptive() && self.writes.controller.is_delayed();
+        self.writes.controller.is_stopped() || delayed
     }
 
     /// The lane of a compaction that starts now. Requires: state lock held.
@@ -111,7 +111,7 @@ impl DbInner {
 
     /// The options may have changed: running jobs follow. Suspends; not under the state lock.
     pub(crate) fn refresh_lanes(&self) {
-        let refused = self.lanes.deferred.set_priority(wanted(&self.options()));
+        let refused = self.background.lanes.deferred.set_priority(wanted(&self.options()));
         if refused > 0 {
             self.info(format_args!(
                 "{refused} running compactions keep their priority, which takes a privilege to \
@@ -122,12 +122,15 @@ impl DbInner {
 
     /// Writes may have begun to wait, or ended. Never waits.
     pub(crate) fn refresh_urgency(&self) {
-        self.lanes.deferred.set_urgent(self.writes_wait());
+        self.background.lanes.deferred.set_urgent(self.writes_wait());
     }
 
     /// The lanes by name, and what they report.
     fn lane_reports(&self) -> [(&'static str, LaneReport); 2] {
-        [("normal", self.lanes.normal.report()), ("deferred", self.lanes.deferred.report())]
+        [
+            ("normal", self.background.lanes.normal.report()),
+            ("deferred", self.background.lanes.deferred.report()),
+        ]
     }
 
     /// The text of property `rocksdb.background-lanes`.

@@ -75,7 +75,7 @@ impl DbInner {
             column_family_name: cf.name.clone(),
             level,
             name: format!("/{}", filename::table_file_name(file.number)),
-            directory: self.path.clone(),
+            directory: self.dir.path.clone(),
             file_number: file.number,
             size: file.file_size,
             smallest_key: file.smallest_user_key().to_vec(),

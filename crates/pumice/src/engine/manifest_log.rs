@@ -258,9 +258,9 @@ impl DbInner {
     /// of new tables has done it, where that is the logs' too.
     fn name_logs(&self, edits: &[VersionEdit]) -> Result<()> {
         let dir = self.wal_dir();
-        let done = |edit: &VersionEdit| !edit.new_files.is_empty() && dir == self.path;
+        let done = |edit: &VersionEdit| !edit.new_files.is_empty() && dir == self.dir.path;
         match edits.iter().any(|edit| edit.log_number.is_some() && !done(edit)) {
-            true => self.fs.sync_dir(&dir),
+            true => self.dir.fs.sync_dir(&dir),
             false => Ok(()),
         }
     }
@@ -278,15 +278,17 @@ impl DbInner {
                 edit.next_file_number = Some(next_file);
             }
         }
-        let path = filename::manifest_file(&self.path, number);
+        let path = filename::manifest_file(&self.dir.path, number);
         let written = self.write_manifest(&path, number, &snapshot, &edits);
         // Nothing names it: it only takes room that the next one may need.
         let prepared = written.and_then(|writer| {
-            filename::prepare_current_file(&*self.fs, &self.path, number, true)?;
+            filename::prepare_current_file(&*self.dir.fs, &self.dir.path, number, true)?;
             Ok(writer)
         });
         let writer = prepared.inspect_err(|_| self.delete_file(&path))?;
-        if let Err(error) = filename::rename_current_file(&*self.fs, &self.path, number, true) {
+        if let Err(error) =
+            filename::rename_current_file(&*self.dir.fs, &self.dir.path, number, true)
+        {
             self.state.lock().files.obsolete.manifest_in_doubt(number);
             return Err(error);
         }
@@ -306,23 +308,23 @@ impl DbInner {
         snapshot: &[VersionEdit],
         edits: &[VersionEdit],
     ) -> Result<LogWriter> {
-        let file = self.fs.create(path, &FileOptions::default())?;
+        let file = self.dir.fs.create(path, &FileOptions::default())?;
         let file = BufferedWriter::new(file, self.options().manifest_writer());
         let mut writer = LogWriter::new(file, number, false, true);
         for edit in snapshot {
             writer.add_record(&edit.encode())?;
         }
         self.append_edits(&mut writer, edits)?;
-        self.fs.sync_dir(&self.path)?;
+        self.dir.fs.sync_dir(&self.dir.path)?;
         Ok(writer)
     }
 
     /// Appends `edits` and makes them durable.
     fn append_edits(&self, writer: &mut LogWriter, edits: &[VersionEdit]) -> Result<()> {
         append(writer, edits)?;
-        let timer = self.statistics.timer();
+        let timer = self.reports.statistics.timer();
         let synced = if self.options().use_fsync { writer.fsync() } else { writer.sync() };
-        timer.stop(&self.statistics, HistogramKind::ManifestFileSyncMicros);
+        timer.stop(&self.reports.statistics, HistogramKind::ManifestFileSyncMicros);
         synced
     }
 
@@ -330,7 +332,10 @@ impl DbInner {
     fn manifest_snapshot(&self, state: &DbState) -> Vec<VersionEdit> {
         let mut edits = Vec::new();
         if self.options().write_dbid_to_manifest {
-            edits.push(VersionEdit { db_id: Some(self.db_id.clone()), ..VersionEdit::default() });
+            edits.push(VersionEdit {
+                db_id: Some(self.dir.db_id.clone()),
+                ..VersionEdit::default()
+            });
         }
         let last_sequence = self.last_sequence.load(Ordering::Acquire);
         for cf in state.cfs.values().filter(|cf| !cf.data.is_dropped()) {

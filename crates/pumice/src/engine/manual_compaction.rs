@@ -182,7 +182,7 @@ impl DbInner {
         end: Option<&[u8]>,
     ) -> Result<()> {
         self.check_writable()?;
-        self.mark.check_may_wait()?;
+        self.life.mark.check_may_wait()?;
         if options.change_level && cf.options().compaction_style == CompactionStyle::Fifo {
             return Err(Error::not_supported("FIFO compaction does not support change_level."));
         }
@@ -320,7 +320,7 @@ impl DbInner {
         max_subcompactions: u32,
     ) -> Result<Vec<u64>> {
         self.check_writable()?;
-        self.mark.check_may_wait()?;
+        self.life.mark.check_may_wait()?;
         let request = Request {
             id: 0,
             family: cf.id,

@@ -35,7 +35,7 @@ pub(crate) struct Exclusive<'a> {
 
 impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
-        self.db.queue.leave();
+        self.db.writes.queue.leave();
     }
 }
 
@@ -53,7 +53,7 @@ impl DbInner {
     pub(crate) fn exclusive(&self) -> Exclusive<'_> {
         let batch =
             QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
-        match self.queue.join(batch, || Ok(true)) {
+        match self.writes.queue.join(batch, || Ok(true)) {
             Joined::Leader(_) => Exclusive { db: self },
             Joined::Done(..) => unreachable!("a leader never takes an exclusive entry along"),
         }
@@ -65,10 +65,10 @@ impl DbInner {
     /// # Errors
     /// Incomplete for such a stall; Aborted from code that runs under locks.
     pub(crate) fn exclusive_here(&self) -> Result<Exclusive<'_>> {
-        self.mark.check_may_lock()?;
+        self.life.mark.check_may_lock()?;
         let batch =
             QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
-        match self.queue.join(batch, || self.patience()) {
+        match self.writes.queue.join(batch, || self.patience()) {
             Joined::Leader(_) => Ok(Exclusive { db: self }),
             Joined::Done(_, result) => Err(result.err().unwrap_or_else(stalled)),
         }
@@ -76,30 +76,30 @@ impl DbInner {
 
     /// A memtable of column family `id` is full: the next leader seals it.
     pub(crate) fn request_switch(&self, id: u32) {
-        self.full_memtables.lock().insert(id);
-        self.attention.store(true, Ordering::Release);
+        self.writes.full_memtables.lock().insert(id);
+        self.writes.attention.store(true, Ordering::Release);
     }
 
     /// Makes room for a write of `bytes`. Requires leadership.
     pub(crate) fn prepare_write(&self, options: &WriteOptions, bytes: usize) -> Result<()> {
-        if self.attention.load(Ordering::Acquire) {
+        if self.writes.attention.load(Ordering::Acquire) {
             self.attend()?;
         }
-        let limit = self.wal_bytes_limit.load(Ordering::Relaxed);
-        if self.wal_bytes.load(Ordering::Relaxed) > limit {
+        let limit = self.logs.bytes_limit.load(Ordering::Relaxed);
+        if self.logs.bytes.load(Ordering::Relaxed) > limit {
             self.switch_oldest_log()?;
         }
-        if let Some(manager) = &self.write_buffer_manager
+        if let Some(manager) = &self.resources.write_buffer_manager
             && manager.should_flush()
         {
             self.switch_oldest_idle()?;
         }
-        if let Some(manager) = &self.write_buffer_manager
+        if let Some(manager) = &self.resources.write_buffer_manager
             && manager.should_stall()
         {
             self.wait_for_buffer_memory(options, manager)?;
         }
-        if self.controller.is_stopped() || self.controller.is_delayed() {
+        if self.writes.controller.is_stopped() || self.writes.controller.is_delayed() {
             self.stall(options, bytes as u64)?;
         }
         Ok(())
@@ -107,16 +107,16 @@ impl DbInner {
 
     /// Looks at everything that rarely holds: background error, shutdown, full memtables.
     fn attend(&self) -> Result<()> {
-        self.attention.store(false, Ordering::Release);
-        if self.closing.load(Ordering::Acquire) {
-            self.attention.store(true, Ordering::Release);
+        self.writes.attention.store(false, Ordering::Release);
+        if self.life.closing.load(Ordering::Acquire) {
+            self.writes.attention.store(true, Ordering::Release);
             return Err(Error::shutdown("the database is closing"));
         }
         if let Some(error) = self.stopping_error() {
-            self.attention.store(true, Ordering::Release);
+            self.writes.attention.store(true, Ordering::Release);
             return Err(error);
         }
-        let full = std::mem::take(&mut *self.full_memtables.lock());
+        let full = std::mem::take(&mut *self.writes.full_memtables.lock());
         if full.is_empty() {
             return Ok(());
         }
@@ -128,30 +128,31 @@ impl DbInner {
         let started = pumice_port::time::now_micros();
         let _time = perf::time(PerfMetric::WriteDelayTime);
         let mut stall = None;
-        if self.controller.is_stopped() {
+        if self.writes.controller.is_stopped() {
             stall = Some(self.begin_stall(options)?);
             self.wait_while_stopped()?;
         }
         let now = pumice_port::time::now_micros;
-        if self.is_in_a_hurry(options) && !self.controller.affords(now(), bytes) {
+        if self.is_in_a_hurry(options) && !self.writes.controller.affords(now(), bytes) {
             return Err(stalled());
         }
-        let mut unpaid = self.controller.pay(now(), bytes);
+        let mut unpaid = self.writes.controller.pay(now(), bytes);
         if unpaid > 0 && stall.is_none() {
             stall = Some(self.begin_stall(options)?);
         }
         // The rate may change at any time.
-        while unpaid > 0 && self.controller.is_delayed() {
+        while unpaid > 0 && self.writes.controller.is_delayed() {
             self.check_waiting()?;
-            let step = self.controller.wait_micros(unpaid).min(DELAY_STEP_MICROS);
+            let step = self.writes.controller.wait_micros(unpaid).min(DELAY_STEP_MICROS);
             pumice_port::thread::sleep(Duration::from_micros(step));
-            unpaid = self.controller.pay_rest(now(), unpaid);
+            unpaid = self.writes.controller.pay_rest(now(), unpaid);
         }
         if stall.is_some() {
             let micros = now() - started;
-            self.stats.stalled(micros);
+            self.reports.stats.stalled(micros);
             self.tick(Ticker::StallMicros, micros);
-            if self.statistics.as_ref().is_some_and(|statistics| statistics.wants_timers()) {
+            if self.reports.statistics.as_ref().is_some_and(|statistics| statistics.wants_timers())
+            {
                 self.measure(HistogramKind::WriteStall, micros);
             }
         }
@@ -160,7 +161,7 @@ impl DbInner {
 
     /// Whether a write that waits may go on waiting: not once it cannot succeed any more.
     pub(super) fn check_waiting(&self) -> Result<()> {
-        if self.closing.load(Ordering::Acquire) {
+        if self.life.closing.load(Ordering::Acquire) {
             return Err(Error::shutdown("the database is closing"));
         }
         self.stopping_error().map_or(Ok(()), Err)
@@ -182,26 +183,26 @@ impl DbInner {
         if self.is_in_a_hurry(options) {
             return Err(stalled());
         }
-        self.queue.begin_stall();
-        Ok(Stall(&self.queue))
+        self.writes.queue.begin_stall();
+        Ok(Stall(&self.writes.queue))
     }
 
     /// A write that must not wait for jobs; one from a job would wait for itself.
     fn is_in_a_hurry(&self, options: &WriteOptions) -> bool {
-        options.no_slowdown || self.mark.is_inside()
+        options.no_slowdown || self.life.mark.is_inside()
     }
 
     /// Whether this task may wait for a stall; the leader itself, in code that it calls, waits for
     /// no turn.
     pub(super) fn patience(&self) -> Result<bool> {
-        self.mark.check_may_lock()?;
-        Ok(!self.mark.is_inside())
+        self.life.mark.check_may_lock()?;
+        Ok(!self.life.mark.is_inside())
     }
 
     fn wait_while_stopped(&self) -> Result<()> {
         let mut state = self.state.lock();
-        while self.controller.is_stopped() {
-            if self.closing.load(Ordering::Acquire) {
+        while self.writes.controller.is_stopped() {
+            if self.life.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown("the database is closing"));
             }
             if let Some(error) = state.errors.current()
@@ -219,8 +220,8 @@ impl DbInner {
 
     /// All logs together are too long: seals the column families that hold the oldest one.
     fn switch_oldest_log(&self) -> Result<()> {
-        let oldest = self.wal.lock().oldest();
-        if self.relieved_log.swap(oldest, Ordering::Relaxed) == oldest {
+        let oldest = self.logs.wal.lock().oldest();
+        if self.logs.relieved.swap(oldest, Ordering::Relaxed) == oldest {
             // Asked for already: the flushes that let go of it are under way.
             return Ok(());
         }
@@ -231,7 +232,7 @@ impl DbInner {
             let mut holders = BTreeSet::new();
             for cf in holding {
                 if !cf.imm.is_empty() {
-                    cf.flush_requested = true;
+                    cf.flush.requested = true;
                     waiting.push(cf.data.id);
                 }
                 if cf.first_log_of_mem() <= oldest && !cf.mem.is_empty() {
@@ -250,8 +251,8 @@ impl DbInner {
         self.info(format_args!(
             "Flushing all column families with data in WAL number {oldest}. Total log size is {} \
              while max_total_wal_size is {}",
-            self.wal_bytes.load(Ordering::Relaxed),
-            self.wal_bytes_limit.load(Ordering::Relaxed)
+            self.logs.bytes.load(Ordering::Relaxed),
+            self.logs.bytes_limit.load(Ordering::Relaxed)
         ));
         self.switch_memtables(&holders, FlushReason::WalFull)
     }
@@ -272,7 +273,7 @@ impl DbInner {
             }
             self.seal(cf, log_number, last_sequence, reason);
             // A full memtable may wait for others to be merged with; these may not.
-            cf.flush_requested |= reason != FlushReason::WriteBufferFull;
+            cf.flush.requested |= reason != FlushReason::WriteBufferFull;
         }
         // Column families without unflushed data need no older log.
         for cf in state.cfs.values_mut() {
@@ -289,7 +290,7 @@ impl DbInner {
 
     fn seal(&self, cf: &mut CfState, log_number: u64, last_sequence: u64, reason: FlushReason) {
         let options = cf.data.options();
-        let manager = self.write_buffer_manager.clone();
+        let manager = self.resources.write_buffer_manager.clone();
         let fresh =
             new_memtable(&options, &cf.data.icmp, cf.next_mem_id, last_sequence + 1, manager);
         cf.next_mem_id += 1;
@@ -333,7 +334,7 @@ impl DbInner {
         let options = cf.data.options();
         let inputs = cf.stall_inputs(self.is_adaptive());
         let old = cf.stall;
-        cf.stall = self.controller.update(old, &inputs, &options);
+        cf.stall = self.writes.controller.update(old, &inputs, &options);
         if cf.stall.is_for_compaction() {
             // Who changes a family's stall schedules what may run next.
             cf.deferral = Deferral::None;
@@ -361,9 +362,9 @@ impl DbInner {
     pub(crate) fn queue_flush(&self, state: &mut DbState, id: u32) {
         if let Some(cf) = state.cfs.get_mut(&id)
             && cf.wants_flush()
-            && !cf.flush_queued
+            && !cf.flush.queued
         {
-            cf.flush_queued = true;
+            cf.flush.queued = true;
             state.jobs.flush_queue.push_back(id);
         }
     }

@@ -15,6 +15,7 @@
 //! it (`obsolete_files`); (4) after a background error of severity Hard or worse nothing is
 //! written until it is cleared (`error_handler`).
 
+mod assemble;
 pub(crate) mod background;
 pub(crate) mod buffer_memory;
 pub(crate) mod change_level;
@@ -43,6 +44,7 @@ pub(crate) mod memtable_switch;
 pub(crate) mod obsolete_files;
 pub(crate) mod open;
 pub(crate) mod options_file;
+mod parts;
 pub(crate) mod properties;
 pub(crate) mod read_api;
 pub(crate) mod recovery;
@@ -55,42 +57,31 @@ pub(crate) mod write_merge;
 pub(crate) mod write_path;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
-use pumice_base::{FileNumber, Result, SizeLimits};
-use pumice_env::{FileLock, FileSystem};
-use pumice_memtable::WriteBufferManager;
+use pumice_base::{FileNumber, Result};
 use pumice_port::os::is_forked;
-use pumice_port::pool::ThreadPools;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_port::thread;
 use pumice_table::BuildStats;
 
-use crate::callbacks::Mark;
-use crate::commit::batch::WriteBatch;
-use crate::commit::controller::WriteController;
-use crate::commit::queue::WriteQueue;
 use crate::commit::wal::Wals;
-use crate::control::tuner::Tuner;
 use crate::engine::error_handler::ErrorState;
-use crate::engine::events::EventState;
 use crate::engine::expiry::ExpiryWatch;
 use crate::engine::family_state::CfState;
-use crate::engine::lanes::Lanes;
 use crate::engine::manifest_log::ManifestLog;
 use crate::engine::manual_compaction::ManualQueue;
 use crate::engine::obsolete_files::ObsoleteFiles;
-use crate::engine::regulator::Regulator;
+use crate::engine::parts::{
+    Background, Directory, Life, Logs, Reports, Resources, Settings, Writes,
+};
 use crate::options::DbOptions;
 use crate::recovery::manifest_reader::DroppedTail;
 use crate::snapshot::SnapshotList;
-use crate::stats::db_stats::DbStats;
-use crate::stats::{HistogramKind, Logger, Statistics, TableBuilds, Ticker, record_build};
+use crate::stats::{HistogramKind, Ticker, record_build};
 use crate::version::family::CfData;
-use crate::version::table_cache::OpenTables;
 
 /// The column families as writers and readers find them, without a lock.
 #[derive(Clone, Default)]
@@ -222,94 +213,41 @@ impl DbState {
 
 /// Everything behind a `Db` handle.
 pub(crate) struct DbInner {
-    pub path: PathBuf,
-    pub fs: Arc<dyn FileSystem>,
-    pub read_only: bool,
-    pub db_id: String,
-    pub session_id: String,
-    options: ArcSwap<DbOptions>,
-    pub info_log: Option<Arc<dyn Logger>>,
-    pub statistics: Option<Arc<Statistics>>,
-    pub open_tables: Arc<OpenTables>,
-    pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
-    pub pools: Arc<ThreadPools>,
-    /// None without a rate limiter.
-    pub tuner: Option<Arc<Tuner>>,
-    pub regulator: Regulator,
-    pub lanes: Lanes,
-    pub stats: DbStats,
-    pub table_builds: TableBuilds,
-    pub events: EventState,
+    pub dir: Directory,
+    settings: Settings,
+    pub reports: Reports,
+    pub resources: Resources,
+    pub background: Background,
     pub snapshots: Arc<SnapshotList>,
-
     pub cfs: ArcSwap<CfMap>,
     pub state: Mutex<DbState>,
     /// Notified whenever `state` changes in a way somebody may wait for.
     pub changed: Condvar,
-    /// Notified when a file gets too old earlier than was thought.
-    pub expiry_changed: Condvar,
-    /// Notified when reports may have to be dumped at another time.
-    pub dumps_changed: Condvar,
     pub manifest: Mutex<ManifestLog>,
-
-    pub queue: WriteQueue,
-    /// Held while the database's options are changed; comes before the state lock.
-    pub options_change: Mutex<()>,
-    /// What keys, values and batches may have.
-    pub limits: SizeLimits,
-    pub scratch: Mutex<WriteBatch>,
-    pub wal: Mutex<Wals>,
-    /// Notified when a sync of the log that did not hold `wal` is over.
-    pub wal_synced: Condvar,
-    pub controller: WriteController,
-    /// Something in `attend` may hold; the leader looks there.
-    pub attention: AtomicBool,
-    pub full_memtables: Mutex<BTreeSet<u32>>,
-    /// Compaction needs all its threads: low-priority writes make way.
-    pub compaction_behind: AtomicBool,
-    pub wal_bytes: AtomicU64,
-    pub wal_bytes_limit: AtomicU64,
-    /// The log that flushes were last asked for to make it obsolete.
-    pub relieved_log: AtomicU64,
-    /// Sequence of the newest write that skipped the log; 0 if none did since the open.
-    pub last_unlogged: AtomicU64,
-
+    pub writes: Writes,
+    pub logs: Logs,
     /// Sequence of the newest write that readers may see.
     pub last_sequence: AtomicU64,
     pub next_file_number: AtomicU64,
-    /// When the oldest snapshot passes this, there may be more to compact.
-    pub bottommost_threshold: AtomicU64,
-    /// A close has begun: nothing is written any more.
-    pub closing: AtomicBool,
-    /// What was to be saved is, and background work ends.
-    pub shutting_down: AtomicBool,
-    /// A job that deletes obsolete files is queued and has not started.
-    pub purge_scheduled: AtomicBool,
-    pub lock: Mutex<Option<Box<dyn FileLock>>>,
-    /// For tasks that work for it.
-    pub mark: Mark,
-    /// Code of the user's runs under its locks: calls look whether they come from there.
-    pub runs_code: AtomicBool,
-    /// Itself, for jobs.
-    pub me: OnceLock<Weak<DbInner>>,
+    pub life: Life,
 }
 
 impl DbInner {
     /// The options as they are now.
     pub fn options(&self) -> Arc<DbOptions> {
-        self.options.load_full()
+        self.settings.options.load_full()
     }
 
     /// Replaces the options. Requires: state lock held.
     pub fn store_options(&self, options: DbOptions) {
-        self.options.store(Arc::new(options));
+        self.settings.options.store(Arc::new(options));
     }
 
     /// The logs, for who wants to sync, switch or close: while nobody syncs. Suspends.
     pub fn wal_at_rest(&self) -> MutexGuard<'_, Wals> {
-        let mut wal = self.wal.lock();
+        let mut wal = self.logs.wal.lock();
         while wal.is_syncing() {
-            wal = self.wal_synced.wait(wal);
+            wal = self.logs.synced.wait(wal);
         }
         wal
     }
@@ -327,8 +265,8 @@ impl DbInner {
     /// Aborted; NotSupported in a child.
     #[inline]
     pub fn check_caller(&self) -> Result<()> {
-        let ask = self.runs_code.load(Ordering::Relaxed) | is_forked();
-        if ask { self.mark.check_may_lock() } else { Ok(()) }
+        let ask = self.life.runs_code.load(Ordering::Relaxed) | is_forked();
+        if ask { self.life.mark.check_may_lock() } else { Ok(()) }
     }
 
     /// Takes a new file number.
@@ -339,7 +277,7 @@ impl DbInner {
     /// Counts an event.
     #[inline]
     pub fn tick(&self, ticker: Ticker, count: u64) {
-        if let Some(statistics) = &self.statistics {
+        if let Some(statistics) = &self.reports.statistics {
             statistics.record_tick(ticker, count);
         }
     }
@@ -347,15 +285,15 @@ impl DbInner {
     /// Records a measurement.
     #[inline]
     pub fn measure(&self, kind: HistogramKind, value: u64) {
-        if let Some(statistics) = &self.statistics {
+        if let Some(statistics) = &self.reports.statistics {
             statistics.measure(kind, value);
         }
     }
 
     /// Counts a finished table; returns the CPU time that helpers spent on it, microseconds.
     pub fn count_build(&self, table: &BuildStats) -> u64 {
-        self.table_builds.add(table);
-        if let Some(statistics) = &self.statistics {
+        self.reports.table_builds.add(table);
+        if let Some(statistics) = &self.reports.statistics {
             record_build(statistics, table);
         }
         table.helper_cpu_nanos / 1000
@@ -363,7 +301,7 @@ impl DbInner {
 
     /// Writes a line to the info log.
     pub fn info(&self, line: std::fmt::Arguments<'_>) {
-        if let Some(log) = &self.info_log {
+        if let Some(log) = &self.reports.info_log {
             log.log(crate::options::InfoLogLevel::Info, line);
         }
     }
@@ -388,9 +326,9 @@ impl DbInner {
             let budgets = state.cfs.values().map(budget);
             budgets.fold(0, u64::saturating_add).saturating_mul(4)
         };
-        self.wal_bytes_limit.store(limit, Ordering::Relaxed);
+        self.logs.bytes_limit.store(limit, Ordering::Relaxed);
         let budgets = state.cfs.values().map(|cf| cf.data.options().write_buffer_size as u64);
         let writer = self.options().wal_writer(budgets.max().unwrap_or(0));
-        self.wal.lock().set_writer_options(writer);
+        self.logs.wal.lock().set_writer_options(writer);
     }
 }

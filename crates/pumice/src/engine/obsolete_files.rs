@@ -92,7 +92,7 @@ impl Drop for RunningDeletion<'_> {
 impl DbInner {
     /// Notes what `group`, now installed, made obsolete. Requires: state lock held.
     pub(crate) fn collect_obsolete(&self, state: &mut DbState, group: &EditGroup) {
-        let logs = self.wal.lock().release_below(state.files.min_log_to_keep);
+        let logs = self.logs.wal.lock().release_below(state.files.min_log_to_keep);
         let dir = self.wal_dir();
         for number in logs {
             state.files.obsolete.file(filename::log_file(&dir, number));
@@ -105,7 +105,7 @@ impl DbInner {
                 self.table_left(state, file, uncache, false);
             }
         }
-        self.wal_bytes.store(self.wal.lock().total_bytes(), Ordering::Relaxed);
+        self.logs.bytes.store(self.logs.wal.lock().total_bytes(), Ordering::Relaxed);
     }
 
     /// Table `file` left its version: it goes when nobody can read it any more, and its blocks out
@@ -125,7 +125,7 @@ impl DbInner {
             uncache,
             open: kept_table(file).filter(|_| uncache > 0).cloned(),
         });
-        let Some(me) = self.me.get().map(Weak::clone) else { return };
+        let Some(me) = self.life.me.get().map(Weak::clone) else { return };
         file.on_release.set(Box::new(move || {
             if let Some(db) = me.upgrade() {
                 db.schedule_purge();
@@ -137,34 +137,34 @@ impl DbInner {
     /// the next deletion. Requires: state lock held.
     pub(crate) fn discard_output(&self, state: &mut DbState, number: FileNumber) {
         state.files.pending_outputs.remove(&number);
-        state.files.obsolete.unnamed.push(filename::table_file(&self.path, number));
+        state.files.obsolete.unnamed.push(filename::table_file(&self.dir.path, number));
     }
 
     /// Table `number` was written for an edit that failed: it goes once a MANIFEST is durable that
     /// does not name it. Requires: state lock held.
     pub(crate) fn abandon_output(&self, state: &mut DbState, number: FileNumber) {
         state.files.pending_outputs.remove(&number);
-        state.files.obsolete.file(filename::table_file(&self.path, number));
+        state.files.obsolete.file(filename::table_file(&self.dir.path, number));
     }
 
     /// A file has become deletable, anywhere, perhaps under the state lock: lets a job delete it.
     /// What is released before that job starts is its to delete, what comes later asks again.
     fn schedule_purge(self: &Arc<Self>) {
-        if self.shutting_down.load(Ordering::Acquire)
+        if self.life.shutting_down.load(Ordering::Acquire)
             || is_forked()
-            || self.purge_scheduled.swap(true, Ordering::AcqRel)
+            || self.background.purge_scheduled.swap(true, Ordering::AcqRel)
         {
             return;
         }
         let db = Arc::downgrade(self);
         let job = move || {
             if let Some(db) = db.upgrade() {
-                let _inside = db.mark.enter_job();
-                db.purge_scheduled.swap(false, Ordering::AcqRel);
+                let _inside = db.life.mark.enter_job();
+                db.background.purge_scheduled.swap(false, Ordering::AcqRel);
                 db.delete_obsolete_files();
             }
         };
-        self.pools.schedule_parted(Priority::High, "purge", 0, Box::new(job));
+        self.resources.pools.schedule_parted(Priority::High, "purge", 0, Box::new(job));
     }
 
     /// Deletes what may be deleted now and tells the listeners. Suspends. Failures are logged; the
@@ -177,11 +177,11 @@ impl DbInner {
     /// As `delete_obsolete_files`; what the listeners are to be told when nothing is held any more.
     pub(crate) fn delete_silently(&self) -> Vec<TableFileDeletionInfo> {
         let mut deleted = Vec::new();
-        if self.read_only {
+        if self.dir.read_only {
             return deleted;
         }
         // Held to the end: once the database is closed, its files belong to the next opener.
-        let opened = self.lock.lock();
+        let opened = self.dir.lock.lock();
         if opened.is_none() {
             return deleted;
         }
@@ -208,14 +208,15 @@ impl DbInner {
             if !unsure {
                 doomed.append(&mut state.files.obsolete.other);
                 let manifests = std::mem::take(&mut state.files.obsolete.manifests);
-                doomed.extend(manifests.iter().map(|n| filename::manifest_file(&self.path, *n)));
+                doomed
+                    .extend(manifests.iter().map(|n| filename::manifest_file(&self.dir.path, *n)));
             }
         }
         for ObsoleteTable { number, uncache, open, .. } in tables {
-            if let Some(table) = self.open_tables.erase(number).or(open) {
+            if let Some(table) = self.resources.open_tables.erase(number).or(open) {
                 table.uncache(uncache);
             }
-            let path = filename::table_file(&self.path, number);
+            let path = filename::table_file(&self.dir.path, number);
             self.delete_file(&path);
             deleted.push(self.note_table_deleted(number));
         }
@@ -251,21 +252,21 @@ impl DbInner {
             (live, state.files.min_log_to_keep, state.files.options_file_number)
         };
         let wal_dir = self.wal_dir();
-        let mut dirs = vec![self.path.clone()];
-        if wal_dir != self.path {
+        let mut dirs = vec![self.dir.path.clone()];
+        if wal_dir != self.dir.path {
             dirs.push(wal_dir.clone());
         }
         let paced = self.options().sst_file_manager.is_some();
         for dir in dirs {
-            for name in self.fs.list(&dir)? {
+            for name in self.dir.fs.list(&dir)? {
                 let Some((number, kind)) = filename::parse(&name) else { continue };
                 let obsolete = match kind {
-                    FileType::Table => dir == self.path && !live.contains(&number),
+                    FileType::Table => dir == self.dir.path && !live.contains(&number),
                     FileType::Wal => dir == wal_dir && number < min_log,
-                    FileType::Descriptor => dir == self.path && number < manifest,
-                    FileType::Temp => dir == self.path,
+                    FileType::Descriptor => dir == self.dir.path && number < manifest,
+                    FileType::Temp => dir == self.dir.path,
                     FileType::Trash => trash,
-                    FileType::Options => dir == self.path && number < options_file,
+                    FileType::Options => dir == self.dir.path && number < options_file,
                     _ => false,
                 };
                 if obsolete {
@@ -303,11 +304,11 @@ impl DbInner {
             let files = state.cfs.values().flat_map(|cf| cf.files().map(|f| f.number));
             files.chain(outputs.iter().copied()).collect::<BTreeSet<FileNumber>>()
         };
-        let strays = self.fs.list(&self.path)?.into_iter().filter(|name| {
+        let strays = self.dir.fs.list(&self.dir.path)?.into_iter().filter(|name| {
             filename::parse(name)
                 .is_some_and(|(number, kind)| kind == FileType::Table && !live.contains(&number))
         });
-        self.archive_files(&self.path, strays.map(PathBuf::from))
+        self.archive_files(&self.dir.path, strays.map(PathBuf::from))
     }
 
     /// Gives files of `dir` a name in its archive, durably.
@@ -316,25 +317,25 @@ impl DbInner {
         let mut archived = false;
         for name in names {
             if !archived {
-                self.fs.create_dir_all(&archive)?;
+                self.dir.fs.create_dir_all(&archive)?;
                 archived = true;
             }
             let (from, to) = (dir.join(&name), archive.join(&name));
             self.info(format_args!("Archiving {}", from.display()));
-            if self.fs.exists(&to)? {
-                self.fs.remove(&to)?; // Of an earlier recovery that did not come to its end.
+            if self.dir.fs.exists(&to)? {
+                self.dir.fs.remove(&to)?; // Of an earlier recovery that did not come to its end.
             }
             self.link_or_copy(&from, &to, &mut true)?;
         }
         if !archived {
             return Ok(());
         }
-        self.fs.sync_dir(&archive)?;
-        self.fs.sync_dir(dir)
+        self.dir.fs.sync_dir(&archive)?;
+        self.dir.fs.sync_dir(dir)
     }
 
     /// The directory of the logs.
     pub(crate) fn wal_dir(&self) -> PathBuf {
-        self.wal.lock().dir().to_path_buf()
+        self.logs.wal.lock().dir().to_path_buf()
     }
 }

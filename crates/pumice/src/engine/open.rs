@@ -4,49 +4,32 @@
 //! new MANIFEST with everything that recovery found, and only then delete what is obsolete. A
 //! crash anywhere before CURRENT changes leaves the database as it was.
 
-use pumice_base::narrow::to_usize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use arc_swap::ArcSwap;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result, SequenceNumber};
 use pumice_env::{
-    FileLock, FileSystem, FileType, IoActivity, ReadFileOptions, activity, create_dir_durably,
-    filename,
+    FileSystem, FileType, IoActivity, ReadFileOptions, activity, create_dir_durably, filename,
 };
 use pumice_manifest::VersionEdit;
-use pumice_memtable::WriteBufferManager;
-use pumice_port::pool::{Priority, ThreadPools};
-use pumice_port::sync::{Condvar, Mutex};
 
-use crate::callbacks::{Mark, has_code, mark_code, mark_files};
-use crate::commit::batch::WriteBatch;
-use crate::commit::controller::WriteController;
-use crate::commit::queue::WriteQueue;
-use crate::commit::wal::Wals;
+use crate::callbacks::{Mark, mark_code, mark_files};
+use crate::engine::assemble::{Assembly, assemble};
 use crate::engine::compaction_tuning;
-use crate::engine::events::EventState;
 use crate::engine::family_state::CfState;
 use crate::engine::found_files;
-use crate::engine::manifest_log::ManifestLog;
 use crate::engine::recovery::Recovered;
-use crate::engine::regulator::Regulator;
-use crate::engine::{CfMap, DbInner, DbState, Files};
+use crate::engine::{DbInner, DbState};
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::recovery::lock::Mode;
 use crate::recovery::manifest_reader::DroppedTail;
 use crate::recovery::moment::{Stamp, read_settled};
 use crate::recovery::version_recovery::{self, RecoveredFamily, RecoveredVersions};
-use crate::snapshot::SnapshotList;
 use crate::stats::ContainedLogger;
-use crate::stats::TableBuilds;
-use crate::stats::db_stats::DbStats;
-use crate::version::family::{CfData, ColumnFamily, new_memtable};
-use crate::version::super_version::SuperVersion;
-use crate::version::table_cache::{OpenTables, TableCache};
+use crate::version::family::ColumnFamily;
 
 /// Name of the column family that every database has.
 pub const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
@@ -140,7 +123,7 @@ fn open_once(
         mark,
     })?;
     let db = Arc::new(inner);
-    db.me.get_or_init(|| Arc::downgrade(&db));
+    db.life.me.get_or_init(|| Arc::downgrade(&db));
     db.log_open_header();
     db.tell_dropped();
     match mode {
@@ -149,7 +132,7 @@ fn open_once(
                 db.undo_open();
                 return Err(error);
             }
-            if let Some(manager) = &db.write_buffer_manager {
+            if let Some(manager) = &db.resources.write_buffer_manager {
                 manager.add_user(Arc::downgrade(&db) as _);
             }
         }
@@ -307,159 +290,6 @@ fn open_info_log(
     }
 }
 
-struct Assembly<'a> {
-    options: &'a DbOptions,
-    fs: Arc<dyn FileSystem>,
-    path: &'a Path,
-    wal_dir: &'a Path,
-    mode: Mode,
-    recovered: RecoveredVersions,
-    descriptors: &'a [ColumnFamilyDescriptor],
-    db_id: String,
-    info_log: Option<Arc<dyn crate::stats::Logger>>,
-    lock: Option<Box<dyn FileLock>>,
-    mark: Mark,
-}
-
-/// The pools of the process, with threads enough for this database.
-fn pools_for(options: &DbOptions) -> Result<Arc<ThreadPools>> {
-    let pools = ThreadPools::shared();
-    let (flushes, compactions) = options.background_limits();
-    pools.increase_background_threads(flushes, Priority::High);
-    pools.increase_background_threads(compactions, Priority::Low);
-    // Later nobody could be told that there is no thread for a flush: writers would wait for it.
-    for priority in [Priority::High, Priority::Low] {
-        pools.start_first(priority)?;
-    }
-    Ok(pools)
-}
-
-/// The budget for memtables, if there is one.
-fn buffer_manager(options: &DbOptions) -> Option<Arc<WriteBufferManager>> {
-    options.write_buffer_manager.clone().or_else(|| {
-        let budget = to_usize(options.db_write_buffer_size);
-        (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
-    })
-}
-
-fn assemble(a: Assembly<'_>) -> Result<DbInner> {
-    let options = a.options;
-    let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
-    let manager = buffer_manager(options);
-    let mut cfs = BTreeMap::new();
-    for (id, family) in a.recovered.families {
-        let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
-        let state = new_family_state(&open_tables, manager.clone(), id, d, family)?;
-        cfs.insert(id, state);
-    }
-    Ok(DbInner {
-        path: a.path.to_path_buf(),
-        read_only: a.mode != Mode::ReadWrite,
-        db_id: a.db_id,
-        session_id: crate::version::identity::new_session_id(),
-        options: ArcSwap::from_pointee(options.clone()),
-        info_log: a.info_log,
-        statistics: options.statistics.clone(),
-        open_tables,
-        write_buffer_manager: manager,
-        pools: pools_for(options)?,
-        tuner: compaction_tuning::new_tuner(options),
-        lanes: crate::engine::lanes::Lanes::new(options)?,
-        regulator: Regulator::of(a.fs.as_ref(), a.path, options),
-        stats: DbStats::new(),
-        table_builds: TableBuilds::default(),
-        events: EventState::default(),
-        snapshots: Arc::new(SnapshotList::default()),
-        cfs: ArcSwap::from_pointee(CfMap::new(cfs.values().map(|cf| Arc::clone(&cf.data)))),
-        state: Mutex::foreground(DbState {
-            cfs,
-            max_column_family: a.recovered.max_column_family,
-            files: Files {
-                min_log_to_keep: a.recovered.min_log_to_keep,
-                dropped_tail: a.recovered.dropped,
-                ..Files::default()
-            },
-            ..DbState::default()
-        }),
-        changed: Condvar::new(),
-        expiry_changed: Condvar::new(),
-        dumps_changed: Condvar::new(),
-        manifest: Mutex::foreground(ManifestLog::replacing(a.recovered.manifest_number)),
-        options_change: Mutex::foreground(()),
-        limits: options.limits,
-        queue: WriteQueue::new(group_bytes_max(options)),
-        scratch: Mutex::foreground(WriteBatch::with_limits(options.limits)),
-        wal_synced: Condvar::new(),
-        wal: Mutex::foreground(no_wals(&a.fs, a.wal_dir, options)),
-        fs: a.fs,
-        controller: WriteController::new(options.delayed_write_rate),
-        attention: AtomicBool::new(false),
-        full_memtables: Mutex::foreground(BTreeSet::new()),
-        compaction_behind: AtomicBool::new(false),
-        wal_bytes: AtomicU64::new(0),
-        wal_bytes_limit: AtomicU64::new(u64::MAX),
-        relieved_log: AtomicU64::new(0),
-        last_unlogged: AtomicU64::new(0),
-        last_sequence: AtomicU64::new(a.recovered.last_sequence),
-        next_file_number: AtomicU64::new(a.recovered.next_file_number),
-        bottommost_threshold: AtomicU64::new(u64::MAX),
-        closing: AtomicBool::new(false),
-        shutting_down: AtomicBool::new(false),
-        purge_scheduled: AtomicBool::new(false),
-        lock: Mutex::new(a.lock),
-        mark: a.mark,
-        runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
-        me: OnceLock::new(),
-    })
-}
-
-/// Some code of the user's runs under locks.
-fn runs_code(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> bool {
-    !options.file_system.is_own() || descriptors.iter().any(|d| has_code(&d.options))
-}
-
-/// The logs before the first.
-fn no_wals(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Wals {
-    let (use_fsync, manual) = (options.use_fsync, options.manual_wal_flush);
-    Wals::new(Arc::clone(fs), dir.to_path_buf(), use_fsync, manual, options.wal_writer(0))
-}
-
-/// A group becomes one record, whose updates 32 bits count.
-fn group_bytes_max(options: &DbOptions) -> usize {
-    let most = options.limits.batch_bytes();
-    usize::try_from(options.max_write_batch_group_size_bytes).unwrap_or(most).min(most)
-}
-
-/// The runtime state of a column family around its recovered version.
-pub(crate) fn new_family_state(
-    open_tables: &Arc<OpenTables>,
-    manager: Option<Arc<WriteBufferManager>>,
-    id: u32,
-    descriptor: &ColumnFamilyDescriptor,
-    family: RecoveredFamily,
-) -> Result<CfState> {
-    let options = &descriptor.options;
-    let icmp = InternalKeyComparator::new(options.comparator.clone());
-    let table_options = Arc::new(options.table_factory.to_table_options()?);
-    let tables = Arc::new(TableCache::new(
-        Arc::clone(open_tables),
-        Arc::clone(&table_options),
-        icmp.clone(),
-        options,
-    ));
-    let mem = new_memtable(options, &icmp, 1, 0, manager);
-    let version = family.version;
-    let first = Arc::new(SuperVersion {
-        mem: Arc::clone(&mem),
-        imm: Vec::new(),
-        version: Arc::clone(&version),
-        ingestions: 0,
-    });
-    let data =
-        Arc::new(CfData::new(id, &family.name, options.clone(), table_options, tables, first));
-    Ok(CfState::new(data, mem, version, family.log_number))
-}
-
 impl DbInner {
     fn tell_dropped(&self) {
         let dropped = self.state.lock().files.dropped_tail.clone();
@@ -510,7 +340,7 @@ impl DbInner {
     fn install_recovery(&self, recovered: &Recovered) -> Result<()> {
         let number = self.new_file_number();
         {
-            let mut wal = self.wal.lock();
+            let mut wal = self.logs.wal.lock();
             if recovered.in_memory {
                 wal.keep(&recovered.logs)?;
             }
@@ -546,11 +376,11 @@ impl DbInner {
     /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.
     /// An old info log's "number" is its time.
     fn raise_file_number(&self) -> Result<()> {
-        for name in self.fs.list(&self.path)? {
+        for name in self.dir.fs.list(&self.dir.path)? {
             match filename::parse(&name) {
                 None | Some((_, FileType::InfoLog)) => {}
                 Some((number, _)) => {
-                    let number = version_recovery::check_found(number, &self.path.join(&name))?;
+                    let number = version_recovery::check_found(number, &self.dir.path.join(&name))?;
                     self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
                 }
             }
@@ -589,7 +419,7 @@ impl DbInner {
         if error_if_wal_exists && recovered.logs.iter().any(|(_, bytes)| *bytes > 0) {
             return Err(Error::corruption(format!(
                 "{}: there are WAL files and error_if_wal_file_exists is set",
-                self.path.display()
+                self.dir.path.display()
             )));
         }
         self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));

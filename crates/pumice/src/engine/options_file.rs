@@ -31,15 +31,15 @@ impl DbInner {
         };
         let listed: Vec<_> = families.iter().map(|(name, o)| (name.as_str(), &**o)).collect();
         let text = crate::options::format_options_file(&self.options(), &listed);
-        let temp = filename::temp_options_file(&self.path, number);
-        let written = pumice_env::write_file(&*self.fs, &temp, text.as_bytes(), true);
+        let temp = filename::temp_options_file(&self.dir.path, number);
+        let written = pumice_env::write_file(&*self.dir.fs, &temp, text.as_bytes(), true);
         written.inspect_err(|_| self.delete_file(&temp))?;
-        self.fs.rename(&temp, &filename::options_file(&self.path, number))?;
-        self.fs.sync_dir(&self.path)?;
+        self.dir.fs.rename(&temp, &filename::options_file(&self.dir.path, number))?;
+        self.dir.fs.sync_dir(&self.dir.path)?;
         let mut state = self.state.lock();
         let old = std::mem::replace(&mut state.files.options_file_number, number);
         if old != 0 {
-            state.files.obsolete.file(filename::options_file(&self.path, old));
+            state.files.obsolete.file(filename::options_file(&self.dir.path, old));
         }
         drop((state, manifest));
         self.delete_obsolete_files();
@@ -62,7 +62,7 @@ impl DbInner {
             check_tuned(&self.options(), &changed)?;
             let table = Arc::new(changed.table_factory.to_table_options()?);
             let tables = Arc::new(TableCache::new(
-                Arc::clone(&self.open_tables),
+                Arc::clone(&self.resources.open_tables),
                 Arc::clone(&table),
                 cf.icmp.clone(),
                 &changed,
@@ -94,21 +94,21 @@ impl DbInner {
     pub(crate) fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
         self.check_writable()?;
         // From reading the options to storing them: of two changes none may be lost.
-        let changing = self.options_change.lock();
+        let changing = self.settings.change.lock();
         let changed = self.options().with_changes(changes)?.sanitized()?;
         check_priority(&changed)?;
         let (max_open_files, rate) = (changed.max_open_files, changed.delayed_write_rate);
         let read_target = changed.read_latency_target_micros;
         let (flushes, compactions) = changed.background_limits();
         use pumice_port::pool::Priority;
-        self.pools.increase_background_threads(flushes, Priority::High);
-        self.pools.increase_background_threads(compactions, Priority::Low);
+        self.resources.pools.increase_background_threads(flushes, Priority::High);
+        self.resources.pools.increase_background_threads(compactions, Priority::Low);
         {
             let mut state = self.state.lock();
             self.store_options(changed);
             // What others see of a change never runs ahead of the options that they read.
-            self.controller.set_max_rate(rate);
-            self.regulator.reads.set_target(read_target);
+            self.writes.controller.set_max_rate(rate);
+            self.background.regulator.reads.set_target(read_target);
             self.refresh_wal_settings(&state);
             self.refresh_tuning(&state);
             self.watch_dumps(&mut state);
@@ -123,7 +123,7 @@ impl DbInner {
             self.schedule_background(&mut state);
         }
         self.refresh_lanes();
-        self.open_tables.set_max_open_files(max_open_files);
+        self.resources.open_tables.set_max_open_files(max_open_files);
         drop(changing);
         for (name, value) in changes {
             self.info(format_args!("SetDBOptions() {name}: {value}"));

@@ -69,9 +69,9 @@ impl DbInner {
 
     fn own_property(&self, name: &str) -> Option<String> {
         match name {
-            "write-group-size" => Some(self.stats.group_sizes().to_string()),
-            "wal-syncs" => Some(self.stats.wal_syncs().to_string()),
-            "table-builds" => Some(self.table_builds.to_string()),
+            "write-group-size" => Some(self.reports.stats.group_sizes().to_string()),
+            "wal-syncs" => Some(self.reports.stats.wal_syncs().to_string()),
+            "table-builds" => Some(self.reports.table_builds.to_string()),
             _ => None,
         }
     }
@@ -82,9 +82,9 @@ impl DbInner {
             "num-snapshots" => self.snapshots.len() as u64,
             "oldest-snapshot-time" => self.snapshots.oldest_seconds(),
             "oldest-snapshot-sequence" => self.snapshots.sequences().first().copied().unwrap_or(0),
-            "background-errors" => self.events.background_errors(),
-            "actual-delayed-write-rate" => self.controller.delayed_rate(),
-            "is-write-stopped" => u64::from(self.controller.is_stopped()),
+            "background-errors" => self.reports.events.background_errors(),
+            "actual-delayed-write-rate" => self.writes.controller.delayed_rate(),
+            "is-write-stopped" => u64::from(self.writes.controller.is_stopped()),
             _ => {
                 let state = self.state.lock();
                 let of_database = database_number(&state, name);
@@ -134,7 +134,7 @@ impl DbInner {
                 let levels = 0..view.version.num_levels();
                 reports::aggregated_properties(cf, view, levels)?
             }
-            "options-statistics" => self.statistics.as_ref()?.to_string(),
+            "options-statistics" => self.reports.statistics.as_ref()?.to_string(),
             "estimate-num-keys" => self.estimate_num_keys(cf, view).to_string(),
             _ => return level_property(cf, view, name),
         };

@@ -155,7 +155,10 @@ impl DbInner {
         self.check_snapshot(options)?;
         self.check_caller()?;
         fiber::spend(budget::GET);
-        if perf::is_any() || self.statistics.is_some() || self.regulator.reads.is_on() {
+        if perf::is_any()
+            || self.reports.statistics.is_some()
+            || self.background.regulator.reads.is_on()
+        {
             return self.get_observed(options, cf, key);
         }
         let (super_version, sequence) = self.view(cf, options);
@@ -170,9 +173,9 @@ impl DbInner {
         cf: &CfData,
         key: &[u8],
     ) -> Result<Option<PinnedSlice>> {
-        let timer = self.statistics.timer();
+        let timer = self.reports.statistics.timer();
         let _cpu = perf::time(PerfMetric::GetCpuNanos);
-        let began = self.regulator.reads.begin();
+        let began = self.background.regulator.reads.begin();
         let mut hits = Hits::default();
         let snapshot = perf::time(PerfMetric::GetSnapshotTime);
         let (view, sequence) = self.view(cf, options);
@@ -183,11 +186,11 @@ impl DbInner {
             get::get_observed(cf, &cf.tables(), &view, &table, at, &mut hits)
         });
         let _rest = perf::time(PerfMetric::GetPostProcessTime);
-        self.regulator.reads.end(began);
+        self.background.regulator.reads.end(began);
         if let Ok(Some(value)) = &found {
             perf::count(PerfMetric::GetReadBytes, value.len() as u64);
         }
-        if let Some(statistics) = &self.statistics {
+        if let Some(statistics) = &self.reports.statistics {
             let value_bytes = found.as_ref().ok().and_then(Option::as_ref).map(|v| v.len() as u64);
             let micros = timer.micros();
             statistics.tally(|tally| {
@@ -213,8 +216,8 @@ impl DbInner {
         if let Err(error) = self.check_snapshot(options).and_then(|()| self.check_caller()) {
             return keys.iter().map(|_| Err(error.clone())).collect();
         }
-        let timer = self.statistics.timer();
-        let began = self.regulator.reads.begin();
+        let timer = self.reports.statistics.timer();
+        let began = self.background.regulator.reads.begin();
         // Across column families only a snapshot keeps all versions of one moment readable, and it
         // comes first; in one of them the super version does.
         let one_family = keys.iter().all(|(cf, _)| Arc::ptr_eq(cf, first));
@@ -244,8 +247,8 @@ impl DbInner {
             let found = answers.iter().filter_map(|answer| answer.as_ref().ok()?.as_ref());
             perf::count(PerfMetric::MultigetReadBytes, found.map(|v| v.len() as u64).sum());
         }
-        self.regulator.reads.end(began);
-        if let Some(statistics) = &self.statistics {
+        self.background.regulator.reads.end(began);
+        if let Some(statistics) = &self.reports.statistics {
             count_multi_get(statistics, &search.hits(), &answers, timer);
         }
         answers
@@ -263,8 +266,13 @@ impl DbInner {
         let view = self.iterator_view(options, cf)?;
         let bounds = (options.iterate_lower_bound.clone(), options.iterate_upper_bound.clone());
         let snapshot = options.snapshot.clone();
-        let mut iterator =
-            DbIterator::new(view, Arc::clone(cf), bounds, snapshot, self.statistics.as_ref());
+        let mut iterator = DbIterator::new(
+            view,
+            Arc::clone(cf),
+            bounds,
+            snapshot,
+            self.reports.statistics.as_ref(),
+        );
         if options.tailing {
             if options.snapshot.is_some() {
                 return Err(Error::invalid_argument("a tailing iterator has no snapshot"));
@@ -293,10 +301,10 @@ impl DbInner {
     /// How a tailing cursor gets what is new.
     fn renewal(&self, options: &ReadOptions, cf: &Arc<CfData>) -> Renewal {
         let (me, options, cf) =
-            (self.me.get().cloned().unwrap_or_default(), options.clone(), Arc::clone(cf));
+            (self.life.me.get().cloned().unwrap_or_default(), options.clone(), Arc::clone(cf));
         Box::new(move |sequence, super_version| {
             let Some(db) = me.upgrade() else { return Ok(None) };
-            if db.shutting_down.load(Ordering::Acquire) {
+            if db.life.shutting_down.load(Ordering::Acquire) {
                 return Ok(None); // Closed, whoever may still hold it.
             }
             db.check_caller()?;
@@ -364,7 +372,7 @@ impl DbInner {
 
     /// A snapshot of the present state.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let me = self.me.get().cloned().unwrap_or_default();
+        let me = self.life.me.get().cloned().unwrap_or_default();
         self.snapshots.acquire(pumice_port::time::wall_seconds(), me, || {
             self.last_sequence.load(Ordering::Acquire)
         })

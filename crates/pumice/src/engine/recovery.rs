@@ -92,7 +92,7 @@ impl DbInner {
         let mut replay = Replay {
             db: self,
             mode,
-            read_only: self.read_only,
+            read_only: self.dir.read_only,
             found: Recovered::default(),
             mems,
             next: None,
@@ -105,12 +105,12 @@ impl DbInner {
         };
         let mut logs = Vec::new();
         for (number, path) in self.logs_from(oldest)? {
-            let file = stamp.map(|_| self.fs.open_sequential(&path)).transpose()?;
-            let bytes = self.fs.file_size(&path)?;
+            let file = stamp.map(|_| self.dir.fs.open_sequential(&path)).transpose()?;
+            let bytes = self.dir.fs.file_size(&path)?;
             logs.push((number, bytes, path, file));
         }
         if let Some(stamp) = stamp {
-            stamp.check(&*self.fs, &self.path)?;
+            stamp.check(&*self.dir.fs, &self.dir.path)?;
             self.check_no_log_between(oldest, &logs)?;
         }
         for (number, bytes, path, file) in logs {
@@ -136,9 +136,9 @@ impl DbInner {
 
     /// The logs with at least that number, ascending.
     fn logs_from(&self, oldest: FileNumber) -> Result<Vec<(FileNumber, PathBuf)>> {
-        let dir = self.wal.lock().dir().to_path_buf();
+        let dir = self.logs.wal.lock().dir().to_path_buf();
         let mut logs = Vec::new();
-        for name in self.fs.list(&dir)? {
+        for name in self.dir.fs.list(&dir)? {
             if let Some((number, FileType::Wal)) = filename::parse(&name)
                 && number >= oldest
             {
@@ -158,7 +158,7 @@ impl Replay<'_> {
         file: Option<Box<dyn SequentialFile>>,
     ) -> Result<()> {
         self.db.info(format_args!("Recovering log #{number} mode {:?}", self.mode));
-        let file = file.map_or_else(|| self.db.fs.open_sequential(&path), Ok)?;
+        let file = file.map_or_else(|| self.db.dir.fs.open_sequential(&path), Ok)?;
         let mut reader = LogReader::new(file, LogReaderOptions::wal(number, self.mode), None);
         let mut record = Vec::new();
         let (mut set_aside, mut intact) = (false, 0);
@@ -345,7 +345,7 @@ impl Replay<'_> {
     fn replace_memtable(&mut self, cf: &CfData) -> Result<()> {
         let mut state = self.db.state.lock();
         let family = state.cfs.get_mut(&cf.id).ok_or_else(|| unknown_family(cf.id))?;
-        let manager = self.db.write_buffer_manager.clone();
+        let manager = self.db.resources.write_buffer_manager.clone();
         let earliest = self.next.unwrap_or(0);
         let fresh = new_memtable(&cf.options(), &cf.icmp, family.next_mem_id, earliest, manager);
         family.next_mem_id += 1;

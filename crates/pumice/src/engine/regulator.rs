@@ -23,7 +23,9 @@ use pumice_port::thread;
 use pumice_port::time::now_micros;
 
 use crate::control::adaptive::Adaptive;
-use crate::control::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief, Totals};
+use crate::control::policy::{
+    Binding, FamilyInputs, Grants, Inputs, JobTotals, Level0Inputs, Policy, Relief, Totals,
+};
 use crate::control::read_watch::ReadWatch;
 use crate::engine::family_state::CfState;
 use crate::engine::{DbInner, DbState, start_task};
@@ -156,25 +158,22 @@ impl Regulator {
     }
 
     fn totals(&self, admitted: u64, logged: u64) -> Totals {
-        let finished = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        let of = |class, drained: &AtomicU64, micros: &AtomicU64| JobTotals {
+            written: self.member.written(class) as f64,
+            entries: self.member.entries(class) as f64,
+            drained: drained.load(Ordering::Relaxed) as f64,
+            seconds: micros.load(Ordering::Relaxed) as f64 / 1e6,
+        };
+        let done = &self.finished;
         let (reads, slow_reads) = self.reads.totals();
         Totals {
             admitted: admitted as f64,
             logged: logged as f64,
-            flush_written: self.member.written(IoClass::Flush) as f64,
-            l0_written: self.member.written(IoClass::Level0) as f64,
-            merge_written: self.member.written(IoClass::Merge) as f64,
+            flush: of(IoClass::Flush, &done.flushed_bytes, &done.flush_micros),
+            flushes: done.flushes.load(Ordering::Relaxed) as f64,
+            merge: of(IoClass::Merge, &done.merged_files, &done.merge_micros),
+            l0: of(IoClass::Level0, &done.l0_files, &done.l0_micros),
             deep_written: self.member.written(IoClass::Deep) as f64,
-            flush_entries: self.member.entries(IoClass::Flush) as f64,
-            merge_entries: self.member.entries(IoClass::Merge) as f64,
-            l0_entries: self.member.entries(IoClass::Level0) as f64,
-            flushed: finished(&self.finished.flushed_bytes),
-            flushes: finished(&self.finished.flushes),
-            flush_seconds: finished(&self.finished.flush_micros) / 1e6,
-            merge_drained: finished(&self.finished.merged_files),
-            merge_seconds: finished(&self.finished.merge_micros) / 1e6,
-            l0_drained: finished(&self.finished.l0_files),
-            l0_seconds: finished(&self.finished.l0_micros) / 1e6,
             reads: reads as f64,
             slow_reads: slow_reads as f64,
         }
@@ -202,14 +201,16 @@ impl CfState {
             active_bytes: self.mem.memory_bytes() as f64,
             sealed: self.imm.len() as f64,
             sealed_bytes: self.imm.iter().map(|sealed| sealed.mem.memory_bytes() as f64).sum(),
-            flush_due: self.flush_queued,
+            flush_due: self.flush.queued,
             flush: self.reliefs.flush.as_ref().map(relief),
-            l0_files: self.plan.counted_runs(&self.version) as f64,
-            l0_trigger: f64::from(options.level0_file_num_compaction_trigger).max(1.0),
-            l0_slowdown: if slowdown < 0.0 { stop } else { slowdown },
-            l0_stop: stop,
-            l0_job: self.reliefs.level0_job(IoClass::Level0).map(relief),
-            l0_merge: self.reliefs.level0_job(IoClass::Merge).map(relief),
+            l0: Level0Inputs {
+                files: self.plan.counted_runs(&self.version) as f64,
+                trigger: f64::from(options.level0_file_num_compaction_trigger).max(1.0),
+                slowdown: if slowdown < 0.0 { stop } else { slowdown },
+                stop,
+                job: self.reliefs.level0_job(IoClass::Level0).map(relief),
+                merge: self.reliefs.level0_job(IoClass::Merge).map(relief),
+            },
             debt_bytes: self.plan.estimated_pending_bytes() as f64,
             soft_bytes: options.soft_pending_compaction_bytes_limit as f64,
             hard_bytes: options.hard_pending_compaction_bytes_limit as f64,
@@ -226,17 +227,17 @@ impl DbInner {
 
     /// All compaction threads may work, as far as the policy goes.
     pub(crate) fn may_use_all_threads(&self) -> bool {
-        self.regulator.all_threads.load(Ordering::Relaxed)
+        self.background.regulator.all_threads.load(Ordering::Relaxed)
     }
 
     /// A compaction thread is kept for merges inside L0.
     pub(crate) fn may_keep_for_merges(&self) -> bool {
-        self.regulator.merges.load(Ordering::Relaxed)
+        self.background.regulator.merges.load(Ordering::Relaxed)
     }
 
     /// The account of a job's writes; None if nobody goes by it.
     pub(crate) fn job_io(&self, class: IoClass) -> Option<Arc<JobIo>> {
-        self.is_adaptive().then(|| JobIo::new(&self.regulator.member, class))
+        self.is_adaptive().then(|| JobIo::new(&self.background.regulator.member, class))
     }
 
     /// A flush of all sealed memtables begins. Requires: state lock held.
@@ -250,7 +251,7 @@ impl DbInner {
     /// The flushed memtables are let go of. Requires: state lock held.
     pub(crate) fn flush_released(&self, cf: &mut CfState) {
         if let Some((io, bytes, _)) = cf.reliefs.flush.take() {
-            self.regulator.flushed(&io, bytes);
+            self.background.regulator.flushed(&io, bytes);
         }
     }
 
@@ -266,24 +267,24 @@ impl DbInner {
         if let Some(at) = jobs.iter().position(|(own, ..)| Arc::ptr_eq(own, io)) {
             let (own, files, _) = jobs.remove(at);
             if done {
-                self.regulator.drained(&own, files);
+                self.background.regulator.drained(&own, files);
             }
         }
     }
 
     /// There may be something to regulate: starts the task or wakes it. Requires: state lock held.
     pub(crate) fn regulate(&self, state: &mut DbState) {
-        if !self.is_adaptive() || self.read_only {
+        if !self.is_adaptive() || self.dir.read_only {
             return;
         }
         if state.tasks.regulating {
-            self.regulator.wake();
+            self.background.regulator.wake();
             return;
         }
-        if !has_work(state) || self.shutting_down.load(Ordering::Acquire) {
+        if !has_work(state) || self.life.shutting_down.load(Ordering::Acquire) {
             return;
         }
-        if let Some(db) = self.me.get().and_then(Weak::upgrade) {
+        if let Some(db) = self.life.me.get().and_then(Weak::upgrade) {
             let task = move || db.keep_regulating();
             // Without a thread RocksDB's stop rules hold, and the next chance is soon.
             state.tasks.regulating = start_task("pumice:control", task).is_ok();
@@ -295,7 +296,7 @@ impl DbInner {
         let mut state = self.state.lock();
         let (mut capped, mut rested) = (false, true);
         while self.is_adaptive()
-            && !self.shutting_down.load(Ordering::Acquire)
+            && !self.life.shutting_down.load(Ordering::Acquire)
             && (capped || has_work(&state))
         {
             let families: Vec<_> = state.cfs.values().map(CfState::regulated).collect();
@@ -307,16 +308,16 @@ impl DbInner {
             let Ok(grants) = ticked else { break };
             capped = grants.cap.is_some();
             self.use_all_threads(&mut state, grants.all_threads);
-            if self.shutting_down.load(Ordering::Acquire) {
+            if self.life.shutting_down.load(Ordering::Acquire) {
                 break;
             }
             let within = Duration::from_micros(round_down_u64(grants.tick_within * 1e6));
-            state = self.regulator.wake.wait_timeout(state, within).0;
+            state = self.background.regulator.wake.wait_timeout(state, within).0;
         }
-        self.controller.set_cap(None);
-        self.regulator.member.set_waiting_rate(None, false);
-        self.regulator.merges.store(false, Ordering::Relaxed);
-        self.regulator.member.claim(0.0);
+        self.writes.controller.set_cap(None);
+        self.background.regulator.member.set_waiting_rate(None, false);
+        self.background.regulator.merges.store(false, Ordering::Relaxed);
+        self.background.regulator.member.claim(0.0);
         self.use_all_threads(&mut state, false);
         state.tasks.regulating = false;
         self.changed.notify_all();
@@ -324,7 +325,7 @@ impl DbInner {
 
     /// All compaction threads may work, or one. Requires: state lock held.
     fn use_all_threads(&self, state: &mut DbState, all: bool) {
-        if self.regulator.all_threads.swap(all, Ordering::Relaxed) != all {
+        if self.background.regulator.all_threads.swap(all, Ordering::Relaxed) != all {
             // Scheduling says anew how many may, and whether compaction is behind.
             self.schedule_background(state);
         }
@@ -332,7 +333,7 @@ impl DbInner {
 
     /// One tick: the policy is asked, the cap is set, and the rate of compactions that can wait.
     fn tick_policy(&self, families: Vec<FamilyInputs>, rested: bool) -> Grants {
-        let regulator = &self.regulator;
+        let regulator = &self.background.regulator;
         let mut law = regulator.law.lock();
         let now = now_micros();
         let micros = now.saturating_sub(law.ticked_micros).max(1);
@@ -342,9 +343,9 @@ impl DbInner {
         }
         // What goes to another directory is on another device, as far as anybody knows.
         let wal_dir = &self.options().wal_dir;
-        let same_device = wal_dir.is_empty() || Path::new(wal_dir) == self.path;
-        let logged = if same_device { self.stats.wal_bytes() } else { 0 };
-        let totals = regulator.totals(self.stats.bytes_written(), logged);
+        let same_device = wal_dir.is_empty() || Path::new(wal_dir) == self.dir.path;
+        let logged = if same_device { self.reports.stats.wal_bytes() } else { 0 };
+        let totals = regulator.totals(self.reports.stats.bytes_written(), logged);
         // What was logged while nobody looked says nothing about the device's rate.
         let fresh = if rested { 0 } else { logged.saturating_sub(law.logged) };
         regulator.member.logged(fresh);
@@ -353,7 +354,7 @@ impl DbInner {
         let mut tick = Tick {
             at_micros: now,
             admitted_rate: (totals.admitted - law.admitted) * 1e6 / micros as f64,
-            l0_files: sum(|f| f.l0_files),
+            l0_files: sum(|f| f.l0.files),
             debt_bytes: sum(|f| f.debt_bytes),
             sealed: sum(|f| f.sealed),
             grants: Grants::default(),
@@ -367,7 +368,7 @@ impl DbInner {
             device_rate: regulator.member.device().rate(),
             claimed_elsewhere: regulator.member.claimed_elsewhere(),
         });
-        self.controller.set_cap(grants.cap.map(round_down_u64));
+        self.writes.controller.set_cap(grants.cap.map(round_down_u64));
         regulator.member.set_waiting_rate(grants.waiting_rate, !grants.level0_first);
         regulator.merges.store(grants.merges, Ordering::Relaxed);
         regulator.member.claim(grants.claim);
@@ -391,7 +392,7 @@ impl DbInner {
     /// The text of property `rocksdb.bg-controller`: why writes are slow and for how long, in one
     /// line, and what the last ticks saw and said.
     pub(crate) fn regulator_report(&self) -> String {
-        let law = self.regulator.law.lock();
+        let law = self.background.regulator.law.lock();
         let now = now_micros();
         let policy = self.options().background_policy;
         if policy != BackgroundPolicy::Adaptive {

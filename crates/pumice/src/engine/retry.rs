@@ -82,8 +82,8 @@ impl DbState {
 impl DbInner {
     /// Has somebody start compactions again when it is time. Requires: state lock held.
     pub(crate) fn await_retry(&self, state: &mut DbState) {
-        let Some(db) = self.me.get().and_then(Weak::upgrade) else { return };
-        if state.tasks.awaiting_retry || self.shutting_down.load(Ordering::Acquire) {
+        let Some(db) = self.life.me.get().and_then(Weak::upgrade) else { return };
+        if state.tasks.awaiting_retry || self.life.shutting_down.load(Ordering::Acquire) {
             return;
         }
         // Without a thread the next job to be scheduled after that time looks at the queue.
@@ -94,7 +94,7 @@ impl DbInner {
     /// Body of the task: waits for the time, or for the close of the database.
     fn resume_compactions(self: Arc<Self>) {
         let mut state = self.state.lock();
-        while !self.shutting_down.load(Ordering::Acquire)
+        while !self.life.shutting_down.load(Ordering::Acquire)
             && let Some(next) = state.next_retry()
         {
             let now = time::now_micros();

@@ -91,7 +91,7 @@ impl DbInner {
     pub(crate) fn track_tables(&self, state: &mut DbState) {
         let Some(manager) = self.manager() else { return };
         for file in state.cfs.values().flat_map(|cf| cf.files()) {
-            manager.on_add_file(&filename::table_file(&self.path, file.number), file.file_size);
+            manager.on_add_file(&filename::table_file(&self.dir.path, file.number), file.file_size);
         }
         // A memtable at least, so that a disk that is nearly full does not make many small files.
         let budgets = state.cfs.values().map(|cf| cf.data.options().write_buffer_size as u64);
@@ -102,7 +102,7 @@ impl DbInner {
     /// The close has ended everything: nothing here is the manager's any more but trash.
     pub(crate) fn untrack_tables(&self) {
         let Some(manager) = self.manager() else { return };
-        manager.untrack_files_in(&self.path);
+        manager.untrack_files_in(&self.dir.path);
         let mut state = self.state.lock();
         manager.release_disk_buffer(std::mem::take(&mut state.files.disk_buffer));
     }
@@ -110,7 +110,7 @@ impl DbInner {
     /// Table `number` was written.
     pub(crate) fn track_table(&self, number: FileNumber, bytes: u64) {
         if let Some(manager) = self.manager() {
-            manager.on_add_file(&filename::table_file(&self.path, number), bytes);
+            manager.on_add_file(&filename::table_file(&self.dir.path, number), bytes);
         }
     }
 
@@ -144,7 +144,7 @@ impl DbInner {
         let bytes = work.pick.input_bytes();
         let full = self.state.lock().errors.compaction_found_no_space;
         // A file system that cannot tell does not keep compactions from trying.
-        let free = if full { self.fs.free_space(&self.path).ok() } else { None };
+        let free = if full { self.dir.fs.free_space(&self.dir.path).ok() } else { None };
         if manager.enough_room_for_compaction(bytes, free) {
             return Ok(Some(ReservedRoom { manager, bytes }));
         }
@@ -161,7 +161,7 @@ impl DbInner {
         let Some(manager) = self.manager() else { return true };
         let full = self.stopping_error().is_some_and(|error| error.is_no_space());
         let enough = |free| manager.enough_room_to_resume(free);
-        !full || self.fs.free_space(&self.path).map_or(true, enough)
+        !full || self.dir.fs.free_space(&self.dir.path).map_or(true, enough)
     }
 
     /// Deletes a file, by way of the manager if it is one that goes that way. Suspends.
@@ -172,13 +172,13 @@ impl DbInner {
         let name = path.file_name().and_then(std::ffi::OsStr::to_str);
         let counted = match name.and_then(filename::parse) {
             Some((_, FileType::Table | FileType::Blob)) => true,
-            Some((_, FileType::Wal | FileType::Trash)) => path.parent() == Some(&self.path),
+            Some((_, FileType::Wal | FileType::Trash)) => path.parent() == Some(&self.dir.path),
             _ => false,
         };
-        let statistics = self.statistics.clone();
-        let info_log = self.info_log.as_ref().map(Arc::downgrade);
+        let statistics = self.reports.statistics.clone();
+        let info_log = self.reports.info_log.as_ref().map(Arc::downgrade);
         let events: Arc<dyn DeletionEvents> = Arc::new(DeletionLog { statistics, info_log });
-        let deletion = Deletion { fs: &self.fs, path, events: Some(&events) };
+        let deletion = Deletion { fs: &self.dir.fs, path, events: Some(&events) };
         let manager = self.manager().filter(|_| counted && self.state.lock().opened);
         match manager {
             Some(manager) if name.is_some_and(|n| n.ends_with(filename::TRASH_EXTENSION)) => {
@@ -186,7 +186,7 @@ impl DbInner {
             }
             Some(manager) => manager.delete_file(deletion),
             None => {
-                self.fs.remove(path)?;
+                self.dir.fs.remove(path)?;
                 if counted {
                     events.deleted_immediately(path);
                 }

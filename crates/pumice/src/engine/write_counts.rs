@@ -11,7 +11,7 @@ impl DbInner {
     /// began at some time.
     #[inline]
     pub(super) fn count_logged(&self, bytes: u64, logged: u64, sync_began_micros: Option<u64>) {
-        self.stats.wal_written(logged, sync_began_micros.is_some());
+        self.reports.stats.wal_written(logged, sync_began_micros.is_some());
         // As RocksDB: without the headers of the log's records.
         self.tick(Ticker::WalFileBytes, bytes);
         if let Some(began) = sync_began_micros {
@@ -23,8 +23,8 @@ impl DbInner {
 
     /// A group of so many batches was written.
     pub(super) fn count_writes(&self, options: &WriteOptions, batches: u64, keys: u64, bytes: u64) {
-        self.stats.written(batches, keys, bytes, !options.disable_wal);
-        let Some(statistics) = &self.statistics else { return };
+        self.reports.stats.written(batches, keys, bytes, !options.disable_wal);
+        let Some(statistics) = &self.reports.statistics else { return };
         statistics.tally(|tally| {
             tally.tick(Ticker::NumberKeysWritten, keys);
             tally.tick(Ticker::BytesWritten, bytes);

@@ -53,7 +53,7 @@ impl DbInner {
         let options = point_options(&ReadOptions { cache_only, ..ReadOptions::default() });
         // Errors are for readers: a write does not fail for what it could do without. A panic of
         // the operator would take leadership with it, and all writers would wait for ever.
-        let _marked = self.mark.enter_locked(); // It runs while its writer leads.
+        let _marked = self.life.mark.enter_locked(); // It runs while its writer leads.
         let merged = thread::contain("A merge operator", || {
             // Everything up to here, what this group has written before included, though nobody
             // else may see that yet.
@@ -65,7 +65,7 @@ impl DbInner {
             full_merge(operator.as_deref(), key, Some(&value), &[operand.to_vec()]).ok()
         });
         let merged = merged.ok().flatten();
-        merged.filter(|merged| self.limits.check_entry(key, merged).is_ok())
+        merged.filter(|merged| self.settings.limits.check_entry(key, merged).is_ok())
     }
 }
 

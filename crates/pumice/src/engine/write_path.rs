@@ -5,7 +5,7 @@
 //! have one inserter, which lets them keep an insert hint and skip atomic read-modify-writes.
 //!
 //! Thread safety: `DbInner::write` from anywhere; what runs as leader needs leadership of
-//! `DbInner::queue`. Lock order: leadership > manifest > state > wal.
+//! `Writes::queue`. Lock order: leadership > manifest > state > wal.
 //! May wait for other writers, for a stall and for the log device, and so suspend.
 
 use std::sync::Arc;
@@ -55,9 +55,9 @@ impl Turn<'_> {
             return;
         }
         if self.followers.is_empty() {
-            self.db.queue.leave();
+            self.db.writes.queue.leave();
         } else {
-            self.db.queue.finish(std::mem::take(&mut self.followers), result);
+            self.db.writes.queue.finish(std::mem::take(&mut self.followers), result);
         }
     }
 }
@@ -113,9 +113,9 @@ impl DbInner {
     /// InvalidArgument for an impossible batch or option; Incomplete for `no_slowdown`; the
     /// background error while there is one; I/O errors of the log. Suspends.
     pub(crate) fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
-        let timer = self.statistics.timer();
+        let timer = self.reports.statistics.timer();
         let written = self.write_batch(options, updates);
-        timer.stop(&self.statistics, HistogramKind::DbWrite);
+        timer.stop(&self.reports.statistics, HistogramKind::DbWrite);
         written
     }
 
@@ -163,16 +163,16 @@ impl DbInner {
         if value.len() < LARGE_VALUE_BYTES || options.low_pri {
             return self.write_one(options, |batch| batch.put_cf(cf, key, value));
         }
-        let timer = self.statistics.timer();
+        let timer = self.reports.statistics.timer();
         let written = self.put_large(options, cf, key, value);
-        timer.stop(&self.statistics, HistogramKind::DbWrite);
+        timer.stop(&self.reports.statistics, HistogramKind::DbWrite);
         written
     }
 
     fn put_large(&self, options: &WriteOptions, cf: u32, key: &[u8], value: &[u8]) -> Result<()> {
         fiber::spend(budget::WRITE);
         self.check_write(options)?;
-        if self.queue.try_lead() {
+        if self.writes.queue.try_lead() {
             let large = Some(LargePut { column_family: cf, key, value });
             return self.lead_one(options, |b| b.put_cf_but_value(cf, key, value), large);
         }
@@ -185,9 +185,9 @@ impl DbInner {
         options: &WriteOptions,
         fill: impl FnOnce(&mut WriteBatch),
     ) -> Result<()> {
-        let timer = self.statistics.timer();
+        let timer = self.reports.statistics.timer();
         let written = self.write_update(options, fill);
-        timer.stop(&self.statistics, HistogramKind::DbWrite);
+        timer.stop(&self.reports.statistics, HistogramKind::DbWrite);
         written
     }
 
@@ -204,7 +204,7 @@ impl DbInner {
             self.yield_low_priority(options, own.data_bytes() as u64)?;
             return self.write_rep(options, own.take_rep()).1;
         }
-        if self.queue.try_lead() {
+        if self.writes.queue.try_lead() {
             return self.lead_one(options, fill, None);
         }
         self.write_rep(options, self.one_update(fill)?.take_rep()).1
@@ -218,11 +218,11 @@ impl DbInner {
         fill: impl FnOnce(&mut WriteBatch),
         large: Option<LargePut<'_>>,
     ) -> Result<()> {
-        let mut scratch = self.scratch.lock();
+        let mut scratch = self.writes.scratch.lock();
         scratch.clear();
         fill(&mut scratch);
         if let Err(refused) = scratch.status() {
-            self.queue.leave();
+            self.writes.queue.leave();
             return Err(refused);
         }
         let mut rep = scratch.take_rep();
@@ -236,7 +236,7 @@ impl DbInner {
     }
 
     fn one_update(&self, fill: impl FnOnce(&mut WriteBatch)) -> Result<WriteBatch> {
-        let mut own = WriteBatch::sized(256, self.limits);
+        let mut own = WriteBatch::sized(256, self.settings.limits);
         fill(&mut own);
         own.status()?;
         Ok(own)
@@ -246,7 +246,7 @@ impl DbInner {
         if options.sync && options.disable_wal {
             return Err(Error::invalid_argument("Sync writes has to enable WAL."));
         }
-        if self.read_only {
+        if self.dir.read_only {
             return Err(Error::not_supported("Not supported operation in read only mode."));
         }
         self.check_caller()?;
@@ -291,19 +291,19 @@ impl DbInner {
 
     /// A low-priority write makes way while compaction is behind. Suspends.
     fn yield_low_priority(&self, options: &WriteOptions, bytes: u64) -> Result<()> {
-        if !self.compaction_behind.load(Ordering::Acquire) {
+        if !self.background.compaction_behind.load(Ordering::Acquire) {
             return Ok(());
         }
         if options.no_slowdown {
             return Err(Error::incomplete("Low priority write stall"));
         }
-        self.sleep_slowed(self.controller.low_priority_micros(bytes))
+        self.sleep_slowed(self.writes.controller.low_priority_micros(bytes))
     }
 
     fn write_rep(&self, options: &WriteOptions, rep: Vec<u8>) -> (Vec<u8>, Result<()>) {
         let batch = QueuedBatch { rep, options: *options, exclusive: false };
         let wait = perf::time(PerfMetric::WriteThreadWaitNanos);
-        let joined = self.queue.join(batch, || self.patience());
+        let joined = self.writes.queue.join(batch, || self.patience());
         drop(wait);
         match joined {
             Joined::Done(rep, result) => (rep, result),
@@ -323,7 +323,7 @@ impl DbInner {
                 // Let them, so that one log write serves them all.
                 thread::yield_now();
             }
-            self.queue.take_followers(own.bytes(), options, &mut turn.followers);
+            self.writes.queue.take_followers(own.bytes(), options, &mut turn.followers);
             self.write_group(options, own, &turn.followers)
         });
         if planted::is(Bug::ErrorKeepsLeadership) && result.is_err() {
@@ -346,8 +346,8 @@ impl DbInner {
             count += batch::count(&other.rep);
             bytes += other.rep.len() - batch::HEADER_LEN;
         }
-        if bytes > own.bytes() && self.controller.is_delayed() {
-            self.controller.owe((bytes - own.bytes()) as u64);
+        if bytes > own.bytes() && self.writes.controller.is_delayed() {
+            self.writes.controller.owe((bytes - own.bytes()) as u64);
         }
         let last = self.last_sequence.load(Ordering::Relaxed);
         if u64::from(count) > LAST_SEQUENCE_MAX - last {
@@ -369,7 +369,7 @@ impl DbInner {
             }
             logged?;
         } else {
-            self.last_unlogged.store(first + u64::from(count) - 1, Ordering::Relaxed);
+            self.writes.last_unlogged.store(first + u64::from(count) - 1, Ordering::Relaxed);
         }
         clock.turn_to(PerfMetric::WriteMemtableTime);
         let mut next = first;
@@ -399,7 +399,7 @@ impl DbInner {
         followers: &[Follower],
     ) -> Result<()> {
         let started = if sync { pumice_port::time::now_micros() } else { 0 };
-        let mut wal = if sync { self.wal_at_rest() } else { self.wal.lock() };
+        let mut wal = if sync { self.wal_at_rest() } else { self.logs.wal.lock() };
         let appended = if followers.is_empty() {
             let parts = [&*own.rep, own.value()];
             wal.append(if own.large.is_some() { &parts } else { &parts[..1] }, sync)
@@ -413,7 +413,7 @@ impl DbInner {
         drop(wal);
         match appended {
             Ok(logged) => {
-                self.wal_bytes.store(total, Ordering::Relaxed);
+                self.logs.bytes.store(total, Ordering::Relaxed);
                 self.count_logged(bytes as u64, logged, sync.then_some(started));
                 Ok(())
             }
@@ -538,7 +538,7 @@ mod tests {
         options.db.file_system = MemFs::new(1).shared();
         let db = Db::open(&options, "/db").unwrap();
         let kept = || {
-            let mut scratch = db.inner().scratch.lock();
+            let mut scratch = db.inner().writes.scratch.lock();
             let rep = scratch.take_rep();
             let bytes = rep.capacity();
             scratch.restore(rep);

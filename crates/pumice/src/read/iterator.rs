@@ -5,9 +5,10 @@
 //!
 //! Thread safety: `Send`; one owner at a time. It owns everything it reads (super version,
 //! tables, cached blocks), so it may outlive any other handle.
-//! Invariants: (1) moving forward with `place` being `shown`, `inner` stands on the entry shown;
-//! (2) otherwise the entry shown is `saved_key`/`saved_value` and `inner` stands beyond it in the
-//! direction of travel; (3) an error makes it invalid and stays in `status` until the next seek.
+//! Invariants: (1) moving forward with `at.place` being `at.shown`, `inner` stands on the entry
+//! shown; (2) otherwise the entry shown is `buffers.saved_key`/`saved_value` and `inner` stands
+//! beyond it in the direction of travel; (3) an error makes it invalid and stays in `status` until
+//! the next seek.
 //! Any move may read files and so may suspend.
 
 use std::cmp::Ordering;
@@ -59,6 +60,28 @@ pub(super) struct IteratorLimits {
     pub prefix: Option<Extractor>,
 }
 
+/// Where it is, and how it goes on.
+pub(super) struct Position {
+    pub place: Place,
+    /// What `place` is on an entry of `inner`: `Inner` or `Observed`.
+    shown: Place,
+    pub direction: Direction,
+    /// `Buffers::start_prefix` holds one.
+    pub has_start_prefix: bool,
+    /// Seeks of `inner` may leave out what has another prefix than their target.
+    pub scoped: bool,
+}
+
+/// Memory that one move leaves to the next.
+#[derive(Default)]
+struct Buffers {
+    saved_key: Vec<u8>,
+    saved_value: Vec<u8>,
+    seek_target: Vec<u8>,
+    start_prefix: Vec<u8>,
+    operands: Vec<Vec<u8>>,
+}
+
 /// A cursor over the keys of a column family. See the module head.
 pub struct DbIterator {
     pub(super) inner: MergingIterator<Source>,
@@ -68,22 +91,12 @@ pub struct DbIterator {
     /// Versions of one key stepped over before a seek replaces further steps.
     skips_max: u64,
     pub(super) range_dels: RangeDels,
-    pub(super) place: Place,
-    /// What `place` is on an entry of `inner`: `Inner` or `Observed`.
-    shown: Place,
+    pub(super) at: Position,
     /// Tables want to know which values are used.
     measured: bool,
     /// Counts what it does, if somebody wants to know.
     observer: Option<Box<Observer>>,
-    pub(super) direction: Direction,
-    saved_key: Vec<u8>,
-    saved_value: Vec<u8>,
-    seek_target: Vec<u8>,
-    start_prefix: Vec<u8>,
-    pub(super) has_start_prefix: bool,
-    /// Seeks of `inner` may leave out what has another prefix than their target.
-    pub(super) scoped: bool,
-    operands: Vec<Vec<u8>>,
+    buffers: Buffers,
     pub(super) status: Result<()>,
     /// What it reads is kept by it.
     pub(super) super_version: Arc<SuperVersion>,
@@ -112,18 +125,16 @@ impl DbIterator {
             cf,
             limits,
             range_dels,
-            place: Place::Nowhere,
-            shown: if measured || observer.is_some() { Place::Observed } else { Place::Inner },
+            at: Position {
+                place: Place::Nowhere,
+                shown: if measured || observer.is_some() { Place::Observed } else { Place::Inner },
+                direction: Direction::Forward,
+                has_start_prefix: false,
+                scoped: false,
+            },
             measured,
             observer,
-            direction: Direction::Forward,
-            saved_key: Vec::new(),
-            saved_value: Vec::new(),
-            seek_target: Vec::new(),
-            start_prefix: Vec::new(),
-            has_start_prefix: false,
-            scoped: false,
-            operands: Vec::new(),
+            buffers: Buffers::default(),
             status: Ok(()),
             super_version,
             renewal: None,
@@ -134,15 +145,15 @@ impl DbIterator {
     /// The cursor is on a key.
     #[inline]
     pub fn valid(&self) -> bool {
-        self.place != Place::Nowhere
+        self.at.place != Place::Nowhere
     }
 
     /// The user key under the cursor; None if it is not `valid`.
     #[inline]
     pub fn key(&self) -> Option<&[u8]> {
-        match self.place {
+        match self.at.place {
             Place::Inner | Place::Observed => Some(dbformat::user_key(self.inner.key())),
-            Place::Saved => Some(&self.saved_key),
+            Place::Saved => Some(&self.buffers.saved_key),
             Place::Nowhere => None,
         }
     }
@@ -150,10 +161,10 @@ impl DbIterator {
     /// The value under the cursor; None if it is not `valid`.
     #[inline]
     pub fn value(&self) -> Option<&[u8]> {
-        match self.place {
+        match self.at.place {
             Place::Inner => Some(self.inner.value()),
             Place::Observed => Some(self.used_value()),
-            Place::Saved => Some(&self.saved_value),
+            Place::Saved => Some(&self.buffers.saved_value),
             Place::Nowhere => None,
         }
     }
@@ -197,7 +208,7 @@ impl DbIterator {
 
     fn go_to_last(&mut self) {
         let Ok(()) = self.start() else { return };
-        self.direction = Direction::Backward;
+        self.at.direction = Direction::Backward;
         if let Some(upper) = self.limits.upper_bound.take() {
             self.seek_before(&upper);
             self.limits.upper_bound = Some(upper);
@@ -237,7 +248,7 @@ impl DbIterator {
     fn go_before(&mut self, target: &[u8]) {
         let Ok(()) = self.start() else { return };
         self.set_start_prefix(target);
-        self.direction = Direction::Backward;
+        self.at.direction = Direction::Backward;
         match self.limits.upper_bound.take() {
             Some(upper) if self.comparator.compare(target, &upper) != Ordering::Less => {
                 self.seek_before(&upper);
@@ -247,9 +258,9 @@ impl DbIterator {
                 self.limits.upper_bound = other;
                 self.scope_seek();
                 // Every version of the target sorts at or before (target, 0, 0).
-                self.seek_target.clear();
-                dbformat::append_internal_key(&mut self.seek_target, target, 0, 0);
-                self.inner.seek_for_prev(&self.seek_target);
+                self.buffers.seek_target.clear();
+                dbformat::append_internal_key(&mut self.buffers.seek_target, target, 0, 0);
+                self.inner.seek_for_prev(&self.buffers.seek_target);
             }
         }
         self.find_prev();
@@ -258,9 +269,9 @@ impl DbIterator {
     /// Moves to the next key. Requires `valid`.
     #[inline]
     pub fn next(&mut self) {
-        if is_forked() && self.place != Place::Nowhere {
+        if is_forked() && self.at.place != Place::Nowhere {
             self.refuse();
-        } else if self.place == Place::Inner {
+        } else if self.at.place == Place::Inner {
             self.save_key();
             self.inner.next();
             self.find_next_counted::<false>(true);
@@ -270,15 +281,20 @@ impl DbIterator {
     }
 
     fn step_forward(&mut self) {
-        if self.place == self.shown {
+        if self.at.place == self.at.shown {
             self.save_key();
             self.advance::<true>();
             note::<true>(&mut self.observer, |seen| seen.older += 1);
-        } else if self.direction == Direction::Backward {
-            self.direction = Direction::Forward;
-            self.seek_target.clear();
-            dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
-            self.inner.seek(&self.seek_target);
+        } else if self.at.direction == Direction::Backward {
+            self.at.direction = Direction::Forward;
+            self.buffers.seek_target.clear();
+            dbformat::append_internal_key(
+                &mut self.buffers.seek_target,
+                &self.buffers.saved_key,
+                0,
+                0,
+            );
+            self.inner.seek(&self.buffers.seek_target);
         }
         // Else a merge result: inner already stands beyond the operands it used.
         self.find_next(true);
@@ -295,13 +311,13 @@ impl DbIterator {
 
     #[inline]
     fn save_key(&mut self) {
-        self.saved_key.clear();
-        self.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
+        self.buffers.saved_key.clear();
+        self.buffers.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
     }
 
     /// Moves to the previous key. Requires `valid`.
     pub fn prev(&mut self) {
-        if is_forked() && self.place != Place::Nowhere {
+        if is_forked() && self.at.place != Place::Nowhere {
             self.refuse();
         } else if self.valid() {
             self.observe_step(Direction::Backward, Self::step_backward);
@@ -312,9 +328,9 @@ impl DbIterator {
         if let Some(extractor) = &self.limits.prefix
             && let Some(prefix) = extractor.prefix(target)
         {
-            self.start_prefix.clear();
-            self.start_prefix.extend_from_slice(prefix);
-            self.has_start_prefix = true;
+            self.buffers.start_prefix.clear();
+            self.buffers.start_prefix.extend_from_slice(prefix);
+            self.at.has_start_prefix = true;
         }
     }
 
@@ -332,12 +348,12 @@ impl DbIterator {
     /// filters are asked, for that of the target: when it is another one, nothing is left to show
     /// on the target's far side, since keys with one prefix lie together.
     fn scope_seek(&mut self) {
-        self.set_scope(self.has_start_prefix);
+        self.set_scope(self.at.has_start_prefix);
     }
 
     fn set_scope(&mut self, scoped: bool) {
-        if self.scoped != scoped {
-            self.scoped = scoped;
+        if self.at.scoped != scoped {
+            self.at.scoped = scoped;
             let scope = self.limits.prefix.as_ref().filter(|_| scoped);
             self.inner.sources_mut().for_each(|source| source.scope_to_prefix(scope));
         }
@@ -345,11 +361,16 @@ impl DbIterator {
 
     fn seek_forward(&mut self, target: &[u8]) {
         self.scope_seek();
-        self.seek_target.clear();
+        self.buffers.seek_target.clear();
         let sequence = self.limits.sequence;
-        dbformat::append_internal_key(&mut self.seek_target, target, sequence, VALUE_TYPE_FOR_SEEK);
+        dbformat::append_internal_key(
+            &mut self.buffers.seek_target,
+            target,
+            sequence,
+            VALUE_TYPE_FOR_SEEK,
+        );
         let time = perf::time(PerfMetric::SeekInternalSeekTime);
-        self.inner.seek(&self.seek_target);
+        self.inner.seek(&self.buffers.seek_target);
         drop(time);
         self.find_next(false);
     }
@@ -357,19 +378,19 @@ impl DbIterator {
     /// Puts `inner` on the last entry of any user key before `key`.
     fn seek_before(&mut self, key: &[u8]) {
         self.scope_seek();
-        self.seek_target.clear();
-        dbformat::append_internal_key(&mut self.seek_target, key, MAX_SEQUENCE, 0xff);
+        self.buffers.seek_target.clear();
+        dbformat::append_internal_key(&mut self.buffers.seek_target, key, MAX_SEQUENCE, 0xff);
         let _time = perf::time(PerfMetric::SeekInternalSeekTime);
-        self.inner.seek_for_prev(&self.seek_target);
+        self.inner.seek_for_prev(&self.buffers.seek_target);
     }
 
     #[inline]
     fn leaves_prefix(&self, key: &[u8]) -> bool {
-        if !self.has_start_prefix {
+        if !self.at.has_start_prefix {
             return false;
         }
         match &self.limits.prefix {
-            Some(extractor) => extractor.prefix(key) != Some(self.start_prefix.as_slice()),
+            Some(extractor) => extractor.prefix(key) != Some(self.buffers.start_prefix.as_slice()),
             None => false,
         }
     }
@@ -386,7 +407,7 @@ impl DbIterator {
     /// [`DbIterator::find_next`], which tells the observer what it meets if it is `OBSERVED`.
     fn find_next_counted<const OBSERVED: bool>(&mut self, mut skipping: bool) {
         let _time = OBSERVED.then(|| perf::time(PerfMetric::FindNextUserEntryTime));
-        self.place = Place::Nowhere;
+        self.at.place = Place::Nowhere;
         let mut skips = 0;
         while self.inner.valid() {
             fiber::spend(budget::STEP);
@@ -402,7 +423,7 @@ impl DbIterator {
                 return;
             }
             note::<OBSERVED>(&mut self.observer, |seen| seen.met += 1);
-            if skipping && self.comparator.equal(key, &self.saved_key) {
+            if skipping && self.comparator.equal(key, &self.buffers.saved_key) {
                 self.skip_older::<OBSERVED>(&mut skips);
                 continue;
             }
@@ -417,26 +438,26 @@ impl DbIterator {
             };
             match ValueType::from_u8(tag) {
                 Some(ValueType::Value) if !hidden => {
-                    self.place = self.shown;
+                    self.at.place = self.at.shown;
                     return;
                 }
                 Some(ValueType::Merge) if !hidden => {
-                    self.saved_key.clear();
-                    self.saved_key.extend_from_slice(key);
+                    self.buffers.saved_key.clear();
+                    self.buffers.saved_key.extend_from_slice(key);
                     self.merge_forward();
                     return;
                 }
                 Some(ValueType::WideColumnEntity | ValueType::ValuePreferredSeqno) if !hidden => {
-                    self.saved_key.clear();
-                    self.saved_key.extend_from_slice(key);
+                    self.buffers.saved_key.clear();
+                    self.buffers.saved_key.extend_from_slice(key);
                     self.show_converted(tag);
                     return;
                 }
                 Some(ValueType::Value | ValueType::Merge | ValueType::Deletion)
                 | Some(ValueType::SingleDeletion | ValueType::WideColumnEntity)
                 | Some(ValueType::ValuePreferredSeqno) => {
-                    self.saved_key.clear();
-                    self.saved_key.extend_from_slice(key);
+                    self.buffers.saved_key.clear();
+                    self.buffers.saved_key.extend_from_slice(key);
                     skipping = true;
                     note::<OBSERVED>(&mut self.observer, |seen| seen.deleted += u64::from(!hidden));
                     self.advance::<OBSERVED>();
@@ -459,9 +480,9 @@ impl DbIterator {
             return self.advance::<OBSERVED>();
         }
         note::<OBSERVED>(&mut self.observer, |seen| seen.reseeks += 1);
-        self.seek_target.clear();
-        dbformat::append_internal_key(&mut self.seek_target, &self.saved_key, 0, 0);
-        self.inner.seek(&self.seek_target);
+        self.buffers.seek_target.clear();
+        dbformat::append_internal_key(&mut self.buffers.seek_target, &self.buffers.saved_key, 0, 0);
+        self.inner.seek(&self.buffers.seek_target);
     }
 
     /// Passes over a version newer than the snapshot, by a seek once there were many.
@@ -474,10 +495,15 @@ impl DbIterator {
         *skips = 0;
         note::<OBSERVED>(&mut self.observer, |seen| seen.reseeks += 1);
         let key = dbformat::user_key(self.inner.key()).to_vec();
-        self.seek_target.clear();
+        self.buffers.seek_target.clear();
         let sequence = self.limits.sequence;
-        dbformat::append_internal_key(&mut self.seek_target, &key, sequence, VALUE_TYPE_FOR_SEEK);
-        self.inner.seek(&self.seek_target);
+        dbformat::append_internal_key(
+            &mut self.buffers.seek_target,
+            &key,
+            sequence,
+            VALUE_TYPE_FOR_SEEK,
+        );
+        self.inner.seek(&self.buffers.seek_target);
     }
 
     fn used_value(&self) -> &[u8] {
@@ -497,9 +523,9 @@ impl DbIterator {
         self.note_used();
         match plain_value(tag, self.inner.value()) {
             Ok(value) => {
-                self.saved_value.clear();
-                self.saved_value.extend_from_slice(value);
-                self.place = Place::Saved;
+                self.buffers.saved_value.clear();
+                self.buffers.saved_value.extend_from_slice(value);
+                self.at.place = Place::Saved;
                 self.inner.next();
             }
             Err(error) => self.status = Err(error),
@@ -508,15 +534,15 @@ impl DbIterator {
 
     /// `inner` is on the newest operand of `saved_key`: collects operands down to a base.
     fn merge_forward(&mut self) {
-        self.operands.clear();
-        self.operands.push(self.used_value().to_vec());
+        self.buffers.operands.clear();
+        self.buffers.operands.push(self.used_value().to_vec());
         self.inner.next();
         let mut base: Option<Vec<u8>> = None;
         while self.inner.valid() {
             fiber::spend(budget::STEP);
             let ikey = self.inner.key();
             let key = dbformat::user_key(ikey);
-            if !self.comparator.equal(key, &self.saved_key) {
+            if !self.comparator.equal(key, &self.buffers.saved_key) {
                 break;
             }
             let (sequence, tag) = dbformat::sequence_and_type(ikey);
@@ -527,7 +553,7 @@ impl DbIterator {
             }
             match ValueType::from_u8(tag) {
                 Some(ValueType::Merge) => {
-                    self.operands.push(self.used_value().to_vec());
+                    self.buffers.operands.push(self.used_value().to_vec());
                     self.inner.next();
                 }
                 Some(ValueType::Deletion | ValueType::SingleDeletion) => break,
@@ -548,17 +574,17 @@ impl DbIterator {
             return;
         }
         // Operands are newest first here; full_merge wants the oldest first.
-        self.operands.reverse();
+        self.buffers.operands.reverse();
         self.finish_merge(base.as_deref());
     }
 
     /// `operands`, oldest first, over `base` become the entry shown.
     fn finish_merge(&mut self, base: Option<&[u8]>) {
-        perf::count(PerfMetric::InternalMergeCount, self.operands.len() as u64);
-        match merge_for_read(&self.cf, &self.saved_key, base, &self.operands) {
+        perf::count(PerfMetric::InternalMergeCount, self.buffers.operands.len() as u64);
+        match merge_for_read(&self.cf, &self.buffers.saved_key, base, &self.buffers.operands) {
             Ok(value) => {
-                self.saved_value = value;
-                self.place = Place::Saved;
+                self.buffers.saved_value = value;
+                self.at.place = Place::Saved;
             }
             Err(error) => self.status = Err(error),
         }

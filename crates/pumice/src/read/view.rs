@@ -44,9 +44,9 @@ impl DbIterator {
     pub(super) fn start(&mut self) -> Result<()> {
         fiber::spend(budget::SEEK);
         self.status = Ok(());
-        self.place = Place::Nowhere;
-        self.direction = Direction::Forward;
-        self.has_start_prefix = false;
+        self.at.place = Place::Nowhere;
+        self.at.direction = Direction::Forward;
+        self.at.has_start_prefix = false;
         if is_forked() {
             self.refuse();
             return self.status.clone();
@@ -60,7 +60,7 @@ impl DbIterator {
     /// Ends a move in a child: the sources take locks, which are as other threads left them.
     #[cold]
     pub(super) fn refuse(&mut self) {
-        self.place = Place::Nowhere;
+        self.at.place = Place::Nowhere;
         self.status = check_not_forked();
     }
 
@@ -91,7 +91,7 @@ impl DbIterator {
         self.limits.prefix = view.prefix;
         self.range_dels = view.range_dels;
         self.super_version = view.super_version;
-        self.scoped = false;
+        self.at.scoped = false;
     }
 }
 

@@ -54,13 +54,13 @@ impl Learned {
         let faded = self.peak * (1.0 - weight(seconds, DEMAND_SECONDS));
         self.peak = faded.max(admitted / seconds);
         self.admitted_rate.add(admitted / seconds, weight(seconds, ADMITTED_HORIZON));
-        self.window_grown += self.memory.advance(totals.flushed + in_memory);
+        self.window_grown += self.memory.advance(totals.flush.drained + in_memory);
         self.window_admitted += admitted;
         if self.window_admitted > GROWTH_WINDOW {
             self.window_grown /= 2.0;
             self.window_admitted /= 2.0;
         }
-        let bytes = self.flushed.advance(totals.flushed);
+        let bytes = self.flushed.advance(totals.flush.drained);
         let files = self.flushes.advance(totals.flushes);
         if files > 0.0 {
             self.file_bytes.add(bytes / files, FILE_WEIGHT);

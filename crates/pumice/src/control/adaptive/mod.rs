@@ -169,37 +169,37 @@ impl Adaptive {
             rested: inputs.rested,
             needed: inputs.families.iter().any(|f| f.flush_due || f.flush.is_some()),
             elapsed: oldest(|f| f.flush),
-            written: totals.flush_written,
-            entries: totals.flush_entries,
-            drained: totals.flushed,
-            job_seconds: totals.flush_seconds,
+            written: totals.flush.written,
+            entries: totals.flush.entries,
+            drained: totals.flush.drained,
+            job_seconds: totals.flush.seconds,
         });
         let needed = |f: &FamilyInputs| {
-            f.l0_job.is_some() || f.l0_merge.is_some() || f.l0_files >= f.l0_trigger
+            f.l0.job.is_some() || f.l0.merge.is_some() || f.l0.files >= f.l0.trigger
         };
         let needed = inputs.families.iter().any(needed);
         self.merge.learn(&Look {
             seconds,
             rested: inputs.rested,
             needed,
-            elapsed: oldest(|f| f.l0_merge),
-            written: totals.merge_written,
-            entries: totals.merge_entries,
-            drained: totals.merge_drained,
-            job_seconds: totals.merge_seconds,
+            elapsed: oldest(|f| f.l0.merge),
+            written: totals.merge.written,
+            entries: totals.merge.entries,
+            drained: totals.merge.drained,
+            job_seconds: totals.merge.seconds,
         });
         self.level0.learn(&Look {
             seconds,
             rested: inputs.rested,
             needed,
-            elapsed: oldest(|f| f.l0_job),
-            written: totals.l0_written,
-            entries: totals.l0_entries,
-            drained: totals.l0_drained,
-            job_seconds: totals.l0_seconds,
+            elapsed: oldest(|f| f.l0.job),
+            written: totals.l0.written,
+            entries: totals.l0.entries,
+            drained: totals.l0.drained,
+            job_seconds: totals.l0.seconds,
         });
-        let level0 = self.level0_written.advance(totals.l0_written);
-        let urgent = totals.logged + totals.flush_written + totals.merge_written;
+        let level0 = self.level0_written.advance(totals.l0.written);
+        let urgent = totals.logged + totals.flush.written + totals.merge.written;
         let urgent =
             self.urgent_written.advance(urgent) + if self.level0_first { level0 } else { 0.0 };
         self.urgent.add(urgent / seconds, weight(seconds, URGENT_HORIZON));
@@ -207,9 +207,9 @@ impl Adaptive {
         self.debt.learn(&DebtLook {
             seconds,
             rested: inputs.rested,
-            flushed: totals.flushed,
+            flushed: totals.flush.drained,
             growth: self.learned.growth(),
-            written: totals.merge_written + totals.l0_written + totals.deep_written,
+            written: totals.merge.written + totals.l0.written + totals.deep_written,
             debt: sum(|f| f.debt_bytes),
             soft: sum(|f| f.soft_bytes),
             memtable: memtables.fold(0.0, f64::max),
@@ -248,11 +248,11 @@ impl Adaptive {
     /// The relief that L0 of a family gets next: what it is going to free, and in how many seconds.
     /// While L0 is merged that is soon, whatever runs out of it.
     fn level0_relief(&self, family: &FamilyInputs) -> Option<(f64, f64)> {
-        let due = family.l0_files >= family.l0_trigger;
-        let waiting = due.then(|| Relief { stock: family.l0_files, ..Relief::default() });
+        let due = family.l0.files >= family.l0.trigger;
+        let waiting = due.then(|| Relief { stock: family.l0.files, ..Relief::default() });
         let (drain, job) = match self.merges {
-            true => (&self.merge, family.l0_merge),
-            false => (&self.level0, Some(family.l0_job.or(waiting)?)),
+            true => (&self.merge, family.l0.merge),
+            false => (&self.level0, Some(family.l0.job.or(waiting)?)),
         };
         let Some(job) = job else {
             // What is not worth a merge yet will be with a few more files.
@@ -264,7 +264,7 @@ impl Adaptive {
 
     /// Files of L0 that its running jobs have done their work for.
     fn level0_done(&self, family: &FamilyInputs) -> f64 {
-        let jobs = [(&self.merge, family.l0_merge), (&self.level0, family.l0_job)];
+        let jobs = [(&self.merge, family.l0.merge), (&self.level0, family.l0.job)];
         let done = |(drain, job): (&Drain, Option<Relief>)| {
             job.map_or(0.0, |job| {
                 job.stock * job.elapsed / (job.elapsed + drain.seconds_left(&job))
@@ -282,13 +282,13 @@ impl Adaptive {
         let file = self.learned.file_bytes().unwrap_or(family.memtable_bytes);
         let user = file / self.learned.growth();
         // What is still in memory becomes files too.
-        let files = family.l0_files + (family.sealed_bytes + family.active_bytes) / file;
-        let room = (family.l0_slowdown - files).max(GUARD_SHARE * (family.l0_stop - 1.0 - files));
+        let files = family.l0.files + (family.sealed_bytes + family.active_bytes) / file;
+        let room = (family.l0.slowdown - files).max(GUARD_SHARE * (family.l0.stop - 1.0 - files));
         let rates = [self.merge.throughput(), self.level0.throughput()];
         let known = rates.iter().any(Option::is_some);
         let stock = Stock {
             filled: (files - self.level0_done(family)) * user,
-            goal: family.l0_slowdown * user,
+            goal: family.l0.slowdown * user,
             room: room * user,
             to_free: to_free * user,
             left,
@@ -339,7 +339,7 @@ impl Adaptive {
         let ratio = |limit: Option<Limit>| limit.map_or(f64::INFINITY, |limit| limit.room_ratio);
         let short = |family: &FamilyInputs| {
             // A compaction of L0 that has not begun may wait for a deeper one.
-            let level0 = family.l0_job.is_some() && ratio(self.level0_limit(family)) < 1.0;
+            let level0 = family.l0.job.is_some() && ratio(self.level0_limit(family)) < 1.0;
             level0 || (family.flush.is_some() && ratio(self.memory_limit(family)) < 1.0)
         };
         binding != Binding::Free || inputs.families.iter().any(short)
@@ -362,7 +362,7 @@ impl Adaptive {
             seconds: inputs.seconds,
             reads: inputs.totals.reads,
             slow_reads: inputs.totals.slow_reads,
-            written: inputs.totals.deep_written + inputs.totals.l0_written,
+            written: inputs.totals.deep_written + inputs.totals.l0.written,
             device_rate,
         });
         let due = if self.level0_first { 0.0 } else { owed * owed };
@@ -388,11 +388,11 @@ impl Policy for Adaptive {
             _ => Binding::Free,
         };
         let pressed = |family: &FamilyInputs| {
-            family.l0_files >= PRESSED_L0 * family.l0_trigger
+            family.l0.files >= PRESSED_L0 * family.l0.trigger
                 || (family.soft_bytes > 0.0 && family.debt_bytes > PRESSED_DEBT * family.soft_bytes)
         };
         let owed = inputs.families.iter().map(|f| self.debt.owed(f)).fold(0.0, f64::max);
-        let full = |f: &FamilyInputs| f.l0_files - self.level0_done(f) > EVEN * f.l0_slowdown;
+        let full = |f: &FamilyInputs| f.l0.files - self.level0_done(f) > EVEN * f.l0.slowdown;
         self.level0_first = inputs.families.iter().any(full);
         let waiting_rate = self.waiting_rate(inputs, binding, owed);
         self.merges = self.free_seconds < MERGE_SECONDS;

@@ -195,8 +195,8 @@ fn a_family_is_slowed_by_what_goes_to_it() {
         let filled = (tick % 90) as f64 * 10.0 * MB;
         inputs.families = vec![FamilyInputs { id: 0, active_bytes: filled, ..large }, small];
         if tick % 90 == 0 {
-            inputs.totals.flushed += 900.0 * MB;
-            inputs.totals.flush_seconds += 0.5;
+            inputs.totals.flush.drained += 900.0 * MB;
+            inputs.totals.flush.seconds += 0.5;
         }
         lowest = lowest.min(policy.tick(&inputs).cap.unwrap_or(f64::INFINITY));
     }
@@ -210,8 +210,8 @@ fn a_device_that_was_hardly_used_does_not_hold_compactions() {
     let mut inputs = Inputs { seconds: 0.1, device_rate: 500.0, ..Inputs::default() };
     let job = Relief { stock: 2.0, total_entries: 1000.0, done_entries: 1.0, elapsed: 60.0 };
     let mut sick = FamilyInputs { id: 1, memtable_bytes: 1000.0, ..FamilyInputs::default() };
-    (sick.l0_files, sick.l0_trigger, sick.l0_slowdown, sick.l0_stop) = (3.0, 2.0, 4.0, 4.0);
-    (sick.memtables_max, sick.l0_job) = (2.0, Some(job));
+    (sick.l0.files, sick.l0.trigger, sick.l0.slowdown, sick.l0.stop) = (3.0, 2.0, 4.0, 4.0);
+    (sick.memtables_max, sick.l0.job) = (2.0, Some(job));
     sick.compacts = true;
     let mut limited = 0;
     for _ in 0..300 {
@@ -240,7 +240,7 @@ fn debt_that_was_there_is_nobodys_cost() {
     for tick in 0..600 {
         // 10 MB/s come in and cost ten times as much; 50 GB are ingested in the middle.
         inputs.totals.admitted += MB;
-        inputs.totals.flushed += MB;
+        inputs.totals.flush.drained += MB;
         inputs.totals.deep_written += 10.0 * MB;
         let debt_bytes = if tick < 300 { 40e9 } else { 90e9 };
         inputs.families = vec![FamilyInputs { debt_bytes, ..family }];
@@ -329,7 +329,7 @@ fn without_any_of_its_rules_the_policy_fails() {
             "L0",
             |i| {
                 i.families.iter_mut().for_each(|f| {
-                    (f.l0_files, f.l0_job, f.l0_merge) = (0.0, None, None);
+                    (f.l0.files, f.l0.job, f.l0.merge) = (0.0, None, None);
                 });
             },
             |_| {},
@@ -338,7 +338,7 @@ fn without_any_of_its_rules_the_policy_fails() {
         (
             "when the job will be done",
             |i| {
-                i.totals.flush_seconds = 0.0;
+                i.totals.flush.seconds = 0.0;
                 i.families.iter_mut().for_each(|f| {
                     f.flush.iter_mut().for_each(|job| job.done_entries = job.total_entries);
                 });

@@ -18,7 +18,7 @@ use crate::version::super_version::SuperVersion;
 impl DbInner {
     /// Zeroes what the reports are made of.
     pub(crate) fn reset_stats(&self) {
-        self.stats.reset(time::now_micros());
+        self.reports.stats.reset(time::now_micros());
         let state = self.state.lock();
         let families: Vec<_> = state.cfs.values().map(|cf| cf.data.clone()).collect();
         drop(state);
@@ -27,7 +27,7 @@ impl DbInner {
 
     /// `rocksdb.dbstats`; ends its interval.
     pub(super) fn db_report(&self) -> String {
-        self.stats.report(time::now_micros())
+        self.reports.stats.report(time::now_micros())
     }
 
     /// `rocksdb.cfstats`.

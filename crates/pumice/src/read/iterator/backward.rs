@@ -17,21 +17,21 @@ use crate::read::merge::plain_value;
 impl DbIterator {
     /// From a key to the one before it.
     pub(super) fn step_backward(&mut self) {
-        if self.direction == Direction::Forward {
-            if self.place == self.shown {
+        if self.at.direction == Direction::Forward {
+            if self.at.place == self.at.shown {
                 self.save_key();
             }
-            self.direction = Direction::Backward;
-            let key = std::mem::take(&mut self.saved_key);
+            self.at.direction = Direction::Backward;
+            let key = std::mem::take(&mut self.buffers.saved_key);
             self.seek_before(&key);
-            self.saved_key = key;
+            self.buffers.saved_key = key;
         }
         self.find_prev();
     }
 
     /// Shows the last visible key at or before where `inner` stands.
     pub(super) fn find_prev(&mut self) {
-        self.place = Place::Nowhere;
+        self.at.place = Place::Nowhere;
         while self.inner.valid() {
             let key = dbformat::user_key(self.inner.key());
             if let Some(lower) = &self.limits.lower_bound
@@ -42,13 +42,13 @@ impl DbIterator {
             if self.leaves_prefix(key) {
                 return;
             }
-            self.saved_key.clear();
-            self.saved_key.extend_from_slice(key);
+            self.buffers.saved_key.clear();
+            self.buffers.saved_key.extend_from_slice(key);
             match self.fold_backward() {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(error) => {
-                    self.place = Place::Nowhere;
+                    self.at.place = Place::Nowhere;
                     self.status = Err(error);
                     return;
                 }
@@ -60,12 +60,12 @@ impl DbIterator {
     fn fold_backward(&mut self) -> Result<bool> {
         let mut has_base = false;
         let mut visible = false;
-        self.operands.clear();
+        self.buffers.operands.clear();
         while self.inner.valid() {
             fiber::spend(budget::STEP);
             let ikey = self.inner.key();
             let key = dbformat::user_key(ikey);
-            if !self.comparator.equal(key, &self.saved_key) {
+            if !self.comparator.equal(key, &self.buffers.saved_key) {
                 break;
             }
             if let Some(observer) = &mut self.observer {
@@ -76,25 +76,25 @@ impl DbIterator {
                 let hidden = self.range_dels.covers(&self.comparator, key, sequence)?;
                 match ValueType::from_u8(tag) {
                     _ if hidden => {
-                        self.operands.clear();
+                        self.buffers.operands.clear();
                         has_base = false;
                         visible = false;
                     }
                     Some(ValueType::Deletion | ValueType::SingleDeletion) => {
-                        self.operands.clear();
+                        self.buffers.operands.clear();
                         has_base = false;
                         visible = false;
                     }
                     Some(ValueType::Merge) => {
-                        self.operands.push(self.used_value().to_vec());
+                        self.buffers.operands.push(self.used_value().to_vec());
                         visible = true;
                     }
                     _ => {
                         self.note_used();
                         let value = plain_value(tag, self.inner.value())?;
-                        self.saved_value.clear();
-                        self.saved_value.extend_from_slice(value);
-                        self.operands.clear();
+                        self.buffers.saved_value.clear();
+                        self.buffers.saved_value.extend_from_slice(value);
+                        self.buffers.operands.clear();
                         has_base = true;
                         visible = true;
                     }
@@ -107,11 +107,11 @@ impl DbIterator {
         if !visible {
             return Ok(false);
         }
-        if self.operands.is_empty() {
-            self.place = Place::Saved;
+        if self.buffers.operands.is_empty() {
+            self.at.place = Place::Saved;
             return Ok(true);
         }
-        let base = std::mem::take(&mut self.saved_value);
+        let base = std::mem::take(&mut self.buffers.saved_value);
         self.finish_merge(has_base.then_some(base.as_slice()));
         self.status.clone()?;
         Ok(true)

@@ -101,7 +101,11 @@ pub(super) fn note<const OBSERVED: bool>(
 impl DbIterator {
     /// Bytes of the key and the value shown; None if there are none.
     fn shown_bytes(&self) -> Option<u64> {
-        let value = if self.place == self.shown { self.inner.value() } else { &self.saved_value };
+        let value = if self.at.place == self.at.shown {
+            self.inner.value()
+        } else {
+            &self.buffers.saved_value
+        };
         self.key().map(|key| (key.len() + value.len()) as u64)
     }
 
@@ -113,7 +117,7 @@ impl DbIterator {
                 return seek(self);
             }
             self.observer = Observer::new(None);
-            self.shown = Place::Observed;
+            self.at.shown = Place::Observed;
         }
         let statistics = self.observer.as_ref().and_then(|observer| observer.statistics.clone());
         let timer = statistics.timer();

@@ -9,7 +9,9 @@
 
 use std::collections::VecDeque;
 
-use super::super::super::policy::{FamilyInputs, Grants, Inputs, Policy, Relief, Totals};
+use super::super::super::policy::{
+    FamilyInputs, Grants, Inputs, Level0Inputs, Policy, Relief, Totals,
+};
 
 pub const MB: f64 = 1e6;
 const STEP: f64 = 0.005;
@@ -199,14 +201,16 @@ impl Tree {
             sealed_bytes: self.sealed.iter().sum(),
             flush_due: self.flush.is_none() && !self.sealed.is_empty(),
             flush: self.flush.map(|job| job.relief(now, job.bytes, &self.shape)),
-            l0_files: self.level0.len() as f64,
-            l0_trigger: 4.0,
-            l0_slowdown: 20.0,
-            l0_stop: 36.0,
-            l0_job: self.l0_job.map(|job| job.relief(now, job.count as f64, &self.shape)),
-            l0_merge: self
-                .merge
-                .map(|(job, _)| job.relief(now, job.count as f64 - 1.0, &self.shape)),
+            l0: Level0Inputs {
+                files: self.level0.len() as f64,
+                trigger: 4.0,
+                slowdown: 20.0,
+                stop: 36.0,
+                job: self.l0_job.map(|job| job.relief(now, job.count as f64, &self.shape)),
+                merge: self
+                    .merge
+                    .map(|(job, _)| job.relief(now, job.count as f64 - 1.0, &self.shape)),
+            },
             debt_bytes: self.debt(),
             soft_bytes: self.shape.soft,
             hard_bytes: self.shape.hard,
@@ -308,19 +312,19 @@ impl Tree {
         let moved = self.flush.is_some();
         if let Some(job) = &mut self.flush {
             let (written, entries) = job.advance(urgent, &self.shape, now);
-            self.totals.flush_written += written;
-            self.totals.flush_entries += entries;
+            self.totals.flush.written += written;
+            self.totals.flush.entries += entries;
         }
         if let Some((job, _)) = &mut self.merge {
             let (written, entries) = job.advance(urgent, &self.shape, now);
-            self.totals.merge_written += written;
-            self.totals.merge_entries += entries;
+            self.totals.merge.written += written;
+            self.totals.merge.entries += entries;
         }
         if let Some(job) = &mut self.l0_job {
             let share = if level0 > 0 { urgent } else { each };
             let (written, entries) = job.advance(share, &self.shape, now);
-            self.totals.l0_written += written;
-            self.totals.l0_entries += entries;
+            self.totals.l0.written += written;
+            self.totals.l0.entries += entries;
         }
         for job in &mut self.deep {
             self.totals.deep_written += job.advance(each, &self.shape, now).0;
@@ -334,15 +338,15 @@ impl Tree {
         if let Some(job) = self.flush.take_if(|job| job.is_over(&shape, now)) {
             drop(self.sealed.drain(..job.count));
             self.level0.push_back(job.bytes * shape.left);
-            self.totals.flushed += job.bytes;
+            self.totals.flush.drained += job.bytes;
             self.totals.flushes += 1.0;
-            self.totals.flush_seconds += now - job.began;
+            self.totals.flush.seconds += now - job.began;
         }
         if let Some((job, first)) = self.merge.take_if(|(job, _)| job.is_over(&shape, now)) {
             drop(self.level0.drain(first + 1..first + job.count));
             self.level0[first] = job.bytes;
-            self.totals.merge_drained += job.count as f64 - 1.0;
-            self.totals.merge_seconds += now - job.began;
+            self.totals.merge.drained += job.count as f64 - 1.0;
+            self.totals.merge.seconds += now - job.began;
         }
         if let Some(job) = self.l0_job.take_if(|job| job.is_over(&shape, now)) {
             drop(self.level0.drain(..job.count));
@@ -350,8 +354,8 @@ impl Tree {
                 *first -= job.count;
             }
             self.deep_owed += job.bytes * DEEP_COST;
-            self.totals.l0_drained += job.count as f64;
-            self.totals.l0_seconds += now - job.began;
+            self.totals.l0.drained += job.count as f64;
+            self.totals.l0.seconds += now - job.began;
         }
         self.deep.retain(|job| !job.is_over(&shape, now));
     }
@@ -379,11 +383,11 @@ impl Ticker {
             return;
         }
         let mut totals = tree.totals;
-        totals.flush_entries = tree.shape.in_steps(totals.flush_entries);
-        totals.merge_entries = tree.shape.in_steps(totals.merge_entries);
-        totals.l0_entries = tree.shape.in_steps(totals.l0_entries);
-        let compacted = totals.merge_written + totals.l0_written + totals.deep_written;
-        let written = totals.logged + totals.flush_written + compacted;
+        totals.flush.entries = tree.shape.in_steps(totals.flush.entries);
+        totals.merge.entries = tree.shape.in_steps(totals.merge.entries);
+        totals.l0.entries = tree.shape.in_steps(totals.l0.entries);
+        let compacted = totals.merge.written + totals.l0.written + totals.deep_written;
+        let written = totals.logged + totals.flush.written + compacted;
         let seconds = now - self.ticked;
         let rate = (written - self.written) / seconds;
         (self.ticked, self.written) = (now, written);
@@ -404,7 +408,7 @@ impl Outcome {
         self.admitted += bytes;
         self.max_l0 = self.max_l0.max(tree.level0.len() as f64);
         self.max_debt = self.max_debt.max(tree.debt());
-        self.merged = tree.totals.merge_drained;
+        self.merged = tree.totals.merge.drained;
         let second = now as usize;
         self.by_second.resize(second + 1, 0.0);
         self.by_second[second] += bytes;

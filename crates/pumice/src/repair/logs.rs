@@ -59,7 +59,11 @@ impl FoundLog {
 /// NotSupported for prepared transactions and user-defined timestamps; I/O of the directory.
 pub(super) fn find(site: &Site<'_>, oldest: FileNumber) -> Result<Vec<FoundLog>> {
     let mut logs = Vec::new();
-    for name in site.fs.list(&site.wal_dir)? {
+    let names = match site.fs.list(&site.wal_dir) {
+        Err(error) if error.is_not_found() => Vec::new(),
+        names => names?,
+    };
+    for name in names {
         if let Some((number, FileType::Wal)) = filename::parse(&name)
             && number >= oldest
         {
@@ -93,8 +97,9 @@ fn look(
     place: &mut Place,
 ) -> Result<FoundLog> {
     let file = (number, path.as_path());
-    // What an open would take of it.
-    let opened = sound_records(site, file, WalRecoveryMode::PointInTime, &mut |_, _| Ok(()))?;
+    // What an open would take of it; in this mode a torn end is told from damage.
+    let opened =
+        sound_records(site, file, WalRecoveryMode::TolerateCorruptedTail, &mut |_, _| Ok(()))?;
     let (entries, runs) = (BTreeMap::new(), Vec::new());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut log = FoundLog { number, name, path: path.clone(), entries, runs, damage: Vec::new() };

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pumice_base::dbformat::FILE_NUMBER_FOUND_MAX;
 use pumice_base::{FileNumber, Result};
 use pumice_env::filename;
 use pumice_manifest::{FileMetaData, is_open_end};
@@ -71,7 +72,8 @@ pub(super) fn rebuild(site: &Site<'_>, survey: &Survey, report: &mut RepairRepor
         report.files.push(file);
     }
     let db_id = rebuild.history.db_id.clone();
-    survey.undoing(site, db_id.as_deref(), |outputs| rebuild.make(outputs, report))
+    let next_file = rebuild.history.next_file.min(FILE_NUMBER_FOUND_MAX);
+    survey.undoing(site, (db_id.as_deref(), next_file), |outputs| rebuild.make(outputs, report))
 }
 
 /// The column families that MANIFESTs or tables name.

@@ -196,11 +196,11 @@ impl Survey {
     pub fn undoing(
         &self,
         site: &Site<'_>,
-        db_id: Option<&str>,
+        (db_id, next_file): (Option<&str>, FileNumber),
         change: impl FnOnce(&mut Outputs<'_>) -> Result<()>,
     ) -> Result<()> {
         let id = crate::version::identity::identity(&**site.fs, site.dir, db_id, true)?;
-        let mut outputs = Outputs::new(site, &id, self.next_number);
+        let mut outputs = Outputs::new(site, &id, self.next_number.max(next_file));
         let changed = change(&mut outputs);
         if changed.is_err() {
             for path in &outputs.written {

@@ -118,6 +118,12 @@ impl Options {
         }
     }
 
+    /// Keeps rows that point reads find in tables in `cache`.
+    pub fn set_row_cache(&mut self, cache: &Cache) {
+        // SAFETY: live objects; the options share the cache.
+        unsafe { (self.peer.api.options_set_row_cache)(self.raw, cache.raw) };
+    }
+
     /// Paces every database opened with these options, all of them together.
     pub fn set_rate_limiter(&mut self, settings: &RateLimiterSettings) {
         let RateLimiterSettings { rate, refill_period_micros, fairness, mode, auto_tuned } =

@@ -32,6 +32,15 @@ pub enum Logging {
     ManualFlush,
     /// No WAL.
     Off,
+    /// No WAL, and `atomic_flush`: all families go on together.
+    AtomicFlush,
+}
+
+impl Logging {
+    /// Writes go to a WAL.
+    pub fn has_wal(self) -> bool {
+        matches!(self, Logging::Wal | Logging::ManualFlush)
+    }
 }
 
 /// Follows one writer and judges recovered states.

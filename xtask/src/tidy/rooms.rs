@@ -16,6 +16,7 @@ const ROOMS: &[&str] = &[
     "budget",
     "fiber",
     "perf",
+    "row_cache",
     "snapshot",
     "stats",
     "options",

@@ -30,6 +30,8 @@ pub struct ReadSettings {
     pub verify_checksums: bool,
     /// Total order seek.
     pub total_order_seek: bool,
+    /// Whether seeks decide by the upper bound if prefix filters serve; None: the default.
+    pub auto_prefix_mode: Option<bool>,
     /// Iterators stay within the prefix of their seek key.
     pub prefix_same_as_start: bool,
     /// Bytes to read ahead in iterators.

@@ -146,10 +146,6 @@ impl List<'_> {
         let f = self.flags;
         self.same_if_given("wal_dir", &f.wal_dir);
         self.add("open_files", "max_open_files", f.open_files);
-        self.same("write_buffer_size", f.write_buffer_size);
-        self.same_if_given("db_write_buffer_size", f.db_write_buffer_size);
-        self.same("max_write_buffer_number", f.max_write_buffer_number);
-        self.same("min_write_buffer_number_to_merge", f.min_write_buffer_number_to_merge);
         let memtable = match f.memtablerep.as_str() {
             "skip_list" => "skip_list",
             "vector" => "vector",
@@ -160,32 +156,18 @@ impl List<'_> {
         if f.is_given("memtable_bloom_size_ratio") {
             self.add("memtable_bloom_size_ratio", "memtable_prefix_bloom_size_ratio", ratio);
         }
-        self.same_if_given("memtable_whole_key_filtering", f.memtable_whole_key_filtering);
         // A vector takes one writer at a time, so RocksDB's db_bench needs the flag off, too.
         let concurrent = f.allow_concurrent_memtable_write && memtable != "vector";
         self.same("allow_concurrent_memtable_write", concurrent);
         self.same("enable_pipelined_write", f.enable_pipelined_write);
-        self.same_if_given("manual_wal_flush", f.manual_wal_flush);
-        self.same_if_given("max_total_wal_size", f.max_total_wal_size);
         if f.is_given("wal_compression") {
             self.same("wal_compression", codec(&f.wal_compression)?);
         }
-        self.same_if_given("use_fsync", f.use_fsync);
-        self.same_if_given("daily_offpeak_time_utc", &f.daily_offpeak_time_utc);
-        self.same_if_given("use_direct_reads", f.use_direct_reads);
         let direct_writes = f.use_direct_io_for_flush_and_compaction;
         self.same_if_given("use_direct_io_for_flush_and_compaction", direct_writes);
-        self.same_if_given("bytes_per_sync", f.bytes_per_sync);
-        self.same_if_given("wal_bytes_per_sync", f.wal_bytes_per_sync);
         if !f.merge_operator.is_empty() {
             self.same("merge_operator", &f.merge_operator);
         }
-        self.same_if_given("max_successive_merges", f.max_successive_merges);
-        self.same_if_given("strict_max_successive_merges", f.strict_max_successive_merges);
-        self.same("stats_dump_period_sec", f.stats_dump_period_sec);
-        self.same("max_background_jobs", f.max_background_jobs);
-        self.same_if_given("max_background_flushes", f.max_background_flushes);
-        self.same_if_given("max_background_compactions", f.max_background_compactions);
         self.same("delayed_write_rate", f.delayed_write_rate);
         if f.delete_obsolete_files_period_micros > 0 {
             self.same("delete_obsolete_files_period_micros", f.delete_obsolete_files_period_micros);
@@ -212,18 +194,7 @@ impl List<'_> {
         };
         self.same("compaction_pri", pri);
         self.add("subcompactions", "max_subcompactions", f.subcompactions);
-        self.same("disable_auto_compactions", f.disable_auto_compactions);
-        self.same_if_given("auto_tuned_compaction", f.auto_tuned_compaction);
-        self.same_if_given("background_policy", &f.background_policy);
-        self.same_if_given("read_latency_target_micros", f.read_latency_target_micros);
-        self.same_if_given("background_cpu_priority", &f.background_cpu_priority);
-        self.same_if_given("background_io_priority", &f.background_io_priority);
-        self.same("uncache_aggressiveness", f.uncache_aggressiveness);
         self.same("num_levels", f.num_levels);
-        self.same("target_file_size_base", f.target_file_size_base);
-        self.same("target_file_size_multiplier", f.target_file_size_multiplier);
-        self.same("max_bytes_for_level_base", f.max_bytes_for_level_base);
-        self.same("max_bytes_for_level_multiplier", f.max_bytes_for_level_multiplier);
         if !f.max_bytes_for_level_multiplier_additional.is_empty() {
             let factors = f.max_bytes_for_level_multiplier_additional.replace(',', ":");
             let count = factors.split(':').count();
@@ -234,10 +205,6 @@ impl List<'_> {
         }
         let dynamic = f.level_compaction_dynamic_level_bytes;
         self.same("level_compaction_dynamic_level_bytes", dynamic);
-        self.same_if_given("max_compaction_bytes", f.max_compaction_bytes);
-        self.same("level0_file_num_compaction_trigger", f.level0_file_num_compaction_trigger);
-        self.same("level0_slowdown_writes_trigger", f.level0_slowdown_writes_trigger);
-        self.same("level0_stop_writes_trigger", f.level0_stop_writes_trigger);
         let (soft, hard) =
             (f.soft_pending_compaction_bytes_limit, f.hard_pending_compaction_bytes_limit);
         self.same("soft_pending_compaction_bytes_limit", soft);
@@ -253,11 +220,9 @@ impl List<'_> {
             self.add("fifo_compaction_ttl", "ttl", f.fifo_compaction_ttl);
         }
         self.universal()?;
-        self.same_if_given("periodic_compaction_seconds", f.periodic_compaction_seconds);
         if f.is_given("ttl_seconds") {
             self.add("ttl_seconds", "ttl", f.ttl_seconds);
         }
-        self.same_if_given("optimize_filters_for_hits", f.optimize_filters_for_hits);
         if f.prefix_size > 0 {
             self.add("prefix_size", "prefix_extractor", format!("fixed:{}", f.prefix_size));
         }
@@ -338,8 +303,6 @@ impl List<'_> {
         let f = self.flags;
         self.same("format_version", f.format_version);
         self.same("block_size", f.block_size);
-        self.same("block_restart_interval", f.block_restart_interval);
-        self.same("index_block_restart_interval", f.index_block_restart_interval);
         let checksum = match f.checksum_type {
             0 => "kNoChecksum",
             1 => "kCRC32c",
@@ -354,8 +317,6 @@ impl List<'_> {
             let tail = if f.use_ribbon_filter { "" } else { ":false" };
             self.add("bloom_bits", "filter_policy", format!("{policy}:{}{tail}", f.bloom_bits));
         }
-        self.same("whole_key_filtering", f.whole_key_filtering);
-        self.same("cache_index_and_filter_blocks", f.cache_index_and_filter_blocks);
         let pin = f.pin_l0_filter_and_index_blocks_in_cache;
         self.same("pin_l0_filter_and_index_blocks_in_cache", pin);
         match f.prepopulate_block_cache {
@@ -363,7 +324,6 @@ impl List<'_> {
             1 => self.same("prepopulate_block_cache", "kFlushOnly"),
             other => return Err(format!("prepopulate_block_cache {other} is not known")),
         }
-        self.same_if_given("read_amp_bytes_per_bit", f.read_amp_bytes_per_bit);
         self.filters();
         self.index()?;
         self.pinning()
@@ -371,7 +331,6 @@ impl List<'_> {
 
     fn filters(&mut self) {
         let f = self.flags;
-        self.same_if_given("optimize_filters_for_memory", f.optimize_filters_for_memory);
         let detect = f.detect_filter_construct_corruption;
         self.same_if_given("detect_filter_construct_corruption", detect);
         if f.partition_index_and_filters {
@@ -395,7 +354,6 @@ impl List<'_> {
         if partitioned {
             let alone = if f.partition_index { "partition_index" } else { flag };
             self.add(alone, "index_type", "kTwoLevelIndexSearch");
-            self.same("metadata_block_size", f.metadata_block_size);
         } else if f.index_with_first_key {
             self.add("index_with_first_key", "index_type", "kBinarySearchWithFirstKey");
         }
@@ -406,9 +364,6 @@ impl List<'_> {
             other => return Err(format!("Unknown key shortening mode {other}")),
         };
         self.add("index_shortening_mode", "index_shortening", shortening);
-        self.same_if_given("enable_index_compression", f.enable_index_compression);
-        self.same_if_given("verify_compression", f.verify_compression);
-        self.same_if_given("block_align", f.block_align);
         if f.use_data_block_hash_index {
             let flag = "use_data_block_hash_index";
             self.add(flag, "data_block_index_type", "kDataBlockBinaryAndHash");

@@ -134,10 +134,12 @@ flag_table! {
     sync: bool = false, "Sync all writes to disk";
     disable_wal: bool = false, "If true, do not write WAL for write";
     verify_checksum: bool = true, "Verify checksum for every block read from storage";
+    auto_prefix_mode: bool = false,
+        "Seeks use prefix filters where the upper bound shows that they may. Not given, the \
+        engine's default stands";
     total_order_seek: bool = false, "Total order seek regardless of the prefix extractor";
     prefix_same_as_start: bool = false, "Iterators return keys with the prefix of the seek key";
     readahead_size: i32 = 0, "Iterator readahead size";
-    use_direct_reads: bool, "Use O_DIRECT for reading data";
     use_direct_io_for_flush_and_compaction: bool,
         "Use O_DIRECT for background flush and compaction writes";
     explicit_snapshot: bool = false, "Iterators read as of a snapshot";
@@ -198,52 +200,22 @@ flag_table! {
     db: String = "", "Directory of the database; empty is $TEST_TMPDIR/dbbench";
     wal_dir: String, "If not empty, use the given directory for the WAL";
     open_files: i32 as max_open_files, "Maximum number of files to keep open at the same time";
-    write_buffer_size: i64, "Number of bytes to buffer in memtable before compacting";
-    db_write_buffer_size: i64, "Number of bytes to buffer in all memtables before compacting";
-    max_write_buffer_number: i32, "The number of in-memory memtables";
-    min_write_buffer_number_to_merge: i32, "Minimum number of memtables that are flushed";
     memtablerep: String = "skip_list", "skip_list or vector";
     memtable_bloom_size_ratio: f64 as memtable_prefix_bloom_size_ratio,
         "Ratio of memtable size used for bloom filter. 0 is none";
-    memtable_whole_key_filtering: bool, "Try to use whole key bloom filter in memtables";
     allow_concurrent_memtable_write: bool, "Allow multi-writers to update mem tables";
     enable_pipelined_write: bool = true, "Allow WAL and memtable writes to be pipelined";
-    manual_wal_flush: bool, "If true, buffer WAL until buffer is full or a manual flush";
-    max_total_wal_size: u64, "Set total max WAL size";
     wal_compression: String = "none", "Algorithm to use for WAL compression. none to disable";
-    use_fsync: bool, "If true, issue fsync instead of fdatasync";
-    bytes_per_sync: u64, "Sync table files while they are written, every so many bytes";
-    wal_bytes_per_sync: u64, "Sync WAL files while they are written, every so many bytes";
     merge_operator: String = "", "The merge operator to use: put, stringappend, uint64add, max";
-    max_successive_merges: i32,
-        "Maximum number of successive merge operations on a key in the memtable";
-    strict_max_successive_merges: bool,
-        "Whether to issue filesystem reads to keep within max_successive_merges";
-    stats_dump_period_sec: i32, "Gap between stats dumps in the info log, in seconds";
-    max_background_jobs: i32, "The maximum number of concurrent background jobs";
-    max_background_flushes: i32, "The maximum number of concurrent flushes; -1 follows jobs";
-    max_background_compactions: i32,
-        "The maximum number of concurrent compactions; -1 follows jobs";
     subcompactions: i32 as max_subcompactions,
         "Maximum number of subcompactions to divide L0-L1 compactions into";
     compaction_style: i32 = 0, "Style of compaction: level-based, universal and fifo";
     compaction_pri: i32 = 3, "Priority of files to compaction: by size or by data age";
-    disable_auto_compactions: bool, "Do not auto trigger compactions";
-    uncache_aggressiveness: u32,
-        "How hard blocks of deleted files are looked for in the block cache; 0 not at all";
     num_levels: i32, "The total number of levels";
-    target_file_size_base: i64, "Target file size at level-1";
-    target_file_size_multiplier: i32, "A multiplier to compute target level-N file size";
-    max_bytes_for_level_base: u64, "Max bytes for level-1";
-    max_bytes_for_level_multiplier: f64, "A multiplier to compute max bytes for level-N";
     max_bytes_for_level_multiplier_additional: String = "",
         "By comma: an additional multiplier for each level";
     level_compaction_dynamic_level_bytes: bool = false,
         "Whether level size base is dynamic";
-    max_compaction_bytes: u64, "Max bytes allowed in one compaction";
-    level0_file_num_compaction_trigger: i32, "Number of L0 files when compactions start";
-    level0_slowdown_writes_trigger: i32, "Number of L0 files that slow down writes";
-    level0_stop_writes_trigger: i32, "Number of L0 files that trigger put stop";
     soft_pending_compaction_bytes_limit: u64,
         "Slowdown writes if pending compaction bytes exceed this number";
     hard_pending_compaction_bytes_limit: u64 = 128 << 30,
@@ -267,24 +239,8 @@ flag_table! {
     fifo_compaction_max_table_files_size_mb: u64 = 0, "Limit of total table files of FIFO";
     fifo_compaction_allow_compaction: bool = true, "Allow compaction in FIFO compaction";
     fifo_compaction_ttl: u64 = 0, "TTL of the SST files in seconds";
-    daily_offpeak_time_utc: String,
-        "Hours in which files get old for periodic_compaction_seconds early, HH:mm-HH:mm in UTC";
-    periodic_compaction_seconds: u64,
-        "Files older than this will be picked up for compaction; the default leaves it to us";
     ttl_seconds: u64 as ttl,
         "Data older than this goes down to the last level; the default leaves it to the engine";
-    auto_tuned_compaction: bool,
-        "Stop automatic compactions while flushes alone drain the rate limiter (Pumice's own)";
-    background_policy: String,
-        "What decides how much background work is done: static, drain_auto_tune, seed_rule, \
-        adaptive (Pumice's own)";
-    read_latency_target_micros: u64,
-        "Compactions make way while more than one read of a hundred takes longer, under \
-        -background_policy=adaptive; 0 is no target (Pumice's own)";
-    background_cpu_priority: String,
-        "CPU priority of compactions that can wait: normal, low, idle (Pumice's own)";
-    background_io_priority: String,
-        "I/O priority of compactions that can wait: normal, low, idle (Pumice's own)";
     num_bottom_pri_threads: u32 = 0,
         "The number of threads in the bottom-priority thread pool; 0 leaves it as it is";
     num_high_pri_threads: u32 = 0,
@@ -329,16 +285,11 @@ flag_table! {
     compression_helpers: i32 = -1,
         "Threads that all table builds of the process share; -1 is one a processor (Pumice's own \
         flag)";
-    verify_compression: bool, "Decompress every written block and compare";
-    enable_index_compression: bool, "Compress the index block";
     sample_for_compression: u64,
         "Sample every N-th block for compression with a fast and a slow codec; 0 for none";
     min_level_to_compress: i32 = -1, "If not negative, levels below it are not compressed";
     format_version: i32 = 7, "Format version of SST files";
     block_size: i32, "Number of bytes in a block";
-    block_restart_interval: i32, "Number of keys between restart points in a data block";
-    index_block_restart_interval: i32, "Number of keys between restart points in the index";
-    metadata_block_size: i32, "Max partition size when partitioning index/filters";
     partition_index_and_filters: bool = false, "Partition index and filter blocks";
     partition_index: bool = false, "Partition index blocks";
     use_hash_search: bool = false, "Use kHashSearch instead of kBinarySearch";
@@ -348,24 +299,18 @@ flag_table! {
         successor";
     use_data_block_hash_index: bool = false, "Use kDataBlockBinaryAndHash in data blocks";
     data_block_hash_table_util_ratio: f64, "Util ratio of the data block hash index";
-    block_align: bool, "Align data blocks on page size";
     decouple_partitioned_filters: bool, "Cut filter partitions apart from the index's";
     checksum_type: i32 = 4, "ChecksumType as an int";
     bloom_bits: f64 = -1.0, "Bloom filter bits per key. Negative and zero are no filter";
     use_ribbon_filter: bool = false, "Use Ribbon instead of Bloom filter";
-    whole_key_filtering: bool, "Use whole keys (in addition to prefixes) in SST filter";
-    optimize_filters_for_memory: bool, "Minimize memory footprint of filters";
-    optimize_filters_for_hits: bool, "Build no filters for the last level";
     detect_filter_construct_corruption: bool, "Check filters after they are built";
     cache_size: i64 = BLOCK_CACHE_BYTES as i64,
         "Number of bytes to use as a cache of uncompressed data";
+    row_cache_size: i64 = 0, "Number of bytes to use as a cache of individual rows (0 = disabled)";
     cache_type: String = "hyper_clock_cache", "Type of block cache: hyper_clock_cache or lru_cache";
     cache_numshardbits: i32 = -1, "Shards of RocksDB's block cache (Pumice's has none): 2 ** this";
-    cache_index_and_filter_blocks: bool, "Cache index/filter blocks in block cache";
     prepopulate_block_cache: i64 = 0,
         "Pre-populate hot/warm blocks in block cache. 0 to disable and 1 to insert during flush";
-    read_amp_bytes_per_bit: u32,
-        "With statistics: measure how much of the blocks read is used, one bit for so many bytes";
     pin_l0_filter_and_index_blocks_in_cache: bool, "Pin index/filter blocks of L0 files";
     pin_top_level_index_and_filter: bool = false,
         "Pin top-level index of partitioned index/filter blocks in block cache";

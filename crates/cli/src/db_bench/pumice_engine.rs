@@ -13,7 +13,7 @@ use pumice::{
     BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactFilesOptions,
     CompactRangeOptions, CompactionFilter, CpuPriority, Db, DbIterator, FilterDecision,
     FlushOptions, IoPriority, Options, PoolPriority, RateLimiter, RateLimiterMode,
-    RateLimiterOptions, ReadOptions, SstFileManager, SstFileManagerOptions, Statistics,
+    RateLimiterOptions, ReadOptions, RowCache, SstFileManager, SstFileManagerOptions, Statistics,
     ThreadPools, WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
@@ -58,6 +58,9 @@ impl Pumice {
         engine_options::cache_shard_bits(flags)?;
         let cache_bytes = usize::try_from(flags.cache_size).unwrap_or(0);
         options.cf.table_factory.block_cache = Some(Cache::new(CacheOptions::new(cache_bytes)));
+        if let Ok(bytes @ 1..) = usize::try_from(flags.row_cache_size) {
+            options.db.row_cache = Some(RowCache::new(bytes));
+        }
         options.cf.compression_opts.parallel_fast_codecs = flags.compression_parallel_fast_codecs;
         if let Ok(helpers) = usize::try_from(flags.compression_helpers) {
             HelperPool::shared().set_limit(helpers);
@@ -350,7 +353,9 @@ fn read_options(
     settings: &engine::ReadSettings,
     [lower, upper]: [Option<&[u8]>; 2],
 ) -> ReadOptions {
+    let defaults = ReadOptions::default();
     ReadOptions {
+        auto_prefix_mode: settings.auto_prefix_mode.unwrap_or(defaults.auto_prefix_mode),
         verify_checksums: settings.verify_checksums,
         total_order_seek: settings.total_order_seek,
         prefix_same_as_start: settings.prefix_same_as_start,
@@ -358,7 +363,7 @@ fn read_options(
         rate_limiter_priority: settings.limited.then_some(IoPriority::User),
         iterate_lower_bound: lower.map(<[u8]>::to_vec),
         iterate_upper_bound: upper.map(<[u8]>::to_vec),
-        ..ReadOptions::default()
+        ..defaults
     }
 }
 

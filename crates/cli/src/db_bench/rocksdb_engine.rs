@@ -51,6 +51,7 @@ impl RocksDb {
             ("options_file", !flags.options_file.is_empty()),
             ("use_keep_filter", flags.use_keep_filter),
             ("stats_level", flags.is_given("stats_level")),
+            ("auto_prefix_mode", flags.is_given("auto_prefix_mode")),
         ];
         if let Some((flag, _)) = beyond.iter().find(|(_, given)| *given) {
             return Err(format!(
@@ -66,6 +67,9 @@ impl RocksDb {
             other => return Err(format!("cache_type {other} is not supported yet")),
         };
         options.set_block_cache(&cache);
+        if let Ok(bytes @ 1..) = usize::try_from(flags.row_cache_size) {
+            options.set_row_cache(&Cache::lru_sharded(peer, bytes, bits));
+        }
         let named = engine_options::from_flags(flags)?;
         options.set_table(&joined(&named.table)).map_err(text)?;
         options.set("create_if_missing", "true").map_err(text)?;

@@ -43,7 +43,6 @@ pub fn find(name: &str) -> Option<Known> {
 
 /// Flag, default, and the feature without which no other value can be given.
 pub const REFUSED: &[(&str, &str, &str)] = &[
-    ("auto_prefix_mode", "false", "auto_prefix_mode"),
     ("block_cache_trace_file", "", "traces"),
     ("cache_uri", "", "caches by URI"),
     ("charge_blob_cache", "false", "charging memory to the block cache"),
@@ -73,7 +72,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("print_malloc_stats", "false", "statistics of the allocator"),
     ("read_cache_path", "", "persistent caches"),
     ("report_file_operations", "false", "counts of file operations"),
-    ("row_cache_size", "0", "the row cache"),
     ("secondary_cache_uri", "", "secondary caches"),
     ("separate_key_value_in_data_block", "false", "separate_key_value_in_data_block"),
     ("simcache_size", "-1", "simulated caches"),

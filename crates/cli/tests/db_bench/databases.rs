@@ -155,3 +155,29 @@ fn numbers_out_of_bounds_are_refused_in_words() {
     // At this level nothing is timed.
     assert!(out.contains("rocksdb.db.write.micros P50 : 0.000000"), "{out}");
 }
+
+/// Reads of few keys come from the row cache, with either engine.
+#[pumice_test_macros::test]
+fn reads_go_through_a_row_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = pumice_peer::installed_library();
+    let engines = ["pumice".to_string()]
+        .into_iter()
+        .chain(library.map(|path| path.to_str().unwrap().to_string()));
+    for engine in engines {
+        let out = db_bench(
+            dir.path(),
+            &format!(
+                "--engine={engine} --benchmarks=fillseq,flush,readrandom --num=100 --reads=2000 \
+                 --row_cache_size=1000000 --statistics"
+            ),
+        )
+        .good();
+        let count = |name: &str| -> u64 {
+            let line = out.lines().rev().find(|line| line.starts_with(name)).unwrap();
+            line.rsplit(' ').next().unwrap().parse().unwrap()
+        };
+        let hits = count("rocksdb.row.cache.hit");
+        assert!(hits > 1800, "{engine}: {hits} hits");
+    }
+}

@@ -304,7 +304,7 @@ pub const ALL: &[Made] = &[
     Made {
         name: "atomic",
         text: "atomic_flush=true",
-        may: [May::Refuse("atomic_flush"), May::Work, May::Work],
+        may: [May::Work, May::Work, May::Work],
         ..PLAIN
     },
     Made {

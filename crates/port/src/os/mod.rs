@@ -1,7 +1,7 @@
 //! The operating system, as safe functions: files, directories, locks, identity, priorities.
 //!
-//! Calls repeat themselves on EINTR. Errors are `std::io::Error` with the errno; the `env` crate
-//! gives them the texts that users know. File calls may block; on fibers they suspend.
+//! Calls are repeated on EINTR. Errors are `std::io::Error` with the errno; the `env` crate gives
+//! them the texts that users know. File calls may block; on fibers they suspend.
 //!
 //! Thread safety: free functions may be called from anywhere; [`File`] is `Sync` because every
 //! method that takes a position is one positioned system call.

@@ -181,6 +181,7 @@ fn new_reports(options: &DbOptions, info_log: Option<Arc<dyn Logger>>) -> Report
     Reports {
         info_log,
         statistics: options.statistics.clone(),
+        observes_reads: options.statistics.is_some() || options.row_cache.is_some(),
         stats: DbStats::new(),
         table_builds: TableBuilds::default(),
         events: EventState::default(),

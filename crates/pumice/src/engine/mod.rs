@@ -146,6 +146,7 @@ pub(crate) struct DbState {
 pub(crate) struct Jobs {
     pub flush_queue: VecDeque<u32>,
     pub compaction_queue: VecDeque<u32>,
+    /// Jobs; one may flush several column families.
     pub running_flushes: usize,
     pub running_compactions: usize,
     /// Those of them that start below the level under L0, and those inside L0.

@@ -51,9 +51,7 @@ impl ColumnFamilyDescriptor {
 
     /// The descriptor with the options the column family will work with in the database `mark`.
     pub(crate) fn sanitized(&self, db: &DbOptions, mark: Mark) -> Result<Self> {
-        let mut options = self.options.clone();
-        options.cf_allow_ingest_behind |= db.allow_ingest_behind;
-        let mut options = options.sanitized()?;
+        let mut options = self.options.sanitized_in(db)?;
         mark_code(mark, &mut options);
         Ok(Self::new(self.name.as_str(), options))
     }

@@ -54,6 +54,8 @@ pub(crate) struct Settings {
 pub(crate) struct Reports {
     pub info_log: Option<Arc<dyn Logger>>,
     pub statistics: Option<Arc<Statistics>>,
+    /// Point reads go the way that counts, which is the one to the row cache, too.
+    pub observes_reads: bool,
     pub stats: DbStats,
     pub table_builds: TableBuilds,
     pub events: EventState,

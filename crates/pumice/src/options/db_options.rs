@@ -17,6 +17,7 @@ use pumice_wal::WalRecoveryMode;
 use super::enums::{BackgroundPolicy, BackgroundPriority, InfoLogLevel};
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
+use crate::row_cache::RowCache;
 use crate::stats::{EventListener, Logger, Statistics};
 
 option_table! {
@@ -178,6 +179,11 @@ option_table! {
         /// with Corruption: keys that are single-deleted may not be deleted in another way.
         enforce_single_del_contracts: bool = true, fixed, saved
             => "beside::misused_single_deletes_end_as_in_rocksdb";
+        /// Flush all column families that hold anything at one point between two writes, and
+        /// install their tables together or not at all: writes that skipped the log survive a
+        /// crash in all of them or in none. `min_write_buffer_number_to_merge` then counts as 1.
+        atomic_flush: bool = false, fixed, saved
+            => "atomic_flush::unlogged_batches_survive_in_all_families_or_in_none";
         /// `cf_allow_ingest_behind` of all column families.
         allow_ingest_behind: bool = false, fixed, saved
             => "behind::existing_data_wins_by_the_option_of_the_database";
@@ -208,6 +214,9 @@ option_table! {
         /// Budget for memtables, possibly shared by databases; None makes one from
         /// `db_write_buffer_size`.
         write_buffer_manager: Option<Arc<WriteBufferManager>> = None;
+        /// What point reads found in table files, before the block cache; may be shared by
+        /// databases. None keeps no rows.
+        row_cache: Option<Arc<RowCache>> = None;
         /// Where `get_async` and its like run; None takes the runtime of the process. It may be
         /// dropped here while they run: it ends when they have.
         runtime: Option<Arc<Runtime>> = None;
@@ -295,8 +304,6 @@ option_table! {
         "allow_os_buffer": bool = "true", fixed, saved;
     }
     unsupported {
-        /// Flush several column families as one.
-        "atomic_flush" accepts ["false", "0"];
         /// Write the WAL and the memtable from two queues.
         "two_write_queues" accepts ["false", "0"];
         /// Give up snapshot immutability for speed.
@@ -329,8 +336,6 @@ option_table! {
         "file_checksum_gen_factory" accepts ["nullptr"];
         /// A callback on recovered WAL records.
         "wal_filter" accepts ["nullptr"];
-        /// A cache of rows in front of the block cache.
-        "row_cache" accepts ["nullptr"];
         /// Several directories for table files.
         "db_paths" accepts ["", "{}"];
         /// Remote compaction.

@@ -19,6 +19,8 @@ use pumice_table::{BlockHandle, BlockKind, PinnedBlock, Table, TableReadOptions}
 
 use crate::read::merge::{merge_for_read, plain_value};
 use crate::read::pinned::PinnedSlice;
+use crate::row_cache::{RowBuilder, Rows};
+use crate::stats::{Record, Ticker};
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::TableCache;
@@ -197,7 +199,11 @@ impl<'a> Lookup<'a> {
         target: (&[u8], u64),
     ) -> Result<()> {
         let timer = perf::time_at_level(LevelMetric::GetFromTableNanos, level);
-        self.table::<true>(cache, options, level, file, target)?;
+        // Only from where all of the file is visible is a row what everybody would find.
+        match cache.rows().filter(|_| self.sequence >= file.largest_seq) {
+            Some(rows) => self.row(rows, cache, options, level, file, target)?,
+            None => self.table::<true>(cache, options, level, file, target, None)?,
+        }
         drop(timer);
         if !self.is_open() {
             self.settled_by = SettledBy::Level(level);
@@ -208,7 +214,34 @@ impl<'a> Lookup<'a> {
         Ok(())
     }
 
-    /// Looks in a table file.
+    /// Looks in the row cache, and then in the table file.
+    fn row(
+        &mut self,
+        rows: &Rows,
+        cache: &TableCache,
+        options: &TableReadOptions,
+        level: usize,
+        file: &FileMetaData,
+        target: (&[u8], u64),
+    ) -> Result<()> {
+        let key = self.key;
+        let found = rows.find(file.number, key, |sequence, value_type, value| {
+            self.take(sequence, value_type, value, None)
+        });
+        if found {
+            cache.statistics().tick(Ticker::RowCacheHit);
+            return Ok(());
+        }
+        let mut row = RowBuilder::new(key);
+        self.table::<true>(cache, options, level, file, target, Some(&mut row))?;
+        cache.statistics().tick(Ticker::RowCacheMiss);
+        if options.fill_cache {
+            rows.insert(file.number, row);
+        }
+        Ok(())
+    }
+
+    /// Looks in a table file. What it has of the key goes into `row`, too.
     fn table<const OBSERVED: bool>(
         &mut self,
         cache: &TableCache,
@@ -216,6 +249,7 @@ impl<'a> Lookup<'a> {
         level: usize,
         file: &FileMetaData,
         (seek_key, hash): (&[u8], u64),
+        mut row: Option<&mut RowBuilder<'_>>,
     ) -> Result<()> {
         let find = OBSERVED.then(|| perf::time(PerfMetric::FindTableNanos));
         let table = cache.table_for(options, file, level)?;
@@ -228,8 +262,17 @@ impl<'a> Lookup<'a> {
         {
             let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.sequence);
             self.covered_below = self.covered_below.max(found);
+            if let Some(row) = &mut row {
+                row.set_partial();
+            }
         }
         let take = &mut |entry: ParsedInternalKey<'_>, value: &[u8], block: &PinnedBlock| {
+            if OBSERVED && let Some(row) = &mut row {
+                row.push(entry.sequence, entry.value_type, value);
+                if entry.sequence < self.covered_below {
+                    row.set_partial();
+                }
+            }
             self.take(entry.sequence, entry.value_type, value, Some(&|| block.pin(value)))
         };
         let searched = table.get_hashed::<OBSERVED, _>(options, seek_key, hash, take);
@@ -302,7 +345,7 @@ pub(crate) fn get(
     lookup.answer()
 }
 
-/// As [`get`], for somebody who counts: where the answer came from is added to `hits`.
+/// As [`get`], for a caller that counts: where the answer came from is added to `hits`.
 #[inline(never)]
 pub(crate) fn get_observed(
     cf: &CfData,
@@ -378,7 +421,7 @@ fn search<const OBSERVED: bool>(
     let icmp = &lookup.cf.icmp;
     let ask = |lookup: &mut Lookup<'_>, number, file| match OBSERVED {
         true => lookup.table_observed(cache, options, number, file, (seek_key, hash)),
-        false => lookup.table::<false>(cache, options, number, file, (seek_key, hash)),
+        false => lookup.table::<false>(cache, options, number, file, (seek_key, hash), None),
     };
     for (number, level) in super_version.version.levels().iter().enumerate() {
         if level.files().is_empty() {

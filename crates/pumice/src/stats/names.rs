@@ -126,6 +126,8 @@ stat_names! {
         MergeOperationTotalTime = "rocksdb.merge.operation.time.nanos",
         FilterOperationTotalTime = "rocksdb.filter.operation.time.nanos",
         CompactionCpuTotalTime = "rocksdb.compaction.total.time.cpu_micros",
+        RowCacheHit = "rocksdb.row.cache.hit",
+        RowCacheMiss = "rocksdb.row.cache.miss",
         ReadAmpEstimateUsefulBytes = "rocksdb.read.amp.estimate.useful.bytes",
         ReadAmpTotalReadBytes = "rocksdb.read.amp.total.read.bytes",
         NumberRateLimiterDrains = "rocksdb.number.rate_limiter.drains",

@@ -31,6 +31,7 @@ use pumice_table::{
 };
 
 use crate::options::{ColumnFamilyOptions, DbOptions};
+use crate::row_cache::Rows;
 use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
 use crate::version::table_file::{FileOpener, FileWatcher, TableFile};
 
@@ -76,6 +77,7 @@ pub(crate) struct OpenTables {
     /// What tables report to: those of the last level, and the others.
     last_level: Option<Arc<dyn TableStats>>,
     other_levels: Option<Arc<dyn TableStats>>,
+    rows: Option<Rows>,
     verify_unique_id: bool,
     files: ReadFileOptions,
     rate_limiter: Option<Arc<RateLimiter>>,
@@ -129,6 +131,7 @@ impl OpenTables {
             last_level: receiver(true),
             other_levels: receiver(false),
             statistics,
+            rows: options.row_cache.as_ref().map(Rows::new),
             verify_unique_id: options.verify_sst_unique_id_in_manifest,
             files: ReadFileOptions { direct: options.use_direct_reads },
             rate_limiter: options.rate_limiter.clone(),
@@ -268,12 +271,17 @@ impl TableCache {
         &self.open.statistics
     }
 
+    /// The rows of the database, if they are kept.
+    pub(crate) fn rows(&self) -> Option<&Rows> {
+        self.open.rows.as_ref()
+    }
+
     /// The prefix extractor of the column family.
     pub(crate) fn extractor(&self) -> Option<&Extractor> {
         self.extractor.as_ref()
     }
 
-    /// The table of `file`, opened if needed, by somebody who does not know its level.
+    /// The table of `file`, opened if needed, for a caller that does not know its level.
     ///
     /// # Errors
     /// I/O errors; Corruption if the file is not what the MANIFEST says.

@@ -1,5 +1,5 @@
-//! COMMAND and its kin, and the reference page: what is told about the commands, made from the
-//! rows.
+//! COMMAND and its relatives, and the reference page: everything reported about the commands, made
+//! from the rows.
 //!
 //! Thread safety: see the module above.
 

@@ -1,4 +1,4 @@
-//! ACL: users and what they may.
+//! ACL: users and their permissions.
 //!
 //! Thread safety: see the module above.
 
@@ -27,7 +27,7 @@ const fn row(
     Row::new("server", name, arity, flags, since, summary, run).access(Access::Glance)
 }
 
-/// Who tells about itself or about the table needs no rights over others.
+/// A query about the user itself or the command table needs no administrative rights.
 const OPEN: u32 = NOSCRIPT | LOADING | STALE;
 const SUB: u32 = OPEN | ADMIN;
 
@@ -104,7 +104,7 @@ fn cat(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Too many words behind a subcommand.
+/// Too many words after a subcommand.
 fn words(subcommand: &str) -> Failure {
     let what = "ERR unknown subcommand or wrong number of arguments for";
     fail(format!("{what} '{subcommand}'. Try ACL HELP."))

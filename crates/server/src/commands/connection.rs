@@ -91,7 +91,7 @@ fn authenticate(call: &mut Call<'_, '_>, user: &[u8], secret: &[u8]) -> Outcome<
     }
     if let Some(user) = acl.authenticate(user, secret) {
         acl.failures.give_back(&address);
-        // One that is deleted at this moment ends its connections; this one would be missed.
+        // A user that is being deleted ends its connections; this one would be missed.
         call.session.closes |= !call.session.set_user(user);
         call.session.is_authenticated = true;
         return Ok(());
@@ -101,7 +101,7 @@ fn authenticate(call: &mut Call<'_, '_>, user: &[u8], secret: &[u8]) -> Outcome<
     Err(Failure::text(WRONG))
 }
 
-/// Somebody failed to say who it is.
+/// A failed authentication.
 fn refused(call: &Call<'_, '_>, user: &[u8]) {
     let refusal = Refusal {
         reason: "auth",
@@ -248,7 +248,7 @@ fn getname(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Bytes of a connection's name, which nobody is charged for.
+/// Maximum bytes of a connection's name, which is not charged.
 const NAME_BYTES: usize = 4096;
 
 fn check_name(name: &[u8]) -> Outcome<()> {
@@ -350,7 +350,7 @@ fn listens(client: &Client) -> bool {
     client.channels.load(Ordering::Relaxed) + client.patterns.load(Ordering::Relaxed) > 0
 }
 
-/// Which connections KILL means.
+/// Selects the connections that KILL ends.
 #[derive(Default)]
 struct Wanted {
     id: Option<u64>,

@@ -70,7 +70,7 @@ fn put(
 /// The sum of two numbers as text.
 ///
 /// # Errors
-/// One of them is none; the sum is too large.
+/// One of them is not a number; the sum is too large.
 pub fn float_sum(number: Option<&[u8]>, by: &[u8], no_number: Failure) -> Outcome<String> {
     const TOO_LARGE: Failure = Failure::text("ERR increment would produce NaN or Infinity");
     let number = number.unwrap_or(b"0");

@@ -1,4 +1,4 @@
-//! Commands on keys of any type: deleting, looking, telling about them.
+//! Commands on keys of any type: deleting, inspecting and describing them.
 //!
 //! Thread safety: see the module above.
 
@@ -83,7 +83,7 @@ fn type_of(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Only reached without a subcommand that there is.
+/// Only reached without a known subcommand.
 fn object(_: &mut Call<'_, '_>) -> Outcome<()> {
     Err(Failure::SYNTAX)
 }

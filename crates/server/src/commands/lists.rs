@@ -1,7 +1,7 @@
 //! Commands on lists.
 //!
 //! Both ends grow and shrink by writing one element and the record; LINDEX and LSET go straight to
-//! the element. LINSERT, LREM and LPOS look through the list; LINSERT and LREM also move what is
+//! the element. LINSERT, LREM and LPOS scan the list; LINSERT and LREM also move the elements
 //! between the change and the nearer end. Thread safety: see the module above.
 
 use super::args::{clamp, integer, upper};
@@ -90,7 +90,7 @@ impl End {
     }
 }
 
-/// Puts an element to an end; the record is saved by the caller.
+/// Adds an element at an end; the record is saved by the caller.
 fn put(call: &mut Call<'_, '_>, list: &mut Collection, end: End, value: &[u8]) {
     if end == End::Left {
         list.head = list.head.wrapping_sub(1);
@@ -100,13 +100,13 @@ fn put(call: &mut Call<'_, '_>, list: &mut Collection, end: End, value: &[u8]) {
     call.txn.put(list.at(index), value.to_vec());
 }
 
-/// The index of the element at a place from an end on.
+/// The index of the element at a distance from an end.
 fn from_end(list: &Collection, end: End, place: u64) -> u64 {
     if end == End::Left { place } else { list.count - 1 - place }
 }
 
-/// Replies with `count` elements, which there are, from an end of a list on, and takes them out:
-/// all of them, or none if the reply cannot hold them.
+/// Replies with `count` existing elements from an end of a list and removes them: all of them, or
+/// none if the reply cannot hold them.
 fn take(call: &mut Call<'_, '_>, list: &mut Collection, end: End, count: u64) -> Outcome<()> {
     for place in 0..count {
         let value = call.txn.get(&list.at(from_end(list, end, place)))?;
@@ -132,7 +132,7 @@ fn take_out(call: &mut Call<'_, '_>, list: &mut Collection, end: End, count: u64
     }
 }
 
-/// Saves a list that was taken from.
+/// Saves a list from which elements were taken.
 fn save_taken(call: &mut Call<'_, '_>, key: &[u8], list: &mut Collection, event: &'static str) {
     call.txn.save(key, list);
     call.txn.event(key, b'l', event);
@@ -197,7 +197,7 @@ fn llen(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// The index that a place names, counted from the end if negative.
+/// The index that an argument gives, counted from the end if negative.
 fn index(list: &Collection, place: i64) -> Option<u64> {
     let len = list.count as i64;
     let index = if place < 0 { place.checked_add(len)? } else { place };
@@ -283,14 +283,14 @@ fn values(call: &Call<'_, '_>, list: &Collection, from: u64, end: u64) -> Outcom
     Ok(values)
 }
 
-/// Writes elements at the places from `index` on.
+/// Writes elements from position `index` on.
 fn put_at(call: &mut Call<'_, '_>, list: &Collection, index: u64, values: Vec<Vec<u8>>) {
     for (place, value) in (index..).zip(values) {
         call.txn.put(list.at(place), value);
     }
 }
 
-/// Deletes what is at the places from `from` up to `upto` (not included).
+/// Deletes the elements from position `from` up to `upto` (not included).
 fn delete_places(call: &mut Call<'_, '_>, list: &Collection, from: u64, upto: u64) {
     if upto - from > 32 {
         call.txn.clear(list.at(from), list.at(upto));
@@ -299,7 +299,7 @@ fn delete_places(call: &mut Call<'_, '_>, list: &Collection, from: u64, upto: u6
     }
 }
 
-/// The places, in order, of up to `most` elements that are equal to `wanted`.
+/// The positions, in order, of up to `most` elements equal to `wanted`.
 fn places_of(
     call: &Call<'_, '_>,
     list: &Collection,
@@ -324,8 +324,7 @@ fn places_of(
     Ok(found)
 }
 
-/// Takes the elements at `gone`, which is not empty, out: what is on the side with fewer elements
-/// moves.
+/// Removes the elements at `gone`, which is not empty: the side with fewer elements moves.
 fn close_gaps(call: &mut Call<'_, '_>, list: &mut Collection, gone: &[u64]) -> Outcome<()> {
     let (first, last, count) = (gone[0], gone[gone.len() - 1], gone.len() as u64);
     let moves_front = last + 1 < list.count - first;

@@ -1,6 +1,6 @@
 //! Channels: listening, and sending messages.
 //!
-//! Once a connection has listened, everything it is told goes through its outbox, so that replies
+//! Once a connection has subscribed, everything sent to it goes through its outbox, so that replies
 //! and messages keep their order. Thread safety: see the module above.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const fn row(
 }
 
 const COMMON: u32 = PUBSUB | LOADING | STALE;
-/// Unlike Redis's they cannot be queued: what was said before would be told too early.
+/// Unlike in Redis they cannot be queued: their confirmations would be sent too early.
 const LISTENS: u32 = COMMON | NOSCRIPT | NO_MULTI;
 
 /// See the module's head.
@@ -52,10 +52,10 @@ const SUB: &[Row] = &[
     row("numsub", -2, COMMON, "2.8.0", "Counts who listens to channels.", numsub),
 ];
 
-/// What a name costs beside its bytes, here and in the registry.
+/// The cost of a name besides its bytes, here and in the registry.
 const NAME_BYTES: usize = 256;
 
-/// The connection's outbox, from now on the way of all it is told.
+/// The connection's outbox, through which all its output goes from now on.
 fn outbox(call: &mut Call<'_, '_>) -> Arc<Outbox> {
     let (session, memory) = (&mut *call.session, &call.shared.clients.memory);
     let new = || Outbox::new(&session.client, memory);
@@ -64,7 +64,7 @@ fn outbox(call: &mut Call<'_, '_>) -> Arc<Outbox> {
     outbox
 }
 
-/// What is said about a subscription.
+/// The confirmation of a subscription.
 fn said(call: &Call<'_, '_>, what: &str, name: Option<&[u8]>, count: usize) -> Vec<u8> {
     let mut reply = Reply::new();
     reply.resp3 = call.out.resp3;
@@ -95,8 +95,8 @@ fn subscribe(call: &mut Call<'_, '_>, is_pattern: bool) -> Outcome<()> {
         call.shared.channels.subscribe(name, is_pattern, &outbox, &said);
     }
     noted(call);
-    // Rules that were taken back before the names were in the registry are noticed here, later ones
-    // by who changes them.
+    // Rules that were revoked before the names were in the registry are noticed here, later ones by
+    // the task that changes them.
     let user = call.session.user();
     if !user.is_unlimited() {
         let rules = user.rules();
@@ -156,7 +156,7 @@ fn numpat(call: &mut Call<'_, '_>) -> Outcome<()> {
 
 fn numsub(call: &mut Call<'_, '_>) -> Outcome<()> {
     let names = &call.args[2..];
-    // No map, whatever the protocol.
+    // Not a map, whatever the protocol.
     call.out.array(names.len() * 2);
     for name in names {
         call.out.bulk(name);

@@ -1,4 +1,4 @@
-//! Commands about the server as a whole: time, checkpoints, its end.
+//! Commands about the server as a whole: time, checkpoints, shutdown.
 //!
 //! Thread safety: see the module above.
 
@@ -56,7 +56,7 @@ fn time(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// A checkpoint beside the data, named by the time.
+/// A checkpoint next to the data, named by the time.
 fn checkpoint(call: &Call<'_, '_>) -> Outcome<()> {
     let db = call.shared.keyspace.engine();
     let micros = pumice_port::time::wall_micros();

@@ -253,7 +253,7 @@ fn members(call: &Call<'_, '_>, set: &Collection) -> Outcome<BTreeSet<Vec<u8>>> 
     Ok(members)
 }
 
-/// What the sets at `keys` come to.
+/// The result of the sets at `keys`.
 fn joined(call: &mut Call<'_, '_>, keys: &[&[u8]], join: Join) -> Outcome<BTreeSet<Vec<u8>>> {
     let mut sets = Vec::new();
     for key in keys {
@@ -270,7 +270,7 @@ fn joined(call: &mut Call<'_, '_>, keys: &[&[u8]], join: Join) -> Outcome<BTreeS
             if join == Join::Intersection && sets.iter().any(Option::is_none) {
                 return Ok(sum);
             }
-            // The smallest set is walked, the others are asked.
+            // The smallest set is iterated, the others are probed.
             let first = match join {
                 Join::Intersection => {
                     let count = |set: &Option<Collection>| set.as_ref().map_or(0, |s| s.count);
@@ -328,10 +328,10 @@ fn store(call: &mut Call<'_, '_>, join: Join) -> Outcome<()> {
     Ok(())
 }
 
-/// The keys behind their number at `at`, and what follows them.
+/// The keys after their number at `at`, and the arguments that follow them.
 ///
 /// # Errors
-/// The number is none, not positive, or larger than what follows.
+/// The number is invalid, not positive, or larger than the number of arguments that follow.
 pub fn counted<'a>(args: &[&'a [u8]], at: usize) -> Outcome<(Args<'a>, Args<'a>)> {
     const NUMKEYS: Failure = Failure::text("ERR numkeys should be greater than 0");
     let number = integer(args[at]).map_err(|_| NUMKEYS)?;

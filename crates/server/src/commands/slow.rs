@@ -1,4 +1,4 @@
-//! SLOWLOG, LATENCY and MEMORY: what takes long, and what takes room.
+//! SLOWLOG, LATENCY and MEMORY: what takes time, and what takes memory.
 //!
 //! Thread safety: see the module above.
 
@@ -120,7 +120,7 @@ fn latest(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Bytes of the record and of the elements: of the first `samples`, and as many for each other.
+/// Bytes of the record and of the elements, extrapolated from the first `samples` elements.
 fn usage(call: &mut Call<'_, '_>) -> Outcome<()> {
     const SAMPLES: i64 = 5;
     let samples = match &call.args[3..] {

@@ -1,4 +1,4 @@
-//! Commands on several sorted sets (or sets, whose members count 1), and members by chance.
+//! Commands on several sorted sets (or sets, whose members count 1), and random members.
 //!
 //! Thread safety: see the module above.
 
@@ -115,7 +115,7 @@ struct Request<'a> {
     scores: bool,
 }
 
-/// The keys whose number is argument `at`, checked for their types, and what stands behind them.
+/// The keys whose number is argument `at`, checked for their types, and the arguments after them.
 fn input_keys<'a>(call: &mut Call<'a, '_>, at: usize) -> Outcome<(Args<'a>, Args<'a>)> {
     let args: &'a [&'a [u8]] = call.args;
     let number = integer(args[at])?;
@@ -136,7 +136,7 @@ fn input_keys<'a>(call: &mut Call<'a, '_>, at: usize) -> Outcome<(Args<'a>, Args
     Ok((keys.to_vec(), rest.to_vec()))
 }
 
-/// What is asked for: keys, and words behind them.
+/// The request: keys, and the words after them.
 fn request<'a>(
     call: &mut Call<'a, '_>,
     at: usize,
@@ -175,7 +175,7 @@ fn request<'a>(
     Ok(request)
 }
 
-/// A score times a weight; what is not a number is zero.
+/// A score times a weight; NaN becomes zero.
 fn weighted(score: f64, weight: f64) -> f64 {
     let product = score * weight;
     if product.is_nan() { 0.0 } else { product }

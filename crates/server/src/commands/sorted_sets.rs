@@ -1,8 +1,7 @@
 //! Commands on sorted sets: members, scores, ranks. Ranges are in `sorted_ranges`.
 //!
 //! A member's element holds its score; another element, by score, holds the order. ZRANK and
-//! ZREVRANK count the members before the one they are asked for. Thread safety: see the module
-//! above.
+//! ZREVRANK count the members before the one in question. Thread safety: see the module above.
 
 use super::args::{double, integer, is, upper};
 use super::scan::scan_collection;
@@ -89,7 +88,7 @@ pub fn remove(txn: &mut Txn<'_>, set: &mut Collection, member: &[u8], score: f64
     set.count -= 1;
 }
 
-/// Saves a set that members were removed from.
+/// Saves a set from which members were removed.
 pub fn save_removed(txn: &mut Txn<'_>, key: &[u8], set: &mut Collection, event: &'static str) {
     txn.save(key, set);
     txn.event(key, b'z', event);

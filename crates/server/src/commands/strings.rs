@@ -1,4 +1,4 @@
-//! Commands on strings, but for counting and comparing.
+//! Commands on strings, except counting and comparing.
 //!
 //! Thread safety: see the module above.
 
@@ -87,7 +87,7 @@ fn getrange(call: &mut Call<'_, '_>) -> Outcome<()> {
     let (start, end) = (integer(call.args[2])?, integer(call.args[3])?);
     let found = string(call, call.args[1])?;
     let text = found.as_ref().map_or(&b""[..], Found::string);
-    // Unlike elsewhere both places are moved to the first byte when they lie before it.
+    // Unlike elsewhere, both indexes are clamped to the first byte.
     let len = text.len() as i64;
     if start < 0 && end < 0 && start > end {
         call.out.bulk(b"");
@@ -104,7 +104,7 @@ fn getrange(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn mget(call: &mut Call<'_, '_>) -> Outcome<()> {
-    // Of many keys not all values are held at once: of one moment they are all the same.
+    // With many keys the values are not all held at once; one snapshot still makes them consistent.
     const AT_ONCE: usize = 64;
     let args = call.args;
     let keys = &args[1..];
@@ -128,7 +128,7 @@ fn mget(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// What the options of SET and GETEX say about expiry.
+/// The expiry options of SET and GETEX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expiry {
     None,
@@ -137,7 +137,7 @@ enum Expiry {
     At(u64),
 }
 
-/// The time that `unit` (EX, PX, EXAT, PXAT) and a number name; `command` is for the error.
+/// The time given by `unit` (EX, PX, EXAT, PXAT) and a number; `command` is for the error.
 fn expiry(unit: &[u8], number: &[u8], now: u64, command: &str) -> Outcome<Expiry> {
     let invalid = || fail(format!("ERR invalid expire time in '{command}' command"));
     let number = integer(number)?;

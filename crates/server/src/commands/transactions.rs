@@ -1,4 +1,4 @@
-//! MULTI, DISCARD, WATCH, UNWATCH; EXEC is in the table here and carried out by the executor.
+//! MULTI, DISCARD, WATCH, UNWATCH; EXEC is in the table here and executed by the executor.
 //!
 //! Thread safety: see the module above.
 

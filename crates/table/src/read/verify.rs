@@ -1,8 +1,8 @@
 //! Reads a whole table and verifies every block.
 //!
 //! Data blocks are taken out of windows of the file that are read in one go, so that a table whose
-//! blocks are small costs few reads. Nothing goes through the block cache, but for the top of the
-//! index if that is where it lives.
+//! blocks are small costs few reads. Nothing goes through the block cache, except the top of the
+//! index if it is kept there.
 //!
 //! Thread safety: shared; each call is independent. Suspends.
 
@@ -15,7 +15,7 @@ use crate::read::file::Tail;
 use crate::read::open::read;
 use crate::read::table::Table;
 
-/// Bytes read at a time if nobody says: what RocksDB's automatic readahead grows to.
+/// Default bytes read at a time: what RocksDB's automatic readahead grows to.
 const WINDOW_BYTES: usize = 256 << 10;
 
 /// Part of the file that was read ahead.
@@ -59,7 +59,7 @@ impl Table {
         Ok(())
     }
 
-    /// Reads the blocks that the metaindex names, but for the index, and verifies them.
+    /// Reads the blocks that the metaindex names, except the index, and verifies them.
     ///
     /// # Errors
     /// The first failure.
@@ -103,8 +103,8 @@ impl Table {
         Ok(())
     }
 
-    /// Moves the window to the block if it is not inside. A block that fills the window is left to
-    /// be read by itself; so is one that the file is too short for, which fails then.
+    /// Moves the window to the block if it is not inside. A block that fills the window is read
+    /// separately; so is one beyond the end of the file, which then fails.
     fn read_ahead(&self, handle: BlockHandle, window: &mut Window) -> Result<()> {
         let len = self.file.stored_len(handle, BlockKind::Data)?;
         if len + BLOCK_TRAILER_LEN >= window.bytes || window.here.get(handle.offset, len).is_some()

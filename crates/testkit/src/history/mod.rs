@@ -121,11 +121,12 @@ pub struct History {
 }
 
 impl History {
-    /// The history of an empty database; with a WAL the order key lies in `order_family`.
+    /// The history of an empty database; where families share an order, its key lies in
+    /// `order_family`.
     pub fn new(families: usize, logging: Logging, order_family: usize) -> Self {
         let lines = match logging {
             Logging::Off => (0..families).map(|cf| Line::new(cf, cf..cf + 1)).collect(),
-            Logging::Wal | Logging::ManualFlush => vec![Line::new(order_family, 0..families)],
+            _ => vec![Line::new(order_family, 0..families)],
         };
         History {
             logging,
@@ -210,15 +211,17 @@ impl History {
 
     /// `flush_wal(sync)` or `sync_wal`, called at `begun`, returned Ok.
     pub fn wal_flushed(&mut self, sync: bool, begun: Stamp) {
-        if self.logging != Logging::Off {
+        if self.logging.has_wal() {
             self.promise(begun, sync, EVERYWHERE, |_| true);
         }
     }
 
-    /// A flush of a column family, called at `begun`, returned Ok.
+    /// A flush of a column family, called at `begun`, returned Ok. With `atomic_flush` it has taken
+    /// all families.
     pub fn flushed(&mut self, cf: usize, begun: Stamp) {
         let line = 1 << self.line_of(cf);
-        self.promise(begun, true, line, |batch| batch.touches_family(cf));
+        let all = self.logging == Logging::AtomicFlush;
+        self.promise(begun, true, line, |batch| all || batch.touches_family(cf));
     }
 
     fn promise(&mut self, before: Stamp, sync: bool, lines: u64, which: impl Fn(&Batch) -> bool) {

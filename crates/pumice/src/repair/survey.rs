@@ -2,7 +2,7 @@
 //!
 //! A MANIFEST that can be read may still be old: its last changes may be cut off so that nothing
 //! shows. Then tables that it names are gone while others are there that it does not name; or the
-//! log that it names is gone and a table has later entries than it knows of; or something is of a
+//! log that it names is gone and a table has later entries than those that it names; or something is of a
 //! column family that was made later.
 //!
 //! Thread safety: plain data; nothing is written but by `undoing`. Suspends on I/O.
@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pumice_base::{Error, FileNumber, Result};
+use pumice_base::{Error, FileNumber, Result, SequenceNumber};
 use pumice_env::filename::{self, FileType};
 
 use crate::recovery::version_recovery::{self, RecoveredVersions};
@@ -174,7 +174,7 @@ impl Survey {
         }
         let newer = strange.iter().find(|(_, contents)| {
             let last = contents.meta.largest_seq;
-            last > recovered.last_sequence && !logs.iter().any(|log| log.covers(last))
+            last > newest_of(recovered, contents.family) && !logs.iter().any(|log| log.covers(last))
         });
         Ok(newer.map(|(table, _)| {
             let log = log.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -209,6 +209,13 @@ impl Survey {
         }
         changed
     }
+}
+
+/// The largest sequence number in the tables of a column family.
+fn newest_of(recovered: &RecoveredVersions, family: u32) -> SequenceNumber {
+    let version = recovered.families.get(&family).map(|family| &family.version);
+    let files = version.into_iter().flat_map(|version| version.all_files());
+    files.map(|(_, file)| file.largest_seq).max().unwrap_or(0)
 }
 
 impl FoundTable {

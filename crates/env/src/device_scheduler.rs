@@ -310,7 +310,7 @@ pub struct JobProgress<'a> {
     left: u64,
 }
 
-/// Bytes between two steps, where an entry counts for so many more than it has.
+/// Bytes between two steps, where an entry counts for this many more than it has.
 const PROGRESS_STEP: u64 = 256 << 10;
 const ENTRY_BYTES: u64 = 200;
 

@@ -115,7 +115,7 @@ fn alone(blocks: u64) {
     Build::new(16, 0, 0, 0).emit(blocks, 0, || {});
 }
 
-/// One thread plays emitter and helper by turns, so the helper takes every block.
+/// One thread plays emitter and helper in turn, so the helper takes every block.
 fn turns(blocks: u64) {
     let ring = Ring::new(16);
     let mut task = ring.start();

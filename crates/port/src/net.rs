@@ -210,7 +210,7 @@ impl Listener {
                 libc::accept4(fd, none, std::ptr::null_mut(), libc::SOCK_CLOEXEC)
             };
             let number = counted(new as isize).map_err(gone_or)?;
-            // SAFETY: a new descriptor that nobody else owns.
+            // SAFETY: a new descriptor without another owner.
             let fd = unsafe { OwnedFd::from_raw_fd(number as RawFd) };
             // A connection that its client has reset cannot be set up; the listener is unaffected.
             self.welcome(fd).map_err(|_| gone())

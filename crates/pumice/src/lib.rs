@@ -57,6 +57,7 @@
 //! | closures in their place | [`ColumnFamilyOptions::set_merge_operator`] and its kin |
 //! | own properties of tables | [`TablePropertiesCollector`] |
 //! | values that expire | [`DbWithTtl`] |
+//! | all that is written, in order | [`Db::get_updates_since`] |
 //! | futures | [`Db::get_async`], [`Db::multi_get_async`], [`Db::write_async`] |
 //! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
 //! | locks, sleep and the like for fibers | [`fiber`] |
@@ -84,6 +85,7 @@ mod engine;
 pub mod fiber;
 mod flush;
 mod ingest;
+mod log_tail;
 pub mod options;
 pub mod perf;
 mod read;
@@ -107,6 +109,8 @@ pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,
 };
+pub use log_tail::files::{WalFile, WalFileType};
+pub use log_tail::iterator::WalIterator;
 pub use options::requests::{
     BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, FlushOptions, ReadOptions,
     WaitForCompactOptions, WriteOptions,

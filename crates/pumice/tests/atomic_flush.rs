@@ -10,7 +10,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::{DIR, SYNC, key, memory, names, options};
+use common::{DIR, SYNC, key, let_files_go, memory, names, options};
 use pumice::{
     ColumnFamily, ColumnFamilyDescriptor, Db, ErrorKind, EventListener, FileSystem, FlushJobInfo,
     FlushOptions, MemFs, Options, ReadOptions, WaitForCompactOptions, WriteBatch, WriteOptions,
@@ -229,6 +229,7 @@ fn a_table_that_fails_keeps_all_families_back() {
         assert_eq!(sealed(&db, &cfs), [1, 1, 0]);
         assert_eq!(last(&db, &cfs), [number(1), number(1)]);
         assert!(flushes(&shared).is_empty());
+        let_files_go(&db);
         assert!(!names(&shared, DIR).iter().any(|name| name.ends_with(".sst")));
         let copy = fs.crashed_copy(0, CrashMode::PROCESS).shared();
         let (after, families) = open(&with_fs(&options, &copy));

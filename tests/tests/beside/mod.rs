@@ -30,9 +30,20 @@ pub enum Call {
     Get(u32),
     /// Reports whether the file is in the directory.
     Exists(&'static str),
+    /// A put that no log has.
+    Unlogged(u32),
+    /// Reports what the logs have from a sequence number on.
+    Since(u64),
+    /// Reports what they have beyond what was reported last.
+    More,
+    /// Reports how many logs are in the archive.
+    Archived,
 }
 
-use Call::{Compact, Delete, Exists, Fill, Flush, Get, Put, Settle, SingleDelete, Tables};
+use Call::{
+    Archived, Compact, Delete, Exists, Fill, Flush, Get, More, Put, Settle, Since, SingleDelete,
+    Tables, Unlogged,
+};
 
 struct Case {
     name: &'static str,
@@ -152,6 +163,97 @@ const CASES: &[Case] = &[
         families: 1,
         script: &[Exists("IDENTITY")],
     },
+    Case {
+        name: "updates of one log",
+        options: "",
+        families: 2,
+        script: &[
+            Since(0),
+            Since(1),
+            Put(0, 1),
+            Put(1, 2),
+            Delete(1),
+            Since(0),
+            Since(2),
+            Since(3),
+            Since(4),
+            More,
+            Put(0, 3),
+            Fill(1, 60),
+            More,
+            More,
+        ],
+    },
+    Case {
+        name: "updates of archived logs",
+        options: "WAL_ttl_seconds=3600",
+        families: 1,
+        script: &[
+            Exists("archive"),
+            Put(0, 1),
+            Put(0, 2),
+            Flush(0),
+            Settle,
+            Archived,
+            Put(0, 3),
+            Flush(0),
+            Put(0, 4),
+            Settle,
+            Archived,
+            Since(1),
+            Since(3),
+            Since(4),
+            Put(0, 5),
+            More,
+            Flush(0),
+            Put(0, 6),
+            Settle,
+            More,
+            More,
+            Since(6),
+        ],
+    },
+    Case {
+        name: "updates of deleted logs",
+        options: "",
+        families: 1,
+        script: &[
+            Put(0, 1),
+            Flush(0),
+            Settle,
+            Archived,
+            Since(1),
+            Put(0, 2),
+            Put(0, 3),
+            Since(1),
+            Since(3),
+        ],
+    },
+    Case {
+        name: "updates that no log has",
+        options: "",
+        families: 1,
+        script: &[
+            Put(0, 1),
+            Unlogged(2),
+            Put(0, 3),
+            Since(1),
+            More,
+            Since(2),
+            Unlogged(4),
+            More,
+            Since(3),
+            Put(0, 5),
+            Since(3),
+            Since(4),
+        ],
+    },
+    Case {
+        name: "an archive of a limited size",
+        options: "WAL_size_limit_MB=1",
+        families: 1,
+        script: &[Fill(0, 300), Flush(0), Settle, Fill(0, 300), Flush(0), Settle, Archived],
+    },
 ];
 
 fn run_case<E: Engine>(case: &Case, path: &Path) -> Vec<String> {
@@ -181,6 +283,13 @@ fn answer<E: Engine>(engine: &mut E, call: &Call, path: &Path) -> Result<String,
             return Ok(engine.get(&key(n))?.map_or("none".to_string(), |v| v.len().to_string()));
         }
         Exists(name) => return Ok(path.join(name).exists().to_string()),
+        Unlogged(n) => engine.put_unlogged(&key(n), b"value")?,
+        Since(sequence) => return engine.updates_since(sequence),
+        More => return engine.more_updates(),
+        Archived => {
+            let archive = std::fs::read_dir(path.join("archive"));
+            return Ok(archive.map_or(0, |files| files.count()).to_string());
+        }
     }
     Ok("ok".to_string())
 }
@@ -256,4 +365,20 @@ fn an_atomic_flush_of_one_family_takes_both_and_in_rocksdb_the_one() {
     let answered = |tables: [u32; 2]| format!("Tables(0): {}\nTables(1): {}", tables[0], tables[1]);
     assert!(ours.ends_with(&answered([1, 1])), "{ours}");
     assert!(theirs.ends_with(&answered([1, 0])), "{theirs}");
+}
+
+/// The same batches, ends, gaps and calls for a new iterator.
+#[pumice_test_macros::test]
+fn updates_are_those_of_rocksdb() {
+    compare(&[
+        "updates of one log",
+        "updates of archived logs",
+        "updates of deleted logs",
+        "updates that no log has",
+    ]);
+}
+
+#[pumice_test_macros::test]
+fn the_archive_has_as_many_logs_as_in_rocksdb() {
+    compare(&["an archive of a limited size"]);
 }

@@ -1,5 +1,5 @@
-//! `ldb repair`, with RocksDB's answer, and `pumice repair DIR`, which prints what was saved and what
-//! was not. Thread safety: plain functions.
+//! `ldb repair`, with RocksDB's answer, and `pumice repair DIR`, which prints what was saved and
+//! what was not. Thread safety: plain functions.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -70,7 +70,7 @@ impl FaultOp {
 pub enum FsyncFailure {
     /// The new bytes are read until the crash and gone after it; a second sync reports success.
     ReadableThenLost,
-    /// The bytes are durable all the same.
+    /// The bytes are durable nevertheless.
     Durable,
     /// The bytes are gone at once; reads give what was durable.
     OldData,

@@ -1,4 +1,4 @@
-//! The token bucket behind a rate limiter: which request gets how many tokens of a refill, in which
+//! The token bucket inside a rate limiter: which request gets how many tokens of a refill, in which
 //! order.
 //!
 //! Plain data: time is an argument, waiters are names for requests, nothing blocks here.

@@ -5,7 +5,7 @@
 //! [`TURN_NANOS`]), poll the reactor when it asks for it. With nothing to run the loop sleeps in
 //! the reactor until the next deadline, a completion or a kick (`kick`).
 //!
-//! Records of loops live for ever and are used again, because tasks point to them.
+//! Records of loops live forever and are reused, because tasks point to them.
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. `own` and the cells of the loop's slots are touched by the thread that holds the loop (from

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | RUN | the loop runs, told nothing | a waker (to NOTIFIED), the loop (to SLEEP) |
 //! | SLEEP | it sleeps or is about to | a waker (to NOTIFIED, and kicks), the loop (to RUN) |
-//! | NOTIFIED | somebody published work since the loop last looked | the loop (to RUN) |
+//! | NOTIFIED | work was published since the loop last looked | the loop (to RUN) |
 //!
 //! A waker first publishes its work and then calls [`Kick::notify`]; the loop looks for work after
 //! each change to RUN. Every change is an acquire and a release of the same word, so a loop that

@@ -1,6 +1,6 @@
 //! The record of one fiber of a loop: its task, its stack and its name.
 //!
-//! Records live for ever and are used again by their loop (see `task`).
+//! Records live forever and are reused by their loop (see `task`).
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. `task.data` of a loop's task points to the leaked slot that contains it.
@@ -46,7 +46,7 @@ pub(crate) struct Slot {
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// A new record of `owner`, for ever.
+    /// A new record of `owner`, which lives forever.
     pub(crate) fn leak(owner: &'static Loop) -> &'static Slot {
         let slot: &'static Slot = Box::leak(Box::new(Slot {
             task: Task::new(Home::Fiber(owner)),

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | of a kept stack, deeper than [`KEPT_STACK_BYTES`] | when its fiber ends |
 //! | of ended fibers beyond [`KEPT_STACKS`] | when they end |
-//! | of a loop that plain threads share, beyond [`LENT_STACKS`] | when nobody has it any more |
+//! | of a loop that plain threads share, beyond [`LENT_STACKS`] | once it is not borrowed |
 //! | of stacks unused for [`LOOK_NANOS`], beyond [`ALWAYS_KEPT`] | a few at a time |
 //!
 //! Only the kernel knows how deep a fiber has been, and asking costs more than the life of a small
@@ -200,7 +200,7 @@ pub(crate) struct StackPool {
     free: Vec<Stack>,
     /// For a fiber that gets no other stack: it only drops what it would have run.
     reserve: Option<Stack>,
-    /// Somebody is on the reserve.
+    /// A fiber is on the reserve.
     lent: bool,
     /// Stacks that were put back.
     puts: u32,

@@ -7,7 +7,7 @@
 //! | what | rule |
 //! |---|---|
 //! | which offer | one whose build has called; the highest urgency, then the oldest |
-//! | a more urgent call, nobody free | helpers of less urgent jobs leave these ([`should_leave`]) |
+//! | an urgent call, no helper free | helpers of less urgent jobs leave ([`should_leave`]) |
 //! | priority | a helper serves offers of threads of its own CPU and I/O priority only (a *lane*) |
 //! | how many | threads, busy or idle, of all lanes together: at most the limit |
 //! | when | threads start at a call, and end after [`IDLE_SECONDS_MAX`] without one |

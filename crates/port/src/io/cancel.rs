@@ -5,8 +5,8 @@
 //! may report that it succeeded after all.
 //!
 //! Invariants: 1. `state` is null, the address of the waiting task's record, or [`cancelled`],
-//! which it keeps for ever. Records of tasks live for ever, so an address can always be woken.
-//! Every change is one read-modify-write of one word: no wake-up is lost.
+//! which it keeps forever. Records of tasks live forever, so an address can always be woken. Every
+//! change is one read-modify-write of one word: no wake-up is lost.
 //!
 //! Thread safety: any thread may cancel; one task at a time waits under a token.
 

@@ -84,7 +84,7 @@ pub(super) const TABLE: [Row; 24] = [
     row(Part::SubmitAll, (5, 18), "an operation refused at once costs another enter"),
     row(Part::CoopTaskrun, (5, 19), "completions interrupt the thread"),
     row(Part::TaskrunFlag, (5, 19), "completions interrupt the thread"),
-    row(Part::MultishotAccept, (5, 19), "accept4(2), and a poll when nobody is there"),
+    row(Part::MultishotAccept, (5, 19), "accept4(2), and a poll when no connection waits"),
     row(Part::SingleIssuer, (6, 0), "completions run at any entry into the kernel"),
     row(Part::DeferTaskrun, (6, 1), "completions run at any entry into the kernel"),
     row(Part::NoSubmissionArray, (6, 6), "an index is written for each request"),

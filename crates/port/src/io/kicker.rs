@@ -22,7 +22,7 @@ impl Kicker {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         Ok(Kicker(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 

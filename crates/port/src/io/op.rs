@@ -5,9 +5,9 @@
 //! for rings without a kernel and for callers that must not suspend.
 //!
 //! Invariants cited by unsafe blocks:
-//! 1. The buffer of a call is valid, and nobody else touches it, until its completion was taken:
-//!    calls come from `Op`s only, whose borrow outlives [`super::run_all`], and that returns after
-//!    the last completion.
+//! 1. The buffer of a call is valid, and used by no one else, until its completion was taken: calls
+//!    come from `Op`s only, whose borrow outlives [`super::run_all`], and that returns after the
+//!    last completion.
 //!
 //! Thread safety: plain data. A `Call` may be performed by another thread because of invariant 1.
 
@@ -186,7 +186,7 @@ pub(crate) fn perform(call: &Call) -> i32 {
 /// Releases a call's result that has no taker.
 pub(super) fn discard(call: &Call, result: i32) {
     if let (Call::Accept { .. }, 0..) = (call, result) {
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         drop(unsafe { OwnedFd::from_raw_fd(result) });
     }
 }

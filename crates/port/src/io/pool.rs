@@ -2,7 +2,7 @@
 //!
 //! It serves where io_uring is refused (containers, old kernels). The threads are shared by all
 //! loops of the process and end when they have had nothing to do for a while. Sockets are not given
-//! to threads, which they could hold for ever: the loop itself waits for them (`sockets`).
+//! to threads, which they could block forever: the loop itself waits for them (`sockets`).
 //!
 //! Invariants:
 //! 1. A call is in exactly one place: `queued`, the pool's queue, with a worker, in line for its

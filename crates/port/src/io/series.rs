@@ -41,7 +41,7 @@ impl Series {
                 }
             };
             if let Some(number) = on!(self.reactor, book => book.next(group, Some(task))) {
-                // SAFETY: a new descriptor that nobody else owns.
+                // SAFETY: a new descriptor without another owner.
                 return Ok(unsafe { OwnedFd::from_raw_fd(number) });
             }
             if self.reactor.is_done(group) {

@@ -107,7 +107,7 @@ impl Sockets {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
         let mut new = Sockets {
             epoll,
@@ -277,7 +277,7 @@ impl Sockets {
     /// result. Returns whether there was a kick.
     pub(super) fn wait(&mut self, nanos: Option<u64>, mut end: impl FnMut(u64, i32)) -> bool {
         let count = self.wait_for_events(nanos);
-        // SAFETY: the kernel has written so many, at most the capacity.
+        // SAFETY: the kernel has written that many, at most the capacity.
         unsafe { self.events.set_len(count) };
         let mut is_kicked = false;
         for number in 0..count {

@@ -156,7 +156,7 @@ impl Slot {
 struct Series {
     call: Call,
     results: VecDeque<i32>,
-    /// Nobody takes them any more.
+    /// Its results are no longer taken.
     is_abandoned: bool,
 }
 

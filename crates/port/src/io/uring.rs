@@ -288,7 +288,7 @@ impl Release {
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: two new descriptors that nobody else owns.
+        // SAFETY: two new descriptors without another owner.
         let [reads, writes] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         register(Part::RegisterFiles)?;
         ring.submitter().register_files(&[writes.as_raw_fd()])?;

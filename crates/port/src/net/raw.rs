@@ -88,7 +88,7 @@ impl Address {
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | flags;
         // SAFETY: no memory is involved.
         let number = counted(unsafe { libc::socket(self.family(), kind, 0) } as isize)?;
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         Ok(unsafe { OwnedFd::from_raw_fd(number as RawFd) })
     }
 

@@ -6,9 +6,13 @@
 //! Invariants cited by unsafe blocks:
 //! 1. Pointers given to libc point to live locals or slices with their true lengths.
 //! 2. The call takes integers only.
+//! 3. What runs between `fork` and `exec` makes system calls and compares numbers, and allocates
+//!    and locks nothing.
 
 use crate::sim;
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -38,6 +42,28 @@ pub fn descriptor_limit() -> u64 {
 pub fn use_huge_pages(wanted: bool) {
     // SAFETY: invariant 2.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, libc::c_ulong::from(!wanted), 0, 0, 0) };
+}
+
+/// The process that `command` starts is killed (SIGKILL) when the thread that starts it ends, and
+/// so with this process, however that ends. It outlives `exec`, but for programs with privileges of
+/// their own. Starting fails with "No such process" if this process ended meanwhile.
+pub fn end_with_parent(command: &mut Command) {
+    let parent = pid();
+    let ask = move || {
+        // SAFETY: invariant 2.
+        let code =
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };
+        if code != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: invariant 2.
+        match u32::try_from(unsafe { libc::getppid() }) {
+            Ok(now) if now == parent => Ok(()),
+            _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    };
+    // SAFETY: invariant 3.
+    unsafe { command.pre_exec(ask) };
 }
 
 /// This process is a child of one that watched for forks.

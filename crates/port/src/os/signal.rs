@@ -79,7 +79,7 @@ impl Signals {
         }
         // SAFETY: no memory is involved; the writing end is new and open.
         unsafe { libc::fcntl(ends[1], libc::F_SETFL, libc::O_NONBLOCK) };
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         let pipe = unsafe { OwnedFd::from_raw_fd(ends[0]) };
         let first = PIPE.compare_exchange(-1, ends[1], Ordering::Relaxed, Ordering::Relaxed);
         if first.is_err() {

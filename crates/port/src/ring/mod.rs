@@ -8,8 +8,8 @@
 //!
 //! | thread | takes, in this order | else |
 //! |---|---|---|
-//! | emitter | a free slot to fill; a block to compress; the write nobody is at | waits |
-//! | helper | the write nobody is at; a block to compress | leaves |
+//! | emitter | a free slot to fill; a block to compress; the write if not taken | waits |
+//! | helper | the write if not taken; a block to compress | leaves |
 //!
 //! When no helper is attached the emitter writes what is ready before it compresses more.
 //!
@@ -22,7 +22,7 @@
 //! 3. After [`Ring::drain`] has returned `None`, only the caller touches a slot or the file, also
 //!    after an abort.
 //! 4. `waiter` is written by the emitter before the change that sets `waiting`, and read by the
-//!    thread that clears it; task records live for ever.
+//!    thread that clears it; task records live forever.
 //!
 //! Thread safety: `start`, `emitted`, `drain`, `wants_helper` by one task at a time, the emitter;
 //! everything else from anywhere.
@@ -195,7 +195,10 @@ impl Ring {
     /// Waits until the mark is cleared; returns the word then.
     #[cold]
     fn wait(&self, mut state: State) -> State {
-        assert!(state.may_wait(self.slots), "the emitter waits, and nobody could wake it: {state}");
+        assert!(
+            state.may_wait(self.slots),
+            "the emitter waits, and no thread could wake it: {state}"
+        );
         let start = clock_nanos();
         let own = &self.own.0.0;
         own.waits.add(1);

@@ -2,12 +2,12 @@
 //!
 //! | bits | field | meaning |
 //! |---|---|---|
-//! | 0 to 31 | ready | per slot: compressed, and nobody has taken its write yet |
+//! | 0 to 31 | ready | per slot: compressed, and its write is not taken yet |
 //! | 32 to 39 | next to write | blocks below are written |
-//! | 40 to 47 | next to compress | blocks below are compressed, or somebody compresses them |
+//! | 40 to 47 | next to compress | blocks below are compressed, or being compressed |
 //! | 48 to 55 | next to emit | blocks below were emitted |
 //! | 56 to 60 | attached | helpers that hold a step |
-//! | 61 | waiting | the emitter waits and must be woken by whoever clears this |
+//! | 61 | waiting | the emitter waits and must be woken by the thread that clears this |
 //! | 62 | closed | the last block was emitted |
 //! | 63 | aborted | no new steps |
 //!

@@ -412,7 +412,7 @@ fn an_abort_ends_everybody() {
             assert!(aborter.ring.abort() && !aborter.ring.abort());
         });
         assert!(!build.emit(u64::MAX, || {}));
-        // Nobody is inside any more.
+        // No helper is inside any longer.
         assert_eq!(build.ring.attached(), 0);
         aborter.join().unwrap();
         helpers.into_iter().for_each(|helper| helper.join().unwrap());

@@ -1,7 +1,7 @@
 //! Watches a waiting emitter, in debug builds: an emitter that will never be woken is a bug of the
 //! protocol, and panics instead of hanging.
 //!
-//! Because the word says who holds a step, the verdict is exact for a ring with no helper left;
+//! Because the word records who holds a step, the verdict is exact for a ring with no helper left;
 //! RocksDB's watchdog can only guess from the time. A step that takes very long is only reported: a
 //! disk may be that slow. In a simulation there is no watchdog, since a run that is stuck ends by
 //! itself there, and a timer would hide it; nor under loom. Thread safety: the emitter's own.

@@ -32,7 +32,7 @@ pub struct Condvar {
 
 impl Condvar {
     constant! {
-        /// A condvar nobody waits on.
+        /// A condvar without waiters.
         pub fn new() -> Condvar {
             Condvar { waiting: AtomicU32::new(0), queue: WaitQueue::new() }
         }

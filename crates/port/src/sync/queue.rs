@@ -230,7 +230,7 @@ pub(super) struct WaitQueue {
 #[cfg(not(loom))]
 impl WaitQueue {
     crate::atomic::constant! {
-        /// Nobody waits.
+        /// A queue without waiters.
         pub(super) fn new() -> WaitQueue {
             WaitQueue {
                 lock: super::raw_lock::RawLock::new(),

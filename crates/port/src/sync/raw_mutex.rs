@@ -2,8 +2,8 @@
 //!
 //! | state | meaning | left by |
 //! |---|---|---|
-//! | FREE | nobody holds it | lock (to LOCKED; to CONTENDED by a woken waiter) |
-//! | LOCKED | held; nobody needs to be woken | unlock (to FREE), a waiter (to CONTENDED) |
+//! | FREE | not held | lock (to LOCKED; to CONTENDED by a woken waiter) |
+//! | LOCKED | held; no waiter to wake | unlock (to FREE), a waiter (to CONTENDED) |
 //! | CONTENDED | held; unlock must wake the first waiter | unlock, under the queue's lock |
 //!
 //! Invariants:

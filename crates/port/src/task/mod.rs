@@ -1,9 +1,9 @@
 //! The one primitive under every wait: a task parks, any task unparks it.
 //!
 //! A task is an operating-system thread or a fiber, and only this module tells them apart. Records
-//! of tasks live for ever and are used again, so a [`TaskRef`] is a plain pointer that is copied
-//! freely: an `unpark` that comes too late reaches the record's current task as a spurious wake-up,
-//! which every waiter must tolerate anyway.
+//! of tasks live forever and are reused, so a [`TaskRef`] is a plain pointer that is copied freely:
+//! an `unpark` that comes too late reaches the record's current task as a spurious wake-up, which
+//! every waiter must tolerate anyway.
 //!
 //! | state | meaning | left by |
 //! |---|---|---|

@@ -165,7 +165,7 @@ fn an_abort_may_come_at_any_moment() {
 /// and the emitter idles although it has just emitted a block.
 #[test]
 fn an_emitter_that_overlooks_its_own_block_is_caught() {
-    is_caught(Planted::RingOldEmit, "the emitter waits, and nobody", 3, build(3, &[2], false));
+    is_caught(Planted::RingOldEmit, "the emitter waits, and no thread", 3, build(3, &[2], false));
 }
 
 #[test]

@@ -37,7 +37,8 @@ impl BufferUser for DbInner {
             return false;
         }
         if !self.writes.queue.try_lead() {
-            // The leader checks the limit itself, or will be asked again; a stalled one has checked.
+            // The leader checks the limit itself, or will be asked again; a stalled one has
+            // checked.
             return !self.writes.queue.is_stalled();
         }
         let _alone = Exclusive { db: self };

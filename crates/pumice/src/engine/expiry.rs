@@ -1,9 +1,10 @@
 //! Files that become too old in a database where nothing else happens.
 //!
-//! Every change of files or options looks for files that are too old; an idle database has no
-//! such change. One task waits for the next moment at which a file becomes too old (`ttl`,
-//! `periodic_compaction_seconds`) and has its column family checked again. The task exists only while there is such a moment. RocksDB
-//! 10.10 looks every 12 hours, and then only at column families with `periodic_compaction_seconds`.
+//! Every change of files or options looks for files that are too old; an idle database has no such
+//! change. One task waits for the next moment at which a file becomes too old (`ttl`,
+//! `periodic_compaction_seconds`) and has its column family checked again. The task exists only
+//! while there is such a moment. RocksDB 10.10 looks every 12 hours, and then only at column
+//! families with `periodic_compaction_seconds`.
 //!
 //! Ages are counted on the wall clock, waiting goes by the monotonic one: the task looks again from
 //! time to time, in case the wall clock was set.

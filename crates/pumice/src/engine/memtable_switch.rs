@@ -320,13 +320,14 @@ impl DbInner {
         if wal.is_empty() {
             return Ok(wal.number());
         }
-        let number = self.new_file_number();
+        let (old, number) = (wal.number(), self.new_file_number());
         let several = self.cfs.load().all().nth(1).is_some();
         if let Err(error) = wal.switch(number, several) {
             drop(wal);
             self.background_error_of_leader(&error, Reason::WriteCallback);
             return Err(error);
         }
+        self.logs.history.end(old, self.last_sequence.load(Ordering::Acquire));
         Ok(number)
     }
 

@@ -133,3 +133,6 @@ fn verify_count(mems: &[Arc<MemTable>], read: u64) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

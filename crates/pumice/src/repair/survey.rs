@@ -2,8 +2,8 @@
 //!
 //! A MANIFEST that can be read may still be old: its last changes may be cut off so that nothing
 //! shows. Then tables that it names are gone while others are there that it does not name; or the
-//! log that it names is gone and a table has later entries than those that it names; or something is of a
-//! column family that was made later.
+//! log that it names is gone and a table has later entries than those that it names; or something
+//! is of a column family that was made later.
 //!
 //! Thread safety: plain data; nothing is written but by `undoing`. Suspends on I/O.
 

@@ -36,21 +36,21 @@ const fn write(
 /// See the module's head.
 pub const ROWS: &[Row] = &[
     Row::new("hash", "hdel", -3, WRITE | FAST, "2.0.0", "Deletes fields.", hdel).key(),
-    read("hexists", 3, FAST, "2.0.0", "Tells whether a field exists.", hexists),
-    read("hget", 3, FAST, "2.0.0", "Gives the value of a field.", hget),
-    read("hgetall", 2, 0, "2.0.0", "Gives all fields with their values.", hgetall),
+    read("hexists", 3, FAST, "2.0.0", "Checks whether a field exists.", hexists),
+    read("hget", 3, FAST, "2.0.0", "Returns the value of a field.", hget),
+    read("hgetall", 2, 0, "2.0.0", "Returns all fields with their values.", hgetall),
     write("hincrby", 4, "2.0.0", "Adds an integer to a field.", hincrby),
     write("hincrbyfloat", 4, "2.6.0", "Adds a number to a field.", hincrbyfloat),
-    read("hkeys", 2, 0, "2.0.0", "Gives all fields.", hkeys),
+    read("hkeys", 2, 0, "2.0.0", "Returns all fields.", hkeys),
     read("hlen", 2, FAST, "2.0.0", "Counts the fields.", hlen),
-    read("hmget", -3, FAST, "2.0.0", "Gives the values of several fields.", hmget),
+    read("hmget", -3, FAST, "2.0.0", "Returns the values of several fields.", hmget),
     write("hmset", -4, "2.0.0", "Sets several fields.", hmset),
-    read("hrandfield", -2, 0, "6.2.0", "Gives fields by chance.", hrandfield),
+    read("hrandfield", -2, 0, "6.2.0", "Returns random fields.", hrandfield),
     read("hscan", -3, 0, "2.8.0", "Lists the fields in steps.", hscan),
     write("hset", -4, "2.0.0", "Sets fields.", hset),
     write("hsetnx", 4, "2.0.0", "Sets a field that does not exist.", hsetnx),
-    read("hstrlen", 3, FAST, "3.2.0", "Gives the length of a field's value.", hstrlen),
-    read("hvals", 2, 0, "2.0.0", "Gives the values of all fields.", hvals),
+    read("hstrlen", 3, FAST, "3.2.0", "Returns the length of a field's value.", hstrlen),
+    read("hvals", 2, 0, "2.0.0", "Returns the values of all fields.", hvals),
 ];
 
 /// The hash at argument 1, for commands that only read.

@@ -15,7 +15,7 @@ pub const REDIS_VERSION: &str = "7.0.15";
 
 /// See the module's head.
 pub const ROWS: &[Row] =
-    &[Row::new("server", "info", -1, LOADING | STALE, "1.0.0", "Tells about the server.", info)
+    &[Row::new("server", "info", -1, LOADING | STALE, "1.0.0", "Describes the server.", info)
         .access(Access::Glance)
         .categories(&[DANGEROUS])];
 

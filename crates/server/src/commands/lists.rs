@@ -26,39 +26,74 @@ const ADDS: u32 = WRITE | DENYOOM;
 
 /// See the module's head.
 pub const ROWS: &[Row] = &[
-    row("lindex", 3, READONLY, "1.0.0", "Gives the element at a place.", lindex),
-    row("linsert", 5, ADDS, "2.2.0", "Puts an element beside another.", linsert),
+    row("lindex", 3, READONLY, "1.0.0", "Returns the element at an index.", lindex),
+    row("linsert", 5, ADDS, "2.2.0", "Inserts an element before or after another.", linsert),
     row("llen", 2, READONLY | FAST, "1.0.0", "Counts the elements.", llen),
-    row("lmove", 5, ADDS, "6.2.0", "Moves an element from end to end.", lmove).keys(1, 2, 1),
-    row("lmpop", -4, WRITE, "7.0.0", "Takes elements from the first list that has any.", lmpop)
-        .counted(1, false),
-    row("lpop", -2, WRITE | FAST, "1.0.0", "Takes elements from the beginning.", |call| {
-        pop(call, End::Left)
-    }),
-    row("lpos", -3, READONLY, "6.0.6", "Tells where an element is.", lpos),
-    row("lpush", -3, ADDS | FAST, "1.0.0", "Puts elements to the beginning.", |call| {
+    row(
+        "lmove",
+        5,
+        ADDS,
+        "6.2.0",
+        "Moves an element from one end of a list to an end of another.",
+        lmove,
+    )
+    .keys(1, 2, 1),
+    row(
+        "lmpop",
+        -4,
+        WRITE,
+        "7.0.0",
+        "Removes and returns elements of the first non-empty list.",
+        lmpop,
+    )
+    .counted(1, false),
+    row(
+        "lpop",
+        -2,
+        WRITE | FAST,
+        "1.0.0",
+        "Removes and returns elements from the front.",
+        |call| pop(call, End::Left),
+    ),
+    row("lpos", -3, READONLY, "6.0.6", "Returns the index of an element.", lpos),
+    row("lpush", -3, ADDS | FAST, "1.0.0", "Adds elements to the front.", |call| {
         push(call, End::Left, false)
     }),
-    row("lpushx", -3, ADDS | FAST, "2.2.0", "Puts elements to the beginning of a list.", |call| {
-        push(call, End::Left, true)
-    }),
-    row("lrange", 4, READONLY, "1.0.0", "Gives the elements between two places.", lrange),
-    row("lrem", 4, WRITE, "1.0.0", "Removes elements that are equal to one.", lrem),
-    row("lset", 4, ADDS, "1.0.0", "Sets the element at a place.", lset),
-    row("ltrim", 4, WRITE, "1.0.0", "Removes what is not between two places.", ltrim),
-    row("rpop", -2, WRITE | FAST, "1.0.0", "Takes elements from the end.", |call| {
+    row(
+        "lpushx",
+        -3,
+        ADDS | FAST,
+        "2.2.0",
+        "Adds elements to the front of an existing list.",
+        |call| push(call, End::Left, true),
+    ),
+    row("lrange", 4, READONLY, "1.0.0", "Returns the elements between two indexes.", lrange),
+    row("lrem", 4, WRITE, "1.0.0", "Removes elements equal to a value.", lrem),
+    row("lset", 4, ADDS, "1.0.0", "Sets the element at an index.", lset),
+    row("ltrim", 4, WRITE, "1.0.0", "Removes the elements outside a range of indexes.", ltrim),
+    row("rpop", -2, WRITE | FAST, "1.0.0", "Removes and returns elements from the end.", |call| {
         pop(call, End::Right)
     }),
-    row("rpoplpush", 3, ADDS, "1.2.0", "Moves the last element to another beginning.", |call| {
-        move_or_null(call, End::Right, End::Left)
-    })
+    row(
+        "rpoplpush",
+        3,
+        ADDS,
+        "1.2.0",
+        "Moves the last element to the front of another list.",
+        |call| move_or_null(call, End::Right, End::Left),
+    )
     .keys(1, 2, 1),
-    row("rpush", -3, ADDS | FAST, "1.0.0", "Puts elements to the end.", |call| {
+    row("rpush", -3, ADDS | FAST, "1.0.0", "Adds elements to the end.", |call| {
         push(call, End::Right, false)
     }),
-    row("rpushx", -3, ADDS | FAST, "2.2.0", "Puts elements to the end of a list.", |call| {
-        push(call, End::Right, true)
-    }),
+    row(
+        "rpushx",
+        -3,
+        ADDS | FAST,
+        "2.2.0",
+        "Adds elements to the end of an existing list.",
+        |call| push(call, End::Right, true),
+    ),
 ];
 
 /// An end of a list.

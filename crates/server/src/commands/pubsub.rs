@@ -29,27 +29,35 @@ const LISTENS: u32 = COMMON | NOSCRIPT | NO_MULTI;
 
 /// See the module's head.
 pub const ROWS: &[Row] = &[
-    row("psubscribe", -2, LISTENS, "2.0.0", "Listens to the channels of patterns.", |call| {
-        subscribe(call, true)
-    }),
+    row(
+        "psubscribe",
+        -2,
+        LISTENS,
+        "2.0.0",
+        "Subscribes to the channels that match patterns.",
+        |call| subscribe(call, true),
+    ),
     row("publish", 3, COMMON | FAST, "2.0.0", "Sends a message to a channel.", publish),
-    row("pubsub", -2, 0, "2.8.0", "Tells who listens.", |_| Err(Failure::SYNTAX)).subcommands(SUB),
-    row("punsubscribe", -1, LISTENS, "2.0.0", "Listens to patterns no more.", |call| {
+    row("pubsub", -2, 0, "2.8.0", "Shows subscriptions.", |_| Err(Failure::SYNTAX))
+        .subcommands(SUB),
+    row("punsubscribe", -1, LISTENS, "2.0.0", "Unsubscribes from patterns.", |call| {
         unsubscribe(call, true)
     }),
-    row("subscribe", -2, LISTENS, "2.0.0", "Listens to channels.", |call| subscribe(call, false)),
-    row("unsubscribe", -1, LISTENS, "2.0.0", "Listens to channels no more.", |call| {
+    row("subscribe", -2, LISTENS, "2.0.0", "Subscribes to channels.", |call| {
+        subscribe(call, false)
+    }),
+    row("unsubscribe", -1, LISTENS, "2.0.0", "Unsubscribes from channels.", |call| {
         unsubscribe(call, false)
     }),
 ];
 
 const SUB: &[Row] = &[
-    row("channels", -2, COMMON, "2.8.0", "Lists channels that somebody listens to.", channels),
+    row("channels", -2, COMMON, "2.8.0", "Lists subscribed channels.", channels),
     row("help", 2, LOADING | STALE, "6.2.0", "Lists the subcommands.", |call| {
         help(call, "PUBSUB", SUB)
     }),
-    row("numpat", 2, COMMON, "2.8.0", "Counts patterns that somebody listens to.", numpat),
-    row("numsub", -2, COMMON, "2.8.0", "Counts who listens to channels.", numsub),
+    row("numpat", 2, COMMON, "2.8.0", "Counts subscribed patterns.", numpat),
+    row("numsub", -2, COMMON, "2.8.0", "Counts the subscribers of channels.", numsub),
 ];
 
 /// The cost of a name besides its bytes, here and in the registry.

@@ -25,8 +25,8 @@ const fn row(
 pub const ROWS: &[Row] = &[
     row("copy", -3, super::DENYOOM, "6.2.0", "Copies a value to another key.", copy),
     row("move", 3, FAST, "1.0.0", "Moves a key to another database.", move_key).key(),
-    row("rename", 3, 0, "1.0.0", "Gives a key another name.", |call| rename(call, false)),
-    row("renamenx", 3, FAST, "1.0.0", "Gives a key another name that is free.", |call| {
+    row("rename", 3, 0, "1.0.0", "Renames a key.", |call| rename(call, false)),
+    row("renamenx", 3, FAST, "1.0.0", "Renames a key if the new name is free.", |call| {
         rename(call, true)
     }),
 ];

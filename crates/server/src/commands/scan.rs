@@ -33,10 +33,10 @@ pub const ROWS: &[Row] = &[
     )
     .access(Access::WriteAll)
     .categories(&["keyspace", DANGEROUS]),
-    Row::new("generic", "keys", 2, READONLY, "1.0.0", "Lists the keys that fit a pattern.", keys)
+    Row::new("generic", "keys", 2, READONLY, "1.0.0", "Lists the keys that match a pattern.", keys)
         .access(Access::Glance)
         .categories(&[DANGEROUS]),
-    Row::new("generic", "randomkey", 1, READONLY, "1.0.0", "Gives one of the keys.", randomkey)
+    Row::new("generic", "randomkey", 1, READONLY, "1.0.0", "Returns a random key.", randomkey)
         .access(Access::Glance),
     Row::new("generic", "scan", -2, READONLY, "2.8.0", "Lists the keys in steps.", scan)
         .access(Access::Glance),

@@ -30,40 +30,53 @@ const ADDS: u32 = WRITE | DENYOOM;
 pub const ROWS: &[Row] = &[
     row("sadd", -3, ADDS | FAST, "1.0.0", "Adds members.", sadd),
     row("scard", 2, READONLY | FAST, "1.0.0", "Counts the members.", scard),
-    row("sdiff", -2, READONLY, "1.0.0", "Gives the members that only the first set has.", |c| {
-        combine(c, Join::Difference)
-    })
+    row(
+        "sdiff",
+        -2,
+        READONLY,
+        "1.0.0",
+        "Returns the difference of the first set and the others.",
+        |c| combine(c, Join::Difference),
+    )
     .keys(1, -1, 1),
-    row("sdiffstore", -3, ADDS, "1.0.0", "Stores the members that only the first set has.", |c| {
-        store(c, Join::Difference)
-    })
+    row(
+        "sdiffstore",
+        -3,
+        ADDS,
+        "1.0.0",
+        "Stores the difference of the first set and the others.",
+        |c| store(c, Join::Difference),
+    )
     .keys(1, -1, 1),
-    row("sinter", -2, READONLY, "1.0.0", "Gives the members that all sets have.", |c| {
+    row("sinter", -2, READONLY, "1.0.0", "Returns the intersection of sets.", |c| {
         combine(c, Join::Intersection)
     })
     .keys(1, -1, 1),
-    row("sintercard", -3, READONLY, "7.0.0", "Counts the members that all sets have.", sintercard)
-        .counted(1, false),
-    row("sinterstore", -3, ADDS, "1.0.0", "Stores the members that all sets have.", |c| {
+    row(
+        "sintercard",
+        -3,
+        READONLY,
+        "7.0.0",
+        "Counts the members of an intersection of sets.",
+        sintercard,
+    )
+    .counted(1, false),
+    row("sinterstore", -3, ADDS, "1.0.0", "Stores the intersection of sets.", |c| {
         store(c, Join::Intersection)
     })
     .keys(1, -1, 1),
-    row("sismember", 3, READONLY | FAST, "1.0.0", "Tells whether a member is there.", sismember),
-    row("smembers", 2, READONLY, "1.0.0", "Gives all members.", |c| combine(c, Join::Union)),
-    row("smismember", -3, READONLY | FAST, "6.2.0", "Tells which members are there.", smismember),
+    row("sismember", 3, READONLY | FAST, "1.0.0", "Checks whether a member exists.", sismember),
+    row("smembers", 2, READONLY, "1.0.0", "Returns all members.", |c| combine(c, Join::Union)),
+    row("smismember", -3, READONLY | FAST, "6.2.0", "Checks which members exist.", smismember),
     row("smove", 4, WRITE | FAST, "1.0.0", "Moves a member to another set.", smove).keys(1, 2, 1),
-    row("spop", -2, WRITE | FAST, "1.0.0", "Takes members out by chance.", spop),
-    row("srandmember", -2, READONLY, "1.0.0", "Gives members by chance.", srandmember),
+    row("spop", -2, WRITE | FAST, "1.0.0", "Removes and returns random members.", spop),
+    row("srandmember", -2, READONLY, "1.0.0", "Returns random members.", srandmember),
     row("srem", -3, WRITE | FAST, "1.0.0", "Removes members.", srem),
     row("sscan", -3, READONLY, "2.8.0", "Lists the members in steps.", sscan),
-    row("sunion", -2, READONLY, "1.0.0", "Gives the members that any set has.", |c| {
-        combine(c, Join::Union)
-    })
-    .keys(1, -1, 1),
-    row("sunionstore", -3, ADDS, "1.0.0", "Stores the members that any set has.", |c| {
-        store(c, Join::Union)
-    })
-    .keys(1, -1, 1),
+    row("sunion", -2, READONLY, "1.0.0", "Returns the union of sets.", |c| combine(c, Join::Union))
+        .keys(1, -1, 1),
+    row("sunionstore", -3, ADDS, "1.0.0", "Stores the union of sets.", |c| store(c, Join::Union))
+        .keys(1, -1, 1),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]

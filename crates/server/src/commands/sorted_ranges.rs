@@ -30,38 +30,43 @@ pub const ROWS: &[Row] = &[
     row("zcount", 4, READS | FAST, "2.0.0", "Counts the members between two scores.", |call| {
         count(call, By::Score)
     }),
-    row("zlexcount", 4, READS | FAST, "2.8.9", "Counts the members between two.", |call| {
+    row("zlexcount", 4, READS | FAST, "2.8.9", "Counts the members between two members.", |call| {
         count(call, By::Lex)
     }),
-    row("zrange", -4, READS, "1.2.0", "Gives the members of a range.", |call| {
+    row("zrange", -4, READS, "1.2.0", "Returns the members of a range.", |call| {
         range(call, None, None)
     }),
-    row("zrangebylex", -4, READS, "2.8.9", "Gives the members between two.", |call| {
+    row("zrangebylex", -4, READS, "2.8.9", "Returns the members between two members.", |call| {
         range(call, Some(By::Lex), Some(false))
     }),
-    row("zrangebyscore", -4, READS, "1.0.5", "Gives the members between two scores.", |call| {
+    row("zrangebyscore", -4, READS, "1.0.5", "Returns the members between two scores.", |call| {
         range(call, Some(By::Score), Some(false))
     }),
     row("zrangestore", -5, WRITE | DENYOOM, "6.2.0", "Stores the members of a range.", store)
         .keys(1, 2, 1),
-    row("zremrangebylex", 4, WRITE, "2.8.9", "Removes the members between two.", |call| {
+    row("zremrangebylex", 4, WRITE, "2.8.9", "Removes the members between two members.", |call| {
         remove_range(call, By::Lex, "zremrangebylex")
     }),
-    row("zremrangebyrank", 4, WRITE, "2.0.0", "Removes the members between two places.", |call| {
+    row("zremrangebyrank", 4, WRITE, "2.0.0", "Removes the members between two ranks.", |call| {
         remove_range(call, By::Rank, "zremrangebyrank")
     }),
     row("zremrangebyscore", 4, WRITE, "1.2.0", "Removes the members between two scores.", |call| {
         remove_range(call, By::Score, "zremrangebyscore")
     }),
-    row("zrevrange", -4, READS, "1.2.0", "Gives the members between two places.", |call| {
+    row("zrevrange", -4, READS, "1.2.0", "Returns the members between two ranks.", |call| {
         range(call, Some(By::Rank), Some(true))
     }),
-    row("zrevrangebylex", -4, READS, "2.8.9", "Gives the members between two.", |call| {
+    row("zrevrangebylex", -4, READS, "2.8.9", "Returns the members between two members.", |call| {
         range(call, Some(By::Lex), Some(true))
     }),
-    row("zrevrangebyscore", -4, READS, "2.2.0", "Gives the members between two scores.", |call| {
-        range(call, Some(By::Score), Some(true))
-    }),
+    row(
+        "zrevrangebyscore",
+        -4,
+        READS,
+        "2.2.0",
+        "Returns the members between two scores.",
+        |call| range(call, Some(By::Score), Some(true)),
+    ),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //!
 //! | state | a caller whose writes are not covered |
 //! |---|---|
-//! | nobody syncs | syncs; what was written when it began is covered |
-//! | somebody syncs | waits for its end, then looks again |
+//! | no sync runs | syncs; what was written when it began is covered |
+//! | a sync runs | waits for its end, then looks again |
 //!
 //! A failed sync fails for every caller it would have covered; the engine remembers it, and the
 //! next sync fails too.

@@ -38,7 +38,7 @@ impl Writes {
         self.one.is_none() && self.more.is_empty()
     }
 
-    /// What is to be written for a key.
+    /// The pending write of a key.
     pub(super) fn get(&self, key: &[u8]) -> Option<&Value> {
         match &self.one {
             Some((own, value)) => (own == key).then_some(value),

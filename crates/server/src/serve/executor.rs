@@ -3,8 +3,8 @@
 //! | step | refused with |
 //! |---|---|
 //! | the command exists, and its subcommand | `ERR unknown command`, `ERR unknown subcommand` |
-//! | so many arguments | `ERR wrong number of arguments` |
-//! | the client may | `NOAUTH`, `ERR Can't execute` while it listens |
+//! | its number of arguments fits | `ERR wrong number of arguments` |
+//! | the client is allowed to | `NOAUTH`, `ERR Can't execute` while it listens |
 //! | between MULTI and EXEC it is queued | `EXECABORT` if one of the queued was refused |
 //! | locks are taken, it runs, what it wrote is written in one batch | its own errors, `MISCONF` |
 //!

@@ -97,7 +97,7 @@ pub const SETTINGS: &[Setting] = &[
         "auth-timeout",
         Form::Number(1, 3600),
         "10",
-        "Seconds that a client may take to say who it is.",
+        "Seconds that a client may take to authenticate.",
     ),
     fixed("bind", Form::Text, "127.0.0.1", "Addresses to listen on, separated by blanks."),
     fixed("cache-bytes", Form::Bytes, "256mb", "Memory for blocks of table files."),
@@ -122,7 +122,7 @@ pub const SETTINGS: &[Setting] = &[
         "Milliseconds from which LATENCY keeps how long a command took; 0 for never.",
     ),
     fixed("loops", Form::Number(0, 1024), "0", "Event loops; 0 for one per processor."),
-    mutable("maxclients", Form::Number(1, 1_000_000), "10000", "Connections at most."),
+    mutable("maxclients", Form::Number(1, 1_000_000), "10000", "Maximum number of connections."),
     mutable(
         "maxmemory-clients",
         Form::Memory,
@@ -165,7 +165,7 @@ pub const SETTINGS: &[Setting] = &[
         "runtime",
         Form::Choice(&["fibers", "threads"]),
         "fibers",
-        "Who calls the engine: the connections' fibers, or a pool of threads behind the loops.",
+        "Where the engine is called: on the connections' fibers, or on a pool of threads.",
     ),
     fixed("save", Form::Text, "", "Accepted for clients that ask; there are no snapshots in time."),
     mutable(

@@ -45,11 +45,11 @@ pub struct Waiter {
     pub db: u8,
     /// The keys it waits for.
     pub keys: Vec<Vec<u8>>,
-    /// What it does with the first of them that has something.
+    /// The action on the first of them that has an element.
     pub op: Op,
     /// It understands RESP3.
     pub resp3: bool,
-    /// How long it waits; None for ever.
+    /// How long it waits; None waits forever.
     pub limit_nanos: Option<u64>,
     state: Mutex<State>,
     changed: Condvar,
@@ -155,7 +155,7 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Nobody waits.
+    /// Whether there are no waiters.
     pub fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) == 0
     }

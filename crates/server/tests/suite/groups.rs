@@ -164,7 +164,7 @@ fn a_loop_waits_for_no_other_loops_turn() {
     let ready = Arc::clone(&began);
     let busy = runtime.spawn_on(0, "busy", move || {
         let leader = spawn_here("leader", move || own.say(&mut own.client(), "SET a 1"));
-        // It has opened its group, and goes on when this fiber lets it.
+        // It has opened its group, and continues when this fiber lets it.
         thread::yield_now();
         ready.set();
         while !end.load(Ordering::Acquire) {

@@ -1,12 +1,12 @@
 //! `prepopulate_block_cache`: the blocks of a table go into the block cache while it is built, so
 //! that the first reads find them there.
 //!
-//! What goes in is what the table's reader would put in: decoded, under the reader's keys, and only
-//! blocks that it looks for in the cache. A table holds its dictionary itself, and without
+//! The entries are those the table's reader would insert: decoded, under the reader's keys, and
+//! only blocks that it looks for in the cache. A table holds its dictionary itself, and without
 //! `cache_index_and_filter_blocks` an index or filter of one block, or its top level; RocksDB puts
 //! those in as well, where they are never found. Priority is low, as in RocksDB. A full cache
-//! refuses blocks and the build goes on; blocks of a build that fails stay until they are evicted,
-//! under keys that no other file has.
+//! refuses blocks and the build continues; blocks of a build that fails stay until they are
+//! evicted, under keys that no other file has.
 //!
 //! The bytes of the table do not depend on this. Thread safety: shared freely.
 

@@ -40,7 +40,7 @@ pub(crate) struct Sampling {
 }
 
 impl Sampling {
-    /// `None` if no block is to be sampled.
+    /// `None` if no block will be sampled.
     ///
     /// # Errors
     /// As [`Compressor::new`].

@@ -1,7 +1,7 @@
 //! The entries of the block cache, and pins on them.
 //!
 //! A cached block is stored decoded: bytes uncompressed, side arrays built, indexes in flat form.
-//! Blocks that are not in a cache have the same form behind an `Arc`.
+//! Blocks that are not in a cache have the same form in an `Arc`.
 //!
 //! Thread safety: immutable, shared freely; a pin keeps the block in memory.
 

@@ -2,10 +2,10 @@
 //!
 //! `open` makes a [`table::Table`]; `table`, `partitioned` and `behind` answer point lookups,
 //! `iter` iterates, `estimates` tells sizes, `verify` reads everything, `salvage` what is left of a
-//! damaged table, `uncache` takes away what is cached. Under them: `file` (checksums,
-//! decompression), `block` and `index` (decoded blocks), `scan` and `cursor` (walking a block),
-//! `cached_block` (what the block cache holds), `read_amp` (what of it is used), `observe` (what
-//! statistics and perf contexts are told).
+//! damaged table, `uncache` removes what is cached. Under them: `file` (checksums, decompression),
+//! `block` and `index` (decoded blocks), `scan` and `cursor` (walking a block), `cached_block`
+//! (what the block cache holds), `read_amp` (what of it is used), `observe` (what is reported to
+//! statistics and perf contexts).
 //!
 //! Thread safety: see each module. Nothing here writes.
 

@@ -1,7 +1,7 @@
 //! `read_amp_bytes_per_bit`: how much of the blocks read was used.
 //!
 //! A data block that is read for a user, or prepopulated, then has a bitmap. Each bit stands for
-//! one byte of the block: one in so many, from a first one that differs from block to block.
+//! one byte of the block, at regular steps from a first one that differs from block to block.
 //! Returning an entry sets the bits within it, and counts those that were not set. Both sums are
 //! tickers: bytes of the blocks, and bytes used.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Requests are taken in part or not at all; operations complete in any order and any later time,
 //! also short or with an error; a cancellation may end its target, come too late, or be ignored by
-//! an operation that completes all the same; completions beyond the queue are kept aside and appear
+//! an operation that completes anyway; completions beyond the queue are kept aside and appear
 //! later; a completion may even be reported twice, which the real kernel does not do. A ring may
 //! fail for good, as if a sandbox had begun to refuse it.
 //!
@@ -387,7 +387,7 @@ impl Uring for DiceRing {
         self.kernel.clear();
         self.queued.clear();
         self.in_use.clear();
-        // As another ring, it goes on.
+        // Continues as another ring.
         self.enters_left = None;
     }
 }

@@ -140,7 +140,7 @@ impl Acl {
 
     /// Deletes a user other than `default`; returns it.
     pub fn delete_user(&self, name: &[u8]) -> Option<Arc<User>> {
-        debug_assert!(name != DEFAULT, "there is always a user of who has not said who it is");
+        debug_assert!(name != DEFAULT, "the default user cannot be deleted");
         let user = self.users.lock().remove(name)?;
         user.leave();
         Some(user)

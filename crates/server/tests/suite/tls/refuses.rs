@@ -118,7 +118,8 @@ fn plain_bytes_get_no_plain_bytes() {
     running.stop().unwrap();
 }
 
-/// Clients whose handshake does not end: one says nothing, one begins and stops, one goes on.
+/// Clients whose handshake does not end: one sends nothing, one begins and stops, one keeps
+/// sending.
 fn endless(running: &Running) -> [Stream; 3] {
     let new = || Stream::connect_tcp(address(running), PATIENCE_NANOS).unwrap();
     let (silent, half, drips) = (new(), new(), new());

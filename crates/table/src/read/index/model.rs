@@ -41,7 +41,7 @@ struct Case {
     block: Vec<u8>,
 }
 
-/// User keys of a few bytes' alphabet behind a shared prefix, so that words tie and nest.
+/// User keys of a few bytes' alphabet after a shared prefix, so that words tie and nest.
 fn user_key_of(rng: &mut Rng, prefix: &[u8], len_max: u64) -> Vec<u8> {
     let alphabet = [0, 1, b'a', b'b', 0x7f, 0x80, 0xff];
     let mut key = prefix.to_vec();

@@ -132,11 +132,14 @@ fn what_rocksdb_wrote_is_repaired_and_rocksdb_reads_it() {
         {
             assert_eq!(ours(&dir, words).1, expected.1);
         }
-        rocksdb_reads(&dir, 289);
         // It goes on.
-        assert_eq!(theirs(&dir, "--db=d put more 1").0, Some(0));
-        assert_eq!(theirs(&dir, "--db=d compact").0, Some(0));
+        for words in ["--db=d put more 1", "--db=d compact"] {
+            let said = theirs(&dir, words);
+            assert_eq!(said.0, Some(0), "{number}: {words}: {said:?}");
+        }
         assert_eq!(theirs(&dir, "--db=d get more").1, "1\n");
+        // Last: Debian's ldb refuses the OPTIONS that it writes.
+        rocksdb_reads(&dir, 289);
     }
 }
 

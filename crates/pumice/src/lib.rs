@@ -62,6 +62,7 @@
 //! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
 //! | locks, sleep and the like for fibers | [`fiber`] |
 //! | what a call did, and how long | [`perf`] |
+//! | what is left of a damaged database | [`repair()`] |
 //! | what goes on inside | [`Db::property`], [`Statistics`], [`EventListener`], the file `LOG` |
 //!
 //! Whole programs: `crates/pumice/examples`. Without the features `lz4` and `zstd`, which are on by
@@ -89,6 +90,7 @@ pub mod options;
 pub mod perf;
 mod read;
 mod recovery;
+mod repair;
 mod row_cache;
 mod snapshot;
 pub mod stats;
@@ -121,6 +123,8 @@ pub use options::{
 pub use read::entries::Entries;
 pub use read::iterator::DbIterator;
 pub use read::pinned::PinnedSlice;
+pub use repair::report::{FileFate, RepairOutcome, RepairReport, RepairedFile};
+pub use repair::{repair, repair_column_families};
 pub use snapshot::Snapshot;
 pub use stats::listener::{
     BackgroundErrorReason, CompactionJobInfo, CompactionReason, ExternalFileIngestionInfo,

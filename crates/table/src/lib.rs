@@ -38,6 +38,7 @@ pub use read::block::Block;
 pub use read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
 pub use read::index::IndexBlock;
 pub use read::iter::TableIter;
+pub use read::salvage::SalvageIter;
 pub use read::table::Table;
 pub use stats::TableStats;
 pub use unique_id::{SESSION_ID_LEN, session_id, unique_id, unique_id_of};

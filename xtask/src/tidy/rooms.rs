@@ -32,6 +32,7 @@ const ROOMS: &[&str] = &[
     "recovery",
     "control",
     "engine",
+    "repair",
     "db",
     "backup",
     "ttl",

@@ -59,8 +59,11 @@ impl Table {
         Ok(())
     }
 
-    /// Everything that the metaindex names, except the index.
-    fn verify_meta(&self) -> Result<()> {
+    /// Reads the blocks that the metaindex names, except the index, and verifies them.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn verify_meta(&self) -> Result<()> {
         let no_tail = Tail::default();
         let contents = read(&self.file, &no_tail, self.footer.metaindex, BlockKind::MetaIndex)?;
         let handles = MetaIndex::decode_all(contents).map_err(|what| {

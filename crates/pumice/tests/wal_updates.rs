@@ -355,7 +355,7 @@ fn follow(db: &Db, last: u64, copy: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> u64 {
         assert_eq!(sequence, last + 1, "none is missing, none comes twice");
         for record in batch.iter() {
             match record.unwrap() {
-                BatchRecord::Entry { key, value, .. } if value.is_empty() => drop(copy.remove(key)),
+                BatchRecord::Entry { key, value: [], .. } => drop(copy.remove(key)),
                 BatchRecord::Entry { key, value, .. } => {
                     copy.insert(key.to_vec(), value.to_vec());
                 }

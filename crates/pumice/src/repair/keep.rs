@@ -168,9 +168,8 @@ impl Change<'_> {
             for (level, file) in version.all_files() {
                 files.extend(self.kept(outputs, family, level, file)?.map(|file| (level, file)));
             }
-            let mut epoch = version.max_epoch_number();
-            for table in converted.remove(id).unwrap_or_default() {
-                epoch += 1;
+            let tables = converted.remove(id).unwrap_or_default();
+            for (epoch, table) in (version.max_epoch_number() + 1..).zip(tables) {
                 last_sequence = last_sequence.max(table.largest_seq);
                 let table = FileMetaData { epoch_number: epoch, ..(*table).clone() };
                 files.push((0, Arc::new(table)));

@@ -7,9 +7,9 @@
 //! | go-redis | the Go proxy | `tests/clients/go` | go.sum |
 //! | Jedis | Maven Central | `tests/clients/java` | versions, Maven's checksums |
 //!
-//! A program takes a port, checks every answer, and fails at the first that is not what it is with
-//! redis-server. `cargo xtask test` runs redis-py's, `cargo xtask clients` all of them. Programs
-//! are copied into `.peers/clients` and run there, so that nothing is written beside them.
+//! A program takes a port, checks every answer, and fails at the first that differs from
+//! redis-server's. `cargo xtask test` runs redis-py's, `cargo xtask clients` all of them. Programs
+//! are copied into `.peers/clients` and run there, so that nothing is written next to them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -18,15 +18,15 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use crate::peers;
 
-/// Names the folder of redis-py for tests.
+/// The variable with the folder of redis-py for tests.
 pub const PYTHON_VARIABLE: &str = "PUMICE_REDIS_PY";
 
-/// Brings redis-py into `.peers/redis-py`, unless it is there; the folder.
+/// Installs redis-py into `.peers/redis-py`, unless it is there; returns the folder.
 pub fn install_python(root: &Path) -> Result<PathBuf, String> {
     let wanted = root.join("tests/clients/python/requirements.txt");
     let text = fs::read_to_string(&wanted).map_err(|e| format!("{}: {e}", wanted.display()))?;
     let folder = root.join(".peers/redis-py");
-    // Written last, so that an interrupted run leaves nothing that looks whole.
+    // Written last, so that an interrupted run leaves nothing that looks complete.
     let mark = folder.join("installed");
     if fs::read_to_string(&mark).is_ok_and(|installed| installed == text) {
         return Ok(folder);
@@ -67,7 +67,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself; what is left in the folder harms nobody.
+        // It may have ended by itself; leftovers in the folder do no harm.
         self.child.kill().ok();
         self.child.wait().ok();
         fs::remove_dir_all(&self.folder).ok();
@@ -149,7 +149,7 @@ fn program(
     Err("it has no port".to_string())
 }
 
-/// What a program says that succeeds.
+/// The output of a program that succeeds.
 fn said(command: &mut Command) -> Result<String, String> {
     let mut child = command
         .stdin(Stdio::null())

@@ -1,8 +1,8 @@
 //! `cargo xtask examples`: builds and runs every program in `crates/pumice/examples`, each in a
 //! directory of its own, and looks for what it must print.
 //!
-//! Each counts as one test of `cargo xtask test`. A program that stands in the folder and not in
-//! the list, or the other way round, is a failure.
+//! Each counts as one test of `cargo xtask test`. A program that is in the folder but not in the
+//! list, or vice versa, is a failure.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,7 +15,7 @@ const FOLDER: &str = "crates/pumice/examples";
 /// A database that RocksDB wrote, for the example that opens one.
 const OF_ROCKSDB: &str = "tests/testdata/rocksdb-11.9/default.tar.gz";
 
-/// Name and lines that the output must have, whole and in this order.
+/// Name and lines that the output must contain, complete and in this order.
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("bulk_load", &["100000 entries in a file", "row 7 is Some(\"row 7\")", "100000 rows"]),
     ("checkpoint", &["the database: 112 keys", "the backup: 1000 keys"]),
@@ -59,7 +59,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, impl Fn(&Path) -> bool)> {
     EXAMPLES.iter().map(|(name, wanted)| (*name, |root: &Path| run_one(root, name, wanted)))
 }
 
-/// Builds them all; false too if the list is not that of the folder.
+/// Builds them all; also false if the list does not match the folder.
 fn build(root: &Path) -> bool {
     let mut command = cargo(root, &["build", "--quiet", "-p", "pumice", "--examples"]);
     is_complete(root) && command.status().is_ok_and(|status| status.success())
@@ -78,7 +78,7 @@ pub fn run(root: &Path) -> ExitCode {
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// The list is that of the folder.
+/// Whether the list matches the folder.
 pub fn is_complete(root: &Path) -> bool {
     let Ok(folder) = std::fs::read_dir(root.join(FOLDER)) else { return false };
     let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -112,7 +112,7 @@ fn run_one(root: &Path, name: &str, wanted: &[&str]) -> bool {
     }
 }
 
-/// What the program prints; its database is below `folder`.
+/// Returns what the program prints; its database is below `folder`.
 fn run_in(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
     let told = |error: std::io::Error| error.to_string();
     std::fs::create_dir_all(folder).map_err(told)?;

@@ -10,6 +10,7 @@
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
 //! | `clients` | the Redis clients of other languages against the server |
 //! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
+//! | `api-lines` | the table of docs/api-comparison.md, which tidy compares |
 //! | `loom`  | the models of port's primitives alone |
 //!
 //! Not here: builds of the product and benchmarks, which are plain `cargo` commands.
@@ -28,7 +29,7 @@ mod suite;
 mod tidy;
 
 const USAGE: &str = "usage: cargo xtask (peers [--native [--configure]] | tidy | test | \
-    clients | examples | loom | sim [arguments])";
+    clients | examples | api-lines | loom | sim [arguments])";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -70,6 +71,16 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => suite::run(&root, rest),
         ["clients"] => clients::run(&root),
         ["examples"] => examples::run(&root),
+        ["api-lines"] => match tidy::api_lines::table(&root) {
+            Ok(table) => {
+                print!("{table}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("cargo xtask api-lines: {error}");
+                ExitCode::FAILURE
+            }
+        },
         ["sim", rest @ ..] => sim::run(&root, rest),
         ["loom"] => suite::run(&root, &["--only", "loom"]),
         _ => {

@@ -1,12 +1,12 @@
-//! `cargo xtask peers --native`: RocksDB at its best on this machine, built out of its sources.
+//! `cargo xtask peers --native`: RocksDB optimized for this machine, built from source.
 //!
 //! The sources are those in the crate librocksdb-sys, fetched by cargo like any crate. CMake builds
 //! a shared library without assertions, for this processor (`-O3 -march=native`, CRC32C by its
-//! instruction), with lz4, zstd, snappy and io_uring of Debian's packages, which apt-get brings as
-//! root when they are missing. About 40 minutes on 2 cores, so CI does without it.
+//! instruction), with lz4, zstd, snappy and io_uring of Debian's packages, which apt-get installs
+//! as root when they are missing. About 40 minutes on 2 cores, so CI does without it.
 //!
-//! The library gets its name in `.peers/` last; when it is there, nothing is done. A build that was
-//! interrupted goes on where it was. `pumice report` compares with it rather than with Maven's.
+//! The library gets its name in `.peers/` last; when it is there, nothing is done. An interrupted
+//! build continues where it stopped. `pumice report` compares with it rather than with Maven's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const CRATE: &str = "librocksdb-sys";
 /// Carries RocksDB 11.8.1.
 const CRATE_VERSION: &str = "0.19.0";
 
-/// (a file that says that it is there, Debian's package)
+/// (a file that shows that it is installed, Debian's package)
 const NEEDED: [(&str, &str); 4] = [
     ("/usr/include/lz4.h", "liblz4-dev"),
     ("/usr/include/zstd.h", "libzstd-dev"),
@@ -44,7 +44,8 @@ const FLAGS: [&str; 11] = [
     "-DWITH_GFLAGS=OFF",
 ];
 
-/// Builds the library unless it is there; where it is. `only_configure` stops before the compiler.
+/// Builds the library unless it is there; returns its path. `only_configure` stops before
+/// compiling.
 pub fn install(root: &Path, only_configure: bool) -> Result<PathBuf, String> {
     let library = root.join(".peers").join(LIBRARY);
     if library.is_file() && !only_configure {
@@ -73,12 +74,13 @@ pub fn install(root: &Path, only_configure: bool) -> Result<PathBuf, String> {
     let made =
         fs::canonicalize(build.join("librocksdb.so")).map_err(|e| format!("the build: {e}"))?;
     fs::rename(&made, &library).map_err(|e| format!("{}: {e}", library.display()))?;
-    // The objects are a hundred times the library.
+    // The object files are a hundred times as large as the library.
     fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     Ok(library)
 }
 
-/// Has cargo fetch the crate, for a package that nobody builds; the folder of RocksDB's sources.
+/// Has cargo fetch the crate, for a dummy package that is never built; returns the folder of
+/// RocksDB's sources.
 fn fetch(package: &Path) -> Result<PathBuf, String> {
     println!("peers: fetching {CRATE} {CRATE_VERSION}");
     let say = |e: std::io::Error| format!("{}: {e}", package.display());

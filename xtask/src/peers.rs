@@ -3,19 +3,19 @@
 //! The peers, all from package registries, all installed only when missing:
 //! 1. Debian's `rocksdb-tools` (7.8.3: `ldb`, `sst_dump`, `db_bench`), by apt-get, as root.
 //! 2. RocksDB 10.10.1's C library, which the Maven artifact `org.rocksdb:rocksdbjni` carries as
-//!    `librocksdbjni-linux64.so` (about 1,000 functions of the C API beside the Java ones).
-//!    Beside it the one of 9.8.4, which the tests of OPTIONS files open databases with; where it
-//!    cannot be fetched, that is said, and the tests go without.
+//!    `librocksdbjni-linux64.so` (about 1,000 functions of the C API beside the Java ones). Also
+//!    the one of 9.8.4, with which the tests of OPTIONS files open databases; if it cannot be
+//!    fetched, a message says so, and the tests run without it.
 //! 3. Debian's `redis-server` (7.0), by apt-get, as root: our server's replies are compared with
 //!    its.
-//! 4. A browser, Debian's `chromium-headless-shell`, by apt-get, as root: it looks at the server's
-//!    status page. Where it cannot be installed, that is said, and the tests go without.
+//! 4. A browser, Debian's `chromium-headless-shell`, by apt-get, as root: it opens the server's
+//!    status page. If it cannot be installed, a message says so, and the tests run without it.
 //! 5. redis-py, from PyPI: see `clients`.
 //!
 //! The library is looked for in `$PUMICE_ROCKSDB_SO`, `.peers/` of this checkout and
-//! `/opt/pumice-peers`; when it is nowhere, Maven brings it into `.peers/`. Running this twice
-//! does nothing the second time. An extracted library gets its name last, so that an
-//! interrupted run leaves no half a library behind.
+//! `/opt/pumice-peers`; when it is missing, it is fetched from Maven into `.peers/`. Running this
+//! twice does nothing the second time. An extracted library gets its name last, so that an
+//! interrupted run leaves no partial library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,21 +28,21 @@ const VERSION: &str = "10.10.1";
 const ELDER_LIBRARY: &str = "librocksdbjni-linux64-9.8.4.so";
 const ELDER_VERSION: &str = "9.8.4";
 const SHARED_LIBRARY: &str = "/opt/pumice-peers/librocksdbjni-linux64.so";
-/// Names the library to use instead of any installed one.
+/// The variable with the library to use instead of any installed one.
 pub const LIBRARY_VARIABLE: &str = "PUMICE_ROCKSDB_SO";
 
-/// Names the browser, which then has to work.
+/// The variable with the browser, which then has to work.
 pub const BROWSER_VARIABLE: &str = "PUMICE_BROWSER";
 
 /// Where the peers are.
 pub struct Peers {
-    /// Debian's `ldb`; `sst_dump` and `db_bench` lie beside it.
+    /// Debian's `ldb`; `sst_dump` and `db_bench` are next to it.
     pub ldb: PathBuf,
     /// RocksDB 10.10.1's C library.
     pub rocksdb_so: PathBuf,
     /// The folder of redis-py.
     pub redis_py: PathBuf,
-    /// A browser without a window, where there is one.
+    /// A headless browser, where there is one.
     pub browser: Option<PathBuf>,
 }
 
@@ -120,7 +120,7 @@ fn install_library(root: &Path) -> Result<PathBuf, String> {
     Ok(own)
 }
 
-/// RocksDB 9.8.4, beside the library of 10.10.1 or in `.peers/`.
+/// RocksDB 9.8.4, next to the library of 10.10.1 or in `.peers/`.
 fn install_elder(root: &Path, newest: &Path) {
     let folder = root.join(".peers");
     let own = folder.join(ELDER_LIBRARY);
@@ -132,21 +132,21 @@ fn install_elder(root: &Path, newest: &Path) {
     }
 }
 
-/// Brings the library of `version` from Maven to `own`, in `folder`.
+/// Fetches the library of `version` from Maven to `own`, in `folder`.
 fn fetch_library(folder: &Path, version: &str, own: &Path) -> Result<(), String> {
     println!("peers: fetching org.rocksdb:rocksdbjni:{version} (70 to 84 MB)");
     let jar = fetch_jar(&folder.join("m2"), version)?;
     let unpacked = folder.join("unpacked");
     extract(&jar, &unpacked)?;
     fs::rename(unpacked.join(LIBRARY), own).map_err(|e| format!("{}: {e}", own.display()))?;
-    // The jar is five times the library; nothing else needs it.
+    // The jar is five times as large as the library; nothing else needs it.
     for done in [unpacked, folder.join("m2")] {
         fs::remove_dir_all(&done).map_err(|e| format!("{}: {e}", done.display()))?;
     }
     Ok(())
 }
 
-/// Brings the jar into a Maven repository of our own.
+/// Fetches the jar into a separate Maven repository.
 fn fetch_jar(repository: &Path, version: &str) -> Result<PathBuf, String> {
     if find_program("mvn").is_none() {
         apt_install("maven")?;
@@ -161,7 +161,7 @@ fn fetch_jar(repository: &Path, version: &str) -> Result<PathBuf, String> {
     if jar.is_file() { Ok(jar) } else { Err(format!("Maven left no {}", jar.display())) }
 }
 
-/// Unpacks the library out of the jar (a zip file) with whichever program is there.
+/// Unpacks the library from the jar (a zip file) with whichever program is installed.
 fn extract(jar: &Path, folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let (jar, folder) = (jar.display().to_string(), folder.display().to_string());

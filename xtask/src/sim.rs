@@ -1,12 +1,12 @@
 //! `cargo xtask sim`: builds the simulation program and runs it with the arguments given.
 //!
-//! The profile `sim` optimises and keeps assertions. With `--planted` the build has the planted
-//! bugs in it and lies in a folder of its own, so that the two builds do not take turns.
+//! The profile `sim` optimises and keeps assertions. With `--planted` the build contains the
+//! planted bugs and has its own target folder, so that the two builds do not invalidate each other.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Builds and runs; the program's own exit code.
+/// Builds and runs; returns the program's own exit code.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     match command(root, arguments).status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,

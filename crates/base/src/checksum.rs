@@ -15,7 +15,7 @@ const XXH3_LAST_BYTE_PRIME: u32 = 0x6b90_83d9;
 /// Constant of the mask over a stored CRC.
 const MASK_DELTA: u32 = 0xa282_ead8;
 
-/// Which checksum a table's blocks carry; the first byte of its footer.
+/// The checksum type of a table's blocks; the first byte of its footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum ChecksumType {
@@ -111,8 +111,9 @@ pub fn block_checksum(kind: ChecksumType, payload: &[u8], last_byte: u8) -> u32 
     }
 }
 
-/// What tables of format 6 and later add (wrapping) to the checksum of a block at `offset`, so
-/// that a block read from the wrong place or file does not verify. `base` 0 means no context.
+/// The value that tables of format 6 and later add (wrapping) to the checksum of a block at
+/// `offset`, so that a block read from the wrong place or file does not verify. `base` 0 means no
+/// context.
 #[inline]
 pub fn context_checksum(base: u32, offset: u64) -> u32 {
     if base == 0 { 0 } else { base ^ low_u32(offset).wrapping_add(low_u32(offset >> 32)) }

@@ -38,7 +38,7 @@ pub fn put_varint64(dst: &mut Vec<u8>, mut value: u64) {
         dst.push(low_u8(value));
         return;
     }
-    // The usual length of a block's size and its like, without a call.
+    // The usual length of a block's size, without a function call.
     if value < 1 << 14 {
         dst.extend_from_slice(&[low_u8(value) | 0x80, low_u8(value >> 7)]);
         return;
@@ -61,7 +61,7 @@ pub fn put_varsigned64(dst: &mut Vec<u8>, value: i64) {
 /// Appends a varint32 length and the bytes.
 ///
 /// # Panics
-/// If they are 4 GiB or more: what enters is checked before.
+/// If they are 4 GiB or more: callers check lengths before.
 #[inline]
 pub fn put_length_prefixed(dst: &mut Vec<u8>, bytes: &[u8]) {
     put_varint32(dst, len_u32(bytes.len()));

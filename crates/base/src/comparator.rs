@@ -78,7 +78,7 @@ impl Comparator {
         }
     }
 
-    /// Shortens `start` to some key in `[start, limit)` if it can
+    /// Shortens `start` to some key in `[start, limit)` if possible
     /// (docs/format/primitives.md#comparators).
     pub fn find_shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
         match self {

@@ -25,14 +25,14 @@ pub const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
 pub const LAST_SEQUENCE_MAX: SequenceNumber = MAX_SEQUENCE - 2;
 /// Largest file number: RocksDB packs it with two bits that say where the file is.
 pub const FILE_NUMBER_MAX: FileNumber = (1 << 62) - 1;
-/// Largest number that a file of a database that is opened may have. Those behind are for the files
-/// to come, so that none of them gets a number that the next open refuses.
+/// Largest number that a file may have when its database is opened. Higher ones are left for future
+/// files, so that none of them gets a number that the next open refuses.
 pub const FILE_NUMBER_FOUND_MAX: FileNumber = FILE_NUMBER_MAX - (1 << 40);
 /// Largest id of a column family.
 pub const COLUMN_FAMILY_ID_MAX: u32 = u32::MAX - 1;
 /// Type byte of a seek key: sorts before every stored type with the same sequence.
 pub const VALUE_TYPE_FOR_SEEK: u8 = 0x18;
-/// Bytes of the trailer behind a user key.
+/// Bytes of the trailer after a user key.
 pub const TRAILER_LEN: usize = 8;
 
 /// Kind of an entry. Persisted in WAL and tables.

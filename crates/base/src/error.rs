@@ -31,7 +31,7 @@ pub enum ErrorKind {
     IoError = 5,
     /// A merge could not be completed.
     MergeInProgress = 6,
-    /// The call stopped early as it was told to (no_slowdown, budget).
+    /// The call stopped early as configured (no_slowdown, budget).
     Incomplete = 7,
     /// The database is closing.
     ShutdownInProgress = 8,
@@ -98,7 +98,7 @@ pub enum Severity {
     /// Not a background error.
     #[default]
     None = 0,
-    /// Writes go on; a background job will be repeated.
+    /// Writes continue; a background job will be repeated.
     Soft = 1,
     /// Writes stop until `resume`.
     Hard = 2,
@@ -149,7 +149,7 @@ impl Error {
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
-    /// The call stopped early as told.
+    /// The call stopped early as configured.
     pub fn incomplete(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Incomplete, message)
     }

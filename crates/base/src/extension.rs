@@ -41,11 +41,11 @@ pub trait CompactionFilter: Send + Sync {
     fn name(&self) -> &str;
     /// Decides about the newest version of `key`; never called for versions a snapshot needs.
     fn filter(&self, level: i32, key: &[u8], value: &[u8]) -> FilterDecision;
-    /// Decides about a merge operand; true removes it. Asked about each operand that no snapshot
+    /// Decides about a merge operand; true removes it. Called for each operand that no snapshot
     /// needs, the newest of a key first, before operands are combined with each other or with a
-    /// value; `filter` is asked about a value whose operands were all removed, and not about the
-    /// result of a merge. Never asked about what a newer value, a deletion or a range deletion
-    /// hides.
+    /// value; `filter` is called for a value whose operands were all removed, and not for the
+    /// result of a merge. Never called for entries hidden by a newer value, a deletion or a range
+    /// deletion.
     fn filter_merge_operand(&self, _level: i32, _key: &[u8], _operand: &[u8]) -> bool {
         false
     }

@@ -1,7 +1,7 @@
 //! Prefix extractors as tables and memtables use them: the built-in ones without a virtual call.
 //!
-//! Immutable and shared. A name identifies an extractor wherever it is persisted, so one that
-//! bears a built-in name is taken for that one.
+//! Immutable and shared. A name identifies an extractor wherever it is persisted, so one with a
+//! built-in name is treated as the built-in one.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::extension::SliceTransform;
 /// Maps user keys to prefixes.
 #[derive(Clone)]
 pub enum Extractor {
-    /// The first bytes of keys that have so many.
+    /// The first bytes of keys that are long enough.
     Fixed(usize),
-    /// At most so many first bytes of every key.
+    /// At most this many first bytes of every key.
     Capped(usize),
     /// The whole of every key.
     Noop,
@@ -50,7 +50,7 @@ impl Extractor {
         }
     }
 
-    /// The two map keys alike, as far as names tell.
+    /// Whether the two map keys alike, judged by their names.
     pub fn is_same(&self, other: &Extractor) -> bool {
         match (self, other) {
             (Extractor::Fixed(a), Extractor::Fixed(b)) => a == b,
@@ -61,11 +61,12 @@ impl Extractor {
         }
     }
 
-    /// Every key in `[key, upper)` surely has the prefix of `key`, which is `prefix`: `upper` has
-    /// it too, or is the first key behind all that have it (docs/format/filter.md#prefixes).
+    /// Whether every key in `[key, upper)` certainly has the prefix of `key`, which is `prefix`:
+    /// `upper` has it too, or is the first key after all that have it
+    /// (docs/format/filter.md#prefixes).
     ///
-    /// RocksDB also takes `b\0` for the first key behind those that begin with `a\xff`. It is not:
-    /// `b` lies before it.
+    /// RocksDB also takes `b\0` for the first key after those that begin with `a\xff`. It is not:
+    /// `b` sorts before it.
     pub fn range_shares_prefix(&self, prefix: &[u8], upper: &[u8], order: &Comparator) -> bool {
         let Some(upper_prefix) = self.prefix(upper) else { return false };
         if order.equal(prefix, upper_prefix) {

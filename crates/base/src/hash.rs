@@ -5,8 +5,8 @@
 //! It differs from the released XXH3 that checksums use. [`hash32`] serves legacy filters and the
 //! data-block hash index. Both results are persisted in tables: never change them.
 //!
-//! Thread safety: pure functions. [`FastMap`] iterates in an order that is the same in every
-//! run, which simulation needs; it is no defence against chosen keys.
+//! Thread safety: pure functions. [`FastMap`] iterates in an order that is the same in every run,
+//! which simulation needs; it is no defence against adversarial keys.
 
 use crate::narrow::{low_u32, low_u64};
 #[expect(clippy::disallowed_types, reason = "the one place that fixes the hasher")]
@@ -26,7 +26,7 @@ const STRIPE: usize = 64;
 const STRIPES_PER_BLOCK: usize = 16;
 const SECRET_LEN: usize = 192;
 
-/// XXH3 and its preview have it in common.
+/// Shared by XXH3 and its preview.
 pub(crate) static SECRET: [u8; SECRET_LEN] = [
     0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c,
     0xde, 0xd4, 0x6d, 0xe9, 0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f,

@@ -1,4 +1,4 @@
-//! The ground floor of Pumice: what every other crate agrees on.
+//! The lowest layer of Pumice: what every other crate shares.
 //!
 //! Errors, byte coding, checksums and hashes, comparators, the internal key format, the internal
 //! iterator trait, range tombstones, histogram buckets and the traits that users implement.

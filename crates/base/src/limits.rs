@@ -1,7 +1,7 @@
 //! How large keys, values, batches and blocks may be.
 //!
-//! A block counts its bytes in 32 bits, and so do a memtable's entry and a record of a batch.
-//! Everything here follows from that one number:
+//! A block counts its bytes in 32 bits, and so do a memtable's entry and a record of a batch. All
+//! limits here follow from that one number:
 //!
 //! | what | limit | why |
 //! |---|---|---|
@@ -12,17 +12,17 @@
 //! | batch | block | one entry with its headers fits; no more updates than 32 bits count |
 //!
 //! The limit of ranges is one batch's. The block of a table holds the ranges of all batches that
-//! are flushed or compacted together, each piece once for every snapshot that sees another state:
-//! more than a block is an error of the flush or compaction ([`crate::Error`] NotSupported).
+//! are flushed or compacted together, each fragment once per snapshot that distinguishes it:
+//! exceeding the block is an error of the flush or compaction ([`crate::Error`] NotSupported).
 //!
-//! Entrances check against these; what is behind them relies on it, and what builds a block
-//! checks its bytes once more, since a table of RocksDB's may come close to the format's own limit.
+//! Entry points check against these; the code below relies on it, and block builders check their
+//! bytes once more, since a table of RocksDB's may come close to the format's own limit.
 //!
 //! Thread safety: plain values. A test lowers the limits of one object; there is no global switch.
 
 use crate::error::{Error, Result};
 
-/// What an entry costs in a block or a batch besides key and value, at most: trailer, header of
+/// Maximum overhead of an entry in a block or a batch, besides key and value: trailer, header of
 /// three lengths, tag and column family, restart points, the header of a batch.
 const ENTRY_OVERHEAD_BYTES: usize = 64;
 /// How many keys of the largest size fit an index block.
@@ -44,7 +44,7 @@ impl SizeLimits {
     /// Those of the formats.
     pub const FORMAT: SizeLimits = SizeLimits { block_bytes: u32::MAX as usize };
 
-    /// Smaller ones, for tests: those of blocks that have at most `block_bytes` bytes.
+    /// Smaller limits, for tests: those for blocks of at most `block_bytes` bytes.
     ///
     /// # Panics
     /// If that is less than 1 KiB or more than the formats can hold.
@@ -53,46 +53,46 @@ impl SizeLimits {
         SizeLimits { block_bytes }
     }
 
-    /// Bytes of a block before compression, at most.
+    /// Maximum bytes of a block before compression.
     #[inline]
     pub const fn block_bytes(self) -> usize {
         self.block_bytes
     }
-    /// Bytes of a user key, at most.
+    /// Maximum bytes of a user key.
     #[inline]
     pub const fn key_bytes(self) -> usize {
         self.block_bytes / KEYS_PER_BLOCK
     }
-    /// Bytes of a user key and its value together, at most.
+    /// Maximum bytes of a user key and its value together.
     #[inline]
     pub const fn entry_bytes(self) -> usize {
         self.block_bytes - ENTRY_OVERHEAD_BYTES
     }
-    /// Bytes of the keys of all range deletions of a batch, at most.
+    /// Maximum bytes of the keys of all range deletions of a batch.
     #[inline]
     pub const fn range_bytes(self) -> usize {
         self.key_bytes()
     }
-    /// Bytes of a batch in its wire form, at most.
+    /// Maximum bytes of a batch in its wire form.
     #[inline]
     pub const fn batch_bytes(self) -> usize {
         self.block_bytes
     }
 
-    /// An update with that key and that value (or operand) can be stored.
+    /// Checks that an update with that key and that value (or operand) can be stored.
     ///
     /// # Errors
     /// InvalidArgument that says which of them is too large.
     #[inline]
     pub fn check_entry(self, key: &[u8], value: &[u8]) -> Result<()> {
-        // One comparison tells the usual update.
+        // One comparison accepts the usual update.
         match key.len().saturating_add(value.len()) <= self.key_bytes() {
             true => Ok(()),
             false => self.check_large(key, value),
         }
     }
 
-    /// A deletion of the range from `begin` to `end` can be stored.
+    /// Checks that a deletion of the range from `begin` to `end` can be stored.
     ///
     /// # Errors
     /// InvalidArgument that says which of them is too large.
@@ -117,10 +117,11 @@ impl SizeLimits {
         Ok(())
     }
 
-    /// A batch may have `bytes` bytes, and `range_bytes` in the keys of range deletions.
+    /// Checks that a batch may have `bytes` bytes, and `range_bytes` in the keys of range
+    /// deletions.
     ///
     /// # Errors
-    /// InvalidArgument that says how many it may have.
+    /// InvalidArgument that states the limit.
     #[inline]
     pub fn check_batch(self, bytes: usize, range_bytes: usize) -> Result<()> {
         if bytes <= self.batch_bytes() && range_bytes <= self.range_bytes() {
@@ -164,7 +165,8 @@ mod tests {
         assert!(told(limits.check_batch(0, 1025)).contains("range deletions of the batch"));
     }
 
-    /// What the entrances admit, the formats hold: lengths in 32 bits, and an entry in a batch.
+    /// The formats can hold whatever the entry points admit: lengths in 32 bits, and an entry in a
+    /// batch.
     #[test]
     fn the_limits_fit_the_formats() {
         for limits in [SizeLimits::FORMAT, SizeLimits::lowered(1 << 10)] {

@@ -1,15 +1,15 @@
-//! Numbers made smaller, and saying what becomes of the bits that do not fit.
+//! Narrowing conversions that state what happens to bits that do not fit.
 //!
-//! A plain `as` drops them in silence, so `clippy::cast_possible_truncation` is an error in the
-//! crates where lengths and numbers enter (`xtask/src/tidy/lints.rs` holds the list), and code says
-//! one of these instead, or `try_from` where the number is someone else's word.
+//! A plain `as` drops them silently, so `clippy::cast_possible_truncation` is an error in the
+//! crates where lengths and numbers enter (`xtask/src/tidy/lints.rs` holds the list), and code uses
+//! one of these instead, or `try_from` where the number is untrusted.
 //!
 //! Pure functions.
 #![expect(clippy::cast_possible_truncation)] // Here and nowhere else.
 
 const _: () = assert!(usize::BITS == 64, "file offsets are used as sizes");
 
-/// A length that was checked where it entered, or an index into what has such a length.
+/// A length that was checked at an entry point, or an index below such a length.
 ///
 /// # Panics
 /// If it does not fit: then it was not checked.
@@ -88,7 +88,7 @@ pub const fn saturating_u64(n: u128) -> u64 {
     if n > u64::MAX as u128 { u64::MAX } else { n as u64 }
 }
 
-/// A number of floating point without its fraction; the nearest one there is, 0 for no number.
+/// A floating-point number without its fraction, saturating; 0 for NaN.
 #[inline(always)]
 pub const fn round_down_u64(n: f64) -> u64 {
     n as u64

@@ -1,16 +1,16 @@
 //! Bugs that are planted on purpose, to test the tests.
 //!
 //! A suite that has never failed proves nothing. Each bug here is a mistake that some storage
-//! engine has made, put as a wrong branch at the place where it would be made here:
-//! `if planted::is(Bug::X) { wrong } else { right }`. `cargo xtask sim --planted` turns one on
-//! after the other and demands that the suites find it; `docs/planted.md` says for each where it
-//! comes from, where it is and what it breaks.
+//! engine has made, written as a wrong branch at the place where it would be made here:
+//! `if planted::is(Bug::X) { wrong } else { right }`. `cargo xtask sim --planted` turns them on one
+//! after another and requires that the suites find each; `docs/planted.md` lists origin, place and
+//! effect of each.
 //!
 //! Without the feature `planted` [`is`] is a constant false and the wrong branches are not compiled
 //! in. With it, a branch costs one relaxed load of a static.
 //!
 //! Thread safety: all functions may be called from anywhere, but there is one switch for the whole
-//! process: whoever turns a bug on runs alone. It does not remember where a bug was met.
+//! process: a test that turns a bug on runs alone. It does not record where a bug was reached.
 
 macro_rules! bugs {
     ($($(#[$doc:meta])* $bug:ident,)+) => {
@@ -36,7 +36,7 @@ macro_rules! bugs {
 }
 
 bugs! {
-    /// A failed sync of a file is tried again on the same file, which then says "fine".
+    /// A failed sync of a file is retried on the same file, which then reports success.
     FsyncRetried,
     /// CURRENT is renamed, its directory not synced.
     CurrentDirNotSynced,
@@ -48,7 +48,7 @@ bugs! {
     CompactionDirNotSynced,
     /// The name of a new log is never made durable.
     LogDirNotSynced,
-    /// After a failed MANIFEST write files are deleted all the same.
+    /// After a failed MANIFEST write files are deleted anyway.
     ManifestErrorDeletes,
     /// A MANIFEST whose last change was torn so that some of its later bytes are there is refused.
     TornManifestRefused,
@@ -56,6 +56,8 @@ bugs! {
     DamagedManifestCut,
     /// Recovery makes its findings durable one column family after the other.
     RecoveryNotAtomic,
+    /// With `atomic_flush` each family's table is installed by an edit of its own.
+    FlushNotAtomic,
     /// A full disk is not found to have room again.
     NoSpaceForGood,
     /// A writer that waits in a stall does not notice that flushes have failed.
@@ -70,9 +72,9 @@ bugs! {
     LastRecordSkipped,
     /// A record that the end of the log cuts off is applied as far as it goes.
     TornBatchAccepted,
-    /// A search of an index passes over the block whose separator is the target.
+    /// A search of an index skips the block whose separator is the target.
     IndexSeekOffByOne,
-    /// A search of a block starts behind the restart point that it should start at.
+    /// A search of a block starts after the restart point that it should start at.
     BlockSeekOffByOne,
     /// A deletion is dropped while older versions lie below.
     TombstoneDropped,
@@ -112,23 +114,23 @@ bugs! {
     FsyncBesideWrite,
     /// A task that begins to wait on a condvar misses a notification.
     CondvarLosesWakeup,
-    /// A completion of an operation that has ended is taken for one of its slot's next operation.
+    /// A late completion of an ended operation is taken for one of its slot's next operation.
     StaleCompletion,
-    /// An operation that is called off ends before the kernel is done with its buffer.
+    /// A cancelled operation ends before the kernel is done with its buffer.
     BufferFreedEarly,
     /// A request that finds the ring's queue full is dropped.
     FullRingDropsRequest,
-    /// A filter partition lacks the prefix of the first key behind it.
+    /// A filter partition lacks the prefix of the first key after it.
     ClosingPrefixDropped,
     /// A filter partition lacks the prefix of the last key before it.
     OpeningPrefixDropped,
-    /// A key behind the last separator of a partitioned filter is taken to be absent.
+    /// A key after the last separator of a partitioned filter is taken to be absent.
     LastFilterPartitionMissed,
     /// A file is ingested while memtables hold older entries in its range.
     IngestSkipsFlush,
     /// The sequence number that the MANIFEST gives an ingested file is not used on reading.
     IngestSequenceUnread,
-    /// The search for an ingested file's level goes on below a level that holds its keys.
+    /// The search for an ingested file's level continues below a level that holds its keys.
     IngestLevelTooDeep,
     /// An ingested file gets sequence number 0 although there are snapshots.
     IngestIgnoresSnapshots,
@@ -146,15 +148,15 @@ bugs! {
     StaleMove,
     /// Compactions stay held back when files could not change level.
     FailedMoveHolds,
-    /// Nothing lies below, so compactions forget deletions, although files may be ingested behind.
+    /// Nothing lies below, so compactions drop deletions, although files may be ingested behind.
     ReservedLevelForgotten,
     /// A filter partition that is cut inside a data block ends one key too early.
     FilterCutOffByOne,
     /// A filter partition that takes over keys lacks the hash that was not added twice.
     SharedCutForgetsHash,
-    /// A filter of prefixes is asked for whole keys.
+    /// A filter of prefixes is queried for whole keys.
     PrefixesAskedForKeys,
-    /// A filter is asked for prefixes that are not those in it.
+    /// A filter is queried for prefixes of another extractor.
     ForeignPrefixAsked,
     /// A filter of the older kind is read with one line too few.
     LegacyLinesOffByOne,
@@ -174,12 +176,12 @@ bugs! {
     ChecksumWithoutPlace,
     /// Lookups compare the stored sequence number of an ingested file.
     GlobalSeqnoNotCompared,
-    /// What a codec gives back is not what it was given.
+    /// A codec does not return the bytes it was given.
     CodecDamagesBlock,
 }
 
 impl Bug {
-    /// Those inside tables that no simulated life meets; `crates/table/tests/mutation.rs` and the
+    /// Bugs inside tables that no simulation reaches; `crates/table/tests/mutation.rs` and the
     /// matrix of tables find them.
     pub const IN_TABLES: &[Bug] = &[
         Bug::ClosingPrefixDropped,
@@ -243,7 +245,7 @@ mod switch {
     /// Turns on no bug.
     ///
     /// # Panics
-    /// If a bug is asked for: this build has none.
+    /// If a bug is requested: this build has none.
     pub fn activate(bug: Option<Bug>) {
         assert!(bug.is_none(), "built without the feature `planted`");
     }

@@ -83,7 +83,7 @@ impl FragmentedTombstones {
     }
 
     /// As [`Self::build`]; `None` if the sequences of all fragments would be more than `seqs_max`,
-    /// for tombstones that nobody vouches for. No more are looked at, either.
+    /// for untrusted tombstones. No more are processed, either.
     pub fn build_within(
         mut tombstones: Vec<RangeTombstone>,
         cmp: &Comparator,
@@ -174,7 +174,7 @@ fn sweep(
     let mut previous: &[u8] = &[];
     for edge in &edges {
         if !open.is_empty() && cmp.compare(previous, edge.key) == Ordering::Less {
-            // Those of a fragment that is only lengthened count, too: they are compared.
+            // Those of a fragment that is only lengthened count too: they are compared.
             seqs_max = seqs_max.checked_sub(open.len())?;
             emit(&mut fragments, previous, edge.key, &open);
         }

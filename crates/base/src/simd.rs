@@ -1,4 +1,4 @@
-//! Instructions of the CPU that safe Rust does not reach.
+//! CPU instructions that safe Rust cannot use.
 //!
 //! Here: CRC-32C of short inputs with the SSE4.2 instruction. The `crc32c` crate is made for large
 //! inputs; log records are around a hundred bytes, where its set-up costs more than the sum itself.

@@ -1,20 +1,20 @@
-//! Policy: whether an entry that is cheap to do without is worth a place in a full cache.
+//! Admission policy: whether an optional entry is worth a place in a full cache.
 //!
 //! Where a cache is much too small for what is read through it, most entries are evicted before
-//! their first hit: making them ready for the cache was work for nothing, and others were evicted
-//! for them. So the cache notes when an entry was missed. A *return* is a miss that comes so soon
-//! after the last miss of the same entry that, had it been admitted then, it would now have been a
-//! hit. The share of returns among the misses says what admitting at the first miss is worth. It is
-//! kept for each [`Priority`], whose entries are not alike: a cache may hold most index blocks and
+//! their first hit: preparing them for the cache was wasted work, and others were evicted for them.
+//! So the cache records when an entry was missed. A *return* is a miss that comes so soon after the
+//! last miss of the same entry that, had it been admitted then, it would now have been a hit. The
+//! share of returns among the misses measures the value of admitting at the first miss. It is kept
+//! for each [`Priority`], whose entries behave differently: a cache may hold most index blocks and
 //! next to no data blocks.
 //!
 //! - While it is high, entries are admitted at once; one in [`SAMPLE`], chosen by key, only on its
-//!   return, for the share to be known;
-//! - while it is low, an entry is admitted only on a return that is *prompt*: what is read at
-//!   random and comes back by chance mostly takes longer, what is read often does not. It costs one
-//!   more miss each time that it comes into the cache, and leaves its place to others until then.
+//!   return, to keep measuring the share;
+//! - while it is low, an entry is admitted only on a return that is *prompt*: an entry that is read
+//!   at random and returns by chance mostly takes longer, one that is read often does not. Each
+//!   admission then costs one more miss, and until it the place is left to others.
 //!
-//! Thread safety: any thread; the share is a relaxed atomic that may lose a note. Invariant: it
+//! Thread safety: any thread; the share is a relaxed atomic that may lose an update. Invariant: it
 //! stays within 0 and [`ALL`]. Does not know which entries are in the cache.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -23,23 +23,23 @@ use crate::key::Priority;
 
 /// The share when every miss is a return.
 const ALL: u32 = 1 << 16;
-/// Below this share it does not pay to admit at once. An entry that comes back in time with
-/// probability p makes a share of p / (1 + p), so this is p = 1/3: what is already in a full cache
-/// has mostly more.
+/// Below this share admitting at once does not pay. An entry that returns in time with probability
+/// p makes a share of p / (1 + p), so this is p = 1/3: entries already in a full cache mostly have
+/// more.
 const WORTH_IT: u32 = ALL / 4;
-/// One miss changes the share by this part of the distance to what it says.
+/// One miss moves the share by this part of the distance to its own value, 0 or [`ALL`].
 const WEIGHT: u32 = 64;
-/// One key in so many is never admitted at its first miss.
+/// One key in this many is never admitted at its first miss.
 const SAMPLE: u64 = 16;
 
 /// How long after the last miss of the same entry a miss came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Return {
-    /// Never, or too long for the entry to be still here.
+    /// Never, or too long ago for the entry to be still cached.
     Late,
     /// In time.
     InTime,
-    /// In a small part of that time.
+    /// Within a small part of that time.
     Prompt,
 }
 
@@ -63,7 +63,7 @@ impl Admission {
 
 impl Share {
     /// The entry with this hash of its key was missed. True: it is worth a place. `returned` tells
-    /// when it was missed before, and is asked only where it matters.
+    /// when it was missed before, and is called only where it matters.
     pub(crate) fn decide(&self, hash: u64, returned: impl FnOnce() -> Return) -> bool {
         let share = self.0.load(Relaxed);
         // The low bits choose a slot, the middle ones are the mark's.
@@ -86,8 +86,8 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// Keys that come back with a given chance: admitted at once, but for the sample, where that
-    /// is often, on their prompt return only where it is rare; and the policy finds back.
+    /// Keys that return with a given probability: if it is high they are admitted at once, except
+    /// the sample; if it is low, only on a prompt return; and the policy recovers after a change.
     #[pumice_test_macros::test]
     fn follows_the_share_of_returns() {
         let mut rng = pumice_base::random::Rng::new(7);

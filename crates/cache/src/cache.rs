@@ -1,4 +1,4 @@
-//! The cache's public face: options, lookup, insert, accounts.
+//! The cache's public interface: options, lookup, insert, accounts.
 //!
 //! Thread safety: all methods from any thread. Invariant: `table` is valid while the cache lives,
 //! which owns one count of it (head of `table`).
@@ -21,7 +21,7 @@ const ESTIMATED_ENTRY_CHARGE: usize = 4096;
 /// How a cache is made.
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
-    /// Bytes that entries and reservations may be charged in total.
+    /// Limit of the total charge of entries and reservations, bytes.
     pub capacity: usize,
     /// Mean charge of an entry, which fixes the number of slots; 0: 4 KiB.
     pub estimated_entry_charge: usize,
@@ -85,10 +85,10 @@ impl<V: Send + Sync + 'static> Cache<V> {
     }
 
     /// The entry under `key`, which would be charged about `charge` bytes and inserted with this
-    /// priority, was missed, and the caller can do without inserting it: true if it should all the
-    /// same. Always so while there is room; in a full cache the policy in `admission` decides. One
-    /// larger than the cache is worth it only for its insertion to fail, with
-    /// `strict_capacity_limit`. To be called once per miss.
+    /// priority, was missed, and inserting it is optional: true if the caller should. Always true
+    /// while there is room; in a full cache the policy in `admission` decides. One larger than the
+    /// cache should be inserted only with `strict_capacity_limit`, so that its insertion fails.
+    /// Call this once per miss.
     pub fn admits(&self, key: &CacheKey, charge: usize, priority: Priority) -> bool {
         let table = self.table();
         if !table.is_full(charge) {
@@ -104,7 +104,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
     /// Stores `value` under `key`, in place of what is there, and pins it.
     ///
     /// When the table has no slot left to free, or everything in it is pinned, the handle is
-    /// standalone: charged, but nobody else can find the entry. Two threads that insert one key at
+    /// standalone: charged, but lookups do not find the entry. Two threads that insert one key at
     /// the same moment may both succeed; lookups then find either, `erase` removes both.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
         }
     }
 
-    /// Removes the entry under `key`; those who have it pinned keep it. True if there was one.
+    /// Removes the entry under `key`; existing pins stay valid. True if there was one.
     pub fn erase(&self, key: &CacheKey) -> bool {
         self.table().erase(*key)
     }

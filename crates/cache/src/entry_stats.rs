@@ -1,10 +1,10 @@
-//! What a cache holds, summed up by role.
+//! The contents of a cache, summed up by role.
 //!
-//! The sums come from walking the whole table, which pins every entry for a moment; so a
-//! collection is kept and given out again until it is old, by the clock and against what it cost.
+//! The sums come from walking the whole table, which pins every entry for a moment; so a collection
+//! is kept and reused until it is old, in absolute time and relative to its cost.
 //!
-//! Thread safety: any thread; collections run one at a time, whoever comes meanwhile waits for the
-//! one under way. Does not suspend otherwise.
+//! Thread safety: any thread; collections run one at a time; a concurrent caller waits for the
+//! running one. Does not suspend otherwise.
 
 use pumice_port::sync::Mutex;
 use pumice_port::time;
@@ -14,16 +14,16 @@ use crate::cache::Cache;
 /// How old kept sums may be. The numbers are RocksDB's.
 #[derive(Clone, Copy, Debug)]
 pub struct StatsAge {
-    /// Microseconds that any collection is good for.
+    /// Microseconds for which any collection is valid.
     pub min_micros: u64,
-    /// Times the duration of the collection that it is good for, if that is longer.
+    /// Multiple of the collection's duration for which it is valid, if that is longer.
     pub times_duration: u64,
 }
 
 impl StatsAge {
-    /// For somebody who asks for the sums: ten seconds, a tenth of the time spent walking.
+    /// For a direct request for the sums: ten seconds, a tenth of the time spent walking.
     pub const ASKED: StatsAge = StatsAge { min_micros: 10_000_000, times_duration: 10 };
-    /// For reports that have them among other things: three minutes, a five-hundredth.
+    /// For reports that contain them among other things: three minutes, a five-hundredth.
     pub const ASIDE: StatsAge = StatsAge { min_micros: 180_000_000, times_duration: 500 };
 }
 
@@ -51,9 +51,9 @@ pub struct EntryStats {
     pub occupancy: u64,
     /// Collections so far, this one included.
     pub collections: u64,
-    /// How often this collection was given out again.
+    /// How often this collection was reused.
     pub copies: u64,
-    /// What the collection took, microseconds.
+    /// Duration of the collection, microseconds.
     pub duration_micros: u64,
     /// When it ended, monotonic microseconds.
     pub ended_micros: u64,
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!((again.roles[3], again.copies, again.collections), (sum(0, 0), 1, 1));
         let fresh = collect(now);
         assert_eq!((fresh.roles[3], fresh.copies, fresh.collections), (sum(1, 7), 0, 2));
-        // What a walk cost counts, too.
+        // The cost of a walk counts too.
         let mut slow = fresh.clone();
         slow.duration_micros = 1 << 40;
         *cache.collector().0.lock() = slow;

@@ -99,7 +99,7 @@ impl<V: Send + Sync + 'static> Handle<V> {
     pub fn charge(&self) -> usize {
         self.slot().charge()
     }
-    /// The entry is not in the table: nobody else can find it.
+    /// The entry is not in the table: lookups do not find it.
     pub fn is_standalone(&self) -> bool {
         self.slot().is_standalone()
     }

@@ -1,4 +1,4 @@
-//! What names an entry, and how much the cache values it.
+//! The key of an entry, and its priority in the cache.
 
 /// Name of a cached entry, for a block: its file's unique identity and its offset.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,7 +26,7 @@ pub enum Priority {
     /// Data blocks: one sweep, so that a scan passes through without displacing hit entries.
     #[default]
     Low,
-    /// What is unlikely to be asked for again: none.
+    /// Entries unlikely to be requested again: none.
     Bottom,
 }
 

@@ -11,7 +11,7 @@
 //! entries than estimated are evicted for lack of slots before the capacity is used; there is no
 //! order between entries of one priority beyond the clock's countdown.
 //!
-//! Thread safety: everything is `Send + Sync`. Nothing blocks, but for `Cache::entry_stats`.
+//! Thread safety: everything is `Send + Sync`. Nothing blocks, except `Cache::entry_stats`.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod admission;

@@ -46,7 +46,7 @@ const COUNTDOWN_MAX: u8 = 3;
 const MISS_TIME_BITS: u32 = 10;
 const MISS_TIME: u16 = (1 << MISS_TIME_BITS) - 1;
 
-/// What the clock found in a slot.
+/// The state in which the clock found a slot.
 pub(crate) enum Sweep {
     /// Nothing, or an entry in transition.
     Passed,
@@ -171,9 +171,9 @@ impl<V> Slot<V> {
         }
     }
 
-    /// Notes that a key with this tag was missed at this time of the clock, and returns the time
-    /// since it was missed before, if no other key that is noted here was missed since. Lossy: tags
-    /// are short and times wrap.
+    /// Records that a key with this tag was missed at this time of the clock, and returns the time
+    /// since its previous miss, if no other key recorded here was missed since. Lossy: tags are
+    /// short and times wrap.
     pub(crate) fn note_miss(&self, tag: u16, now: u16) -> Option<u16> {
         let tag = tag << MISS_TIME_BITS;
         let now = now & MISS_TIME;
@@ -198,7 +198,7 @@ impl<V> Slot<V> {
             return false;
         }
         // The last pin of a hidden entry. A passing lookup may pin and unpin again meanwhile and
-        // come here too: whoever wins the exchange removes the entry.
+        // come here too: the winner of the exchange removes the entry.
         let now = old - 1;
         self.meta.compare_exchange(now, now & !SHAREABLE, Acquire, Relaxed).is_ok()
     }
@@ -207,8 +207,8 @@ impl<V> Slot<V> {
     /// false the slot must not be touched. True: as [`Slot::unpin_borrowed`].
     ///
     /// An exchange instead of a subtraction, because a hidden entry must go from one pin to owned
-    /// in one step: with nothing pinned in between, nobody else can remove it, and the table, in
-    /// the middle of this call.
+    /// in one step: an intermediate state with no pins would let another thread remove it, and free
+    /// the table, in the middle of this call.
     #[inline]
     #[must_use]
     pub(crate) fn unpin_owned(&self) -> bool {
@@ -255,7 +255,7 @@ impl<V> Slot<V> {
         unsafe { (*self.value.get()).assume_init_read() }
     }
 
-    /// Gives an owned slot without a value back.
+    /// Releases an owned slot without a value.
     #[inline]
     pub(crate) fn release(&self) {
         self.meta.fetch_and(!OCCUPIED, Release);

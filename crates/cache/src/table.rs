@@ -6,8 +6,8 @@
 //!
 //! Life: the table lives on the heap behind a raw pointer and is owned by `entries`: one count for
 //! the [`crate::Cache`] and one per entry, standalone ones included. Handles therefore need no
-//! count of their own: a pinned entry is not removed, an entry keeps the table. Whoever takes the
-//! count to zero frees the table.
+//! count of their own: a pinned entry is not removed, an entry keeps the table. The thread that
+//! takes the count to zero frees the table.
 //!
 //! Invariants:
 //! 1. A `&Table` taken from `Cache` is good while the cache is borrowed; one taken through a
@@ -34,13 +34,14 @@ const CLOCK_STEP: usize = 4;
 const EVICTION_EFFORT_CAP: usize = 30;
 /// Sweeps after which every unpinned entry has run out of countdown.
 const SWEEPS_MAX: usize = 5;
-/// Evictions leave at most this part of the capacity free: they free more than they have to, but
-/// not by much.
+/// Evictions leave at most this part of the capacity free: they free slightly more than they have
+/// to.
 const EVICTION_ROOM: usize = 16;
 /// Times that the clock tells apart in a sweep, for misses.
 const MISS_TIMES_PER_SWEEP: u16 = 4;
-/// A return is prompt in this part of the time that an entry stays without a hit: what comes back
-/// by chance in a fourth of it has one chance in five of a hit, and costs more than that saves.
+/// A return is prompt in this part of the time that an entry stays without a hit: an entry that
+/// returns by chance within a fourth of it has one chance in five of a hit, and costs more than
+/// that saves.
 const PROMPT: u16 = 16;
 /// Smallest table.
 const SLOTS_MIN: usize = 64;
@@ -149,15 +150,16 @@ impl<V> Table<V> {
         None
     }
 
-    /// Another `charge` bytes hardly fit without eviction: only the room that evictions leave.
+    /// Whether another `charge` bytes hardly fit without eviction: the free room is only what
+    /// evictions leave.
     pub(crate) fn is_full(&self, charge: usize) -> bool {
         let capacity = self.capacity();
         self.usage() + charge > capacity - capacity / EVICTION_ROOM
             || self.occupancy() >= self.occupancy_max
     }
 
-    /// Notes that the key with this hash was missed, and tells when it was missed before: in time
-    /// if an entry made then would still be here.
+    /// Records that the key with this hash was missed, and returns when it was missed before: in
+    /// time if an entry inserted then would still be here.
     pub(crate) fn note_miss(&self, hash: u64, priority: Priority) -> Return {
         let len = self.slots.len();
         let now = self.clock.load(Relaxed) / (len / usize::from(MISS_TIMES_PER_SWEEP));

@@ -306,8 +306,8 @@ fn a_full_cache_admits_what_comes_back_in_time() {
     assert!(cache.admits(&key(30_000), 1, Priority::High), "room again");
 }
 
-/// What cannot have a place at all: with a strict limit its insertion shall tell, whatever its key;
-/// without one nothing is evicted in vain.
+/// An entry that cannot fit at all: with a strict limit its insertion must report that, whatever
+/// its key; without one nothing is evicted in vain.
 #[pumice_test_macros::test]
 fn an_entry_larger_than_the_cache_is_admitted_only_to_be_refused() {
     for strict_capacity_limit in [false, true] {
@@ -362,8 +362,8 @@ fn handles_race_with_the_end_of_the_cache() {
 }
 
 /// The share of hits in the second half of 400,000 reads of 50,000 keys, the more skewed the higher
-/// `power`, through a cache for `room` entries; all keys are others after each `moves` reads. With
-/// `all` every miss is inserted, else what the cache admits.
+/// `power`, through a cache for `room` entries; all keys change after each `moves` reads. With
+/// `all` every miss is inserted, otherwise what the cache admits.
 fn hits(room: usize, power: i32, moves: u64, all: bool) -> f64 {
     const READS: u64 = 400_000;
     let cache = new_cache::<()>(room, 1);
@@ -381,9 +381,9 @@ fn hits(room: usize, power: i32, moves: u64, all: bool) -> f64 {
     hits as f64 / (READS / 2) as f64
 }
 
-/// What is read often gets into a full cache and stays there: with skewed reads admission gains
-/// hits. It loses some where the keys that are read change altogether within a few reads for each
-/// place in the cache.
+/// Frequently read entries get into a full cache and stay there: with skewed reads admission gains
+/// hits. It loses some where the working set changes completely within a few reads per place in the
+/// cache.
 #[pumice_test_macros::test]
 fn admission_serves_skewed_reads() {
     for (moves, least) in [(u64::MAX, 0.01), (100_000, -0.02), (20_000, -0.13)] {

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod db_bench;
+mod folder;
 mod ldb;
 mod plot;
 mod report;
@@ -25,8 +26,9 @@ pumice: a storage engine that keeps its data in RocksDB's file format
 USAGE: pumice COMMAND [FLAGS]
 
 COMMANDS
-  db_bench   run benchmarks on Pumice, or on a RocksDB library with --engine=PATH.so
+  db_bench   run benchmarks on Pumice, or with --engine on a RocksDB library or other engines
   ldb        look into a database and change it
+  repair     make a database that opens of what is left of a damaged one
   report     measure everything beside RocksDB and write a page about it
   resp_bench load a server that speaks Redis's protocol, in a closed or an open loop
   serve      serve Redis's protocol over the network; needs no flags
@@ -50,7 +52,9 @@ fn main() -> ExitCode {
         "db_bench" => db_bench::run(&args),
         db_bench::CHILD => db_bench::run_child(&args),
         "ldb" => ldb::run(&args),
+        "repair" => ldb::run_repair(&args),
         "report" => report::run(&args),
+        report::BASELINES_CHILD => report::run_baselines(&args),
         "resp_bench" => resp_bench::run(&args),
         "serve" => serve::run(&args),
         "sst_dump" => sst_dump::run(&args),

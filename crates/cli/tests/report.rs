@@ -5,9 +5,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// A child that was stopped is gone as soon as it is killed; nobody else waits so long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn command(dir: &Path, words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));
@@ -141,18 +145,94 @@ fn a_killed_report_goes_on() {
     let all = format!("{} runs are there already", found.len());
     assert!(String::from_utf8_lossy(&output.stdout).contains(&all));
     assert_eq!(text(dir, "runs.jsonl"), after);
-    // The databases of the killed one are gone, too, with what its last db_bench, which went on
-    // without it, has made after the second report removed them.
+    // Rows are compared with what the machine was measured to be able to.
+    let page = text(dir, "index.html");
+    assert!(after.contains("\"miss_us\":") && after.contains("\"device_sync_us\":"));
+    assert!(page.contains("Distance to the limit"));
+    assert!(page.contains("Pumice is farthest from the limit in "));
+    // The databases of the killed one are gone, too.
     assert_eq!(names(&dir.join("memory")).len(), 0);
+}
+
+/// Status lines of a process; empty when it is gone.
+fn status(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default()
+}
+
+/// It neither runs nor will: it is gone, or waits for somebody to ask how it ended.
+fn has_ended(pid: u32) -> bool {
+    let text = status(pid);
+    text.is_empty() || text.contains("\nState:\tZ")
+}
+
+fn child_of(parent: u32) -> Option<u32> {
+    let line = format!("\nPPid:\t{parent}\n");
+    let numbers = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
+    numbers.into_iter().find(|pid| status(*pid).contains(&line) && !has_ended(*pid))
+}
+
+fn signal(name: &str, pid: &str) -> bool {
+    Command::new("kill").args([name, "--", pid]).status().unwrap().success()
+}
+
+/// Kills the program once it has a child, which is stopped before so that it cannot end by itself.
+fn dies_with_its_child(mut command: Command) {
+    let mut parent = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let child = loop {
+        // One may end before it is stopped.
+        if let Some(child) = child_of(parent.id())
+            && signal("-STOP", &child.to_string())
+            && !has_ended(child)
+        {
+            break child;
+        }
+        assert!(parent.try_wait().unwrap().is_none(), "it ended without a child");
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let start = Instant::now();
+    while !has_ended(child) && start.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let ended = has_ended(child);
+    if !ended {
+        signal("-KILL", &child.to_string());
+    }
+    assert!(ended, "its child goes on without it");
 }
 
 // Plain #[test]: see above.
 #[test]
-fn an_interrupt_ends_it_in_good_order() {
+fn a_killed_report_takes_its_children_with_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    dies_with_its_child(command(scratch.path(), "--budget=1h --engine=none --only=compression"));
+}
+
+// Plain #[test]: see above.
+#[test]
+fn a_killed_db_bench_takes_the_engine_with_it() {
+    let library = pumice_peer::installed_library().expect("`cargo xtask peers` installs it");
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));
+    command.arg("db_bench").arg(format!("--engine={}", library.display()));
+    command.arg(format!("--db={}", scratch.path().display()));
+    command.args(["--benchmarks=fillrandom", "--num=100000000"]);
+    dies_with_its_child(command);
+}
+
+// Plain #[test]: see above.
+#[test]
+fn an_interrupt_ends_it_in_good_order_and_it_goes_on() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = scratch.path();
-    let words = "--budget=20s --engine=none --only=compression";
-    let child = command(dir, words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let words = "--budget=4s --engine=none --only=compression";
+    let mut first = command(dir, words);
+    // As a terminal does it: the signal goes to the children, too.
+    first.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = first.spawn().unwrap();
     while fs::read_to_string(dir.join("out/runs.jsonl")).unwrap_or_default().is_empty() {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -160,13 +240,66 @@ fn an_interrupt_ends_it_in_good_order() {
     let other = command(dir, words).output().unwrap();
     let said = String::from_utf8_lossy(&other.stderr);
     assert!(!other.status.success() && said.contains("another report is running"), "{said}");
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(kill.success());
+    assert!(signal("-INT", &format!("-{}", child.id())));
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("the same command goes on from here"), "{said}");
     assert_eq!(names(&dir.join("memory")).len(), 0);
+    let before = text(dir, "runs.jsonl");
+    let output = report(dir, words);
+    let done = format!("{} runs are there already", before.lines().count());
+    assert!(String::from_utf8_lossy(&output.stdout).contains(&done));
+    let after = text(dir, "runs.jsonl");
+    assert!(after.starts_with(&before) && after.len() > before.len());
+    let found = ids(&after);
+    assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "nothing is run twice");
+}
+
+// Plain #[test]: see above.
+#[test]
+fn folders_that_are_missing_are_made_or_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (dir, file) = (scratch.path(), scratch.path().join("file"));
+    fs::write(&file, "").unwrap();
+    let at = |flag: &str, path: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));
+        command.args(["report", "--plan", "--engine=none"]);
+        for (name, folder) in [("out", "a/out"), ("memory", "b/memory"), ("disk", "c/disk")] {
+            let folder = if name == flag { path.to_path_buf() } else { dir.join(folder) };
+            command.arg(format!("--{name}={}", folder.display()));
+        }
+        command.output().unwrap()
+    };
+    let output = at("", Path::new(""));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(["a/out", "b/memory", "c/disk"].iter().all(|made| dir.join(made).is_dir()));
+    for flag in ["out", "memory", "disk"] {
+        let output = at(flag, &file.join("x"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            said.trim_end(),
+            format!("pumice report: --{flag}={}/x: Not a directory (os error 20)", file.display())
+        );
+        assert!(!output.status.success());
+    }
+}
+
+// Plain #[test]: see above.
+#[test]
+fn other_engines_have_their_table_where_they_are_built() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = scratch.path();
+    report(dir, "--budget=1s --engine=none --only=engines");
+    let (page, journal) = (text(dir, "index.html"), text(dir, "runs.jsonl"));
+    let are_built = cfg!(feature = "other-engines");
+    for engine in ["fjall", "redb"] {
+        let id = format!("engines/rows/readrandom/{engine}");
+        assert_eq!(ids(&journal).contains(&id), are_built);
+        assert_eq!(page.contains(&format!("Pumice over {engine}")), are_built);
+    }
+    assert_eq!(page.contains("built without its cargo feature other-engines"), !are_built);
+    assert!(ids(&journal).contains(&"engines/rows/readseq/Pumice".to_string()));
 }
 
 // Plain #[test]: see above.

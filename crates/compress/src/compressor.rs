@@ -2,8 +2,8 @@
 //!
 //! Thread safety: one thread at a time. Every codec gets no more room than the size at which the
 //! block would be stored raw anyway, so hopeless blocks end early. A compressor keeps no more
-//! memory after a large block than after a small one; the room is untouched as far as it is not
-//! used, and where the system has none for it, that is an error.
+//! memory after a large block than after a small one; unused room is never touched, and a failed
+//! allocation is an error.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -20,9 +20,10 @@ use crate::zstd::Zstd;
 
 /// RocksDB never compresses blocks of this size or more.
 const MAX_RAW: usize = (1 << 31) - 1;
-/// Snappy blocks above this are made of parts, for which a small buffer will do.
+/// Snappy blocks above this are compressed in parts, for which a small buffer suffices.
 const SNAPPY_WHOLE_MAX: usize = 1 << 20;
-/// What Snappy takes at a time: matches never reach beyond it, so parts are as good as a whole.
+/// Snappy's own fragment size: matches never reach beyond it, so parts compress as well as the
+/// whole.
 const SNAPPY_PART: usize = 1 << 16;
 /// RocksDB's block size (100 kB) and effort for bzip2.
 const BZIP2_LEVEL: u32 = 1;
@@ -52,14 +53,14 @@ impl Compressor {
     /// # Errors
     /// `NotSupported` for Xpress, codecs that this build lacks, and as
     /// [`CompressionOptions::check`]; `InvalidArgument` for [`CompressionType::Disable`]. Zlib
-    /// parameters that zlib refuses make a compressor that leaves every block as it is, as
-    /// RocksDB's.
+    /// parameters that zlib refuses make a compressor that leaves every block uncompressed, as in
+    /// RocksDB.
     pub fn new(kind: CompressionType, options: &CompressionOptions) -> Result<Self> {
         Self::make(kind, options, None)
     }
 
-    /// A compressor whose blocks can be read only with `dict`. It keeps what it needs of it, so
-    /// that all threads share one prepared form.
+    /// A compressor whose blocks can be read only with `dict`. It keeps a reference to the prepared
+    /// form, which all threads share.
     ///
     /// # Errors
     /// As [`Compressor::new`], and `InvalidArgument` if `dict` was made for another codec or
@@ -123,7 +124,7 @@ impl Compressor {
     ///
     /// # Errors
     /// `Corruption` if the codec fails for any reason but lack of room; `Aborted` with subcode
-    /// `MemoryLimit` if there is no memory for what may come out.
+    /// `MemoryLimit` if there is no memory for the output.
     pub fn compress(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let limit = self.options.size_limit(raw.len());
         if raw.len() >= MAX_RAW || matches!(self.codec, Codec::None) {
@@ -177,7 +178,7 @@ fn failed(codec: &str, reason: impl std::fmt::Display) -> Error {
     Error::corruption(format!("{codec} compression failed: {reason}"))
 }
 
-/// Requires parameters that zlib takes.
+/// Requires parameters that zlib accepts.
 fn new_deflate(options: &CompressionOptions) -> Compress {
     let level = match options.level {
         DEFAULT_LEVEL | -1 => Compression::default(),
@@ -310,7 +311,7 @@ mod tests {
 
     use super::{SNAPPY_PART, snappy, snappy_parts};
 
-    /// Parts make the stream that the whole makes, and end for want of room where it does.
+    /// Parts give the same stream as the whole, and run out of room at the same point.
     #[test]
     fn snappy_in_parts_is_snappy() {
         let mut encoder = snap::raw::Encoder::new();

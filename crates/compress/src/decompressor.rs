@@ -159,8 +159,8 @@ fn max_expansion(kind: CompressionType) -> u64 {
     }
 }
 
-/// Room for exactly `size` bytes in all: blocks are kept for long. The system may have no memory
-/// for what a block claims.
+/// Room for exactly `size` bytes in all: blocks are kept for long. The system may lack the memory
+/// that a block claims.
 pub(crate) fn make_room(out: &mut Vec<u8>, size: usize) -> Result<()> {
     out.try_reserve_exact(size.saturating_sub(out.len())).map_err(|_| {
         Error::new(ErrorKind::Aborted, format!("no memory for a block of {size} bytes"))
@@ -168,7 +168,7 @@ pub(crate) fn make_room(out: &mut Vec<u8>, size: usize) -> Result<()> {
     })
 }
 
-/// Refuses sizes that the limit or the codec rules out.
+/// Rejects sizes that the limit or the codec rules out.
 pub(crate) fn check_size(
     kind: CompressionType,
     size: u64,

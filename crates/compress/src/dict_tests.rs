@@ -1,5 +1,5 @@
-//! Dictionaries as writers make and use them: what they gain, when there is none, and that blocks
-//! do not depend on what a context did before.
+//! Dictionaries as writers make and use them: their gain, when there is none, and that blocks do
+//! not depend on a context's earlier work.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods)] // Plain threads, below the port seam's users.
 
@@ -15,7 +15,7 @@ use CompressionType::{Bzip2, Lz4, Lz4hc, None as Raw, Snappy, Zlib, Zstd};
 const WITH_DICTIONARIES: [CompressionType; 4] = [Zlib, Lz4, Lz4hc, Zstd];
 const LIMIT: usize = 64 << 20;
 
-/// Records that share their wording and little else.
+/// Records that share boilerplate and little else.
 fn records(n: usize, rng: &mut Rng) -> Vec<u8> {
     let mut text = Vec::with_capacity(n + 120);
     while text.len() < n {
@@ -84,7 +84,7 @@ fn small_blocks_get_smaller_and_read_back() {
                 if without.compress(&raw, &mut plain).unwrap() && n <= 1000 {
                     assert!(small.len() < plain.len(), "{kind:?} {n} {options:?}");
                 }
-                // Without the dictionary the block is refused or wrong.
+                // Without the dictionary the block is rejected or wrong.
                 if n <= 4096 && decompressor.decompress(kind, &small, &mut back, LIMIT).is_ok() {
                     assert!(back != raw, "{kind:?} {n}: the dictionary was not used");
                 }
@@ -131,7 +131,7 @@ fn no_dictionary_rather_than_an_error() {
     // One sample teaches nothing.
     let one = Samples { bytes: of.bytes[..1000].to_vec(), sizes: vec![1000] };
     assert!(build(Zstd, &ways(4096)[1], &one).is_none());
-    // What looks like a trained dictionary and is not.
+    // Bytes that look like a trained dictionary and are not.
     let mut fake = vec![0x37, 0xa4, 0x30, 0xec];
     fake.extend_from_slice(&[0xff; 100]);
     assert!(build(Zstd, &raw, &Samples { sizes: vec![104], bytes: fake }).is_none());
@@ -161,7 +161,7 @@ fn sizes_of_samples() {
     let of = samples(3, 100, 4);
     // A raw dictionary never outgrows the option.
     assert_eq!(build(Lz4, &options, &of).unwrap().bytes(), &of.bytes[..100]);
-    // LZ4 reaches 64 KiB back, zlib's window 16 KiB: more is of no use and no harm.
+    // LZ4 reaches 64 KiB back, zlib's window 16 KiB: more neither helps nor harms.
     let of = samples(300, 1000, 5);
     for kind in WITH_DICTIONARIES {
         let options = CompressionOptions { max_dict_bytes: 300_000, ..options.clone() };
@@ -211,8 +211,8 @@ fn threads_share_a_dictionary() {
     }
 }
 
-/// A block compressed by a context that did anything else before is the block that a new context
-/// makes: tables must not depend on which thread compressed what.
+/// A block compressed by a context that did anything else before equals the block that a new
+/// context makes: tables must not depend on which thread compressed what.
 #[test]
 fn blocks_do_not_depend_on_what_came_before() {
     let of = samples(100, 1000, 10);

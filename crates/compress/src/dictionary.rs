@@ -2,12 +2,12 @@
 //! its codec, shared by the compressors of all threads.
 //!
 //! What a dictionary is made of follows RocksDB's options. zstd with `zstd_max_train_bytes` trains
-//! one (`use_zstd_dict_trainer`) or puts the statistics of the samples before them; all else takes
-//! the samples as they are. Whatever cannot give a useful dictionary gives none, and the table is
-//! written without: a table with an empty dictionary block could not be read.
+//! one (`use_zstd_dict_trainer`) or puts the statistics of the samples before them; everything else
+//! takes the samples as they are. If no useful dictionary can be made there is none, and the table
+//! is written without: a table with an empty dictionary block could not be read.
 //!
-//! Thread safety: immutable; shared by `Arc`.
-//! Invariant 1: `bytes` is never empty and is what readers need ([`crate::Dictionary`]).
+//! Thread safety: immutable; shared by `Arc`. Invariant 1: `bytes` is never empty and is the form
+//! that readers need ([`crate::Dictionary`]).
 //!
 //! Not here: which blocks are sampled, and when buffering ends (the table builder).
 
@@ -31,7 +31,7 @@ pub struct CompressionDict {
     pub(crate) digest: Digest,
 }
 
-/// What a codec makes of the bytes.
+/// A codec's prepared form of the bytes.
 pub(crate) enum Digest {
     /// Zlib has no prepared form: each block hashes the dictionary anew.
     Zlib,
@@ -47,7 +47,7 @@ impl CompressionDict {
         options.max_dict_bytes > 0 && matches!(kind, Zlib | Lz4 | Lz4hc | Zstd) && kind.is_built()
     }
 
-    /// How many bytes of samples [`CompressionDict::build`] wants; 0 if a dictionary is not
+    /// How many bytes of samples [`CompressionDict::build`] takes; 0 if a dictionary is not
     /// [`wanted`](Self::wanted).
     pub fn sample_bytes(kind: CompressionType, options: &CompressionOptions) -> usize {
         if !Self::wanted(kind, options) {
@@ -59,9 +59,8 @@ impl CompressionDict {
         }
     }
 
-    /// Makes the dictionary of a table out of `samples`, the samples one behind the other, which
-    /// have the lengths `sizes`. Takes milliseconds if it trains. The same samples and options
-    /// give the same bytes.
+    /// Makes the dictionary of a table from `samples`, which are concatenated and have the lengths
+    /// `sizes`. Takes milliseconds if it trains. The same samples and options give the same bytes.
     ///
     /// `None`: this codec, these options or these samples give no dictionary; write without.
     ///
@@ -144,7 +143,7 @@ impl CompressionDict {
         self.bytes.clone()
     }
 
-    /// Refuses a compressor of another codec or level.
+    /// Rejects a compressor of another codec or level.
     pub(crate) fn check(&self, kind: CompressionType, options: &CompressionOptions) -> Result<()> {
         if (kind, options.level) == (self.kind, self.level) {
             return Ok(());

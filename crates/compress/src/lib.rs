@@ -2,15 +2,15 @@
 //!
 //! A payload is `varint size ‖ codec stream`, except Snappy, whose stream carries its own size.
 //! [`Compressor`] and [`Decompressor`] own the codecs' contexts, so that a block costs neither an
-//! allocation nor a context reset; keep one of each per worker thread. What a block becomes
-//! depends on its bytes, the options and the dictionary, never on what the context did before.
+//! allocation nor a context reset; keep one of each per worker thread. The compressed form of a
+//! block depends on its bytes, the options and the dictionary, never on a context's earlier work.
 //!
 //! Thread safety: both are `Send` and used by one thread at a time; dictionaries are shared:
-//! [`CompressionDict`] by the writers of a table, [`Dictionary`] by its readers.
-//! Hostile input ends in `Error::corruption`: a stored size above the caller's limit, or beyond
-//! what the codec can reach from so few bytes, is refused before anything is allocated.
+//! [`CompressionDict`] by the writers of a table, [`Dictionary`] by its readers. Hostile input ends
+//! in `Error::corruption`: a stored size above the caller's limit, or beyond what the codec can
+//! reach from so few bytes, is rejected before anything is allocated.
 //!
-//! lz4 and zstd are C libraries, each behind a feature of its name; without it, what asks for the
+//! lz4 and zstd are C libraries, each behind a feature of its name; without it, a request for the
 //! codec gets `NotSupported` with its name.
 //!
 //! Not here: which blocks to compress, the block trailer, sampling for dictionaries, Xpress.

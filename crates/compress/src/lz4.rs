@@ -2,13 +2,13 @@
 //! feature `lz4`; `lz4_absent.rs` stands in for it.
 //!
 //! Invariants: (1) a state is as large as liblz4 says, 8-byte aligned, and was initialised by
-//! liblz4 before its first use, so the fast resets may be used as long as nothing failed in it, and
-//! it is initialised again where something did; (2) liblz4 reads only the source and dictionary it
-//! is given and writes at most `dst_capacity` bytes from the start of the destination, all
-//! initialised; (3) lengths passed to it fit `c_int`; (4) a dictionary's state refers to bytes
-//! that the same value owns, is never written after it was loaded, and a working state to which it
-//! is attached holds a count of it; (5) a working state is reset before each block, which forgets
-//! the block before without reading it.
+//! liblz4 before its first use, so the fast resets may be used as long as no call failed, and after
+//! a failure it is initialised again; (2) liblz4 reads only the source and dictionary it is given
+//! and writes at most `dst_capacity` bytes from the start of the destination, all initialised; (3)
+//! lengths passed to it fit `c_int`; (4) a dictionary's state refers to bytes that the same value
+//! owns, is never written after it was loaded, and a working state to which it is attached holds a
+//! count of it; (5) a working state is reset before each block, which forgets the block before
+//! without reading it.
 //!
 //! A dictionary is attached per block. Measured (`crates/table/benches/dictionary.rs`) with 16 KiB
 //! of dictionary: attaching costs nothing at 1 KiB (copying the loaded state 140 ns) and as much as
@@ -91,8 +91,8 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// What level `level` of `kind` means: a negative one of LZ4 is its acceleration, and liblz4
-    /// takes 0 for the default level of LZ4HC.
+    /// The meaning of level `level` of `kind`: a negative one of LZ4 is its acceleration, and
+    /// liblz4 takes 0 for the default level of LZ4HC.
     pub(crate) fn of(kind: CompressionType, level: i32) -> Self {
         match (kind, level) {
             (CompressionType::Lz4hc, DEFAULT_LEVEL) => Mode::High(0),
@@ -114,7 +114,7 @@ impl Mode {
         bytes as usize
     }
 
-    /// Makes `state` one that was never used.
+    /// Resets `state` to its unused form.
     fn initialise(self, state: &mut [u64]) {
         let bytes = self.state_bytes();
         assert!(size_of_val(state) >= bytes);

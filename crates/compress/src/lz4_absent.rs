@@ -1,5 +1,5 @@
-//! What stands in for liblz4 in a build without the feature `lz4`: nothing is ever compressed or
-//! read, and nobody asks for it, since `CompressionType::check_built` refuses whoever wants it.
+//! Replaces liblz4 in a build without the feature `lz4`: nothing is ever compressed or read, and
+//! these are never called, since `CompressionType::check_built` rejects the codec first.
 //!
 //! Thread safety: no state.
 

@@ -64,8 +64,8 @@ impl CompressionType {
     pub fn flag_name(self) -> &'static str {
         self.row().3
     }
-    /// This build has the codec: the features `lz4` and `zstd`, which are on by default, need a C
-    /// compiler.
+    /// Whether this build has the codec: the features `lz4` and `zstd`, which are on by default,
+    /// need a C compiler.
     pub fn is_built(self) -> bool {
         match self {
             CompressionType::Lz4 | CompressionType::Lz4hc => cfg!(feature = "lz4"),
@@ -73,7 +73,7 @@ impl CompressionType {
             _ => true,
         }
     }
-    /// Refuses a codec that this build lacks.
+    /// Rejects a codec that this build lacks.
     ///
     /// # Errors
     /// `NotSupported`, with the codec and the feature that is off.
@@ -204,7 +204,7 @@ impl CompressionOptions {
         Ok(())
     }
 
-    /// Zlib refuses these parameters, so that its blocks stay uncompressed, as in RocksDB.
+    /// Whether zlib refuses these parameters, so that its blocks stay uncompressed, as in RocksDB.
     pub(crate) fn zlib_refuses(&self) -> bool {
         let levels = -1..=9;
         !(levels.contains(&self.level) || self.level == DEFAULT_LEVEL)

@@ -1,15 +1,15 @@
-//! Decompresses a Snappy block from its beginning, only as far as it is asked to.
+//! Decompresses a Snappy block from its beginning, only as far as requested.
 //!
 //! For readers that look for something in a block in order and stop where they find it. The codec's
-//! library has whole blocks only; this is its stream format read a second time, for that use alone.
-//! Format: <https://github.com/google/snappy/blob/main/format_description.txt>.
+//! library decompresses only whole blocks; this is a second decoder of its format, for this use
+//! only. Format: <https://github.com/google/snappy/blob/main/format_description.txt>.
 //!
-//! Thread safety: used by one thread. What a stream says is held against `size` and `made` before
-//! it is done. Does not verify what follows the part that was asked for.
+//! Thread safety: used by one thread. Every element is checked against `size` and `made` before it
+//! is executed. Does not verify what follows the requested part.
 //!
 //! Invariants:
-//! 1. `made <= size <= out.len()`. All of `out` is initialised; its bytes behind `made` mean
-//!    nothing and are never shown, so a whole chunk may be copied to `made` where it fits.
+//! 1. `made <= size <= out.len()`. All of `out` is initialised; its bytes after `made` are
+//!    arbitrary and never exposed, so a whole chunk may be copied to `made` where it fits.
 //! 2. `usual_elements` begins a round only with `ROUND_IN` bytes of the stream and `ROUND_OUT` of
 //!    the block to go. A round takes a literal of at most [`CHUNK`] bytes and then a copy of as
 //!    many, or either alone, so it reads below the one and writes below the other.
@@ -27,7 +27,7 @@ const CHUNK: usize = 16;
 const ROUND_IN: usize = 1 + CHUNK + 3;
 /// What it may write.
 const ROUND_OUT: usize = 2 * CHUNK;
-/// By how much a literal at the end may be longer than what is asked for.
+/// By how much a literal at the end may exceed the requested length.
 const END_SLACK: usize = 32;
 /// Longest element whose length is in its tag.
 const SHORT_LITERAL_MAX: usize = 60;
@@ -42,8 +42,8 @@ pub struct SnappyPrefix<'a> {
 }
 
 impl<'a> SnappyPrefix<'a> {
-    /// Begins with a payload of type Snappy as it lies in the table. `buffer` is memory for the
-    /// block; what is in it does not matter.
+    /// Begins with a stored payload of type Snappy. `buffer` is memory for the block; its contents
+    /// do not matter.
     ///
     /// # Errors
     /// `Corruption` for a size above `limit` or beyond what the stream can expand to; `Aborted` if
@@ -80,14 +80,14 @@ impl<'a> SnappyPrefix<'a> {
     /// Decompresses at least the first `wanted` bytes, or the whole block if it is smaller.
     ///
     /// # Errors
-    /// `Corruption` for a malformed stream; what is made by then stays.
+    /// `Corruption` for a malformed stream; the part decompressed by then stays.
     #[inline]
     pub fn extend(&mut self, wanted: usize) -> Result<()> {
         let wanted = wanted.min(self.size);
         if self.made < wanted { self.extend_to(wanted) } else { Ok(()) }
     }
 
-    /// [`SnappyPrefix::extend`] where that is more than is there.
+    /// [`SnappyPrefix::extend`] beyond what is decompressed.
     fn extend_to(&mut self, wanted: usize) -> Result<()> {
         while self.made < wanted {
             self.usual_elements(wanted);
@@ -105,10 +105,10 @@ impl<'a> SnappyPrefix<'a> {
         self.stream
     }
 
-    /// The last `len` bytes of the block, if they are inside of one literal at the end of the
-    /// stream. Nothing is decompressed for it, so it is a guess: a literal's header of the right
-    /// length stands at the right distance from the end, but whether an element begins there is
-    /// only known once everything before it is decompressed.
+    /// The last `len` bytes of the block, if they are inside one literal at the end of the stream.
+    /// Nothing is decompressed for it, so it is a guess: a literal's header of the right length
+    /// stands at the right distance from the end, but whether an element begins there is only known
+    /// once everything before it is decompressed.
     pub fn stored_end(&self, len: usize) -> Option<&'a [u8]> {
         let end = self.stream.len();
         let is_literal = |long: usize| match u16::try_from(long - 1) {
@@ -128,8 +128,8 @@ impl<'a> SnappyPrefix<'a> {
     }
 
     /// Does literals and copies of at most [`CHUNK`] bytes, each with one copy of that size, until
-    /// `wanted` bytes are made or one is not of this kind or too near to an end. What is copied too
-    /// much, the next overwrites.
+    /// `wanted` bytes are made or one is not of this kind or too near to an end. Surplus bytes are
+    /// overwritten by the next element.
     fn usual_elements(&mut self, wanted: usize) {
         let Some(last_in) = self.stream.len().checked_sub(ROUND_IN) else { return };
         let Some(last_out) = self.size.checked_sub(ROUND_OUT) else { return };
@@ -149,10 +149,10 @@ impl<'a> SnappyPrefix<'a> {
                 unsafe { copy_chunk(stream.add(at + 1), out.add(made)) };
                 made += less + 1;
                 at += less + 2;
-                // SAFETY: invariant 2: at most `1 + CHUNK` behind the round's first byte.
+                // SAFETY: invariant 2: at most `1 + CHUNK` after the round's first byte.
                 tag = usize::from(unsafe { *stream.add(at) });
             }
-            // SAFETY: invariant 2: at most two more behind that one.
+            // SAFETY: invariant 2: at most two more after that one.
             let [low, high] = unsafe { stream.add(at + 1).cast::<[u8; 2]>().read() };
             let (len, back, used) = match tag & 3 {
                 1 => (4 + (tag >> 2 & 7), (tag & 0xe0) << 3 | usize::from(low), 2),
@@ -197,7 +197,7 @@ impl<'a> SnappyPrefix<'a> {
         }
     }
 
-    /// `len` bytes as they stand at the beginning of `rest`.
+    /// `len` literal bytes at the beginning of `rest`.
     fn literal(&mut self, rest: &'a [u8], len: usize) -> Option<()> {
         if len > self.size - self.made {
             return None;
@@ -208,7 +208,7 @@ impl<'a> SnappyPrefix<'a> {
         Some(())
     }
 
-    /// A literal whose length less one is in the next `bytes` bytes.
+    /// A literal whose length minus one is in the next `bytes` bytes.
     fn long_literal(&mut self, rest: &'a [u8], bytes: usize) -> Option<()> {
         let (len, rest) = rest.split_at_checked(bytes)?;
         let len = len.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte)) + 1;
@@ -307,8 +307,8 @@ mod tests {
         }
     }
 
-    /// Puts a random element behind `stream`, and what it stands for behind `bytes`: of any kind,
-    /// mostly of a length or distance where the decoder changes its way.
+    /// Appends a random element to `stream`, and its expansion to `bytes`: of any kind, mostly with
+    /// a length or distance at which the decoder switches paths.
     fn push_element(rng: &mut Rng, stream: &mut Vec<u8>, bytes: &mut Vec<u8>) {
         let border =
             [1, 4, 11, 12, CHUNK - 1, CHUNK, CHUNK + 1, 60, 61, 64][rng.uniform(10) as usize];
@@ -353,7 +353,7 @@ mod tests {
     }
 
     /// Elements of all kinds and borders, in blocks from a few bytes on, cut at every length; and
-    /// the same with damage: what the library reads or an error.
+    /// the same with damage: the library's result or an error.
     #[test]
     fn elements_of_all_kinds_are_read_to_any_length() {
         let mut rng = Rng::new(13);
@@ -385,8 +385,8 @@ mod tests {
         }
     }
 
-    /// The end of a block is told without decompressing where it is a literal, long enough to be
-    /// told from chance, and never wrongly.
+    /// The end of a block is found without decompressing if it is a literal long enough to rule out
+    /// chance, and never wrongly.
     #[test]
     fn literals_at_the_end_are_found() {
         let mut rng = Rng::new(14);
@@ -425,8 +425,8 @@ mod tests {
         assert!(prefix.made() == bytes);
     }
 
-    /// Reads a stream that may be damaged: an error, or what the library makes of it. True if it
-    /// could be read.
+    /// Reads a stream that may be damaged: an error, or the library's result. True if it could be
+    /// read.
     fn check_against_library(framed: &[u8], round: usize) -> bool {
         let whole = || -> Result<Vec<u8>> {
             let mut prefix = SnappyPrefix::new(framed, Vec::new(), 1 << 20)?;
@@ -439,7 +439,7 @@ mod tests {
             Decompressor::new().decompress(CompressionType::Snappy, framed, &mut expected, 1 << 20);
         match (whole(), decoded) {
             (Ok(made), Ok(())) => assert!(made == expected, "round {round}"),
-            // The library also sees what stands behind the last byte.
+            // The library also checks what follows the last byte.
             (Ok(_), Err(_)) => {}
             (Err(error), Err(_)) => {
                 assert!(error.is_corruption(), "round {round}: {error}");
@@ -450,7 +450,7 @@ mod tests {
         true
     }
 
-    /// Damaged streams end in an error or in the bytes that the library makes of them.
+    /// Damaged streams end in an error or in the library's bytes.
     #[test]
     fn damage_is_an_error_or_what_the_library_reads() {
         let mut rng = Rng::new(12);

@@ -229,7 +229,7 @@ fn reads_blocks_with_dictionaries_of_rocksdb() {
     assert_eq!(blocks[0].len(), include_bytes!("../testdata/none.block").len());
 }
 
-/// Sizes that lie are refused before memory is taken for them.
+/// False sizes are rejected before memory is allocated for them.
 #[test]
 fn lying_sizes() {
     let mut decompressor = Decompressor::new();
@@ -348,7 +348,7 @@ fn blocks_that_do_not_fit_leave_no_trace() {
     }
 }
 
-/// A size that the limit and the codec allow and that memory does not: an error, and no abort.
+/// A size that the limit and the codec allow but memory does not: an error, not an abort.
 #[test]
 fn a_block_for_which_there_is_no_memory_is_an_error() {
     let mut framed = Vec::new();

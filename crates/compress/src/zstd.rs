@@ -35,8 +35,8 @@ fn level(options: &CompressionOptions) -> i32 {
 pub(crate) struct ZstdDict(CDict<'static>);
 
 impl ZstdDict {
-    /// Digests `bytes`, which zstd copies. `None` if they claim to be a trained dictionary and
-    /// are not.
+    /// Digests `bytes`, which zstd copies. `None` if they claim to be a trained dictionary but are
+    /// not.
     pub(crate) fn new(bytes: &[u8], options: &CompressionOptions) -> Option<Self> {
         CDict::try_create(bytes, level(options)).map(ZstdDict)
     }
@@ -182,7 +182,7 @@ pub(crate) fn finalize(
     })
 }
 
-/// What `fill` writes into `max` bytes.
+/// The output of `fill`, at most `max` bytes.
 fn made(max: usize, fill: impl FnOnce(&mut [MaybeUninit<u8>]) -> Option<usize>) -> Vec<u8> {
     let mut bytes = Vec::new();
     // SAFETY: both callers return what zstd says to have written from the start (invariant 1 of
@@ -193,7 +193,7 @@ fn made(max: usize, fill: impl FnOnce(&mut [MaybeUninit<u8>]) -> Option<usize>) 
     bytes
 }
 
-/// Lets zstd write into a buffer that nobody has zeroed.
+/// Lets zstd write into a buffer that was not zeroed.
 struct ZstdOut<'a> {
     buffer: &'a mut [MaybeUninit<u8>],
     filled: usize,

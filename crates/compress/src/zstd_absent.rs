@@ -1,5 +1,5 @@
-//! What stands in for zstd in a build without the feature `zstd`: nothing works, and nothing is
-//! asked to, since `CompressionType::check_built` refuses whoever wants it.
+//! Replaces zstd in a build without the feature `zstd`: nothing works, and these are never called,
+//! since `CompressionType::check_built` rejects the codec first.
 //!
 //! Thread safety: no state.
 

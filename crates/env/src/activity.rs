@@ -1,7 +1,7 @@
-//! What a task reads and writes files for.
+//! The purpose for which a task reads and writes files.
 //!
-//! Said by whoever begins the work ([`during`]), and asked where files are read and written, so
-//! that all code in between need not hand it on. Names are those of RocksDB's `Env::IOActivity`.
+//! Set by the code that begins the work ([`during`]), and read where files are read and written, so
+//! that the code in between need not pass it on. Names are those of RocksDB's `Env::IOActivity`.
 //!
 //! Thread safety: each task has its own.
 

@@ -1,13 +1,13 @@
 //! The writer between the engine and a file: collects small appends, writes them in one call.
 //!
 //! Invariants:
-//! 1. `len()` is what was appended; of it `flushed` bytes are with the operating system, the rest
-//!    is in `buffer`, in order.
-//! 2. After the first error nothing is written or synced any more: every later call returns that
-//!    error. A file whose sync failed has unknown content, and asking again could say "fine".
+//! 1. `len()` bytes were appended; the first `flushed` of them are with the operating system, the
+//!    rest is in `buffer`, in order.
+//! 2. After the first error nothing more is written or synced: every later call returns that error.
+//!    A file whose sync failed has unknown content, and a second sync could report success.
 //!
 //! Thread safety: one owner. It does not make names durable (`sync_dir` does), and dropping it
-//! without `close` throws buffered bytes away.
+//! without `close` discards buffered bytes.
 
 use crate::activity;
 use crate::device_scheduler::JobIo;
@@ -34,24 +34,24 @@ const PAGE_BYTES: u64 = 4 << 10;
 pub struct WriterOptions {
     /// The buffer grows to this many bytes before it is written; at least 4 KiB.
     pub buffer_bytes_max: usize,
-    /// After so many bytes the kernel is told to start writing them to the device; 0 never.
+    /// After this many bytes the kernel is told to start writing them to the device; 0 never.
     pub bytes_per_sync: u64,
-    /// At each of those points, wait until what was told earlier is there: the file's dirty bytes
-    /// stay below about two steps.
+    /// At each of those points, wait until the ranges of earlier points are written: the file's
+    /// dirty bytes stay below about two steps.
     pub strict_bytes_per_sync: bool,
-    /// Space is reserved in steps of so many bytes; 0 never.
+    /// Space is reserved in steps of this many bytes; 0 never.
     pub preallocation_block_bytes: u64,
     /// A running crc32c over the file is kept, see [`BufferedWriter::checksum`].
     pub checksum: bool,
     /// Writes wait for this limiter, if it limits writes.
     pub rate_limiter: Option<Arc<RateLimiter>>,
-    /// How urgent the writes are to the limiter.
+    /// The priority of the writes at the limiter.
     pub io_priority: IoPriority,
-    /// Told of what the limiter grants.
+    /// Receives what the limiter grants.
     pub rate_events: Option<Arc<dyn RateLimiterEvents>>,
     /// Granted portions are multiples of this many bytes (direct I/O); 0 for any.
     pub rate_alignment: u64,
-    /// Writes count to this job, and wait when its class has to.
+    /// Writes are counted for this job, and wait when its class has to.
     pub job: Option<Arc<JobIo>>,
     /// Told how long writes took.
     pub times: Option<Arc<dyn FileTimes>>,
@@ -82,7 +82,7 @@ pub struct BufferedWriter {
     buffer: Vec<u8>,
     options: WriterOptions,
     flushed: u64,
-    /// Up to here `range_sync` was asked for.
+    /// Up to here `range_sync` was requested.
     range_synced: u64,
     /// Up to here space is reserved.
     preallocated: u64,
@@ -92,7 +92,7 @@ pub struct BufferedWriter {
 }
 
 impl BufferedWriter {
-    /// A writer behind what `file` already has.
+    /// A writer that appends to what `file` already has.
     pub fn new(file: Box<dyn WritableFile>, options: WriterOptions) -> Self {
         let max = options.buffer_bytes_max.max(PAGE_BYTES as usize);
         let flushed = file.len();
@@ -109,7 +109,7 @@ impl BufferedWriter {
         }
     }
 
-    /// Changes when what is written goes to the device, from the present position on.
+    /// Changes when written bytes go to the device, from the current position on.
     pub fn set_bytes_per_sync(&mut self, bytes_per_sync: u64, strict: bool) {
         self.options.bytes_per_sync = bytes_per_sync;
         self.options.strict_bytes_per_sync = strict;
@@ -136,7 +136,7 @@ impl BufferedWriter {
         self.note(result)
     }
 
-    /// As [`BufferedWriter::append`], for data that is worth a write of its own: more than 64 KiB
+    /// As [`BufferedWriter::append`], for data that justifies a separate write: more than 64 KiB
     /// are written without being copied.
     pub fn append_run(&mut self, data: &[u8]) -> Result<()> {
         if data.len() <= RUN_BYTES_COPIED_MAX {
@@ -171,7 +171,7 @@ impl BufferedWriter {
         Ok(())
     }
 
-    /// How many bytes are collected before they are written.
+    /// How many bytes are buffered before they are written.
     pub fn buffer_bytes_max(&self) -> usize {
         self.options.buffer_bytes_max
     }
@@ -188,7 +188,7 @@ impl BufferedWriter {
         Ok(())
     }
 
-    /// Hands everything to the operating system: it survives the death of the process.
+    /// Hands everything to the operating system: it survives a crash of the process.
     pub fn flush(&mut self) -> Result<()> {
         self.flush_buffer()?;
         let result = self.file.flush();
@@ -212,7 +212,7 @@ impl BufferedWriter {
         if planted::is(Bug::FsyncRetried) && result.is_err() { self.file.sync() } else { result }
     }
 
-    /// A handle with which another task makes the flushed bytes durable; this writer goes on.
+    /// A handle with which another task makes the flushed bytes durable; this writer continues.
     pub fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
         self.check()?;
         self.file.syncer()

@@ -1,9 +1,9 @@
 //! Deletes files at a rate: RocksDB's `DeleteScheduler`.
 //!
-//! A file that is to go gets a name that ends with `.trash`, in its directory, and a place in a
-//! queue. A thread takes one after the other and rests after each until the bytes deleted so far
-//! are no more than the rate allows. Of large files it cuts chunks off the end, so that a device
-//! that discards what is freed is not held up. The thread exists while something is queued.
+//! A file to be deleted gets a name that ends with `.trash`, in its directory, and a place in a
+//! queue. A thread takes one after another and pauses after each until the bytes deleted so far are
+//! no more than the rate allows. It cuts chunks off the end of large files, so that discarding
+//! freed blocks does not stall the device. The thread exists while something is queued.
 //!
 //! | a file | is deleted |
 //! |---|---|
@@ -13,13 +13,14 @@
 //! | with other names (hard links) | at the rate, never in chunks |
 //!
 //! When the scheduler is dropped, its thread ends with the step it is at, and what is queued stays
-//! as trash until somebody finds it. What cannot be deleted stays too, counted and with its error.
+//! as trash until a later open finds it. What cannot be deleted stays too, counted and with its
+//! error.
 //!
 //! Thread safety: all methods may be called from anywhere; those that name files suspend. Lock
-//! order: `naming`, then `state`; both are leaves to everybody else. No lock is held while events
-//! are told or the thread deletes.
+//! order: `naming`, then `state`; both are leaves for all other locks. No lock is held while events
+//! are reported or the thread deletes.
 //!
-//! It does not know what a file is for: who deletes answers for nobody needing it.
+//! It does not know what a file is for: the caller guarantees that the file is no longer needed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -42,15 +43,15 @@ use crate::tracked_files::TrackedFiles;
 const NAMESAKES_MAX: u64 = 1000;
 const MICROS: u128 = 1_000_000;
 
-/// Receiver of what deletions come to; the engine counts and logs it.
+/// Receiver of the outcome of deletions; the engine counts and logs it.
 pub trait DeletionEvents: Send + Sync {
     /// `path` was deleted without becoming trash.
     fn deleted_immediately(&self, path: &Path);
     /// A file waits for its deletion under the name `trash`.
     fn marked_trash(&self, trash: &Path);
-    /// That is over. After an error the file is still there.
+    /// The deletion has ended. After an error the file is still there.
     fn trash_deleted(&self, trash: &Path, result: &Result<()>);
-    /// `path` is deleted otherwise than it should be: it was not renamed, or not cut.
+    /// `path` is deleted in a fallback way: it was not renamed, or not cut.
     fn hindered(&self, path: &Path, error: &Error);
 }
 
@@ -77,7 +78,7 @@ impl Deletion<'_> {
     }
 }
 
-/// Files whose deletion somebody waits for, [`DeleteScheduler::wait_for_bucket`].
+/// Files whose deletion can be waited for, [`DeleteScheduler::wait_for_bucket`].
 #[derive(Default)]
 pub struct TrashBucket {
     pending: AtomicUsize,
@@ -88,7 +89,7 @@ struct Trash {
     path: PathBuf,
     fs: Arc<dyn FileSystem>,
     events: Option<Arc<dyn DeletionEvents>>,
-    /// What is left of its share of `trash_bytes`; None if it has none and is not tracked either.
+    /// The rest of its share of `trash_bytes`; None if it has none and is not tracked either.
     counted: Option<u64>,
     bucket: Option<Arc<TrashBucket>>,
 }
@@ -122,9 +123,9 @@ struct State {
     queue: VecDeque<Trash>,
     /// What is in the queue or being deleted.
     waiting: BTreeSet<PathBuf>,
-    /// What could not be deleted: why, and its share of `trash_bytes`.
+    /// Files that could not be deleted: the error, and the share of `trash_bytes`.
     failed: BTreeMap<PathBuf, (Error, u64)>,
-    /// Files that were queued and whose turn, with the rest after it, is not over.
+    /// Files that were queued and whose deletion, with the pause after it, is not over.
     pending: usize,
     running: bool,
     thread: Option<JoinHandle<()>>,
@@ -138,7 +139,7 @@ struct Shared {
     max_trash_db_ratio: AtomicU64,
     bytes_max_delete_chunk: u64,
     trash_bytes: AtomicU64,
-    /// Held from the look for a free name to its use.
+    /// Held from the search for a free name to its use.
     naming: Mutex<()>,
     state: Mutex<State>,
     changed: Condvar,
@@ -151,7 +152,7 @@ pub struct DeleteScheduler {
 
 impl Drop for DeleteScheduler {
     fn drop(&mut self) {
-        // A child has neither the thread nor what it was to delete.
+        // A forked child has neither the thread nor its queue.
         if is_forked() {
             return;
         }
@@ -161,7 +162,7 @@ impl Drop for DeleteScheduler {
             self.shared.changed.notify_all();
             state.thread.take()
         };
-        // The directories belong to others now.
+        // The directories may belong to others now.
         if let Some(thread) = thread.filter(|thread| !thread.is_current()) {
             drop(thread.join());
         }
@@ -192,7 +193,7 @@ impl DeleteScheduler {
     pub fn rate_bytes_per_sec(&self) -> u64 {
         self.shared.rate()
     }
-    /// Changes the rate at once: also for what is queued, and for the rest that is under way.
+    /// Changes the rate at once: also for what is queued, and for the current pause.
     pub fn set_rate_bytes_per_sec(&self, rate: u64) {
         self.shared.rate.store(rate, Ordering::Relaxed);
         let _state = self.shared.state.lock();
@@ -206,7 +207,7 @@ impl DeleteScheduler {
     pub fn set_max_trash_db_ratio(&self, ratio: f64) {
         self.shared.max_trash_db_ratio.store(ratio.to_bits(), Ordering::Relaxed);
     }
-    /// Larger files are cut by so many bytes at a time; 0 never cuts.
+    /// Larger files are cut by this many bytes at a time; 0 never cuts.
     pub fn bytes_max_delete_chunk(&self) -> u64 {
         self.shared.bytes_max_delete_chunk
     }
@@ -214,7 +215,7 @@ impl DeleteScheduler {
     pub fn total_trash_size(&self) -> u64 {
         self.shared.trash_bytes.load(Ordering::Relaxed)
     }
-    /// What could not be deleted, and why.
+    /// Files that could not be deleted, and the errors.
     pub fn background_errors(&self) -> BTreeMap<PathBuf, Error> {
         let state = self.shared.state.lock();
         state.failed.iter().map(|(path, (error, _))| (path.clone(), error.clone())).collect()
@@ -223,7 +224,7 @@ impl DeleteScheduler {
     /// Deletes a file, or makes it trash; see the head. Suspends.
     ///
     /// # Errors
-    /// Of the deletion, if it is done at once.
+    /// Those of the deletion, if it is done at once.
     pub fn delete_file(&self, file: Deletion<'_>) -> Result<()> {
         let shared = &self.shared;
         let limit = shared.tracked.total_bytes() as f64 * shared.max_trash_db_ratio();
@@ -241,7 +242,7 @@ impl DeleteScheduler {
     /// Deletes a file that was found as trash. One that is queued already is left alone. Suspends.
     ///
     /// # Errors
-    /// Of looking at the file; of the deletion, if it is done at once.
+    /// Those of checking the file, and of the deletion if it is done at once.
     pub fn delete_existing(&self, file: Deletion<'_>) -> Result<()> {
         let shared = &self.shared;
         if shared.rate() == 0 {
@@ -263,8 +264,8 @@ impl DeleteScheduler {
         Ok(())
     }
 
-    /// Deletes a file that nothing here counts, whatever the ratio: that of a database which goes
-    /// as a whole. Files with other names are deleted at once. Suspends.
+    /// Deletes a file that nothing here counts, whatever the ratio: for a database that is
+    /// destroyed as a whole. Files with other names are deleted at once. Suspends.
     ///
     /// # Errors
     /// As `delete_file`.
@@ -280,12 +281,12 @@ impl DeleteScheduler {
         Ok(())
     }
 
-    /// Waits until nothing is queued and the rest after the last file is over. Suspends.
+    /// Waits until nothing is queued and the pause after the last file is over. Suspends.
     pub fn wait_for_empty_trash(&self) {
         self.shared.wait_until(|state| state.pending == 0);
     }
 
-    /// Waits until the files of `bucket` have had their turn. Suspends.
+    /// Waits until the files of `bucket` have been processed. Suspends.
     pub fn wait_for_bucket(&self, bucket: &TrashBucket) {
         self.shared.wait_until(|_| bucket.pending.load(Ordering::Relaxed) == 0);
     }
@@ -364,7 +365,7 @@ impl Shared {
                 state.thread = Some(thread);
             }
             Err(_) => {
-                // Nothing else is queued, or somebody would be at it.
+                // Nothing else is queued, or a thread would be working on it.
                 state.running = true;
                 drop(state);
                 self.delete_all(|_, _| None);
@@ -385,8 +386,8 @@ impl Shared {
         });
     }
 
-    /// Deletes what is queued until nothing is; after each step rests as `rest` says, which is told
-    /// the bytes of the step once and asked until it has no rest any more.
+    /// Deletes what is queued until nothing is; after each step pauses as `rest` says, which gets
+    /// the bytes of the step once and is called until no pause is left.
     fn delete_all(&self, mut rest: impl FnMut(&State, u64) -> Option<Duration>) {
         let mut state = self.state.lock();
         while !state.closing
@@ -422,7 +423,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Deletes a file or a chunk of it, and counts and tells that.
+    /// Deletes a file or a chunk of it, and counts and reports that.
     fn step(&self, trash: &mut Trash) -> Result<Step> {
         // The file system and the events may be the user's code.
         let step = thread::contain("File deletion", || self.shrink_or_remove(trash));
@@ -468,8 +469,8 @@ impl Shared {
             Err(error) if error.is_not_found() => return Ok(Step { freed: 0, gone: true }),
             removed => removed?,
         }
-        // Before the next one, so that the device does not have to do it all at once later. A
-        // failure leaves a name that the next open finds.
+        // Syncs before the next step, so that the device does not have to do everything at once
+        // later. A failure leaves a name that the next open finds.
         drop(trash.fs.sync_dir(parent_of(&trash.path)));
         Ok(Step { freed: bytes, gone: true })
     }

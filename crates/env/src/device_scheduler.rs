@@ -1,17 +1,17 @@
-//! Who writes how much to a device: the background work of all databases that share it.
+//! Accounts for writes to a device: the background work of all databases that share it.
 //!
-//! Each database joins the scheduler of its device ([`DeviceScheduler::of`]). Those that regulate
-//! themselves tell it of every write that a flush or a compaction makes, by class, of how far the
-//! job has come, and of what they log. The scheduler counts, learns what the device takes, and
-//! tells each member what the others claim. Only compactions out of L0 and deeper ones ever wait,
-//! and only while their member has a rate for them ([`DeviceMember::set_waiting_rate`]): at the
-//! next write of a file, so that a compaction makes way within one write buffer.
+//! Each database joins the scheduler of its device ([`DeviceScheduler::of`]). Those that control
+//! their own rate report every write of a flush or a compaction, by class, the progress of the job,
+//! and what they log. The scheduler counts, learns the throughput of the device, and tells each
+//! member what the others claim. Only compactions out of L0 and deeper ones ever wait, and only
+//! while their member has a rate for them ([`DeviceMember::set_waiting_rate`]): at the next write
+//! of a file, so that a compaction yields within one write buffer.
 //!
-//! Thread safety: everything from anywhere. A write that waits suspends. The lock of a member and
-//! that of the scheduler are leaves and never held together.
+//! Thread safety: everything may be called from anywhere. A write that waits suspends. The lock of
+//! a member and that of the scheduler are leaves and never held together.
 //!
 //! What it does not do: limit the device as a whole (`rate_limiter` does, as an outer cap), or
-//! order requests.
+//! reorder requests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -26,7 +26,7 @@ use pumice_port::time::now_micros;
 pub enum IoClass {
     /// Memtables become tables: writers wait for it first.
     Flush = 0,
-    /// Compactions inside L0: they make room there at the price of one write.
+    /// Compactions inside L0: they make room there at the cost of one write.
     Merge = 1,
     /// Compactions out of L0.
     Level0 = 2,
@@ -36,14 +36,14 @@ pub enum IoClass {
 
 /// How many there are.
 const CLASSES: usize = 4;
-/// What the device takes is measured over so many microseconds: in less it may take a burst.
+/// Throughput is measured over this many microseconds: in less the device may absorb a burst.
 const MEASURE_MICROS: u64 = 2_000_000;
-/// A measured rate is forgotten in about so many seconds: most of the time a device is given less
-/// than it takes.
+/// A measured rate decays in about this many seconds: most of the time a device is not saturated.
 const FORGET_SECONDS: f64 = 300.0;
-/// A write that waits looks again after so long, whatever happens.
+/// A waiting write checks again after this time in any case.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Writes that can wait may save up as much as their rate gives in so many microseconds.
+/// Writes that can wait may accumulate as much budget as their rate gives in this many
+/// microseconds.
 const BURST_MICROS: u64 = 100_000;
 
 /// One device. See the module head.
@@ -64,8 +64,8 @@ struct DeviceState {
 }
 
 impl DeviceScheduler {
-    /// The scheduler of a device by its number (`FileSystem::device`), shared by all who ask; one
-    /// of its own without a number.
+    /// The scheduler of a device by its number (`FileSystem::device`), shared by all databases on
+    /// it; a separate one without a number.
     pub fn of(device: Option<u64>) -> Arc<Self> {
         type Known = Mutex<Vec<(u64, Weak<DeviceScheduler>)>>;
         static KNOWN: OnceLock<Known> = OnceLock::new();
@@ -81,7 +81,7 @@ impl DeviceScheduler {
         scheduler
     }
 
-    /// Adds a database; it leaves when the last clone of the answer is dropped.
+    /// Adds a database; it leaves when the last clone of the result is dropped.
     pub fn join(self: &Arc<Self>) -> Arc<DeviceMember> {
         let mut state = self.state.lock();
         let number = state.next_member;
@@ -100,7 +100,7 @@ impl DeviceScheduler {
         })
     }
 
-    /// Bytes a second that the device has taken at most, of late; 0 if it never worked for two
+    /// Recent maximum throughput of the device, bytes a second; 0 if it was never busy for two
     /// seconds.
     pub fn rate(&self) -> f64 {
         let now = now_micros();
@@ -127,7 +127,7 @@ pub struct DeviceMember {
     number: u64,
     written: [AtomicU64; CLASSES],
     entries: [AtomicU64; CLASSES],
-    /// Writes that can wait have a rate; else they cost a look at this.
+    /// Whether writes that can wait have a rate; if not, this check is their only cost.
     limited: AtomicBool,
     /// Those of compactions out of L0 wait as well.
     level0_waits: AtomicBool,
@@ -139,7 +139,7 @@ pub struct DeviceMember {
 struct WaitingTokens {
     /// Bytes a second; None for no limit.
     rate: Option<u64>,
-    /// Bytes that may be written; below 0 for a write that was larger than what was there.
+    /// Bytes that may be written; below 0 after a write that was larger than the budget.
     credit: i64,
     filled_at: u64,
 }
@@ -171,7 +171,7 @@ impl DeviceMember {
         self.entries[class as usize].load(Ordering::Relaxed)
     }
 
-    /// Says what the member's urgent work is going to need, bytes a second.
+    /// Sets what the member's urgent work is going to need, bytes a second.
     pub fn claim(&self, bytes_per_sec: f64) {
         let mut state = self.scheduler.state.lock();
         if let Some(claim) = state.claims.iter_mut().find(|(number, _)| *number == self.number) {
@@ -186,13 +186,13 @@ impl DeviceMember {
         others.map(|(_, claim)| claim).sum()
     }
 
-    /// The member has written so many bytes to a log on the device.
+    /// The member has written this many bytes to a log on the device.
     pub fn logged(&self, bytes: u64) {
         self.scheduler.written.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Limits writes of the classes that can wait to so many bytes a second from now on, or not at
-    /// all; compactions out of L0 only if `level0` says so.
+    /// Limits writes of the classes that can wait to this many bytes a second from now on, or not
+    /// at all; compactions out of L0 only if `level0` says so.
     pub fn set_waiting_rate(&self, bytes_per_sec: Option<f64>, level0: bool) {
         self.level0_waits.store(level0, Ordering::Relaxed);
         let rate = bytes_per_sec.map(|rate| round_down_u64(rate).max(1));
@@ -233,7 +233,7 @@ impl Drop for DeviceMember {
     }
 }
 
-/// The writes of one job, and how far it has come.
+/// The writes of one job, and its progress.
 pub struct JobIo {
     member: Arc<DeviceMember>,
     class: IoClass,
@@ -274,7 +274,7 @@ impl JobIo {
         self.entries.load(Ordering::Relaxed)
     }
 
-    /// It is done with so many more entries of its input, written or not.
+    /// It is done with this many more entries of its input, written or not.
     pub fn took_in(&self, entries: u64) {
         self.entries.fetch_add(entries, Ordering::Relaxed);
         self.member.entries[self.class as usize].fetch_add(entries, Ordering::Relaxed);
@@ -301,26 +301,26 @@ impl JobIo {
     }
 }
 
-/// Tells a job's account how far it has come, in steps.
+/// Reports a job's progress to its account, in steps.
 pub struct JobProgress<'a> {
     io: Option<&'a JobIo>,
-    /// Entries that the account knows of.
+    /// Entries reported to the account.
     told: u64,
     /// Bytes until the next step.
     left: u64,
 }
 
-/// Bytes between two steps, where an entry counts for so many more than it has.
+/// Bytes between two steps, where an entry counts for this many more than it has.
 const PROGRESS_STEP: u64 = 256 << 10;
 const ENTRY_BYTES: u64 = 200;
 
 impl<'a> JobProgress<'a> {
-    /// Nothing is done yet; without an account nobody is told.
+    /// Nothing is done yet; without an account nothing is reported.
     pub fn new(io: Option<&'a JobIo>) -> Self {
         JobProgress { io, told: 0, left: if io.is_some() { PROGRESS_STEP } else { u64::MAX } }
     }
 
-    /// `entries` of the input are done, the last of them with so many bytes.
+    /// `entries` of the input are done, the last of them with this many bytes.
     #[inline]
     pub fn at(&mut self, entries: u64, bytes: usize) {
         self.left = self.left.saturating_sub(ENTRY_BYTES + bytes as u64);
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(job.entries(), PROGRESS_STEP.div_ceil(ENTRY_BYTES));
         progress.tell(2000);
         assert_eq!(member.entries(IoClass::Level0), 2000);
-        // Large ones are told one by one.
+        // Large ones are reported one by one.
         progress.at(2001, 1 << 20);
         assert_eq!(member.entries(IoClass::Level0), 2001);
         JobProgress::new(None).at(u64::MAX - 1, 100);
@@ -432,7 +432,7 @@ mod tests {
             }
             let rate = device.rate();
             assert!((9e6..11e6).contains(&rate), "10 MB/s were {rate}");
-            // Most of the time it is given less than it takes: a minute says nothing.
+            // Most of the time it is not saturated: a minute says nothing.
             thread::sleep(Duration::from_secs(60));
             let later = device.rate();
             assert!(later > rate / 1.5, "{later} of {rate} after a minute of rest");

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const BLOCK: u64 = DIRECT_ALIGNMENT as u64;
-/// What a writer collects before it writes; large enough for a device's full rate.
+/// What a writer buffers before it writes; large enough for a device's full rate.
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// A file open for direct reads.
@@ -159,7 +159,7 @@ impl DirectWritableFile {
         Ok(())
     }
 
-    /// Everything up to `len` is in the file, and nothing behind it.
+    /// Everything up to `len` is in the file, and nothing after it.
     fn write_all(&mut self) -> Result<()> {
         self.write_blocks()?;
         let rest = self.buffered();
@@ -189,7 +189,7 @@ impl WritableFile for DirectWritableFile {
                 self.write_blocks()?;
             }
         }
-        // A closed file says so even when the bytes would fit into the buffer.
+        // A closed file reports it even when the bytes would fit into the buffer.
         if self.closed { self.file.with(operation::APPEND, |_| Ok(())) } else { Ok(()) }
     }
     fn flush(&mut self) -> Result<()> {

@@ -22,8 +22,8 @@ use std::sync::Arc;
 pub struct FileOptions {
     /// `preallocate` may reserve space on the device.
     pub allow_fallocate: bool,
-    /// The file's bytes bypass the page cache (O_DIRECT). A backend without one ignores it; a file
-    /// system that cannot do it refuses to create the file.
+    /// The file's bytes bypass the page cache (O_DIRECT). A backend without a page cache ignores
+    /// it; a file system that does not support it refuses to create the file.
     pub direct: bool,
 }
 
@@ -68,13 +68,13 @@ pub trait FileSystem: Send + Sync {
     fn file_size(&self, path: &Path) -> Result<u64>;
     /// Last change of the content, in seconds since 1970.
     fn modified_time(&self, path: &Path) -> Result<u64>;
-    /// Gives a file (or directory) another name; replaces a file that has it.
+    /// Renames a file (or directory); replaces a file that has the name.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Gives a file a second name, which must be free.
     fn link(&self, from: &Path, to: &Path) -> Result<()>;
     /// Removes a name of a file.
     fn remove(&self, path: &Path) -> Result<()>;
-    /// How many names a file has. A backend that cannot tell says NotSupported.
+    /// How many names a file has. A backend that cannot tell returns NotSupported.
     fn num_file_links(&self, path: &Path) -> Result<u64> {
         let text = format!("{}: the number of its names cannot be told", path.display());
         Err(Error::not_supported(text))
@@ -93,12 +93,12 @@ pub trait FileSystem: Send + Sync {
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
     /// Bytes that can still be written to the file system of `path`.
     fn free_space(&self, path: &Path) -> Result<u64>;
-    /// A number of the device that holds `path`, if files of other file systems may lie on it too;
-    /// databases on one device share its [`crate::DeviceScheduler`].
+    /// The number of the device that holds `path`, if files of other file systems may lie on it
+    /// too; databases on one device share its [`crate::DeviceScheduler`].
     fn device(&self, _path: &Path) -> Option<u64> {
         None
     }
-    /// One of this crate's, which calls no code of a program's. A database takes precautions
+    /// Whether it is one of this crate's, which call no user code. A database takes precautions
     /// against any other: its panics become errors, and its calls to the database are refused.
     fn is_own(&self) -> bool {
         false
@@ -125,8 +125,8 @@ pub trait RandomAccessFile: Send + Sync {
             request.result = self.read_at(request.offset, request.buf);
         }
     }
-    /// Whether reads need little stack: then those of a thread may be made on fibers of it, so that
-    /// several are under way at once.
+    /// Whether reads need little stack: then those of a thread may be made on its fibers, so that
+    /// several are in flight at once.
     fn needs_little_stack(&self) -> bool {
         false
     }
@@ -146,7 +146,7 @@ pub trait RandomAccessFile: Send + Sync {
 pub trait SequentialFile: Send {
     /// Reads on until `buf` is full or the file ends; the number of bytes read.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize>;
-    /// Moves the position `bytes` further; beyond the end the next read gives 0.
+    /// Moves the position `bytes` further; beyond the end the next read returns 0.
     fn skip(&mut self, bytes: u64) -> Result<()>;
     /// The name it was opened with, for messages.
     fn path(&self) -> &Path;
@@ -157,16 +157,16 @@ pub trait SequentialFile: Send {
 /// The writer above stops using it after the first error, so an implementation needs no state for
 /// that. Dropping closes without reporting errors and without making anything durable.
 pub trait WritableFile: Send {
-    /// Writes all of `data` behind what was written before.
+    /// Appends all of `data`.
     fn append(&mut self, data: &[u8]) -> Result<()>;
-    /// Hands everything to the operating system, so that it survives the death of the process.
+    /// Hands everything to the operating system, so that it survives a crash of the process.
     fn flush(&mut self) -> Result<()>;
     /// Makes content and length durable (fdatasync).
     fn sync(&mut self) -> Result<()>;
     /// As `sync`, with all metadata (fsync).
     fn fsync(&mut self) -> Result<()>;
     /// Hints that a written range should go to the device soon; with `wait_for_earlier` it returns
-    /// when what earlier hints covered of the range is there. Promises no durability.
+    /// when what earlier hints covered of the range is written. Promises no durability.
     fn range_sync(&mut self, offset: u64, bytes: u64, wait_for_earlier: bool) -> Result<()>;
     /// Reserves space up to position `end` without changing the length. Best effort.
     fn preallocate(&mut self, end: u64) -> Result<()>;
@@ -174,8 +174,8 @@ pub trait WritableFile: Send {
     fn truncate(&mut self, bytes: u64) -> Result<()>;
     /// Ends writing, gives back reserved space, reports late errors. Not durable by itself.
     fn close(&mut self) -> Result<()>;
-    /// A handle with which another task makes what was written so far durable, while this one goes
-    /// on writing.
+    /// A handle with which another task makes what was written so far durable, while this one
+    /// continues writing.
     fn syncer(&self) -> Result<Arc<dyn FileSyncer>>;
     /// The position of the next byte.
     fn len(&self) -> u64;
@@ -189,8 +189,8 @@ pub trait WritableFile: Send {
 
 /// Makes the bytes of a file durable that its writer has handed to the operating system.
 pub trait FileSyncer: Send + Sync {
-    /// As [`WritableFile::sync`]. After an error the writer must not be trusted any more either,
-    /// see [`crate::BufferedWriter::poison`].
+    /// As [`WritableFile::sync`]. After an error the writer must no longer be trusted either, see
+    /// [`crate::BufferedWriter::poison`].
     fn sync(&self) -> Result<()>;
 }
 
@@ -220,12 +220,12 @@ pub fn parent_of(path: &Path) -> &Path {
 }
 
 /// Makes directory `path` and those above it that are missing, and their names durable. With
-/// `doubtful` those are synced, too, that are there already: whoever made them may have been killed
-/// before it synced them. Where that is not permitted, they were made by somebody else, and where
-/// the file system cannot do it, there is nothing to be done.
+/// `doubtful` existing ones are synced too: the process that made them may have been killed before
+/// it synced them. Where that is not permitted, they were made by another user, and where the file
+/// system does not support it, nothing can be done.
 ///
 /// # Errors
-/// Those of looking, making and syncing what is made.
+/// Those of checking, making and syncing directories.
 pub fn create_dir_durably(fs: &dyn FileSystem, path: &Path, doubtful: bool) -> Result<()> {
     let mut missing = Vec::new();
     let mut rest = path.ancestors().filter(|dir| !dir.as_os_str().is_empty());
@@ -247,7 +247,7 @@ pub fn create_dir_durably(fs: &dyn FileSystem, path: &Path, doubtful: bool) -> R
     Ok(())
 }
 
-/// Syncs a directory of anybody's. That of somebody else may be closed to us, and not every file
+/// Syncs a directory of any user. That of another user may be inaccessible, and not every file
 /// system can do it.
 fn sync_dir_if_permitted(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};

@@ -1,7 +1,7 @@
 //! The names of a database's files. Persisted: other tools look for exactly these.
 //!
 //! One number space serves tables, logs, manifests, options and blobs. Numbers have at least six
-//! digits. Parsing is strict: what the engine did not name, it does not touch.
+//! digits. Parsing is strict: the engine does not touch files that it did not name.
 
 use crate::file_system::{FileSystem, write_file};
 use pumice_base::Result;
@@ -15,7 +15,7 @@ pub enum FileType {
     Wal,
     /// `LOCK`.
     Lock,
-    /// `NNNNNN.sst`, or `.ldb` from old times.
+    /// `NNNNNN.sst`, or `.ldb` of old releases.
     Table,
     /// `MANIFEST-NNNNNN`.
     Descriptor,
@@ -36,11 +36,11 @@ pub enum FileType {
     /// `COMPACTION_PROGRESS-N`.
     CompactionProgress,
     /// `NAME.trash` or `NAMEi.trash`, where NAME is of a log, a table or blobs: a file that a
-    /// [`crate::DeleteScheduler`] has not come to yet. Nothing refers to it.
+    /// [`crate::DeleteScheduler`] has not deleted yet. Nothing refers to it.
     Trash,
 }
 
-/// What a file's name ends with once nothing but its deletion is left to do. Persisted.
+/// The suffix of files that only wait for their deletion. Persisted.
 pub const TRASH_EXTENSION: &str = ".trash";
 
 fn numbered(dir: &Path, number: u64, suffix: &str) -> PathBuf {
@@ -51,7 +51,7 @@ fn numbered(dir: &Path, number: u64, suffix: &str) -> PathBuf {
 pub fn log_file(dir: &Path, number: u64) -> PathBuf {
     numbered(dir, number, "log")
 }
-/// `DIR/archive`, where obsolete logs are kept when asked to.
+/// `DIR/archive`, where obsolete logs are kept if configured.
 pub fn archive_dir(dir: &Path) -> PathBuf {
     dir.join("archive")
 }
@@ -112,7 +112,7 @@ pub fn old_info_log_file(dir: &Path, wall_micros: u64) -> PathBuf {
     dir.join(format!("LOG.old.{wall_micros}"))
 }
 
-/// What `path` is called until it is deleted: with that many files of such a name before it.
+/// The name of `path` until it is deleted, with that many files of the same trash name before it.
 pub fn trash_file(path: &Path, before: u64) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     if before > 0 {
@@ -137,8 +137,8 @@ fn number(text: &str) -> Option<u64> {
     if digits { text.parse().ok() } else { None }
 }
 
-/// The number and type that a file name (without directory) says, `None` for a stranger's file.
-/// Names without a number have 0; an old info log has its time.
+/// The number and type of a file name (without directory), `None` for a foreign file. Names without
+/// a number have 0; an old info log has its time.
 pub fn parse(name: &str) -> Option<(u64, FileType)> {
     match name {
         "CURRENT" => return Some((0, FileType::Current)),
@@ -178,7 +178,7 @@ pub fn parse(name: &str) -> Option<(u64, FileType)> {
     Some((number(stem)?, file_type))
 }
 
-/// Whether `dir` is there and has a write-ahead log in it.
+/// Whether `dir` exists and contains a write-ahead log.
 ///
 /// # Errors
 /// Those of looking.
@@ -210,7 +210,7 @@ pub fn prepare_current_file(
     let temp = temp_file(dir, number);
     let content = format!("{}\n", manifest_file_name(number));
     let sync_content = sync && !planted::is(Bug::CurrentNotSynced);
-    // The temporary file is garbage then, and the next open removes it too.
+    // Then the temporary file is garbage, and the next open removes it too.
     write_file(fs, &temp, content.as_bytes(), sync_content).inspect_err(|_| drop(fs.remove(&temp)))
 }
 

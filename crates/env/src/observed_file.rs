@@ -1,5 +1,5 @@
-//! A file whose reads are counted and timed: for IO stats contexts always, for histograms if
-//! somebody takes them.
+//! A file whose reads are counted and timed: for IO stats contexts always, for histograms if they
+//! are collected.
 //!
 //! Thread safety: as the file. Suspends where that does.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Receiver of the times that reads and writes of files took. Called from any thread.
 pub trait FileTimes: Send + Sync {
-    /// Whether times are wanted at present: spares the clock.
+    /// Whether times are wanted at the moment; if not, the clock is not read.
     fn wanted(&self) -> bool;
     /// A read took so long.
     fn read(&self, activity: IoActivity, nanos: u64);

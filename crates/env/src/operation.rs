@@ -1,4 +1,4 @@
-//! The texts that error messages use for what was being done, shared by all backends.
+//! The operation names in error messages, shared by all backends.
 //!
 //! They are RocksDB's, letter case included: users and scripts search logs for them.
 

@@ -293,7 +293,7 @@ impl WritableFile for PosixWritableFile {
     }
     fn range_sync(&mut self, offset: u64, bytes: u64, wait_for_earlier: bool) -> Result<()> {
         self.with(operation::RANGE_SYNC, |f| match f.range_sync(offset, bytes, wait_for_earlier) {
-            // As RocksDB: who wants to wait where the system cannot tell waits for everything.
+            // As RocksDB: where the system cannot tell, a strict writer waits for everything.
             Err(e) if e.raw_os_error() == Some(ENOSYS) && wait_for_earlier => f.sync_data(),
             Err(e) if e.raw_os_error() == Some(ENOSYS) => Ok(()),
             done => done,
@@ -303,8 +303,8 @@ impl WritableFile for PosixWritableFile {
         let start = self.allocated_end.max(self.position);
         if self.may_allocate && end > start {
             let reserved = self.with(operation::ALLOCATE, |f| f.allocate(start, end - start, true));
-            // Reserving is an optimisation: a file system without it, or a full one, is found out
-            // by the writes themselves.
+            // Reserving is an optimisation: if the file system lacks it, or is full, the writes
+            // themselves report it.
             self.may_allocate = reserved.is_ok();
             self.allocated_end = if reserved.is_ok() { end } else { self.allocated_end };
         }

@@ -1,7 +1,7 @@
 //! Reads a file in large steps for a caller that reads it in small ones from front to back.
 //!
 //! Compaction and long scans read block after block; one system call then serves many blocks. The
-//! first reads are as small as asked; after two reads in sequence the step doubles up to its
+//! first reads are as small as requested; after two reads in sequence the step doubles up to its
 //! maximum.
 //!
 //! Thread safety: one owner.

@@ -1,8 +1,8 @@
-//! What the table files of one or more databases take, and what they may: RocksDB's
+//! The space that the table files of one or more databases take, and its limit: RocksDB's
 //! `SstFileManager`.
 //!
-//! Databases that have the same manager in their options share its limits. They tell it of every
-//! table file that comes or goes, ask it before a compaction, and delete through it, at a rate
+//! Databases that have the same manager in their options share its limits. They report every table
+//! file that is added or removed, ask it before a compaction, and delete through it, at a rate
 //! ([`crate::delete_scheduler`]).
 //!
 //! | limit | of what | reached |
@@ -35,7 +35,7 @@ pub struct SstFileManagerOptions {
     pub rate_bytes_per_sec: u64,
     /// The share of trash in all tracked bytes above which files are deleted at once; at least 0.
     pub max_trash_db_ratio: f64,
-    /// Larger files are cut by so many bytes at a time; 0 never cuts.
+    /// Larger files are cut by this many bytes at a time; 0 never cuts.
     pub bytes_max_delete_chunk: u64,
 }
 
@@ -56,7 +56,7 @@ struct Limits {
     compaction_buffer_size: u64,
     /// Inputs of running compactions.
     reserved_by_compactions: u64,
-    /// What databases want to be free before they go on after a full disk.
+    /// The free space that databases require before they continue after a full disk.
     disk_buffer: u64,
 }
 
@@ -100,15 +100,15 @@ impl SstFileManager {
         Ok(SstFileManager { tracked, limits: Mutex::new(Limits::default()), scheduler })
     }
 
-    /// Bytes that the tracked files may have together; 0, as in the beginning, for no limit.
+    /// Limit of the total bytes of the tracked files; 0, the initial value, for no limit.
     pub fn set_max_allowed_space_usage(&self, bytes: u64) {
         self.limits.lock().max_allowed_space = bytes;
     }
-    /// Bytes that a compaction has to leave for logs and flushes; 0 in the beginning.
+    /// Bytes that a compaction has to leave free for logs and flushes; initially 0.
     pub fn set_compaction_buffer_size(&self, bytes: u64) {
         self.limits.lock().compaction_buffer_size = bytes;
     }
-    /// The tracked files have as many bytes as they may.
+    /// The tracked files have reached the limit.
     pub fn is_max_allowed_space_reached(&self) -> bool {
         let max = self.limits.lock().max_allowed_space;
         max > 0 && self.total_size() >= max
@@ -152,11 +152,11 @@ impl SstFileManager {
         self.scheduler.set_max_trash_db_ratio(ratio);
         Ok(())
     }
-    /// Larger files are cut by so many bytes at a time; 0 never cuts.
+    /// Larger files are cut by this many bytes at a time; 0 never cuts.
     pub fn bytes_max_delete_chunk(&self) -> u64 {
         self.scheduler.bytes_max_delete_chunk()
     }
-    /// Trash that could not be deleted, and why.
+    /// Trash that could not be deleted, and the errors.
     pub fn background_errors(&self) -> BTreeMap<PathBuf, Error> {
         self.scheduler.background_errors()
     }
@@ -165,7 +165,7 @@ impl SstFileManager {
         self.scheduler.wait_for_empty_trash();
     }
 
-    /// A database has a table file of so many bytes.
+    /// A database has a table file of this many bytes.
     pub fn on_add_file(&self, path: &Path, bytes: u64) {
         self.tracked.insert(path, bytes);
     }
@@ -190,21 +190,22 @@ impl SstFileManager {
     pub fn delete_existing_trash(&self, file: Deletion<'_>) -> Result<()> {
         self.scheduler.delete_existing(file)
     }
-    /// Deletes a file of a database that goes as a whole, [`DeleteScheduler::delete_uncounted`].
+    /// Deletes a file of a database that is destroyed as a whole,
+    /// [`DeleteScheduler::delete_uncounted`].
     ///
     /// # Errors
     /// Those of that.
     pub fn delete_uncounted(&self, file: Deletion<'_>, bucket: &Arc<TrashBucket>) -> Result<()> {
         self.scheduler.delete_uncounted(file, bucket)
     }
-    /// Waits until the files of `bucket` have had their turn. Suspends.
+    /// Waits until the files of `bucket` have been processed. Suspends.
     pub fn wait_for_trash_bucket(&self, bucket: &TrashBucket) {
         self.scheduler.wait_for_bucket(bucket);
     }
 
-    /// Whether a compaction of inputs with so many bytes may start. If so they are reserved until
-    /// [`SstFileManager::on_compaction_completion`]. `free_bytes` is what the device has left, if
-    /// the database has run out of it lately.
+    /// Whether a compaction of inputs with this many bytes may start. If so they are reserved until
+    /// [`SstFileManager::on_compaction_completion`]. `free_bytes` is the free space of the device,
+    /// if the database ran out of it recently.
     pub fn enough_room_for_compaction(&self, inputs: u64, free_bytes: Option<u64>) -> bool {
         let mut limits = self.limits.lock();
         let buffer = limits.compaction_buffer_size;
@@ -222,13 +223,13 @@ impl SstFileManager {
         limits.reserved_by_compactions = running.saturating_add(inputs);
         true
     }
-    /// A compaction that was let start is over.
+    /// A compaction that was allowed to start has ended.
     pub fn on_compaction_completion(&self, inputs: u64) {
         let mut limits = self.limits.lock();
         limits.reserved_by_compactions = limits.reserved_by_compactions.saturating_sub(inputs);
     }
 
-    /// After a full disk a database wants so many bytes to be free before it goes on.
+    /// After a full disk a database requires this many free bytes before it continues.
     pub fn reserve_disk_buffer(&self, bytes: u64) {
         let mut limits = self.limits.lock();
         limits.disk_buffer = limits.disk_buffer.saturating_add(bytes);
@@ -238,7 +239,7 @@ impl SstFileManager {
         let mut limits = self.limits.lock();
         limits.disk_buffer = limits.disk_buffer.saturating_sub(bytes);
     }
-    /// With so many bytes free on the device, databases may go on after a full disk.
+    /// With this many bytes free on the device, databases may continue after a full disk.
     pub fn enough_room_to_resume(&self, free_bytes: u64) -> bool {
         let limits = self.limits.lock();
         let allowed = match limits.max_allowed_space {

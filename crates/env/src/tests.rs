@@ -1,4 +1,4 @@
-//! The conformance suite: what the traits promise, held against every backend.
+//! The conformance suite: what the traits promise, checked on every backend.
 //!
 //! Each test runs on the one in memory, on the operating system's file system, and on that with
 //! files that bypass the page cache.
@@ -513,7 +513,7 @@ fn readahead_gives_the_same_bytes_in_fewer_reads() {
             offset += bytes as u64;
         }
     }
-    // Only so many reads may happen before the fault: sequential reading must have batched them.
+    // Only this many reads may happen before the fault: sequential reading must have batched them.
     fs.add_fault(FaultRule { skip: 12, ..FaultRule::always(FaultOp::Read, "*", Fault::Eio) });
     let mut buffer = ReadaheadBuffer::new(fs.open_random(path).unwrap(), 8192, 256 << 10);
     for block in data.chunks(4096).enumerate() {

@@ -1,6 +1,7 @@
-//! Files and their bytes, by path, and the sum: what a [`crate::SstFileManager`] knows of the disk.
+//! Files and their bytes, by path, and the sum: what a [`crate::SstFileManager`] knows about the
+//! disk.
 //!
-//! Thread safety: from anywhere; its lock is a leaf. Nothing here waits or looks at the disk.
+//! Thread safety: from anywhere; its lock is a leaf. Nothing here waits or reads the disk.
 //!
 //! Invariant: `total` is the sum over `files`.
 
@@ -31,7 +32,7 @@ impl Tracked {
 pub(crate) struct TrackedFiles(Mutex<Tracked>);
 
 impl TrackedFiles {
-    /// `path` is there and has so many bytes; what was known of it before is replaced.
+    /// `path` exists and has this many bytes; replaces what was known of it.
     pub fn insert(&self, path: &Path, bytes: u64) {
         self.0.lock().insert(path.to_path_buf(), bytes);
     }
@@ -39,7 +40,7 @@ impl TrackedFiles {
     pub fn remove(&self, path: &Path) {
         self.0.lock().remove(path);
     }
-    /// A file has another name. What is not known stays unknown: logs are not tracked.
+    /// A file was renamed. An unknown file stays unknown: logs are not tracked.
     pub fn rename(&self, old: &Path, new: &Path) {
         let mut tracked = self.0.lock();
         if let Some(bytes) = tracked.remove(old) {

@@ -1,4 +1,4 @@
-//! What filters cost per key: adding, building, asking.
+//! The cost of filters per key: adding, building, querying.
 //!
 //! `cargo bench -p pumice-filter --bench filter [-- WORD [KEYS]]` runs the lines whose name has
 //! WORD in it, each the median over interleaved rounds. Sizes: 3,000 keys are a partition, 100,000
@@ -39,7 +39,7 @@ const LINES: [&str; 12] = [
     "ribbon query present",
 ];
 
-/// Keys of db_bench, as blocks hold them: back to back. Not in random order, as in a table.
+/// Keys of db_bench, back to back as in blocks, and in order as in a table.
 fn keys(first: usize, count: usize) -> Rc<Vec<u8>> {
     let mut bytes = Vec::with_capacity(count * KEY);
     for i in first..first + count {
@@ -63,7 +63,7 @@ fn with_prefix(key: &[u8]) -> (&[u8], Option<&[u8]>) {
     (key, Some(&key[..PREFIX]))
 }
 
-/// The state of one line before the clock starts.
+/// The state of one benchmark line before the clock starts.
 struct Case {
     line: &'static str,
     present: Rc<Vec<u8>>,

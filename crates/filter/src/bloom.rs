@@ -37,7 +37,7 @@ pub struct BloomBuilder {
     optimize_for_memory: bool,
     detect_corruption: bool,
     hashes: KeyHashes<u64>,
-    /// What decides between size classes, and whether others use it as well.
+    /// The balance that decides between size classes, and whether others share it.
     balance: (Arc<RateBalance>, Sharing),
 }
 
@@ -48,7 +48,7 @@ enum Sharing {
     Shared,
     /// Nobody.
     Own,
-    /// Nobody, and no filter was built yet.
+    /// Not shared, and no filter was built yet.
     Fresh,
 }
 
@@ -69,8 +69,8 @@ impl BloomBuilder {
         self.balance = (balance, Sharing::Shared);
     }
 
-    /// The length of data, a multiple of `unit`, whose size class suits, where `target` bytes are
-    /// wanted. `rate` tells the false-positive rate at a length.
+    /// The length of data, a multiple of `unit`, with a suitable size class, for a target of
+    /// `target` bytes. `rate` tells the false-positive rate at a length.
     pub(crate) fn choose_len(
         &mut self,
         target: usize,

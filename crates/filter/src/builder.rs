@@ -1,4 +1,4 @@
-//! The builder that a policy, a table format and a level call for.
+//! The builder for a policy, a table format and a level.
 //!
 //! Keys are better added a data block at a time ([`FilterBuilder::add_keys`]): the kind of filter
 //! is looked up once for all of them, and the hashes of neighbouring keys overlap in the processor.
@@ -152,7 +152,7 @@ impl FilterBuilder {
         match self {
             FilterBuilder::Bloom(builder) => builder.share_balance(balance),
             FilterBuilder::Ribbon(builder) => builder.share_balance(balance),
-            // These have the size that the format gives them.
+            // These have the size that the format prescribes.
             FilterBuilder::Legacy(_) => {}
         }
     }

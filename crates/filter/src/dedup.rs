@@ -57,8 +57,8 @@ impl<H: Copy + Eq + Default + BitXorAssign> KeyHashes<H> {
     }
 
     /// As [`KeyHashes::add`] for each. The loop holds nothing but hashing, a comparison and a
-    /// store, so the processor works on several keys at once by itself; to compute groups of hashes
-    /// first was measured to gain nothing without prefixes and to lose a quarter with them.
+    /// store, so the processor works on several keys at once by itself; computing groups of hashes
+    /// first gained nothing without prefixes and lost a quarter with them, when measured.
     #[inline]
     pub fn add_all(&mut self, keys: impl Iterator<Item = H>) {
         self.hashes.reserve(keys.size_hint().0);
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((whole.len(), both.len()), (10, 12));
     }
 
-    /// The batches are the single additions, wherever the groups end.
+    /// Batches equal single additions, wherever the groups end.
     #[test]
     fn batches_equal_single_additions() {
         let mut rng = pumice_base::random::Rng::new(0xded);

@@ -2,8 +2,8 @@
 //!
 //! Built and read: the cache-local Bloom filter of format 5 and later, the legacy Bloom filter of
 //! formats up to 4, and the standard 128-bit Ribbon filter. A payload is `data ‖ 5 metadata bytes`;
-//! payloads that this version does not know always match, as RocksDB has it. The bytes are
-//! RocksDB's for the same keys unless `optimize_filters_for_memory` is on (see `size_class`).
+//! payloads that this version does not know always match, as in RocksDB. The bytes are RocksDB's
+//! for the same keys unless `optimize_filters_for_memory` is on (see `size_class`).
 //!
 //! Thread safety: builders belong to one thread at a time, [`FilterReader`] and [`FilterPolicy`]
 //! are immutable. No input makes a reader panic or read out of bounds; a damaged filter answers
@@ -36,7 +36,7 @@ pub use reader::FilterReader;
 pub use ribbon::RibbonBuilder;
 pub use size_class::RateBalance;
 
-/// Bytes behind the data of every filter that say how to read it.
+/// Bytes after the data of every filter that say how to read it.
 pub(crate) const METADATA_LEN: usize = 5;
 
 /// A filter that matches every key, for where none could be built.

@@ -6,11 +6,11 @@
 //!
 //! Pure functions. The order of hashes within a part is kept, that of parts is ascending.
 
-/// Hashes that are sorted at a time, to bound the memory for that to 8 MiB.
+/// Hashes sorted at a time, to bound the memory to 8 MiB.
 const AT_ONCE: usize = 1 << 20;
 
 /// Calls `visit` with all of `hashes`, a large number at a time, sorted by `part_of`, which is
-/// below `parts`; until `visit` says no. Whether it never did.
+/// below `parts`; until `visit` returns false. Returns whether it never did.
 pub(crate) fn visit_by_part(
     hashes: &[u64],
     parts: usize,
@@ -26,7 +26,7 @@ pub(crate) fn visit_by_part(
         for end in &mut ends {
             start += std::mem::replace(end, start);
         }
-        // What was the start of each part becomes its end.
+        // The start of each part becomes its end.
         for &hash in hashes {
             let place = &mut ends[part_of(hash)];
             sorted[*place] = hash;

@@ -33,7 +33,7 @@ pub struct FilterBuildSettings {
     /// Level of the table, or [`FilterBuildSettings::FLUSH`] or
     /// [`FilterBuildSettings::UNKNOWN_LEVEL`].
     pub level: i32,
-    /// `optimize_filters_for_memory`: sizes that waste nothing of what the allocator gives.
+    /// `optimize_filters_for_memory`: sizes that use allocations fully.
     pub optimize_for_memory: bool,
     /// `detect_filter_construct_corruption`: look for hashes that memory has changed.
     pub detect_corruption: bool,

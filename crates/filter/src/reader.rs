@@ -37,7 +37,7 @@ impl FilterReader {
         FilterReader(Kind::parse(contents))
     }
 
-    /// The filter says nothing about any key, so that it need not be kept.
+    /// The filter says nothing about any key, so it need not be kept.
     pub fn always_matches(&self) -> bool {
         self.0 == Kind::AlwaysTrue
     }
@@ -48,7 +48,7 @@ impl FilterReader {
         self.may_match_hashed(contents, key, hash64(key))
     }
 
-    /// [`FilterReader::may_match`] by somebody who knows `hash`, the `hash64` of `key`.
+    /// [`FilterReader::may_match`] for a caller that knows `hash`, the `hash64` of `key`.
     #[inline]
     pub fn may_match_hashed(&self, contents: &[u8], key: &[u8], hash: u64) -> bool {
         match &self.0 {

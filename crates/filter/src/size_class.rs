@@ -1,4 +1,4 @@
-//! `optimize_filters_for_memory`: filters that fill what the allocator gives for them.
+//! `optimize_filters_for_memory`: filters that fill their allocations.
 //!
 //! A filter in the block cache is an allocation of data, metadata and block trailer. Allocators
 //! round it up to a size class, four of which lie between a size and its double in mimalloc (which
@@ -8,20 +8,20 @@
 //! Which of the two follows from a [`RateBalance`], as in RocksDB: the sum of what filters so far
 //! have over or under the false-positive rate that was configured. A filter takes the class that
 //! brings the sum nearer to 0, so that the average is right over few filters: the sum never exceeds
-//! half of what the choice of a single filter moves. RocksDB keeps it below 0 instead, by at most
-//! the whole of it.
+//! half of the effect of a single choice. RocksDB keeps it below 0 instead, by at most the whole
+//! effect.
 //!
 //! The filters of a column family share a balance, so their lengths depend on which were built
-//! before; those of tables built at the same moment on the clock, as in RocksDB. A builder
-//! by itself has a balance of its own, and what it makes is a function of entries and options: that
-//! balance begins where the hashes of the first filter say, so that the average over many such
-//! builders is right, too (docs/decisions/0017).
+//! before; those of tables built at the same moment on the clock, as in RocksDB. A builder that
+//! shares no balance has its own, and its output is a function of entries and options: that balance
+//! starts at a value derived from the hashes of the first filter, so that the average over many
+//! such builders is right too (docs/decisions/0017).
 //!
-//! Limits, RocksDB's: at most a quarter less and a third more than configured. Blocks above
-//! 256 KiB are rounded to pages, since pages that nobody touches cost nothing.
+//! Limits, RocksDB's: at most a quarter less and a third more than configured. Blocks above 256 KiB
+//! are rounded to pages, since untouched pages cost nothing.
 //!
-//! Thread safety: [`RateBalance`] is shared freely; choices that overlap see the same sum, which
-//! makes it leave its bounds for the next few filters. All else are pure functions.
+//! Thread safety: [`RateBalance`] is shared freely; overlapping choices see the same sum, which
+//! makes it leave its bounds for the next few filters. Everything else is pure functions.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -35,7 +35,7 @@ const PAGE: usize = 4096;
 /// A false-positive rate of 1 in a balance.
 const ONE: f64 = 4_294_967_296.0;
 
-/// By how much the false-positive rates of filters exceed those that were configured, in sum.
+/// The sum by which the false-positive rates of filters exceed the configured ones.
 #[derive(Debug, Default)]
 pub struct RateBalance(AtomicI64);
 
@@ -63,9 +63,9 @@ pub(crate) fn dice(hashes: &KeyHashes<u64>) -> f64 {
     ((mixed >> 32) as f64 + 0.5) / ONE - 0.5
 }
 
-/// The length of data, a multiple of `unit`, for a filter that should have `target` bytes of it.
-/// `rate` tells the false-positive rate at a length; it falls with the length. `offset` moves the
-/// choice by that share of the difference between the two classes: more bytes if it is above 0.
+/// The length of data, a multiple of `unit`, for a filter with a target of `target` bytes. `rate`
+/// tells the false-positive rate at a length; it falls with the length. `offset` shifts the choice
+/// by that share of the difference between the two classes: more bytes if it is above 0.
 pub(crate) fn choose(
     target: usize,
     unit: usize,

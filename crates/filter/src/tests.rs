@@ -67,7 +67,7 @@ fn legacy_bloom_equals_rocksdb() {
     assert!((0..300).all(matches));
     let hits = (300..100_300).filter(|&i| matches(i)).count();
     assert!((100..1500).contains(&hits), "{hits}");
-    // Its hash is another one, so by `hash64` everything matches.
+    // It uses another hash, so by `hash64` everything matches.
     assert!((300..1300).all(|i| reader.may_match_hash(theirs, hash64(&key(i)))));
 }
 
@@ -209,8 +209,8 @@ fn keys_with_prefixes() {
     }
 }
 
-/// A filter larger than the cache is built by parts: every key is in it, and it is the filter that
-/// one hash after the other makes.
+/// A filter larger than the cache is built by parts: every key is in it, and it equals the filter
+/// made one hash after another.
 #[test]
 fn large_filters() {
     let count = 1_200_000;
@@ -243,7 +243,7 @@ fn large_filters() {
     }
 }
 
-/// What detects a memory fault between adding and building, and that nothing else is taken for one.
+/// A memory fault between adding and building is detected, and nothing else is mistaken for one.
 #[test]
 fn faults_between_adding_and_building() {
     for (policy, format_version, count) in [
@@ -267,14 +267,14 @@ fn faults_between_adding_and_building() {
         assert!(error.is_corruption(), "{error}");
         let expected = "Corruption: Filter's hash entries checksum mismatched";
         assert_eq!(error.to_string(), expected);
-        // The builder is as new, and what the table gets instead loses no key.
+        // The builder is as new, and the substitute filter loses no key.
         assert!(careful.is_empty());
         add(&mut careful);
         careful.finish().unwrap();
         let reader = FilterReader::new(&ALWAYS_TRUE);
         assert!(reader.always_matches() && reader.may_match(&ALWAYS_TRUE, &key(1)));
 
-        // Without the check the damaged key is lost: that is what it is for.
+        // Without the check the damaged key is lost: that is what the check is for.
         add(&mut careless);
         careless.damage_entry(1);
         let filter = careless.finish().unwrap();
@@ -282,8 +282,8 @@ fn faults_between_adding_and_building() {
     }
 }
 
-/// `optimize_filters_for_memory`: the filter fills its size class, the rate stays on the average,
-/// nobody is lost, and the same keys in the same order of filters give the same bytes.
+/// `optimize_filters_for_memory`: the filter fills its size class, the average rate stays as
+/// configured, no key is lost, and the same keys in the same order of filters give the same bytes.
 #[test]
 fn memory_optimized_filters() {
     for policy in ["bloomfilter:10", "ribbonfilter:10"] {
@@ -316,7 +316,7 @@ fn memory_optimized_filters() {
             assert!(class - size < 64, "{size}");
             assert_eq!(filter, build(&mut again, 1));
         }
-        // What is built again counts twice.
+        // A rebuilt filter counts twice.
         let ratio = rates[1] / 2.0 / rates[0];
         assert!((0.95..1.05).contains(&ratio), "{policy}: {ratio}");
         let bytes = lengths[1] as f64 / 2.0 / lengths[0] as f64;
@@ -325,7 +325,7 @@ fn memory_optimized_filters() {
 }
 
 /// Filters of several builders that share a balance: over few of them the rate is already right,
-/// and much nearer than what the choice between two size classes moves.
+/// and much closer than the effect of one choice between two size classes.
 #[test]
 fn builders_share_a_balance() {
     for policy in ["bloomfilter:10", "ribbonfilter:10"] {
@@ -427,7 +427,7 @@ proptest! {
         let mut builder = RibbonBuilder::new(millibits, &settings);
         let mut rng = Rng::new(seed);
         let hashes: Vec<_> = (0..count).map(|_| rng.next_u64()).collect();
-        // Keys that come again later are not adjacent duplicates: equations that say nothing new.
+        // Keys that repeat later are not adjacent duplicates: they give redundant equations.
         let twice = hashes.iter().chain(&hashes[..count / 20]);
         twice.for_each(|&hash| builder.hashes_mut().add(hash));
         let filter = builder.finish().unwrap();

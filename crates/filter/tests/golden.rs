@@ -1,7 +1,7 @@
 //! Filters that RocksDB 10.10.1 wrote, byte for byte.
 //!
-//! `golden/filters.txt` has a line for each case: policy, format version, what goes in, number of
-//! keys, length of the filter and `hash64` of it, and the bytes themselves of short ones. One test
+//! `golden/filters.txt` has a line for each case: policy, format version, input, number of keys,
+//! length of the filter and `hash64` of it, and the bytes themselves of short ones. One test
 //! compares our filters with it. The other lets RocksDB write them again, where its library is
 //! installed (`cargo xtask peers`), and compares those; with `PUMICE_WRITE_GOLDEN=1` it writes the
 //! file instead. With `optimize_filters_for_memory` bytes are not comparable, since RocksDB's
@@ -196,7 +196,7 @@ fn theirs(peer: &Peer, case: &Case, optimize_for_memory: bool, file: &Path) -> V
     filter_of(&std::fs::read(file).unwrap())
 }
 
-/// The full filter of a table of format 2 to 5, by way of footer and metaindex.
+/// The full filter of a table of format 2 to 5, found through footer and metaindex.
 fn filter_of(table: &[u8]) -> Vec<u8> {
     // Checksum type, two handles, padding, version and magic number.
     let footer = &table[table.len() - 53..];

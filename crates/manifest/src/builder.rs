@@ -24,7 +24,7 @@ use crate::version::Version;
 /// What happens to one level.
 #[derive(Default)]
 struct LevelChange {
-    /// Numbers of files of the base that leave.
+    /// Numbers of base files that are removed.
     deleted: BTreeSet<u64>,
     added: BTreeMap<u64, Arc<FileMetaData>>,
 }
@@ -181,7 +181,7 @@ impl VersionBuilder {
         Ok(Arc::new(drop_dead_blob_files(version)))
     }
 
-    /// Infers epoch numbers if a file has none, which makes every level a changed one.
+    /// Infers epoch numbers if a file has none, which changes every level.
     fn fill_epochs(&self, changed: &mut BTreeMap<usize, Vec<Arc<FileMetaData>>>) -> Result<()> {
         if changed.values().flatten().any(|f| f.epoch_number == 0) {
             let mut all: Vec<_> = (0..self.num_levels)
@@ -249,7 +249,7 @@ fn merge_level(
     Ok(merged)
 }
 
-/// The rule of levels behind L0: a file ends before the next begins.
+/// The rule of levels below L0: a file ends before the next begins.
 fn check_neighbours(
     level: usize,
     left: Option<&Arc<FileMetaData>>,
@@ -306,7 +306,7 @@ fn same_epoch_overlap(newer: &FileMetaData, older: &FileMetaData) -> Error {
     ))
 }
 
-/// Forgets blob files that are all garbage and older than what any table refers to.
+/// Drops blob files that are all garbage and older than any that a table refers to.
 fn drop_dead_blob_files(mut version: Version) -> Version {
     if version.blob_files.values().any(|b| b.is_all_garbage()) {
         let linked: BTreeSet<u64> =

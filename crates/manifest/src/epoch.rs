@@ -1,7 +1,7 @@
 //! Epoch numbers for files of releases that did not store them.
 //!
-//! If any file lacks one, all are assigned anew: one per level from the deepest up, then one per
-//! L0 file from the oldest, age by sequence numbers. Thread safety: plain functions.
+//! If any file lacks one, all are reassigned: one per level from the deepest up, then one per L0
+//! file from the oldest, age by sequence numbers. Thread safety: plain functions.
 
 use std::sync::Arc;
 

@@ -35,9 +35,9 @@ pub struct FileStats {
     pub raw_value_size: u64,
 }
 
-/// What is to be done when the last holder of a file's metadata lets go: nothing unless it is set.
+/// An action to run when the last reference to a file's metadata is dropped; none unless set.
 ///
-/// It runs where that holder is, after the count of holders has become zero, and must not wait.
+/// It runs on that holder's thread, after the reference count has become zero, and must not wait.
 #[derive(Default)]
 pub struct OnRelease(OnceLock<Box<dyn Fn() + Send + Sync>>);
 
@@ -85,7 +85,7 @@ pub struct FileMetaData {
     pub temperature: u8,
     /// SST unique id, zero if unknown.
     pub unique_id: [u64; 2],
-    /// Bytes behind the data blocks; 0 is unknown.
+    /// Bytes after the data blocks; 0 is unknown.
     pub tail_size: u64,
     /// A table property collector asked for compaction.
     pub marked_for_compaction: bool,
@@ -110,7 +110,7 @@ pub struct FileMetaData {
     pub table: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// See invariant 2 and [`Self::compensated_size`]; 0 until the builder fixes it.
     pub compensated: AtomicU64,
-    /// Told when nobody can read the file any more. A copy starts without.
+    /// Notified when the file can no longer be read. A copy starts without.
     pub on_release: OnRelease,
 }
 
@@ -143,7 +143,7 @@ impl FileMetaData {
         self.stats.get().copied().unwrap_or_default()
     }
 
-    /// It is known that the file has no range tombstones.
+    /// Whether the file is known to have no range tombstones.
     #[inline]
     pub fn has_no_range_deletions(&self) -> bool {
         self.stats.get().is_some_and(|stats| stats.num_range_deletions == 0)

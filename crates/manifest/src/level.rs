@@ -1,12 +1,12 @@
-//! The files of one level in search order, with what searches and scores need beside them.
+//! The files of one level in search order, with the data that searches and scores need.
 //!
 //! Thread safety: immutable; shared by every version in which the level did not change.
 //!
-//! Invariants: (1) L0 is ordered newest first (epoch, sequence numbers, number); every other
-//! level by smallest key, and no two files overlap as internal keys; (2) under the bytewise
-//! comparator, `prefixes` holds for each file the first eight bytes, big-endian, of its smallest
-//! and largest user key behind the bytes that all keys of the level have in common, so that a
-//! search touches no file until prefixes tie; (3) the sums are over all files.
+//! Invariants: (1) L0 is ordered newest first (epoch, sequence numbers, number); every other level
+//! by smallest key, and no two files overlap as internal keys; (2) under the bytewise comparator,
+//! `prefixes` holds for each file the first eight bytes, big-endian, of its smallest and largest
+//! user key after the common prefix of all keys of the level, so that a search touches no file
+//! until prefixes tie; (3) the sums are over all files.
 
 use pumice_base::narrow::{len_u32, saturating_u64};
 use std::cmp::Ordering;
@@ -69,14 +69,14 @@ struct Prefixes {
     largest: Box<[u64]>,
 }
 
-/// Where a key lies relative to the keys of a level, as far as prefixes tell.
+/// The position of a key relative to the keys of a level, as far as prefixes tell.
 #[derive(Clone, Copy)]
 enum Probe {
     /// Before all keys.
     Before,
     /// Behind all keys.
     After,
-    /// Among them, with these eight bytes behind the common ones.
+    /// Among them, with these eight bytes after the common ones.
     At(u64),
 }
 
@@ -147,7 +147,7 @@ pub struct Level {
     unzeroed: Vec<u32>,
     /// Indices of files that were not known to have no range tombstones.
     range_deletions: Vec<u32>,
-    /// So many of those in front are known to have none by now.
+    /// This many of the first ones are known to have none by now.
     cleared: AtomicUsize,
     total_bytes: u64,
     compensated_bytes: u64,
@@ -239,7 +239,7 @@ impl Level {
         self.unzeroed.iter().map(|&i| (i as usize, &self.files[i as usize]))
     }
 
-    /// Some file has range tombstones, or may have: it was not opened yet.
+    /// Whether some file has range tombstones, or may have because it was not opened yet.
     pub fn may_have_range_deletions(&self) -> bool {
         let mut at = self.cleared.load(Relaxed);
         let clear = |&i: &u32| self.files[i as usize].has_no_range_deletions();
@@ -276,7 +276,7 @@ impl Level {
         }
     }
 
-    /// Does file `index` hold keys at both sides of, or at, `user_key`?
+    /// Whether file `index` holds keys on both sides of, or at, `user_key`.
     #[inline]
     fn covers(&self, index: usize, probe: Probe, cmp: &Comparator, user_key: &[u8]) -> bool {
         if let Some(prefixes) = &self.prefixes {
@@ -293,8 +293,8 @@ impl Level {
             && cmp.compare(user_key, file.largest_user_key()) != Ordering::Greater
     }
 
-    /// The files that may hold versions of the user key of `ikey` at or behind `ikey`, in the
-    /// order in which a read must look at them.
+    /// The files that may hold versions of the user key of `ikey` at or after `ikey`, in the order
+    /// in which a read must search them.
     #[inline]
     pub fn candidates<'a>(
         &'a self,
@@ -431,7 +431,7 @@ impl Level {
     }
 }
 
-/// Iterator over the files of a level that a point read must look at.
+/// Iterator over the files of a level that a point read must search.
 pub struct Candidates<'a> {
     level: &'a Level,
     cmp: &'a Comparator,

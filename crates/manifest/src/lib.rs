@@ -1,7 +1,7 @@
 //! The shape of a column family on disk: version edits, versions, and how full each level is.
 //!
-//! Pure data structures and functions: nothing here reads a file, takes a lock or looks at a
-//! clock. The engine appends encoded edits to the MANIFEST and swaps the versions in.
+//! Pure data structures and functions: nothing here reads a file, takes a lock or reads a clock.
+//! The engine appends encoded edits to the MANIFEST and swaps the versions in.
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

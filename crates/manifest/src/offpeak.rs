@@ -1,8 +1,9 @@
-//! The hours of low load (`daily_offpeak_time_utc`): a file that would get too old before they come
-//! round again is compacted in them already.
+//! The hours of low load (`daily_offpeak_time_utc`): a file that would get too old before they
+//! return is already compacted in them.
 //!
 //! RocksDB does the same, also with a file that was written in these hours; with a period shorter
-//! than a day that could go on and on, so here the file must have been written before they began.
+//! than a day that could repeat endlessly, so here the file must have been written before they
+//! began.
 //!
 //! Pure.
 
@@ -25,7 +26,7 @@ impl Offpeak {
     }
 
     /// When a file that was written at `time` and is too old at `deadline` should be compacted, as
-    /// it looks `now`; all in unix seconds. Not after `now`: at once.
+    /// seen at `now`; all in unix seconds. Not after `now`: at once.
     pub fn due(&self, time: u64, deadline: u64, now: u64) -> u64 {
         if self.start == self.end || deadline <= now {
             return deadline;
@@ -60,7 +61,7 @@ mod tests {
         day * DAY + hour * HOUR + minute * 60
     }
 
-    /// The first second in which the file is due, looked for second by second from `from`.
+    /// The first second in which the file is due, found second by second from `from`.
     fn first_due(hours: Offpeak, time: u64, deadline: u64, from: u64) -> u64 {
         let mut now = from;
         loop {
@@ -68,7 +69,7 @@ mod tests {
             if due <= now {
                 return now;
             }
-            // What is said beforehand comes true: nothing happens until then.
+            // The prediction holds: nothing happens until then.
             now = due;
         }
     }

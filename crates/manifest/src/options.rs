@@ -15,7 +15,7 @@ pub enum CompactionPri {
     OldestLargestSeqFirst = 1,
     /// The file whose oldest entry is oldest.
     OldestSmallestSeqFirst = 2,
-    /// The file that overlaps the next level least for its size.
+    /// The file with the least overlap with the next level relative to its size.
     MinOverlappingRatio = 3,
     /// The file after the one that was compacted last.
     RoundRobin = 4,
@@ -72,8 +72,8 @@ pub struct LeveledOptions {
     pub compaction_pri: CompactionPri,
     /// Compression by level: a file moves only between levels that agree.
     pub compression: CompressionChoice,
-    /// The last level is for files that are ingested behind all data: nothing is compacted into
-    /// it, so that no level is the bottommost.
+    /// The last level is for files that are ingested behind all data: nothing is compacted into it,
+    /// so no level is the bottommost.
     pub reserved_last_level: bool,
 }
 
@@ -102,7 +102,7 @@ impl LeveledOptions {
     }
 }
 
-/// `value * factor`, or `value` unchanged if that overflows, as RocksDB has it.
+/// `value * factor`, or `value` unchanged if that overflows, as in RocksDB.
 pub(crate) fn scale(value: u64, factor: f64) -> u64 {
     if value == 0 || factor <= 0.0 {
         return 0;

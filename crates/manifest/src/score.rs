@@ -1,4 +1,4 @@
-//! How badly each level needs compaction, and how many bytes are to be compacted in all.
+//! How badly each level needs compaction, and how many bytes have to be compacted in total.
 //!
 //! The formulas are RocksDB's, so that figures in logs and properties compare. A level needs
 //! compaction at a score of 1.0. Sums over a level come ready with the level; only the files of
@@ -72,7 +72,7 @@ impl LevelScores {
     }
 }
 
-/// What running compactions hold of a level.
+/// The part of a level that running compactions hold.
 #[derive(Clone, Copy, Default)]
 struct Busy {
     files: usize,
@@ -133,7 +133,7 @@ fn level_score(
     let mut score = if idle < target {
         plain
     } else {
-        // A level about to receive much should wait for it.
+        // A level that will receive much data soon should wait for it.
         idle as f64 / (target as f64 + *coming_down) * SCORE_SCALE
     };
     let total = level.total_bytes();
@@ -185,7 +185,7 @@ pub struct FileMarks {
     pub bottommost: Vec<(usize, Arc<FileMetaData>)>,
     /// When the oldest snapshot passes this number, `bottommost` may gain files.
     pub bottommost_threshold: u64,
-    /// Data older than `ttl`, but for the last level with data, where it may stay.
+    /// Data older than `ttl`, except in the last level with data, where it may stay.
     pub expired: Vec<(usize, Arc<FileMetaData>)>,
     /// Files older than `periodic_compaction_seconds`.
     pub periodic: Vec<(usize, Arc<FileMetaData>)>,
@@ -193,7 +193,7 @@ pub struct FileMarks {
     pub next_old: u64,
 }
 
-/// What decides about marks besides the version.
+/// The inputs that decide about marks, besides the version.
 #[derive(Clone, Copy, Debug)]
 pub struct MarkRules {
     /// Oldest sequence number a snapshot (or the newest write, if there is none) needs.
@@ -208,7 +208,7 @@ pub struct MarkRules {
     pub periodic: u64,
     /// `daily_offpeak_time_utc`, in which files may get their age of `periodic` early.
     pub offpeak: Offpeak,
-    /// Files may be ingested behind all others, so that no file is the bottommost.
+    /// Files may be ingested behind all others, so no file is the bottommost.
     pub allow_ingest_behind: bool,
 }
 
@@ -221,7 +221,7 @@ impl FileMarks {
             && self.periodic.is_empty()
     }
 
-    /// Only what is marked whatever the level: for trees whose levels say nothing about age.
+    /// Only marks that do not depend on the level: for trees whose levels do not reflect age.
     pub fn without_levels(self) -> Self {
         let bottommost_threshold = u64::MAX;
         FileMarks { bottommost: Vec::new(), expired: Vec::new(), bottommost_threshold, ..self }
@@ -295,11 +295,11 @@ impl FileMarks {
     }
 }
 
-/// How the age of files is told, and how old they may get.
+/// How the age of files is determined, and how old they may get.
 struct Age {
     /// Older files are too old; 0 for never.
     seconds: u64,
-    /// When a file is treated as too old that will be soon.
+    /// When a file that will soon be too old is treated as too old.
     offpeak: Offpeak,
     /// The time of the oldest file of the level.
     oldest: u64,
@@ -309,7 +309,7 @@ struct Age {
 
 impl Age {
     /// Adds the files of `level` that are too old `now` to `old`, without those being compacted.
-    /// `next` becomes the moment when the next one will be, if that is sooner.
+    /// `next` becomes the time at which the next one will be, if that is sooner.
     fn mark(
         &self,
         level: &Level,

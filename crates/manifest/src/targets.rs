@@ -82,7 +82,7 @@ impl LevelTargets {
             if level > targets.base_level {
                 size = scale(size, multiplier);
             }
-            // A level smaller than L0 may be would draw compactions away from L0.
+            // A level smaller than the limit of L0 would draw compactions away from L0.
             targets.max_bytes[level] = size.max(base_max);
         }
         targets

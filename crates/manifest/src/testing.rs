@@ -9,8 +9,8 @@
 //! is `user@sequence` (a value) or `user@end` (the open end of a range tombstone); numbers take
 //! the suffixes K and M. Levels are headed `L0`, `L1`, ...
 //!
-//! Public because the picker's tests in crate pumice speak the same language; nothing else uses
-//! it. It reads no file: the tests hand the text in.
+//! Public because the picker's tests in crate pumice use the same format; nothing else uses it. It
+//! reads no file: the tests hand the text in.
 #![allow(missing_docs)]
 #![allow(clippy::cast_possible_truncation)] // The numbers of a test are what it says.
 
@@ -38,8 +38,8 @@ impl Command {
     }
 }
 
-/// Runs every command of `text` through `run`. Returns the text with the actual outputs, and what
-/// differed.
+/// Runs every command of `text` through `run`. Returns the text with the actual outputs, and the
+/// differences.
 pub fn run(text: &str, mut run: impl FnMut(&Command) -> String) -> (String, String) {
     let mut rewritten = String::new();
     let mut failures = String::new();

@@ -56,7 +56,7 @@ impl Version {
     pub fn levels(&self) -> &[Arc<Level>] {
         &self.levels
     }
-    /// One level. Panics if there are not so many.
+    /// One level. Panics if there are fewer levels.
     #[inline]
     pub fn level(&self, level: usize) -> &Level {
         &self.levels[level]
@@ -128,7 +128,7 @@ impl Version {
         self.levels[level].find_file(&self.icmp, ikey)
     }
 
-    /// The files of `level` a point read of `ikey` must look at, in order.
+    /// The files of `level` that a point read of `ikey` must search, in order.
     #[inline]
     pub fn candidates<'a>(&'a self, level: usize, ikey: &'a [u8]) -> Candidates<'a> {
         self.levels[level].candidates(&self.icmp, ikey)
@@ -159,7 +159,7 @@ impl Version {
         self.levels[level].overlaps(range, self.user_cmp())
     }
 
-    /// Some level behind `level` shares a user key with `range`.
+    /// Some level below `level` shares a user key with `range`.
     pub fn range_overlaps_beyond(&self, level: usize, range: &UserRange<'_>) -> bool {
         let behind = self.levels.iter().take(self.non_empty_levels).skip(level + 1);
         behind.into_iter().any(|l| l.overlaps(range, self.user_cmp()))
@@ -178,8 +178,8 @@ impl Version {
         BeyondCursor { level, at: vec![0; self.non_empty_levels.saturating_sub(level + 1)] }
     }
 
-    /// No level behind the cursor's holds a file that covers `user_key`, so that a tombstone of
-    /// it hides nothing. Keys of one cursor must come in ascending order.
+    /// Whether no level below the cursor's holds a file that covers `user_key`, so that a tombstone
+    /// of it hides nothing. Keys of one cursor must come in ascending order.
     pub fn key_not_exists_beyond(&self, cursor: &mut BeyondCursor, user_key: &[u8]) -> bool {
         let cmp = self.user_cmp();
         let first = cursor.level + 1;
@@ -218,7 +218,7 @@ impl fmt::Debug for Version {
     }
 }
 
-/// How far a compaction has come in the levels behind its output.
+/// The position of a compaction in the levels below its output.
 #[derive(Clone, Debug)]
 pub struct BeyondCursor {
     level: usize,

@@ -1,15 +1,16 @@
 //! Memory that only grows: bump allocation in blocks that live as long as the arena.
 //!
 //! An arena has *lanes*: a bump pointer, and the counters that every insert changes. Lane 0 belongs
-//! to the exclusive writer, who keeps its [`Bump`] under his own lock, and cuts from blocks of the
-//! full size; the others serve concurrent writers, each of which picks one by its stack address,
-//! so that they meet neither on a lock nor on a counter, and cut from smaller blocks.
+//! to the exclusive writer, which keeps its [`Bump`] under its own lock, and cuts from blocks of
+//! the full size; the others serve concurrent writers, each of which picks one by its stack
+//! address, so that they share neither a lock nor a counter, and cut from smaller blocks.
 //!
 //! Invariants:
 //! 1. Memory handed out is 8-aligned, within one block, disjoint from all other memory handed
 //!    out, and valid until the arena is dropped.
 //! 2. Blocks are never moved or freed before that.
-//! 3. A lane's counters are changed only under its lock; readers see them late, never torn.
+//! 3. A lane's counters are changed only under its lock; readers may see stale values, never torn
+//!    ones.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
@@ -52,7 +53,7 @@ impl Bump {
     }
 }
 
-/// What was inserted through one lane. Changed only under the lock of the lane's `Bump`.
+/// Counters of one lane's inserts. Changed only under the lock of the lane's `Bump`.
 pub(crate) struct Lane {
     /// Bytes left in the current block.
     unused: AtomicUsize,
@@ -97,8 +98,7 @@ impl Lane {
             self.first_seq.store(seq, Relaxed);
         }
     }
-    /// Takes back what `count` added, but for the sequences, which the entry that is there
-    /// already has too.
+    /// Undoes `count`, except for the sequences, which the existing entry has too.
     pub(crate) fn uncount(&self, trailer: u64, bytes: usize) {
         shift(&self.entries, 1u64.wrapping_neg());
         shift(&self.data_bytes, ((bytes + TRAILER_LEN) as u64).wrapping_neg());
@@ -145,7 +145,7 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// An arena without blocks, which will tell `manager` of every block.
+    /// An arena without blocks, which reports every block to `manager`.
     pub(crate) fn new(block_bytes: usize, manager: Option<Arc<WriteBufferManager>>) -> Self {
         Arena {
             exclusive: CachePadded::new(Lane::new(true)),

@@ -1,20 +1,19 @@
 //! The Bloom filter of a memtable: of user keys, of their prefixes, or of both.
 //!
 //! It is one array of bits, cut into lines of 64 bytes. A key has six bits in one line, two in each
-//! of three words, so an addition and a question touch one cache line. The array is as large as
-//! it ever gets when it is made; the system gives it zeroed pages as they are touched.
+//! of three words, so an addition and a query touch one cache line. The array has its final size
+//! when it is made; the system gives it zeroed pages as they are touched.
 //!
-//! Thread safety: questions from anywhere at any time; additions are exclusive (`add`) or
-//! concurrent (`add_concurrent`), as those of the memtable. All accesses are relaxed: whoever may
-//! see an entry has learnt of its sequence number or its node by an acquiring load, and the bits
-//! were set before either was released.
+//! Thread safety: queries from anywhere at any time; additions are exclusive (`add`) or concurrent
+//! (`add_concurrent`), as those of the memtable. All accesses are relaxed: a reader that may see an
+//! entry has learnt of its sequence number or its node by an acquiring load, and the bits were set
+//! before either was released.
 //!
 //! Invariants: (1) bits are set and never cleared; (2) a key is added before its entry can be
-//! found, so that the filter never denies an entry that is there; (3) a line is eight atomic
-//! integers.
+//! found, so that the filter never denies an existing entry; (3) a line is eight atomic integers.
 //!
-//! Keys are told apart by their bytes: under an order of one's own in which different bytes are the
-//! same key it may deny one of them, as the filters of tables do.
+//! Keys are distinguished by their bytes: under a custom comparator for which different bytes can
+//! be the same key it may deny one of them, as the filters of tables do.
 
 use pumice_base::narrow::{len_u32, low_u32};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,7 +26,7 @@ const WORDS_PER_KEY: u32 = 3;
 /// Spreads a hash over all bits of a product, whose upper ones say which bits a key has.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// What a memtable's filter is to hold.
+/// What a memtable's filter holds.
 #[derive(Clone, Default)]
 pub struct BloomOptions {
     /// Size, bytes; rounded up to lines of 64. 0: no filter.
@@ -74,7 +73,7 @@ impl Probe {
 }
 
 impl Bloom {
-    /// An empty filter; none if it would have no room or nothing to hold.
+    /// An empty filter; none if it would have no room or no content.
     pub(crate) fn new(options: BloomOptions) -> Option<Box<Self>> {
         let BloomOptions { bytes, prefix, whole_keys } = options;
         if bytes == 0 || prefix.is_none() && !whole_keys {
@@ -103,8 +102,8 @@ impl Bloom {
     pub(crate) fn add_concurrent(&self, user_key: &[u8]) {
         self.each_hash(user_key, |hash| {
             self.each_word(hash, |word, bits| {
-                // Most bits of a prefix are there already: no need to take the line away from
-                // others.
+                // Most bits of a prefix are set already: then the line need not be taken from other
+                // CPUs.
                 if word.load(Relaxed) & bits != bits {
                     word.fetch_or(bits, Relaxed);
                 }
@@ -156,7 +155,7 @@ impl Bloom {
     fn has(&self, hash: u64) -> bool {
         let probe = Probe::new(hash, self.lines.len());
         let Line(words) = &self.lines[probe.line];
-        // All words are in one cache line: cheaper than to stop at the first.
+        // All words are in one cache line: checking all is cheaper than stopping early.
         let missing = (0..WORDS_PER_KEY).fold(0, |missing, n| {
             let (at, bits) = probe.word(n);
             missing | (bits & !words[at].load(Relaxed))

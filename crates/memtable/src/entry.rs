@@ -4,8 +4,8 @@
 //! Entry (8-aligned):  key_len u32 | value_len u32 | user key | trailer u64 | value
 //! ```
 //!
-//! `key_len` counts the internal key, so `key()` is one slice; the trailer behind the user key
-//! makes eight bytes readable from any user key's start.
+//! `key_len` counts the internal key, so `key()` is one slice; the trailer after the user key makes
+//! eight bytes readable from any user key's start.
 //!
 //! Invariants: (1) an `Entry` pointer comes from [`write_entry`], is never changed afterwards and
 //! is valid while its arena lives; (2) it is handed to other threads by a release store.
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
 
 /// Bytes before the key.
 const HEADER: usize = size_of::<Entry>();
-/// Largest key or value: what a database admits, and what logs of RocksDB's may have besides.
+/// Largest key or value: covers what a database admits, and what RocksDB's logs may hold besides.
 pub(crate) const LEN_MAX: usize = u32::MAX as usize - TRAILER_LEN;
 
 /// Bytes of an entry.
@@ -122,7 +122,7 @@ impl<'a> EntryRef<'a> {
     /// The value.
     #[inline]
     pub(crate) fn value(self) -> &'a [u8] {
-        // SAFETY: `value_len` bytes were written behind the key.
+        // SAFETY: `value_len` bytes were written after the key.
         unsafe {
             let at = self.key_start().add(self.key_len());
             slice::from_raw_parts(at, (*self.at).value_len as usize)

@@ -1,15 +1,15 @@
 //! A static search tree over the taller nodes of a skip list, to start searches near their end.
 //!
 //! A skip list that does not fit the CPU caches pays a miss for nearly every step. Nodes are never
-//! removed, so any node before the target is a good place to start: a tree of key prefixes, 16 to
-//! a group and packed, leads to one in two or three misses. Every node of level [`INDEX_LEVEL`] or
-//! higher is in it; what was inserted since it was built is found by walking on from there.
+//! removed, so any node before the target is a good place to start: a tree of key prefixes, 16 to a
+//! group and packed, leads to one in two or three misses. Every node of level [`INDEX_LEVEL`] or
+//! higher is in it; entries inserted since it was built are found by walking from there.
 //!
 //! The tree is built anew each time the list has doubled, a few nodes at a time during inserts, so
-//! that no insert waits for it. Old trees stay until the list is dropped, for readers may be in
-//! them; they add up to less than the newest.
+//! that no insert waits for it. Old trees stay until the list is dropped, because readers may be in
+//! them; together they are smaller than the newest.
 //!
-//! Costs: 6 to 8 bytes per entry. It helps only where the first eight bytes tell keys apart.
+//! Costs: 6 to 8 bytes per entry. It helps only where the first eight bytes distinguish keys.
 //!
 //! Thread safety: a published tree is immutable; one thread builds at a time.
 
@@ -30,7 +30,7 @@ const FANOUT: usize = 16;
 /// Levels of a tree of 2^32 groups, and more.
 const DEPTH_MAX: usize = 10;
 
-/// Prefixes that are compared together. Padding is `u64::MAX`, which is below no target.
+/// Prefixes that are compared together. Padding is `u64::MAX`, which is not below any target.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 struct Group([u64; FANOUT]);
@@ -142,9 +142,9 @@ impl Index {
         unsafe { &*tree }.search(prefix)
     }
 
-    /// Goes on building by up to `steps` nodes if a tree is due at `entries`. `first` is the first
-    /// node of `INDEX_LEVEL`; `prefix_and_next` tells a node's exact prefix and its successor on
-    /// that level. Returns the bytes of a tree finished.
+    /// Continues building by up to `steps` nodes if a tree is due at `entries`. `first` is the
+    /// first node of `INDEX_LEVEL`; `prefix_and_next` tells a node's exact prefix and its successor
+    /// on that level. Returns the bytes of a tree finished.
     pub(crate) fn advance(
         &self,
         entries: u64,
@@ -152,7 +152,7 @@ impl Index {
         first: impl FnOnce() -> Node,
         prefix_and_next: impl Fn(Node) -> (u64, Node),
     ) -> usize {
-        // Someone else is building: that will do.
+        // Another thread is building: that suffices.
         let Some(mut guard) = self.builder.try_lock() else { return 0 };
         let builder = &mut *guard;
         if builder.at.is_null() {

@@ -1,9 +1,9 @@
 //! The iterator over the point entries of a memtable.
 //!
-//! Thread safety: `Send`; it owns a reference to its memtable, so it may outlive everything else.
-//! A skip-list iterator sees entries inserted after it was made; a vector iterator is a snapshot
-//! of the moment it was made. Scoped to prefixes, a seek for a prefix that the memtable's filter
-//! denies ends nowhere. Invariant: `at` belongs to `table`'s representation.
+//! Thread safety: `Send`; it owns a reference to its memtable, so it may outlive everything else. A
+//! skip-list iterator sees entries inserted after it was made; a vector iterator is a snapshot of
+//! the moment it was made. Scoped to prefixes, a seek for a prefix that the memtable's filter
+//! denies makes the iterator invalid. Invariant: `at` belongs to `table`'s representation.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ enum Cursor {
 pub struct MemTableIter {
     table: Arc<MemTable>,
     at: Cursor,
-    /// Seeks ask the filter, which is there and has the prefixes that are meant.
+    /// Seeks query the filter, which exists and has the prefixes of the scope.
     scoped: bool,
 }
 
@@ -60,15 +60,15 @@ impl MemTableIter {
         MemTableIter { table, at, scoped: false }
     }
 
-    /// From now on, a seek may leave out what has not the prefix of its target under `scope`; with
-    /// None it finds everything.
+    /// From now on, a seek may skip keys that do not have the prefix of its target under `scope`;
+    /// with None it finds everything.
     pub fn scope_to_prefix(&mut self, scope: Option<&Extractor>) {
         let bloom = self.table.bloom.as_ref();
         // The memtable may be from a time when the column family had another extractor.
         self.scoped = scope.is_some_and(|scope| bloom.is_some_and(|b| b.has_prefixes_of(scope)));
     }
 
-    /// A seek for internal key `target` may find something.
+    /// Whether a seek for internal key `target` may find something.
     #[inline]
     fn may_find(&self, target: &[u8]) -> bool {
         !self.scoped

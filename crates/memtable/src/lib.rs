@@ -5,9 +5,9 @@
 //! `range_del` and `bloom` (a filter) < `memtable` (counters, flush policy, dispatch) < `iter`.
 //! [`WriteBufferManager`] limits the memory of all memtables together.
 //!
-//! Thread safety: reads go on from any thread during writes without locks (skip list). Writes
-//! are either exclusive (`add`, `writer`) or concurrent (`add_concurrent`); the two kinds must not
-//! overlap on one memtable, which the write queue sees to.
+//! Thread safety: reads run on any thread during writes without locks (skip list). Writes are
+//! either exclusive (`add`, `writer`) or concurrent (`add_concurrent`); the two kinds must not
+//! overlap on one memtable, which the write queue ensures.
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -1,5 +1,4 @@
-//! The memtable: one representation, a filter before it, range tombstones beside it, and when to
-//! flush.
+//! The memtable: one representation, its filter and range tombstones, and when to flush.
 //!
 //! Thread safety: see the crate's head. Invariants: (1) `add`, `writer` and `add_concurrent` never
 //! overlap, which debug builds check; (2) nothing is added after `mark_immutable`.
@@ -62,14 +61,14 @@ pub struct MemTableOptions {
     pub write_buffer_bytes: usize,
     /// Order of the keys.
     pub comparator: InternalKeyComparator,
-    /// Full with so many range tombstones, too; 0: however many.
+    /// Also full with this many range tombstones; 0: no limit.
     pub max_range_deletions: usize,
-    /// The filter that lookups ask first.
+    /// The filter that lookups query first.
     pub bloom: BloomOptions,
-    /// So many merge operands of one key in a row are resolved by whoever writes the next one; 0:
-    /// never. Only kept here, for the writer.
+    /// This many consecutive merge operands of a key are resolved by the write of the next one; 0:
+    /// never. Only stored here, for the writer.
     pub max_successive_merges: usize,
-    /// They are resolved even if tables must be read. Only kept here, as well.
+    /// They are resolved even if tables must be read. Only stored here as well.
     pub strict_max_successive_merges: bool,
     /// Told of all memory held.
     pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
@@ -131,11 +130,11 @@ pub struct MemTable {
     takes_concurrent_adds: bool,
     manager: Option<Arc<WriteBufferManager>>,
     immutable: AtomicBool,
-    /// What the manager was told of by `mark_flushed`; 0 before.
+    /// Bytes reported to the manager by `mark_flushed`; 0 before.
     flushed_bytes: AtomicUsize,
     id: u64,
     earliest_seq: SequenceNumber,
-    /// Sequences of the range tombstones, whose own lane there is none.
+    /// Sequences of the range tombstones, which have no lane.
     range_first_seq: AtomicU64,
     range_largest_seq: AtomicU64,
     #[cfg(debug_assertions)]
@@ -143,7 +142,7 @@ pub struct MemTable {
 }
 
 impl MemTable {
-    /// An empty memtable. `id` orders the memtables of a column family; every entry to come has a
+    /// An empty memtable. `id` orders the memtables of a column family; every future entry has a
     /// sequence of at least `earliest_seq`.
     pub fn new(options: MemTableOptions, id: u64, earliest_seq: SequenceNumber) -> Arc<Self> {
         let block = options.block_bytes();
@@ -319,7 +318,7 @@ impl MemTable {
     }
 
     /// How many of the newest entries of `key` up to `seq` are merge operands, counted up to
-    /// `limit`. Range tombstones are not looked at.
+    /// `limit`. Range tombstones are ignored.
     pub fn count_successive_merges(&self, key: &[u8], seq: SequenceNumber, limit: usize) -> usize {
         let mut count = 0;
         if limit > 0 {
@@ -422,7 +421,7 @@ impl MemTable {
     }
 
     /// Changes the size at which the memtable wants to be flushed, bytes; blocks stay as they are.
-    /// One with a filter only gets smaller: the filter was made for no more keys (RocksDB's
+    /// One with a filter only gets smaller: the filter was sized for no more keys (RocksDB's
     /// `MemTable::UpdateWriteBufferSize`).
     pub fn set_write_buffer_bytes(&self, bytes: usize) {
         let full = full_bytes(bytes, self.arena().block_bytes());
@@ -442,8 +441,8 @@ impl MemTable {
         }
     }
 
-    /// Nothing will be added, nor will it be flushed any more: it has been, or nobody wants it. Who
-    /// waits for memory need not wait for this.
+    /// Nothing more will be added, nor will it be flushed: it has been, or it is no longer needed.
+    /// A writer that waits for memory need not wait for this.
     pub fn mark_flushed(&self) {
         self.mark_immutable();
         let bytes = self.memory_bytes();

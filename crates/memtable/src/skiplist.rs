@@ -24,7 +24,8 @@
 //!    is later.
 //! 4. A link's `prefix`, read after its `next`, is at most the prefix of that `next`, because
 //!    writers lower `prefix` before they change `next` (a link to nothing has `u64::MAX`). So
-//!    `target.prefix < link.prefix` proves `target < next`. Too low a value costs a look, no more.
+//!    `target.prefix < link.prefix` proves `target < next`. Too low a value only costs reading the
+//!    node.
 //! 5. Nodes at level i are nodes at all lower levels, in the same order.
 //! 6. Exclusive inserts hold `exclusive`; they overlap no concurrent insert.
 
@@ -48,7 +49,7 @@ const BRANCHING_BITS: u32 = 1;
 /// Levels; enough for 2^20 entries, degrading slowly beyond.
 pub(crate) const HEIGHT_MAX: usize = 20;
 
-/// Steps forward from where the index led before a search starts anew from the head.
+/// Steps forward from the index's node before a search restarts from the head.
 const STEPS_MAX: usize = 24;
 /// Inserts into one lane between two visits to the index, and nodes indexed in a visit.
 const INDEX_STRIDE: u64 = 16;
@@ -63,12 +64,12 @@ struct Link {
     prefix: AtomicU64,
 }
 
-/// What an exclusive writer holds.
+/// State of the exclusive writer.
 pub(crate) struct Exclusive {
     bump: Bump,
     /// `splice[i]`: the last node of level i at or before the last insert; the head if none.
     splice: [Node; HEIGHT_MAX],
-    /// Levels of `splice` that are so; on others it is from an earlier insert.
+    /// Levels of `splice` for which this holds; on others it is from an earlier insert.
     splice_levels: usize,
 }
 
@@ -86,7 +87,7 @@ pub(crate) struct SkipList {
     splice_stale: AtomicBool,
 }
 
-// SAFETY: shared nodes are immutable but for atomics (invariants 1 and 2).
+// SAFETY: shared nodes are immutable except for atomics (invariants 1 and 2).
 unsafe impl Send for SkipList {}
 // SAFETY: as above.
 unsafe impl Sync for SkipList {}
@@ -183,7 +184,7 @@ impl SkipList {
         unsafe { EntryRef::new(node) }
     }
 
-    /// Finds `target`, telling `at_level` the predecessor on each level below `levels` at least.
+    /// Finds `target`, passing `at_level` the predecessor on at least each level below `levels`.
     #[inline]
     fn descend<O: KeyOrder>(
         &self,
@@ -242,7 +243,7 @@ impl SkipList {
         }
     }
 
-    /// Looks at one link. `bound` is a node known to be at or after the target, or null.
+    /// Examines one link. `bound` is a node known to be at or after the target, or null.
     #[inline(always)]
     fn step<O: KeyOrder>(
         &self,
@@ -316,7 +317,7 @@ impl SkipList {
         true
     }
 
-    /// `target` goes right behind the last insert. If it does on level 0 it does on all levels
+    /// `target` goes right after the last insert. If it does on level 0 it does on all levels
     /// (invariant 5, and no insert came between).
     #[inline]
     fn splice_fits<O: KeyOrder>(
@@ -375,7 +376,7 @@ impl SkipList {
         true
     }
 
-    /// Links `node` in on one level, behind `prev` or later; false if its key is there already.
+    /// Links `node` in on one level, after `prev` or later; false if its key is there already.
     fn link_in<O: KeyOrder>(
         &self,
         order: O,
@@ -395,7 +396,7 @@ impl SkipList {
                 return false;
             }
             let next = step.next;
-            // The exact prefix, for the link before may hold too low a one.
+            // The exact prefix, because the link before may hold too low a one.
             let prefix = if next.is_null() { u64::MAX } else { self.entry(next).prefix(order) };
             // SAFETY: unpublished on this level; `prev` was reached on it.
             let before = unsafe {
@@ -409,7 +410,7 @@ impl SkipList {
         }
     }
 
-    /// Lets the index keep up, every so many inserts into `lane`.
+    /// Updates the index, once every few inserts into `lane`.
     #[inline]
     fn advance_index<O: KeyOrder>(&self, order: O, lane: &Lane) {
         if O::HAS_PREFIX && lane.entries.load(Relaxed).is_multiple_of(INDEX_STRIDE) {
@@ -455,7 +456,7 @@ impl SkipList {
     pub(crate) fn first(&self) -> Node {
         self.next(self.head)
     }
-    /// The node behind `node`; null if none.
+    /// The node after `node`; null if none.
     #[inline]
     pub(crate) fn next(&self, node: Node) -> Node {
         // SAFETY: a node or the head has a link 0.

@@ -38,7 +38,7 @@ fn new_table(rep: MemTableRep, user: Comparator) -> Arc<MemTable> {
     MemTable::new(MemTableOptions { rep, comparator, ..MemTableOptions::new(64 << 20) }, 1, 1)
 }
 
-/// Keys that are hard on prefixes: short, zero-padded, with common beginnings.
+/// Keys that are hard for prefixes: short, zero-padded, with common beginnings.
 fn tricky_key(rng: &mut Rng) -> Vec<u8> {
     const BYTES: [u8; 4] = [0x00, b'a', b'b', 0xff];
     let head: &[u8] = if rng.one_in(3) { b"common__" } else { b"" };
@@ -66,7 +66,7 @@ impl Model {
         self.entries.partition_point(|e| self.comparator.compare(&e.0, ikey) != Ordering::Greater)
     }
 
-    /// Everything that can be asked of `table` has the model's answer.
+    /// Every query of `table` has the model's answer.
     fn check(&self, table: &Arc<MemTable>, rng: &mut Rng, context: &str) {
         let mut iter = table.iter();
         let at = |iter: &crate::MemTableIter| {
@@ -377,7 +377,7 @@ fn range_tombstones_are_kept_apart() {
     assert!(!iter.valid());
 }
 
-/// A table holds about twice what is in it, however large its blocks may get.
+/// A table holds about twice its content, however large its blocks may get.
 #[pumice_test_macros::test]
 fn a_table_grows_with_what_is_in_it() {
     for value_bytes in [1, 100, 1000, 30_000] {

@@ -45,11 +45,11 @@ pub(crate) struct VectorRep {
     state: Mutex<State>,
 }
 
-/// Entries reserved at most: more come as they are needed.
+/// Maximum entries reserved: more are added as needed.
 const RESERVE_MAX: usize = 1 << 20;
 
 impl VectorRep {
-    /// An empty one with room for `reserve` entries, at most `RESERVE_MAX`.
+    /// An empty vector with room for `reserve` entries, at most `RESERVE_MAX`.
     pub(crate) fn new(arena: Arena, reserve: usize) -> Self {
         let reserve = reserve.min(RESERVE_MAX);
         let state = State { bump: Bump::new(), items: Vec::with_capacity(reserve), sorted: None };
@@ -66,7 +66,7 @@ impl VectorRep {
         self.state.lock()
     }
 
-    /// Appends an entry. Repeated keys are not noticed.
+    /// Appends an entry. Repeated keys are not detected.
     #[inline]
     pub(crate) fn append(&self, state: &mut State, target: &Target<'_>, value: &[u8]) {
         let lane = self.arena.exclusive_lane();

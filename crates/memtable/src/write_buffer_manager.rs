@@ -5,10 +5,10 @@
 //! when all memory passes the limit and at least half of it is active. With an account (a block
 //! cache) all memory is also charged there, in steps of 256 KiB.
 //!
-//! Where we differ: a stalled writer waits for flushes alone. Memory whose memtable has been
-//! flushed (or whose family or database is gone) and that readers still hold counts as used, but no
-//! writer waits for it; RocksDB waits for ever when the reader is the writer. And who stalls may
-//! ask the other databases for a flush ([`BufferUser`]), which may have nobody who writes.
+//! Where we differ: a stalled writer waits for flushes only. Memory whose memtable has been flushed
+//! (or whose family or database is gone) and that readers still hold counts as used, but no writer
+//! waits for it; RocksDB waits forever when the reader is the writer. And a stalled writer may ask
+//! the other databases for a flush ([`BufferUser`]), which may have no writers of their own.
 //!
 //! Thread safety: atomics; the lists of charges, of stalled writers and of users have a lock each.
 
@@ -25,7 +25,7 @@ use pumice_port::sync::Mutex;
 /// Step in which memory is charged to the account.
 const CHARGE_STEP_BYTES: usize = 256 << 10;
 
-/// Called when stalled writers may go on.
+/// Called when stalled writers may continue.
 pub trait StallWaiter: Send + Sync {
     /// Memory is below the limit again.
     fn resume(&self);
@@ -33,8 +33,8 @@ pub trait StallWaiter: Send + Sync {
 
 /// A database whose memtables count.
 pub trait BufferUser: Send + Sync {
-    /// Somebody else waits for memory: flushes what is sealed, and seals more if that does not
-    /// suffice. Must not wait for other writers. Whether memory is going to be freed.
+    /// Another database waits for memory: flushes sealed memtables, and seals more if that does not
+    /// suffice. Must not wait for other writers. Returns whether memory is going to be freed.
     fn relieve(&self) -> bool;
 }
 
@@ -44,7 +44,7 @@ pub struct WriteBufferManager {
     buffer_bytes: AtomicUsize,
     used: AtomicUsize,
     active: AtomicUsize,
-    /// Of `used`: what no flush is going to free.
+    /// The part of `used` that no flush is going to free.
     read_only: AtomicUsize,
     account: Option<Arc<dyn MemoryAccount>>,
     /// Bytes charged to `account`.
@@ -107,7 +107,7 @@ impl WriteBufferManager {
     pub fn mutable_memtable_memory_usage(&self) -> usize {
         self.active.load(Relaxed)
     }
-    /// Active memory alone is over the limit: flushes that are under way do not suffice.
+    /// Active memory alone is over the limit: running flushes do not suffice.
     pub fn must_flush(&self) -> bool {
         self.enabled() && self.mutable_memtable_memory_usage() >= self.buffer_bytes()
     }
@@ -116,7 +116,7 @@ impl WriteBufferManager {
         *self.charged.lock()
     }
 
-    /// Some memtable should be flushed.
+    /// Whether some memtable should be flushed.
     pub fn should_flush(&self) -> bool {
         let limit = self.buffer_bytes();
         if limit == 0 {
@@ -144,7 +144,8 @@ impl WriteBufferManager {
         users.push(user);
     }
 
-    /// Asks all databases but `asking` for memory; whether any is going to be freed. Suspends.
+    /// Asks all databases except `asking` for memory; returns whether any is going to be freed.
+    /// Suspends.
     pub fn relieve_others(&self, asking: &Weak<dyn BufferUser>) -> bool {
         let users: Vec<_> = self.users.lock().iter().filter_map(Weak::upgrade).collect();
         let mut any = false;
@@ -175,8 +176,8 @@ impl WriteBufferManager {
 
     /// Resumes the waiting writers if memory is below the limit.
     fn maybe_end_stall(&self) {
-        // Who frees memory and then looks for a stall, and who begins a stall and then looks at the
-        // memory: one of them at least sees what the other has done.
+        // A task that frees memory and then checks for a stall, and one that begins a stall and
+        // then checks the memory: at least one of them sees what the other has done.
         fence(SeqCst);
         if !self.stall_active.load(Acquire) {
             return;
@@ -205,12 +206,12 @@ impl WriteBufferManager {
     pub fn schedule_free(&self, bytes: usize) {
         self.active.fetch_sub(bytes, Relaxed);
     }
-    /// `bytes` that take no writes need no flush any more.
+    /// `bytes` that take no writes no longer need a flush.
     pub fn flushed(&self, bytes: usize) {
         self.read_only.fetch_add(bytes, Relaxed);
         self.maybe_end_stall();
     }
-    /// `bytes` that take no writes are freed, of which `flushed` needed no flush any more.
+    /// `bytes` that take no writes are freed, of which `flushed` no longer needed a flush.
     pub fn free(&self, bytes: usize, flushed: usize) {
         self.used.fetch_sub(bytes, Relaxed);
         self.read_only.fetch_sub(flushed, Relaxed);
@@ -219,7 +220,7 @@ impl WriteBufferManager {
     }
 
     /// Brings the charge in line with the use: up at once, down when a quarter of it is unused, so
-    /// that a memtable that comes and goes does not move it each time.
+    /// that a short-lived memtable does not change it each time.
     fn update_charge(&self) {
         let Some(account) = &self.account else { return };
         let mut charged = self.charged.lock();

@@ -262,6 +262,12 @@ functions! {
     property_int_cf(Object, Object, Text, *mut u64) -> c_int;
     set_options_cf(Object, Object, c_int, *const Text, *const Text, ErrorOut);
     get_latest_sequence_number(Object) -> u64;
+    get_updates_since(Object, u64, *const c_void, ErrorOut) -> Object;
+    wal_iter_valid(Object) -> u8;
+    wal_iter_next(Object);
+    wal_iter_status(Object, ErrorOut);
+    wal_iter_get_batch(Object, *mut u64) -> Object;
+    wal_iter_destroy(Object);
     checkpoint_object_create(Object, ErrorOut) -> Object;
     checkpoint_create(Object, Text, u64, ErrorOut);
     checkpoint_object_destroy(Object);

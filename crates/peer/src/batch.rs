@@ -23,6 +23,11 @@ impl WriteBatch {
         WriteBatch { peer: peer.clone(), raw }
     }
 
+    /// A batch that RocksDB has made.
+    pub(crate) fn from_raw(peer: &Peer, raw: Object) -> Self {
+        WriteBatch { peer: peer.clone(), raw }
+    }
+
     /// A batch from its wire form.
     pub fn from_data(peer: &Peer, data: &[u8]) -> Self {
         // SAFETY: RocksDB copies `data`.

@@ -1,10 +1,10 @@
-//! Any RocksDB since 7.8 behind the few C functions that all of them have: what it does with the
+//! Any RocksDB since 7.8 through the few C functions that all versions have: how it handles the
 //! OPTIONS file of a database.
 //!
 //! Thread safety: [`Elder`] belongs to one thread at a time.
 //! Invariants: those of the crate's head; nothing here outlives the call that made it.
 //!
-//! It does not replace [`Peer`](crate::Peer), which has all else and needs 10.10.
+//! It does not replace [`Peer`](crate::Peer), which has everything else and needs 10.10.
 
 use crate::api::{ErrorOut, Object, Text, functions};
 use crate::{Error, Result, c_path, c_string};
@@ -42,7 +42,7 @@ pub struct Elder {
     api: ElderApi,
 }
 
-/// What an OPTIONS file gave: one object for the database, and one for each family.
+/// The result of loading an OPTIONS file: one object for the database, and one for each family.
 struct Loaded {
     db: Object,
     names: *mut *mut c_char,
@@ -54,12 +54,12 @@ impl Elder {
     /// Loads the shared library at `path`, or of that name.
     ///
     /// # Errors
-    /// It cannot be loaded, or is no RocksDB.
+    /// It cannot be loaded, or is not RocksDB.
     pub fn load(path: impl AsRef<Path>) -> Result<Elder> {
         Ok(Elder { api: ElderApi::load(path.as_ref())? })
     }
 
-    /// Whether the library takes `text`, options as in an OPTIONS file, separated by semicolons.
+    /// Whether the library accepts `text`, options as in an OPTIONS file, separated by semicolons.
     ///
     /// # Errors
     /// `text` has a NUL in it.
@@ -81,8 +81,8 @@ impl Elder {
 
     /// Opens the database at `path` by its OPTIONS file, with all families that it lists, puts
     /// `key` into the first one and closes the database, which has written an OPTIONS file of its
-    /// own by then. `ignore_unknown`: names that the library does not know are passed over, if the
-    /// file claims a newer version.
+    /// own by then. `ignore_unknown`: names that the library does not know are skipped, if the file
+    /// claims a newer version.
     ///
     /// # Errors
     /// RocksDB's.
@@ -120,7 +120,7 @@ impl Elder {
         let name = |i: usize| unsafe { CStr::from_ptr(*loaded.names.add(i)) };
         let names = (0..loaded.len).map(|i| name(i).to_string_lossy().into_owned()).collect();
         let Loaded { db, names: raw, families, len } = loaded;
-        // SAFETY: what `load_latest` gave, once.
+        // SAFETY: objects returned by `load_latest`, destroyed once.
         unsafe { (self.api.load_latest_options_destroy)(db, raw, families, len) };
         done.map(|()| names)
     }
@@ -133,7 +133,7 @@ impl Elder {
         let result = self.checked(|api, error| {
             let Loaded { db, names, families, len } = &mut loaded;
             let load = api.load_latest_options;
-            // SAFETY: live objects, and places for what is found, which is set without an error.
+            // SAFETY: live objects, and out-parameters, which are set when there is no error.
             unsafe {
                 load(path.as_ptr(), env, ignore_unknown, cache, db, len, names, families, error);
             }

@@ -1,8 +1,8 @@
 //! Iterators and snapshots.
 //!
 //! Thread safety: an iterator belongs to one thread at a time; snapshots are shared freely.
-//! Invariants: the crate's, and (4) `valid` is what `iter_valid` said after the last move, so that
-//! `key` and `value` never read through an exhausted iterator.
+//! Invariants: the crate's, and (4) `valid` is what `iter_valid` returned after the last move, so
+//! that `key` and `value` never read through an exhausted iterator.
 
 use crate::Result;
 use crate::api::Object;

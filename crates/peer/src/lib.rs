@@ -1,4 +1,4 @@
-//! RocksDB behind its C library, loaded at run time, as a safe Rust API.
+//! RocksDB through its C library, loaded at run time, as a safe Rust API.
 //!
 //! The peer of benchmarks and tests: the same work is given to Pumice and to a real RocksDB
 //! (10.10 or later). Nothing is linked; [`Peer::load`] opens the shared library by path.
@@ -12,8 +12,8 @@
 //! database closes after its iterators, snapshots and column family handles are gone; (3) pointers
 //! to bytes that RocksDB keeps after a call (read bounds) point to boxed bytes in the same wrapper.
 //!
-//! It does not cover transactions, backups or other callbacks than a merge operator's and a
-//! comparator's; what RocksDB can name in an OPTIONS file is set by name with [`Options::set`].
+//! It does not cover transactions, backups or callbacks other than a merge operator's and a
+//! comparator's; whatever has a name in an OPTIONS file is set by name with [`Options::set`].
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Beside the engine, not in it.
 
@@ -29,6 +29,7 @@ mod perf;
 mod sst;
 #[cfg(test)]
 mod tests;
+mod wal;
 
 pub use batch::WriteBatch;
 pub use db::{ColumnFamily, Db};
@@ -41,6 +42,7 @@ pub use options::{
 pub use owner::{Compare, Merge};
 pub use perf::PerfContext;
 pub use sst::SstFileWriter;
+pub use wal::WalIterator;
 
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
@@ -48,7 +50,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What RocksDB said, for example `IO error: No such file or directory: ...`.
+/// RocksDB's error text, for example `IO error: No such file or directory: ...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(String);
 
@@ -79,16 +81,16 @@ pub struct Peer {
     pub(crate) api: Arc<api::Api>,
 }
 
-/// Names the library to use instead of any installed one.
+/// The variable with the library to use instead of any installed one.
 const LIBRARY_VARIABLE: &str = "PUMICE_ROCKSDB_SO";
-/// Where `cargo xtask peers` puts it, below the workspace or on the machine.
+/// Where `cargo xtask peers` installs it, below the workspace or on the machine.
 const PLACES: [&str; 2] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../.peers/librocksdbjni-linux64.so"),
     "/opt/pumice-peers/librocksdbjni-linux64.so",
 ];
 
 /// The installed library that `cargo xtask peers` provides, or the one that `$PUMICE_ROCKSDB_SO`
-/// names; `None`, said aloud on standard error, on a machine without one.
+/// names; `None`, with a message on standard error, on a machine without one.
 ///
 /// # Panics
 /// If the variable names no file, so that CI, which sets it, never passes a test by skipping it.
@@ -112,8 +114,8 @@ pub fn native_library() -> Option<PathBuf> {
     places.into_iter().find(|path| path.is_file())
 }
 
-/// RocksDB 9.8.4, which `cargo xtask peers` brings beside 10.10.1 where it can; `None`, said aloud
-/// on standard error, where it is not.
+/// RocksDB 9.8.4, which `cargo xtask peers` installs next to 10.10.1 where it can; `None`, with a
+/// message on standard error, where it is missing.
 pub fn installed_9_8() -> Option<PathBuf> {
     let name = "librocksdbjni-linux64-9.8.4.so";
     let places = PLACES.iter().map(|place| Path::new(place).with_file_name(name));
@@ -161,7 +163,7 @@ impl Peer {
     }
 
     /// Lowers the CPU priority, the I/O priority or both of the library's pools for compactions and
-    /// flushes, each thread before its next job. It cannot be taken back.
+    /// flushes, each thread before its next job. It cannot be undone.
     pub fn lower_thread_pools(&self, cpu: bool, io: bool) {
         let api = &self.api;
         // SAFETY: the default environment outlives its handle, which is destroyed once.
@@ -197,7 +199,7 @@ impl Peer {
         if text.is_null() {
             return String::new();
         }
-        // SAFETY: RocksDB hands over a NUL-terminated malloc block that nobody else frees.
+        // SAFETY: RocksDB hands over a NUL-terminated malloc block that is freed only here.
         unsafe {
             let owned = CStr::from_ptr(text).to_string_lossy().into_owned();
             (self.api.free)(text.cast());

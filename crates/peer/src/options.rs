@@ -34,7 +34,7 @@ impl Options {
     /// its newest OPTIONS file.
     ///
     /// # Errors
-    /// There is no such file, or RocksDB does not know all that is in it.
+    /// There is no such file, or RocksDB does not know everything in it.
     pub fn latest(peer: &Peer, path: &Path) -> Result<(Options, Vec<(String, Options)>)> {
         let path = c_path(path)?;
         let (mut raw, mut names, mut families) = (null_mut(), null_mut(), null_mut());
@@ -44,7 +44,7 @@ impl Options {
             unsafe { ((peer.api.create_default_env)(), (peer.api.cache_create_lru)(0)) };
         let loaded = peer.checked(|api, error| {
             let (raw, len, names, families) = (&mut raw, &mut len, &mut names, &mut families);
-            // SAFETY: live objects, and places for what is found, which is set without an error.
+            // SAFETY: live objects, and out-parameters, which are set when there is no error.
             unsafe {
                 let load = api.load_latest_options;
                 load(path.as_ptr(), env, false, cache, raw, len, names, families, error);
@@ -86,7 +86,7 @@ impl Options {
     /// Sets options written as in an OPTIONS file, separated by semicolons.
     ///
     /// # Errors
-    /// As [`Options::set`]; nothing is changed then.
+    /// As [`Options::set`]; then nothing is changed.
     pub fn set_many(&mut self, text: &str) -> Result<()> {
         let text = c_string(text)?;
         let fresh = Options::new(&self.peer);
@@ -106,7 +106,7 @@ impl Options {
         self.set("block_based_table_factory", &format!("{{{text}}}"))
     }
 
-    /// Starts the block-based table options anew with `cache` as block cache.
+    /// Resets the block-based table options, with `cache` as block cache.
     pub fn set_block_cache(&mut self, cache: &Cache) {
         let api = &self.peer.api;
         // SAFETY: live objects; the factory copies the table options and shares the cache.
@@ -173,7 +173,7 @@ impl Options {
     }
 
     /// The counter that RocksDB calls `name`, for example `rocksdb.bloom.filter.useful`; `None` if
-    /// there is none, or no statistics.
+    /// there is no such counter, or no statistics.
     pub fn ticker(&self, name: &str) -> Option<u64> {
         let text = self.statistics_text()?;
         let line = text.lines().find(|line| line.split(' ').next() == Some(name))?;
@@ -203,7 +203,7 @@ pub struct RateLimiterSettings {
     pub rate: i64,
     /// Microseconds between refills, above 0.
     pub refill_period_micros: i64,
-    /// One refill in so many serves lower priorities first.
+    /// One refill in this many serves lower priorities first.
     pub fairness: i32,
     /// 0 limits reads, 1 writes, 2 both.
     pub mode: i32,
@@ -289,7 +289,7 @@ pub struct ReadSettings {
     pub fill_cache: bool,
     /// Read the state at this snapshot.
     pub snapshot: Option<Snapshot>,
-    /// Iterators do not go below this key.
+    /// Iterators do not move below this key.
     pub iterate_lower_bound: Option<Vec<u8>>,
     /// Iterators stop before this key.
     pub iterate_upper_bound: Option<Vec<u8>>,
@@ -384,7 +384,7 @@ pub struct WriteSettings {
     pub disable_wal: bool,
     /// Fail instead of waiting in a write stall.
     pub no_slowdown: bool,
-    /// Give way to other writes when compaction is behind.
+    /// Yield to other writes when compaction is behind.
     pub low_pri: bool,
 }
 

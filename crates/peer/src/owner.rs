@@ -1,13 +1,13 @@
-//! What an owner of a database brings along himself: a merge operator, a comparator, timestamps.
+//! What the user of a database supplies: a merge operator, a comparator, timestamps.
 //!
 //! Thread safety: as in the crate head; RocksDB calls the functions on its own threads too.
-//! Invariants (beside the crate's): (5) the state of a callback is a leaked box: RocksDB wants
-//! comparators to outlive every database, so what is made here lives as long as the process;
-//! (6) a value that an operator hands over is a boxed slice, and comes back to `free_value` with
-//! its length. A function that panics here ends the process: nothing unwinds into C.
+//! Invariants (beside the crate's): (5) the state of a callback is a leaked box: RocksDB requires
+//! comparators to outlive every database, so what is made here lives as long as the process; (6) a
+//! value that an operator returns is a boxed slice, and comes back to `free_value` with its length.
+//! A function that panics here ends the process: nothing unwinds into C.
 //!
-//! It does not cover partial merges (operands are kept one by one) nor comparators that have
-//! timestamps of their own making.
+//! It does not cover partial merges (operands are kept one by one) nor comparators with custom
+//! timestamps.
 
 use crate::api::Text;
 use crate::{ColumnFamily, Db, Options, Result, WriteOptions, c_string};
@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{null_mut, slice_from_raw_parts_mut};
 
-/// Joins the value there is, if any, and the operands, oldest first.
+/// Combines the existing value, if any, and the operands, oldest first.
 pub type Merge = fn(Option<&[u8]>, &[&[u8]]) -> Vec<u8>;
 /// Orders user keys.
 pub type Compare = fn(&[u8], &[u8]) -> Ordering;
@@ -34,7 +34,7 @@ impl Options {
         let state = Box::leak(Box::new(Named { name: c_string(name)?, run: merge }));
         let state: *mut Named<Merge> = state;
         let api = &self.peer.api;
-        // SAFETY: the state lives for ever (invariant 5), the functions have c.h's types; the
+        // SAFETY: the state lives forever (invariant 5), the functions have c.h's types; the
         // options own the operator.
         unsafe {
             let operator = (api.mergeoperator_create)(
@@ -58,7 +58,7 @@ impl Options {
         let state = Box::leak(Box::new(Named { name: c_string(name)?, run: compare }));
         let state: *mut Named<Compare> = state;
         let api = &self.peer.api;
-        // SAFETY: as above; the comparator is never destroyed, as RocksDB wants it.
+        // SAFETY: as above; the comparator is never destroyed, as RocksDB requires.
         unsafe {
             let (call, name) = (compare_keys, name_of::<Compare>);
             let comparator = (api.comparator_create)(state.cast(), keep_state, call, name);
@@ -151,7 +151,7 @@ unsafe extern "C" fn full_merge(
     success: *mut u8,
     new_len: *mut usize,
 ) -> *mut c_char {
-    // SAFETY: the leaked box of invariant 5, live bytes, and two places for answers.
+    // SAFETY: the leaked box of invariant 5, live bytes, and two out-parameters.
     unsafe {
         let at = |i: usize| bytes(*operands.add(i), *lens.add(i));
         let operands: Vec<&[u8]> = (0..count as usize).map(at).collect();
@@ -174,7 +174,7 @@ unsafe extern "C" fn partial_merge(
     success: *mut u8,
     new_len: *mut usize,
 ) -> *mut c_char {
-    // SAFETY: two places for answers.
+    // SAFETY: two out-parameters.
     unsafe { (*success, *new_len) = (0, 0) };
     null_mut()
 }

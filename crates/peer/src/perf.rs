@@ -1,4 +1,4 @@
-//! RocksDB's counters of what the calling thread did.
+//! RocksDB's counters of the calling thread's operations.
 //!
 //! Thread safety: the counters are the thread's own, so a [`PerfContext`] stays on the thread that
 //! made it. Invariants: the crate's.
@@ -46,7 +46,7 @@ impl PerfContext {
     }
 
     /// How often the event `name` happened, for example `user_key_comparison_count`; `None` if
-    /// RocksDB counts no such thing.
+    /// RocksDB has no such counter.
     pub fn count(&self, name: &str) -> Option<u64> {
         let text = self.report(false);
         let mut pairs = text.split(", ").filter_map(|pair| pair.split_once(" = "));

@@ -21,7 +21,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The library, or `None` (said aloud) on a machine without it.
+/// The library, or `None` (with a message) on a machine without it.
 fn peer() -> Option<Peer> {
     installed_library().map(|path| Peer::load(path).unwrap())
 }
@@ -171,7 +171,7 @@ fn work_is_counted() {
     }
     db.flush(&cf).unwrap();
     let perf = PerfContext::new(&peer);
-    // Room enough, else the get is done twice.
+    // Enough room; otherwise the get would be done twice.
     let mut value = Vec::with_capacity(16);
     assert!(db.get(&ro, &cf, b"k050", &mut value).unwrap());
     let compared = perf.count("user_key_comparison_count").unwrap();

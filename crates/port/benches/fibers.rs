@@ -22,7 +22,7 @@ static BENCH: WaitReason = WaitReason("bench");
 /// Nanoseconds per operation of one round.
 type Round<'a> = &'a dyn Fn() -> f64;
 
-/// Measures both sides in turn and prints the medians.
+/// Measures both sides alternately and prints the medians.
 fn line(filter: &str, name: &str, ours: Round<'_>, yardstick: Option<(&str, Round<'_>)>) {
     if !name.contains(filter) {
         return;
@@ -177,7 +177,7 @@ fn across(rt: &Runtime, awake: bool) -> f64 {
                 }
                 turn.fetch_add(1, Ordering::AcqRel);
                 if me == 0 {
-                    // The other one's opponent is found in its first wake-up.
+                    // The other player learns its opponent from its first wake-up.
                     other.get().expect("set before ready").unpark();
                 } else {
                     FIRST.with_task(|first| first.unpark());

@@ -55,7 +55,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What a way of doing it gives per round.
+/// What one way of doing it measures per round.
 #[derive(Clone, Copy)]
 struct Cost {
     wall_nanos: f64,
@@ -125,7 +125,7 @@ fn runtime(loops: usize, mode: IoMode) -> Runtime {
     Runtime::builder().loops(loops).io(mode).build().unwrap()
 }
 
-/// The system call that fibers begin with, alone.
+/// The system call that fibers try first, alone.
 fn nowait_on_thread(file: &File, count: usize) {
     let mut rng = Rng::new(0);
     let mut buf = AlignedBuffer::new(BLOCK);

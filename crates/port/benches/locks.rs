@@ -2,7 +2,7 @@
 //! the throughput of several threads at one lock.
 //!
 //! `cargo bench -p pumice-port --bench locks [-- uncontended|contended|callgrind NAME]`. Each line
-//! is the median over interleaved rounds, so that noise meets both sides alike. `callgrind NAME`
+//! is the median over interleaved rounds, so that noise hits both sides alike. `callgrind NAME`
 //! does one operation 100,000 times and nothing else, for counting instructions.
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // std's locks are the yardstick.

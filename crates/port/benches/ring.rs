@@ -4,10 +4,10 @@
 //!
 //! * `handoff`: the ring without work: ns per block of an emitter alone, of an emitter and a helper
 //!   taking turns on one thread (every block changes hands twice), and of two threads.
-//! * `wake`: ns that a call costs the caller, when nobody can come and when a helper sleeps; and ns
+//! * `wake`: ns that a call costs the caller, when no helper can come and when one sleeps; and ns
 //!   until that helper is inside the job.
 //! * `build`: blocks of work (spinning) through a plain loop, a ring without helpers and one with
-//!   some: time, CPU time, speed-up, and how often anybody slept. Medians of interleaved rounds.
+//!   some: time, CPU time, speed-up, and how often a thread slept. Medians of interleaved rounds.
 //! * `callgrind NAME`: 100,000 blocks and nothing else, for counting instructions; `alone` or
 //!   `turns`, and `none` for what the program needs anyway.
 //!
@@ -31,7 +31,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Work of about `n` steps of a multiply chain, which nothing shortens.
+/// Work of about `n` steps of a dependent multiply chain, which the compiler cannot shorten.
 fn spend(n: u64) -> u64 {
     (0..n).fold(1u64, |x, i| black_box(x.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ i))
 }
@@ -46,7 +46,7 @@ fn steps_per_micro() -> f64 {
     median(runs.collect())
 }
 
-/// A table of nothing: blocks cost what `spend` takes.
+/// An empty table: a block costs what `spend` takes.
 struct Build {
     ring: Ring,
     written: AtomicU64,
@@ -115,7 +115,7 @@ fn alone(blocks: u64) {
     Build::new(16, 0, 0, 0).emit(blocks, 0, || {});
 }
 
-/// One thread plays emitter and helper by turns, so the helper takes every block.
+/// One thread plays emitter and helper in turn, so the helper takes every block.
 fn turns(blocks: u64) {
     let ring = Ring::new(16);
     let mut task = ring.start();

@@ -27,12 +27,12 @@ impl<T> UnsafeCell<T> {
     pub(crate) const fn new(value: T) -> Self {
         UnsafeCell(std::cell::UnsafeCell::new(value))
     }
-    /// The value, to be read by `f`; the caller answers for there being no writer.
+    /// The value, to be read by `f`; the caller guarantees that there is no writer.
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
         f(self.0.get())
     }
-    /// The value, to be changed by `f`; the caller answers for nobody else touching it.
+    /// The value, to be changed by `f`; the caller guarantees exclusive access.
     #[inline]
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         f(self.0.get())

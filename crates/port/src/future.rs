@@ -14,12 +14,12 @@ use std::task::{Context, Poll, Waker};
 /// What the fiber and the poller share. The lock is held for a few instructions, never over a wait.
 struct Shared<T> {
     outcome: Option<Outcome<T>>,
-    /// The poller has had the outcome.
+    /// The poller has taken the outcome.
     is_taken: bool,
     waker: Option<Waker>,
 }
 
-/// The result of a fiber, as a future. Dropping it lets the fiber go on alone.
+/// The result of a fiber, as a future. Dropping it detaches the fiber.
 #[must_use = "a future does nothing unless it is polled; the fiber runs in any case"]
 pub struct Task<T>(Arc<Mutex<Shared<T>>>);
 
@@ -43,13 +43,14 @@ pub fn spawn<T: Send + 'static>(
     Task(shared)
 }
 
-/// What the fiber runs. When it is dropped instead, what `f` holds goes before the answer comes.
+/// What the fiber runs. When it is dropped instead, what `f` holds is dropped before the answer is
+/// delivered.
 struct Errand<F, T, R: FnOnce(Error) -> T> {
     f: F,
     deliver: Deliver<T, R>,
 }
 
-/// The fiber's end; dropping it unused delivers what `refused` says.
+/// The fiber's end of the channel; dropping it unused delivers what `refused` returns.
 struct Deliver<T, R: FnOnce(Error) -> T> {
     name: &'static str,
     /// Until it has delivered.

@@ -1,9 +1,10 @@
-//! The seam between Pumice and whatever runs it: locks, threads, clocks, pools, system calls.
+//! The seam between Pumice and the system that runs it: locks, threads, clocks, pools, system
+//! calls.
 //!
 //! Everything that can block, sleep, start a task or ask the operating system goes through this
 //! crate, so the engine above is written once and runs on operating-system threads, on fibers over
-//! io_uring and in a deterministic simulation. Which of them a call waits by follows from the
-//! calling task (`task`), found out only where it must wait.
+//! io_uring and in a deterministic simulation. How a call waits follows from the calling task
+//! (`task`), and is determined only when it must wait.
 //!
 //! Thread safety: every public type says its own; the free functions may be called from anywhere.
 //! It knows nothing of databases.
@@ -16,7 +17,7 @@ mod atomic;
 pub mod fiber;
 #[cfg(loom)]
 mod fiber {
-    //! What loom's models drive of the loops.
+    //! The parts of the loops that loom's models drive.
     pub(crate) mod kick;
 }
 #[cfg(not(loom))]
@@ -42,7 +43,7 @@ pub mod ring;
 pub mod sim;
 #[cfg(loom)]
 pub mod sim {
-    //! What the primitives need of the simulation when loom's models run: nothing.
+    //! The simulation's interface when loom's models run: empty.
 
     /// A place where a simulation may let another task run; loom tries all orders anyway.
     #[inline]
@@ -61,10 +62,10 @@ pub use local::TaskLocal;
 
 /// Declares variables of which each task, thread or fiber, has its own copy.
 ///
-/// `task_local! { static HITS: Cell<u64> = const { Cell::new(0) }; }`, then `HITS.with(|h| ..)`.
-/// A copy is made at its task's first use and dropped when the task ends. Inside `with` the task
-/// may suspend. On a fiber a use costs a look into an array; scratch space that nobody else can
-/// see is cheaper in a [`worker_local!`].
+/// `task_local! { static HITS: Cell<u64> = const { Cell::new(0) }; }`, then `HITS.with(|h| ..)`. A
+/// copy is made at its task's first use and dropped when the task ends. Inside `with` the task may
+/// suspend. On a fiber a use costs an array lookup; private scratch space is cheaper in a
+/// [`worker_local!`].
 #[macro_export]
 macro_rules! task_local {
     ($($(#[$meta:meta])* $vis:vis static $name:ident : $ty:ty = const $init:block);+ $(;)?) => {$(
@@ -87,7 +88,8 @@ macro_rules! task_local {
 /// Declares variables of which each operating-system thread has its own copy, shared by all fibers
 /// that run there: for scratch space.
 ///
-/// A borrow must not live across anything that may suspend, because the next fiber finds it.
+/// A borrow must not live across anything that may suspend, because the next fiber would find it
+/// borrowed.
 #[macro_export]
 macro_rules! worker_local {
     ($($tokens:tt)*) => {

@@ -1,14 +1,14 @@
 //! Variables of which each task has its own copy (`task_local!`).
 //!
 //! A thread keeps its copies in std's thread-locals, a fiber in its task record: an array indexed
-//! by the number each variable takes at its first use on a fiber. A fiber's copies are dropped on
-//! the fiber when its body has ended, last made first.
+//! by the number that each variable gets at its first use on a fiber. A fiber's copies are dropped
+//! on the fiber when its body has ended, last made first.
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. A `Locals` is touched by the task it belongs to, on one thread, and no reference into the
 //!    array outlives the statement that made it.
-//! 2. The value at an index has the type of the one variable that has this index; it stays where
-//!    it is (a box) until `clear`, which runs after the body, when nothing borrows it any more.
+//! 2. The value at an index has the type of the one variable that has this index; it stays where it
+//!    is (a box) until `clear`, which runs after the body, when nothing borrows it.
 //!
 //! Thread safety: `TaskLocal` from anywhere; `Locals` by invariant 1.
 
@@ -45,7 +45,7 @@ impl Locals {
         values[index] = Some(value);
     }
 
-    /// Drops all copies, also those that their destructors make. May suspend and may panic.
+    /// Drops all copies, including those that their destructors make. May suspend and may panic.
     pub(crate) fn clear(&self) {
         loop {
             // SAFETY: invariant 1; the value is moved out before its destructor runs.

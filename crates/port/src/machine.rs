@@ -1,12 +1,12 @@
-//! What the operating system is asked for, and how a test makes it refuse.
+//! Requests to the operating system, and how a test makes it refuse them.
 //!
-//! Whoever in this crate opens a file, starts a thread, maps a stack or speaks to io_uring passes
-//! [`ask`] first. Sockets, the pipe of signals and the signal stack do not.
-//! A test can have any run of those requests refused, with any error, and can have the kernel
-//! appear older than it is. All of it concerns the whole process: such a test runs alone.
+//! Code of this crate that opens a file, starts a thread, maps a stack or uses io_uring calls
+//! [`ask`] first. Sockets, the pipe of signals and the signal stack do not. A test can have any run
+//! of those requests refused, with any error, and can make the kernel appear older than it is. All
+//! of it affects the whole process: such a test runs alone.
 //!
-//! Thread safety: everything may be called from any thread.
-//! Without debug assertions nothing is ever refused here, and asking costs nothing.
+//! Thread safety: everything may be called from any thread. Without debug assertions nothing is
+//! ever refused here, and [`ask`] costs nothing.
 
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -40,7 +40,7 @@ impl Resource {
         Resource::RingRegister,
     ];
 
-    /// With what the kernel usually refuses it.
+    /// The errno with which the kernel usually refuses it.
     pub fn usual_errno(self) -> i32 {
         match self {
             Resource::Descriptor => libc::EMFILE,
@@ -74,7 +74,7 @@ impl Plan {
 
 static PLANS: [Plan; Resource::ALL.len()] = [const { Plan::new() }; Resource::ALL.len()];
 
-/// The version of the kernel that is played, 0 for the real one.
+/// The version of the simulated kernel, 0 for the real one.
 static KERNEL: AtomicU32 = AtomicU32::new(0);
 
 /// From now on the requests for `resource` are counted from 0, and those from number `from` up to
@@ -96,14 +96,14 @@ pub fn asked(resource: Resource) -> (u64, u64) {
     (plan.asked.load(Ordering::SeqCst), plan.refused.load(Ordering::SeqCst))
 }
 
-/// From now on io_uring is that of kernel `major.minor`, as far as this crate can tell; of the real
-/// kernel with `None`.
+/// From now on io_uring is that of kernel `major.minor`, as far as this crate can tell; with
+/// `None`, that of the real kernel.
 pub fn play_kernel(version: Option<(u8, u8)>) {
     let number = version.map_or(0, |(major, minor)| u32::from(major) << 8 | u32::from(minor));
     KERNEL.store(number, Ordering::SeqCst);
 }
 
-/// The version of the kernel that is played, if one is.
+/// The version of the simulated kernel, if there is one.
 #[inline]
 pub(crate) fn played_kernel() -> Option<(u8, u8)> {
     if !cfg!(debug_assertions) {
@@ -115,10 +115,10 @@ pub(crate) fn played_kernel() -> Option<(u8, u8)> {
     }
 }
 
-/// To be called before `resource` is asked for.
+/// Called before each request for `resource`.
 ///
 /// # Errors
-/// What a test wants it to be refused with.
+/// The error with which a test has it refused.
 #[inline]
 pub(crate) fn ask(resource: Resource) -> io::Result<()> {
     if !cfg!(debug_assertions) {

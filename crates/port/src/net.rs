@@ -2,13 +2,13 @@
 //!
 //! On a fiber receiving goes through the loop's ring, or its epoll where io_uring is refused, so
 //! thousands of idle connections cost no thread; sending is tried at once and waits only when the
-//! other side is slow. Waiting ends early by a timeout, by the other side, or by
+//! other side is slow. A wait ends early on a timeout, when the other side closes, or on
 //! [`Stream::shutdown`] from any task.
 //!
 //! Invariants cited by unsafe blocks: 1. descriptors are open as long as their owner lives; buffers
 //! are live slices with their true lengths.
 //!
-//! Thread safety: everything may be shared; bytes of concurrent sends are not kept apart. In a
+//! Thread safety: everything may be shared; bytes of concurrent sends may interleave. In a
 //! simulation there is no network: these are the machine's sockets and block the simulation.
 
 use crate::fiber::{maybe_yield, offload, with_reactor};
@@ -55,7 +55,7 @@ fn wait_for(socket: Socket, events: i16, deadline: Option<u64>) -> io::Result<()
     }
 }
 
-/// Repeats a call that does not wait whenever `events` are there, until it can be done.
+/// Repeats a non-blocking call whenever `events` are there, until it succeeds.
 fn when_ready<T>(
     socket: Socket,
     events: i16,
@@ -66,7 +66,7 @@ fn when_ready<T>(
     loop {
         match call() {
             Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                // The clock is read only by who must wait.
+                // The clock is read only when the call must wait.
                 let until = *until.get_or_insert_with(|| deadline(timeout_nanos));
                 wait_for(socket, events, until)?;
             }
@@ -76,14 +76,14 @@ fn when_ready<T>(
     }
 }
 
-/// What [`when_ready`] repeats: a connection has ended before it was taken.
+/// A reason to repeat in [`when_ready`]: a connection ended before it was accepted.
 fn gone() -> io::Error {
-    // Clients that connect and reset without end must not keep the loop for themselves.
+    // Clients that connect and reset endlessly must not monopolize the loop.
     maybe_yield();
     ErrorKind::Interrupted.into()
 }
 
-/// What accepting ends with: Linux reports the errors of the connection that it would have taken.
+/// The result of an accept: Linux also reports errors of the connection it would have accepted.
 fn gone_or(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(
@@ -101,7 +101,7 @@ fn gone_or(error: io::Error) -> io::Error {
     }
 }
 
-/// A socket with that name and mode, to which nobody can connect before it listens: by then it has
+/// A socket with that name and mode. No client can connect before it listens, and by then it has
 /// its mode.
 fn bind_unix_deaf(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     let name = Address::unix(path)?;
@@ -117,7 +117,7 @@ pub struct Listener {
     fd: OwnedFd,
     socket: Socket,
     address: Option<SocketAddr>,
-    /// A Unix listener that was shut is ready for ever, but has nothing to say.
+    /// A Unix listener that was shut down is always ready, but reports nothing.
     is_shut: AtomicBool,
 }
 
@@ -133,7 +133,7 @@ impl Listener {
         Ok(Listener::new(listener, address))
     }
 
-    /// Over a socket that listens and does not block.
+    /// Wraps a non-blocking socket that listens.
     fn new(fd: impl Into<OwnedFd>, address: Option<SocketAddr>) -> Listener {
         let fd = fd.into();
         let socket = Socket::new(fd.as_raw_fd());
@@ -150,15 +150,15 @@ impl Listener {
         Ok(Listener::new(listener, None))
     }
 
-    /// As [`Listener::bind_unix`], with that mode; a socket that a program left behind there goes
-    /// first.
+    /// As [`Listener::bind_unix`], with that mode; a stale socket that a program left there is
+    /// removed first.
     ///
     /// # Errors
-    /// AddrInUse when somebody listens there, or there is something else than a socket; or what the
-    /// operating system says.
+    /// AddrInUse when a program listens there, or the name is not a socket; or what the operating
+    /// system says.
     pub fn bind_unix_anew(path: &Path, mode: u32) -> io::Result<Listener> {
         match std::fs::symlink_metadata(path) {
-            // Connecting to it would be refused, too.
+            // Connecting to it would be refused too.
             Ok(found) if !found.file_type().is_socket() => return Err(ErrorKind::AddrInUse.into()),
             Ok(_) => match UnixStream::connect(path) {
                 Ok(_) => return Err(ErrorKind::AddrInUse.into()),
@@ -174,10 +174,10 @@ impl Listener {
         Ok(Listener::new(listener, None))
     }
 
-    /// Takes no connection any more: who waits for one gets an error. Never suspends.
+    /// Stops accepting connections: a task that waits for one gets an error. Never suspends.
     pub fn shutdown(&self) {
         self.is_shut.store(true, Ordering::Release);
-        // SAFETY: invariant 1. A listener can be shut at any time.
+        // SAFETY: invariant 1. A listener can be shut down at any time.
         unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
     }
 
@@ -194,7 +194,7 @@ impl Listener {
         self.accept_within(FOREVER)
     }
 
-    /// As [`Listener::accept`]; TimedOut when none came within so many nanoseconds.
+    /// As [`Listener::accept`]; TimedOut when none came within this many nanoseconds.
     ///
     /// # Errors
     /// Also what the operating system says.
@@ -210,9 +210,9 @@ impl Listener {
                 libc::accept4(fd, none, std::ptr::null_mut(), libc::SOCK_CLOEXEC)
             };
             let number = counted(new as isize).map_err(gone_or)?;
-            // SAFETY: a new descriptor that nobody else owns.
+            // SAFETY: a new descriptor without another owner.
             let fd = unsafe { OwnedFd::from_raw_fd(number as RawFd) };
-            // One that its client has reset cannot be set up; the listener is none the worse.
+            // A connection that its client has reset cannot be set up; the listener is unaffected.
             self.welcome(fd).map_err(|_| gone())
         })
     }
@@ -223,7 +223,7 @@ impl Listener {
             return Ok(Stream::new(fd));
         }
         let stream = TcpStream::from(fd);
-        // Replies are sent whole: waiting for more would only delay them.
+        // Replies are sent whole, so waiting for more data (Nagle) would only delay them.
         stream.set_nodelay(true)?;
         let ends = Some((stream.local_addr()?, stream.peer_addr()?));
         Ok(Stream { ends, ..Stream::new(stream) })
@@ -235,7 +235,7 @@ impl Listener {
 pub enum Direction {
     /// Nothing more will be sent: the other side sees the end of the stream.
     Send,
-    /// Nothing more will be received: who waits for it gets the end of the stream.
+    /// Nothing more will be received: a task that waits for data gets the end of the stream.
     Receive,
     /// Both.
     Both,
@@ -249,7 +249,7 @@ pub struct Stream {
     socket: Socket,
     receive_nanos: AtomicU64,
     send_nanos: AtomicU64,
-    /// Our address and the other's, of TCP.
+    /// Our TCP address and the peer's.
     ends: Option<(SocketAddr, SocketAddr)>,
 }
 
@@ -260,17 +260,17 @@ impl Stream {
         Stream { fd, socket, receive_nanos: forever(), send_nanos: forever(), ends: None }
     }
 
-    /// Our TCP address, of a connection that was accepted.
+    /// Our TCP address, for an accepted connection.
     pub fn local(&self) -> Option<SocketAddr> {
         self.ends.map(|ends| ends.0)
     }
 
-    /// The other side's TCP address, of a connection that was accepted.
+    /// The peer's TCP address, for an accepted connection.
     pub fn peer(&self) -> Option<SocketAddr> {
         self.ends.map(|ends| ends.1)
     }
 
-    /// Connects to a TCP address within so many nanoseconds. Suspends.
+    /// Connects to a TCP address within this many nanoseconds. Suspends.
     ///
     /// # Errors
     /// TimedOut, or what the operating system says.
@@ -294,7 +294,7 @@ impl Stream {
     /// What the operating system says.
     pub fn connect_unix(path: &Path) -> io::Result<Stream> {
         let connected = match Address::unix(path)?.connect() {
-            // Nothing tells when the listener has room again: a thread waits.
+            // There is no event for when the listener has room again: a thread waits.
             Err(e) if e.kind() == ErrorKind::WouldBlock => offload(|| UnixStream::connect(path))?,
             begun => UnixStream::from(begun?.0),
         };
@@ -311,18 +311,18 @@ impl Stream {
         Ok((Stream::new(one), Stream::new(other)))
     }
 
-    /// From now on each wait to receive lasts at most so many nanoseconds.
+    /// From now on each wait to receive lasts at most this many nanoseconds.
     pub fn set_receive_timeout(&self, nanos: Option<u64>) {
         self.receive_nanos.store(nanos.unwrap_or(FOREVER), Ordering::Relaxed);
     }
 
-    /// From now on each wait to send lasts at most so many nanoseconds.
+    /// From now on each wait to send lasts at most this many nanoseconds.
     pub fn set_send_timeout(&self, nanos: Option<u64>) {
         self.send_nanos.store(nanos.unwrap_or(FOREVER), Ordering::Relaxed);
     }
 
-    /// After so many seconds of silence TCP asks the other side whether it is there, three times
-    /// within as long again; when it does not answer, the stream ends with an error. 0 for never.
+    /// After this many idle seconds TCP probes the other side, three times within the same period
+    /// again; when it does not answer, the stream ends with an error. 0 for never.
     ///
     /// # Errors
     /// It is no TCP stream, or what the operating system says.
@@ -389,9 +389,9 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`Stream::send_all`] and then [`Stream::receive`], whose time begins now. On a fiber over
-    /// io_uring both are asked for at once, and what other fibers send in the same turn of their
-    /// loop goes along. Suspends.
+    /// As [`Stream::send_all`] and then [`Stream::receive`], whose timeout begins now. On a fiber
+    /// over io_uring both are submitted at once, together with what other fibers send in the same
+    /// turn of the loop. Suspends.
     ///
     /// # Errors
     /// As both.
@@ -411,7 +411,7 @@ impl Stream {
         }
         self.send_all(rest)?;
         match received {
-            // The client may have spent the time on taking the rest.
+            // The client may have used up the time reading the rest.
             Some(Err(e)) if e.kind() == ErrorKind::TimedOut && !rest.is_empty() => {
                 self.receive(buf)
             }
@@ -420,13 +420,13 @@ impl Stream {
         }
     }
 
-    /// Waits until the other side has ended, or this one was shut, and receives nothing; at most so
-    /// many nanoseconds. Suspends.
+    /// Waits until the other side has ended, or this one was shut down, and receives nothing; at
+    /// most this many nanoseconds. Suspends.
     ///
     /// # Errors
     /// TimedOut; Interrupted once `token` is cancelled; or what the operating system says.
     pub fn wait_for_end(&self, nanos: Option<u64>, token: &CancelToken) -> io::Result<()> {
-        /// How often a thread, which no token can wake here, looks at it.
+        /// How often a thread, which a token cannot wake here, checks it.
         const LOOK_NANOS: u64 = 50_000_000;
         let (socket, events) = (self.socket, libc::POLLRDHUP);
         let limits = Limits { deadline: deadline(nanos.unwrap_or(FOREVER)), token: Some(token) };
@@ -444,7 +444,7 @@ impl Stream {
         }
     }
 
-    /// Ends directions of the stream, also for tasks that wait in them now. Never suspends.
+    /// Ends directions of the stream, including for tasks that wait on them now. Never suspends.
     ///
     /// # Errors
     /// NotConnected when the other side has gone.

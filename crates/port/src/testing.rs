@@ -1,5 +1,5 @@
-//! How tests choose what they run on: the environment variable `PUMICE_RUNTIME`; an executor for
-//! their futures; stacks and address space that are refused.
+//! How tests choose their runtime (the environment variable `PUMICE_RUNTIME`); an executor for
+//! their futures; refusal of stacks and address space.
 //!
 //! | value | the body runs | what it spawns |
 //! |---|---|---|
@@ -29,7 +29,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The least executor: polls on the calling operating-system thread until the future is ready.
+/// A minimal executor: polls on the calling operating-system thread until the future is ready.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -45,14 +45,14 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 /// A child that [`fork`] made.
 pub struct Forked(libc::pid_t);
 
-/// Runs `child` in a copy of this process that has the calling thread alone, and there only; its
-/// answer is the child's exit status, 101 after a panic. The child is killed after 30 seconds.
+/// Runs `child` in a copy of this process that has only the calling thread; its result is the
+/// child's exit status, 101 after a panic. The child is killed after 30 seconds.
 ///
 /// # Panics
 /// If the system refuses.
 pub fn fork(child: impl FnOnce() -> u8) -> Forked {
-    // SAFETY: no pointers; in the child nothing is waited for that another thread would have done,
-    // or the alarm ends it, and `_exit` runs no destructors of what it shares with the parent.
+    // SAFETY: no pointers; if the child waits for another thread's work the alarm ends it, and
+    // `_exit` runs no destructors of state it shares with the parent.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
     if pid == 0 {
@@ -67,7 +67,7 @@ pub fn fork(child: impl FnOnce() -> u8) -> Forked {
 }
 
 impl Forked {
-    /// Waits for its end: its exit status, None if it was killed.
+    /// Waits for its end; returns its exit status, None if it was killed.
     pub fn wait(self) -> Option<u8> {
         let mut status = 0;
         loop {
@@ -83,23 +83,23 @@ impl Forked {
     }
 }
 
-/// Closes the loops that plain threads share and nobody has borrowed, so that the next call makes
-/// new ones. Never suspends.
+/// Closes the shared loops of plain threads that are not borrowed, so that the next call makes new
+/// ones. Never suspends.
 pub fn close_idle_loops() {
     crate::fiber::close_idle_loops();
 }
 
-/// On the calling thread the next `after` fibers that begin get their stacks and the `count` behind
-/// them do not, as when there is no memory. How many were still to be refused before.
+/// On the calling thread the next `after` fibers that begin get their stacks and the `count` after
+/// them do not, as when there is no memory. Returns how many were still to be refused before.
 pub fn refuse_stacks(after: u32, count: u32) -> u32 {
     stack::refuse(after, count)
 }
 
-/// Allows the process `bytes` of address space more than it has, or as much as it had at its start.
+/// Limits the address space to `bytes` more than the process has, or restores its initial limit.
 /// For tests in a process of their own.
 ///
 /// # Panics
-/// When the kernel does not tell or does not take a limit.
+/// When the kernel does not report or refuses a limit.
 pub fn limit_address_space(bytes: Option<u64>) {
     let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells");
     let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
@@ -116,11 +116,11 @@ pub fn limit_address_space(bytes: Option<u64>) {
 }
 
 /// Seconds after which a process of tests is killed if no test has begun since: many times what any
-/// takes on a busy machine. `PUMICE_TEST_SECONDS` is another limit.
+/// takes on a busy machine. `PUMICE_TEST_SECONDS` overrides it.
 const HANG_SECONDS: u32 = 900;
 
-/// Kills this process (SIGALRM) when the limit has passed, counted from the last such call: who
-/// waits for ever fails. It takes no thread, since tests count those.
+/// Kills this process (SIGALRM) when the limit has passed, counted from the last such call: a
+/// hanging test fails. It uses no thread, since tests count those.
 fn bound_hangs() {
     let own = std::env::var("PUMICE_TEST_SECONDS").ok();
     let seconds = own.map_or(HANG_SECONDS, |n| n.parse().expect("a number of seconds"));
@@ -128,7 +128,8 @@ fn bound_hangs() {
     unsafe { libc::alarm(seconds) };
 }
 
-/// Runs `f` on what `PUMICE_RUNTIME` says. Suspends. A test that hangs ends its process.
+/// Runs `f` on the runtime that `PUMICE_RUNTIME` names. Suspends. A test that hangs ends its
+/// process.
 ///
 /// # Panics
 /// With the panic of `f`; when the variable has another value; when the runtime cannot start.

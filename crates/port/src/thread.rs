@@ -7,8 +7,8 @@
 //! | a simulated fiber | a simulated fiber | a simulated fiber |
 //!
 //! A thread started here has [`STACK_BYTES`] of stack, as threads of C programs have, or as much as
-//! `RUST_MIN_STACK` says if that is more: the user's code runs there, too. A fiber has what its
-//! runtime was built with.
+//! `RUST_MIN_STACK` says if that is more: user code runs there too. A fiber has what its runtime
+//! was built with.
 //!
 //! Thread safety: everything here may be called from any task.
 //! It does not set priorities: `pool` does, because priorities belong to background work.
@@ -50,12 +50,12 @@ fn stack_bytes() -> usize {
 /// What a task runs; it does not unwind.
 pub(crate) type Body = Box<dyn FnOnce() + Send>;
 
-/// Forgets how long the body may live.
+/// Erases the body's lifetime.
 ///
 /// # Safety
 /// The caller waits until the body has run or been dropped before anything it borrows goes away.
 pub(crate) unsafe fn erase<'a>(body: Box<dyn FnOnce() + Send + 'a>) -> Body {
-    // SAFETY: the types differ in the lifetime only, and the caller answers for that.
+    // SAFETY: the types differ in the lifetime only, and the caller guarantees that.
     unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + 'a>, Body>(body) }
 }
 
@@ -63,12 +63,12 @@ pub(crate) unsafe fn erase<'a>(body: Box<dyn FnOnce() + Send + 'a>) -> Body {
 pub(crate) enum Place {
     /// On a thread of its own.
     Thread,
-    /// Where this scheduler puts it.
+    /// On the loop this scheduler chooses.
     Fiber(&'static dyn Scheduler),
 }
 
 impl Place {
-    /// By the kind of the calling task; see the head of this file.
+    /// Follows the kind of the calling task; see the head of this file.
     fn by_caller() -> Place {
         match task::current_fiber() {
             Some((_, scheduler)) if scheduler.spawns_tasks() => Place::Fiber(scheduler),
@@ -94,8 +94,8 @@ impl Started {
     pub(crate) fn fiber(task: TaskRef) -> Self {
         Started { task, os: None }
     }
-    /// Waits for the rest of a thread whose body has ended. Not on a fiber: what is left of the
-    /// thread might wait for another fiber of the caller's loop.
+    /// Joins a thread whose body has ended. Not on a fiber: the thread's remaining destructors
+    /// might wait for another fiber of the caller's loop.
     fn finish(self) {
         if let (Some(thread), None) = (self.os, task::current_fiber()) {
             drop(thread.join());
@@ -134,7 +134,7 @@ pub(crate) fn spawn_thread(
     builder.name(name.to_string()).spawn(life)
 }
 
-/// Waits for a task and takes its result. Dropping it lets the task go on alone.
+/// Waits for a task and takes its result. Dropping it detaches the task.
 pub struct JoinHandle<T> {
     packet: Arc<Packet<T>>,
     started: Started,
@@ -198,8 +198,8 @@ fn panicked(what: &str, panic: &(dyn Any + Send)) -> Error {
     error.with_severity(Severity::Unrecoverable)
 }
 
-/// Calls `f` and makes an error of its panic, so that whoever waits for what `f` does hears of it.
-/// In a simulation the panic goes on: there it is a finding.
+/// Calls `f` and turns its panic into an error, so that a task that waits for `f` learns of it. In
+/// a simulation the panic continues: there it is a finding.
 ///
 /// # Errors
 /// As [`JoinHandle::join`].
@@ -211,7 +211,7 @@ pub fn contain<T>(what: &str, f: impl FnOnce() -> T) -> Result<T> {
 }
 
 /// Starts a task named `name` (the kernel keeps 15 bytes of a thread's name, a loop 40 of a
-/// fiber's). Which kind: see the head of this file.
+/// fiber's). The head of this file says of which kind.
 ///
 /// # Panics
 /// When the operating system refuses a thread; [`try_spawn`] reports that instead.
@@ -225,7 +225,7 @@ pub fn spawn<T: Send + 'static>(
 /// As [`spawn`], reporting a refusal.
 ///
 /// # Errors
-/// `IoError` when the operating system has no thread left to give.
+/// `IoError` when the operating system refuses a thread.
 pub fn try_spawn<T: Send + 'static>(
     name: &str,
     f: impl FnOnce() -> T + Send + 'static,
@@ -233,11 +233,11 @@ pub fn try_spawn<T: Send + 'static>(
     start(name, Place::by_caller(), f)
 }
 
-/// Starts an operating-system thread, whoever calls; in a simulation a simulated fiber. For work
-/// that keeps a processor busy or blocks without the loops' knowledge.
+/// Starts an operating-system thread, whatever the caller's kind; in a simulation a simulated
+/// fiber. For work that keeps a processor busy or blocks without the loops' knowledge.
 ///
 /// # Errors
-/// `IoError` when the operating system has no thread left to give.
+/// `IoError` when the operating system refuses a thread.
 pub fn spawn_os<T: Send + 'static>(
     name: &str,
     f: impl FnOnce() -> T + Send + 'static,
@@ -290,7 +290,7 @@ pub fn yield_now() {
     }
 }
 
-/// Suspends until somebody unparks this task; may also return for no reason.
+/// Suspends until this task is unparked; may also return spuriously.
 pub fn park() {
     task::park(&PARK);
 }
@@ -310,7 +310,7 @@ crate::task_local! {
     static ID: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// A small number of the calling task, never 0 and never used again: good for choosing a shard.
+/// A small number of the calling task, never 0 and never reused: good for choosing a shard.
 #[inline]
 pub fn current_id() -> u64 {
     if let Some(number) = crate::sim::fiber_number() {

@@ -1,7 +1,7 @@
 //! Clocks.
 //!
-//! Durations and rates use the monotonic clock; only times that are shown or stored use the wall
-//! clock, which may jump. In a simulation both are virtual, and CPU time is the virtual time.
+//! Durations and rates use the monotonic clock; only times that are displayed or stored use the
+//! wall clock, which may jump. In a simulation both are virtual, and CPU time is the virtual time.
 //! Thread safety: all functions may be called from anywhere.
 //!
 //! Invariants cited by unsafe blocks:
@@ -12,7 +12,7 @@
 use crate::{fiber, sim};
 use std::mem::zeroed;
 
-/// To be called in a loop that waits for another task without parking. In a simulation it lets the
+/// Call this in a loop that waits for another task without parking. In a simulation it lets the
 /// other tasks run.
 #[inline]
 pub fn spin_loop() {
@@ -72,8 +72,9 @@ pub fn thread_cpu_nanos() -> u64 {
     sim::clock_nanos().unwrap_or_else(|| nanos(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
-/// CPU time of the calling task, in nanoseconds since some moment: of a fiber its thread's without
-/// what that used while the fiber was away and a [`CpuWatch`](fiber::CpuWatch) was alive.
+/// CPU time of the calling task, in nanoseconds since some moment: for a fiber, its thread's time
+/// minus what the thread used while the fiber was away and a [`CpuWatch`](fiber::CpuWatch) was
+/// alive.
 pub fn task_cpu_nanos() -> u64 {
     thread_cpu_nanos().wrapping_sub(fiber::cpu::away_nanos())
 }
@@ -84,7 +85,7 @@ pub fn process_cpu_micros() -> u64 {
     usage.user_micros + usage.system_micros
 }
 
-/// What the process has used so far.
+/// The process's resource usage so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceUsage {
     /// CPU time in user mode, in microseconds.
@@ -93,13 +94,13 @@ pub struct ResourceUsage {
     pub system_micros: u64,
     /// Largest resident set so far, in bytes.
     pub max_resident_bytes: u64,
-    /// Switches forced by the scheduler.
+    /// Involuntary switches, forced by the scheduler.
     pub involuntary_switches: u64,
-    /// Switches because the process waited.
+    /// Voluntary switches: the process waited.
     pub voluntary_switches: u64,
 }
 
-/// What the process has used so far.
+/// The process's resource usage so far.
 pub fn resource_usage() -> ResourceUsage {
     if let Some(nanos) = sim::clock_nanos() {
         return ResourceUsage { user_micros: nanos / 1000, ..ResourceUsage::default() };
@@ -146,7 +147,7 @@ pub fn local_time(seconds: u64) -> LocalTime {
     let tm = unsafe {
         let mut tm: libc::tm = zeroed();
         if sim::is_running() {
-            // The machine's zone must not show in what a seed gives.
+            // The machine's time zone must not affect the results of a seed.
             libc::gmtime_r(&time, &mut tm);
         } else {
             libc::localtime_r(&time, &mut tm);

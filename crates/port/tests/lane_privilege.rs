@@ -1,7 +1,7 @@
-//! Lanes without the privilege to raise a priority: whoever runs this, it is dropped first.
+//! Lanes without the privilege to raise a priority: it is dropped first, whichever user runs this.
 //!
-//! One test only: threads of lanes are the process's, and those that were started with the
-//! privilege may not be changed by one that lacks it.
+//! One test only: threads of lanes belong to the process, and those started with the privilege may
+//! not be changed by one that lacks it.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Of the seam itself.
 
@@ -20,7 +20,7 @@ fn me() -> (u64, ThreadPriority) {
 }
 
 /// Takes CAP_SYS_NICE from the calling thread, and from those it starts: so raising is refused
-/// whoever runs the test.
+/// whichever user runs the test.
 fn drop_the_privilege() {
     #[repr(C)]
     struct Header(u32, i32);
@@ -30,12 +30,13 @@ fn drop_the_privilege() {
     // Effective, permitted and inheritable; twice, for 64 capabilities.
     let mut sets = [[0u32; 3]; 2];
     let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: pointers to locals with the layout that the kernel wants, for the length of the call.
+    // SAFETY: pointers to locals with the layout that the kernel expects, for the length of the
+    // call.
     unsafe {
         assert_eq!(libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()), 0);
         sets[0].iter_mut().for_each(|set| *set &= !SYS_NICE);
         assert_eq!(libc::syscall(libc::SYS_capset, &raw mut header, sets.as_ptr()), 0);
-        // The other way to be allowed; lowering it is.
+        // The other way to get permission; lowering the limit is allowed.
         libc::setrlimit(libc::RLIMIT_NICE, &limit);
     }
 }

@@ -5,8 +5,8 @@
 //! would wait for itself. Tasks are marked while they work for a database; such calls look there
 //! and are refused, and a last handle that goes there is closed by a task of its own.
 //!
-//! Comparators, prefix extractors and file systems are called with locks held, too, whoever calls
-//! them: from there nothing can be asked of the database ([`Mark::is_locked`]).
+//! Comparators, prefix extractors and file systems are called with locks held as well, by any
+//! caller: they cannot call the database ([`Mark::is_locked`]).
 //!
 //! A process that `fork` makes of one with databases has none of the threads that work for them,
 //! and locks as those left them: there every task counts as one that must not wait, and nothing is

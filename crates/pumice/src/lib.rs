@@ -57,10 +57,12 @@
 //! | closures in their place | [`ColumnFamilyOptions::set_merge_operator`] and its kin |
 //! | own properties of tables | [`TablePropertiesCollector`] |
 //! | values that expire | [`DbWithTtl`] |
+//! | all that is written, in order | [`Db::get_updates_since`] |
 //! | futures | [`Db::get_async`], [`Db::multi_get_async`], [`Db::write_async`] |
 //! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
 //! | locks, sleep and the like for fibers | [`fiber`] |
 //! | what a call did, and how long | [`perf`] |
+//! | what is left of a damaged database | [`repair()`] |
 //! | what goes on inside | [`Db::property`], [`Statistics`], [`EventListener`], the file `LOG` |
 //!
 //! Whole programs: `crates/pumice/examples`. Without the features `lz4` and `zstd`, which are on by
@@ -83,10 +85,12 @@ mod engine;
 pub mod fiber;
 mod flush;
 mod ingest;
+mod log_tail;
 pub mod options;
 pub mod perf;
 mod read;
 mod recovery;
+mod repair;
 mod row_cache;
 mod snapshot;
 pub mod stats;
@@ -105,6 +109,8 @@ pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,
 };
+pub use log_tail::files::{WalFile, WalFileType};
+pub use log_tail::iterator::WalIterator;
 pub use options::requests::{
     BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, FlushOptions, ReadOptions,
     WaitForCompactOptions, WriteOptions,
@@ -117,6 +123,8 @@ pub use options::{
 pub use read::entries::Entries;
 pub use read::iterator::DbIterator;
 pub use read::pinned::PinnedSlice;
+pub use repair::report::{FileFate, RepairOutcome, RepairReport, RepairedFile};
+pub use repair::{repair, repair_column_families};
 pub use snapshot::Snapshot;
 pub use stats::listener::{
     BackgroundErrorReason, CompactionJobInfo, CompactionReason, ExternalFileIngestionInfo,

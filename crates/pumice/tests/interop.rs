@@ -1,5 +1,6 @@
-//! Features of the handle beside RocksDB: databases whose values expire, with the C library of
-//! 10.10.1; what collectors leave in tables, with Debian's `sst_dump` 7.8.3.
+//! Features of the handle beside RocksDB: databases whose values expire and flushes of several
+//! families as one, with the C library of 10.10.1 and Debian's `ldb` 7.8.3; what collectors leave
+//! in tables, with Debian's `sst_dump`.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -11,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pumice::options::merge_operator_by_name;
 use pumice::{
-    CollectorContext, CompactRangeOptions, Db, DbWithTtl, EntryType, Options,
-    TablePropertiesCollector, TablePropertiesCollectorFactory,
+    CollectorContext, ColumnFamilyDescriptor, CompactRangeOptions, Db, DbWithTtl, EntryType,
+    Options, TablePropertiesCollector, TablePropertiesCollectorFactory,
 };
 use pumice_peer::{
     CompactRangeSettings, Peer, ReadOptions, ReadSettings, WriteOptions, WriteSettings,
@@ -160,5 +161,73 @@ fn sst_dump_shows_what_collectors_left() {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     assert!(lines.contains(&"# app.longest: 0x0000000000001234"), "{text}");
     assert!(text.contains("property collectors names: [LengthsCollector]"), "{text}");
+    db.close().unwrap();
+}
+
+/// The value of `key` in each family, as RocksDB finds it with the options that the OPTIONS file
+/// has. Then it writes `2` to all in no log, which its close flushes.
+fn rocksdb_flushes_as_one(peer: &Peer, path: &Path) -> Vec<Option<Vec<u8>>> {
+    let (options, families) = pumice_peer::Options::latest(peer, path).unwrap();
+    let families: Vec<_> = families.iter().map(|(name, o)| (name.as_str(), o)).collect();
+    let (db, cfs) = pumice_peer::Db::open_cf(&options, path, &families, false).unwrap();
+    let read = ReadOptions::new(peer, &ReadSettings::default());
+    let unlogged = WriteSettings { disable_wal: true, ..Default::default() };
+    let write = WriteOptions::new(peer, &unlogged);
+    let found = cfs.iter().map(|cf| {
+        let mut value = Vec::new();
+        db.get(&read, cf, b"key", &mut value).unwrap().then_some(value)
+    });
+    let found = found.collect();
+    for cf in &cfs {
+        db.put(&write, cf, b"key", b"2").unwrap();
+    }
+    found
+}
+
+fn ldb(path: &Path, args: &[&str]) -> String {
+    let output = Command::new("ldb").arg(format!("--db={}", path.display())).args(args).output();
+    let output = output.unwrap_or_else(|e| panic!("ldb: {e}; run `cargo xtask peers` first"));
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[pumice_test_macros::test]
+fn atomic_flushes_of_either_engine_are_read_by_the_other() {
+    let Some(library) = pumice_peer::installed_library() else { return };
+    let peer = Peer::load(library).unwrap();
+    let dir = Scratch::new();
+    let mut options = options();
+    options.db.create_missing_column_families = true;
+    options.db.atomic_flush = true;
+    options.cf.set("block_based_table_factory", "{format_version=5;}").unwrap(); // For 7.8.
+    let open = || {
+        let family = |name| ColumnFamilyDescriptor::new(name, options.cf.clone());
+        Db::open_cf(&options.db, &dir.0, &["default", "meta"].map(family)).unwrap()
+    };
+    let (db, cfs) = open();
+    let unlogged = pumice::WriteOptions { disable_wal: true, ..Default::default() };
+    for cf in &cfs {
+        db.put_cf_opt(&unlogged, cf, b"key", b"1").unwrap();
+    }
+    db.flush().unwrap();
+    let edits = ldb(&dir.0, &["manifest_dump", "--verbose"]);
+    for countdown in ["AtomicGroup: 1 entries remains", "AtomicGroup: 0 entries remains"] {
+        assert!(edits.contains(countdown), "{edits}");
+    }
+    db.close().unwrap();
+    drop((db, cfs));
+    let families = ldb(&dir.0, &["list_column_families"]);
+    assert!(families.contains("default") && families.contains("meta"), "{families}");
+    assert!(ldb(&dir.0, &["checkconsistency"]).contains("OK"));
+
+    let one = Some(b"1".to_vec());
+    assert_eq!(rocksdb_flushes_as_one(&peer, &dir.0), [one.clone(), one]);
+    let edits = ldb(&dir.0, &["manifest_dump", "--verbose"]);
+    assert!(edits.contains("AtomicGroup: 1 entries remains"), "{edits}");
+    let (db, cfs) = open();
+    for cf in &cfs {
+        let found = db.get_cf_opt(&Default::default(), cf, b"key").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"2"[..]));
+    }
     db.close().unwrap();
 }

@@ -57,6 +57,7 @@ const CASES: &[(Bug, Case)] = &[
     (Bug::ManifestErrorDeletes, a_failed_manifest_keeps_files),
     (Bug::TornManifestRefused, a_torn_manifest_opens),
     (Bug::DamagedManifestCut, a_damaged_manifest_is_refused),
+    (Bug::FlushNotAtomic, a_crash_in_an_atomic_flush_keeps_families_equal),
     (Bug::RecoveryNotAtomic, a_crash_in_recovery_keeps_families_equal),
     (Bug::NoSpaceForGood, space_returns),
     (Bug::CloseErrorIgnored, a_failed_close_is_told),
@@ -279,6 +280,35 @@ fn a_crash_in_recovery_keeps_families_equal() {
             if finished {
                 break;
             }
+        }
+    }
+}
+
+fn a_crash_in_an_atomic_flush_keeps_families_equal() {
+    for changes in 0.. {
+        let (fs, _) = memory();
+        let open = |fs: &MemFs| {
+            let mut options = small(fs);
+            options.db.create_missing_column_families = true;
+            options.db.atomic_flush = true;
+            let families = ["default", "other"]
+                .map(|name| ColumnFamilyDescriptor::new(name, options.cf.clone()));
+            Db::open_cf(&options.db, DIR, &families).unwrap()
+        };
+        let (db, cfs) = open(&fs);
+        let mut batch = WriteBatch::new();
+        cfs.iter().for_each(|cf| batch.put_cf(cf.id(), b"a", b"1"));
+        let unlogged = WriteOptions { disable_wal: true, ..WriteOptions::default() };
+        db.write_opt(&unlogged, &mut batch).unwrap();
+        fs.halt_after(changes);
+        let finished = db.flush_all_opt(&FlushOptions::default()).is_ok();
+        let copy = fs.crashed_copy(changes, CrashMode::UNSYNCED);
+        drop((db, cfs));
+        let (db, cfs) = open(&copy);
+        let held = |cf| db.get_cf_opt(&ReadOptions::default(), cf, b"a").unwrap().is_some();
+        assert_eq!(held(&cfs[0]), held(&cfs[1]), "half a batch");
+        if finished {
+            break;
         }
     }
 }

@@ -176,9 +176,11 @@ fn names_under(heading: &str) -> Vec<&'static str> {
 }
 
 /// Names that need another option, a damaged file, a full cache, a stall or another style of
-/// compaction: the tests below, `fifo`, `fifo_age`, `ages`, `rate_limit`, `auto_tuned`, `trash`,
-/// `space_limit`, those of writes and the comparison with RocksDB (`counters`) see to them.
-const ELSEWHERE: [&str; 39] = [
+/// compaction: tests below, `fifo`, `fifo_age`, `ages`, `rate_limit`, `auto_tuned`, `trash`,
+/// `space_limit`, `row_cache`, those of writes and the comparison with RocksDB (`counters`) do.
+const ELSEWHERE: [&str; 41] = [
+    "rocksdb.row.cache.hit",
+    "rocksdb.row.cache.miss",
     "rocksdb.db.write.stall",
     "rocksdb.l1.hit",
     "rocksdb.number.reseeks.iteration",

@@ -11,7 +11,7 @@
 //! Only `serve` touches sockets. Clocks are read in `serve` (and by TIME and SAVE); below, time is
 //! passed in.
 //!
-//! Thread safety: see each room.
+//! Thread safety: see each module.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

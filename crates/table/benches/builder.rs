@@ -1,12 +1,12 @@
 //! What building a table costs per key, and what share of the limit it reaches: the same blocks
 //! through the codec and the checksum alone, appended to the same writer, on as many threads. With
-//! a filter a second share says what the builder adds to the filter's own cost: a limit that also
-//! makes the filter of the same keys, at once.
+//! a filter a second share says what the builder adds to the filter's own cost: its limit also
+//! builds the filter of the same keys in one go.
 //!
 //! `cargo bench -p pumice-table --bench builder -- MODE [KEYS]`; MODE is `serial`, `uncompressed`,
-//! `parallel` or `callgrind CASE`, without one `serial` and `parallel` are run. Each line is the
+//! `parallel` or `callgrind CASE`, without it `serial` and `parallel` are run. Each line is the
 //! median over interleaved rounds; keys have 16 bytes, values 100, of which half compress. The file
-//! takes bytes and forgets them. `callgrind CASE` builds one table of KEYS keys:
+//! discards its bytes. `callgrind CASE` builds one table of KEYS keys:
 //! `valgrind --tool=callgrind --toggle-collect='*build_once*' BINARY callgrind none-off 100000`.
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -68,8 +68,9 @@ impl Load {
         Load { keys, values, count }
     }
 
-    /// Calls `take` for each entry. Made to cost next to nothing: whoever takes them is measured.
-    /// The compiler is not told that all have one length, lest it makes a builder for that.
+    /// Calls `take` for each entry. Made to cost next to nothing, since the consumer is what is
+    /// measured. The compiler is not told that all have one length, so that it does not specialise
+    /// the builder for it.
     #[inline(always)]
     fn for_each(&self, mut take: impl FnMut(&[u8], &[u8])) {
         let round = self.values.len() / VALUE_BYTES * KEY_BYTES;
@@ -121,8 +122,8 @@ fn build_once(context: &TableBuildContext, load: &Load, writer: BufferedWriter) 
     builder.stats().clone()
 }
 
-/// Raw data blocks, one behind another as in a file: where each lies in memory of its own is up to
-/// the allocator, and the limit is fast enough to depend on it.
+/// Raw data blocks, one after another as in a file: with an allocation each their placement would
+/// be up to the allocator, and the limit is fast enough to depend on it.
 struct Blocks {
     bytes: Vec<u8>,
     at: Vec<Range<usize>>,
@@ -179,7 +180,7 @@ fn limit_once(context: &TableBuildContext, blocks: &Blocks, threads: usize) {
     });
 }
 
-/// The filter of all keys, made at once. Nothing without a filter.
+/// The filter of all keys, built in one go. Nothing without a filter.
 #[inline(never)]
 fn filter_once(context: &TableBuildContext, load: &Load) {
     let settings = FilterBuildSettings {
@@ -207,8 +208,8 @@ fn median(mut list: Vec<f64>) -> f64 {
     list[list.len() / 2]
 }
 
-/// One line: the builder, the limit, the share, which is the median of those of the rounds: what
-/// slows the machine down slows both parts of a round. `threads` is what the limit may use.
+/// One line: the builder, the limit, the share, the median over the rounds, because a slow machine
+/// slows both parts of a round. `threads` is what the limit may use.
 fn compare(case: &Case, load: &Load, blocks: &Blocks, threads: usize) {
     let mut runs: [Vec<f64>; 5] = Default::default();
     let mut stats = BuildStats::default();
@@ -226,7 +227,7 @@ fn compare(case: &Case, load: &Load, blocks: &Blocks, threads: usize) {
         let limits = (0..ROUNDS).map(|round| limit.iter().map(|runs| runs[round]).sum::<f64>());
         100.0 * median(limits.zip(of).map(|(limit, of)| limit / of).collect())
     };
-    // One thread is measured by its CPU time, which others on the machine disturb less.
+    // One thread is measured by its CPU time, which other load on the machine disturbs less.
     let (limits, of) = if threads == 1 { (&runs[3], &runs[1]) } else { (&runs[2], &runs[0]) };
     let (alone, with_filter) = (share(&[limits], of), share(&[limits, &runs[4]], of));
     let [wall, cpu, limit, limit_cpu, filter] = runs.map(median);

@@ -2,8 +2,8 @@
 //! of every codec that has them, compressing and decompressing.
 //!
 //! `cargo bench -p pumice-table --bench dictionary [-- callgrind CODEC plain|dict BLOCK]`. Each
-//! figure is the median over interleaved rounds, so that noise meets both sides alike. `load` is a
-//! new compressor per block, what it would cost not to share the prepared dictionary. `callgrind`
+//! figure is the median over interleaved rounds, so that noise hits both sides alike. `load` is a
+//! new compressor per block: the cost of not sharing the prepared dictionary. `callgrind`
 //! compresses 1000 blocks of BLOCK bytes and nothing else, for counting instructions.
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, clippy::unwrap_used)]
@@ -21,7 +21,7 @@ const BLOCKS: usize = 64;
 const ROUNDS: usize = 21;
 const DICT_BYTES: u32 = 16 << 10;
 
-/// Records that share their wording and little else, as blocks of about `size` bytes.
+/// Records that share boilerplate and little else, as blocks of about `size` bytes.
 fn blocks(size: usize, count: usize, seed: u64) -> Vec<Vec<u8>> {
     let mut rng = Rng::new(seed);
     let block = |_| {

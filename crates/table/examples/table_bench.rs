@@ -56,7 +56,7 @@ fn build(path: &Path, context: &TableBuildContext, n: u64, value: &[u8]) -> Resu
     Ok(builder.file_size())
 }
 
-/// Random point reads; every third key is there, `step` is added to it.
+/// Random point reads; every third key exists, `step` is added to it.
 #[inline(never)]
 fn get_many(table: &Arc<Table>, ro: &TableReadOptions, n: u64, count: u64, step: u64) -> u64 {
     let mut rng = Rng::new(7);

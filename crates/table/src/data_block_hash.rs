@@ -23,7 +23,7 @@ use pumice_base::planted::{self, Bug};
 use crate::build::block_keys::BlockKeys;
 use crate::options::{DataBlockIndexType, TableBuildContext};
 
-/// The bit of the packed word that tells of a hash index. Persisted.
+/// The bit of the packed word that marks a hash index. Persisted.
 pub(crate) const HASH_INDEX: u32 = 1 << 31;
 /// Seed of the hash. Persisted.
 const SEED: u32 = 397;
@@ -31,7 +31,7 @@ const SEED: u32 = 397;
 const COLLISION: u8 = 254;
 /// Bucket without keys. Persisted.
 const NO_ENTRY: u8 = 255;
-/// Last restart interval that a bucket can name.
+/// Highest restart interval that a bucket can name.
 const MAX_RESTART: usize = 253;
 /// Larger blocks get no hash index, as in RocksDB.
 const MAX_BLOCK_BYTES: usize = 1 << 16;
@@ -41,14 +41,14 @@ const MAX_BLOCK_BYTES: usize = 1 << 16;
 pub(crate) struct DataBlockHash {
     restart_interval: usize,
     buckets_per_key: f64,
-    /// Buckets for 1, 2, .. keys, as far as they were asked for.
+    /// Buckets for 1, 2, .. keys, as far as computed so far.
     buckets: Vec<u16>,
-    /// The sum behind the last of `buckets`. RocksDB adds key by key, and so rounds.
+    /// The sum after the last of `buckets`. RocksDB adds key by key, and so rounds.
     sum: f64,
 }
 
 impl DataBlockHash {
-    /// A writer, if the options ask for hash indexes and the comparator allows them.
+    /// A writer, if hash indexes are configured and the comparator allows them.
     pub fn new(context: &TableBuildContext) -> Option<Self> {
         let options = &context.table;
         if options.data_block_index_type != DataBlockIndexType::BinaryAndHash
@@ -151,7 +151,7 @@ pub(crate) enum Bucket {
     /// The key, if the block has it, is in this restart interval; if not, as `Absent`.
     Restart(usize),
     /// The block does not have the key. The next block may have older versions of it, if it sorts
-    /// behind the last key; only the last restart interval tells.
+    /// after the last key; only the last restart interval tells.
     Absent,
     /// The hash index cannot tell.
     Unknown,
@@ -278,8 +278,8 @@ mod tests {
         keys
     }
 
-    /// A lookup through the hash index lands where a search does, or says that nothing is there;
-    /// it never misses that the key may go on in the next block.
+    /// A lookup through the hash index lands where a search does, or says that nothing is there; it
+    /// never misses that the key may continue in the next block.
     #[pumice_test_macros::test]
     fn lookups_agree_with_searches() {
         for seed in 0..300 {
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// An empty bucket does not end a lookup behind the last key: 255 in every bucket.
+    /// An empty bucket does not end a lookup after the last key: 255 in every bucket.
     #[pumice_test_macros::test]
     fn an_empty_bucket_still_looks_in_the_last_interval() {
         let keys: Vec<Vec<u8>> = (0..10).map(|i| key(&format!("k{i}"), 5)).collect();

@@ -1,9 +1,9 @@
 //! The texts that `sst_dump` prints about a table: properties and raw dump, byte for byte those of
-//! RocksDB 7.8 where the table has what it knows.
+//! RocksDB 7.8 as far as that version knows the table's features.
 //!
-//! Pure functions of an open table; nothing here is fast. Keys and values are printed as raw
-//! bytes, so texts are byte strings. The text of a table is in memory as a whole, in proportion to
-//! its blocks: data blocks that lie in each other, and keys that were made to grow, are Corruption.
+//! Pure functions of an open table; nothing here is fast. Keys and values are printed as raw bytes,
+//! so texts are byte strings. The text of a table is in memory as a whole, in proportion to its
+//! blocks: overlapping data blocks, and crafted keys that grow, are Corruption.
 
 use pumice_base::dbformat::user_key;
 use pumice_base::{Error, Result};
@@ -254,7 +254,7 @@ fn entry_text(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     put(out, "\n  ------\n");
 }
 
-/// Bytes with a space behind each; NUL in two characters.
+/// Bytes with a space after each; NUL in two characters.
 fn spaced(bytes: &[u8], out: &mut Vec<u8>) {
     for byte in bytes {
         if *byte == 0 {

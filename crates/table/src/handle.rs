@@ -5,7 +5,7 @@
 
 use pumice_base::coding::{Decoder, put_varint64};
 
-/// Bytes behind every block: compression type and checksum. Persisted.
+/// Bytes after every block: compression type and checksum. Persisted.
 pub const BLOCK_TRAILER_LEN: usize = 5;
 
 /// Where a block lies in its file.
@@ -65,7 +65,7 @@ pub enum BlockKind {
 }
 
 impl BlockKind {
-    /// The kind in the words of an error message.
+    /// The kind as named in error messages.
     pub fn name(self) -> &'static str {
         match self {
             BlockKind::Data => "data",

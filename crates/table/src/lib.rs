@@ -5,9 +5,9 @@
 //! `footer`, `handle`, `metaindex`, `properties`, `options`, `stats`, `unique_id`,
 //! `data_block_hash`.
 //!
-//! Formats 2 to 7 are written and read. Files are hostile: whatever their bytes say ends in an
-//! error or in wrong entries, never in a panic or an allocation beyond the file's own size and
-//! [`TableOptions::max_block_bytes`], or what the file's properties say of all its entries.
+//! Formats 2 to 7 are written and read. Files are untrusted: any bytes lead to an error or to wrong
+//! entries, never to a panic or an allocation beyond the file's own size and
+//! [`TableOptions::max_block_bytes`], or the total of its entries according to its properties.
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -38,6 +38,7 @@ pub use read::block::Block;
 pub use read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
 pub use read::index::IndexBlock;
 pub use read::iter::TableIter;
+pub use read::salvage::SalvageIter;
 pub use read::table::Table;
 pub use stats::TableStats;
 pub use unique_id::{SESSION_ID_LEN, session_id, unique_id, unique_id_of};

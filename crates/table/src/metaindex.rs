@@ -71,7 +71,7 @@ impl MetaIndex {
         if cursor.damaged() { Err("malformed entry") } else { Ok(handles) }
     }
 
-    /// What the block of that name holds.
+    /// The kind of the block of that name.
     pub fn kind_of(name: &str) -> BlockKind {
         match name {
             PROPERTIES => BlockKind::Properties,

@@ -105,7 +105,7 @@ pub struct TableOptions {
     pub filter_policy: Option<FilterPolicy>,
     /// Put whole user keys into the filter.
     pub whole_key_filtering: bool,
-    /// Partition filters; without effect but with `IndexType::TwoLevel`.
+    /// Partition filters; only effective with `IndexType::TwoLevel`.
     pub partition_filters: bool,
     /// Keep index and filter in the block cache instead of the table object.
     pub cache_index_and_filter_blocks: bool,
@@ -133,8 +133,8 @@ pub struct TableOptions {
     pub initial_auto_readahead_size: usize,
     /// Largest automatic readahead, bytes.
     pub max_auto_readahead_size: usize,
-    /// Largest size that a compressed block may decompress to, where the properties of its table do
-    /// not say that there is more in it.
+    /// Largest size that a compressed block may decompress to, unless the properties of its table
+    /// say that there is more in it.
     pub max_block_bytes: usize,
     /// Cut filter partitions by their own size, not where index partitions end.
     pub decouple_partitioned_filters: bool,
@@ -148,7 +148,7 @@ pub struct TableOptions {
     pub metadata_pinning: MetadataPinning,
     /// Tables whose blocks go into the block cache while they are built.
     pub prepopulate_block_cache: PrepopulateBlockCache,
-    /// Measure how much of the data blocks is used, with a bit for so many bytes; 0 does not.
+    /// Measure how much of the data blocks is used, with a bit per this many bytes; 0 turns it off.
     pub read_amp_bytes_per_bit: u32,
 }
 
@@ -292,8 +292,8 @@ pub struct TableBuildContext {
     pub column_family_name: String,
     /// Level of the new table, -1 unknown.
     pub level: i32,
-    /// Levels say how long tables live, as in leveled compaction. Otherwise filters are made as for
-    /// the last level.
+    /// Levels indicate how long tables live, as in leveled compaction. Otherwise filters are made
+    /// as for the last level.
     pub is_leveled: bool,
     pub oldest_ancestor_time: u64,
     pub oldest_key_time: u64,
@@ -309,7 +309,7 @@ pub struct TableBuildContext {
     pub skip_filters: bool,
     /// Why the table is built.
     pub reason: TableReason,
-    /// Bytes the table will have at most, roughly; 0 unknown. Bounds what is buffered for a
+    /// Approximate upper bound of the table's bytes; 0 unknown. Bounds what is buffered for a
     /// dictionary.
     pub target_file_size: u64,
     /// Helpers that compress blocks, if `compression_opts` asks for them; `None` builds with one
@@ -323,20 +323,20 @@ pub struct TableBuildContext {
     /// with those of others. `None` balances them among themselves; then the bytes of the table are
     /// a function of entries and settings.
     pub filter_balance: Option<Arc<RateBalance>>,
-    /// One of so many data blocks is compressed with a fast and a slow codec to estimate what they
-    /// would save; 0 for none.
+    /// One in this many data blocks is compressed with a fast and a slow codec to estimate what
+    /// they would save; 0 for none.
     pub sample_for_compression: u64,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,
     /// Names of the collectors that watched the entries.
     pub property_collectors: Vec<String>,
-    /// What blocks may have, at most; tests lower it.
+    /// Maximum size of blocks; tests lower it.
     pub limits: SizeLimits,
 }
 
 impl TableBuildContext {
-    /// The level that decides between kinds of filters: what is flushed will not live long, and
-    /// what is not known to do so counts as the last level.
+    /// The level that decides between kinds of filters: flushed tables are short-lived, and a table
+    /// of unknown level counts as the last level.
     pub(crate) fn filter_level(&self) -> i32 {
         match self.reason {
             TableReason::Other => FilterBuildSettings::UNKNOWN_LEVEL,
@@ -400,7 +400,7 @@ pub struct TableReadContext {
     /// Largest sequence number in the MANIFEST, `u64::MAX` unknown; the sequence number of the
     /// entries of an ingested file.
     pub largest_seqno: u64,
-    /// Bytes of everything behind the data blocks, 0 unknown; read in one go at open.
+    /// Bytes of everything after the data blocks, 0 unknown; read in one go at open.
     pub tail_size: u64,
     /// Prefix extractor of the column family.
     pub prefix_extractor: Option<Arc<dyn SliceTransform>>,
@@ -408,7 +408,7 @@ pub struct TableReadContext {
     pub stats: Option<Arc<dyn TableStats>>,
     /// Do not load or use the filter.
     pub skip_filters: bool,
-    /// Tables of level 0 up to so many bytes count as flushed for pinning.
+    /// Level-0 tables up to this many bytes count as flushed for pinning.
     pub max_file_size_for_l0_meta_pin: u64,
 }
 
@@ -437,12 +437,12 @@ pub struct TableReadOptions {
     pub verify_checksums: bool,
     /// Put blocks read from the file into the cache.
     pub fill_cache: bool,
-    /// Fixed readahead of iterators, bytes; 0 lets them find out.
+    /// Fixed readahead of iterators, bytes; 0 adapts it automatically.
     pub readahead_size: usize,
     /// Order matters across prefixes: do not use prefix filters, unless one of the next two is set.
     pub total_order_seek: bool,
     /// The caller shows only keys that have the prefix of the key sought: prefix filters may be
-    /// asked, in both directions.
+    /// used, in both directions.
     pub prefix_same_as_start: bool,
     /// Use prefix filters only where order across prefixes cannot show the difference, with
     /// `total_order_seek` too.
@@ -454,33 +454,32 @@ pub struct TableReadOptions {
     pub cache_only: bool,
     /// Where a point read with `cache_only` notes the block that it missed.
     pub missed: Option<Arc<MissedBlock>>,
-    /// How urgent blocks that have to be read are to the rate limiter of the file; None asks it for
-    /// nothing.
+    /// Priority of block reads at the file's rate limiter; None bypasses it.
     pub io_priority: Option<IoPriority>,
-    /// How long reads of the file may take; by default as long as they do.
+    /// Time limits for reads of the file; none by default.
     pub limits: ReadLimits,
 }
 
-/// When reads of files give up. It is looked at before and after each of them: none is cut off.
+/// When reads of files time out. Checked before and after each read: none is interrupted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadLimits {
     /// Microseconds since 1970 after which no file is read any more; 0 for none.
     pub deadline_micros: u64,
-    /// Microseconds that one read may take; 0 for any number.
+    /// Microseconds that one read may take; 0 for no limit.
     pub io_timeout_micros: u64,
 }
 
 impl ReadLimits {
-    /// There is something to look at.
+    /// Whether there is a limit to check.
     #[inline]
     pub fn is_set(&self) -> bool {
         self.deadline_micros != 0 || self.io_timeout_micros != 0
     }
 }
 
-/// The block that a point read with [`TableReadOptions::cache_only`] lacked; [`Table::load`] gets
-/// it. And the blocks that were got: such reads find them here, whether a cache has them or not.
-/// One read at a time uses it.
+/// The block that a point read with [`TableReadOptions::cache_only`] lacked; [`Table::load`] loads
+/// it. Also the loaded blocks: such reads find them here, whether a cache has them or not. One read
+/// at a time uses it.
 #[derive(Default)]
 pub struct MissedBlock {
     missed: Mutex<Option<Missed>>,
@@ -497,19 +496,19 @@ impl MissedBlock {
     pub(crate) fn note(&self, handle: BlockHandle, kind: BlockKind) {
         *self.missed.lock() = Some(Missed { block: (handle, kind), table: None });
     }
-    /// The caller says which table it read.
+    /// Records which table the caller read.
     #[cold]
     pub fn set_table(&self, table: &Arc<Table>) {
         if let Some(missed) = &mut *self.missed.lock() {
             missed.table = Some(Arc::clone(table));
         }
     }
-    /// The table and the block, which are forgotten here.
+    /// Takes the table and the block.
     pub fn take(&self) -> Option<(Arc<Table>, (BlockHandle, BlockKind))> {
         let missed = self.missed.lock().take()?;
         Some((missed.table?, missed.block))
     }
-    /// Keeps the block at `offset` of a table for the reads to come.
+    /// Keeps the block at `offset` of a table for future reads.
     pub fn keep(&self, table: &Table, offset: u64, block: PinnedBlock) {
         self.loaded.lock().insert((table.file_number(), offset), block);
     }

@@ -15,7 +15,7 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 }
 
 /// The first whole words, counted from the start, in which the two differ: where they begin, and
-/// both. None if they only differ behind the last of them, or not at all.
+/// both. None if they only differ after the last of them, or not at all.
 #[inline(always)]
 pub(crate) fn differing_word(a: &[u8], b: &[u8]) -> Option<(usize, u64, u64)> {
     let n = a.len().min(b.len());
@@ -36,8 +36,8 @@ pub(crate) fn equal_bytes(x: u64, y: u64) -> usize {
     ((x ^ y).trailing_zeros() / 8) as usize
 }
 
-/// `dst.copy_from_slice(src)`, without a call for lengths that keys usually have: two chunks that
-/// may overlap.
+/// `dst.copy_from_slice(src)`, without a function call for the usual lengths of keys: two chunks
+/// that may overlap.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -52,7 +52,7 @@ pub(crate) fn copy_key(dst: &mut [u8], src: &[u8]) {
     }
 }
 
-/// As [`copy_key`] for lengths that values usually have.
+/// As [`copy_key`] for the usual lengths of values.
 ///
 /// # Panics
 /// If the lengths differ.

@@ -23,7 +23,7 @@ pub const INDEX_TYPE: &str = "rocksdb.block.based.table.index.type";
 pub const WHOLE_KEY_FILTERING: &str = "rocksdb.block.based.table.whole.key.filtering";
 /// Name of the prefix filtering property ("0" or "1").
 pub const PREFIX_FILTERING: &str = "rocksdb.block.based.table.prefix.filtering";
-/// Name of the property of tables whose filter partitions are cut by themselves ("1").
+/// Name of the property of tables with decoupled filter partitions ("1").
 pub const DECOUPLED_FILTERS: &str = "rocksdb.block.based.table.decoupled.partitioned.filters";
 /// Name of the version of an ingested file (fixed32).
 pub const EXTERNAL_VERSION: &str = "rocksdb.external_sst_file.version";
@@ -255,7 +255,7 @@ impl TableProperties {
         all
     }
 
-    /// Takes over one stored property.
+    /// Sets one stored property.
     ///
     /// # Errors
     /// `Corruption` if a number is malformed.
@@ -296,7 +296,7 @@ impl TableProperties {
             .ok_or_else(|| Error::corruption(format!("unknown index type {bytes:02x?}")))
     }
 
-    /// The filter holds whole keys.
+    /// Whether the filter holds whole keys.
     pub fn whole_key_filtering(&self) -> bool {
         self.collected(WHOLE_KEY_FILTERING) != Some(b"0")
     }

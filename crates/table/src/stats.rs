@@ -5,7 +5,7 @@
 
 use crate::handle::BlockKind;
 
-/// Receiver of table events, RocksDB's tickers of the same words.
+/// Receiver of table events, which are RocksDB's tickers of the same names.
 pub trait TableStats: Send + Sync {
     /// A block was found in the cache.
     fn cache_hit(&self, _kind: BlockKind, _bytes: usize) {}
@@ -30,23 +30,23 @@ pub trait TableStats: Send + Sync {
     fn seek_filtered(&self, _useful: bool) {}
     /// Bytes were read from the file.
     fn block_read(&self, _kind: BlockKind, _bytes: usize) {}
-    /// A block was held against its checksum.
+    /// A block's checksum was verified.
     fn checksum_verified(&self, _matches: bool) {}
     /// A block was read whose use is measured (READ_AMP_TOTAL_READ_BYTES).
     fn read_amp_total(&self, _bytes: usize) {}
-    /// About so many bytes of such blocks were returned for the first time
+    /// Approximate bytes of such blocks that were returned for the first time
     /// (READ_AMP_ESTIMATE_USEFUL_BYTES).
     fn read_amp_useful(&self, _bytes: u64) {}
-    /// Reads of blocks are to be timed.
+    /// Whether to time reads of blocks.
     fn wants_times(&self) -> bool {
         false
     }
-    /// A block was read, checked and decoded, in so many nanoseconds.
+    /// A block was read, checked and decoded, in this many nanoseconds.
     fn block_fetched(&self, _nanos: u64) {}
-    /// Decompression is to be timed.
+    /// Whether to time decompression.
     fn wants_codec_times(&self) -> bool {
         false
     }
-    /// A block was decompressed, in so many nanoseconds if that is wanted.
+    /// A block was decompressed, in this many nanoseconds if that is timed.
     fn decompressed(&self, _from_bytes: usize, _to_bytes: usize, _nanos: Option<u64>) {}
 }

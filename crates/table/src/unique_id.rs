@@ -1,7 +1,7 @@
 //! Session ids, table unique ids and block cache keys (docs/format/table.md#unique-ids).
 //!
-//! A database makes one random session id per open; with the database id and the number that a
-//! file had when it was made it identifies the file among all others. Pure functions.
+//! A database makes one random session id per open; with the database id and the number that a file
+//! had when it was made it identifies the file uniquely. Pure functions.
 
 use pumice_base::hash::hash64_seeded;
 use pumice_base::narrow::{len_u32, low_u64};
@@ -84,8 +84,8 @@ pub fn external_unique_id(properties: &TableProperties) -> Option<[u64; 2]> {
     Some([low_u64(hash), low_u64(hash >> 64)])
 }
 
-/// 128 hashed bits that no other table has; block cache keys are made from them by xoring the
-/// block's offset into the second word. `None` as [`unique_id`].
+/// 128 hashed bits unique to the table; block cache keys are made from them by xoring the block's
+/// offset into the second word. `None` as [`unique_id`].
 pub(crate) fn cache_base(properties: &TableProperties) -> Option<[u64; 2]> {
     let [lower, upper] = unique_id_of(properties)?;
     let mut bytes = [0u8; 16];

@@ -1,5 +1,5 @@
-//! `block_align` in tables with a codec: RocksDB writes them, too, where a database does not refuse
-//! the two together.
+//! `block_align` in tables with a codec: RocksDB writes them too, where a database does not refuse
+//! the combination.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "support/builds.rs"]
@@ -14,7 +14,7 @@ use pumice_base::random::Rng;
 use pumice_port::helpers::HelperPool;
 use pumice_table::{TableBuildContext, TableOptions, TableReadOptions};
 
-/// Blocks begin at multiples of the alignment, whoever compresses them, and are read back.
+/// Blocks begin at multiples of the alignment, whichever thread compresses them, and are read back.
 #[pumice_test_macros::test]
 fn compressed_blocks_are_aligned() {
     let list = entries(&mut Rng::new(5), &Comparator::Bytewise, 2000);

@@ -38,7 +38,7 @@ fn second_half(context: TableBuildContext, keys: &[Vec<u8>]) -> (usize, u64) {
     (requests, builder.properties().num_data_blocks / 2)
 }
 
-// Plain #[test]: a runtime of fibers has threads that allocate beside.
+// Plain #[test]: a fiber runtime has other threads that allocate.
 #[test]
 fn entries_cost_no_allocation() {
     let key = |i: u64| internal_key(format!("key{i:08}").as_bytes(), 7, ValueType::Value);
@@ -61,7 +61,7 @@ fn entries_cost_no_allocation() {
             }
         }
     }
-    // The measurement measures: a vector each is seen.
+    // The measurement works: one vector per entry is detected.
     let before = ALLOCATOR.requests();
     let copies: Vec<Vec<u8>> = keys.clone();
     assert!(ALLOCATOR.requests() - before >= copies.len());

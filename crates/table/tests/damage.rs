@@ -101,7 +101,7 @@ fn flipped_bytes_are_found() {
     }
 }
 
-/// Without checksums damage may change the data, but nothing may panic or run away.
+/// Without checksums damage may change the data, but nothing may panic or loop forever.
 #[pumice_test_macros::test]
 fn damage_behind_the_checksums_is_survived() {
     let list = entries();

@@ -1,4 +1,4 @@
-//! Filters in tables: every layout answers right, and where its blocks are kept.
+//! Filters in tables: every layout gives right answers, and where its blocks are kept.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "support/prefixed.rs"]
@@ -127,7 +127,7 @@ fn properties_say_what_was_built() {
         let index_type = properties.index_type().unwrap();
         assert_eq!(index_type, IndexType::TwoLevel);
     }
-    // Without a partitioned index the filter is one, too.
+    // Without a partitioned index the filter is not partitioned either.
     let context = with_options(context(Layout::Decoupled, true, "rocksdb.Noop"), |options| {
         options.index_type = IndexType::BinarySearch;
     });
@@ -289,7 +289,7 @@ fn large_tables_of_level_0_are_not_pinned() {
     }
 }
 
-/// Filters that were not asked for, or for another policy's sake, are not touched.
+/// Filters that are disabled, or belong to another policy, are not touched.
 #[pumice_test_macros::test]
 fn skipped_filters_are_not_read() {
     for layout in LAYOUTS {
@@ -325,8 +325,8 @@ fn filters_are_counted() {
     assert_eq!(counts.take("positive", BlockKind::Filter), 0);
 }
 
-/// A filter partition that is not in the cache: who may not read goes on without it, and who notes
-/// what is missing hears of it.
+/// A filter partition that is not in the cache: a read without I/O continues without it, and a read
+/// that tracks misses records it.
 #[pumice_test_macros::test]
 fn a_missing_partition_is_noted_or_done_without() {
     let (table, _, keys) = counted(Layout::Decoupled, 1, |_| {});
@@ -346,7 +346,7 @@ fn a_missing_partition_is_noted_or_done_without() {
     assert!(get(&table, &options, key).unwrap());
 }
 
-/// Damage to a filter partition costs its service, not answers.
+/// Damage to a filter partition costs its benefit, not answers.
 #[pumice_test_macros::test]
 fn a_damaged_partition_is_done_without() {
     for cached in [false, true] {
@@ -356,7 +356,7 @@ fn a_damaged_partition_is_done_without() {
         let keys = users(3000);
         let (mut bytes, read) = build(&context, &keys);
         let properties = support::open(read.clone(), &bytes).unwrap().properties().clone();
-        // The filter begins right behind the data.
+        // The filter begins right after the data.
         bytes[properties.data_size as usize + 3] ^= 0x40;
         let table = support::open(read, &bytes).unwrap();
         let options = TableReadOptions::default();

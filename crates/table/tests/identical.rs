@@ -1,7 +1,7 @@
 //! The bytes of a table are a function of its entries and settings.
 //!
-//! Pinned: hashes of tables that the first, serial builder wrote, by seed. Whoever changes bytes on
-//! purpose prints the new hashes (the failure shows them) and says so in the commit.
+//! Pinned: hashes of tables that the first, serial builder wrote, by seed. A deliberate change of
+//! the bytes updates the hashes (the failure shows the new ones) and says so in the commit.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "support/builds.rs"]

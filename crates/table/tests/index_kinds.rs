@@ -1,6 +1,6 @@
 //! Every kind of index, with and without hash indexes in data blocks: what the builder writes is
-//! read back whole, by ourselves with and without a cache and by RocksDB 10.10 (behind its C
-//! library, which is skipped aloud where it is missing).
+//! read back whole, by ourselves with and without a cache and by RocksDB 10.10 (through its C
+//! library; skipped with a message where it is missing).
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
 
 mod support;

@@ -157,7 +157,7 @@ fn check_seeks(rng: &mut Rng, table: &Arc<Table>, list: &Entries, ro: &TableRead
     }
 }
 
-/// Steps both ways from wherever the iterator is.
+/// Steps both ways from the iterator's position.
 fn walk(rng: &mut Rng, iter: &mut TableIter, list: &Entries) {
     if !iter.valid() {
         return;

@@ -2,10 +2,10 @@
 //! Among them are both halves of the boundary rule of filter partitions.
 //!
 //! Without the feature `planted` the cases are ordinary tests. With it each one also runs with its
-//! bug turned on and must fail then. One test: there is one switch for the process.
+//! bug turned on and must fail then. One test, because there is one switch for the process.
 //!
-//! Some bugs are in the builder and the reader alike: only RocksDB, behind its C library, finds
-//! them. Where it is missing those cases pass aloud, and are not seen to fail.
+//! Some bugs are in the builder and the reader alike: only RocksDB, through its C library, finds
+//! them. Where it is missing those cases pass with a message, and are not required to fail.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
 
 #[path = "support/prefixed.rs"]
@@ -68,7 +68,7 @@ fn a_seek_finds_the_first_key_behind_its_partition() {
     }
 }
 
-/// A backward seek from between two keys lands in the partition of the one behind.
+/// A backward seek from between two keys lands in the partition of the latter.
 fn a_backward_seek_finds_the_last_key_before_its_partition() {
     for layout in [Layout::Coupled, Layout::Decoupled] {
         for whole in [true, false] {
@@ -101,7 +101,7 @@ fn keys_on_both_sides_of_a_cut_are_in_the_filter() {
 }
 
 /// The last two partitions share their keys and are cut between a key and one whose prefix it is:
-/// the prefix was not added, as the key has its hash, and must be behind the cut all the same.
+/// the prefix was not added, as the key has its hash, but must still be after the cut.
 fn a_prefix_that_is_the_key_before_is_in_the_filter() {
     let users = |count: u32| -> Vec<Vec<u8>> {
         let with = |i: u32| [format!("k{i:04}"), format!("k{i:04}:x")];
@@ -128,7 +128,7 @@ fn filters_of_prefixes_let_their_keys_through() {
 }
 
 /// The reader's extractor has longer prefixes than the table's and finds none of them in the
-/// filter; nor does total order, under none.
+/// filter; nor does total order, which has none.
 fn a_foreign_prefix_is_not_asked_for() {
     let users: Vec<_> = users().into_iter().filter(|user| user[0] != b'5').collect();
     for layout in LAYOUTS {
@@ -225,7 +225,7 @@ fn collisions_hide_no_key() {
     }));
 }
 
-/// RocksDB ingests the table and finds all there is, by lookups and prefix seeks.
+/// RocksDB ingests the table and finds every key, by lookups and prefix seeks.
 fn rocksdb_finds_every_key(context: &TableBuildContext) {
     let Some(library) = pumice_peer::installed_library() else { return };
     let peer = Peer::load(library).unwrap();
@@ -261,7 +261,7 @@ fn rocksdb_reads_an_index_beside_a_dictionary() {
     rocksdb_finds_every_key(&context);
 }
 
-/// Two blocks of one length in each other's place, checksums and all, are damage from format 6 on.
+/// Two swapped blocks of equal length, with their checksums, are detected from format 6 on.
 fn blocks_that_change_places_are_found() {
     let context = external(|table| table.format_version = 6);
     let users = users();
@@ -314,7 +314,7 @@ fn verified_blocks_are_what_they_were() {
     assert!(noticed == 0 || noticed < expected, "{noticed} builds noticed damage");
 }
 
-/// The cases mean what they say: there are partitions enough for their borders to be met.
+/// The cases are meaningful: there are enough partitions for their boundaries to be hit.
 fn there_are_partitions() {
     for layout in [Layout::Coupled, Layout::Decoupled] {
         let table = open(&context(layout, true, "rocksdb.FixedPrefix.3"), &users());

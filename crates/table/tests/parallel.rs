@@ -29,7 +29,7 @@ fn list(seed: u64, count: usize) -> Entries {
     entries(&mut Rng::new(seed), &Comparator::Bytewise, count)
 }
 
-/// Index and filter as number `which` has them.
+/// Index and filter of configuration number `which`.
 fn with_kind(mut context: TableBuildContext, which: u64) -> TableBuildContext {
     let table = Arc::make_mut(&mut context.table);
     table.metadata_block_size = 300;
@@ -70,7 +70,7 @@ fn has_dictionary(context: &TableBuildContext, bytes: &[u8]) -> bool {
     String::from_utf8_lossy(&text).contains("Compression dictionary block handle")
 }
 
-/// The serial table, and what its builder said.
+/// The serial table, and its builder's estimates.
 fn reference(context: &TableBuildContext, list: &Entries) -> (Vec<u8>, builds::Told) {
     let (writer, record) = RecordedFile::writer(None);
     let told = build_to(with_threads(context, 1, None), writer, list).unwrap();
@@ -117,8 +117,8 @@ fn injected() -> String {
     Error::io_message("injected error").to_string()
 }
 
-/// An error of any write, whoever writes, is what `add` or `finish` returns; nothing is written
-/// after it, and the file is closed.
+/// An error of any write, on any thread, is returned by `add` or `finish`; nothing is written after
+/// it, and the file is closed.
 #[pumice_test_macros::test]
 fn write_errors_reach_the_emitter() {
     let list = list(20, 900);
@@ -142,7 +142,7 @@ fn write_errors_reach_the_emitter() {
     }
 }
 
-/// Waits until whoever still holds the file has dropped it.
+/// Waits until the last holder of the file has dropped it.
 fn wait_until_dropped(record: &Mutex<Record>) {
     wait_until("the file is still open", || record.lock().dropped);
 }
@@ -186,7 +186,7 @@ fn giving_up_at_any_moment_closes_the_file() {
     }
 }
 
-/// A panic at any write ends the build, not the process, and nobody waits for ever.
+/// A panic at any write ends the build, not the process, and no thread waits forever.
 #[pumice_test_macros::test]
 fn panics_end_the_build() {
     let list = list(22, 600);
@@ -222,7 +222,7 @@ fn panics_end_the_build() {
     assert_eq!(pool.stats().panics, told);
 }
 
-/// One build in a simulation, sick or not, as the seed says.
+/// One build in a simulation, with or without a fault, by seed.
 fn simulated(seed: u64) -> bool {
     let rng = &mut Rng::new(seed);
     let choices = compressions();
@@ -250,7 +250,7 @@ fn simulated(seed: u64) -> bool {
     }
 }
 
-/// Orders of steps that threads would hardly take.
+/// Interleavings that threads would hardly produce.
 // Plain #[test]: it is a simulation.
 #[test]
 fn simulated_orders_change_nothing() {
@@ -266,7 +266,7 @@ fn simulated_orders_change_nothing() {
     assert!(helped > 10, "helpers came in {helped} of 60 runs");
 }
 
-/// Tables of one block, or none, do not ask for help.
+/// Tables of one block, or none, do not call helpers.
 #[pumice_test_macros::test]
 fn tiny_tables_are_built_alone() {
     let pool = HelperPool::new(2);

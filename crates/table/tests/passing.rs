@@ -1,6 +1,6 @@
-//! Blocks read in passing: index partitions that are searched as they lie in the file, not decoded
-//! and not kept, and data blocks that are not kept. Lookups must find what they find in decoded
-//! partitions, notice damage, and be counted.
+//! Blocks read in passing: index partitions that are searched in their encoded form, not decoded
+//! and not kept, and data blocks that are not kept. Lookups must find the same as in decoded
+//! partitions, detect damage, and be counted.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -88,7 +88,7 @@ fn open(
     (support::open(read, bytes).unwrap(), counts)
 }
 
-/// A table of many partitions, of any form, behind a cache of so many bytes; blocks of that kind
+/// A table of many partitions, of any form, behind a cache of this many bytes; blocks of that kind
 /// are counted.
 fn fixture(seed: u64, cache: (usize, BlockKind), n: u64) -> Fixture {
     let mut rng = Rng::new(seed);
@@ -166,14 +166,14 @@ fn lookups_find_the_same_in_raw_partitions() {
         assert_eq!(raw, decoded, "seed {seed}");
         let found = raw.iter().filter(|versions| !versions.is_empty()).count();
         assert!((50..299).contains(&found), "seed {seed}: {found}");
-        // There is room in this cache: who fills it keeps a partition at its first miss.
+        // This cache has room: a read that fills it keeps a partition at its first miss.
         let [_, misses_now, adds, reads_now] = counts.now();
         assert_eq!((misses_now - misses, reads_now - reads), (adds, adds), "seed {seed}");
     }
 }
 
-/// A cache that everything passes through: blocks are not kept for their first miss. One that comes
-/// back at once is.
+/// A thrashing cache: blocks are not kept for their first miss, but one that is requested again at
+/// once is.
 #[pumice_test_macros::test]
 fn a_full_cache_keeps_partitions_that_come_back() {
     check_full_cache(BlockKind::Index);

@@ -132,7 +132,7 @@ fn upper(bound: &str, auto_prefix_mode: bool) -> TableReadOptions {
     }
 }
 
-/// With another extractor than the table's, or in auto prefix mode, the filter is asked only if all
+/// With another extractor than the table's, or in auto prefix mode, the filter is used only if all
 /// keys up to the upper bound have one prefix.
 #[pumice_test_macros::test]
 fn a_filter_of_another_extractor_serves_bounded_seeks() {
@@ -194,8 +194,8 @@ fn foreign_extractors_are_used_where_they_are_configured() {
     }
 }
 
-/// Point lookups ask for the prefix where only prefixes are in the filter, with the extractor of
-/// the table, whatever is configured.
+/// Point lookups query the prefix where only prefixes are in the filter, with the extractor of the
+/// table, whatever is configured.
 #[pumice_test_macros::test]
 fn point_lookups_by_prefix() {
     let users: Vec<_> = (0..600).map(|i| format!("{:03}key{i}", i / 2).into_bytes()).collect();

@@ -22,7 +22,7 @@ use pumice_table::{
     TableReadOptions, TableReason, TableStats,
 };
 
-/// What was looked for in the cache and not found, read from the file, put into the cache, refused.
+/// Counts of cache misses, reads of the file, insertions into the cache, refusals.
 #[derive(Default)]
 struct Counts {
     missed: Mutex<Vec<BlockKind>>,
@@ -46,7 +46,7 @@ impl TableStats for Counts {
     }
 }
 
-/// Settings of all sorts, of a table that a flush writes.
+/// Various settings of a table that a flush writes.
 fn context(rng: &mut Rng) -> TableBuildContext {
     let mut context = TableBuildContext {
         reason: TableReason::Flush,
@@ -89,7 +89,7 @@ fn with_cache(context: &TableBuildContext, cache: &Arc<BlockCache>) -> TableBuil
     context
 }
 
-/// Everything in a cache by its key. Charges may differ: what is decompressed has room to spare.
+/// Everything in a cache by its key. Charges may differ: decompressed buffers have spare capacity.
 fn contents(cache: &BlockCache) -> BTreeMap<(u64, u64), String> {
     let mut all = BTreeMap::new();
     cache.for_each(|key, _, block| {
@@ -173,7 +173,7 @@ fn a_flush_caches_what_reading_would() {
     }
 }
 
-/// Only where it is wanted, and where the reader could find the blocks.
+/// Only when enabled, and where the reader could find the blocks.
 #[pumice_test_macros::test]
 fn other_tables_cache_nothing() {
     let mut rng = Rng::new(3);

@@ -1,4 +1,5 @@
-//! `sample_for_compression`: two properties and nothing else, the same whoever builds the table.
+//! `sample_for_compression`: two properties and nothing else, the same whichever threads build the
+//! table.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "support/builds.rs"]
@@ -24,7 +25,7 @@ fn built(context: TableBuildContext, list: &builds::Entries) -> (Vec<u8>, TableP
     (bytes, told.properties)
 }
 
-/// Helpers, dictionaries and the kind of block change nothing of the choice.
+/// Helpers, dictionaries and the kind of block do not affect the choice.
 #[pumice_test_macros::test]
 fn samples_do_not_depend_on_helpers() {
     let pool = HelperPool::new(2);

@@ -1,5 +1,5 @@
-//! Debian's sst_dump (RocksDB 7.8.3) must accept what the builder writes: every codec, checksum
-//! and format that it knows. Skipped aloud where the tool is missing.
+//! Debian's sst_dump (RocksDB 7.8.3) must accept what the builder writes: every codec, checksum and
+//! format that it supports. Skipped with a message where the tool is missing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
 
 mod support;
@@ -61,7 +61,7 @@ fn context(format_version: u32, checksum: ChecksumType) -> TableBuildContext {
     }
 }
 
-/// Builds the table into a directory of its own and lets sst_dump look at it in every way.
+/// Builds the table into a directory of its own and runs every sst_dump command on it.
 fn check(name: &str, context: TableBuildContext, list: &Entries, ranges: usize) -> bool {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = dir.path().join("000009.sst");

@@ -1,5 +1,5 @@
-//! Entries that no block can hold are refused one by one, before anything of them is written: what
-//! is next to them makes a table as if they had never been offered.
+//! Entries that no block can hold are refused one by one, before any part of them is written: the
+//! other entries make the same table as if they had never been added.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -13,7 +13,7 @@ use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, WriterOptions};
 use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions};
 
 const BLOCK_BYTES: usize = 4096;
-/// Lengths of the entry and the footer of a block that hold no bytes of the user.
+/// Overhead bytes of an entry and of a block's footer, without user data.
 const OVERHEAD_BYTES: usize = 64;
 
 /// Key and value of `kind`, `bytes` bytes together with the trailer, of which `key_bytes` are key.
@@ -42,7 +42,7 @@ fn what_no_block_can_hold_is_refused_and_the_rest_is_stored() {
         for n in 0..60 {
             let around = [40, 900, BLOCK_BYTES - OVERHEAD_BYTES, BLOCK_BYTES, BLOCK_BYTES * 3];
             let bytes = around[rng.uniform(5) as usize] + rng.uniform(12) as usize - 6;
-            // Long keys and many ranges would fill the index and the block of ranges, which are
+            // Long keys and many ranges would fill the index and the block of ranges, which have
             // other limits.
             let kinds = [ValueType::Value, ValueType::Merge, ValueType::RangeDeletion];
             let choices = if bytes > BLOCK_BYTES { 3 } else { 2 };

@@ -1,4 +1,4 @@
-//! Taking a table's blocks out of the block cache: which go, and when it gives up.
+//! Taking a table's blocks out of the block cache: which are removed, and when it gives up.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -101,7 +101,7 @@ fn every_kind_of_block_goes() {
             drop(one);
             let (left, other_left) = counts(&cache);
             assert_eq!(left, BLOCKS as usize, "those of the other table");
-            // What a table has of its own accord is there before the first read, for both.
+            // A table's own blocks are cached before the first read, for both.
             assert!(other_left <= other, "{other_left} of {other}");
             two.uncache(1);
             drop(two);
@@ -131,10 +131,10 @@ fn it_gives_up_or_goes_on() {
     }
 }
 
-/// Of a partitioned index those data blocks are found whose partition is in the cache.
+/// With a partitioned index, data blocks are found if their partition is in the cache.
 #[pumice_test_macros::test]
 fn nothing_is_read_for_it() {
-    // Index blocks taken away before; whether all data blocks are then left, or none.
+    // Index blocks removed beforehand; whether all data blocks are then left, or none.
     for (taken, all_left, none_left) in [(0, false, true), (6, false, false), (100, true, false)] {
         let cache = support::cache(8 << 20);
         let options = TableOptions {

@@ -1,4 +1,4 @@
-//! Verifying whole tables: every block is looked at, whatever is read at a time.
+//! Verifying whole tables: every block is checked, whatever the read size.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -103,8 +103,8 @@ fn damage_in_any_block_is_found() {
     }
 }
 
-/// Blocks are compressed however large they are, and read whatever the limit for those whose size
-/// nothing tells: also an index that has each key twice.
+/// Blocks are compressed however large they are, and read whatever the limit for blocks of unknown
+/// size: also an index that has each key twice.
 #[pumice_test_macros::test]
 fn blocks_above_the_limit_are_compressed_and_read() {
     for index_type in

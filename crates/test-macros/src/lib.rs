@@ -1,12 +1,13 @@
-//! The attribute `#[pumice_test_macros::test]`: a test that runs on what the environment names.
+//! The attribute `#[pumice_test_macros::test]`: a test that runs on the runtime named in the
+//! environment.
 //!
 //! `cargo test` starts each test on an OS thread. This attribute hands the body to
 //! `pumice_port::testing::run`, which reads `PUMICE_RUNTIME` and runs it there or on a fiber. The
 //! rest of the function stays as it is: attributes (`#[should_panic]`, `#[ignore]`, `#[cfg]`), name
 //! and return type.
 //!
-//! Thread safety: compile-time code. A crate that uses the attribute names `pumice-port`.
-//! It knows no grammar but that of a test function: no parameters, no generics, not `async`.
+//! Thread safety: compile-time code. A crate that uses the attribute names `pumice-port`. It parses
+//! only test functions: no parameters, no generics, not `async`.
 #![forbid(unsafe_code)]
 
 use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
@@ -21,7 +22,7 @@ use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 /// }
 /// ```
 ///
-/// Anything that is no test function is an error of the compiler:
+/// Anything that is not a test function is a compile error:
 ///
 /// ```compile_fail
 /// #[pumice_test_macros::test]
@@ -68,7 +69,7 @@ impl Function {
         if let Some(token) = tokens[..at].iter().find(|token| is_word(token, "async")) {
             return Err(("a test is not async: fibers wait in plain calls", token.span()));
         }
-        // Behind `fn` come the name and the parameters; generics would stand between them.
+        // After `fn` come the name and the parameters; generics would stand between them.
         let parameters = match tokens.get(at + 2) {
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => group,
             _ => return Err(("a test has no generic parameters", tokens[at].span())),

@@ -1,5 +1,4 @@
-//! Allocators that remember what was asked of them: requests and the largest, or also how much was
-//! live.
+//! Allocators that record their requests: number and largest, or also how much was live.
 //!
 //! The corruption suite installs it to show that no damaged length makes the engine ask for more
 //! than 64 MiB, the tests of the table builder to show that entries cost none. It measures
@@ -9,7 +8,7 @@
 //! happens at a time: its atomic additions are shared by all threads.
 //!
 //! Invariants: (1) every call is handed to the system allocator unchanged; the counters are
-//! beside.
+//! separate.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -33,7 +32,7 @@ impl WatchingAllocator {
         self.largest.swap(0, Ordering::Relaxed)
     }
 
-    /// Requests so far, those for more or less of the same memory included.
+    /// Requests so far, including reallocations.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }

@@ -9,10 +9,10 @@ use crate::{Entry, Store, store};
 /// Entries in key order, per column family.
 pub type Contents = Vec<Vec<Entry>>;
 
-/// Reads everything forward, checks that walking backward and asking key by key agree.
+/// Reads everything forward, checks that a backward walk and key-by-key reads agree.
 ///
 /// # Errors
-/// The store's, or a text that names the first difference.
+/// The store's error, or a text that names the first difference.
 pub fn read(store: &mut dyn Store, families: usize) -> Result<Contents, String> {
     let mut contents = Vec::new();
     for cf in 0..families {

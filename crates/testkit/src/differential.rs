@@ -2,7 +2,7 @@
 //!
 //! One run is one seed: batches, gets, multi-gets, snapshots, cursors that live across writes,
 //! flushes, compactions of random ranges, reopens and full scans. Two engines that both agree with
-//! the model gave equal results to each other; the digest of all answers shows it once more.
+//! the model gave equal results to each other; the digest of all answers confirms it.
 
 use pumice_base::hash::hash64;
 use pumice_base::random::Rng;
@@ -19,7 +19,7 @@ const HISTORY_SHOWN: usize = 8;
 pub struct Plan {
     /// All choices follow from it.
     pub seed: u64,
-    /// Operations to do: each write, get, multi-get and cursor step counts as one.
+    /// Operations to perform: each write, get, multi-get and cursor step counts as one.
     pub ops: u64,
     /// The writes.
     pub shape: Shape,

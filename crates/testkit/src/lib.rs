@@ -13,8 +13,9 @@
 //! | `history` | which answers and recovered states several writers allow |
 //! | `alloc` | an allocator that remembers the largest request |
 //!
-//! Everything here is deterministic by its seed: no clock, no thread, no file but those that
-//! `contents` is told to encode. It knows no engine: the suites implement `store::Store` for each.
+//! Everything here is deterministic by its seed: no clock, no thread, no file except those that
+//! `contents` encodes. It does not depend on an engine: the suites implement `store::Store` for
+//! each.
 #![deny(unsafe_code)]
 
 pub mod alloc;

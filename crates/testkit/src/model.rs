@@ -130,7 +130,7 @@ impl Cursor {
         }
     }
 
-    /// The first key behind `start` and inside the bounds.
+    /// The first key after `start` and inside the bounds.
     fn first_from(&self, start: Bound<Vec<u8>>) -> Option<Entry> {
         let range = self.map.range((start, Bound::Unbounded));
         let found = range.map(|(key, _)| key).find(|key| self.above_lower(key))?;

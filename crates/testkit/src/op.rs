@@ -1,8 +1,8 @@
 //! Operations and their seeded generator.
 //!
-//! The generator keeps the contract of single deletes, whatever it is asked for: keys that begin
-//! with `s` are put once, then single-deleted or left, and nothing else touches them; all other
-//! work, range deletions included, stays below `s` (keys that begin with `k`).
+//! The generator always keeps the contract of single deletes: keys that begin with `s` are put
+//! once, then single-deleted or left, and nothing else touches them; all other work, range
+//! deletions included, stays below `s` (keys that begin with `k`).
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub enum Op {
     SingleDelete { cf: usize, key: Vec<u8> },
     /// Appends `,operand` to a value, or sets it when there is none.
     Merge { cf: usize, key: Vec<u8>, operand: Vec<u8> },
-    /// Removes the keys from `begin` up to, not with, `end`.
+    /// Removes the keys from `begin` up to `end` (not included).
     DeleteRange { cf: usize, begin: Vec<u8>, end: Vec<u8> },
 }
 
@@ -38,7 +38,7 @@ impl Op {
         }
     }
 
-    /// Whether the write may change `key`, in whichever column family.
+    /// Whether the write may change `key`, in any column family.
     pub fn touches(&self, key: &[u8]) -> bool {
         match self {
             Op::DeleteRange { begin, end, .. } => begin.as_slice() <= key && key < end.as_slice(),
@@ -50,12 +50,12 @@ impl Op {
     }
 }
 
-/// What the generated work looks like.
+/// The shape of the generated work.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Column families, at least 1.
     pub families: usize,
-    /// Comes after the first letter of every key, so that generators can keep apart.
+    /// Follows the first letter of every key, so that generators can use disjoint keys.
     pub prefix: String,
     /// Different keys per column family and kind.
     pub keys: u64,
@@ -74,7 +74,7 @@ pub struct OpGenerator {
     rng: Rng,
     /// Per column family, the numbers of the `s` keys that are there.
     single: Vec<BTreeSet<u64>>,
-    /// Stands in the `s` keys beside the prefix.
+    /// Part of the `s` keys, after the prefix.
     single_mark: u64,
     /// Counts values, so that no two are equal.
     values: u64,
@@ -94,8 +94,8 @@ impl OpGenerator {
         OpGenerator { shape, rng: Rng::new(seed), single, single_mark: 0, values: 0 }
     }
 
-    /// The same generator with `s` keys of its own, for work that goes on on a database whose
-    /// earlier generator is gone: it could not know which `s` keys are there.
+    /// The same generator with `s` keys of its own, for work that continues on a database whose
+    /// earlier generator is gone: it could not know which `s` keys exist.
     #[must_use]
     pub fn with_single_mark(mut self, mark: u64) -> Self {
         self.single_mark = mark;
@@ -109,14 +109,14 @@ impl OpGenerator {
         self
     }
 
-    /// Goes on with new `s` keys: after a write whose fate is unknown nobody can tell which of the
-    /// old ones may be put or removed.
+    /// Continues with new `s` keys: after a write whose fate is unknown it is undecidable which of
+    /// the old ones may be put or removed.
     pub fn forget_singles(&mut self, mark: u64) {
         self.single_mark = mark;
         self.single.iter_mut().for_each(BTreeSet::clear);
     }
 
-    /// Goes on from a state that is not the one it left, as after a crash: the contract of single
+    /// Continues from a state other than the one it left, as after a crash: the contract of single
     /// deletes depends on which `s` keys are there.
     pub fn resume(&mut self, state: &Model) {
         for (cf, single) in self.single.iter_mut().enumerate() {
@@ -184,7 +184,7 @@ impl OpGenerator {
         format!("m{}", self.values).into_bytes()
     }
 
-    /// A value unlike all others, half of it easy to compress.
+    /// A unique value, half of it compressible.
     pub fn value(&mut self) -> Vec<u8> {
         self.values += 1;
         let bytes = self.rng.uniform(self.shape.value_bytes_max + 1) as usize;

@@ -1,8 +1,8 @@
-//! Which states a crash may leave: the promises of docs/testing.md as a judge.
+//! The states that a crash may leave: checks the promises of docs/testing.md.
 //!
 //! One writer's batches form a log; P(k) is the state after the first k of them. The judge is told
-//! of every batch, of every answer, and of everything that makes writes durable; after a crash
-//! it says whether the recovered state is one of those allowed:
+//! of every batch, every answer, and everything that makes writes durable; after a crash it decides
+//! whether the recovered state is allowed:
 //!
 //! 1. with a WAL: some P(k), k between what was promised and what was issued; no hole, no torn
 //!    batch, nothing acknowledged lost beyond what the write options allow;
@@ -10,20 +10,20 @@
 //! 3. what one recovery showed stays: a crash right after it must show the same.
 //!
 //! A batch that was issued and not acknowledged (it failed, or the crash came first) may be there
-//! or not, but whole.
+//! or not, but only completely.
 
 use crate::{Model, Op};
 
 /// What kind of crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Crash {
-    /// The process died; what it handed to the operating system is kept.
+    /// The process crashed; what it handed to the operating system is kept.
     Process,
-    /// Power was lost; what was not synced may be gone.
+    /// Power was lost; unsynced data may be gone.
     Power,
 }
 
-/// How the writes of a run are logged; one way per run, since a mix promises nothing simple.
+/// How the writes of a run are logged; one way per run, since a mix has no simple promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logging {
     /// Each write goes to the operating system before it returns.
@@ -32,6 +32,15 @@ pub enum Logging {
     ManualFlush,
     /// No WAL.
     Off,
+    /// No WAL, and `atomic_flush`: all families go on together.
+    AtomicFlush,
+}
+
+impl Logging {
+    /// Writes go to a WAL.
+    pub fn has_wal(self) -> bool {
+        matches!(self, Logging::Wal | Logging::ManualFlush)
+    }
 }
 
 /// Follows one writer and judges recovered states.
@@ -108,8 +117,8 @@ impl CrashOracle {
         self.crashed = self.crashed.max(Some(crash));
     }
 
-    /// Judges what a recovery found, and goes on from there. Without a crash before it, the
-    /// database was closed and opened: nothing that was acknowledged may be gone.
+    /// Judges what a recovery found, and continues from there. Without a crash before it, the
+    /// database was closed and opened: no acknowledged write may be missing.
     ///
     /// # Errors
     /// Why no allowed state is like `found`.
@@ -137,8 +146,8 @@ impl CrashOracle {
         Ok(())
     }
 
-    /// What distinguishes `found` from the most similar allowed state, and the batches that touched
-    /// the first key that differs.
+    /// The difference between `found` and the most similar allowed state, and the batches that
+    /// touched the first key that differs.
     fn difference(&self, lowest: usize, found: &Model) -> String {
         let mut model = self.base.clone();
         let mut nearest: Option<(usize, usize, usize, Vec<u8>)> = None;

@@ -1,30 +1,29 @@
 //! Seeds: which ones a suite runs, how much of a suite runs, and how a failure is replayed.
 //!
 //! A suite runs the seeds `0..count` of its own name; `PUMICE_SEED=N` in the environment makes it
-//! run that one alone. `PUMICE_TEST_SHARE=1/N` makes heavy suites run about an N-th of what they
-//! would: for runs on a further backend, after a full one. A failure message carries
-//! [`replay_hint`].
+//! run only that one. `PUMICE_TEST_SHARE=1/N` makes heavy suites run about an N-th of their cases:
+//! for runs on a further backend, after a full one. A failure message carries [`replay_hint`].
 
 /// Names the one seed to run.
 pub const SEED_VARIABLE: &str = "PUMICE_SEED";
-/// Names the share to run, as `1/8`.
+/// The variable with the share to run, as `1/8`.
 pub const SHARE_VARIABLE: &str = "PUMICE_TEST_SHARE";
-/// Names what tests run on; `pumice_port::testing` reads it.
+/// The variable with the runtime of the tests; `pumice_port::testing` reads it.
 pub const RUNTIME_VARIABLE: &str = "PUMICE_RUNTIME";
 
-/// The seed that the environment asks for; None runs them all.
+/// The seed requested by the environment; None runs them all.
 ///
 /// # Panics
-/// The variable is set to something that is no number.
+/// The variable is not a number.
 pub fn wanted() -> Option<u64> {
     let text = std::env::var(SEED_VARIABLE).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE}={text} is no number")))
 }
 
-/// Of how many cases one is run; 1 runs them all.
+/// One in this many cases is run; 1 runs them all.
 ///
 /// # Panics
-/// The variable is set to something that is no share.
+/// The variable is not a share.
 pub fn one_in() -> u64 {
     let Ok(text) = std::env::var(SHARE_VARIABLE) else { return 1 };
     parse_share(&text).unwrap_or_else(|| panic!("{SHARE_VARIABLE}={text} is not like 1/8"))

@@ -16,9 +16,9 @@ pub enum Step {
     Seek(Vec<u8>),
     /// To the last key at or before.
     SeekForPrev(Vec<u8>),
-    /// Forward; only while the cursor stands on a key.
+    /// Forward; only while the cursor is on a key.
     Next,
-    /// Backward; only while the cursor stands on a key.
+    /// Backward; only while the cursor is on a key.
     Prev,
 }
 
@@ -31,7 +31,7 @@ pub struct CursorSpec {
     pub snapshot: Option<u64>,
     /// Keys below are not met.
     pub lower: Option<Vec<u8>>,
-    /// Keys from here on are not met.
+    /// Keys from here on are excluded.
     pub upper: Option<Vec<u8>>,
 }
 
@@ -55,11 +55,11 @@ pub trait Store {
     ) -> Result<Vec<Option<Vec<u8>>>, String>;
     /// Keeps the current state readable under `name`.
     fn snapshot(&mut self, name: u64) -> Result<(), String>;
-    /// Lets the snapshot `name` go.
+    /// Releases the snapshot `name`.
     fn release(&mut self, name: u64);
     /// Opens a cursor under `name`.
     fn open_cursor(&mut self, name: u64, spec: &CursorSpec) -> Result<(), String>;
-    /// Moves the cursor `name`; None when it then stands on no key.
+    /// Moves the cursor `name`; None when it is then not on a key.
     fn step(&mut self, name: u64, step: &Step) -> Result<Option<Entry>, String>;
     /// Lets the cursor `name` go.
     fn close_cursor(&mut self, name: u64);
@@ -72,7 +72,7 @@ pub trait Store {
         begin: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Result<(), String>;
-    /// Closes and opens the database. Snapshots and cursors were let go before.
+    /// Closes and opens the database. Snapshots and cursors were released before.
     fn reopen(&mut self) -> Result<(), String>;
 }
 

@@ -1,8 +1,8 @@
-//! Fixed work that leaves a database of a wanted shape: many keys in several column families,
+//! A fixed workload that leaves a database of a given shape: many keys in several column families,
 //! overwritten, deleted, merged and range-deleted, spread over levels, the last of it unflushed.
 //!
-//! The same work is done on a store and on the model, so that the model says what any engine
-//! must find there afterwards.
+//! The same work is done on a store and on the model, so that the model gives what any engine must
+//! find there afterwards.
 
 use crate::{Model, Op, OpGenerator, Shape, Store, op};
 
@@ -53,8 +53,8 @@ impl Workload {
         Ok(())
     }
 
-    /// Random batches of every kind of write, with flushes of single families on the way. What
-    /// the last fifth wrote stays in memtables and WAL as far as the store's options let it.
+    /// Random batches of every kind of write, with flushes of single families on the way. The
+    /// writes of the last fifth stay in memtables and WAL as far as the store's options allow.
     /// `phase` must differ between calls on one database.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! Compressed logs: each logical record is one zstd frame, cut into fragments like any payload.
-//! Behind the feature `zstd`; `compression_absent.rs` stands in for it.
+//! Requires the feature `zstd`; without it `compression_absent.rs` is used.
 //!
 //! Thread safety: one owner; the contexts are reused from record to record.
 
@@ -8,7 +8,7 @@ use pumice_base::{Error, Result};
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, DCtx, InBuffer, OutBuffer, ResetDirective, get_error_name};
 
-/// A record may grow to its stored size and so much more; what claims more is not believed.
+/// A record may grow by this much beyond its stored size; larger claims are rejected.
 pub(crate) const GROWTH_BYTES_MAX: usize = 64 << 20;
 
 /// Makes frames.
@@ -70,7 +70,7 @@ impl RecordDecompressor {
         Ok(RecordDecompressor { context, chunk, stored_bytes: 0, complete: false })
     }
 
-    /// Starts a new record, whatever became of the last.
+    /// Starts a new record, whatever happened to the last.
     pub(crate) fn start(&mut self) -> Result<()> {
         (self.stored_bytes, self.complete) = (0, false);
         let reset = self.context.reset(ResetDirective::SessionOnly);
@@ -82,7 +82,7 @@ impl RecordDecompressor {
         self.complete
     }
 
-    /// Appends to `out` what `fragment` gives.
+    /// Decompresses `fragment` and appends the result to `out`.
     pub(crate) fn feed(&mut self, fragment: &[u8], out: &mut Vec<u8>) -> Result<()> {
         self.stored_bytes += fragment.len();
         let limit = self.stored_bytes + GROWTH_BYTES_MAX;
@@ -105,7 +105,7 @@ impl RecordDecompressor {
             }
         }
         if input.pos() < fragment.len() {
-            return Err(Error::corruption("bytes behind the compressed record"));
+            return Err(Error::corruption("bytes after the compressed record"));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What stands in for zstd in a build without the feature `zstd`: a compressed log is refused.
+//! Replaces zstd in a build without the feature `zstd`: a compressed log is rejected.
 //!
 //! Thread safety: no state.
 

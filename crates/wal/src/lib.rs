@@ -6,11 +6,11 @@
 //!          | crc32 length16 type8 log_number32 payload       11-byte header, recyclable files
 //! crc     := masked crc32c of everything behind the length field
 //! ```
-//! A record never crosses a block. A logical record is one `Full`, or `First Middle* Last`. A file
-//! that took over the blocks of an older one carries its number in each header, so that what the
-//! older life left behind is told apart.
+//! A record never crosses a block. A logical record is one `Full`, or `First Middle* Last`. A
+//! recycled file carries its number in each header, so that leftover records of its older use are
+//! recognized.
 //!
-//! Thread safety: readers and writers have one owner. What a record says is the engine's matter.
+//! Thread safety: readers and writers have one owner. The content of a record is up to the engine.
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,10 +1,14 @@
-//! Reads a log block by block and gives out its physical records, or what is wrong instead.
+//! Reads a log block by block and returns its physical records, or what is wrong instead.
 //!
 //! It knows headers, checksums and log numbers, not logical records and not recovery modes.
 //! A damaged record costs the rest of its block: its length cannot be trusted either.
 //!
+//! A file that is still being written has no end: where it stops, there is nothing yet, and reading
+//! goes on from the same byte once more was appended.
+//!
 //! Thread safety: one owner. Nothing read from the file is trusted; all indexing is checked.
 
+use crate::reader::LogReaderOptions;
 use crate::record::{BLOCK_BYTES, HEADER_BYTES, RECYCLABLE_HEADER_BYTES, ZERO, is_recyclable};
 use pumice_base::Result;
 use pumice_base::checksum::{crc32c, crc32c_extend, unmask_crc};
@@ -18,21 +22,23 @@ const CHECKED_FROM: usize = 6;
 
 /// What comes next in a log.
 pub(crate) enum Event {
-    /// A record whose checksum holds; the payload is at `payload` in the block.
+    /// A record with a valid checksum; the payload is at `payload` in the block.
     Record { kind: u8, offset: u64, payload: Range<usize> },
     /// The file ended with a whole record.
     EndOfFile,
-    /// The file ended with so many bytes, too few for a header.
+    /// A growing file has no further complete record at the moment.
+    NotYet,
+    /// The file ended with this many bytes, too few for a header.
     TornHeader(usize),
-    /// The record belongs to an older life of the file.
+    /// The record belongs to an older use of the file.
     OldRecord,
     /// The rest of the block was zero-filled ahead of writing.
     ZeroFill,
-    /// A recyclable record of so many bytes in a log that is not recyclable.
+    /// A recyclable record of this many bytes in a log that is not recyclable.
     Misplaced(usize),
-    /// The length leads beyond the block; so many bytes are dropped.
+    /// The length exceeds the block; this many bytes are dropped.
     BadLength { dropped: usize, at_end: bool },
-    /// The checksum does not hold; so many bytes are dropped.
+    /// The checksum does not match; this many bytes are dropped.
     BadChecksum(usize),
 }
 
@@ -40,10 +46,16 @@ pub(crate) enum Event {
 pub(crate) struct PhysicalReader {
     file: Box<dyn SequentialFile>,
     verify_checksum: bool,
+    /// The file is still being written.
+    growing: bool,
     log_number: u64,
     block: Vec<u8>,
+    /// Bytes of `block` that the file had when they were read.
+    filled: usize,
     /// The unread part of `block`.
     unread: Range<usize>,
+    /// The rest of the block was thrown away, with what a growing file has yet to get in it.
+    dropped: bool,
     /// File offset of the end of `block`.
     block_end: u64,
     at_end: bool,
@@ -54,13 +66,16 @@ pub(crate) struct PhysicalReader {
 }
 
 impl PhysicalReader {
-    pub(crate) fn new(file: Box<dyn SequentialFile>, log_number: u64, checksum: bool) -> Self {
+    pub(crate) fn new(file: Box<dyn SequentialFile>, options: &LogReaderOptions) -> Self {
         PhysicalReader {
             file,
-            verify_checksum: checksum,
-            log_number,
+            verify_checksum: options.checksum,
+            growing: options.is_growing,
+            log_number: options.log_number,
             block: vec![0; BLOCK_BYTES],
+            filled: 0,
             unread: 0..0,
+            dropped: false,
             block_end: 0,
             at_end: false,
             recycled: false,
@@ -72,7 +87,7 @@ impl PhysicalReader {
     pub(crate) fn is_recycled(&self) -> bool {
         self.recycled
     }
-    /// Tells that a logical record was given out: the log's kind is settled.
+    /// Reports that a logical record was returned: the log's kind is settled.
     pub(crate) fn note_started(&mut self) {
         self.started = true;
     }
@@ -84,11 +99,11 @@ impl PhysicalReader {
     pub(crate) fn offset(&self) -> u64 {
         self.block_end - self.unread.len() as u64
     }
-    /// Every byte of the file was given out.
+    /// Every byte of the file was returned.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.at_end && self.unread.is_empty()
     }
-    /// The bytes of a record just given out.
+    /// The bytes of the record returned last.
     pub(crate) fn payload(&self, range: &Range<usize>) -> &[u8] {
         self.block.get(range.clone()).unwrap_or(&[])
     }
@@ -118,13 +133,26 @@ impl PhysicalReader {
                     }
                 }
             }
-            return Ok(self.judge(stored_crc, length, kind, recyclable));
+            let header_bytes = if recyclable { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
+            if self.may_grow_to(header_bytes + length) {
+                match self.load_block()? {
+                    Some(end) => return Ok(end),
+                    None => continue,
+                }
+            }
+            return Ok(self.judge(stored_crc, length, kind, header_bytes));
         }
     }
 
-    /// Decides on the record at the front, whose header is all there.
-    fn judge(&mut self, stored_crc: u32, length: usize, kind: u8, recyclable: bool) -> Event {
-        let header_bytes = if recyclable { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
+    /// Whether the record at the front, of `bytes` bytes, is incomplete and its rest may still be
+    /// written in this block.
+    fn may_grow_to(&self, bytes: usize) -> bool {
+        let (there, room) = (self.unread.len(), BLOCK_BYTES - self.unread.start.min(BLOCK_BYTES));
+        self.growing && self.at_end && bytes > there && bytes <= room
+    }
+
+    /// Classifies the record at the front, whose header is complete.
+    fn judge(&mut self, stored_crc: u32, length: usize, kind: u8, header_bytes: usize) -> Event {
         let start = self.unread.start;
         let payload = start + header_bytes..start + header_bytes + length;
         if payload.end > self.unread.end {
@@ -133,9 +161,11 @@ impl PhysicalReader {
                 self.drop_block();
                 return Event::Record { kind, offset, payload };
             }
-            let torn = self.at_end && !self.ends_earlier(stored_crc, payload.start);
+            let last = self.at_end && !self.growing;
+            let torn = last && !self.ends_earlier(stored_crc, payload.start);
             return Event::BadLength { dropped: self.drop_block(), at_end: torn };
         }
+        let recyclable = header_bytes == RECYCLABLE_HEADER_BYTES;
         if recyclable && self.log_number_at(start + HEADER_BYTES) != Some(low_u32(self.log_number))
         {
             self.unread.start = payload.end;
@@ -154,10 +184,11 @@ impl PhysicalReader {
         Event::Record { kind, offset, payload }
     }
 
-    /// The record at the front is whole if it is taken to be shorter than it says: then its length
-    /// was damaged. A torn write has its true length in front of bytes that are missing, and no
-    /// shorter payload has its checksum. Without this, damage to the last length of a MANIFEST
-    /// would pass for a crash while it was written, and the last change of the database be lost.
+    /// Whether the record at the front is complete if assumed shorter than its stated length: then
+    /// the length was damaged. A torn write has its true length in front of bytes that are missing,
+    /// and no shorter payload has its checksum. Without this, damage to the last length of a
+    /// MANIFEST would pass for a crash while it was written, and the last change of the database be
+    /// lost.
     fn ends_earlier(&self, stored_crc: u32, payload_start: usize) -> bool {
         if !self.verify_checksum {
             return false;
@@ -186,24 +217,36 @@ impl PhysicalReader {
         Some(u32::from_le_bytes(self.block.get(at..at + 4)?.try_into().ok()?))
     }
 
-    /// Throws the rest of the block away; how much that was.
+    /// Discards the rest of the block; returns how much that was.
     fn drop_block(&mut self) -> usize {
         let dropped = self.unread.len();
-        self.unread = 0..0;
+        self.unread = self.filled..self.filled;
+        self.dropped = true;
         dropped
     }
 
-    /// Reads the next block; an event when there is none.
+    /// Reads the next block, or what was appended to this one; an event when there is nothing.
     fn load_block(&mut self) -> Result<Option<Event>> {
+        if self.at_end && self.growing {
+            return Ok(if self.grow()? { None } else { Some(Event::NotYet) });
+        }
         if self.at_end {
             let torn = self.drop_block();
             return Ok(Some(if torn > 0 { Event::TornHeader(torn) } else { Event::EndOfFile }));
         }
-        self.unread = 0..0;
-        let bytes = self.file.read(&mut self.block)?;
-        self.unread = 0..bytes;
-        self.block_end += bytes as u64;
-        self.at_end = bytes < BLOCK_BYTES;
+        (self.filled, self.unread, self.dropped) = (0, 0..0, false);
+        self.grow()?;
         Ok(None)
+    }
+
+    /// Reads on into the block, up to its end or the file's; whether there was anything.
+    fn grow(&mut self) -> Result<bool> {
+        let bytes = self.file.read(self.block.get_mut(self.filled..).unwrap_or(&mut []))?;
+        self.filled += bytes;
+        let from = if self.dropped { self.filled } else { self.unread.start };
+        self.unread = from..self.filled;
+        self.block_end += bytes as u64;
+        self.at_end = self.filled < BLOCK_BYTES;
+        Ok(bytes > 0)
     }
 }

@@ -1,9 +1,9 @@
 //! CRC-32C of any range of a block, each in the same short time.
 //!
-//! The register of a CRC is linear in what was shifted through it. So the registers behind every
-//! byte of the block, which one walk over it leaves, give that of any range: the register at its
-//! end, without what the one at its start has become since. What a register becomes behind `n`
-//! bytes is its product with `x^(8 n)`, modulo the polynomial.
+//! The register of a CRC is linear in its input. So the registers after every byte of the block,
+//! computed in one pass, give that of any range: the register at its end minus the one at its start
+//! advanced to the end. Advancing a register by `n` bytes multiplies it by `x^(8 n)`, modulo the
+//! polynomial.
 //!
 //! Registers and polynomials have their bits reversed, as the checksum has: the top bit is `x^0`.
 //! Thread safety: pure; [`RangeCrc`] has one owner. Ranges are checked.
@@ -19,7 +19,7 @@ const ONE: u32 = 1 << 31;
 /// The registers of a block.
 pub(crate) struct RangeCrc {
     table: [u32; 256],
-    /// Behind each number of bytes, from a register of zero.
+    /// The register after each number of bytes, starting from zero.
     registers: Vec<u32>,
     /// `x^(8 n)` for each length `n`.
     shifts: Vec<u32>,
@@ -31,7 +31,7 @@ impl RangeCrc {
         RangeCrc { table: shift_table(), registers: vec![0], shifts: vec![ONE] }
     }
 
-    /// Takes over `bytes`, instead of those before.
+    /// Replaces the block by `bytes`.
     pub fn set(&mut self, bytes: &[u8]) {
         self.registers.clear();
         let mut register = 0;
@@ -46,7 +46,7 @@ impl RangeCrc {
         }
     }
 
-    /// `crc32c` of those bytes; `None` if they are not all there.
+    /// `crc32c` of those bytes; `None` if they are out of range.
     pub fn of(&self, range: Range<usize>) -> Option<u32> {
         let shift = *self.shifts.get(range.end.checked_sub(range.start)?)?;
         let (before, behind) = (self.registers.get(range.start)?, self.registers.get(range.end)?);
@@ -59,14 +59,14 @@ impl RangeCrc {
 fn product(mut a: u32, b: u32) -> u32 {
     let mut sum = 0;
     for power in (0..32).rev() {
-        // All bits set if `b` has this power.
+        // All bits set if `b` has this power, otherwise none.
         sum ^= a & (b >> power & 1).wrapping_neg();
         a = a >> 1 ^ POLYNOMIAL & (a & 1).wrapping_neg();
     }
     sum
 }
 
-/// What shifting by a byte adds, by the byte that is shifted out.
+/// The term that shifting by a byte adds, indexed by the byte shifted out.
 pub(crate) fn shift_table() -> [u32; 256] {
     std::array::from_fn(|byte| {
         (0..8).fold(len_u32(byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 })

@@ -1,15 +1,18 @@
-//! Reads logical records and decides, by the recovery mode, what to make of damage.
+//! Reads logical records and decides, by the recovery mode, how to treat damage.
 //!
 //! | found                              | Tolerate | Absolute | PointInTime | SkipAny |
 //! |------------------------------------|----------|----------|-------------|---------|
 //! | file ends inside a record          | end      | error    | error       | end     |
 //! | bad checksum, length, order, type  | error    | error    | error       | skip    |
-//! | record of the file's older life    | end      | end      | end         | skip    |
+//! | record of the file's older use     | end      | end      | end         | skip    |
 //! | the same inside a logical record   | end      | error    | error       | skip    |
 //! | bad checksum in a recyclable log   | end      | error    | error       | skip    |
 //!
-//! "Error" ends the log for good: `read_record` gives the same error again. What the engine makes
-//! of it (fail, or stop replaying) is its matter. Every skip and error is told to the reporter.
+//! "Error" ends the log for good: `read_record` returns the same error again. How to react (fail,
+//! or stop replaying) is up to the engine. Every skip and error is reported to the reporter.
+//!
+//! A log that is still being written (`is_growing`) does not end: where it stops, torn or not,
+//! `read_record` returns `None` with `LogEnd::NotYet`, and continues there at its next call.
 //!
 //! Thread safety: one owner. Memory: a record takes its stored size, when compressed up to 64 MiB
 //! more.
@@ -26,7 +29,7 @@ use pumice_base::{Error, Result};
 use pumice_env::SequentialFile;
 use std::ops::Range;
 
-/// Is told of dropped bytes: how many, and why.
+/// Called for dropped bytes: how many, and why.
 pub type Reporter = Box<dyn FnMut(u64, &Error) + Send>;
 
 /// How a log is read.
@@ -40,17 +43,30 @@ pub struct LogReaderOptions {
     pub checksum: bool,
     /// Only the plain types are legal, as in a MANIFEST.
     pub is_manifest: bool,
+    /// The file is still being written: its end is none, see the head of this file.
+    pub is_growing: bool,
 }
 
 impl LogReaderOptions {
     /// For the log with that number.
     pub fn wal(log_number: u64, recovery_mode: WalRecoveryMode) -> Self {
-        LogReaderOptions { log_number, recovery_mode, checksum: true, is_manifest: false }
+        LogReaderOptions {
+            log_number,
+            recovery_mode,
+            checksum: true,
+            is_manifest: false,
+            is_growing: false,
+        }
+    }
+    /// For the log with that number while somebody writes to it. What is damaged is skipped.
+    pub fn growing_wal(log_number: u64) -> Self {
+        let mode = WalRecoveryMode::SkipAnyCorrupted;
+        LogReaderOptions { is_growing: true, ..Self::wal(log_number, mode) }
     }
     /// For a MANIFEST: an incomplete record at the end is dropped, other damage is an error.
     pub fn manifest() -> Self {
         let recovery_mode = WalRecoveryMode::TolerateCorruptedTail;
-        LogReaderOptions { log_number: 0, recovery_mode, checksum: true, is_manifest: true }
+        LogReaderOptions { is_manifest: true, ..Self::wal(0, recovery_mode) }
     }
 }
 
@@ -59,7 +75,7 @@ impl LogReaderOptions {
 pub struct RecordInfo {
     /// File offset of its first header.
     pub offset: u64,
-    /// File offset behind its last byte.
+    /// File offset after its last byte.
     pub end: u64,
 }
 
@@ -68,19 +84,19 @@ pub struct RecordInfo {
 pub enum LogEnd {
     /// There may be more.
     NotYet,
-    /// The file ended behind a whole record (or in zeros).
+    /// The file ended after a complete record (or in zeros).
     EndOfFile,
-    /// The file ended inside a record, which the mode allows; so many bytes were dropped.
+    /// The file ended inside a record, which the mode allows; this many bytes were dropped.
     TornTail(u64),
-    /// A record of the file's older life, or what may be one, followed.
+    /// A record of the file's older use, or what may be one, followed.
     OldRecord,
-    /// Damage that the mode does not allow; `read_record` gave the error.
+    /// Damage that the mode does not allow; `read_record` returned the error.
     Corruption,
-    /// The file could not be read; `read_record` gave the error.
+    /// The file could not be read; `read_record` returned the error.
     ReadError,
 }
 
-/// What a log says of the one before it.
+/// What a log records about the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PredecessorLog {
     /// Its file number.
@@ -97,9 +113,11 @@ pub struct LogReader {
     options: LogReaderOptions,
     reporter: Option<Reporter>,
     decompressor: Option<RecordDecompressor>,
-    /// Offset of the logical record being put together.
+    /// Offset of the logical record being assembled.
     assembling: Option<u64>,
-    /// A logical record was given out.
+    /// Where that record began and its bytes so far, while a growing log lacks the rest.
+    unfinished: Option<(u64, Vec<u8>)>,
+    /// Whether a logical record was returned.
     started: bool,
     end: LogEnd,
     failed: Option<Error>,
@@ -117,11 +135,12 @@ impl LogReader {
         reporter: Option<Reporter>,
     ) -> Self {
         LogReader {
-            physical: PhysicalReader::new(file, options.log_number, options.checksum),
+            physical: PhysicalReader::new(file, &options),
             options,
             reporter,
             decompressor: None,
             assembling: None,
+            unfinished: None,
             started: false,
             end: LogEnd::NotYet,
             failed: None,
@@ -132,7 +151,8 @@ impl LogReader {
         }
     }
 
-    /// Reads the next logical record into `out`; `None` at the end, see [`LogReader::end`].
+    /// Reads the next logical record into `out`; `None` at the end, see [`LogReader::end`], and
+    /// where a growing log has no whole record yet.
     ///
     /// # Errors
     /// `Corruption` for damage that the mode does not allow, `IoError` when reading fails. The
@@ -142,6 +162,10 @@ impl LogReader {
         self.assembling = None;
         if let Some(e) = &self.failed {
             return Err(e.clone());
+        }
+        if let Some((offset, bytes)) = self.unfinished.take() {
+            self.assembling = Some(offset);
+            out.extend_from_slice(&bytes);
         }
         while self.end == LogEnd::NotYet {
             let event = match self.physical.next_event() {
@@ -154,29 +178,33 @@ impl LogReader {
                         return Ok(Some(info));
                     }
                 }
+                Event::NotYet => {
+                    self.unfinished = self.assembling.map(|offset| (offset, std::mem::take(out)));
+                    return Ok(None);
+                }
                 other => self.take_defect(&other, out)?,
             }
         }
         Ok(None)
     }
 
-    /// Why `read_record` gave `None`.
+    /// Why `read_record` returned `None`.
     pub fn end(&self) -> LogEnd {
         self.end
     }
-    /// File offset of the record given out last.
+    /// File offset of the record returned last.
     pub fn last_record_offset(&self) -> u64 {
         self.last_record_offset
     }
-    /// Bytes that were dropped so far, in torn tails too.
+    /// Bytes dropped so far, including torn tails.
     pub fn dropped_bytes(&self) -> u64 {
         self.dropped_bytes
     }
-    /// Sizes of user timestamps by column family, as far as the log has announced them.
+    /// Sizes of user timestamps by column family, as far as the log has recorded them.
     pub fn timestamp_sizes(&self) -> &[(u32, u16)] {
         &self.timestamp_sizes
     }
-    /// What the log says of the one before it.
+    /// What the log records about the one before it.
     pub fn predecessor(&self) -> Option<PredecessorLog> {
         self.predecessor
     }
@@ -218,7 +246,7 @@ impl LogReader {
         self.complete(payload.len(), out)
     }
 
-    /// Ends the logical record that is being put together.
+    /// Completes the logical record that is being assembled.
     fn complete(&mut self, last_bytes: usize, out: &mut Vec<u8>) -> Result<Option<RecordInfo>> {
         let Some(offset) = self.assembling.take() else { return Ok(None) };
         if self.decompressor.as_ref().is_some_and(|d| !d.is_complete()) {
@@ -246,7 +274,7 @@ impl LogReader {
         }
     }
 
-    /// Adds a fragment's bytes to `out`; false when they were no good and the record was dropped.
+    /// Adds a fragment's bytes to `out`; false when they were invalid and the record was dropped.
     fn append(&mut self, payload: &Range<usize>, out: &mut Vec<u8>) -> Result<bool> {
         let bytes = self.physical.payload(payload);
         let result = match self.decompressor.as_mut() {
@@ -303,19 +331,20 @@ impl LogReader {
         self.dropped(lost, &format!("unknown record type {kind}"))
     }
 
-    /// Gives up the logical record that is being put together; how many bytes of it there were.
+    /// Abandons the logical record that is being assembled; returns how many bytes of it there
+    /// were.
     fn abandon(&mut self, out: &mut Vec<u8>) -> usize {
         let bytes = if self.assembling.take().is_some() { out.len() } else { 0 };
         out.clear();
         bytes
     }
 
-    /// Decides on anything that is not a sound record.
+    /// Handles anything that is not a sound record.
     fn take_defect(&mut self, defect: &Event, out: &mut Vec<u8>) -> Result<()> {
         let mode = self.options.recovery_mode;
         let skips = mode == WalRecoveryMode::SkipAnyCorrupted;
         match *defect {
-            Event::Record { .. } => Ok(()),
+            Event::Record { .. } | Event::NotYet => Ok(()),
             Event::EndOfFile => self.end_inside(0, "", LogEnd::EndOfFile, out),
             Event::TornHeader(bytes) => {
                 self.end_inside(bytes, "truncated header", LogEnd::EndOfFile, out)
@@ -328,7 +357,7 @@ impl LogReader {
                 if self.physical.is_recycled()
                     && mode == WalRecoveryMode::TolerateCorruptedTail =>
             {
-                // Old and new bytes meet here: it cannot be told from a torn tail.
+                // Old and new bytes meet here: it is indistinguishable from a torn tail.
                 self.dropped_bytes += (bytes + self.abandon(out)) as u64;
                 self.end = LogEnd::OldRecord;
                 Ok(())
@@ -344,7 +373,7 @@ impl LogReader {
         }
     }
 
-    /// The log ends with `bytes` torn bytes, or in the middle of a logical record, or well.
+    /// The log ends with `bytes` torn bytes, in the middle of a logical record, or cleanly.
     fn end_inside(
         &mut self,
         bytes: usize,

@@ -12,7 +12,7 @@ pub(crate) const FULL: u8 = 1;
 pub(crate) const FIRST: u8 = 2;
 pub(crate) const MIDDLE: u8 = 3;
 pub(crate) const LAST: u8 = 4;
-/// What a data record's type has on top of the above in a recyclable file.
+/// Added to a data record's type in a recyclable file.
 pub(crate) const RECYCLABLE_OFFSET: u8 = 4;
 pub(crate) const SET_COMPRESSION: u8 = 9;
 pub(crate) const TIMESTAMP_SIZES: u8 = 10;
@@ -22,7 +22,7 @@ pub(crate) const IGNORABLE_BIT: u8 = 128;
 pub(crate) const PREDECESSOR: u8 = 130;
 pub(crate) const RECYCLABLE_PREDECESSOR: u8 = 131;
 
-/// The only compression that log records have.
+/// The only compression type of log records.
 pub(crate) const COMPRESSION_ZSTD: u32 = 7;
 
 /// Whether records of that type have the longer header.
@@ -31,7 +31,7 @@ pub(crate) fn is_recyclable(kind: u8) -> bool {
     data.contains(&kind) || kind == RECYCLABLE_TIMESTAMP_SIZES || kind == RECYCLABLE_PREDECESSOR
 }
 
-/// What to make of damage found while replaying logs; numbers as in RocksDB's option.
+/// How to treat damage found while replaying logs; numbers as in RocksDB's option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum WalRecoveryMode {

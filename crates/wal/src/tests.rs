@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod damage;
+mod growing;
 mod torn;
 
 use crate::record::*;
@@ -42,7 +43,7 @@ fn write_log(records: &[Vec<u8>], recycle: bool) -> Vec<u8> {
     fs.read_file(Path::new(LOG)).unwrap()
 }
 
-/// What reading gave: the records, the error that ended it, how it ended, dropped bytes.
+/// The result of reading: the records, the error that ended it, how it ended, dropped bytes.
 #[derive(Debug)]
 struct Outcome {
     records: Vec<Vec<u8>>,
@@ -87,7 +88,7 @@ fn read_log(bytes: &[u8], mode: WalRecoveryMode) -> Outcome {
     read_log_as(bytes, LogReaderOptions::wal(NUMBER, mode))
 }
 
-/// The format in the fewest words, to compare with.
+/// The simplest implementation of the format, for comparison.
 fn reference(records: &[Vec<u8>], recycle: bool) -> Vec<u8> {
     let mut out = Vec::new();
     let header = if recycle { 11 } else { 7 };
@@ -222,8 +223,7 @@ fn a_writer_goes_on_behind_an_existing_log() {
     assert!(fs.read_file(Path::new(LOG)).unwrap() == reference(&records, false));
 }
 
-/// Is `part` what is left of `whole` when some records are taken out?
-/// A physical record of any type.
+/// Whether `part` is `whole` with some records removed. A physical record of any type.
 fn physical(kind: u8, payload: &[u8]) -> Vec<u8> {
     let mut covered = vec![kind];
     if is_recyclable(kind) {
@@ -352,7 +352,7 @@ fn crashes_leave_a_prefix_with_all_synced_records() {
         let file = if recycle {
             let old: Vec<Vec<u8>> = (0..50u8).map(|i| vec![i; 900]).collect();
             let mut bytes = reference(&old, true);
-            // Records of an older log: the number is not ours.
+            // Records of an older log: the number differs.
             let older = (NUMBER as u32 - 1).to_le_bytes();
             (0..40).for_each(|i| bytes[i * 911 + 7..i * 911 + 11].copy_from_slice(&older));
             bytes.truncate(32_000);

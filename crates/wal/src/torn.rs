@@ -1,23 +1,23 @@
 //! Decides whether the end of a MANIFEST is an append that a power loss tore, or damage.
 //!
-//! A MANIFEST is synced behind every change, so a crash may tear the last change and nothing else.
-//! Of a torn append each sector is there or not; one that is not reads as zeros, or the file ends
-//! before it. So the bytes behind the last whole change are a torn append if
+//! A MANIFEST is synced after every change, so a crash may tear only the last change. Each sector
+//! of a torn append is written or not; one that is not reads as zeros, or the file ends before it.
+//! So the bytes after the last complete change are a torn append if
 //!
 //! 1. the file ends inside a record, or a *lost piece* explains each record that is not sound: a
 //!    sector (its part in these bytes) that is all zeros, or a run of zeros up to the end;
-//! 2. a lost piece of a few bytes is not zero by nature: no single damaged byte outside of it
+//! 2. a lost piece of a few bytes was not legitimately zero: no single damaged byte outside of it
 //!    explains the record;
-//! 3. no sound record of another change follows. Several records are one change only as members
-//!    of one atomic group, whose countdown they show.
+//! 3. no sound record of another change follows. Several records form one change only as members of
+//!    one atomic group, whose countdown they carry.
 //!
-//! Whether the state before it is complete is the caller's question. What the rules cannot tell: a
-//! medium that turns a whole synced sector of the last change into zeros; and, if a group follows
+//! Whether the state before it is complete is the caller's question. What the rules cannot detect:
+//! a medium that turns a whole synced sector of the last change into zeros; and, if a group follows
 //! a change none of whose records is sound, whether the two are one group.
 //!
-//! Costs a time in proportion to the bytes, whatever they are: a record that may begin anywhere in
-//! a block is looked for with `range_crc`, and at most a few records are short of so few bytes that
-//! all their lengths are tried.
+//! Takes time proportional to the bytes, whatever they are: a record that may begin anywhere in a
+//! block is searched for with `range_crc`, and at most a few records miss so few bytes that all
+//! their lengths are tried.
 //!
 //! Thread safety: pure functions. Nothing in the bytes is trusted; all indexing is checked.
 
@@ -28,16 +28,16 @@ use pumice_base::narrow::{len_u32, to_usize};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Devices write so much at once; pages and larger sectors are multiples of it.
+/// Devices write this much at once; pages and larger sectors are multiples of it.
 const SECTOR_BYTES: usize = 512;
-/// So many zeros in their place are no accident of what was written.
+/// This many zeros cannot be part of what was written.
 const LOST_BYTES_SURE: usize = 8;
 
-/// What a logical record says of its place in its change: the members of the atomic group that
-/// follow it; `None` if it is a change by itself.
+/// A logical record's place in its change: the members of the atomic group that follow it; `None`
+/// if it is a change by itself.
 pub type GroupCountdown<'a> = &'a dyn Fn(&[u8]) -> Option<u32>;
 
-/// Whether `tail`, which starts at file offset `offset` right behind the last whole change and
+/// Whether `tail`, which starts at file offset `offset` right after the last complete change and
 /// reaches to the end of the file, is what a power loss left of one append.
 ///
 /// # Errors
@@ -50,7 +50,8 @@ pub fn is_torn_append(
     judge(tail, offset, countdown).0
 }
 
-/// As [`is_torn_append`]; also how many bytes were looked at, those of sums and pieces included.
+/// As [`is_torn_append`]; also returns how many bytes were examined, including those of sums and
+/// pieces.
 pub(crate) fn judge(
     tail: &[u8],
     offset: u64,
@@ -82,15 +83,15 @@ struct Scan<'a> {
     zeros_from: usize,
     /// Offset of `tail` in its block; blocks hold whole sectors.
     phase: usize,
-    /// Everything before it was looked at.
+    /// Everything before it was examined.
     at: usize,
     countdown: GroupCountdown<'a>,
     /// The logical record whose beginning was sound.
     assembling: Option<Vec<u8>>,
-    /// The last sound member of the group announced so many more.
+    /// The last sound member of the group announced this many more.
     members_left: Option<u32>,
-    /// The part of the tail that `sums` knows: where records were looked for last, up to the end of
-    /// that block.
+    /// The part of the tail that `sums` covers: from where records were last searched for, to the
+    /// end of that block.
     block: Range<usize>,
     sums: RangeCrc,
     /// Bytes.
@@ -103,12 +104,12 @@ struct Header {
     kind: u8,
     at: usize,
     payload: usize,
-    /// Behind the last byte, which the tail need not have.
+    /// After the last byte, which may lie beyond the tail.
     end: usize,
 }
 
 impl Scan<'_> {
-    /// Looks at one physical record, or what is in its place.
+    /// Examines one physical record, or what is in its place.
     fn step(&mut self) -> Result<(), &'static str> {
         let block_end = self.at + BLOCK_BYTES - (self.phase + self.at) % BLOCK_BYTES;
         if self.at >= self.zeros_from {
@@ -134,11 +135,11 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Where to go on behind the record at `at`, which is not sound.
+    /// Where to continue after the record at `at`, which is not sound.
     fn behind_unsound(&mut self, header: &Header, block_end: usize) -> Result<usize, &'static str> {
         if let Some(piece) = self.lost_piece(self.at..self.at + HEADER_BYTES) {
             self.check_piece(&piece, header)?;
-            // The length is not known: whatever is sound comes somewhere behind the piece.
+            // The length is unknown: the next sound record comes somewhere after the piece.
             return Ok(self.next_sound(piece.end, block_end));
         }
         if !(FULL..=LAST).contains(&header.kind) || header.end > block_end {
@@ -155,7 +156,7 @@ impl Scan<'_> {
         Ok(header.end)
     }
 
-    /// Few zeros may have been written: then something else is wrong with the record.
+    /// A few zeros may have been written as such: then something else is wrong with the record.
     fn check_piece(&self, piece: &Range<usize>, header: &Header) -> Result<(), &'static str> {
         if piece.len() >= LOST_BYTES_SURE {
             return Ok(());
@@ -271,7 +272,8 @@ impl Scan<'_> {
         (from..end).find(sound).unwrap_or(end)
     }
 
-    /// The record is whole if it is shorter than it says: its length was damaged.
+    /// Whether the record is complete if assumed shorter than its stated length: then the length
+    /// was damaged.
     fn ends_earlier(&self, header: &Header) -> bool {
         let stored = unmask_crc(header.stored_crc);
         let mut sum = self.crc_up_to(header, header.payload);

@@ -1,12 +1,12 @@
 //! Appends logical records to a log.
 //!
-//! The caller's parts are copied once, into the file's buffer behind a header, and the checksum
-//! runs over them there: one pass over bytes that are in the cache, however many parts there are.
+//! The caller's parts are copied once, into the file's buffer after a header, and the checksum runs
+//! over them there: one pass over bytes that are in the cache, however many parts there are.
 //! Flushing is one system call for however many records were added.
 //!
 //! Invariants:
 //! 1. `block_offset` is the file's length modulo the block size, and never the block size itself.
-//! 2. After an error the file's tail is unknown, and every later call gives that error: the
+//! 2. After an error the file's tail is unknown, and every later call returns that error: the
 //!    buffered writer below refuses, and the compressor does not fail between fragments.
 //!
 //! Thread safety: one owner.
@@ -35,9 +35,9 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
-    /// A writer behind what `file` already holds. With `recycle` the records carry `log_number`,
-    /// for a file whose old content is being overwritten. Unless `manual_flush`, each record goes
-    /// to the operating system at once.
+    /// A writer that appends to what `file` already holds. With `recycle` the records carry
+    /// `log_number`, for a file whose old content is being overwritten. Unless `manual_flush`, each
+    /// record goes to the operating system at once.
     pub fn new(file: BufferedWriter, log_number: u64, recycle: bool, manual_flush: bool) -> Self {
         let mut header_crcs = [0; 5];
         for kind in FULL..=LAST {
@@ -105,7 +105,7 @@ impl LogWriter {
     pub fn fsync(&mut self) -> Result<()> {
         self.file.sync(true)
     }
-    /// A handle with which another task makes the flushed records durable while this one goes on.
+    /// A handle with which another task makes the flushed records durable while this one continues.
     pub fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
         self.file.syncer()
     }

@@ -15,7 +15,6 @@ use pumice::{
 };
 use pumice_base::random::Rng;
 use pumice_testkit::Op;
-use pumice_testkit::oracle::Logging;
 
 use super::session::{Session, Stop};
 use super::side;
@@ -57,7 +56,7 @@ impl Session {
                 flush()?;
             }
             self.db.delete_cf_opt(&self.write_options(true), family, &key)?;
-            if self.plan.logging == Logging::Off {
+            if !self.plan.logging.has_wal() {
                 flush()?;
             }
             self.side.lock().deleted(name, &key);
@@ -77,7 +76,7 @@ impl Session {
 
     fn put_behind(&self, name: &str, family: &ColumnFamily, rng: &mut Rng) -> Result<(), Stop> {
         let begun = self.history.lock().now();
-        let logged = self.plan.logging != Logging::Off;
+        let logged = self.plan.logging.has_wal();
         let new = 1 + rng.uniform(3) as usize;
         let (mut old, new) = self.side.lock().ingests_behind(name, new, logged);
         old.retain(|_| rng.one_in(2));

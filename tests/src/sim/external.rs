@@ -17,7 +17,6 @@ use pumice::{
 use pumice_base::random::Rng;
 use pumice_env::{FileOptions, FileSystem};
 use pumice_testkit::history::BatchId;
-use pumice_testkit::oracle::Logging;
 use pumice_testkit::{Op, op};
 
 use super::session::{Session, Stop};
@@ -220,7 +219,7 @@ impl Session {
         tell(format_args!("{name}: ingested {} keys {:?}", entries.len(), done.as_ref().err()));
         self.side_handles.lock().insert(name.clone(), family);
         done?;
-        let logged = self.plan.logging != Logging::Off;
+        let logged = self.plan.logging.has_wal();
         self.side.lock().ingested(&name, &entries, logged);
         self.history.lock().wal_flushed(true, begun);
         self.tally.add(Count::Ingested, 1);

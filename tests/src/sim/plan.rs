@@ -10,6 +10,8 @@ use crate::stores::Settings;
 pub fn random(rng: &mut Rng) -> Plan {
     let families = 1 + rng.uniform(3) as usize;
     let logging = match rng.uniform(6) {
+        // From a copy, as the kinds of tables below.
+        0 if rng.clone().one_in(2) => Logging::AtomicFlush,
         0 => Logging::Off,
         1 => Logging::ManualFlush,
         _ => Logging::Wal,
@@ -127,7 +129,10 @@ pub fn small(families: usize, logging: Logging) -> Plan {
     if logging == Logging::ManualFlush {
         settings = settings.with("manual_wal_flush", "true");
     }
-    settings.disable_wal = logging == Logging::Off;
+    settings.disable_wal = !logging.has_wal();
+    if logging == Logging::AtomicFlush {
+        settings = settings.with("atomic_flush", "true");
+    }
     Plan {
         families,
         logging,

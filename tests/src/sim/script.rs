@@ -95,6 +95,7 @@ pub fn scenario_of(seed: u64, rng: &mut Rng) -> u64 {
 pub fn workload(number: u64) -> Script {
     let mut rng = Rng::new(number ^ 0x77_0000);
     let logging = match number % 5 {
+        0 if number.is_multiple_of(2) => Logging::AtomicFlush,
         0 => Logging::Off,
         1 => Logging::ManualFlush,
         _ => Logging::Wal,

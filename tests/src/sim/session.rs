@@ -18,7 +18,6 @@ use pumice::{
 use pumice_env::FileSystem;
 use pumice_port::sync::Mutex;
 use pumice_testkit::history::{BatchId, History, ORDER_KEY};
-use pumice_testkit::oracle::Logging;
 use pumice_testkit::{Entry, Op};
 
 use super::side::{Found, SideFamilies};
@@ -176,7 +175,7 @@ impl Session {
 
     /// Write options for the plan's logging.
     pub fn write_options(&self, sync: bool) -> WriteOptions {
-        let disable_wal = self.plan.logging == Logging::Off;
+        let disable_wal = !self.plan.logging.has_wal();
         WriteOptions { sync: sync && !disable_wal, disable_wal, ..WriteOptions::default() }
     }
 

@@ -18,6 +18,22 @@ pub trait Engine: Sized {
     fn compact(&mut self, begin: &[u8], end: &[u8]) -> Result<(), String>;
     fn settle(&mut self) -> Result<(), String>;
     fn tables(&mut self, cf: usize) -> Result<usize, String>;
+    fn put_unlogged(&mut self, key: &[u8], value: &[u8]) -> Result<(), String>;
+    /// The batches of the logs from `sequence` on, and how that ended.
+    fn updates_since(&mut self, sequence: u64) -> Result<String, String>;
+    /// The batches beyond those that were reported last.
+    fn more_updates(&mut self) -> Result<String, String>;
+}
+
+/// A batch as an answer: its numbers, length and first bytes.
+fn describe(sequence: u64, data: &[u8]) -> String {
+    let shown = &data[..data.len().min(48)];
+    format!("{sequence} ({} bytes) {}", data.len(), shown.escape_ascii())
+}
+
+fn updates(batches: &[String], status: Result<(), String>) -> String {
+    let end = status.err().unwrap_or_else(|| "OK".to_string());
+    format!("{}; {end}", batches.join(", "))
 }
 
 fn text(error: impl ToString) -> String {
@@ -29,6 +45,7 @@ fn family_name(cf: usize) -> String {
 }
 
 pub struct Pumice {
+    updates: Option<pumice::WalIterator>,
     db: pumice::Db,
     families: Vec<pumice::ColumnFamily>,
 }
@@ -43,7 +60,7 @@ impl Engine for Pumice {
         for cf in 1..families {
             handles.push(db.create_column_family(&parsed.cf, &family_name(cf)).map_err(text)?);
         }
-        Ok(Pumice { db, families: handles })
+        Ok(Pumice { updates: None, db, families: handles })
     }
     fn put(&mut self, cf: usize, key: &[u8], value: &[u8]) -> Result<(), String> {
         let write = pumice::WriteOptions::default();
@@ -67,16 +84,38 @@ impl Engine for Pumice {
         self.db.compact_range(&options, Some(begin), Some(end)).map_err(text)
     }
     fn settle(&mut self) -> Result<(), String> {
-        self.db.wait_for_compact(&pumice::WaitForCompactOptions::default()).map_err(text)
+        self.db.wait_for_compact(&pumice::WaitForCompactOptions::default()).map_err(text)?;
+        // The last job may not have deleted yet what it made obsolete.
+        self.db.disable_file_deletions();
+        self.db.enable_file_deletions();
+        Ok(())
     }
     fn tables(&mut self, cf: usize) -> Result<usize, String> {
         let files = self.db.live_files_metadata();
         let name = family_name(cf);
         Ok(files.iter().filter(|file| file.column_family_name == name).count())
     }
+    fn put_unlogged(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
+        let write = pumice::WriteOptions { disable_wal: true, ..pumice::WriteOptions::default() };
+        self.db.put_opt(&write, key, value).map_err(text)
+    }
+    fn updates_since(&mut self, sequence: u64) -> Result<String, String> {
+        self.updates = Some(self.db.get_updates_since(sequence).map_err(text)?);
+        self.more_updates()
+    }
+    fn more_updates(&mut self) -> Result<String, String> {
+        let Some(iterator) = &mut self.updates else { return Err("no iterator".to_string()) };
+        let mut batches = Vec::new();
+        while let Some(Ok((sequence, batch))) = iterator.next() {
+            batches.push(describe(sequence, batch.data()));
+        }
+        Ok(updates(&batches, iterator.status().map_err(text)))
+    }
 }
 
 pub struct RocksDb {
+    updates: Option<pumice_peer::WalIterator>,
+    unlogged: pumice_peer::WriteOptions,
     write: pumice_peer::WriteOptions,
     read: pumice_peer::ReadOptions,
     families: Vec<pumice_peer::ColumnFamily>,
@@ -95,7 +134,9 @@ impl Engine for RocksDb {
         }
         let write = pumice_peer::WriteOptions::new(&peer, &WriteSettings::default());
         let read = pumice_peer::ReadOptions::new(&peer, &ReadSettings::default());
-        Ok(RocksDb { write, read, families: handles, db })
+        let settings = WriteSettings { disable_wal: true, ..WriteSettings::default() };
+        let unlogged = pumice_peer::WriteOptions::new(&peer, &settings);
+        Ok(RocksDb { updates: None, unlogged, write, read, families: handles, db })
     }
     fn put(&mut self, cf: usize, key: &[u8], value: &[u8]) -> Result<(), String> {
         self.db.put(&self.write, &self.families[cf], key, value).map_err(text)
@@ -126,4 +167,25 @@ impl Engine for RocksDb {
         let name = family_name(cf);
         Ok(self.db.live_files().iter().filter(|file| file.column_family == name).count())
     }
+    fn put_unlogged(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
+        self.db.put(&self.unlogged, &self.families[0], key, value).map_err(text)
+    }
+    fn updates_since(&mut self, sequence: u64) -> Result<String, String> {
+        let iterator = self.db.updates_since(sequence).map_err(text)?;
+        Ok(drain(self.updates.insert(iterator)))
+    }
+    fn more_updates(&mut self) -> Result<String, String> {
+        let Some(iterator) = &mut self.updates else { return Err("no iterator".to_string()) };
+        iterator.next();
+        Ok(drain(iterator))
+    }
+}
+
+fn drain(iterator: &mut pumice_peer::WalIterator) -> String {
+    let mut batches = Vec::new();
+    while let Some((sequence, batch)) = iterator.batch() {
+        batches.push(describe(sequence, batch.data()));
+        iterator.next();
+    }
+    updates(&batches, iterator.status().map_err(text))
 }

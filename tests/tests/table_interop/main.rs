@@ -4,6 +4,7 @@
 
 mod cache_tier;
 mod consulted;
+mod counted;
 mod counters;
 mod drawn;
 mod fifo;
@@ -11,6 +12,7 @@ mod ingest;
 mod ingest_own;
 mod large_values;
 mod levels;
+mod logs;
 mod odd_keys;
 mod offpeak;
 mod paranoid;

@@ -1,7 +1,7 @@
-//! Builds test programs and finds them: `cargo test --no-run` tells of each in a line of JSON.
+//! Builds test programs and finds them: `cargo test --no-run` reports each in a line of JSON.
 //!
 //! Thread safety: plain functions. cargo itself lets one build at a time into a target folder and
-//! profile; who starts a second one waits in it.
+//! profile; a second one waits inside cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,12 +57,12 @@ pub fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from)
 }
 
-/// Makes `command` (a `cargo test`) build only, and tell of programs.
+/// Makes `command` (a `cargo test`) only build, and report the programs.
 pub fn only_build(command: &mut Command) -> &mut Command {
     command.args(["--no-run", "--message-format=json-render-diagnostics"])
 }
 
-/// Parts what such a command has printed: the programs, and the words for people.
+/// Splits the output of such a command: the programs, and the messages for people.
 pub fn programs(output: &str) -> (Vec<Program>, String) {
     let (mut found, mut words) = (Vec::new(), String::new());
     for line in output.lines() {
@@ -76,7 +76,7 @@ pub fn programs(output: &str) -> (Vec<Program>, String) {
     (found, words)
 }
 
-/// Reads the line of one artifact; None when it is no test program.
+/// Reads the line of one artifact; None when it is not a test program.
 fn program(line: &str) -> Option<Program> {
     if text(line, "reason")? != "compiler-artifact" {
         return None;
@@ -99,7 +99,7 @@ fn program(line: &str) -> Option<Program> {
     Some(Program { package, name, path, folder })
 }
 
-/// The string value of the first `"key":"..."`; None where the value is no string.
+/// The string value of the first `"key":"..."`; None where the value is not a string.
 fn text(json: &str, key: &str) -> Option<String> {
     let (_, rest) = json.split_once(&format!("\"{key}\":"))?;
     let mut characters = rest.strip_prefix('"')?.chars();
@@ -107,7 +107,7 @@ fn text(json: &str, key: &str) -> Option<String> {
     loop {
         match characters.next()? {
             '"' => return Some(value),
-            // Paths have no other escapes than quotes and backslashes.
+            // Paths have no escapes other than quotes and backslashes.
             '\\' => value.push(characters.next()?),
             other => value.push(other),
         }

@@ -1,12 +1,12 @@
 //! `cargo xtask test`: everything that must hold before a change lands, in one command.
 //!
-//! All stages run, whatever fails, so that one run shows all there is to mend: peers, fmt, tidy,
-//! clippy; every test of the workspace on threads, then the tests of the packages that can wait on
-//! fibers over io_uring and on fibers without it (the same programs, another environment); the
-//! server's tests of TLS, in a build that has it; the models of port's primitives under loom; a
+//! All stages run, whatever fails, so that one run shows everything that needs fixing: peers, fmt,
+//! tidy, clippy; every test of the workspace on threads, then the tests of the packages that can
+//! wait on fibers over io_uring and on fibers without it (the same programs, another environment);
+//! the server's tests of TLS, in a build that has it; the models of port's primitives under loom; a
 //! share of the simulation and the searches for planted bugs; the examples of the crate; then the
-//! released binary called as a stranger would call it. Builds and programs come from one queue, a
-//! few at a time.
+//! released binary, called as a user would call it. Builds and programs come from one queue, a few
+//! at a time.
 //!
 //! | part | holds |
 //! |---|---|
@@ -22,9 +22,9 @@
 //! line is `N passed, N failed`; a run that executed no test fails, and so does a stage of tests
 //! that ran none.
 //!
-//! `--quick` is for between edits: fmt, tidy, clippy, the tests in the libraries and a few suites,
-//! on threads. `--only STAGE` and `-p PACKAGE` choose; with `-p` there are no doc tests. None of
-//! these is the gate.
+//! `--quick` is for use between edits: fmt, tidy, clippy, the tests in the libraries and a few
+//! suites, on threads. `--only STAGE` and `-p PACKAGE` choose; with `-p` there are no doc tests.
+//! None of these replaces the full run.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! What `cargo xtask test` runs: the tables that a change of the suites touches.
 //!
-//! Data, and how the command line is read; `stages` makes jobs of it.
+//! Data, and the parsing of the command line; `stages` turns it into jobs.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ impl Mode {
     }
 }
 
-/// Threads see the whole load, the backends that come after it a share of the heavy suites.
+/// Threads run the whole load, the later backends a share of the heavy suites.
 pub const MODES: &[Mode] = &[
     Mode { name: "threads", environment: &[] },
     Mode {
@@ -44,11 +44,11 @@ pub const NOT_ON_FIBERS: [&str; 8] = [
     "xtask",
 ];
 
-/// Programs that run with no other beside them, and why.
+/// Programs that must run alone, and why.
 pub const ALONE: &[(&str, &str)] =
     &[("pumice-cli::open_loop", "offers load by the clock and counts what arrives late")];
 
-/// Programs that take longest: they start first, so that none of them is last and alone.
+/// The longest programs: they start first, so that none of them runs alone at the end.
 pub const LONG: &[&str] = &["pumice-tests::all", "pumice-tests::edges"];
 
 /// A test program that takes longer is killed and counts as failed.
@@ -57,10 +57,10 @@ pub const LIMIT: Duration = Duration::from_secs(15 * 60);
 /// The share of the simulation; `cargo xtask sim --seeds 20000` is the whole.
 pub const SIMULATED_SEEDS: &str = "1500";
 
-/// Integration suites of `--quick`, beside the tests in the libraries: wide and short.
+/// Integration suites of `--quick`, besides the tests in the libraries: broad and short.
 pub const QUICK: &[&str] = &["basic", "everyday", "multi_get", "option_rows"];
 
-/// Calls of the released binary: name, arguments, what the output must have.
+/// Calls of the released binary: name, arguments, what the output must contain.
 pub const CALLS: &[(&str, &[&str], &[&str])] = &[
     ("kills", &["stress", "--kills=200"], &["lost=0", "wrong=0"]),
     (
@@ -122,7 +122,7 @@ pub const STAGES: &[(&str, bool)] = &[
     ("calls", true),
 ];
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Choice {
     pub quick: bool,

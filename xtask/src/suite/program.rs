@@ -1,8 +1,8 @@
-//! Runs one program: its output goes to a file, in the order of its writes, and it has a limit of
-//! time.
+//! Runs one program: its output goes to a file, in the order of its writes, and it has a time
+//! limit.
 //!
-//! A file and not a pipe: a process that outlives the program and keeps its output open cannot hold
-//! up the run. When the limit has passed, the program and every process below it are killed. A
+//! A file and not a pipe: a process that outlives the program and keeps its output open cannot
+//! block the run. When the limit has passed, the program and every process below it are killed. A
 //! process that has left the tree (its parent has ended) is not found.
 //!
 //! Thread safety: each call has a child and a file of its own.
@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How a program ended, and all that it printed.
+/// How a program ended, and everything it printed.
 pub struct Ended {
     pub text: String,
     /// None when the limit had passed.
@@ -22,7 +22,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// How it ended, in words, when that was not with success.
+    /// How it ended, as text, unless it succeeded.
     pub fn trouble(&self, limit: Option<Duration>) -> Option<String> {
         match (self.status, limit) {
             (Some(status), _) if status.success() => None,
@@ -33,7 +33,7 @@ impl Ended {
     }
 }
 
-/// How often a program is asked whether it has ended.
+/// How often a program is polled for its end.
 const POLL: Duration = Duration::from_millis(10);
 
 /// Runs `command` to its end, or kills it and its children after `limit`; `scratch` is a folder
@@ -74,7 +74,7 @@ fn kill(child: &mut Child) -> io::Result<()> {
     child.kill()?;
     child.wait()?;
     if !below.is_empty() {
-        // Some may have ended with their parent; `kill` then fails, and nothing is wrong.
+        // Some may have ended with their parent; then `kill` fails harmlessly.
         let numbers = below.iter().map(u32::to_string);
         let mut command = Command::new("sh");
         command.args(["-c", "kill -9 \"$@\" 2>/dev/null", "sh"]).args(numbers).status()?;
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(ended.status, None);
         assert_eq!(ended.trouble(limit).as_deref(), Some("killed after 0 s"));
         let child: u32 = ended.text.trim().parse().expect("the shell tells its child");
-        // A signal takes its time, and the dead stay in the table until their parent takes note.
+        // A signal takes time, and zombies stay in the table until their parent reaps them.
         let is_gone = || {
             let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
             let state = stat.rsplit_once(')').map_or("", |(_, rest)| rest.trim());

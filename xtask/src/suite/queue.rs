@@ -5,7 +5,7 @@
 //! | ordinary | a lane is free | leave further jobs, before or after those that wait |
 //! | alone | no other job waits or runs | the same |
 //!
-//! Each job belongs to a stage of the report. What a job printed comes out whole when it ends.
+//! Each job belongs to a stage of the report. A job's output is printed as a whole when it ends.
 //!
 //! Thread safety: lanes are threads; the state is behind one mutex. Invariant: `running` counts the
 //! jobs that a lane has taken and not reported; a job that panics is reported as failed.
@@ -22,7 +22,7 @@ use super::tally::Tally;
 pub struct Job {
     pub stage: &'static str,
     pub name: String,
-    /// Runs after all others, with no other beside it.
+    /// Runs alone, after all others.
     pub alone: bool,
     pub body: Box<dyn FnOnce() -> Done + Send>,
 }
@@ -47,9 +47,9 @@ pub struct Done {
     pub tally: Tally,
     /// All that it printed.
     pub text: String,
-    /// What is said again at the end of the run.
+    /// Text that is repeated at the end of the run.
     pub failures: Vec<String>,
-    /// Jobs that this one leaves: they start before those that wait,
+    /// Jobs that this one adds: they start before those that wait,
     pub next: Vec<Job>,
     /// or after them.
     pub later: Vec<Job>,
@@ -94,7 +94,8 @@ impl State {
     }
 }
 
-/// Runs `jobs`, and those that they leave, on `lanes` threads; all that ended, in that order.
+/// Runs `jobs`, and those that they add, on `lanes` threads; returns all of them in the order in
+/// which they ended.
 pub fn run(jobs: Vec<Job>, lanes: usize) -> Vec<Ended> {
     let state = Mutex::new(State { waiting: jobs.into(), ..State::default() });
     let changed = Condvar::new();
@@ -147,7 +148,7 @@ fn run_one(job: Job) -> (Ended, Vec<Job>, Vec<Job>) {
          {seconds:.1} s\n",
         done.text
     );
-    // A closed pipe downstream must not end the run: the exit code still counts.
+    // A closed pipe downstream must not end the run: the exit code still matters.
     if std::io::stdout().lock().write_all(text.as_bytes()).is_err() {
         eprintln!("{stage}: {name}: {passed} passed, {failed} failed");
     }
@@ -182,7 +183,7 @@ mod tests {
         assert_eq!(names(&ended), ["a", "b", "c", "d", "e", "z"]);
     }
 
-    /// Each job looks how many run beside it.
+    /// Each job records how many run at the same time.
     #[test]
     fn what_runs_alone_has_no_other_beside_it() {
         let running = Arc::new(AtomicUsize::new(0));

@@ -8,8 +8,8 @@
 //! | planted bugs, then those inside tables | `planted` | their tests |
 //! | loom | `loom` | the models |
 //!
-//! TLS is a feature of the binary that other programs call, and its build replaces that binary: it
-//! runs when nothing else does.
+//! TLS is a feature of the binary that other programs call, and its build replaces that binary, so
+//! it runs when nothing else does.
 //!
 //! Thread safety: jobs share a `Context` that does not change; the peers are found once.
 
@@ -50,7 +50,7 @@ impl Context {
         program::run(&mut command, limit, &scratch).map_err(|e| format!("{command:?}: {e}"))
     }
 
-    /// A command that succeeds or is one failure.
+    /// A command that either succeeds or counts as one failure.
     fn check(&self, name: &str, command: Command, limit: Option<Duration>) -> Done {
         let ended = match self.run(command, limit) {
             Ok(ended) => ended,
@@ -69,7 +69,8 @@ impl Context {
         done
     }
 
-    /// A program whose tests are counted. One that fails without a failed test is one itself.
+    /// A program whose tests are counted. One that fails without a failed test counts as one
+    /// failure.
     fn tests(&self, name: &str, command: Command) -> Done {
         let ended = match self.run(command, Some(LIMIT)) {
             Ok(ended) => ended,
@@ -129,7 +130,7 @@ fn last_lines(text: &str) -> impl Iterator<Item = String> {
 /// What a job of a stage does.
 type Body = fn(&Arc<Context>) -> Done;
 
-/// The jobs that start by themselves; the others are left by them.
+/// The initial jobs; they add the others.
 pub fn first_jobs(context: &Arc<Context>) -> Vec<Job> {
     let known: [(&'static str, Body); 8] = [
         ("clippy", clippy),
@@ -146,7 +147,7 @@ pub fn first_jobs(context: &Arc<Context>) -> Vec<Job> {
     let has = |stage: &str| context.choice.has(stage);
     let mut jobs: Vec<Job> = Vec::new();
     for (stage, body) in known {
-        // Clippy leaves the build of the tests, which would only wait for it.
+        // Clippy adds the build of the tests, which would only wait for it.
         if has(stage) && !(stage == "build" && has("clippy")) {
             jobs.push(job(context, stage, stage, body));
         }
@@ -265,15 +266,15 @@ fn doc_tests(context: &Arc<Context>) -> Done {
     context.tests("doc tests", command)
 }
 
-/// The simulation program that the build of the tests has left beside them: one build less than
-/// `cargo xtask sim`, which optimises it more.
+/// The simulation program that the build of the tests has produced: this saves the separate build
+/// of `cargo xtask sim`, which optimises more.
 fn simulate(context: &Arc<Context>) -> Done {
     let mut command = Command::new(target(&context.root).join("debug/sim"));
     command.args(["--seeds", plan::SIMULATED_SEEDS]).current_dir(&context.root);
     context.test("sim", command)
 }
 
-/// The examples that the build of the tests has left beside them.
+/// The examples that the build of the tests has produced.
 fn run_examples(context: &Arc<Context>) -> Vec<Job> {
     let counted = |ok: bool, name: &str| match ok {
         true => Done { tally: Tally { passed: 1, failed: 0 }, ..Done::default() },
@@ -290,8 +291,8 @@ fn run_examples(context: &Arc<Context>) -> Vec<Job> {
     jobs
 }
 
-/// The tests of TLS. The whole workspace is named so that all other crates have the features that
-/// they were built with.
+/// The tests of TLS. The whole workspace is named so that all other crates keep the features they
+/// were built with.
 fn build_tls(context: &Arc<Context>) -> Done {
     let args = ["test", "--workspace", "--features=pumice-cli/tls", "--test=all", "--test=serve"];
     context.build("tls", cargo(&context.root, &args), |programs| {
@@ -304,7 +305,7 @@ fn build_tls(context: &Arc<Context>) -> Done {
     })
 }
 
-/// Models are built by themselves, since `--cfg loom` replaces the atomics of the whole crate.
+/// Models are built separately, since `--cfg loom` replaces the atomics of the whole crate.
 fn build_loom(context: &Arc<Context>) -> Done {
     let mut command = cargo(&context.root, &["test", "-p", "pumice-port", "--test=loom"]);
     let folder = target(&context.root).join("loom");
@@ -315,7 +316,7 @@ fn build_loom(context: &Arc<Context>) -> Done {
     })
 }
 
-/// The search for planted bugs, which also is built first.
+/// The search for planted bugs, which is also built first.
 fn search_planted(context: &Arc<Context>) -> Done {
     let mut done = context.check("planted", sim::command(&context.root, &["--planted"]), None);
     done.tally.passed = 1 - done.tally.failed;
@@ -325,8 +326,8 @@ fn search_planted(context: &Arc<Context>) -> Done {
     done
 }
 
-/// The planted bugs inside tables, built on what the search for the others has built: the same
-/// features of the same crates.
+/// The planted bugs inside tables, built on top of the search for the others: the same features of
+/// the same crates.
 fn build_mutation(context: &Arc<Context>) -> Done {
     let args = ["test", "-p", "pumice-table", "--test=mutation", "--profile=sim"];
     let mut command = cargo(&context.root, &args);
@@ -352,7 +353,7 @@ fn build_release(context: &Arc<Context>) -> Done {
     done
 }
 
-/// Runs the released binary on a database of its own; it has to succeed and to print `wanted`.
+/// Runs the released binary on a database of its own; it must succeed and print `wanted`.
 fn call(context: &Context, name: &str, args: &[&str], wanted: &[&str]) -> Done {
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };

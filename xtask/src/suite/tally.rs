@@ -1,4 +1,4 @@
-//! Tests counted from what test programs print, and what is repeated of their failures.
+//! Counts tests from the output of test programs, and extracts their failures.
 //!
 //! Thread safety: plain values. It trusts libtest's text (`test result: ...`, `failures:`); a
 //! program that ends without such a line is judged by its exit status, in `program`.
@@ -22,7 +22,7 @@ impl AddAssign for Tally {
 /// How many lines of the failures of one test program are repeated at the end of the run.
 const LINES_OF_FAILURES: usize = 60;
 
-/// Adds up the `test result:` lines of `text`; the second value is what failed tests printed.
+/// Adds up the `test result:` lines of `text`; the second value is the output of failed tests.
 pub fn count(text: &str) -> (Tally, Vec<String>) {
     let mut tally = Tally::default();
     let mut failures = Vec::new();

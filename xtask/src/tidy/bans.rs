@@ -1,15 +1,15 @@
 //! What code may not name: the port seam, plain tests where code waits, unsafe code outside its
 //! crates, unfinished work.
 //!
-//! The seam is also a clippy lint (`clippy.toml`); here it is held by name, so that a whole
-//! module (`use std::fs;`) and code behind `cfg` are seen as well. Unit tests in files of their own
-//! may use the real thing to check ours, and examples are programs of users; they tell clippy so in
-//! their heads.
+//! The seam is also a clippy lint (`clippy.toml`); here it is enforced by name, so that a whole
+//! module (`use std::fs;`) and code under `cfg` are covered as well. Unit tests in separate files
+//! may use the real thing to check ours, and examples are user programs; they allow it for clippy
+//! in their heads.
 
 use super::source::{Source, Token, paths};
 use super::{Violation, package_folder};
 
-/// Packages that are no part of the engine, or are the seam itself.
+/// Packages that are not part of the engine, or are the seam itself.
 const OUTSIDE_THE_SEAM: &[&str] = &["crates/port", "crates/peer", "tests", "xtask"];
 
 /// (path, what to use); a path bans everything below it.
@@ -52,7 +52,7 @@ const TESTED_ON_FIBERS: &[&str] = &[
     "crates/cli",
     "tests",
 ];
-/// What the line above a plain test in those packages begins with; the reason follows.
+/// How the line above a plain test in those packages begins; the reason follows.
 const PLAIN_TEST: &str = "// Plain #[test]: ";
 
 /// The one place that wraps the standard hash map with a fixed hasher.
@@ -69,7 +69,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/testkit/src/alloc.rs",
 ];
 
-/// Reports what `source` names against the rules.
+/// Reports names in `source` that violate the rules.
 pub fn check(source: &Source, tokens: &[Token<'_>]) -> Vec<Violation> {
     let mut violations = Vec::new();
     let inside = !OUTSIDE_THE_SEAM.contains(&package_folder(&source.path));

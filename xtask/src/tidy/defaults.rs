@@ -1,13 +1,13 @@
-//! Each default once, each enumeration once.
+//! Each default is defined once, and so is each enumeration.
 //!
-//! The default of an option stands in its row (`crates/pumice/src/options/`), or in a constant of
-//! the crate that is built by it, to which the row then refers. Found as a second one:
+//! The default of an option is in its row (`crates/pumice/src/options/`), or in a constant of the
+//! crate that uses it, to which the row then refers. Reported as a second one:
 //! - a field named as an option to which an `impl Default` or a constant `DEFAULT` of the engine
 //!   gives a value, while the row has a value of its own;
 //! - a flag of db_bench that repeats name and default of an option instead of taking them;
-//! - an enumeration with the variants of another one, three or more.
+//! - an enumeration with the same variants as another one, three or more.
 //!
-//! What it does not see: defaults under another name than the option's.
+//! Not detected: defaults under a name other than the option's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,8 +23,8 @@ const ENGINE: &[&str] = &[
     "table", "wal",
 ];
 
-/// Types whose fields are not settings: what a table or a read of it is told by whoever makes it,
-/// and what a table says of itself. Options of one call, where the default leaves it to the option.
+/// Types whose fields are not settings: what a caller passes when it makes or reads a table, and
+/// what a table records about itself. Options of one call, whose default defers to the option.
 const OTHER_TYPES: &[&str] = &[
     "CompactFilesOptions",
     "CompactRangeOptions",
@@ -33,11 +33,11 @@ const OTHER_TYPES: &[&str] = &[
     "TableReadContext",
     "TableReadOptions",
 ];
-/// (type, field): fields with the name of an option that are something else.
+/// (type, field): fields named like an option that mean something else.
 const OTHER_THINGS: &[(&str, &str)] = &[
-    // A file for which no space is reserved is the same either way.
+    // The option has no effect on a file for which no space is reserved.
     ("FileOptions", "allow_fallocate"),
-    // Tables have the cache that the engine gives them; without an option it makes one.
+    // Tables use the cache that the engine passes; without an option it makes one.
     ("TableOptions", "block_cache"),
 ];
 /// Enumerations that mean different things by the same variants.
@@ -94,8 +94,8 @@ fn refers(default: &str) -> bool {
     })
 }
 
-/// The rows `name: type = default, ..` of a table that stand `indent` deep, without those that have
-/// no default.
+/// The rows `name: type = default, ..` of a table at indentation `indent`, except those without a
+/// default.
 fn rows(text: &str, indent: usize) -> Vec<(&str, String)> {
     let mut rows = Vec::new();
     let lines: Vec<&str> = text.lines().collect();
@@ -105,7 +105,7 @@ fn rows(text: &str, indent: usize) -> Vec<(&str, String)> {
         if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             continue;
         }
-        // A row that is broken has its default in the second line.
+        // A wrapped row has its default in the second line.
         let next = lines.get(at + 1).map_or("", |next| next.trim());
         let row = if rest.ends_with('=') { format!("{rest} {next}") } else { rest.to_string() };
         let Some((_, default)) = row.split_once("= ") else { continue };
@@ -117,7 +117,7 @@ fn rows(text: &str, indent: usize) -> Vec<(&str, String)> {
     rows
 }
 
-/// Flags that say again what their option's row says.
+/// Flags that repeat their option's row.
 fn repeated_flags(source: &Source, options: &BTreeMap<&str, String>) -> Vec<Violation> {
     let plain = |text: &str| match text {
         "String::new()" => "\"\"".to_string(),
@@ -226,7 +226,7 @@ mod tests {
         let constant = "impl T { pub const DEFAULT: Self = T { other: 1, size: 1 << 20 }; }";
         assert_eq!(said(lower, constant).len(), 1);
         assert_eq!(said("crates/pumice/src/flush/mod.rs", implemented).len(), 1);
-        // Where the row refers to it, it is the first.
+        // If the row refers to it, it is not a second one.
         assert!(said(lower, "impl T { const DEFAULT: T = T { depth: 7 }; }").is_empty());
         assert!(said(lower, "fn f() -> T { T { size: options.size } }").is_empty());
         assert!(said("crates/table/src/x/tests.rs", implemented).is_empty());

@@ -1,4 +1,4 @@
-//! Which crate may name which: the floors of the house (ARCHITECTURE.md).
+//! Which crate may depend on which: the layers of the workspace (ARCHITECTURE.md).
 //!
 //! A crate may name every crate on a lower floor; on its own floor only the edges in its row.
 //! Side crates (`peer`, `testkit`, `test-macros`) carry no product code: `peer` is for the binary
@@ -52,6 +52,8 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("crc32c", &["base"]),
     ("xxhash-rust", &["base", "table"]),
     ("arc-swap", &["pumice", "table"]),
+    ("fjall", &["cli"]),
+    ("redb", &["cli"]),
     ("serde", &["cli"]),
     ("serde_json", &["cli"]),
     ("sha2", &["server"]),
@@ -97,8 +99,8 @@ struct Dependency {
     line: usize,
 }
 
-/// The names in the dependency tables of a manifest. `workspace = true` keys only: versions
-/// stand in the root manifest, nowhere else.
+/// The names in the dependency tables of a manifest. `workspace = true` keys only: versions are in
+/// the root manifest, nowhere else.
 fn dependencies(text: &str) -> Vec<Dependency> {
     let (mut found, mut section) = (Vec::new(), "");
     for (index, line) in text.lines().enumerate() {

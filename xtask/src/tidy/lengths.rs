@@ -24,7 +24,7 @@ const RECORDS: &[&str] = &["FlushJobInfo", "CompactionJobInfo", "LiveFile"];
 /// Names that say nothing about what a file holds.
 const EMPTY_NAMES: &[&str] = &["utils.rs", "util.rs", "helpers.rs", "common.rs", "misc.rs"];
 
-/// Reports what is too long or has no head.
+/// Reports what is too long or lacks a head.
 pub fn check(source: &Source, tokens: &[Token<'_>]) -> Vec<Violation> {
     let mut violations = Vec::new();
     check_file(source, &mut violations);

@@ -3,8 +3,8 @@
 //!
 //! A row is `name: type = default, .. => "proof";` in the section `fields` of a table. A proof is
 //! `file::test`, where `file` is the name of a source file without its ending, or of the folder of
-//! a `tests.rs`, `mod.rs` or `main.rs`; or `none: reason`. That there is one is the compiler's to
-//! see; options without effect have their reason in the line above them.
+//! a `tests.rs`, `mod.rs` or `main.rs`; or `none: reason`. The compiler ensures that there is one;
+//! options without effect have their reason in the line above them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +17,10 @@ pub const TABLES: [&str; 3] = [
     "crates/pumice/src/options/cf_options.rs",
     "crates/pumice/src/options/block_based.rs",
 ];
-/// Brings values into order: what it alone reads is read by nobody.
+/// Normalizes values: a field read only here counts as unread.
 const SANITIZER: &str = "crates/pumice/src/options/sanitize.rs";
 const ENGINE: &str = "crates/pumice/src/";
-/// Fewer rows than there are would mean that this file no longer understands the tables.
+/// Finding fewer rows would mean that this file no longer parses the tables.
 const ROWS_MIN: usize = 120;
 
 struct Row<'a> {
@@ -29,7 +29,7 @@ struct Row<'a> {
     proof: &'a str,
 }
 
-/// Reports rows whose proof is missing or no test, and those that nobody reads.
+/// Reports rows whose proof is missing or not a test, and fields that are never read.
 pub fn check(sources: &[Source]) -> Vec<Violation> {
     let rows: Vec<Row<'_>> = sources
         .iter()
@@ -117,7 +117,7 @@ fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("tests.rs")
 }
 
-/// The words behind a dot that are not assigned to.
+/// The names after a dot that are not assigned to.
 fn fields_read(source: &Source) -> BTreeSet<&str> {
     let tokens = source.tokens();
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text);

@@ -1,4 +1,4 @@
-//! What pages and comments refer to is there.
+//! Checks that references in pages and comments exist.
 //!
 //! | in | reference | has to be |
 //! |---|---|---|
@@ -8,12 +8,12 @@
 //! | a page, a comment | a word in `.md`, with an anchor or without | a page, seen from the top |
 //! | | the word decision and four digits, or `decisions/` and these | a page of docs/decisions |
 //!
-//! Words in a page are also seen from its folder and from docs/.
+//! Paths in a page are also resolved relative to its folder and to docs/.
 //!
 //! An anchor is a heading in lower case, spaces as hyphens, other characters than letters, digits,
 //! hyphens and underscores left out.
 //!
-//! Not seen: references to places inside of code, and what stands between the fences of a page.
+//! Not checked: references to places inside code, and fenced blocks of a page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,17 +21,17 @@ use std::path::Path;
 use super::Violation;
 use super::source::Source;
 
-/// What a path between backticks begins with.
+/// How a path between backticks begins.
 const TOPS: [&str; 4] = ["crates/", "tests/", "xtask/", "docs/"];
 
-/// Where references can point to.
+/// The possible targets of references.
 struct Known<'a> {
     /// The headings of each page, by its path from the top.
     anchors: BTreeMap<String, BTreeSet<String>>,
     exists: Box<dyn Fn(&str) -> bool + 'a>,
 }
 
-/// Reports what is referred to and is not there.
+/// Reports references to targets that do not exist.
 pub fn check(root: &Path, sources: &[Source]) -> std::io::Result<Vec<Violation>> {
     let mut pages = Vec::new();
     for entry in std::fs::read_dir(root)? {
@@ -83,7 +83,7 @@ fn in_page(known: &Known<'_>, page: &str, text: &str) -> Vec<Violation> {
 fn in_source(known: &Known<'_>, source: &Source) -> Vec<Violation> {
     let comments = source.text.lines().enumerate().filter_map(|(index, line)| {
         let at = if line.trim_start().starts_with("//") { Some(0) } else { line.find(" // ") };
-        // Within a string it is no comment.
+        // Within a string it is not a comment.
         let at = at.filter(|at| line[..*at].matches('"').count() % 2 == 0)?;
         Some((&line[at..], index + 1))
     });
@@ -99,7 +99,7 @@ fn dangling(place: &str, line: usize, what: &str) -> Violation {
 }
 
 impl Known<'_> {
-    /// What is missing of `path#anchor`.
+    /// The missing part of `path#anchor`.
     fn missing(&self, path: &str, anchor: &str) -> Option<String> {
         if !(self.exists)(path) {
             return Some(path.to_string());
@@ -108,7 +108,7 @@ impl Known<'_> {
         (!here).then(|| format!("heading `{anchor}` in {path}"))
     }
 
-    /// The pages and decisions that the words of `line` name and that are in none of `folders`.
+    /// The pages and decisions that `line` names and that are in none of `folders`.
     fn missing_words(&self, line: &str, folders: &[&str]) -> BTreeSet<String> {
         let mut missing = BTreeSet::new();
         let mut last = "";
@@ -143,7 +143,7 @@ fn decision<'a>(last: &str, word: &'a str) -> Option<&'a str> {
     is_number.then_some(number)
 }
 
-/// `path` seen from `folder`, `..` resolved; one that leaves the top stays as it is.
+/// `path` relative to `folder`, `..` resolved; one that leaves the top stays as it is.
 fn join(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
@@ -156,7 +156,7 @@ fn join(folder: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// The words that may be paths.
+/// The words that could be paths.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "/._-#".contains(c);
     line.split(move |c| !is_part(c))
@@ -172,7 +172,7 @@ fn code_paths(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Targets of `[text](target)` that lie in this repository.
+/// Targets of `[text](target)` in this repository.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| {
         let target = rest.split(')').next()?;

@@ -1,17 +1,17 @@
 //! The rooms inside the engine: which folder of `crates/pumice/src` may name which.
 //!
-//! A file names only rooms above its own row of the list, and its own. So no two rooms need each
-//! other, and nobody names the handle. Tests may name everything: a file `tests.rs` or in a folder
-//! `tests`, and what stands below `#[cfg(test)]`.
+//! A file names only rooms above its own row of the list, and its own. So no two rooms depend on
+//! each other, and none depends on the handle. Tests may name everything: a file `tests.rs` or in a
+//! folder `tests`, and everything below `#[cfg(test)]`.
 //!
-//! What it does not see: methods of a type are found without their room's name.
+//! Not detected: methods of a type are called without naming its room.
 
 use super::Violation;
 use super::source::{Source, Token, paths};
 
 const ROOT: &str = "crates/pumice/src/";
 
-/// From what needs nothing to what nobody may need. ARCHITECTURE.md says what each holds.
+/// From the room that needs nothing to the one that none may need. ARCHITECTURE.md describes each.
 const ROOMS: &[&str] = &[
     "budget",
     "fiber",
@@ -25,12 +25,14 @@ const ROOMS: &[&str] = &[
     "read",
     "table_output",
     "commit",
+    "log_tail",
     "flush",
     "compaction",
     "ingest",
     "recovery",
     "control",
     "engine",
+    "repair",
     "db",
     "backup",
     "ttl",
@@ -57,7 +59,7 @@ pub fn check(source: &Source, tokens: &[Token<'_>]) -> Vec<Violation> {
             let message = format!("room `{room}` may not name `{to}`, which is on a higher floor");
             violations.push(Violation::new(place, message));
         } else if to.starts_with(char::is_uppercase) && Some(own) < rank("db") {
-            // What lib.rs offers to users has a room, by which it is to be named here.
+            // Items that lib.rs re-exports belong to a room, and must be named through it here.
             let place = format!("{}:{line}", source.path);
             violations.push(Violation::new(place, format!("`crate::{to}` hides a room")));
         }
@@ -73,7 +75,7 @@ pub fn is_test(path: &str) -> bool {
     path.split('/').any(|part| part == "tests" || part.ends_with("tests.rs"))
 }
 
-/// Tests stand at the end of a file.
+/// Tests are at the end of a file.
 pub fn before_tests<'a, 'b>(tokens: &'a [Token<'b>]) -> &'a [Token<'b>] {
     let is_mark = |found: &[Token<'_>]| {
         let text: Vec<&str> = found.iter().map(|token| token.text).collect();
@@ -101,7 +103,7 @@ mod tests {
         assert_eq!(check("lib.rs", "pub use db::api::Db; type A = crate::db::Db;").len(), 0);
     }
 
-    /// One of the two edges of a circle is against the order, whichever it is.
+    /// One of the two edges of a cycle violates the order, whichever it is.
     #[test]
     fn a_circle_between_rooms_is_found() {
         for (one, other) in [("commit", "compaction"), ("read", "engine"), ("flush", "control")] {

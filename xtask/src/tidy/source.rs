@@ -1,4 +1,4 @@
-//! A Rust file as tokens: what the rules of tidy look at.
+//! A Rust file as tokens, on which the rules of tidy operate.
 //!
 //! Comments, strings and character literals are dropped, so that prose can name what code may
 //! not. What is left is identifiers, numbers and single punctuation characters, each with its
@@ -94,7 +94,7 @@ fn skip_block_comment(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// From the opening quote to behind the closing one.
+/// From the opening quote to after the closing one.
 fn skip_string(bytes: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     while at < bytes.len() {
@@ -122,7 +122,8 @@ fn skip_char_or_lifetime(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// `r"..."`, `r#"..."#`, `b"..."`, `b'x'`, `br#"..."#`, `c"..."`; None when it is only a word.
+/// `r"..."`, `r#"..."#`, `b"..."`, `b'x'`, `br#"..."#`, `c"..."`; None when it is only an
+/// identifier.
 fn skip_prefixed_literal(bytes: &[u8], at: usize) -> Option<usize> {
     let prefix = bytes[at..].iter().take_while(|byte| matches!(byte, b'r' | b'b' | b'c')).count();
     let raw = bytes[at..at + prefix].contains(&b'r');
@@ -167,7 +168,7 @@ fn is_separator(tokens: &[Token<'_>], at: usize) -> bool {
     matches!(tokens.get(at..at + 2), Some([a, b]) if a.text == ":" && b.text == ":")
 }
 
-/// Reads the path that starts at `at`; returns the index behind it.
+/// Reads the path that starts at `at`; returns the index after it.
 fn path_at(
     tokens: &[Token<'_>],
     mut at: usize,
@@ -199,7 +200,7 @@ fn path_at(
     at
 }
 
-/// Reads `a, b::c, d as e }`; returns the index behind the closing brace.
+/// Reads `a, b::c, d as e }`; returns the index after the closing brace.
 fn use_group(
     tokens: &[Token<'_>],
     mut at: usize,

@@ -147,7 +147,7 @@ fn many_overlapping_pairs() {
 }
 
 /// Nested tombstones of different sequences have fragments with the square of their number of
-/// sequences: who reads them from a file says how many it takes.
+/// sequences: a reader of untrusted files sets a limit.
 #[test]
 fn nests_are_as_deep_as_the_caller_allows() {
     let nest = |n: u64| -> Vec<RangeTombstone> {

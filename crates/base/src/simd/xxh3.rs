@@ -1,8 +1,8 @@
 //! XXH3 with 64 bits, without seed, with vectors where the CPU has them.
 //!
 //! The `xxhash-rust` crate chooses vectors when it is compiled, and we compile for every x86-64;
-//! blocks are hashed when written and when read, so here AVX2 is looked for at run time. Short
-//! inputs and other CPUs go to the crate, which also is the safe twin: a test compares them.
+//! blocks are hashed when written and when read, so here AVX2 is detected at run time. Short inputs
+//! and other CPUs go to the crate, which also is the safe twin: a test compares them.
 //!
 //! An input of more than 240 bytes is a row of 64-byte stripes, 16 to a block. Eight lanes of 64
 //! bits accumulate the stripes, each mixed with its part of the secret, and are scrambled after
@@ -29,7 +29,7 @@ mod avx2 {
 
     use crate::hash::{P32_1, P32_2, P32_3, P64_1, P64_2, P64_3, P64_4, P64_5, SECRET, fold};
 
-    /// Inputs up to here have forms of their own.
+    /// Shorter inputs have algorithms of their own.
     pub(super) const SHORT_BYTES_MAX: usize = 240;
     const STRIPE: usize = 64;
     const BLOCK: usize = 16 * STRIPE;
@@ -37,7 +37,7 @@ mod avx2 {
     const SCRAMBLE_AT: usize = SECRET.len() - STRIPE;
     const LAST_AT: usize = SCRAMBLE_AT - 7;
     const MERGE_AT: usize = 11;
-    /// Factor of the final mixing; the filters' preview of XXH3 has another one.
+    /// Factor of the final mixing; the filters' preview of XXH3 uses another one.
     const MIX: u64 = 0x1656_6791_9e37_79f9;
 
     /// Lanes 0 to 3 and 4 to 7.

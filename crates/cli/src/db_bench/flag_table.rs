@@ -22,8 +22,9 @@ flag_table! {
         "Comma-separated list of benchmarks, run in this order (the default list is Pumice's own; \
         the names are below). A suffix [X3-W1] runs one three times after one warm-up";
     engine: String = "pumice",
-        "What to drive: pumice, or the path of a RocksDB shared library, which runs in a child \
-        process with the same driver (Pumice's own flag)";
+        "What to drive: pumice, the path of a RocksDB shared library, or, in a program with the \
+        cargo feature other-engines, fjall or redb; all but pumice run in a child process with the \
+        same driver (Pumice's own flag)";
     report_cpu: bool = false,
         "Print to stderr the CPU seconds of the whole process during each benchmark, what the \
         loops of its fibers did, and at the end what the process took: CPU, peak memory, bytes \

@@ -11,6 +11,7 @@
 //! Thread safety: [`Flags`] is plain data.
 
 use super::option_flags::{self, GivenOption};
+use super::other_engines;
 use super::rocksdb_flags::{self, Known};
 
 /// A type that a flag can have.
@@ -188,6 +189,11 @@ macro_rules! flag_table {
                 }
             }
 
+            /// The flags that the command line set, by name.
+            pub fn given(&self) -> impl Iterator<Item = &'static str> {
+                self.given.iter().copied()
+            }
+
             /// The command line set this flag.
             pub fn is_given(&self, name: &str) -> bool {
                 self.given.contains(name)
@@ -238,9 +244,13 @@ pub fn parse(args: &[String], warn: &mut dyn FnMut(String)) -> Result<Flags, Sto
             None => errors.push(format!("ERROR: unknown command line flag '{name}'")),
         }
     }
-    if parser.flags.engine == "pumice" && !parser.idle.is_empty() {
+    let engine = match parser.flags.engine.as_str() {
+        "pumice" => Some("Pumice"),
+        other => other_engines::is_one(other).then_some(other),
+    };
+    if let Some(engine) = engine.filter(|_| !parser.idle.is_empty()) {
         let names = parser.idle.join(", ");
-        warn(format!("WARNING: without effect on Pumice: {names}"));
+        warn(format!("WARNING: without effect on {engine}: {names}"));
     }
     if errors.is_empty() { Ok(parser.flags) } else { Err(Stop::Errors(errors)) }
 }

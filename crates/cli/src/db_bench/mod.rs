@@ -2,7 +2,8 @@
 //!
 //! With `--engine=PATH.so` the program starts itself once more, so that the library (its threads,
 //! its allocator use, its crashes) lives in a child process; driver, keys, values and timing are
-//! the same code in both. Exit status: 0, or 1 for a wrong flag or a failed operation.
+//! the same code in both. So it does with the engines of `other_engines`. Exit status: 0, or 1 for
+//! a wrong flag or a failed operation.
 
 mod background_readers;
 mod cpu_work;
@@ -17,6 +18,7 @@ mod mixed_work;
 mod mixgraph;
 mod monitor;
 mod option_flags;
+mod other_engines;
 mod plot;
 mod process_report;
 mod pumice_engine;
@@ -33,15 +35,18 @@ mod worker;
 mod workload;
 
 pub use engine_options::codec;
+pub use other_engines::ARE_BUILT as OTHER_ENGINES_ARE_BUILT;
 
 use driver::Driver;
 use engine::Engine;
 use families::Families;
 use flags::{Flags, Stop};
+use pumice_port::os;
 use pumice_port::time::wall_micros;
 use spec::Entry;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use workload::Lengths;
 
 /// Threads at most. A process has 65,530 mappings by default, a thread takes four (its stack, that
@@ -64,11 +69,13 @@ pub fn run(args: &[String]) -> ExitCode {
 /// Runs the benchmarks in this process, on whichever engine the flags name.
 pub fn run_child(args: &[String]) -> ExitCode {
     let Some((Some(flags), entries)) = checked(args, false) else { return ExitCode::FAILURE };
-    let result = if flags.engine == "pumice" {
-        pumice_engine::Pumice::new(&flags).and_then(|engine| drive(&engine, &flags, &entries))
-    } else {
-        rocksdb_engine::RocksDb::new(Path::new(&flags.engine), &flags)
-            .and_then(|engine| drive(&engine, &flags, &entries))
+    let result = match flags.engine.as_str() {
+        "pumice" => {
+            pumice_engine::Pumice::new(&flags).and_then(|engine| drive(&engine, &flags, &entries))
+        }
+        name if other_engines::is_one(name) => other_engines::run(&flags, &entries),
+        library => rocksdb_engine::RocksDb::new(Path::new(library), &flags)
+            .and_then(|engine| drive(&engine, &flags, &entries)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,6 +86,11 @@ pub fn run_child(args: &[String]) -> ExitCode {
     }
 }
 
+/// A MiB at least of what values are cut from, as the flags' defaults make them.
+pub fn sample_values() -> Arc<[u8]> {
+    workload::value_bytes(&Flags::default(), 0)
+}
+
 fn spawn_child(args: &[String]) -> ExitCode {
     let program = match std::env::current_exe() {
         Ok(program) => program,
@@ -87,7 +99,10 @@ fn spawn_child(args: &[String]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match Command::new(program).arg(CHILD).args(args).status() {
+    let mut command = Command::new(program);
+    command.arg(CHILD).args(args);
+    os::end_with_parent(&mut command);
+    match command.status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(status) => {
             if status.code().is_none() {
@@ -135,7 +150,8 @@ fn checked(args: &[String], warn: bool) -> Option<(Option<Flags>, Vec<Entry>)> {
     let entries: Result<Vec<Entry>, String> = entries.map(spec::parse).collect();
     let checked = check_numbers(&flags).and_then(|()| {
         let parsed = entries.as_ref().map_or(&[][..], |entries| entries);
-        parsed.iter().try_for_each(|entry| entry.spec.check(&flags))
+        parsed.iter().try_for_each(|entry| entry.spec.check(&flags))?;
+        other_engines::check(&flags, parsed)
     });
     match (checked, entries) {
         (Ok(()), Ok(entries)) => {
@@ -192,7 +208,7 @@ fn check_numbers(flags: &Flags) -> Result<(), String> {
         (flags.coro_jobs_per_thread > 0, "coro_jobs_per_thread must be at least 1"),
         (
             flags.fibers == 0 || flags.engine == "pumice",
-            "--fibers runs Pumice only: a RocksDB library blocks the thread it is called on",
+            "--fibers runs Pumice only: another engine blocks the thread it is called on",
         ),
         (flags.background_readers >= 0, "background_readers must not be negative"),
         (flags.background_read_rate > 0, "background_read_rate must be at least 1"),
@@ -253,7 +269,7 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
 /// `$TEST_TMPDIR/dbbench`, else a directory of this user's in the temporary directory.
 fn default_path() -> PathBuf {
     let base = std::env::var_os("TEST_TMPDIR").map(PathBuf::from).unwrap_or_else(|| {
-        let status = pumice_port::os::read_file(Path::new("/proc/self/status")).unwrap_or_default();
+        let status = os::read_file(Path::new("/proc/self/status")).unwrap_or_default();
         let text = String::from_utf8_lossy(&status);
         let user = text
             .lines()

@@ -214,7 +214,7 @@ impl Spec {
             return Ok(());
         }
         if flags.engine != "pumice" {
-            let reason = "a RocksDB library is called on threads only";
+            let reason = "another engine is called on threads only";
             return Err(format!("ERROR: benchmark '{}' runs on Pumice: {reason}", self.name));
         }
         let reads = u64::try_from(flags.reads).unwrap_or(flags.num as u64);

@@ -3,7 +3,7 @@
 
 use super::output::Output;
 use super::{Failure, Invocation};
-use super::{admin, backups, data, external, files, internal, manifest, shape, shell, wal};
+use super::{admin, backups, data, external, files, internal, manifest, repair, shape, shell, wal};
 
 /// One row of the command table.
 pub struct Command {
@@ -164,6 +164,7 @@ pub const COMMANDS: &[Command] = &[
         flags: &["walfile", "header", "print_value", "write_committed"],
         run: wal::dump_wal,
     },
+    Command { name: "repair", usage: "[--verbose]", flags: &["verbose"], run: repair::ldb_repair },
     Command {
         name: "backup",
         usage: "[--backup_dir] [--num_threads]",
@@ -209,7 +210,6 @@ pub const NOT_BUILT: &[(&str, &str)] = &[
     ("get_entity", "wide columns are not built"),
     ("multi_get_entity", "wide columns are not built"),
     ("put_entity", "wide columns are not built"),
-    ("repair", "repair is not built"),
     ("update_manifest", "temperatures of files are not built"),
 ];
 

@@ -14,12 +14,14 @@ mod internal;
 mod manifest;
 mod open;
 mod output;
+mod repair;
 mod shape;
 mod shell;
 mod text;
 mod wal;
 
 pub use output::Output;
+pub use repair::run as run_repair;
 pub use text::{parse as parse_text, show_internal_key, show_plain};
 
 use crate::arguments::Arguments;
@@ -42,6 +44,19 @@ pub struct Invocation {
     pub value_hex: bool,
     /// The column family to work on.
     pub family: String,
+}
+
+impl Invocation {
+    /// A command on the database `db`.
+    fn of(db: PathBuf, arguments: Arguments) -> Self {
+        Invocation {
+            db,
+            key_hex: arguments.flag("hex") || arguments.flag("key_hex"),
+            value_hex: arguments.flag("hex") || arguments.flag("value_hex"),
+            family: arguments.text("column_family").unwrap_or("default").to_string(),
+            arguments,
+        }
+    }
 }
 
 /// Flags of RocksDB's ldb that cannot work here, and why.
@@ -112,13 +127,7 @@ pub fn run(args: &[String]) -> ExitCode {
         eprint!("--db=<path> is missing\n{}", usage());
         return ExitCode::FAILURE;
     };
-    let invocation = Invocation {
-        db,
-        key_hex: arguments.flag("hex") || arguments.flag("key_hex"),
-        value_hex: arguments.flag("hex") || arguments.flag("value_hex"),
-        family: arguments.text("column_family").unwrap_or("default").to_string(),
-        arguments,
-    };
+    let invocation = Invocation::of(db, arguments);
     let mut output = Output::stdout();
     let result = (command.run)(&invocation, &mut output);
     match result.and_then(|()| output.finish()) {

@@ -28,6 +28,16 @@ pub struct Found {
     pub families: Vec<ColumnFamilyDescriptor>,
 }
 
+/// Options to repair a database with.
+pub struct RepairOptions {
+    /// Options of the database.
+    pub db: DbOptions,
+    /// Column families of the OPTIONS file.
+    pub families: Vec<ColumnFamilyDescriptor>,
+    /// Options of others.
+    pub unknown: ColumnFamilyOptions,
+}
+
 /// What a command does with the database.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -96,6 +106,27 @@ impl Invocation {
             self.apply_flags(&mut found.db, &mut options)?;
             found.families.push(ColumnFamilyDescriptor::new(name, options));
         }
+        Ok(found)
+    }
+
+    /// The options to repair with: there need be no column families that can be listed.
+    pub fn repair_options(&self) -> Result<RepairOptions, Failure> {
+        let mut found = RepairOptions {
+            db: DbOptions::default(),
+            families: Vec::new(),
+            unknown: ColumnFamilyOptions::default(),
+        };
+        let try_load =
+            !self.arguments.has("try_load_options") || self.arguments.flag("try_load_options");
+        if try_load && let Some(loaded) = self.load_latest(Access::Write)? {
+            tell_skipped(&loaded);
+            found.db = loaded.db;
+            for mut family in loaded.column_families {
+                self.apply_flags(&mut found.db, &mut family.options)?;
+                found.families.push(ColumnFamilyDescriptor::new(family.name, family.options));
+            }
+        }
+        self.apply_flags(&mut found.db, &mut found.unknown)?;
         Ok(found)
     }
 

@@ -3,7 +3,7 @@
 //! Thread safety: pure functions.
 
 use super::data::{Data, Summary};
-use super::plan::{Arm, Column, Engine, Plan, Plot, SINE_ROW, Section, Table};
+use super::plan::{Arm, Column, Engine, Plan, Plot, RATE, SINE_ROW, Section, Table};
 use super::words;
 use crate::plot::{Bar, Bars, Curve, Figure, Panel, Point, Scale};
 
@@ -30,6 +30,8 @@ pub fn of(plan: &Plan, table: &Table, data: &Data) -> Vec<Picture> {
     match table.section {
         Section::Control => pictures.extend(sine(plan, table, data)),
         Section::Priorities => pictures.extend(percentiles(table, data)),
+        Section::Engines => pictures.extend(others(table, data)),
+        Section::Coroutines if table.plots.is_empty() => pictures.extend(fibers(table, data)),
         _ => {}
     }
     let base = format!("{}-{}", table.section.name(), table.name);
@@ -50,7 +52,8 @@ fn look(arms: &[&Arm], arm: &Arm) -> (usize, usize) {
     let colour = match engine {
         Engine::Pumice => 0,
         Engine::RocksDb => 1,
-        Engine::Redis => 2,
+        Engine::Redis | Engine::Fjall => 2,
+        Engine::Redb => 3,
     };
     let same = arms.iter().filter(|other| other.work.engine() == engine);
     (colour, same.take_while(|other| other.name != arm.name).count())
@@ -131,7 +134,33 @@ fn curve(
 
 fn bars(table: &Table, data: &Data, plot: &Plot, value: &Column) -> Option<Picture> {
     let found = words::against(table, data, &plot.rows, value.value);
-    let sentence = words::compare(&found, value)?;
+    ratio_bars(&plot.title, &found, "RocksDB", value)
+}
+
+/// Pumice over each of the others.
+fn others(table: &Table, data: &Data) -> Vec<Picture> {
+    let peers = [Engine::RocksDb].into_iter().chain(Engine::OTHERS).map(Engine::name);
+    let one = |peer| {
+        let found = words::between(table, data, "", (Engine::Pumice.name(), peer), RATE.value);
+        ratio_bars("Operations", &found, peer, &RATE)
+    };
+    peers.filter_map(one).collect()
+}
+
+/// What fibers make of what threads do.
+fn fibers(table: &Table, data: &Data) -> Option<Picture> {
+    let pair = ("Pumice, fibers", "Pumice, threads");
+    let found = words::between(table, data, "", pair, RATE.value);
+    ratio_bars("Workloads", &found, pair.1, &RATE)
+}
+
+fn ratio_bars(
+    title: &str,
+    found: &[words::Against],
+    peer: &str,
+    value: &Column,
+) -> Option<Picture> {
+    let sentence = words::compare(found, value)?;
     let bar = |one: &words::Against| Bar {
         name: one.row.clone(),
         value: one.ratio.median,
@@ -139,10 +168,10 @@ fn bars(table: &Table, data: &Data, plot: &Plot, value: &Column) -> Option<Pictu
         high: one.ratio.high,
     };
     let bars = Bars {
-        title: format!("{}: {}, Pumice over RocksDB", plot.title, value.title),
+        title: format!("{title}: {}, {} over {peer}", value.title, found[0].arm),
         x_title: match words::more_is_better(value.value) {
-            true => "times RocksDB's; right of 1 is better".to_string(),
-            false => "times RocksDB's; left of 1 is better".to_string(),
+            true => format!("times {peer}'s; right of 1 is better"),
+            false => format!("times {peer}'s; left of 1 is better"),
         },
         width: WIDTH,
         bars: found.iter().map(bar).collect(),

@@ -36,6 +36,8 @@ pub struct Machine {
     pub peer: Option<Peer>,
     /// redis-server, if it is installed: its version line.
     pub redis: Option<String>,
+    /// fjall and redb are in this program.
+    pub other_engines: bool,
     /// This program: its version and what identifies its bytes.
     pub program: String,
 }
@@ -73,6 +75,7 @@ impl Machine {
             disk: mount_of(disk, &text(Path::new("/proc/self/mounts"))),
             peer: None,
             redis: redis(),
+            other_engines: crate::db_bench::OTHER_ENGINES_ARE_BUILT,
             program: format!("pumice {}, {program}", env!("CARGO_PKG_VERSION")),
         }
     }
@@ -86,7 +89,9 @@ impl Peer {
     pub fn probe(path: &Path, scratch: &Path, program: &Path) -> Result<Peer, String> {
         let bytes = os::read_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let db = scratch.join("probe");
-        let output = Command::new(program)
+        let mut command = Command::new(program);
+        os::end_with_parent(&mut command);
+        let output = command
             .arg(crate::db_bench::CHILD)
             .arg(format!("--engine={}", path.display()))
             .arg(format!("--db={}", db.display()))

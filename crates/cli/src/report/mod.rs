@@ -5,20 +5,23 @@
 //! | `plan` | from machine and budget to experiments with their commands; pure |
 //! | `machine` | the machine, and what the peer is |
 //! | `run` | runs what is missing, each as a child process |
-//! | `process`, `folder` | children that a signal ends; folders |
+//! | `process` | children that a signal ends |
 //! | `parse` | from printed text to numbers |
 //! | `journal` | finished runs, a line each, from which a report goes on |
+//! | `baselines` | what the machine can do without an engine |
 //! | `data` | medians, spreads, ratios |
+//! | `limits` | what no engine can avoid, and the share of it that is reached |
 //! | `figures`, `words` | pictures, and the sentences that say what to see |
 //! | `originals` | what was published with the five pieces of work |
 //! | `page` | the page |
 //!
 //! Thread safety: one report writes to a folder at a time, which its lock holds.
 
+mod baselines;
 mod data;
 mod figures;
-mod folder;
 mod journal;
+mod limits;
 mod machine;
 mod originals;
 mod page;
@@ -28,7 +31,10 @@ mod process;
 mod run;
 mod words;
 
+pub use baselines::{CHILD as BASELINES_CHILD, run as run_baselines};
+
 use crate::arguments::Arguments;
+use crate::folder;
 use data::Data;
 use journal::Journal;
 use machine::{Machine, Peer};
@@ -50,13 +56,15 @@ USAGE: pumice report [--budget=10m] [--only=SECTION] [--out=pumice-report] [FLAG
 
   --budget=TIME     about how long it takes: 10m, 1h, ..; `full` is five rounds with growth to 64
                     million keys [10m]
-  --only=SECTION    compression, control, filters, priorities, coroutines, server, core or growth
+  --only=SECTION    compression, control, filters, priorities, coroutines, server, core,
+                    engines or growth
   --out=DIR         the page (index.html), report.json, report.csv, plots/, and runs.jsonl, from
                     which the same command goes on after an interruption [pumice-report]
   --engine=PATH     RocksDB's library; `none` for Pumice alone [the one of `cargo xtask peers
                     --native`, else of `cargo xtask peers`]
   --memory=DIR      where databases in memory lie [/dev/shm]
   --disk=DIR        where databases on a disk lie [the output folder]
+                    folders that are named and missing are made
   --plan            print what would be run, and how long it takes, and run nothing
   --render          run nothing; write page and data from runs.jsonl, also of other builds
 ";
@@ -89,6 +97,8 @@ struct Asked {
     out: PathBuf,
     library: Option<PathBuf>,
     memory: PathBuf,
+    /// The default is not made if it is missing: it would not lie in memory.
+    makes_memory: bool,
     disk: PathBuf,
     plans_only: bool,
     renders_only: bool,
@@ -134,11 +144,30 @@ impl Asked {
                 }
             },
             memory: PathBuf::from(text("memory", "/dev/shm")),
+            makes_memory: parsed.text("memory").is_some(),
             disk: parsed.text("disk").map_or_else(|| out.clone(), PathBuf::from),
             out,
             plans_only: parsed.flag("plan"),
             renders_only: parsed.flag("render"),
         })
+    }
+
+    /// Makes the folders that are missing.
+    ///
+    /// # Errors
+    /// One cannot be made or read: its flag and path, and what the operating system says.
+    fn make_folders(&self) -> Result<(), String> {
+        let folders = [
+            ("out", &self.out, true),
+            ("memory", &self.memory, self.makes_memory),
+            ("disk", &self.disk, true),
+        ];
+        for (flag, path, makes) in folders {
+            let made = if makes { os::create_dir_all(path) } else { Ok(()) };
+            let read = made.and_then(|()| os::read_dir(path));
+            read.map_err(|error| format!("--{flag}={}: {error}", path.display()))?;
+        }
+        Ok(())
     }
 }
 
@@ -158,7 +187,7 @@ fn takes_value(arg: &str) -> bool {
 fn report(args: &[String]) -> Result<Vec<String>, String> {
     let asked = Asked::parse(args)?;
     let program = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
-    os::create_dir_all(&asked.out).map_err(|error| format!("{}: {error}", asked.out.display()))?;
+    asked.make_folders()?;
     let _lock = lock(&asked.out)?;
     let folders = scratch(&asked)?;
     let mut machine = Machine::look(&folders.memory, &folders.disk);

@@ -4,10 +4,11 @@
 //! every figure is one of the raw data beside it.
 
 use super::data::{Data, Summary};
+use super::limits::Distance;
 use super::machine::Machine;
 use super::originals::{self, Original};
-use super::plan::{Arm, Column, Plan, Row, Section, Table};
-use super::{figures, run, words};
+use super::plan::{Arm, Clock, Column, Engine, Plan, Row, Section, Table};
+use super::{figures, limits, run, words};
 use crate::plot::{STYLE, escaped};
 use pumice_port::time::local_time;
 use std::fmt::Write;
@@ -20,12 +21,13 @@ border-top:1px solid var(--faint)}h3{font-size:16px;margin:26px 0 4px}\
 p{margin:6px 0;max-width:80ch}\
 nav{display:flex;flex-wrap:wrap;gap:4px 16px;margin:12px 0}a{color:var(--c0)}\
 .soft,small{color:var(--soft)}.warn{border-left:3px solid var(--c1);padding-left:10px}\
-.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,400px),1fr));\
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,360px),1fr));\
 gap:18px 26px;margin:12px 0}figure{margin:0;min-width:0}figure svg{width:100%;height:auto;\
-display:block;max-width:620px}figcaption{font-size:13.5px;line-height:1.4;margin-top:2px}\
+display:block;max-width:520px}figcaption{font-size:13.5px;line-height:1.4;margin-top:2px}\
 .scroll{overflow-x:auto;margin:8px 0}table{border-collapse:collapse;font-size:13.5px}\
 th,td{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;vertical-align:top;\
-font-variant-numeric:tabular-nums}th{color:var(--soft);font-weight:500}th.l,td.l{text-align:left}\
+font-variant-numeric:tabular-nums}th{color:var(--soft);font-weight:500;\
+white-space:normal;min-width:58px;max-width:120px;vertical-align:bottom}th.l,td.l{text-align:left}\
 tr.first>*{border-top:1px solid var(--faint)}td.l.row{white-space:normal;min-width:110px}\
 .bad{color:var(--c1);font-weight:600}.good{color:var(--c2)}details{margin:8px 0}\
 summary{cursor:pointer;color:var(--c0)}code,pre{font:12px/1.5 ui-monospace,monospace}\
@@ -156,6 +158,32 @@ impl Page<'_> {
         for table in self.plan.tables.iter().filter(|table| table.section == section) {
             self.table(out, table);
         }
+        if section == Section::Core {
+            self.distances(out);
+        }
+    }
+
+    /// What no engine can avoid, and what was taken.
+    fn distances(&self, out: &mut String) {
+        let all = limits::of(self.plan, self.data);
+        let Some(sentence) = limits::sentence(&all) else { return };
+        out.push_str("<h3 id=\"limits\">Distance to the limit</h3>\n");
+        let note = "What no engine can avoid for an operation, from the baselines above, and the \
+                    share that it is of the CPU (of the time that passes, where it waits for the \
+                    device) that an operation took, the driver's own work included. Checksums, \
+                    comparisons and background work are not in the limit, so rows compare with \
+                    each other and none reaches 100 %; a share above that says that the baseline \
+                    was disturbed.";
+        add(out, format_args!("<p class=\"soft\">{note}</p>\n<p>{}</p>\n", escaped(&sentence)));
+        out.push_str("<div class=\"scroll\"><table><tr><th class=\"l\">row</th><th>limit, us</th>");
+        for engine in Engine::BOTH {
+            add(out, format_args!("<th>{}, us</th><th>share</th>", engine.name()));
+        }
+        out.push_str("<th class=\"l\">of</th><th class=\"l\">cannot be avoided</th></tr>\n");
+        for one in &all {
+            distance(out, one);
+        }
+        out.push_str("</table></div>\n");
     }
 
     fn table(&self, out: &mut String, table: &Table) {
@@ -247,6 +275,25 @@ impl Page<'_> {
     }
 }
 
+/// A line of the distances.
+fn distance(out: &mut String, one: &Distance) {
+    let micros = |number: f64| match number {
+        small if small < 1.0 => number_text(small, 3),
+        middle if middle < 100.0 => number_text(middle, 2),
+        large => number_text(large, 0),
+    };
+    let (row, floor) = (escaped(&one.row), micros(one.floor));
+    add(out, format_args!("<tr class=\"first\"><td class=\"l row\">{row}</td><td>{floor}</td>"));
+    for (took, share) in one.took.iter().zip(one.shares()) {
+        let took = took.map_or(String::new(), micros);
+        let share = share.map_or(String::new(), limits::percent);
+        add(out, format_args!("<td>{took}</td><td>{share}</td>"));
+    }
+    let clock = if one.clock == Clock::Wall { "time" } else { "CPU" };
+    let costs = escaped(&one.costs);
+    add(out, format_args!("<td class=\"l\">{clock}</td><td class=\"l\">{costs}</td></tr>\n"));
+}
+
 /// The cell beside all arms of a row.
 fn row_name(row: &Row) -> String {
     let (arms, name) = (row.arms.len(), escaped(&row.name));
@@ -262,6 +309,7 @@ fn heading(section: Section) -> &'static str {
         Section::Coroutines => "Fibers",
         Section::Server => "The server",
         Section::Core => "Core",
+        Section::Engines => "Other engines",
         Section::Growth => "Growth",
     }
 }

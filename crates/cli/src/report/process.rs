@@ -1,9 +1,12 @@
 //! Child processes that a signal can end, and the folders that it removes.
 //!
+//! Children end with the report, too, when it is killed: the kernel kills them when the thread that
+//! started them ends, which is the one that runs experiments to the last.
+//!
 //! Thread safety: [`Children`] is shared between the thread that runs experiments and the one that
 //! waits for signals. Nothing is started once the end has begun.
 
-use super::folder;
+use crate::folder;
 use pumice_port::sync::Mutex;
 use pumice_port::{os, thread};
 use std::path::PathBuf;
@@ -34,6 +37,7 @@ impl Children {
             return Err("the report is ending".to_string());
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        os::end_with_parent(command);
         let name = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
         state.pids.push(child.id());

@@ -13,7 +13,8 @@ use super::journal::Journal;
 use super::machine::Machine;
 use super::plan::{Bench, Engine, Place, Plan, Row, Section, Serve, Table, Work};
 use super::process::Children;
-use super::{data::Series, folder, parse};
+use super::{baselines, data::Series, parse};
+use crate::folder;
 use pumice_port::net::Listener;
 use pumice_port::{os, thread, time};
 use std::path::{Path, PathBuf};
@@ -186,6 +187,7 @@ impl<'a> Runner<'a> {
             Work::Bench(bench) => self.bench(bench, u64::from(round) + 1, 0),
             Work::Jobs(bench, count) => self.jobs(bench, *count, u64::from(round) + 1),
             Work::Serve(serve) => self.serve(serve),
+            Work::Baselines => self.baselines(),
         };
         self.progress.done += 1;
         let seconds = (time::now_micros() - self.progress.started) / 1_000_000;
@@ -264,7 +266,7 @@ impl<'a> Runner<'a> {
             folder::drop_pages(&path).map_err(|error| format!("page cache: {error}"))?;
         }
         let mut words = bench_words(bench, seed, number);
-        if bench.engine == Engine::RocksDb {
+        if bench.engine != Engine::Pumice {
             words[0] = crate::db_bench::CHILD.to_string();
         }
         let text = self.children.wait(self.children.start(&mut self.child(&words))?)?;
@@ -273,10 +275,11 @@ impl<'a> Runner<'a> {
             "flush" => parse::Values::new(),
             measured => parse::db_bench(&text, measured, bench.user_bytes)?,
         };
-        // Of reads nobody asks what was written for a byte, and the other way round.
+        // Of reads nobody asks what was written for a byte.
         let writes = ["fill", "overwrite", "update", "delete"];
-        let is_write = writes.iter().any(|name| bench.measured().starts_with(name));
-        values.remove(if is_write { "read_amp" } else { "write_amp" });
+        if !writes.iter().any(|name| bench.measured().starts_with(name)) {
+            values.remove("write_amp");
+        }
         values.insert("space_mb".to_string(), folder::bytes(&path) as f64 / 1e6);
         let mut series = Series::default();
         if bench.flags.iter().any(|flag| flag.starts_with("--monitor_file")) {
@@ -299,7 +302,7 @@ impl<'a> Runner<'a> {
         let mut running = Vec::new();
         for number in 0..count {
             let mut words = bench_words(bench, seed, number);
-            if bench.engine == Engine::RocksDb {
+            if bench.engine != Engine::Pumice {
                 words[0] = crate::db_bench::CHILD.to_string();
             }
             running.push(self.children.start(&mut self.child(&words))?);
@@ -317,6 +320,13 @@ impl<'a> Runner<'a> {
         sum.insert("seconds".to_string(), seconds);
         sum.insert("jobs_per_sec".to_string(), count as f64 / seconds);
         Ok(Run { values: sum, ..Run::default() })
+    }
+
+    /// What the machine can do without an engine.
+    fn baselines(&self) -> Result<Run, String> {
+        let mut command = self.child(&baseline_words());
+        let text = self.children.wait(self.children.start(&mut command)?)?;
+        Ok(Run { values: baselines::parse(&text)?, ..Run::default() })
     }
 
     /// A server under load.
@@ -405,10 +415,18 @@ fn bench_words(bench: &Bench, seed: u64, number: usize) -> Vec<String> {
         words.push(format!("--seed={seed}"));
     }
     words.extend(["--report_cpu".to_string(), "--progress_reports=0".to_string()]);
-    if bench.engine == Engine::RocksDb {
-        words.push(format!("--engine={LIBRARY}"));
+    match bench.engine {
+        Engine::RocksDb => words.push(format!("--engine={LIBRARY}")),
+        Engine::Fjall | Engine::Redb => words.push(format!("--engine={}", bench.engine.name())),
+        Engine::Pumice | Engine::Redis => {}
     }
     words
+}
+
+fn baseline_words() -> Vec<String> {
+    let folders =
+        [("memory", MEMORY), ("disk", DISK)].map(|(flag, at)| format!("--{flag}={at}/baselines"));
+    std::iter::once(baselines::CHILD.to_string()).chain(folders).collect()
 }
 
 /// The same words for another program.
@@ -457,6 +475,7 @@ pub fn command(work: &Work, seed: u64) -> String {
             serve.keys,
             serve.seconds
         ),
+        Work::Baselines => format!("pumice {}", baseline_words().join(" ")),
     }
 }
 

@@ -25,6 +25,7 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("write_buffer_size", &["65536", "262144", "1048576"]),
     ("max_write_buffer_number", &["2", "3", "5"]),
     ("min_write_buffer_number_to_merge", &["1", "2"]),
+    ("atomic_flush", &["false", "false", "true"]),
     ("target_file_size_base", &["65536", "262144"]),
     ("max_bytes_for_level_base", &["262144", "1048576"]),
     ("level_compaction_dynamic_level_bytes", &["true", "false"]),

@@ -8,6 +8,7 @@
 mod benchmarks;
 mod counts;
 mod databases;
+mod other_engines;
 mod scripts;
 
 use std::path::Path;

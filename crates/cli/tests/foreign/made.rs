@@ -250,13 +250,13 @@ pub const ALL: &[Made] = &[
     Made {
         name: "wal-ttl",
         text: "WAL_ttl_seconds=3600",
-        may: [May::Refuse("WAL_ttl_seconds"), May::Work, May::Work],
+        may: [May::Work, May::Work, May::Work],
         ..PLAIN
     },
     Made {
         name: "wal-size",
         text: "WAL_size_limit_MB=7",
-        may: [May::Refuse("WAL_size_limit_MB"), May::Work, May::Work],
+        may: [May::Work, May::Work, May::Work],
         ..PLAIN
     },
     Made {
@@ -304,7 +304,7 @@ pub const ALL: &[Made] = &[
     Made {
         name: "atomic",
         text: "atomic_flush=true",
-        may: [May::Refuse("atomic_flush"), May::Work, May::Work],
+        may: [May::Work, May::Work, May::Work],
         ..PLAIN
     },
     Made {

@@ -1,4 +1,4 @@
-//! What a buffered writer asks of the file below: write-back in steps, portions of a limiter.
+//! The calls that a buffered writer makes to its file: write-back in steps, portions of a limiter.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -14,7 +14,7 @@ enum Call {
     Close,
 }
 
-/// A file that notes what is asked of it.
+/// A file that records the calls made to it.
 struct Noted {
     calls: Arc<Mutex<Vec<Call>>>,
     len: u64,
@@ -70,7 +70,8 @@ fn writer(options: WriterOptions) -> (BufferedWriter, Arc<Mutex<Vec<Call>>>) {
 
 const MIB: u64 = 1 << 20;
 
-/// Appends 8 MiB in small pieces, as a table builder does, without a flush; the calls but appends.
+/// Appends 8 MiB in small pieces, as a table builder does, without a flush; returns the calls other
+/// than appends.
 fn syncs_of(options: WriterOptions) -> Vec<Call> {
     let (mut writer, calls) = writer(options);
     for _ in 0..8 * MIB / 4096 {

@@ -64,7 +64,7 @@ impl Rig {
         let counts = Arc::new(Counts::default());
         Rig { fs: disk.shared(), disk, events: Arc::clone(&counts) as _, counts }
     }
-    /// A manager that deletes so many bytes a second and never minds how much trash there is.
+    /// A manager that deletes this many bytes a second, with no limit for the share of trash.
     fn manager(&self, rate_bytes_per_sec: u64, bytes_max_delete_chunk: u64) -> SstFileManager {
         let max_trash_db_ratio = 1000.0;
         SstFileManager::new(&SstFileManagerOptions {
@@ -74,7 +74,7 @@ impl Rig {
         })
         .unwrap()
     }
-    /// Makes a tracked table file of so many bytes.
+    /// Makes a tracked table file of this many bytes.
     fn table(&self, manager: &SstFileManager, number: u64, bytes: u64) -> PathBuf {
         let path = crate::filename::table_file(Path::new(DIR), number);
         let content = vec![7; usize::try_from(bytes).unwrap()];
@@ -125,7 +125,7 @@ fn files_are_deleted_at_the_rate() {
         assert!((4.99..5.2).contains(&seconds(began)), "took {}", seconds(began));
         assert_eq!((manager.total_trash_size(), manager.total_size()), (0, 0));
         assert_eq!((rig.names().len(), rig.counts()), (0, [10, 0, 10, 0, 0]));
-        // A rest does not count for what comes after it.
+        // Idle time does not count for later deletions.
         thread::sleep(Duration::from_secs(100));
         let began = now_micros();
         for n in 20..24 {
@@ -239,7 +239,7 @@ fn what_fails_is_done_in_another_way() {
     });
 }
 
-/// What cannot be deleted stays counted, with its error, until somebody tries again.
+/// What cannot be deleted stays counted, with its error, until it is retried.
 #[test]
 fn what_cannot_be_deleted_stays() {
     simulate(|rig| {
@@ -312,7 +312,7 @@ fn namesakes_and_logs() {
     });
 }
 
-/// Who waits for a bucket does not wait for others.
+/// Waiting for a bucket does not wait for others.
 #[test]
 fn buckets() {
     simulate(|rig| {

@@ -2,7 +2,7 @@
 
 use pumice_base::random::Rng;
 
-/// What happens to the changes of a file since its last sync.
+/// The fate of a file's changes since its last sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileLoss {
     /// All are lost.
@@ -13,7 +13,7 @@ pub enum FileLoss {
     Prefix,
     /// The first few survive, and the next write up to some byte.
     Torn,
-    /// Each 512-byte sector survives or not; what is missing reads as it was, or as zeros.
+    /// Each 512-byte sector survives or not; a lost one reads as before, or as zeros.
     Sectors,
     /// The length is the newest, the data a prefix; the rest reads as zeros.
     SizeFirst,
@@ -42,7 +42,7 @@ pub enum NameLoss {
     Unsynced,
     /// None is lost.
     Nothing,
-    /// Each survives or not by itself; the least POSIX promises.
+    /// Each survives or not independently; the least POSIX promises.
     Strict,
     /// The first few of the whole file system survive, as on ext4 and XFS.
     Journal,
@@ -71,7 +71,7 @@ impl CrashMode {
     /// Only what was synced survives: the harshest state that is always possible.
     pub const UNSYNCED: CrashMode =
         CrashMode { files: FileLoss::Unsynced, names: NameLoss::Unsynced };
-    /// Everything survives: the death of the process alone.
+    /// Everything survives: a crash of the process alone.
     pub const PROCESS: CrashMode = CrashMode { files: FileLoss::Nothing, names: NameLoss::Nothing };
     /// Any state the model allows.
     pub const MIXED: CrashMode = CrashMode { files: FileLoss::Mixed, names: NameLoss::Mixed };

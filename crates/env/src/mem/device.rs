@@ -29,7 +29,7 @@ impl FaultOp {
     }
 }
 
-/// One in so many operations takes `SLOW_FACTOR` times as long.
+/// One in this many operations takes `SLOW_FACTOR` times as long.
 const SLOW_ONE_IN: u64 = 150;
 const SLOW_FACTOR: u64 = 25;
 const NORMAL_SPEED: u64 = 100;
@@ -69,7 +69,7 @@ impl Device {
             nanos *= SLOW_FACTOR;
         }
         nanos = nanos * self.slowness.load(Ordering::Relaxed) / NORMAL_SPEED;
-        // The two ends are as likely as all moments between: they are where mistakes show.
+        // The two ends are as likely as all moments between: they are where bugs show.
         let before = match sim::random_below(3) {
             0 => 0,
             1 => nanos,

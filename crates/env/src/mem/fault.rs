@@ -1,8 +1,8 @@
 //! Failures on command.
 //!
 //! A rule names an operation and a path pattern, lets some calls pass, then fails some. The table
-//! also counts changing operations and can stop the world at a chosen one, which is how a test
-//! reaches every crash point; it can note what the changes are, which is how one chooses them.
+//! also counts changing operations and can stop the world at a chosen one, so that a test can reach
+//! every crash point; it can record the changes, so that a test can choose them.
 //!
 //! Thread safety: without rules a check is two atomic operations; with rules it takes a mutex.
 
@@ -65,12 +65,12 @@ impl FaultOp {
     }
 }
 
-/// What became of a file whose sync failed.
+/// The state of a file whose sync failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FsyncFailure {
-    /// The new bytes are read until the crash and gone after it; a second sync says "fine".
+    /// The new bytes are read until the crash and gone after it; a second sync reports success.
     ReadableThenLost,
-    /// The bytes are durable all the same.
+    /// The bytes are durable nevertheless.
     Durable,
     /// The bytes are gone at once; reads give what was durable.
     OldData,
@@ -104,9 +104,9 @@ pub enum Fault {
     /// A write reports success, and its bytes went to another place of the file; where they should
     /// be is what was there, or zeros. Elsewhere the same as `Eio`.
     Misdirected,
-    /// The operation takes so many nanoseconds longer; only in a simulation.
+    /// The operation takes this many nanoseconds longer; only in a simulation.
     Stall(u64),
-    /// The wall clock moves by so many seconds while the operation goes on; only in a simulation.
+    /// The wall clock moves by this many seconds during the operation; only in a simulation.
     WallJump(i64),
 }
 
@@ -117,9 +117,9 @@ pub struct FaultRule {
     pub op: Option<FaultOp>,
     /// The path; `*` stands for any text, `?` for one character.
     pub path_glob: String,
-    /// So many matching calls pass first.
+    /// This many matching calls pass first.
     pub skip: u64,
-    /// So many then fail; `u64::MAX` for all.
+    /// This many then fail; `u64::MAX` for all.
     pub count: u64,
     /// How they fail.
     pub fault: Fault,
@@ -136,7 +136,7 @@ impl FaultRule {
         FaultRule { skip, count: 1, ..FaultRule::always(op, path_glob, fault) }
     }
 
-    /// Counts a matching call; whether it fails.
+    /// Counts a matching call; returns whether it fails.
     fn hit(&mut self, op: FaultOp, path: &str) -> bool {
         if self.op.is_some_and(|own| own != op) || !glob_matches(&self.path_glob, path) {
             return false;
@@ -157,7 +157,7 @@ impl FaultRule {
 fn glob_matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
-    // Where the last star was, and up to where it is taken to reach.
+    // The position of the last star, and how far it is assumed to reach.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
@@ -187,17 +187,17 @@ fn glob_matches(pattern: &str, text: &str) -> bool {
 pub(super) enum Verdict {
     /// Go on.
     Go,
-    /// Write only so many 1024ths, then report EIO.
+    /// Write only this many 1024ths, then report EIO.
     WritePart(u64),
     /// Do this to the file, then report EIO.
     FailSync(FsyncFailure),
-    /// Read only so many 1024ths, report success.
+    /// Read only this many 1024ths, report success.
     ReadPart(u64),
     /// Change the bit with this number (modulo all there are), report success.
     FlipBit(u64),
     /// Write, then make the written range unreadable.
     SpoilRange,
-    /// Write so many sectors before the right place (modulo those there are).
+    /// Write this many sectors before the right place (modulo the existing ones).
     Misdirect(u64),
 }
 
@@ -205,7 +205,7 @@ struct Rules {
     rules: Vec<FaultRule>,
     log: Vec<String>,
     rng: Rng,
-    /// What changed, if that is to be noted.
+    /// What changed, if changes are recorded.
     changes: Option<Vec<(FaultOp, PathBuf)>>,
 }
 
@@ -273,7 +273,7 @@ impl FaultTable {
             true => self.changes.fetch_add(1, Ordering::AcqRel),
             false => self.changes.load(Ordering::Acquire),
         };
-        // A halted world answers nothing: neither later changes nor reads after them.
+        // A halted world fails every call: later changes, and reads after them.
         if change >= self.halt_at.load(Ordering::Acquire) {
             return Err(halted(operation, path));
         }

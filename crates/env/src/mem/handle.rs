@@ -1,6 +1,6 @@
 //! Open files and locks of the file system in memory.
 //!
-//! One handle type serves reading and writing: what it may do is which trait it is given out as.
+//! One handle type serves reading and writing: the trait it is returned as decides what it may do.
 
 use super::device::Completion;
 use super::fault::{FaultOp, Verdict};
@@ -48,7 +48,7 @@ impl Drop for MemFile {
 }
 
 impl MemFile {
-    /// Keeps crashes away while the guard lives; fails when one has already been.
+    /// Excludes crashes while the guard lives; fails when one has already happened.
     fn enter(&self, operation: &str) -> Result<RwLockReadGuard<'_, World>> {
         let world = self.shared.world.read();
         if world.epoch == self.epoch && !world.dead {
@@ -99,7 +99,7 @@ impl MemFile {
         Ok(bytes)
     }
 
-    /// Writes at the position; how many bytes, and the errno when those are not all.
+    /// Writes at the position; returns how many bytes, and the errno when not all were written.
     fn write_as(&self, operation: &str, data: &[u8]) -> Result<(usize, i32)> {
         let what = if sim::is_running() { self.inode.id() ^ hash64(data) } else { 0 };
         let completion = self.shared.device.submit(FaultOp::Write, what);

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::crash::FileLoss;
 use super::fault::FsyncFailure;
 
-/// Blocks that a device writes whole.
+/// Size of the blocks that a device writes atomically.
 pub(super) const SECTOR_BYTES: usize = 512;
 
 /// Bytes in use by all files, and how many there may be.
@@ -118,7 +118,7 @@ struct Pending {
 
 const IN_FLIGHT: u64 = u64::MAX;
 
-/// Which sync covers a change: one that was submitted after so many completions, or later.
+/// The sync that covers a change: one submitted after this many completions, or later.
 #[derive(Clone, Copy)]
 pub(super) struct Mark(u64);
 
@@ -135,7 +135,7 @@ struct Content {
     changes: u64,
     /// `data` is not `stable` with `pending`: a failed sync has lost changes.
     lossy: bool,
-    /// Ranges that cannot be read, sorted by nothing.
+    /// Unreadable ranges, unsorted.
     bad: Vec<Range<u64>>,
     modified_seconds: u64,
     pins: usize,
@@ -220,7 +220,7 @@ impl Inode {
         self.id
     }
 
-    /// Notes one more name or handle.
+    /// Adds a name or handle.
     pub(super) fn pin(&self) {
         let mut content = self.content.lock();
         if content.pins == 0 {
@@ -228,7 +228,7 @@ impl Inode {
         }
         content.pins += 1;
     }
-    /// Notes one name or handle less.
+    /// Removes a name or handle.
     pub(super) fn unpin(&self) {
         let mut content = self.content.lock();
         content.pins -= 1;
@@ -244,7 +244,7 @@ impl Inode {
         self.content.lock().modified_seconds
     }
 
-    /// Reads into `buf`; how much there was. `None` when the range cannot be read.
+    /// Reads into `buf`; returns how much there was. `None` when the range cannot be read.
     pub(super) fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<usize> {
         let content = self.content.lock();
         if content.spoils(&(offset..offset.saturating_add(buf.len() as u64))) {
@@ -257,8 +257,8 @@ impl Inode {
         Some(bytes)
     }
 
-    /// Writes as much of `bytes` at `offset` as the quota allows; how much that was. The bytes go
-    /// `astray` bytes before their place.
+    /// Writes as much of `bytes` at `offset` as the quota allows; returns how much that was. The
+    /// bytes land `astray` bytes before their place.
     pub(super) fn write(&self, offset: u64, bytes: &[u8], astray: u64) -> (usize, Ticket) {
         let content = &mut *self.content.lock();
         let (old, offset) = (content.data.len(), offset as usize);
@@ -308,7 +308,7 @@ impl Inode {
         }
     }
 
-    /// A sync is submitted now: what it will cover.
+    /// Submits a sync; returns what it will cover.
     pub(super) fn mark(&self) -> Mark {
         Mark(self.content.lock().completions)
     }

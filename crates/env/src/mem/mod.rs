@@ -2,8 +2,8 @@
 //!
 //! It keeps what is durable apart from what is not. A file has `stable` bytes and an ordered list
 //! of changes since the last sync; a directory has `stable` names and an ordered list of name
-//! changes since its last sync. Syncing a file moves that file's changes, syncing a directory moves
-//! that directory's names, nothing moves anything else. [`MemFs::crash`] builds one of the states
+//! changes since its last sync. Syncing a file makes that file's changes stable, syncing a
+//! directory that directory's names; nothing else does. [`MemFs::crash`] builds one of the states
 //! that a power cut could leave: it depends only on the history, the seed and the mode.
 //!
 //! Invariants:
@@ -56,7 +56,7 @@ const EEXIST: i32 = 17;
 /// Everything a crash replaces.
 struct World {
     epoch: u64,
-    /// The power was cut: the world answers nothing any more.
+    /// The power was cut: every call fails.
     dead: bool,
     names: Names,
     locks: BTreeSet<PathBuf>,
@@ -118,7 +118,7 @@ impl MemFs {
         self.shared.faults.clear();
     }
 
-    /// Another file system with what a crash now would leave; this one goes on.
+    /// Another file system with what a crash now would leave; this one continues.
     pub fn crashed_copy(&self, seed: u64, mode: CrashMode) -> MemFs {
         let world = self.shared.world.read();
         let space = Arc::new(world.space.emptied());
@@ -127,8 +127,8 @@ impl MemFs {
     }
 
     /// Cuts the power while operations may be going on: from now on every operation here fails,
-    /// those too that were submitted and have not completed. Returns another file system with what
-    /// is left, as `seed` and `mode` choose.
+    /// including those submitted and not yet completed. Returns another file system with what is
+    /// left, as `seed` and `mode` choose.
     pub fn cut_power(&self, seed: u64, mode: CrashMode) -> MemFs {
         let mut world = self.shared.world.write();
         world.dead = true;
@@ -137,7 +137,8 @@ impl MemFs {
         MemFs::with_names(names, space, seed)
     }
 
-    /// Makes operations fail from now on as `rule` says. Rules are asked in the order they came.
+    /// Makes operations fail from now on as `rule` says. Rules are checked in the order they were
+    /// added.
     pub fn add_fault(&self, rule: FaultRule) {
         self.shared.faults.add(rule);
     }
@@ -153,16 +154,16 @@ impl MemFs {
     pub fn change_count(&self) -> u64 {
         self.shared.faults.change_count()
     }
-    /// Notes from now on what the operations are that `change_count` counts.
+    /// Records from now on the operations that `change_count` counts.
     pub fn note_changes(&self) {
         self.shared.faults.note_changes();
     }
-    /// The operations noted, in order, with their paths; those that failed are among them.
+    /// The operations recorded, in order, with their paths; those that failed are among them.
     pub fn noted_changes(&self) -> Vec<(FaultOp, PathBuf)> {
         self.shared.faults.noted_changes()
     }
-    /// Lets `changes` more changing operations happen; then every operation fails, as for a process
-    /// that is dead. A crash or `clear_faults` ends that.
+    /// Lets `changes` more changing operations happen; then every operation fails, as after the
+    /// death of the process. A crash or `clear_faults` ends that.
     pub fn halt_after(&self, changes: u64) {
         self.shared.faults.halt_after(changes);
     }
@@ -194,7 +195,7 @@ impl MemFs {
         self.shared.world.read().space.used()
     }
 
-    /// Changes a file's bytes behind everybody's back, durably: rot on the medium.
+    /// Changes a file's bytes silently and durably: bit rot on the medium.
     ///
     /// # Errors
     /// When there is no such file.
@@ -226,7 +227,7 @@ impl MemFs {
         Ok(begun)
     }
 
-    /// The world, for an operation that only looks.
+    /// The world, for an operation that only reads.
     fn look(&self, operation: &str, path: &Path) -> Result<RwLockReadGuard<'_, World>> {
         let world = self.shared.world.read();
         if world.dead { Err(halted(operation, path)) } else { Ok(world) }
@@ -285,7 +286,7 @@ impl MemFs {
         self.complete(begun, operation, path, Box::new(file) as Box<dyn WritableFile>)
     }
 
-    /// Runs `change` on the names, after asking for faults.
+    /// Runs `change` on the names, after checking for faults.
     fn change_names(
         &self,
         op: FaultOp,
@@ -299,7 +300,7 @@ impl MemFs {
         self.complete(begun, operation, path, ())
     }
 
-    /// Runs `look` on the world, after asking for faults.
+    /// Runs `look` on the world, after checking for faults.
     fn ask<T>(
         &self,
         op: FaultOp,

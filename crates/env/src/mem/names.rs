@@ -76,7 +76,7 @@ impl NameChange {
         [&self.unset, &self.set].into_iter().flatten().any(|e| e.dir == dir)
     }
 
-    /// Applies the step to durable names. A name that meanwhile means something else stays.
+    /// Applies the step to durable names. A name that was reused meanwhile stays.
     fn apply(&self, stable: &mut BTreeMap<DirId, Entries>) {
         if let Some(e) = &self.unset
             && let Some(entries) = stable.get_mut(&e.dir)
@@ -216,7 +216,7 @@ impl Names {
         Ok(())
     }
 
-    /// What is durable in it comes back with its name, should a crash bring that back.
+    /// Its durable content comes back with its name, if a crash restores that.
     pub(super) fn remove_dir(&mut self, path: &Path) -> Result<(), i32> {
         let entry = self.entry(path).ok_or(ENOENT)?;
         let Thing::Dir(id) = entry.thing else { return Err(ENOENT) };

@@ -92,7 +92,7 @@ fn directories_are_made_durably() {
         let left = fs.crashed_copy(1, CrashMode::UNSYNCED);
         assert!(left.exists(dir).unwrap(), "{}", dir.display());
     }
-    // Somebody made it and was killed.
+    // Another process made it and was killed.
     fs.create_dir_all(Path::new("/x/y/z")).unwrap();
     create_dir_durably(&fs, Path::new("/x/y/z"), true).unwrap();
     assert!(fs.crashed_copy(1, CrashMode::UNSYNCED).exists(Path::new("/x/y/z")).unwrap());

@@ -1,11 +1,11 @@
 //! The names of what perf contexts count, in the order of RocksDB's report.
 //!
-//! The number is the one by which `rocksdb_perfcontext_metric` of the C API asks, if it has one.
-//! What nothing here counts stays 0: docs/statistics.md says which those are.
+//! The number is the one that `rocksdb_perfcontext_metric` of the C API takes, if it has one.
+//! Metrics that are not counted here stay 0: docs/statistics.md lists them.
 
 use super::PerfLevel;
 
-/// What a metric is, and so from which level on it is collected.
+/// The kind of a metric, which decides from which level on it is collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Count,

@@ -1,13 +1,13 @@
 //! Perf context and IO stats context: what a task's own calls did, where and how long.
 //!
-//! Each task, thread or fiber, has a level and counters; a call adds to those of the task that
-//! made it, jobs in the background to nobody's that a program can see. Names, levels and the text
-//! of the report are RocksDB's. Tasks begin with [`PerfLevel::Disable`]; RocksDB's threads begin
-//! with counts, see docs/decisions/0030.
+//! Each task, thread or fiber, has a level and counters; a call adds to those of the task that made
+//! it, background jobs add to counters that no program can see. Names, levels and the text of the
+//! report are RocksDB's. Tasks begin with [`PerfLevel::Disable`]; RocksDB's threads begin with
+//! counts, see docs/decisions/0030.
 //!
-//! Cost: as long as no task of the process has a level above `Disable`, a place that counts looks
-//! at one variable ([`is_any`]), and the hot path of a point read at none. Above, each count is a
-//! look at the task's variables.
+//! Cost: as long as no task of the process has a level above `Disable`, a counting site reads one
+//! variable ([`is_any`]), and the hot path of a point read none. Above that, each count reads the
+//! task's variables.
 //!
 //! Invariants: (1) `WATCHERS` is the number of tasks whose level is above `Disable`; (2) a
 //! `Loan` puts the borrower's own level and counters back.
@@ -44,7 +44,7 @@ pub enum PerfLevel {
     EnableTimeExceptForMutex = 4,
     /// Also times of the processor.
     EnableTimeAndCpuTimeExceptForMutex = 5,
-    /// Also how long mutexes were waited for.
+    /// Also the time spent waiting for mutexes.
     EnableTime = 6,
 }
 
@@ -213,7 +213,7 @@ pub fn tell_levels_apart(apart: bool) {
     OWN.with(|own| own.tells_levels_apart.set(apart));
 }
 
-/// Forgets the counts by level, and collects none any more (`ClearPerLevelPerfContext`).
+/// Clears the counts by level, and stops collecting them (`ClearPerLevelPerfContext`).
 pub fn clear_levels() {
     OWN.with(|own| {
         own.by_level.iter().flatten().for_each(|cell| cell.set(0));
@@ -227,7 +227,7 @@ pub fn context() -> PerfContext {
     OWN.with(|own| PerfContext::new(own.counts(), own.tells_levels_apart.get()))
 }
 
-/// Starts every number of the perf context of the calling task again at 0.
+/// Resets every number of the perf context of the calling task to 0.
 pub fn reset() {
     OWN.with(|own| own.set_counts(&Counts { io: own.counts().io, ..Counts::ZERO }));
 }
@@ -237,7 +237,7 @@ pub fn io_context() -> IoStatsContext {
     OWN.with(|own| IoStatsContext::new(own.counts().io))
 }
 
-/// Starts every number of the IO stats context of the calling task again at 0.
+/// Resets every number of the IO stats context of the calling task to 0.
 pub fn reset_io() {
     OWN.with(|own| own.io.iter().for_each(|cell| cell.set(0)));
 }
@@ -372,7 +372,7 @@ pub fn phases(first: PerfMetric) -> PerfTimer {
 }
 
 impl PerfTimer {
-    /// Adds what passed until now, and counts for `metric` from here on. Both are of one clock.
+    /// Adds the time so far, and counts for `metric` from here on. Both metrics use one clock.
     #[inline]
     pub fn turn_to(&mut self, metric: PerfMetric) {
         if self.start_nanos.is_some() {
@@ -381,7 +381,7 @@ impl PerfTimer {
         }
     }
 
-    /// Adds what passed until now, and goes on from here.
+    /// Adds the time so far, and continues from here.
     #[inline(never)]
     fn lap(&mut self) {
         if let Some(start) = self.start_nanos {
@@ -425,7 +425,7 @@ impl Drop for IoTimer {
     }
 }
 
-/// The level of a task for others that work for it, and what they counted.
+/// A task's level, lent to others that work for it, and what they counted.
 pub struct Loan {
     level: PerfLevel,
     tells_levels_apart: bool,

@@ -15,14 +15,14 @@ pub struct PerfContext {
     tells_levels_apart: bool,
 }
 
-/// Adds `name = value, `, except for a zero that nobody wants to see.
+/// Adds `name = value, `, except for a zero when zeros are excluded.
 fn put(text: &mut String, name: &str, value: u64, exclude_zero: bool) {
     if value > 0 || !exclude_zero {
         write!(text, "{name} = {value}, ").expect("writing to a String cannot fail");
     }
 }
 
-/// Cuts the separator behind the last number.
+/// Cuts the separator after the last number.
 fn trimmed(text: &str) -> String {
     text.trim_end_matches([',', ' ']).to_owned()
 }

@@ -55,7 +55,7 @@ fn reports_are_rocksdbs() {
     set_level(PerfLevel::Disable);
 }
 
-/// Tasks count for themselves; whoever works for another counts for that one.
+/// Tasks count for themselves; a task that works for another counts for that one.
 #[pumice_test_macros::test]
 fn each_task_has_its_own_numbers() {
     reset();

@@ -1,6 +1,6 @@
 //! RocksDB's rule by which an auto-tuned limiter moves its rate (since 5.9).
 //!
-//! The limiter counts *drains*: times that somebody had to wait for a refill. Every 100 refill
+//! The limiter counts *drains*: times that a request had to wait for a refill. Every 100 refill
 //! periods, but only when a request comes, the rate goes up or down by 5 % with the share of
 //! periods that drained it, between a twentieth of the maximum and the maximum.
 //!
@@ -11,7 +11,7 @@
 //!
 //! Thread safety: pure functions on plain data.
 
-/// Tuning happens after so many refill periods.
+/// Tuning happens after this many refill periods.
 const PERIODS_PER_TUNING: u64 = 100;
 /// Below this share of drained periods, percent, the rate goes down.
 const LOW_WATERMARK_PERCENT: u64 = 50;
@@ -22,7 +22,7 @@ const STEP_PERCENT: u64 = 5;
 /// The lowest rate is this part of the maximum.
 const RANGE_FACTOR: u64 = 20;
 
-/// What an auto-tuned limiter remembers.
+/// The state of an auto-tuned limiter.
 #[derive(Clone, Debug)]
 pub(super) struct AutoTune {
     rate_max: u64,
@@ -41,7 +41,7 @@ impl AutoTune {
         (self.rate_max / 2).max(1)
     }
 
-    /// Somebody had to wait for a refill.
+    /// A request had to wait for a refill.
     pub(super) fn drained(&mut self) {
         self.drains += 1;
     }

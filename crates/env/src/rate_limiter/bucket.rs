@@ -1,11 +1,12 @@
-//! The token bucket behind a rate limiter: who gets how many tokens of a refill, in which order.
+//! The token bucket inside a rate limiter: which request gets how many tokens of a refill, in which
+//! order.
 //!
-//! Plain data: time is an argument, waiters are names for requests, nobody waits here.
+//! Plain data: time is an argument, waiters are names for requests, nothing blocks here.
 //!
 //! A request takes what is there and queues for the rest behind its own priority. A refill serves
 //! the queues in an order that `fairness` mixes now and then, each of them first in, first out; the
 //! first request that does not fit takes what is left and blocks all that come after it, so that a
-//! large request is never overtaken for ever.
+//! large request is not overtaken forever.
 //!
 //! Invariants:
 //! 1. Tokens are left only when every queue is empty.
@@ -97,7 +98,7 @@ impl<W> Bucket<W> {
         self.queues[priority as usize].len()
     }
 
-    /// Takes what is there of `bytes`; what is left has to be queued.
+    /// Takes as much of `bytes` as is available; the rest has to be queued.
     #[must_use]
     pub(super) fn take(&mut self, bytes: u64) -> u64 {
         let now = bytes.min(self.available);
@@ -105,7 +106,7 @@ impl<W> Bucket<W> {
         bytes - now
     }
 
-    /// Queues what `take` left of a request; not 0.
+    /// Queues the rest of a request after `take`; not 0.
     pub(super) fn queue(&mut self, left: u64, priority: IoPriority, waiter: W) {
         debug_assert!(left > 0 && self.available == 0, "invariants 1 and 2");
         self.queues[priority as usize].push_back(Queued { left, waiter });
@@ -116,7 +117,7 @@ impl<W> Bucket<W> {
         self.next_refill_micros.saturating_sub(now_micros)
     }
 
-    /// Fills the bucket and hands its tokens out; `granted` is told of every request that now has
+    /// Fills the bucket and hands its tokens out; calls `granted` for every request that now has
     /// all its bytes. The next refill is due a period after `now_micros`.
     pub(super) fn refill(&mut self, now_micros: u64, mut granted: impl FnMut(IoPriority, W)) {
         self.next_refill_micros = now_micros.saturating_add(self.refill_period_micros);
@@ -165,7 +166,7 @@ mod tests {
         left == 0
     }
 
-    /// A bucket whose fairness never turns the order round within a test.
+    /// A bucket whose fairness never reverses the order within a test.
     fn strict(rate: u64) -> Bucket<u32> {
         Bucket::new(rate, 1_000_000, u64::MAX, 0, 0)
     }

@@ -9,11 +9,11 @@
 //! | this file | the lock around both, and waiting |
 //!
 //! One of the waiting tasks sleeps until the next refill (the *timed waiter*) and then hands the
-//! tokens out; all others sleep until they are granted. Whoever leaves wakes the first of the
-//! highest queue, so that a timed waiter never lacks while somebody waits.
+//! tokens out; all others sleep until they are granted. A task that leaves wakes the first of the
+//! highest queue, so that there is a timed waiter whenever a task waits.
 //!
 //! Thread safety: all methods may be called from anywhere; `request` and `request_token` suspend.
-//! It does not limit what nobody asks for: the log and the MANIFEST are written without asking.
+//! It limits only what is requested: the log and the MANIFEST are written without requests.
 
 mod auto_tune;
 mod bucket;
@@ -30,17 +30,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How urgent an operation is to a limiter: RocksDB's `Env::IOPriority`.
+/// The priority of an operation at a limiter: RocksDB's `Env::IOPriority`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum IoPriority {
     /// Compaction.
     Low = 0,
-    /// Nothing in the engine; for users.
+    /// Not used by the engine; for users.
     Mid = 1,
     /// Flush.
     High = 2,
-    /// A user waits for it; background work, too, while writes are delayed or stopped.
+    /// A user waits for it; also background work while writes are delayed or stopped.
     User = 3,
 }
 
@@ -72,11 +72,11 @@ pub enum RateLimiterMode {
     AllIo,
 }
 
-/// Receiver of what requests come to; the engine counts it in its statistics.
+/// Receiver of the outcome of requests; the engine counts it in its statistics.
 pub trait RateLimiterEvents: Send + Sync {
     /// A task begins to wait for a refill.
     fn drained(&self);
-    /// A request of `bytes` was granted after `waited_micros`; None if it had not to wait.
+    /// A request of `bytes` was granted after `waited_micros`; None if it did not have to wait.
     fn granted(&self, kind: IoKind, bytes: u64, waited_micros: Option<u64>);
 }
 
@@ -88,7 +88,7 @@ pub struct RateLimiterOptions {
     pub rate_bytes_per_sec: u64,
     /// Microseconds between refills, above 0.
     pub refill_period_us: u64,
-    /// One refill in so many serves lower priorities first; above 0, at most 100.
+    /// One refill in this many serves lower priorities first; above 0, at most 100.
     pub fairness: u64,
     /// What is limited.
     pub mode: RateLimiterMode,
@@ -145,7 +145,7 @@ impl PartialEq for Ticket {
 struct State {
     bucket: Bucket<Ticket>,
     tune: Option<AutoTune>,
-    /// Somebody sleeps until the next refill.
+    /// A task sleeps until the next refill.
     timed_waiter: bool,
 }
 
@@ -200,11 +200,11 @@ impl RateLimiter {
         })
     }
 
-    /// The present limit, bytes per second.
+    /// The current limit, bytes per second.
     pub fn bytes_per_second(&self) -> u64 {
         self.rate.load(Ordering::Relaxed)
     }
-    /// Changes the limit from the next refill on. A limiter that tunes itself goes on from there.
+    /// Changes the limit from the next refill on. An auto-tuned limiter continues from there.
     ///
     /// # Errors
     /// InvalidArgument if `rate` is 0.
@@ -263,14 +263,14 @@ impl RateLimiter {
             None => IoPriority::ALL.iter().map(queued).sum(),
         }
     }
-    /// How often somebody began to wait for a refill.
+    /// How often a task began to wait for a refill.
     pub fn total_drains(&self) -> u64 {
         self.drains.load(Ordering::Relaxed)
     }
 
     /// Waits until `bytes` may be read or written, if that kind is limited. They should be no more
-    /// than [`RateLimiter::single_burst_bytes`]: more take several refills, and those who come
-    /// behind wait as long. Suspends.
+    /// than [`RateLimiter::single_burst_bytes`]: more take several refills, and later requests wait
+    /// as long. Suspends.
     pub fn request(
         &self,
         bytes: u64,
@@ -291,9 +291,9 @@ impl RateLimiter {
         });
     }
 
-    /// Asks for some of `bytes`, and says for how many: at most one burst, a multiple of
-    /// `alignment` (0 for none) but at least that, so that direct I/O goes on with bursts below
-    /// a page. All of them if that kind is not limited. Suspends.
+    /// Requests part of `bytes`, and returns how many: at most one burst, a multiple of `alignment`
+    /// (0 for none) but at least that, so that direct I/O makes progress with bursts below a page.
+    /// All of them if that kind is not limited. Suspends.
     pub fn request_token(
         &self,
         bytes: u64,
@@ -313,7 +313,7 @@ impl RateLimiter {
         granted
     }
 
-    /// Takes the tokens; how long it waited for them, None if not at all.
+    /// Takes the tokens; returns how long it waited for them, None if not at all.
     fn take(
         &self,
         bytes: u64,
@@ -340,14 +340,14 @@ impl RateLimiter {
                 state = self.sleep(state, &me, pause, events);
             }
         }
-        // Perhaps the one who leaves was the timed waiter, or was woken to become it.
+        // The leaving task may have been the timed waiter, or was woken to become it.
         if let Some(next) = state.bucket.first_waiter() {
             next.0.wake.notify_one();
         }
         slept.then(|| now_micros().saturating_sub(asked_at))
     }
 
-    /// Sleeps until granted or, if nobody else does, until the refill.
+    /// Sleeps until granted or, if there is no timed waiter, until the refill.
     fn sleep<'a>(
         &self,
         mut state: MutexGuard<'a, State>,
@@ -371,7 +371,7 @@ impl RateLimiter {
         state
     }
 
-    /// Fills the bucket, and wakes all who have their bytes but the caller.
+    /// Fills the bucket, and wakes all tasks that have their bytes, except the caller.
     fn refill(&self, state: &mut State, me: &Ticket) {
         state.bucket.refill(now_micros(), |_, ticket: Ticket| {
             ticket.0.granted.store(true, Ordering::Relaxed);

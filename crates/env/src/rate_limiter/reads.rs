@@ -1,10 +1,10 @@
 //! Reads at the pace of a rate limiter.
 //!
-//! A task says how urgent its reads are for as long as it does something ([`read_priority`]); a
-//! [`LimitedFile`] asks the limiter before each read of such a task, and lets all others through.
-//! So whoever reads blocks in between need not know of limits.
+//! A task sets the priority of its reads for the duration of an operation ([`read_priority`]); a
+//! [`LimitedFile`] requests tokens before each read of such a task, and lets all others through. So
+//! the code that reads blocks in between need not know of limits.
 //!
-//! Thread safety: as the file; each task has its own priority. Asking suspends.
+//! Thread safety: as the file; each task has its own priority. A request suspends.
 
 use super::{IoKind, IoPriority, RateLimiter, RateLimiterEvents};
 use crate::file_system::{RandomAccessFile, ReadRequest};
@@ -26,7 +26,7 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `f`, of which the reads by this task are limited with `priority`; with None they are not.
+/// Runs `f`; reads by this task within it are limited with `priority`, or not at all with None.
 pub fn read_priority<R>(priority: Option<IoPriority>, f: impl FnOnce() -> R) -> R {
     let _restore = Restore(PRIORITY.get());
     PRIORITY.set(priority);

@@ -109,7 +109,7 @@ fn requests_of_one_priority_are_served_in_order() {
     });
 }
 
-/// Many short requests from many tasks, with pauses between: whoever is left alone has a timer.
+/// Many short requests from many tasks, with pauses between: a task left alone has a timer.
 // A simulation is a runtime of its own.
 #[test]
 fn nobody_waits_for_ever() {
@@ -211,14 +211,14 @@ fn auto_tuning_rises_under_load_and_falls_when_idle() {
         };
         let limiter = limiter(options);
         assert_eq!(limiter.bytes_per_second(), max / 2);
-        // A period more than a tuning: the request behind it sees the count.
+        // One period more than a tuning: the request after it sees the count.
         write_for(&limiter, 101_000, IoPriority::Low);
         write(&limiter, 1, IoPriority::Low);
         assert_eq!(limiter.bytes_per_second(), max / 2 * 105 / 100);
         write_for(&limiter, 3_000_000, IoPriority::Low);
         assert_eq!(limiter.bytes_per_second(), max);
         thread::sleep(Duration::from_secs(60));
-        // Drains counted before the pause are little of it: a step down, then to the floor.
+        // Drains counted before the pause are a small share of it: a step down, then to the floor.
         write(&limiter, 1, IoPriority::Low);
         thread::sleep(Duration::from_secs(1));
         write(&limiter, 1, IoPriority::Low);

@@ -6,7 +6,7 @@
 //!
 //! Thread safety: one owner. Invariants: (1) `coefficients[i]` is 0 for a free row, otherwise bit 0
 //! is set and bit `k` weighs row `i + k`; no set bit is beyond the last row, since starts leave 127
-//! rows behind them; (2) `results[i]` is 0 for a free row.
+//! rows after them; (2) `results[i]` is 0 for a free row.
 
 use super::{Equation, ROWS, raw_seed};
 use crate::parts;
@@ -70,7 +70,7 @@ impl Banding {
             coefficients ^= *pivot;
             result ^= self.results[row];
             if coefficients == 0 {
-                // Says nothing new: the key came twice, or is the sum of others.
+                // A redundant equation: the key came twice, or is the sum of others.
                 return result == 0;
             }
             let skip = coefficients.trailing_zeros();

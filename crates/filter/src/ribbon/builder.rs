@@ -21,11 +21,11 @@ const SMALL_SLOTS: usize = 1024;
 /// RocksDB's choices: a Bloom filter is written instead for more than 950 million entries, where
 /// it is smaller (only below 1024 slots) and if no seed of 256 makes the equations solvable.
 ///
-/// Thread safety: one owner. While a filter is built it takes 20 bytes a slot beside the hashes.
+/// Thread safety: one owner. While a filter is built it takes 20 bytes a slot besides the hashes.
 #[derive(Clone, Debug)]
 pub struct RibbonBuilder {
     one_in_rate: f64,
-    /// What is built instead where a Ribbon filter is not; holds the entries.
+    /// The builder used where no Ribbon filter is built; holds the entries.
     bloom: BloomBuilder,
 }
 

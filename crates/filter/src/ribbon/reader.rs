@@ -12,8 +12,8 @@ pub(crate) struct RibbonParams {
 }
 
 impl RibbonParams {
-    /// Parses the metadata behind the marker of a filter with `data_len` data bytes; `None` if
-    /// such a filter cannot be read.
+    /// Parses the metadata after the marker of a filter with `data_len` data bytes; `None` if such
+    /// a filter cannot be read.
     pub(crate) fn parse(seed: u8, blocks: u32, data_len: usize) -> Option<Self> {
         let words = data_len / WORD;
         if blocks < 2 || words == 0 || !data_len.is_multiple_of(WORD) {

@@ -17,7 +17,7 @@ const LAST_POWER: u32 = 17;
 /// measurements.
 const FITTING: [f64; 10] =
     [248.851, 499.532, 1001.26, 2003.97, 4005.59, 8000.39, 15966.6, 31828.1, 63447.3, 126_506.0];
-/// So much grows the ratio of slots to keys whenever the slots double beyond that.
+/// The growth of the ratio of slots to keys with each doubling of the slots beyond that.
 const GROWTH: f64 = 0.0038;
 /// The logarithm as RocksDB takes it, with this many digits.
 #[expect(clippy::approx_constant, reason = "the digits are part of the format in effect")]
@@ -136,7 +136,7 @@ pub(super) fn approximate_entries(data: usize, one_in: f64) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    /// Expected values from the format specification's table, by hand.
+    /// Expected values computed by hand from the format specification's table.
     #[test]
     fn slots_of_keys() {
         for (keys, slots) in [(1, 256), (248, 256), (249, 384), (499, 512), (500, 640)] {

@@ -17,7 +17,7 @@ use crate::file_meta::FileMetaData;
 const MAX_LEVEL: u32 = 255;
 /// `db_paths` has at most four entries.
 const MAX_PATH_ID: u8 = 3;
-/// Epochs count flushes and ingestions: beyond this they are nonsense, and could not count on.
+/// Epochs count flushes and ingestions: beyond this they are nonsense, and would overflow.
 const MAX_EPOCH: u64 = 1 << 62;
 
 /// Bytes that range tombstones of a file can cover: levels and compactions sum them up.
@@ -316,7 +316,7 @@ fn number(input: &mut Decoder<'_>, what: &'static str) -> Field<u64> {
     input.varint64().ok_or(what)
 }
 
-/// A number of at most `most`: a larger one would not leave room for those to come.
+/// A number of at most `most`: a larger one would leave no room for later ones.
 fn number_to(most: u64, input: &mut Decoder<'_>, what: &'static str) -> Field<u64> {
     input.varint64().filter(|number| *number <= most).ok_or(what)
 }

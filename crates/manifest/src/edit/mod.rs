@@ -48,7 +48,7 @@ mod tag {
     pub const LAST_MANIFEST_SIZE: u32 = 8203;
 }
 
-/// Field numbers inside a NewFile4 field and its kin.
+/// Field numbers inside a NewFile4 field and its relatives.
 mod file_tag {
     pub const TERMINATE: u32 = 1;
     pub const NEED_COMPACTION: u32 = 2;
@@ -134,7 +134,7 @@ pub struct VersionEdit {
     pub max_column_family: Option<u32>,
     /// Where the next round-robin compaction of a level starts.
     pub compact_cursors: Vec<(usize, Vec<u8>)>,
-    /// Files that leave a level; applied before `new_files`.
+    /// Files removed from a level; applied before `new_files`.
     pub deleted_files: Vec<(usize, u64)>,
     /// Files that enter a level.
     pub new_files: Vec<(usize, Arc<FileMetaData>)>,
@@ -152,7 +152,7 @@ pub struct VersionEdit {
     pub add_column_family: Option<String>,
     /// Drops the column family.
     pub drop_column_family: bool,
-    /// Member of an atomic group; so many members follow.
+    /// Member of an atomic group; this many members follow.
     pub atomic_group_remaining: Option<u32>,
     /// History older than this timestamp may be gone.
     pub full_history_ts_low: Option<Vec<u8>>,

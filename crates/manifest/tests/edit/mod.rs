@@ -120,7 +120,8 @@ fn same(a: &VersionEdit, b: &VersionEdit) -> bool {
     files(a) == files(b) && rest(a) == rest(b)
 }
 
-/// What the counters of a database could not go on from is no edit; the largest they can is one.
+/// Numbers from which the counters of a database could not continue are rejected; the largest valid
+/// ones are accepted.
 #[test]
 fn numbers_have_bounds() {
     let edit = VersionEdit::default;
@@ -194,7 +195,7 @@ fn damaged_records_never_panic() {
                 }
             }
             if let Ok(edit) = VersionEdit::decode(&bad) {
-                // What was accepted must survive a round trip, and print.
+                // An accepted edit must survive a round trip, and print.
                 let again = VersionEdit::decode(&edit.encode()).unwrap();
                 assert_eq!(again.encode(), edit.encode(), "seed {seed}");
                 assert!(edit.debug_string(true).starts_with("VersionEdit {"));

@@ -23,7 +23,7 @@ impl Rng {
     }
 }
 
-/// Short keys over a tiny alphabet behind a common prefix, so that prefixes tie and nest.
+/// Short keys over a tiny alphabet after a common prefix, so that prefixes tie and nest.
 fn random_key(rng: &mut Rng, prefix: &[u8]) -> Vec<u8> {
     let mut key = prefix.to_vec();
     let len = rng.below(12);

@@ -59,7 +59,7 @@ fn few_absent_keys_pass() {
 fn concurrent_additions_lose_no_bit() {
     const THREADS: u64 = 3;
     let per_thread: u64 = if cfg!(miri) { 50 } else { 20_000 };
-    // Few lines, so that threads meet in words.
+    // Few lines, so that threads collide in words.
     let bytes = (THREADS * per_thread) as usize;
     let bloom: Arc<Bloom> = Bloom::new(of_whole_keys(bytes)).unwrap().into();
     let alone = Bloom::new(of_whole_keys(bytes)).unwrap();
@@ -153,7 +153,7 @@ impl Test {
         assert_eq!(found, wanted, "{}: get {key:?}@{seq}", self.context);
     }
 
-    /// A scoped seek finds what an iterator may show that stays with the target's prefix.
+    /// A scoped seek finds what an iterator that stays within the target's prefix may show.
     fn check_seek(&mut self, key: &[u8]) {
         let Some(extractor) = self.extractor.clone() else { return };
         let mut iter = self.table.iter();
@@ -220,7 +220,7 @@ impl pumice_base::comparator::CustomComparator for Counting {
     }
 }
 
-/// What the filter denies is not searched for: no key is compared.
+/// Keys that the filter denies are not searched for: no key is compared.
 #[pumice_test_macros::test]
 fn a_denied_key_costs_no_comparison() {
     let counting = Arc::new(Counting(Default::default()));
@@ -253,7 +253,7 @@ fn a_denied_key_costs_no_comparison() {
         }
         assert!(gets > 95, "{gets} of 100 gets, whole keys {whole_keys}, prefix {prefix:?}");
         assert_eq!(seeks > 95, prefix.is_some(), "{seeks} of 100 seeks, prefix {prefix:?}");
-        // Another extractor's prefixes are not what the filter has.
+        // The filter does not have another extractor's prefixes.
         iter.scope_to_prefix(Some(&Extractor::Fixed(2)));
         iter.seek(&seek_key(b"05x", MAX_SEQUENCE));
         assert_eq!(user_key(iter.key()), b"060");

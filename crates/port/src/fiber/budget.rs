@@ -1,12 +1,12 @@
 //! What a fiber may do before it lets others run: a budget that operations count against.
 //!
-//! A fiber that finds all it needs in memory never waits, and others of its loop would wait for
-//! ever. So each operation of the engine that may be repeated without end calls [`spend`] with
-//! about what it costs; a fiber that has spent its budget since it was resumed yields. It counts,
-//! it does not look at the clock: what yields where is the same in every run.
+//! A fiber that finds all it needs in memory never waits, and would starve the others of its loop.
+//! So each operation of the engine that can be repeated without end calls [`spend`] with its
+//! approximate cost; a fiber that has spent its budget since it was resumed yields. The budget is
+//! counted, not timed: the points of yielding are the same in every run.
 //!
 //! Thread safety: the count is the thread's own; schedulers fill it when they resume a fiber. On a
-//! thread without fibers it is counted down, too, and nothing comes of it.
+//! thread without fibers it is counted down too, without effect.
 
 use super::here::current_loop;
 use crate::task;

@@ -7,7 +7,7 @@
 //!
 //! Thread safety: none; a fiber belongs to the scheduler that made it. The body is `Send` because
 //! it may have been made elsewhere. A fiber that has started must run to its end before it is
-//! dropped: what is on its stack may be known to others.
+//! dropped: others may hold pointers to what is on its stack.
 
 use super::stack::Stack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -29,7 +29,7 @@ type Switch = Coroutine<(), (), (), Stack>;
 /// See the head of this file.
 pub(crate) struct Fiber {
     coroutine: Switch,
-    /// Of a fiber whose scheduler keeps none itself.
+    /// For a fiber whose scheduler keeps none itself.
     exit: Option<Rc<ExitCell>>,
 }
 
@@ -96,7 +96,7 @@ impl ExitCell {
     }
 }
 
-/// The way back from a running fiber to whoever resumed it.
+/// The way back from a running fiber to its resumer.
 pub(crate) struct FiberExit(Rc<ExitCell>);
 
 impl FiberExit {

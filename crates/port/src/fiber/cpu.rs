@@ -1,8 +1,8 @@
 //! CPU time of fibers: their thread's, without what it used while they were away.
 //!
-//! A fiber stays on one thread, so it is enough to note how far that thread's CPU clock runs
-//! between a switch away and the way back. The clock is a system call: it is read only while
-//! somebody has a [`CpuWatch`].
+//! A fiber stays on one thread, so it is enough to note how far that thread's CPU clock advances
+//! between the switch away and the switch back. The clock is a system call: it is read only while a
+//! [`CpuWatch`] exists.
 //!
 //! Thread safety: watches from anywhere; the rest concerns the calling fiber.
 

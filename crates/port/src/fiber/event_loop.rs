@@ -5,16 +5,16 @@
 //! [`TURN_NANOS`]), poll the reactor when it asks for it. With nothing to run the loop sleeps in
 //! the reactor until the next deadline, a completion or a kick (`kick`).
 //!
-//! Records of loops live for ever and are used again, because tasks point to them.
+//! Records of loops live forever and are reused, because tasks point to them.
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. `own` and the cells of the loop's slots are touched by the thread that holds the loop (from
-//!    `open` to `close`), and by nobody else. While fibers run it is also the thread whose
+//!    `open` to `close`), and by no other. While fibers run, that is also the thread whose
 //!    `RUNNING` names the loop.
 //! 2. A slot in the queue or the inbox is resumed once for each time it was put there, by the
 //!    loop's thread; a fiber does not touch `slot.fiber`, only its loop does.
 //! 3. `kicker` is written by `open` and `close` while the kick word is not SLEEP and no kick is
-//!    under way, and read only by the one waker who turned SLEEP into NOTIFIED.
+//!    under way, and read only by the one waker that turned SLEEP into NOTIFIED.
 //!
 //! Thread safety: `wake`, `start` and the counters from anywhere, the rest by invariant 1.
 
@@ -39,18 +39,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Fibers resumed before the loop looks at timers, its inbox and completions again.
 const TURN_RESUMES: u32 = 64;
-/// The same in time. The clock is read after every [`CLOCK_RESUMES`] resumes.
+/// The same limit as a time. The clock is read after every [`CLOCK_RESUMES`] resumes.
 const TURN_NANOS: u64 = 50_000;
 const CLOCK_RESUMES: u32 = 8;
 /// How long a fiber may run before `maybe_yield` yields.
 const SLICE_NANOS: u64 = 100_000;
-/// One in so many ended fibers has its stack measured without assertions, because it is a system
-/// call; with assertions all have.
+/// Without assertions, one in this many ended fibers has its stack measured, because that is a
+/// system call; with assertions all are measured.
 const MEASURED: u64 = 64;
 /// Records of ended fibers that a loop keeps without a lock.
 const KEPT_SLOTS: usize = 256;
 
-/// Numbers that anybody may read while the loop counts.
+/// Counters that may be read from anywhere while the loop runs.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) turns: AtomicU64,
@@ -64,7 +64,7 @@ pub(crate) struct Counters {
     pub(crate) inflight: AtomicU64,
     /// 1 while io_uring serves the loop.
     pub(crate) rings: AtomicU64,
-    /// The deepest stack seen, and whose it was.
+    /// The deepest stack seen, and the name of its fiber.
     pub(crate) deepest: AtomicU64,
     pub(crate) deepest_name: Name,
 }
@@ -80,25 +80,25 @@ pub(crate) struct Loop {
     kick: Kick,
     inbox: Inbox,
     kicker: UnsafeCell<Option<Kicker>>,
-    /// Kicks that have been done; the loop knows how many were to be done.
+    /// Kicks done so far; the loop knows how many were announced.
     kicked: AtomicU64,
     /// Records of ended fibers, beyond those the loop keeps itself.
     free: Mutex<Vec<&'static Slot>>,
     /// All records of this loop; locked when one is made and for surveys.
     slots: Mutex<Vec<&'static Slot>>,
     pub(crate) counters: Counters,
-    /// The slot that runs now, null in between; for reports.
+    /// The slot that runs now, null between fibers; for reports.
     pub(crate) running: AtomicPtr<Slot>,
     own: Own,
 }
 
-/// What only the loop's thread touches.
+/// State that only the loop's thread touches.
 struct Own {
     queue: Queue,
     lingerers: Lingerers,
     timers: RefCell<Timers>,
     stacks: RefCell<StackPool>,
-    /// New fibers for which there is no stack at all, not even the reserve.
+    /// New fibers that wait for a stack, because even the reserve is in use.
     stackless: Queue,
     free: RefCell<Vec<&'static Slot>>,
     reactor: RefCell<Option<std::rc::Rc<Reactor>>>,
@@ -110,7 +110,7 @@ struct Own {
     kicks_due: Cell<u64>,
     /// The resume in which the slice began, and when.
     slice: Cell<(u64, u64)>,
-    /// A fiber has had its share: it is time to look at the clock.
+    /// A fiber has used up its budget: it is time to look at the clock.
     tired: Cell<bool>,
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn current() -> Option<&'static Loop> {
     RUNNING.get()
 }
 
-/// Records of loops that nobody uses.
+/// Records of unused loops.
 static FREE_LOOPS: Mutex<Vec<&'static Loop>> = Mutex::new(Vec::new());
 
 impl Loop {
@@ -184,7 +184,7 @@ impl Loop {
         reactor: Reactor,
     ) -> io::Result<()> {
         self.own.stacks.borrow_mut().open(group.stack_bytes)?;
-        // SAFETY: invariant 3: nobody has seen this loop sleep since it was claimed.
+        // SAFETY: invariant 3: no waker has seen this loop sleep since it was claimed.
         unsafe { *self.kicker.get() = Some(reactor.kicker()) };
         self.own.reactor.replace(Some(std::rc::Rc::new(reactor)));
         self.own.group.replace(Some(group));
@@ -238,18 +238,18 @@ impl Loop {
         std::rc::Rc::clone(reactor.as_ref().expect("the loop is open"))
     }
 
-    /// Whether the loop sleeps, as far as anybody else can know.
+    /// Whether the loop sleeps, as seen from other threads.
     pub(crate) fn sleeps(&self) -> bool {
         self.kick.sleeps()
     }
 
-    /// Whether the running fiber is the only one the loop has, so that nobody here minds if it
-    /// blocks the thread. On the loop's thread only.
+    /// Whether the running fiber is the only one of the loop, so that blocking the thread delays no
+    /// other. On the loop's thread only.
     pub(crate) fn has_one_fiber(&self) -> bool {
         self.counters.live.load(Ordering::Relaxed) == 1
     }
 
-    /// The fiber that runs now; a hint to anybody else than the loop's thread.
+    /// The fiber that runs now; only a hint on threads other than the loop's.
     pub(crate) fn running_slot(&self) -> Option<&'static Slot> {
         // SAFETY: only `resume` writes it, from a `&'static Slot`.
         unsafe { self.running.load(Ordering::Relaxed).as_ref() }
@@ -282,7 +282,7 @@ impl Loop {
         slot
     }
 
-    /// Gives the slots of live fibers that have started to `f`. On the loop's thread only.
+    /// Calls `f` with the slot of each live fiber that has started. On the loop's thread only.
     pub(crate) fn for_each_live(&self, mut f: impl FnMut(&'static Slot)) {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let started = |slot: &&&Slot| slot.stack_low.load(Ordering::Relaxed) != 0;
@@ -338,8 +338,8 @@ impl Loop {
         RUNNING.set(outer);
     }
 
-    /// Lets those run that linger, if their time has come or nobody else can. Whether there is
-    /// somebody to run.
+    /// Makes lingering fibers runnable if their time has come or no other fiber can run. Returns
+    /// whether there is something to run.
     #[inline]
     fn end_lingering(&self) -> bool {
         let Own { queue, lingerers, .. } = &self.own;
@@ -352,7 +352,7 @@ impl Loop {
         !queue.is_empty()
     }
 
-    /// The running fiber waits until the loop has nothing else to do, at most so long.
+    /// The running fiber waits until the loop has nothing else to do, up to a limit.
     pub(crate) fn linger(&self, nanos: u64) {
         let Some((task, _)) = task::current_fiber() else { return };
         if std::thread::panicking() {
@@ -362,7 +362,7 @@ impl Loop {
         Slot::of(task).exit.suspend();
     }
 
-    /// Gives back stacks that nobody needs; when to come again.
+    /// Gives back unused stacks; returns when to call this again.
     fn release_stacks(&self) -> Option<u64> {
         let mut stacks = self.own.stacks.borrow_mut();
         stacks.look_at()?;
@@ -370,20 +370,19 @@ impl Loop {
         stacks.look_at()
     }
 
-    /// Stacks that are kept for fibers to come. On the loop's thread only, or while it is lent to
+    /// Stacks that are kept for future fibers. On the loop's thread only, or while it is lent to
     /// none.
     #[cfg(test)]
     pub(crate) fn kept_stacks(&self) -> usize {
         self.own.stacks.borrow().free().len()
     }
 
-    /// Lets all but `count` of the stacks go that are kept for fibers to come. On the loop's thread
-    /// only.
+    /// Frees all but `count` of the stacks kept for future fibers. On the loop's thread only.
     pub(crate) fn keep_stacks(&self, count: usize) {
         self.own.stacks.borrow_mut().keep(count);
     }
 
-    /// Lets everybody see what the reactor has done.
+    /// Publishes the reactor's counters.
     fn publish(&self, reactor: &Reactor) {
         let stats = reactor.stats();
         self.counters.enters.store(stats.enters, Ordering::Relaxed);
@@ -450,7 +449,7 @@ impl Loop {
     }
 
     /// Gives a new fiber its stack and runs it. Where there is no memory for one, the fiber drops
-    /// its body on the loop's reserve: that tells whoever waits for it, and destructors may wait.
+    /// its body on the loop's reserve: the waiter learns of it that way, and destructors may wait.
     fn first_resume(&self, slot: &'static Slot, fiber: &mut Option<Fiber>) -> Ran {
         let body = || slot.body.take().expect("a new fiber has a body");
         let given = self.own.stacks.borrow_mut().take();
@@ -467,7 +466,7 @@ impl Loop {
         fiber.insert(Fiber::with_exit(stack, &slot.exit, body)).resume()
     }
 
-    /// Takes apart what is left of a fiber.
+    /// Frees what is left of an ended fiber.
     fn end(&self, slot: &'static Slot) {
         // SAFETY: invariant 2; the fiber has ended.
         let fiber = unsafe { &mut *slot.fiber.get() }.take();
@@ -480,7 +479,7 @@ impl Loop {
                 self.measure(&stack, &slot.name);
             }
             self.own.stacks.borrow_mut().put(stack);
-            // There is a stack again for one more.
+            // A stack is free again for one more fiber.
             if let Some(waiting) = self.own.stackless.pop() {
                 self.own.queue.push(waiting);
             }
@@ -505,7 +504,7 @@ impl Loop {
         }
     }
 
-    /// Lets the other runnable fibers run once, since the running one has had its share.
+    /// Lets the other runnable fibers run once, since the running one has used up its budget.
     pub(crate) fn yield_spent(&self) {
         self.own.tired.set(true);
         self.yield_now();
@@ -526,11 +525,11 @@ impl Loop {
     }
 }
 
-/// What a fiber does that cannot run its body.
+/// What a fiber without a stack does instead of running its body.
 fn unrun(task: &'static Task, body: Body) -> Body {
     Box::new(move || {
         let locals = &task.locals;
-        // Whoever waits hears that it did not run; a destructor's panic goes to nobody.
+        // The waiter learns that the body did not run; a destructor's panic is reported to no one.
         drop(catch_unwind(AssertUnwindSafe(|| drop(body))));
         drop(catch_unwind(AssertUnwindSafe(|| locals.clear())));
     })

@@ -24,19 +24,19 @@ use std::sync::Arc;
 
 type Body = Box<dyn FnOnce() + Send>;
 
-/// Makes a body out of what stays on this thread.
+/// Makes a body from a closure that stays on this thread.
 ///
 /// # Safety
 /// The body runs on the calling thread, before anything it borrows goes away.
 pub(super) unsafe fn local<'a>(body: Box<dyn FnOnce() + 'a>) -> Body {
-    // SAFETY: the types differ in lifetime and `Send` only, and the caller answers for both.
+    // SAFETY: the types differ in lifetime and `Send` only, and the caller guarantees both.
     unsafe { std::mem::transmute::<Box<dyn FnOnce() + 'a>, Body>(body) }
 }
 
 /// Starts a fiber on the calling fiber's loop. Never suspends.
 ///
 /// # Panics
-/// On a thread; so also in a child of [`scope_here`] that runs on its caller.
+/// When called on a thread, which includes a child of [`scope_here`] that runs on its caller.
 pub fn spawn_here<T: 'static>(name: &str, f: impl FnOnce() -> T + 'static) -> JoinHandle<T> {
     let (_, scheduler) = task::current_fiber().expect("spawn_here is called on a fiber");
     let (packet, promise) = Packet::new();
@@ -54,7 +54,7 @@ enum Home {
     Thread {
         /// They are independent of one another, see [`scope_independent`].
         apart: bool,
-        /// From the first child on; None: they run in the calls that start them.
+        /// Set by the first child; None: children run in the calls that start them.
         lent: OnceCell<Option<Rc<Lent>>>,
     },
 }
@@ -126,20 +126,20 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// after it has joined one. Fibers that children have started with [`spawn_here`] have ended, too,
 /// when the outermost scope returns.
 ///
-/// A plain thread borrows a loop of the process; when others have all sixteen, one is made and
-/// closed again. Where the operating system refuses that (three descriptors, memory), or the thread
-/// is destroying its thread-locals, each child of the scope runs on the caller in
-/// [`Scope::spawn`]: a child that waits for a later one does so for ever, and `spawn_here` panics.
+/// A plain thread borrows a loop of the process; when all sixteen are taken, one is made and closed
+/// afterwards. Where the operating system refuses that (it takes three descriptors, and memory), or
+/// the thread is destroying its thread-locals, each child of the scope runs on the caller in
+/// [`Scope::spawn`]: a child that waits for a later one waits forever, and `spawn_here` panics.
 ///
 /// # Panics
-/// With the panic of `f`, or when a child panicked, or got no stack, that nobody joined.
+/// With the panic of `f`; or when a child that was not joined panicked or got no stack.
 pub fn scope_here<'env, R>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
     scope(false, f)
 }
 
 /// As [`scope_here`] for children that do not wait for one another. On a plain thread they also run
-/// in [`Scope::spawn`] when other threads have all loops: none is made, so that descriptors do not
-/// grow with the number of threads.
+/// in [`Scope::spawn`] when all loops are taken: none is made, so that descriptors do not grow with
+/// the number of threads.
 ///
 /// # Panics
 /// As [`scope_here`].

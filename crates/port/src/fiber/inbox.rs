@@ -1,10 +1,10 @@
-//! Where other threads put the tasks they have made runnable: a stack that is taken as a whole.
+//! Where other threads put the tasks they have made runnable: a stack that is emptied as a whole.
 //!
 //! Invariant cited by unsafe blocks: 1. pointers in the list come from `&'static Task`.
 //! Only `take` removes, and it removes everything, so an address that comes back (ABA) does no
 //! harm.
 //!
-//! Thread safety: all methods from anywhere; order is first in, first out per taking.
+//! Thread safety: all methods from anywhere; the order is first in, first out within one `take`.
 
 use crate::atomic::{AtomicPtr, Ordering};
 use crate::task::Task;
@@ -52,7 +52,7 @@ impl Inbox {
         }
         // SAFETY: invariant 1.
         while let Some(task) = unsafe { oldest.cast_const().as_ref::<'static>() } {
-            // Read first: once `run` has the task its `next` belongs to somebody else.
+            // Read first: once `run` has the task, its `next` belongs to another owner.
             oldest = task.next.load(Ordering::Relaxed);
             run(task);
         }

@@ -6,15 +6,15 @@
 //! |---|---|---|
 //! | RUN | the loop runs, told nothing | a waker (to NOTIFIED), the loop (to SLEEP) |
 //! | SLEEP | it sleeps or is about to | a waker (to NOTIFIED, and kicks), the loop (to RUN) |
-//! | NOTIFIED | somebody published work since the loop last looked | the loop (to RUN) |
+//! | NOTIFIED | work was published since the loop last looked | the loop (to RUN) |
 //!
-//! A waker publishes its work first and calls [`Kick::notify`] then; the loop looks for work after
+//! A waker first publishes its work and then calls [`Kick::notify`]; the loop looks for work after
 //! each change to RUN. Every change is an acquire and a release of the same word, so a loop that
-//! falls asleep without seeing some work has its word at SLEEP when that work's waker comes to it.
-//! One waker at most reads SLEEP per sleep, hence one kick at most.
+//! falls asleep without seeing some work has its word at SLEEP when that work's waker reads it. One
+//! waker at most reads SLEEP per sleep, hence one kick at most.
 //!
-//! Thread safety: `notify` from anywhere; the other methods from the loop's thread.
-//! It does not do the kick: that is the waker's, with whatever the loop sleeps on.
+//! Thread safety: `notify` from anywhere; the other methods from the loop's thread. It does not do
+//! the kick: the waker does, by the means the loop sleeps on.
 
 use crate::atomic::{AtomicU32, Ordering};
 
@@ -51,7 +51,7 @@ impl Kick {
         self.0.swap(RUN, Ordering::AcqRel) == NOTIFIED
     }
 
-    /// Whether the loop sleeps, as far as anybody else can know.
+    /// Whether the loop sleeps, as seen from other threads.
     pub(crate) fn sleeps(&self) -> bool {
         self.0.load(Ordering::Relaxed) == SLEEP
     }

@@ -1,16 +1,16 @@
 //! Loops that plain threads borrow: for a scope of fibers, or for a batch of reads.
 //!
-//! There are at most [`LOOPS_MAX`] shared ones for the whole process, made when they are needed and
-//! kept: so descriptors, buffers and stacks do not grow with the number of threads. A thread that
-//! finds all of them taken goes without: its reads are plain system calls, its children, if they
-//! are independent of one another, run in the calls that start them. Other children need a loop:
-//! one is made for them and closed when it comes back.
+//! The whole process shares at most [`LOOPS_MAX`], made when they are needed and kept: descriptors,
+//! buffers and stacks do not grow with the number of threads. A thread that finds all of them taken
+//! does without: its reads are plain system calls, and its children, if they are independent of one
+//! another, run in the calls that start them. Other children need a loop: one is made for them and
+//! closed when it comes back.
 //!
 //! Invariant: a loop lies in `LOOPS` only while no fiber of it is alive and none of its operations
-//! in flight: whoever has started fibers on it calls [`Lent::finish`] before it goes back. Its ring
-//! is of the kind that is not tied to a thread.
+//! in flight: a borrower that has started fibers on it calls [`Lent::finish`] before returning it.
+//! Its ring is of the kind that is not tied to a thread.
 //!
-//! Thread safety: any thread borrows; what it borrowed stays with it ([`Rc`]).
+//! Thread safety: any thread borrows; the borrowed loop stays on it ([`Rc`]).
 
 use super::event_loop::Loop;
 use super::is_fiber;
@@ -24,8 +24,8 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So many threads have their reads in flight together; the others read one block after the other.
-/// Each loop costs three descriptors, and 512 KiB once it has read directly.
+/// This many threads can have reads in flight together; the others read one block after the other.
+/// Each loop costs three descriptors, and 512 KiB once it has done direct reads.
 const LOOPS_MAX: usize = 16;
 
 /// The shared loops.
@@ -78,7 +78,7 @@ impl ThreadLoop {
 pub(super) enum Loops {
     /// One of the shared.
     Shared,
-    /// Also one that is made for the borrower when the shared are taken.
+    /// Includes a loop made for the borrower when the shared ones are taken.
     Any,
 }
 
@@ -94,7 +94,7 @@ thread_local! {
     static HELD: RefCell<Weak<Lent>> = const { RefCell::new(Weak::new()) };
 }
 
-/// A loop for the calling thread, which is no fiber: the one it has, or one of `loops`.
+/// A loop for the calling thread, which is not a fiber: the one it has borrowed, or one of `loops`.
 pub(super) fn borrow(loops: Loops) -> Option<Rc<Lent>> {
     let held = HELD.try_with(|held| {
         let mut held = held.borrow_mut();
@@ -120,13 +120,13 @@ pub(crate) fn run_for(fiber: TaskRef, done: &dyn Fn() -> bool) {
     }
 }
 
-/// How many stacks each of the shared loops keeps that nobody has.
+/// How many stacks each shared loop that is not borrowed keeps.
 #[cfg(test)]
 pub(super) fn kept_stacks() -> Vec<usize> {
     loops().idle.iter().map(|idle| idle.own.kept_stacks()).collect()
 }
 
-/// Closes the loops that nobody has.
+/// Closes the loops that are not borrowed.
 pub(crate) fn close_idle() {
     let idle = std::mem::take(&mut loops().idle);
     let count = idle.len();
@@ -169,7 +169,7 @@ impl Lent {
         self.inner().own.drive(done);
     }
 
-    /// Runs fibers until none is left, if this is the last that holds the loop.
+    /// Runs fibers until none is left, if this is the last handle of the loop.
     pub(super) fn finish(self: &Rc<Self>) {
         if Rc::strong_count(self) == 1 {
             self.drive(&|| self.inner().is_at_rest());
@@ -193,7 +193,7 @@ impl Drop for Lent {
         let Some(back) = self.own.take() else { return };
         let is_at_rest = back.is_at_rest();
         if is_at_rest && self.is_shared {
-            // While nobody has it nobody looks after them.
+            // While the loop is not borrowed, nothing trims its stacks.
             back.own.keep_stacks(LENT_STACKS);
             loops().idle.push(back);
             return;
@@ -202,7 +202,8 @@ impl Drop for Lent {
         if is_at_rest {
             back.close();
         } else {
-            // By a mistake of ours. What is alive must not run on another thread: it never does.
+            // A bug of ours. The live fibers must not run on another thread, so the loop is never
+            // used again.
             assert!(std::thread::panicking(), "a loop goes back with something alive");
         }
     }

@@ -1,13 +1,13 @@
-//! Fibers that wait until their loop has nothing else to do: what they will do serves more when
-//! those have come as far who are on their way.
+//! Fibers that wait until their loop has nothing else to do, so that what they do next serves the
+//! fibers that are about to need it as well.
 //!
 //! | the loop | lets them run |
 //! |---|---|
 //! | has runnable fibers, or completions to look at | when the first has waited long enough |
 //! | would sleep | at once |
 //!
-//! Thread safety: none; belongs to its loop. A fiber in here is runnable as far as anybody else
-//! knows, so who unparks it leaves a notification.
+//! Thread safety: none; belongs to its loop. To other tasks a fiber in here counts as runnable, so
+//! an unpark leaves a notification.
 
 use super::inbox::Queue;
 use crate::task::Task;
@@ -17,7 +17,7 @@ use std::cell::Cell;
 /// See the head of this file.
 pub(super) struct Lingerers {
     queue: Queue,
-    /// When the first of them has waited long enough.
+    /// When the first of them will have waited long enough.
     until: Cell<u64>,
 }
 

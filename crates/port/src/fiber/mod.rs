@@ -1,11 +1,11 @@
-//! Fibers: tasks with stacks of their own that share one thread and give it up where they wait.
+//! Fibers: tasks with stacks of their own that share one thread and yield it where they wait.
 //!
 //! A [`Runtime`] has loops, one per thread; a fiber stays on the loop where it was started, for
-//! life, so the addresses of thread-locals never change under it. It is resumed when somebody
-//! unparks it (`task`), when its deadline has come or its request is answered, in the order in
-//! which that happened. A fiber that does not wait is not interrupted: operations of the engine
-//! count against its budget ([`spend`]), long computations call [`maybe_yield`], and blocking calls
-//! that the port does not know go through [`offload`].
+//! life, so the addresses of thread-locals never change under it. It is resumed when it is unparked
+//! (`task`), when its deadline has passed or its request has completed, in the order in which that
+//! happened. A fiber that does not wait is not interrupted: operations of the engine count against
+//! its budget ([`spend`]), long computations call [`maybe_yield`], and blocking calls that the port
+//! does not know go through [`offload`].
 //!
 //! A panic ends its fiber and is what joining it returns. A fiber that unwinds does not switch: if
 //! a destructor must wait, it blocks the thread, so destructors must not wait for other fibers.
@@ -59,9 +59,10 @@ pub fn maybe_yield() {
     }
 }
 
-/// Suspends the calling fiber until its loop would sleep, at most so many nanoseconds: other fibers
-/// run first, those included whose input or output completes meanwhile. For who is about to do
-/// something once for many. Nothing on a thread; in a simulation others may run.
+/// Suspends the calling fiber until its loop would sleep, at most this many nanoseconds: other
+/// fibers run first, including those whose input or output completes meanwhile. For a caller that
+/// is about to do one operation on behalf of many. Does nothing on a thread; in a simulation others
+/// may run.
 pub fn linger(nanos: u64) {
     if is_fiber() {
         match here::current_loop() {
@@ -72,7 +73,7 @@ pub fn linger(nanos: u64) {
 }
 
 /// Which of its runtime's loops runs the calling fiber, for its whole life; 0 on a thread and in a
-/// simulation. For what is kept apart by loop.
+/// simulation. For data that is kept per loop.
 #[inline]
 pub fn loop_index() -> usize {
     here::current_loop().map_or(0, event_loop::Loop::index)
@@ -83,7 +84,7 @@ pub(crate) fn is_alone() -> bool {
     here::current_loop().is_some_and(event_loop::Loop::has_one_fiber)
 }
 
-/// Gives the reactor of the calling fiber's loop to `f`; None on a thread and in a simulation.
+/// Calls `f` with the reactor of the calling fiber's loop; None on a thread and in a simulation.
 pub(crate) fn with_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
     here::current_loop().map(|own| f(&own.reactor()))
 }
@@ -93,8 +94,8 @@ pub(crate) fn reactor() -> Option<std::rc::Rc<crate::io::Reactor>> {
     here::current_loop().map(|own| own.reactor())
 }
 
-/// Gives the reactor of a loop that the calling thread, which is no fiber, borrows for the call;
-/// None when there is none to be had.
+/// Calls `f` with the reactor of a loop that the calling thread, which is not a fiber, borrows for
+/// the call; None when none is available.
 pub(crate) fn with_lent_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
     lent::borrow(lent::Loops::Shared).map(|lent| f(&lent.reactor()))
 }

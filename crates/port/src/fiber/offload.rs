@@ -12,7 +12,8 @@ use std::sync::{Arc, OnceLock};
 
 const MOST_THREADS: usize = 16;
 
-/// A pool of threads that fibers give calls to. Dropping it waits for the calls under way.
+/// A pool of threads to which fibers hand blocking calls. Dropping it waits for the calls under
+/// way.
 pub struct Workers(Arc<Pool>);
 
 impl Workers {
@@ -26,8 +27,8 @@ impl Workers {
 
     /// Runs `f`, which may block its thread: on a thread of the pool when a fiber of a loop calls,
     /// which suspends meanwhile; at once on a thread, in a simulation, and where the operating
-    /// system has no thread to give, which blocks the loop. Calls begin in the order in which they
-    /// came. A thread of the pool has [`STACK_BYTES`](crate::thread::STACK_BYTES) of stack.
+    /// system refuses a thread, which blocks the loop. Calls begin in the order in which they came.
+    /// A thread of the pool has [`STACK_BYTES`](crate::thread::STACK_BYTES) of stack.
     ///
     /// # Panics
     /// With the panic of `f`.
@@ -37,10 +38,10 @@ impl Workers {
         }
         let (packet, promise) = Packet::new();
         let errand = promise.errand(f);
-        // SAFETY: the packet is delivered when the body has run or been dropped, and then only.
+        // SAFETY: the packet is delivered only when the body has run or been dropped.
         let body = unsafe { thread::erase(Box::new(move || errand.run_in_passing())) };
         if let Err(body) = Pool::try_submit(&self.0, "offload", body) {
-            // There is no thread to be had: better that the loop stands still than for ever.
+            // No thread is available: a loop that blocks for a while is better than one that hangs.
             body();
         }
         packet.wait();

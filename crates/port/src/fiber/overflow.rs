@@ -2,8 +2,8 @@
 //!
 //! An access to a stack's guard raises SIGSEGV. The handler runs on an alternate stack, compares
 //! the address with the guard of the fiber that runs on this thread, writes one line to standard
-//! error and aborts. Any other fault goes to the handler that was there before (std's, which knows
-//! the guards of threads), or to the default.
+//! error and aborts. Any other fault goes to the previous handler (std's, which knows the guards of
+//! threads), or to the default.
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. The handler allocates nothing, takes no lock and calls only what is safe in a handler; the
@@ -20,17 +20,18 @@ use std::mem::zeroed;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-/// Enough for the handler and for one it passes the signal to.
+/// Enough for this handler and for the one it passes the signal to.
 const ALTERNATE_BYTES: usize = 64 << 10;
 
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Makes overflows of fibers on the calling thread be reported. Cheap when repeated.
+/// Has overflows of fibers on the calling thread reported. Cheap when repeated.
 pub(super) fn prepare() {
     ALTERNATE.with(Alternate::prepare);
     BEFORE.get_or_init(|| {
         // SAFETY: both structs are live locals, zeroed ones are valid, and the handler keeps
-        // invariant 1. Installing comes last but for the store of what was there: see `pass_on`.
+        // invariant 1. Installing comes last, except for the store of the previous handler: see
+        // `pass_on`.
         unsafe {
             let mut before: libc::sigaction = zeroed();
             libc::sigaction(libc::SIGSEGV, std::ptr::null(), &mut before);
@@ -46,7 +47,7 @@ pub(super) fn prepare() {
 /// The alternate stack of a thread that had none.
 struct Alternate {
     memory: Cell<*mut libc::c_void>,
-    /// The thread has one, of ours or of its own.
+    /// The thread has one already, ours or its own.
     ready: Cell<bool>,
 }
 
@@ -126,15 +127,15 @@ fn report(name: &[u8], bytes: usize) -> ! {
     let parts: [&[u8]; 5] =
         [b"fiber ", &name[..end], b" overflowed its stack of ", &digits[at..], b" bytes\n"];
     for part in parts {
-        // SAFETY: the slice is live; invariant 1. If nobody can read it, there is nothing to do.
+        // SAFETY: the slice is live; invariant 1. If the write fails, there is nothing to do.
         let _written = unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
     }
     // SAFETY: invariant 1.
     unsafe { libc::abort() }
 }
 
-/// Gives the signal to the handler that was there before; if there was none, the access is
-/// repeated without one and the process ends as it always did.
+/// Passes the signal to the previous handler; if there was none, the access is repeated without a
+/// handler and the process ends as it would have.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE.get().filter(|b| ![libc::SIG_DFL, libc::SIG_IGN].contains(&b.sa_sigaction));
     // SAFETY: invariant 2: what was installed is a function of the kind its flags say.

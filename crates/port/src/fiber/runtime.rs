@@ -1,7 +1,8 @@
 //! Runtimes: a number of loops, each on a thread of its own, that start and end together.
 //!
 //! Dropping a runtime waits until its fibers have ended by themselves; nothing is cancelled. A
-//! runtime dropped by one of its own fibers ends when its last fiber does, without anybody waiting.
+//! runtime dropped by one of its own fibers ends when its last fiber does, and no task waits for
+//! it.
 //!
 //! Thread safety: `Runtime` is `Sync`; see each method for whether it suspends.
 
@@ -81,7 +82,7 @@ impl Group {
         self.live.load(Ordering::SeqCst) == 0
     }
 
-    /// Whether the loops may end. While this is true no fiber can appear any more.
+    /// Whether the loops may end. Once this is true, no new fiber can appear.
     fn finished(&self) -> bool {
         self.closing.load(Ordering::SeqCst) && self.is_empty()
     }
@@ -100,7 +101,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Number of loops, each on a thread of its own; at least 1. Default: the processors.
+    /// Number of loops, each on a thread of its own; at least 1. Default: one per processor.
     pub fn loops(mut self, loops: usize) -> Self {
         self.loops = loops.max(1);
         self
@@ -199,7 +200,7 @@ impl Builder {
             match thread::spawn_loop(&self.name, life) {
                 Ok(thread) => runtime.threads.push(thread),
                 Err(e) => {
-                    // They have no threads that would do it.
+                    // They have no threads to do it.
                     runtime.group.loops[index..].iter().for_each(|own| own.release());
                     return Err(e);
                 }
@@ -236,7 +237,7 @@ fn run_loop(group: Arc<Group>, index: usize, mode: IoMode, started: Promise<io::
     }
 }
 
-/// Runs an open loop of the calling thread until its runtime ends.
+/// Runs the calling thread's open loop until its runtime ends.
 fn live_here(group: &Group, index: usize) {
     let own = group.loops[index];
     let reactor = own.reactor();
@@ -267,8 +268,8 @@ impl Runtime {
     }
 
     /// The runtime of the process, made at the first call and never dropped: one loop per
-    /// processor, fibers with 2 MiB of stack, as much as a thread of Rust's that waits for them.
-    /// That call suspends.
+    /// processor, fibers with 2 MiB of stack, as much as the stack of a Rust thread. That call
+    /// suspends.
     ///
     /// # Panics
     /// When the operating system refuses what a runtime needs; [`Runtime::try_shared`] does not.
@@ -329,7 +330,7 @@ impl Runtime {
     pub fn run<T: Send>(&self, name: &str, f: impl FnOnce() -> T + Send) -> T {
         let (packet, promise) = Packet::new();
         let body = Box::new(promise.body(f));
-        // SAFETY: the packet is delivered when the body has run or been dropped, and then only.
+        // SAFETY: the packet is delivered only when the body has run or been dropped.
         let body = unsafe { thread::erase(body) };
         self.group.spawn(name, body);
         packet.wait();
@@ -341,8 +342,8 @@ impl Runtime {
         self.group.loops.len()
     }
 
-    /// The fibers that have started and not ended, this call's own helpers left out. Suspends:
-    /// each loop is asked in its turn, and one system call per fiber measures its stack.
+    /// The fibers that have started and not ended, except this call's own fibers. Suspends: the
+    /// loops are asked one after the other, and one system call per fiber measures its stack.
     pub fn fibers(&self) -> Vec<FiberInfo> {
         let ask = |index| self.spawn_on(index, stats::SURVEY, move || stats::survey(index));
         let asked: Vec<_> = (0..self.loops()).map(ask).collect();

@@ -1,13 +1,14 @@
-//! The record of one fiber of a loop: its task, its stack and what it is called.
+//! The record of one fiber of a loop: its task, its stack and its name.
 //!
-//! Records live for ever and are used again by their loop (see `task`).
+//! Records live forever and are reused by their loop (see `task`).
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. `task.data` of a loop's task points to the leaked slot that contains it.
-//! 2. The cells are touched by the loop's thread, and by a spawner before it has published the
-//!    slot through the inbox; never by two at a time.
+//! 2. The cells are touched by the loop's thread, and by a spawner before it has published the slot
+//!    through the inbox; never by both at once.
 //!
-//! Thread safety: by invariant 2; the name is atomics because reports read it from anywhere.
+//! Thread safety: by invariant 2; the name is made of atomics because reports read it from
+//! anywhere.
 
 use super::coroutine::{ExitCell, Fiber};
 use super::cpu;
@@ -28,7 +29,7 @@ pub(crate) struct Slot {
     pub(crate) exit: ExitCell,
     /// Where the loop's timers have this slot.
     pub(crate) timer: Cell<u32>,
-    /// CPU time that was used while the fiber was away, as far as it was watched.
+    /// CPU time used by others while the fiber was away, counted only while a watch existed.
     pub(crate) cpu_away: Cell<u64>,
     /// From the first resume to the end.
     pub(crate) fiber: UnsafeCell<Option<Fiber>>,
@@ -45,7 +46,7 @@ pub(crate) struct Slot {
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// A new record of `owner`, for ever.
+    /// A new record of `owner`, which lives forever.
     pub(crate) fn leak(owner: &'static Loop) -> &'static Slot {
         let slot: &'static Slot = Box::leak(Box::new(Slot {
             task: Task::new(Home::Fiber(owner)),
@@ -71,15 +72,15 @@ impl Slot {
     /// The slot of a loop's task.
     #[inline]
     pub(crate) fn of(task: &'static Task) -> &'static Slot {
-        // SAFETY: invariant 1; callers are loops, whose tasks all are slots.
+        // SAFETY: invariant 1; the callers are loops, all of whose tasks are slots.
         unsafe { &*task.data().cast::<Slot>() }
     }
 }
 
 const NAME_WORDS: usize = 5;
 
-/// A fiber's name, at most 40 bytes of it, readable from anywhere at any time. A reader that meets
-/// a writer gets a mixture of both names.
+/// A fiber's name, at most 40 bytes of it, readable from anywhere at any time. A read that races
+/// with a write may return a mixture of both names.
 #[derive(Default)]
 pub(crate) struct Name([AtomicU64; NAME_WORDS]);
 

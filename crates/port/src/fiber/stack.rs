@@ -4,23 +4,23 @@
 //! |---|---|
 //! | of a kept stack, deeper than [`KEPT_STACK_BYTES`] | when its fiber ends |
 //! | of ended fibers beyond [`KEPT_STACKS`] | when they end |
-//! | of a loop that plain threads share, beyond [`LENT_STACKS`] | when nobody has it any more |
+//! | of a loop that plain threads share, beyond [`LENT_STACKS`] | once it is not borrowed |
 //! | of stacks unused for [`LOOK_NANOS`], beyond [`ALWAYS_KEPT`] | a few at a time |
 //!
-//! How deep a fiber has been only the kernel knows, and asking costs more than the life of a small
-//! fiber. So the edge of what is kept is painted; where the paint is touched a fiber went deeper.
-//! One that leaps over it is caught by giving back unasked now and then.
+//! Only the kernel knows how deep a fiber has been, and asking costs more than the life of a small
+//! fiber. So the last page that is kept is painted: if the paint is disturbed, a fiber went deeper.
+//! A frame that steps over the paint is caught by trimming every few stacks unconditionally.
 //!
 //! A stack is one private mapping whose lowest [`GUARD_BYTES`] fault on any access. The guard is
 //! installed without splitting the mapping (`MADV_GUARD_INSTALL`, Linux 6.13); where the kernel
-//! does not know that, by `mprotect`, which costs two kernel mappings per stack, of which a process
-//! has 65,530. Stacks begin at different distances from the end of their mapping ("colours"), or
-//! the hot words of a thousand fibers would share a few cache sets.
+//! does not support that, with `mprotect`, which costs two kernel mappings per stack, of which a
+//! process has 65,530. Stacks begin at different distances from the end of their mapping
+//! ("colours"), or the hot words of a thousand fibers would share a few cache sets.
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. `low .. low + len` is a mapping of this stack's own, made in `new` and removed in `drop`.
-//! 2. Nobody uses a stack while it is in the pool, and no reference to its memory outlives the
-//!    statement that made it.
+//! 2. A stack in the pool is not in use, and no reference to its memory outlives the statement that
+//!    made it.
 //!
 //! Thread safety: a stack may move between threads while no fiber is on it; the pool has no locks
 //! and belongs to one loop.
@@ -31,21 +31,21 @@ use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Stack bytes of a fiber unless its runtime was built with another number.
+/// Stack bytes of a fiber unless its runtime was built with another size.
 pub(crate) const DEFAULT_STACK_BYTES: usize = 256 << 10;
-/// The same of the runtime of the process, for calls that threads hand over: they may bring code of
-/// the user's along that was written for a thread's stack.
+/// The same for the runtime of the process, which runs calls that threads hand over: they may run
+/// user code that was written for a thread's stack.
 pub(crate) const SHARED_STACK_BYTES: usize = 2 << 20;
 /// A C function may step over a single page without touching it; no function here has frames of
 /// this size.
 pub(crate) const GUARD_BYTES: usize = 32 << 10;
-/// What a stack in the pool may keep in memory.
+/// How much of a pooled stack may stay resident.
 pub(crate) const KEPT_STACK_BYTES: usize = 32 << 10;
-/// The paint: so many words each, at every [`PAINT_STEP`] of the last page that is kept.
+/// The paint: this many words each, at every [`PAINT_STEP`] of the last page that is kept.
 const PAINT_WORDS: usize = 8;
 const PAINT_STEP: usize = 1 << 10;
 const PAINT: u64 = 0x5041_494e_5445_4421;
-/// One in so many stacks is cut to what is kept whatever its paint says.
+/// One in this many stacks is trimmed to what is kept whatever its paint says.
 pub(crate) const UNASKED: u32 = 64;
 const PAGE: usize = 4096;
 /// How far the tops of stacks are spread, in steps of a cache line.
@@ -68,7 +68,7 @@ impl Stack {
     /// A new stack of at least `bytes`, guard not counted.
     ///
     /// # Errors
-    /// ENOMEM when there is no memory or no mapping left.
+    /// ENOMEM when no memory or no mapping is left.
     pub(crate) fn new(bytes: usize) -> io::Result<Stack> {
         let len = bytes.max(4 * PAGE).next_multiple_of(PAGE) + GUARD_BYTES;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
@@ -94,14 +94,14 @@ impl Stack {
         self.low
     }
 
-    /// How deep the stack has been, in bytes, to a page: what is in memory of the mapping. What an
-    /// earlier fiber touched of [`KEPT_STACK_BYTES`] counts, too. One system call.
+    /// How deep the stack has been, in bytes, rounded to a page: the resident part of the mapping.
+    /// What an earlier fiber touched of [`KEPT_STACK_BYTES`] counts too. One system call.
     pub(crate) fn depth(&self) -> usize {
         depth(self.low, self.usable())
     }
 
-    /// Gives memory deeper than [`KEPT_STACK_BYTES`] back to the kernel, if there is any by its
-    /// paint, or if there might be and it is `certain` that it must go. Nothing is on the stack.
+    /// Gives memory deeper than [`KEPT_STACK_BYTES`] back to the kernel: if the paint says that
+    /// there is any, or unconditionally if `certain`. Nothing is on the stack.
     pub(crate) fn cut(&mut self, certain: bool) {
         let Some(deep) = (self.len - GUARD_BYTES).checked_sub(KEPT_STACK_BYTES) else { return };
         if deep == 0 || (self.painted && !certain && self.is_paint_whole()) {
@@ -120,7 +120,7 @@ impl Stack {
         self.paint().into_iter().all(|words| *words == [PAINT; PAINT_WORDS])
     }
 
-    /// Where the paint is, on a stack of more than [`KEPT_STACK_BYTES`].
+    /// The place of the paint, on a stack of more than [`KEPT_STACK_BYTES`].
     fn paint(&mut self) -> [&mut [u64; PAINT_WORDS]; PAGE / PAINT_STEP] {
         let edge = self.low + self.len - KEPT_STACK_BYTES;
         // SAFETY: invariants 1 and 2: pages of this stack above the guard; disjoint and aligned.
@@ -135,12 +135,12 @@ impl Stack {
     }
 }
 
-/// How much of the stack with `usable` bytes above the guard at `low` is in memory, from the top.
+/// How much of the stack with `usable` bytes above the guard at `low` is resident, from the top.
 pub(crate) fn depth(low: usize, usable: usize) -> usize {
     let bytes = usable.next_multiple_of(PAGE);
     let bottom = low + GUARD_BYTES;
     let mut pages = vec![0u8; bytes / PAGE];
-    // SAFETY: the kernel writes a byte per page to the vector; of the stack it reads nothing.
+    // SAFETY: the kernel writes a byte per page to the vector; it reads nothing of the stack.
     let code =
         unsafe { libc::mincore(bottom as *mut libc::c_void, bytes, pages.as_mut_ptr().cast()) };
     let untouched = pages.iter().position(|page| page & 1 != 0).unwrap_or(pages.len());
@@ -168,7 +168,8 @@ unsafe impl CoroutineStack for Stack {
 }
 
 thread_local! {
-    /// For tests: so many stacks are given out on this thread, then so many are refused.
+    /// For tests: how many more stacks are given out on this thread, and how many are refused after
+    /// them.
     static REFUSALS: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
@@ -197,13 +198,13 @@ pub(crate) struct StackPool {
     bytes: usize,
     /// The one used last at the end.
     free: Vec<Stack>,
-    /// For a fiber that gets no other: it does nothing but drop what it would have run.
+    /// For a fiber that gets no other stack: it only drops what it would have run.
     reserve: Option<Stack>,
-    /// Somebody is on the reserve.
+    /// A fiber is on the reserve.
     lent: bool,
     /// Stacks that were put back.
     puts: u32,
-    /// The fewest that were free since the last look: so many nobody needed.
+    /// The fewest that were free since the last look: that many were not needed.
     fewest: usize,
     /// Of those, how many are still to be given back.
     surplus: usize,
@@ -217,19 +218,19 @@ pub(crate) enum Given {
     Whole(Stack),
     /// The reserve of the loop, since there is no memory for another stack.
     Reserve(Stack),
-    /// Nothing: somebody else is on the reserve.
+    /// None: another fiber is on the reserve.
     Nothing,
 }
 
 /// Stacks kept by a loop; the rest is unmapped at once.
 pub(crate) const KEPT_STACKS: usize = 1024;
-/// Stacks that a loop of plain threads keeps while nobody has it.
+/// Stacks that a shared loop keeps while it is not borrowed.
 pub(crate) const LENT_STACKS: usize = 64;
-/// Stacks kept however long nobody needs them.
+/// Stacks kept however long they are unused.
 pub(crate) const ALWAYS_KEPT: usize = 16;
-/// For how long a stack is not needed before it is given back.
+/// How long a stack must be unused before it is given back.
 pub(crate) const LOOK_NANOS: u64 = 1_000_000_000;
-/// So many are unmapped at one time, which takes about 100 microseconds, and between such times:
+/// How many are unmapped at a time, which takes about 100 microseconds, and the pause in between:
 const AT_ONCE: usize = 16;
 const PAUSE_NANOS: u64 = 10_000_000;
 
@@ -300,27 +301,27 @@ impl StackPool {
         }
     }
 
-    /// Lets all but `count` of the free stacks go, those last used stay.
+    /// Frees all but `count` of the free stacks; those used last stay.
     pub(crate) fn keep(&mut self, count: usize) {
         self.free.drain(..self.free.len().saturating_sub(count));
         self.fewest = self.fewest.min(self.free.len());
     }
 
-    /// When to call [`StackPool::look`], monotonic nanoseconds; `None`: there is nothing that could
-    /// be given back.
+    /// When to call [`StackPool::look`], monotonic nanoseconds; `None`: there is nothing to give
+    /// back.
     #[inline]
     pub(crate) fn look_at(&self) -> Option<u64> {
         (self.free.len() > ALWAYS_KEPT).then_some(self.look_at)
     }
 
-    /// Gives back some of the stacks that nobody has needed since the last look, if it is time.
+    /// Gives back some of the stacks that were not needed since the last look, if it is time.
     #[cold]
     pub(crate) fn look(&mut self, now: u64) {
         if now < self.look_at {
             return;
         }
         if self.surplus == 0 {
-            // A time of rest ends here. Before the first look there was none.
+            // A period of observation ends here. Before the first look there was none.
             let rested = if self.look_at == 0 { 0 } else { self.fewest };
             self.surplus = rested.saturating_sub(ALWAYS_KEPT);
         }

@@ -1,4 +1,4 @@
-//! What the loops of a runtime have done, and who is alive there.
+//! What the loops of a runtime have done, and their live fibers.
 //!
 //! Thread safety: counters are read from anywhere; a survey runs on the loop it asks.
 
@@ -68,13 +68,13 @@ pub struct FiberInfo {
     pub name: String,
     /// Which of the runtime's loops runs it.
     pub loop_index: usize,
-    /// Why it waits; empty when it does not.
+    /// Why it waits; empty when it is not waiting.
     pub waits_for: &'static str,
     /// How deep its stack has been, in bytes, to a page; up to 32 KiB may be an earlier fiber's.
     pub stack_bytes: usize,
 }
 
-/// The name of fibers that ask for the others.
+/// The name of the fibers that take the survey.
 pub(crate) const SURVEY: &str = "survey";
 
 /// The live fibers of the calling fiber's loop.

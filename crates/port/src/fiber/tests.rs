@@ -210,7 +210,7 @@ fn dropping_a_runtime_waits_for_its_fibers() {
         let done = Arc::clone(&done);
         drop(rt.spawn("late", move || {
             thread::sleep(Duration::from_micros(i * 20));
-            // A child that nobody joins is waited for as well.
+            // A child that is not joined is waited for as well.
             let own = Arc::clone(&done);
             drop(spawn_here("child", move || {
                 thread::sleep(Duration::from_micros(50));

@@ -5,7 +5,7 @@
 
 use super::slot::Slot;
 
-/// The position of a slot that has no entry.
+/// Marks a slot that has no entry.
 pub(crate) const NO_TIMER: u32 = u32::MAX;
 
 struct Entry {

@@ -1,4 +1,4 @@
-//! Finds loops that stand still: a fiber computes without yielding or blocks the thread.
+//! Finds stalled loops: a fiber computes without yielding or blocks the thread.
 //!
 //! A thread per runtime that asked for it looks at the loops four times per limit. Each loop is
 //! reported once per incident; a loop that sleeps because it has nothing to do is not one.
@@ -35,7 +35,7 @@ impl fmt::Debug for Hook {
     }
 }
 
-/// A loop stands still after this time.
+/// A loop counts as stalled after this time.
 pub(crate) const LIMIT: Duration = Duration::from_millis(100);
 
 /// What was seen of one loop.

@@ -1,13 +1,13 @@
 //! One pool of helper threads for all table builds of the process.
 //!
 //! A build *offers* its work; helpers come when it calls them, and leave when there is nothing to
-//! do. Nobody may wait for a helper that might come: the pool can be empty, its limit can be 0, its
-//! threads can all be elsewhere, and every offered job gets done by the one who offered it.
+//! do. No one may wait for a helper that might come: the pool can be empty, its limit can be 0, its
+//! threads can all be busy elsewhere, and the thread that offers a job gets it done in any case.
 //!
 //! | what | rule |
 //! |---|---|
 //! | which offer | one whose build has called; the highest urgency, then the oldest |
-//! | a more urgent call, nobody free | helpers of less urgent jobs leave these ([`should_leave`]) |
+//! | an urgent call, no helper free | helpers of less urgent jobs leave ([`should_leave`]) |
 //! | priority | a helper serves offers of threads of its own CPU and I/O priority only (a *lane*) |
 //! | how many | threads, busy or idle, of all lanes together: at most the limit |
 //! | when | threads start at a call, and end after [`IDLE_SECONDS_MAX`] without one |
@@ -16,11 +16,11 @@
 //! A helper's thread is started by a thread that offers, and inherits its priority.
 //!
 //! Thread safety: everything may be called from anywhere. The mutex of a pool is a leaf; no job
-//! runs and no job is dropped under it. [`Offer::call`] takes it only when somebody could come.
+//! runs and no job is dropped under it. [`Offer::call`] takes it only when a helper could come.
 //! Helpers are operating-system threads; in a simulation, fibers of it.
 //!
 //! It does not know what the jobs are (module `ring` is the protocol of one), nor when a call pays
-//! (`Ring::wants_helper`). See docs/port/helpers.md.
+//! off (`Ring::wants_helper`). See docs/port/helpers.md.
 
 mod pool;
 
@@ -63,7 +63,7 @@ pub struct HelperStats {
     pub busy: usize,
     /// Offers that are open now.
     pub offers: usize,
-    /// Calls that found somebody who could come.
+    /// Calls that found a helper that could come.
     pub calls: u64,
     /// Threads that were started.
     pub started: u64,
@@ -73,7 +73,7 @@ pub struct HelperStats {
     pub visits: u64,
     /// Visits that ended because a more urgent job had called, or the pool grew smaller.
     pub left: u64,
-    /// Threads that ended because nobody called for long.
+    /// Threads that ended because they were not called for a long time.
     pub ended_idle: u64,
     /// Threads that ended to make room for one of another lane.
     pub evicted: u64,
@@ -83,8 +83,8 @@ pub struct HelperStats {
     pub panics: u64,
 }
 
-/// A pool of helpers; clones are the same pool. When the last one goes, its helpers leave their
-/// jobs after the current step and end, and that is waited for (suspends).
+/// A pool of helpers; clones are the same pool. When the last one is dropped, its helpers leave
+/// their jobs after the current step and end, and the drop waits for that (suspends).
 #[derive(Clone)]
 pub struct HelperPool {
     owner: Arc<Owner>,
@@ -109,8 +109,8 @@ impl HelperPool {
         HelperPool { owner: Arc::new(Owner(Shared::new(limit.min(HELPERS_MAX), per_offer_max))) }
     }
 
-    /// The pool of the process: as many helpers as processors, and for one offer one less, since
-    /// the thread that offers is busy itself. A simulation has its own.
+    /// The pool of the process: as many helpers as processors, and one fewer per offer, since the
+    /// offering thread is busy itself. A simulation has its own.
     pub fn shared() -> HelperPool {
         static POOL: sim::Local<HelperPool> = sim::Local::new(|| {
             let processors = thread::available_parallelism();
@@ -124,14 +124,14 @@ impl HelperPool {
         self.owner.0.limit()
     }
     /// Changes how many helpers there may be; at most [`HELPERS_MAX`]. Excess ones leave their jobs
-    /// after the current step. Whoever says a number means it: later offers may have all of them,
-    /// also in the pool of the process.
+    /// after the current step. An explicit limit is taken literally: later offers may use all of
+    /// them, also in the pool of the process.
     pub fn set_limit(&self, n: usize) {
         self.owner.0.set_limit(n.min(HELPERS_MAX));
     }
 
-    /// Offers `job` to at most `max_helpers` helpers at a time. Nobody comes before a call. The
-    /// job must not own the offer, or neither would ever go.
+    /// Offers `job` to at most `max_helpers` helpers at a time. No helper comes before a call. The
+    /// job must not own the offer, or neither would ever be dropped.
     pub fn offer(&self, urgency: Urgency, max_helpers: usize, job: Arc<dyn Assist>) -> Offer {
         let shared = Arc::clone(&self.owner.0);
         let record = shared.offer(urgency, max_helpers, job);
@@ -157,13 +157,13 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Asks for one helper more. Two relaxed loads and a store when none can come; else a mutex,
-    /// and the waking or starting of a thread. Never suspends but for that mutex.
+    /// Asks for one more helper. Two relaxed loads and a store when none can come; otherwise a
+    /// mutex, and the waking or starting of a thread. Never suspends except on that mutex.
     #[inline]
     pub fn call(&self) {
         self.shared.call(&self.record);
     }
-    /// Helpers inside the job; old when it is returned.
+    /// Helpers inside the job; may be stale when it is returned.
     pub fn active(&self) -> usize {
         self.record.active.load(Ordering::Relaxed)
     }
@@ -182,8 +182,8 @@ impl std::fmt::Debug for Offer {
 }
 
 /// Whether the calling helper should leave its job after the current step: a more urgent one has
-/// called and nobody is free, or the pool has become smaller. False on every other thread. Costs a
-/// look at a thread-local and one relaxed load.
+/// called and no helper is free, or the pool has become smaller. False on every other thread. Costs
+/// a look at a thread-local and one relaxed load.
 pub fn should_leave() -> bool {
     pool::should_leave()
 }

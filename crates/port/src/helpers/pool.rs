@@ -1,13 +1,13 @@
-//! The threads of a pool, who sleeps where, and who goes to which offer.
+//! The threads of a pool: which sleep in which lane, and which go to which offer.
 //!
 //! Invariants:
 //! 1. In each lane `idle + called + evicted` threads sleep or are about to wake up from it: idle
-//!    ones nobody has spoken to, called ones somebody wants, evicted ones that must end.
+//!    ones, ones called by an offer, and evicted ones that must end.
 //! 2. `threads` counts every thread from before its start to its last look at the state; it grows
 //!    only while it is below the limit.
-//! 3. `free` is 0 when a call could bring nobody: no idle thread and no room for a new one. It is
-//!    changed under the mutex and read without it; a call that reads an old value is one that came
-//!    a moment earlier or later, and the ring calls again.
+//! 3. `free` is 0 when a call could bring no helper: no idle thread and no room for a new one. It
+//!    is changed under the mutex and read without it; a call that reads a stale value acts like one
+//!    made a moment earlier or later, and the ring calls again.
 //! 4. A thread of a lane is started by a caller of that lane, so it inherits the lane's priority;
 //!    nothing is ever raised.
 //!
@@ -29,7 +29,7 @@ use std::time::Duration;
 
 /// Priorities a process can have at one time before they share a lane. Pools have two or three.
 const LANES_MAX: usize = 8;
-/// A value of `pressing` that no urgency reaches: everybody leaves.
+/// A value of `pressing` above every urgency: all helpers leave.
 const ALL_LEAVE: u8 = u8::MAX;
 
 /// An offer as the pool knows it.
@@ -39,7 +39,7 @@ pub(super) struct Record {
     max: usize,
     /// Changed under the pool's mutex only.
     lane: AtomicUsize,
-    /// Where the thread that offers sits; helpers hand back there.
+    /// The seat of the offering thread; helpers hand back there.
     seat: Option<Arc<Seat>>,
     age: u64,
     /// A call has not been answered yet.
@@ -77,7 +77,7 @@ struct Lane {
 
 struct State {
     limit: usize,
-    /// Helpers that one offer gets at most; only the limit counts once somebody has set one.
+    /// Helpers that one offer gets at most; only the limit counts once one was set.
     per_offer_max: usize,
     threads: usize,
     lanes: Vec<Lane>,
@@ -96,7 +96,7 @@ pub(super) struct Shared {
     wakeups: [Condvar; LANES_MAX],
     /// Invariant 3.
     free: AtomicUsize,
-    /// The highest [`Record::level`] among calls that nobody is free for; 0 for none.
+    /// The highest [`Record::level`] among calls for which no helper is free; 0 for none.
     pressing: AtomicU8,
 }
 
@@ -344,7 +344,7 @@ impl Shared {
         let visit = VISIT.with(|current| current.borrow_mut().take());
         let left = visit.is_some_and(|visit| visit.told.get());
         if left {
-            // There may be more to do: whoever becomes free goes back to it.
+            // The job may have more work: a helper that becomes free returns to it.
             record.wanted.store(true, Ordering::Relaxed);
         }
         record.active.fetch_sub(1, Ordering::Relaxed);
@@ -354,7 +354,7 @@ impl Shared {
         (left, result.is_err())
     }
 
-    /// Sleeps until somebody calls; false when the thread must end.
+    /// Sleeps until called; false when the thread must end.
     fn sleep<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -402,7 +402,8 @@ impl Shared {
 }
 
 impl State {
-    /// The number of the lane of `priority`. When there are too many, the last one serves the rest.
+    /// The index of the lane for `priority`. When there are too many priorities, the last lane
+    /// serves the rest.
     fn lane(&mut self, priority: ThreadPriority) -> usize {
         let known = self.lanes.iter().position(|lane| lane.priority == priority);
         if let Some(lane) = known {
@@ -414,14 +415,14 @@ impl State {
         self.lanes.len() - 1
     }
 
-    /// What a helper of `lane` that has nothing to do does next.
+    /// What an idle helper of `lane` does next.
     fn next(&mut self, lane: usize) -> Next {
         if self.stopping || self.threads > self.limit {
             return Next::End;
         }
         let calls = || self.offers.iter().filter(|record| record.wants());
         let here = calls().filter(|record| record.lane() == lane).max_by_key(|r| r.rank());
-        // Its priority cannot be raised, so a helper makes room for one of another lane instead.
+        // Its priority cannot be raised, so the helper ends to make room for one of another lane.
         let blocked = calls().filter(|record| record.lane() != lane && self.is_blocked(record));
         if blocked.map(|r| r.urgency).max() > here.map(|r| r.urgency) {
             self.counts.evicted += 1;
@@ -433,7 +434,7 @@ impl State {
         Next::Visit(Arc::clone(record))
     }
 
-    /// Whether nobody can come to `record` because there is no room for a thread of its lane.
+    /// Whether no helper can come to `record` because its lane has no room for a thread.
     fn is_blocked(&self, record: &Record) -> bool {
         let lane = &self.lanes[record.lane()];
         let idle: usize = self.lanes.iter().map(|lane| lane.idle).sum();

@@ -1,4 +1,4 @@
-//! Who comes, when, how many, and what happens at the end.
+//! Which helpers come, when, how many, and what happens at the end.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -8,7 +8,7 @@ use crate::sync::{Event, Mutex, Semaphore};
 use crate::time;
 use std::sync::atomic::AtomicUsize;
 
-/// A job that says who came, and keeps its helpers until it is told to let them go.
+/// A job that records its helpers, and keeps them until it is told to let them go.
 #[derive(Default)]
 struct Gate {
     name: &'static str,
@@ -53,8 +53,9 @@ fn in_simulations(body: fn()) {
     }
 }
 
-/// Lets everybody do what is to be done. While a fiber can run, the virtual clock goes on by less
-/// than a microsecond with each turn: whoever was woken or started has had thousands of turns.
+/// Lets all tasks finish what they have to do. While a fiber can run, the virtual clock advances by
+/// less than a microsecond per turn, so every task that was woken or started has had thousands of
+/// turns.
 fn settle() {
     assert!(sim::is_running(), "on a real machine no time is enough");
     thread::sleep(std::time::Duration::from_millis(10));
@@ -262,7 +263,7 @@ fn a_job_may_own_the_pool() {
     done.acquire(1);
 }
 
-/// A lane is a priority: helpers have that of whoever offers, and share the limit.
+/// A lane is a priority: helpers have that of the offering thread, and all lanes share the limit.
 #[test]
 fn helpers_have_the_priority_of_the_offering_thread() {
     let pool = HelperPool::new(1);
@@ -323,7 +324,7 @@ impl Assist for Build {
     }
 }
 
-/// Emitters of all urgencies at once share `pool`, while its limit changes; everything is written.
+/// Emitters of all urgencies share `pool` at once while its limit changes; everything is written.
 fn many_builds(pool: &HelperPool, emitters: u64, builds: u64, blocks: u64, spin: u64) {
     let tasks: Vec<_> = (0..emitters)
         .map(|emitter| {

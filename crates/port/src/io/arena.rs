@@ -1,16 +1,16 @@
-//! Buffers that a ring knows beforehand, so that the kernel need not look up and pin their pages
-//! for each direct read.
+//! Buffers registered with a ring, so that the kernel need not look up and pin their pages for each
+//! direct read.
 //!
-//! One allocation of equal buffers with a bit per buffer. The kernel is told about the allocation
-//! as a whole; whether a read goes to it is seen by its address, so a buffer that is used with
-//! another ring, or by a plain thread, is an ordinary buffer there.
+//! One allocation of equal buffers with a bit per buffer. The allocation is registered as a whole;
+//! the address of a read tells whether it goes there, so a buffer that is used with another ring,
+//! or by a plain thread, is an ordinary buffer there.
 //!
 //! Invariants cited by unsafe blocks:
-//! 1. `start` is the beginning of `blocks`, which neither moves nor goes while the arena lives, and
-//!    a [`PinnedBuffer`] keeps its arena alive. All bytes are initialised.
+//! 1. `start` is the beginning of `blocks`, which is neither moved nor freed while the arena lives,
+//!    and a [`PinnedBuffer`] keeps its arena alive. All bytes are initialised.
 //! 2. The buffer whose bit is clear in `free` belongs to one `PinnedBuffer`; only its drop sets the
-//!    bit. Whoever has it waits for the completion of an operation before it goes on (`mod`,
-//!    invariant 1), so the kernel is done with a buffer whose bit is set.
+//!    bit. Its owner waits for the completion of an operation before going on (`mod`, invariant 1),
+//!    so the kernel is done with a buffer whose bit is set.
 //!
 //! Thread safety: buffers may be taken and dropped on any thread.
 
@@ -69,14 +69,14 @@ impl Arena {
         from < self.len() && bytes as usize <= self.len() - from
     }
 
-    /// A buffer that nobody uses, with any bytes in it.
+    /// An unused buffer, with arbitrary contents.
     #[inline]
     pub(crate) fn take(self: &Arc<Self>) -> Option<PinnedBuffer> {
         for (place, word) in self.free.iter().enumerate() {
             let mut bits = word.load(Ordering::Relaxed);
             while bits != 0 {
                 let bit = bits & bits.wrapping_neg();
-                // Acquire: what the last user did to the buffer comes before.
+                // Acquire: what the last user did to the buffer happens before this.
                 let before = word.fetch_and(!bit, Ordering::Acquire);
                 if before & bit != 0 {
                     let index = place as u32 * 64 + bit.trailing_zeros();

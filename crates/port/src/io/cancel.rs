@@ -1,12 +1,12 @@
 //! Ends another task's operation early.
 //!
-//! A token is shared by whoever waits and whoever may call it off. Cancelling asks the kernel to
-//! end the operation; the waiter still waits for the operation's own completion, which may say that
-//! it was done after all.
+//! A token is shared by the task that waits and those that may cancel it. Cancelling asks the
+//! kernel to end the operation; the waiter still waits for the operation's own completion, which
+//! may report that it succeeded after all.
 //!
 //! Invariants: 1. `state` is null, the address of the waiting task's record, or [`cancelled`],
-//! which it keeps for ever. Records of tasks live for ever, so an address can always be woken.
-//! Every change is one read-modify-write of one word: no wake-up is lost.
+//! which it keeps forever. Records of tasks live forever, so an address can always be woken. Every
+//! change is one read-modify-write of one word: no wake-up is lost.
 //!
 //! Thread safety: any thread may cancel; one task at a time waits under a token.
 
@@ -35,7 +35,7 @@ impl CancelToken {
         CancelToken { state: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Calls off what waits under the token, and everything that will. Never suspends.
+    /// Cancels what waits under the token, now and later. Never suspends.
     pub fn cancel(&self) {
         let before = self.state.swap(cancelled(), Ordering::AcqRel);
         if !before.is_null() && before != cancelled() {

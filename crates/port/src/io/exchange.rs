@@ -1,12 +1,12 @@
-//! Sending, and receiving what comes next, by two requests that a fiber hands over at once: it
-//! waits once, and what many fibers of a turn send leaves by one call into the kernel.
+//! Sending, and receiving what comes next, as two requests submitted together: the fiber waits
+//! once, and the sends of all fibers of a turn reach the kernel in one call.
 //!
 //! | what has been sent at once | then |
 //! |---|---|
 //! | all | the wait is that of a receive |
 //! | less | the receive is called off, so that the caller sends the rest before it waits |
 //!
-//! Thread safety: none, as that of the reactor.
+//! Thread safety: none, like the reactor.
 
 use super::op::{Op, Socket};
 use super::{Book, FOR_IO, Limits, Reactor};
@@ -17,7 +17,7 @@ use std::io;
 pub(crate) struct Exchanged {
     /// Bytes that were sent; the rest has not been tried.
     pub(crate) sent: io::Result<usize>,
-    /// Bytes that were received; `None` when nothing was, and it is to be asked for again.
+    /// Bytes that were received; `None` when nothing was, and the request must be repeated.
     pub(crate) received: Option<io::Result<usize>>,
 }
 

@@ -1,8 +1,8 @@
-//! Which part of io_uring came with which kernel, and what is done where it is missing.
+//! Which part of io_uring came with which kernel, and the fallback where it is missing.
 //!
-//! Nothing is decided by the version a kernel gives itself: distributions take parts into older
-//! ones, and sandboxes refuse parts of newer ones. Each part is asked for and done without where it
-//! is refused. The versions say what to expect; tests play an older kernel by them
+//! Nothing is decided by the kernel's version number: distributions backport parts into older ones,
+//! and sandboxes refuse parts of newer ones. Each part is requested, and the fallback is used where
+//! it is refused. The versions say what to expect; tests simulate older kernels with them
 //! ([`machine::play_kernel`]).
 //!
 //! Thread safety: constants.
@@ -38,7 +38,7 @@ pub(super) enum Part {
     NoSubmissionArray,
 }
 
-/// How a part is found out, since which kernel it is there, and what is done without it.
+/// How a part is detected, which kernel introduced it, and the fallback without it.
 pub(super) struct Row {
     pub(super) part: Part,
     pub(super) since: (u8, u8),
@@ -84,13 +84,13 @@ pub(super) const TABLE: [Row; 24] = [
     row(Part::SubmitAll, (5, 18), "an operation refused at once costs another enter"),
     row(Part::CoopTaskrun, (5, 19), "completions interrupt the thread"),
     row(Part::TaskrunFlag, (5, 19), "completions interrupt the thread"),
-    row(Part::MultishotAccept, (5, 19), "accept4(2), and a poll when nobody is there"),
+    row(Part::MultishotAccept, (5, 19), "accept4(2), and a poll when no connection waits"),
     row(Part::SingleIssuer, (6, 0), "completions run at any entry into the kernel"),
     row(Part::DeferTaskrun, (6, 1), "completions run at any entry into the kernel"),
     row(Part::NoSubmissionArray, (6, 6), "an index is written for each request"),
 ];
 
-/// The flags of a ring that only the thread that made it uses: all at first, at last none.
+/// The flags of a ring used only by its own thread: from all of them down to none.
 pub(super) const OWN_FLAGS: [&[Part]; 5] = [
     &[
         Part::CompletionSize,
@@ -112,7 +112,7 @@ pub(super) const OWN_FLAGS: [&[Part]; 5] = [
     &[],
 ];
 
-/// The same of a ring that is lent to one thread after the other.
+/// The same for a ring that is lent to one thread after another.
 pub(super) const LENT_FLAGS: [&[Part]; 4] = [
     &[
         Part::CompletionSize,
@@ -126,7 +126,7 @@ pub(super) const LENT_FLAGS: [&[Part]; 4] = [
     &[],
 ];
 
-/// Whether a test plays a kernel that is older than the part.
+/// Whether a test simulates a kernel older than the part.
 #[inline]
 pub(super) fn is_missing(part: Part) -> bool {
     machine::played_kernel().is_some_and(|version| since(part) > version)

@@ -22,11 +22,11 @@ impl Kicker {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         Ok(Kicker(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 
-    /// The loop's present or next wait in its ring ends. One system call.
+    /// Ends the loop's current or next wait in its ring. One system call.
     pub(crate) fn kick(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: invariant 1. It fails only when 2^64 kicks have not been seen: then the

@@ -15,15 +15,15 @@
 //! | `kicker`, `cancel` | waking a sleeping loop; calling an operation off |
 //!
 //! Invariants:
-//! 1. No call here returns before the completion of its own operations, whatever wakes the task:
-//!    so buffers may be on its stack.
-//! 2. A reactor is used on the thread that made it only; one that is lent on one thread at a time,
-//!    with nothing in flight in between.
+//! 1. No call here returns before its own operations have completed, whatever wakes the task, so
+//!    buffers may be on its stack.
+//! 2. A reactor is used only on the thread that made it; a lent one is used on one thread at a
+//!    time, with nothing in flight in between.
 //!
 //! Whatever refuses a ring when it is made (an old kernel, a sandbox, a limit), the pool of threads
-//! serves. A ring that is refused later, because the process has put itself into a sandbox, is
-//! given up: what the kernel had taken fails with the error, what it had not goes to the threads,
-//! and so does all that follows.
+//! serves. A ring that is refused later, because the process has entered a sandbox, is abandoned:
+//! requests that the kernel had taken fail with the error, those it had not go to the threads, and
+//! so do all later ones.
 //!
 //! Thread safety: [`Kicker`] and [`CancelToken`] are for any thread; a [`Reactor`] is not.
 
@@ -56,7 +56,7 @@ pub(crate) use uring::PINNED_BYTES;
 
 static FOR_IO: WaitReason = WaitReason("input or output");
 static FOR_RETRY: WaitReason = WaitReason("input or output, to try again");
-/// Before an operation is tried again that the kernel had no resources for.
+/// The pause before retrying an operation for which the kernel lacked resources.
 const RETRY_NANOS: u64 = 100_000;
 
 /// What serves the operations of fibers.
@@ -77,7 +77,7 @@ enum Book {
     Threads(Tickets<PoolRing>),
 }
 
-/// Does `$do` with the book, whichever ring it has.
+/// Does `$do` with the ticket table, whichever ring it has.
 macro_rules! on {
     ($reactor:expr, $book:ident => $do:expr) => {
         match &mut *$reactor.book.borrow_mut() {
@@ -90,7 +90,7 @@ macro_rules! on {
 mod exchange;
 mod series;
 
-/// The operations of one loop. To be made on the loop's own thread.
+/// The operations of one loop. Must be made on the loop's own thread.
 pub(crate) struct Reactor {
     book: RefCell<Book>,
     kicker: Kicker,
@@ -100,12 +100,14 @@ impl Reactor {
     /// A reactor for the calling thread.
     ///
     /// # Errors
-    /// No descriptors or memory; with [`IoMode::Uring`] also what refuses io_uring.
+    /// No descriptors or memory; with [`IoMode::Uring`] also the error with which io_uring was
+    /// refused.
     pub(crate) fn new(mode: IoMode) -> io::Result<Self> {
         Reactor::with(mode, KernelRing::new)
     }
 
-    /// A reactor to be lent from thread to thread: smaller, and the kernel does not tie it to one.
+    /// A reactor that is lent from thread to thread: smaller, and not bound to one thread by the
+    /// kernel.
     ///
     /// # Errors
     /// No descriptors or memory.
@@ -139,7 +141,7 @@ impl Reactor {
     }
 
     /// Submits what is pending, waits for a completion or a kick as long as `wait` allows, and
-    /// wakes the tasks whose operations have completed. May return early for no reason.
+    /// wakes the tasks whose operations have completed. May return spuriously.
     pub(crate) fn poll(&self, wait: Wait) {
         let failed = on!(self, book => {
             book.poll(wait);
@@ -150,7 +152,7 @@ impl Reactor {
         }
     }
 
-    /// The ring has failed: what is under way ends, and threads serve from now on.
+    /// The ring has failed: operations in flight end, and threads serve from now on.
     #[cold]
     fn go_on_with_threads(&self) {
         let book = &mut *self.book.borrow_mut();
@@ -235,9 +237,8 @@ impl Reactor {
         ops[0].outcome()
     }
 
-    /// As [`Reactor::run`] within limits. When a limit is reached first, the operation is called
-    /// off and the error is TimedOut, or Interrupted for a cancelled token, unless it was done
-    /// nevertheless.
+    /// As [`Reactor::run`] within limits. When a limit is reached first, the operation is cancelled
+    /// and the error is TimedOut, or Interrupted for a cancelled token, unless it completed anyway.
     pub(crate) fn run_within(&self, op: Op<'_>, limits: Limits<'_>) -> io::Result<u32> {
         let mut ops = [op];
         loop {
@@ -257,7 +258,7 @@ impl Reactor {
     fn attempt(&self, ops: &mut [Op<'_>], limits: Limits<'_>) {
         if std::thread::panicking() {
             // A fiber that unwinds must not switch, and its loop, being this thread, could not
-            // reap: the thread does it alone.
+            // reap: the thread performs it by itself.
             for op in ops {
                 op.result = perform(&op.call);
             }
@@ -290,7 +291,7 @@ impl Reactor {
                 self.poll(Wait::Completion);
             }
             self.finish(group, rest);
-            // Repeating what was interrupted, with what comes behind it, is rare and harmless.
+            // Repeating the interrupted operation and those after it is rare and harmless.
             let again = rest.iter().position(is_transient).unwrap_or(rest.len());
             rest = &mut rest[again..];
         }
@@ -339,13 +340,13 @@ fn is_forced() -> bool {
     std::env::var_os("PUMICE_IO").is_some_and(|value| value == "threads")
 }
 
-/// Performs an operation on the calling fiber, suspending it; `None` when the caller is no fiber
-/// of a loop, and nothing was done.
+/// Performs an operation on the calling fiber, suspending it; `None` when the caller is not a fiber
+/// of a loop; then nothing was done.
 pub(crate) fn run(op: Op<'_>) -> Option<io::Result<u32>> {
     crate::fiber::with_reactor(|reactor| reactor.run(op))
 }
 
-/// As [`run`] for many operations with one wait; false when the caller is no fiber of a loop.
+/// As [`run`] for many operations with one wait; false when the caller is not a fiber of a loop.
 pub(crate) fn run_all(ops: &mut [Op<'_>]) -> bool {
     crate::fiber::with_reactor(|reactor| reactor.run_all(ops)).is_some()
 }

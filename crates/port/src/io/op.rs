@@ -2,12 +2,12 @@
 //!
 //! A [`Call`] is the request as plain numbers and addresses, the same for every kind of ring; an
 //! [`Op`] is a call that still borrows its buffer. [`perform`] does a call in the calling thread,
-//! for rings without a kernel behind them and for callers that must not suspend.
+//! for rings without a kernel and for callers that must not suspend.
 //!
 //! Invariants cited by unsafe blocks:
-//! 1. The buffer of a call is valid, and nobody else touches it, until its completion was taken:
-//!    calls come from `Op`s only, whose borrow outlives [`super::run_all`], and that returns after
-//!    the last completion.
+//! 1. The buffer of a call is valid, and used by no one else, until its completion was taken: calls
+//!    come from `Op`s only, whose borrow outlives [`super::run_all`], and that returns after the
+//!    last completion.
 //!
 //! Thread safety: plain data. A `Call` may be performed by another thread because of invariant 1.
 
@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The largest transfer of one call; the kernel itself stops a little below 2 GiB.
 pub(crate) const TRANSFER_BYTES_MAX: usize = 1 << 30;
 
-/// A socket: its descriptor, and a number that no other socket of the process has or had. So
-/// whoever remembers something of a socket knows when its descriptor has become another one.
+/// A socket: its descriptor, and a number that no other socket of the process has or had. So state
+/// remembered about a socket is not mistaken for that of a later one with the same descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Socket {
     pub(crate) fd: RawFd,
@@ -28,7 +28,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// A name for the socket of an open descriptor. It may have several; one is better.
+    /// A name for the socket of an open descriptor. It may have several, but should have one.
     pub(crate) fn new(fd: RawFd) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Socket { fd, number: NEXT.fetch_add(1, Ordering::Relaxed) }
@@ -52,17 +52,17 @@ pub(crate) enum Call {
     Sync { fd: RawFd, all: bool },
     /// recv on a socket in blocking mode.
     Receive { socket: Socket, buf: *mut u8, bytes: u32 },
-    /// send on a socket in blocking mode; never raises SIGPIPE. What has no room is left out, or
-    /// refused as EAGAIN, unless it `waits`.
+    /// send on a socket in blocking mode; never raises SIGPIPE. Bytes without room are not sent, or
+    /// the call fails with EAGAIN, unless it `waits`.
     Send { socket: Socket, buf: *const u8, bytes: u32, waits: bool },
     /// Waits until one of the `events` of poll(2) is there; the result says which.
     Poll { socket: Socket, events: i16 },
     /// accept on a listener, again and again: each result is a new descriptor, until an error. Only
-    /// rings of kernels that can do so know it; the others say EINVAL.
+    /// rings of kernels that support it accept this; the others return EINVAL.
     Accept { socket: Socket },
 }
 
-// SAFETY: invariant 1: whoever has the call, the buffer is its alone until it has completed.
+// SAFETY: invariant 1: the holder of the call has the buffer exclusively until it completes.
 unsafe impl Send for Call {}
 
 /// One operation and its result. The result is meaningless before it was run.
@@ -85,7 +85,7 @@ impl Call {
         !matches!(self, Call::Read { .. } | Call::Write { .. } | Call::Sync { .. })
     }
 
-    /// The result of a call that has done all there was to do, where less is told at once.
+    /// The result of a call that did everything, where a smaller one is reported at once.
     #[inline]
     pub(super) fn whole(&self) -> Option<i32> {
         match *self {
@@ -131,11 +131,11 @@ impl<'a> Op<'a> {
     pub(crate) fn poll(socket: impl Into<Socket>, events: i16) -> Self {
         Op::new(Call::Poll { socket: socket.into(), events })
     }
-    /// Takes connections until it is called off.
+    /// Takes connections until it is cancelled.
     pub(crate) fn accept(socket: Socket) -> Self {
         Op::new(Call::Accept { socket })
     }
-    /// What came of it: bytes or events.
+    /// Its result: bytes or events.
     pub(crate) fn outcome(&self) -> io::Result<u32> {
         u32::try_from(self.result).map_err(|_| io::Error::from_raw_os_error(-self.result))
     }
@@ -183,10 +183,10 @@ pub(crate) fn perform(call: &Call) -> i32 {
     code(result)
 }
 
-/// Gives back what a call has brought that nobody takes.
+/// Releases a call's result that has no taker.
 pub(super) fn discard(call: &Call, result: i32) {
     if let (Call::Accept { .. }, 0..) = (call, result) {
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         drop(unsafe { OwnedFd::from_raw_fd(result) });
     }
 }
@@ -214,7 +214,7 @@ pub(super) fn attempt(call: &Call) -> i32 {
     code(result)
 }
 
-/// Waits at most `nanos` for one of `events`; those seen, 0 when the time is up.
+/// Waits at most `nanos` for one of `events`; returns those seen, 0 when the time is up.
 pub(crate) fn wait_for(fd: RawFd, events: i16, nanos: Option<u64>) -> Result<i32, i32> {
     let mut slot = [libc::pollfd { fd, events, revents: 0 }];
     match poll_all(&mut slot, nanos) {

@@ -1,13 +1,13 @@
-//! A ring without a kernel behind it: a few threads perform the calls on files.
+//! A ring without a kernel: a few threads perform the calls on files.
 //!
 //! It serves where io_uring is refused (containers, old kernels). The threads are shared by all
 //! loops of the process and end when they have had nothing to do for a while. Sockets are not given
-//! to threads, which they could hold for ever: the loop itself waits for them (`sockets`).
+//! to threads, which they could block forever: the loop itself waits for them (`sockets`).
 //!
 //! Invariants:
-//! 1. A call is in one place: `queued`, the pool's queue, with a worker, in line for its socket, or
-//!    it has its completion in `finished` or `ready`.
-//! 2. Whoever puts a completion into an empty `finished` kicks the loop, so that none is missed.
+//! 1. A call is in exactly one place: `queued`, the pool's queue, with a worker, in line for its
+//!    socket, or it has its completion in `finished` or `ready`.
+//! 2. Putting a completion into an empty `finished` kicks the loop, so that none is missed.
 //!
 //! Thread safety: the ring belongs to its loop; workers see only `Finished`. Workers are threads of
 //! the operating system and wait on std's locks: they must work when no fiber can run.
@@ -23,7 +23,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// At least so many threads may exist, and one per CPU up to `THREADS_MAX`.
+/// At least this many threads may exist, and one per CPU up to `THREADS_MAX`.
 const THREADS_MIN: usize = 4;
 const THREADS_MAX: usize = 16;
 const IDLE: Duration = Duration::from_secs(5);
@@ -80,7 +80,7 @@ fn start(job: Job) {
     queue.threads += 1;
     if spawn_thread("pumice-io", work).is_err() {
         queue.threads -= 1;
-        // Without any thread nobody would ever take it: the loop itself must.
+        // Without any thread the call would never be taken: the loop itself must.
         if queue.threads == 0
             && let Some(job) = queue.jobs.pop_back()
         {

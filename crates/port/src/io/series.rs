@@ -1,4 +1,4 @@
-//! Connections of a listener, one after the other, by one request of the ring that stays.
+//! Connections of a listener, one after the other, by one multishot request of the ring.
 //!
 //! Thread safety: none; belongs to the fiber that made it, which stays on its loop.
 
@@ -19,7 +19,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// For a listener that stays open as long as this is there. Asks for nothing yet.
+    /// For a listener that stays open as long as this lives. Submits nothing yet.
     pub(crate) fn new(reactor: Rc<Reactor>, socket: Socket) -> Self {
         Series { reactor, socket, group: None }
     }
@@ -41,7 +41,7 @@ impl Series {
                 }
             };
             if let Some(number) = on!(self.reactor, book => book.next(group, Some(task))) {
-                // SAFETY: a new descriptor that nobody else owns.
+                // SAFETY: a new descriptor without another owner.
                 return Ok(unsafe { OwnedFd::from_raw_fd(number) });
             }
             if self.reactor.is_done(group) {
@@ -59,7 +59,7 @@ impl Series {
 }
 
 impl Drop for Series {
-    /// Afterwards the ring does not hold the listener, unless the fiber unwinds: then it lets go of
+    /// Afterwards the ring does not hold the listener, unless the fiber unwinds: then it releases
     /// it soon.
     fn drop(&mut self) {
         let Some(group) = self.group.take() else { return };

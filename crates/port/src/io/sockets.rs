@@ -1,9 +1,10 @@
 //! Waiting for sockets by epoll, where io_uring is refused.
 //!
-//! A socket is registered when it is first waited for, edge-triggered, and once more at most, when
-//! it is first waited for to take bytes. From then on the kernel tells each change once; what it
-//! has told is remembered, so that a call is tried only when it may succeed. A wait costs no system
-//! call of its own, and the loop's wait costs what has happened, however many sockets there are.
+//! A socket is registered, edge-triggered, when it is first waited for, and at most once more, when
+//! it is first waited for to become writable. From then on the kernel reports each change once;
+//! what it has reported is remembered, so that a call is tried only when it may succeed. A wait
+//! costs no system call of its own, and the loop's wait costs what has happened, however many
+//! sockets there are.
 //!
 //! | `ready` has | means | until |
 //! |---|---|---|
@@ -11,15 +12,15 @@
 //! | RDHUP, HUP, ERR, PRI | the other side has ended, or something is out of order | for ever |
 //!
 //! Less than was asked for means that nothing is left (epoll(7)) of TCP, unless the other side has
-//! ended, which is told once with the bytes before it, or has sent urgent bytes. A Unix socket may
-//! also stop at passed descriptors: there a call more tells.
+//! ended, which is reported once with the bytes before it, or has sent urgent bytes. A Unix socket
+//! may also stop at passed descriptors: there one more call tells.
 //!
 //! Invariants:
 //! 1. A wait that is in line has been tried after the last event of its socket, or none has come
 //!    that concerns it. So the event that ends it is still to come.
 //! 2. Closing a socket ends its registration. Its descriptor's number may come back with another
 //!    socket, which is registered anew because its [`Socket`] is another one.
-//! 3. Who waits has its socket open: descriptors with somebody in line are not closed.
+//! 3. A waiter has its socket open: descriptors with a waiter in line are not closed.
 //!
 //! Invariant cited by unsafe blocks: 4. calls pass live locals or arrays with their true lengths.
 //!
@@ -39,7 +40,7 @@ const FOR_EVER: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR | libc
 const USUAL: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET) as u32;
 /// What the kernel reports without being asked.
 const UNASKED: u32 = (libc::EPOLLHUP | libc::EPOLLERR) as u32;
-/// Under this the kernel reports kicks.
+/// The data under which the kernel reports kicks.
 const KICKED: u64 = u64::MAX;
 /// Events taken by one call.
 const EVENTS: usize = 256;
@@ -74,7 +75,7 @@ pub(super) struct Sockets {
     epoll: OwnedFd,
     /// By descriptor.
     known: Vec<Known>,
-    /// By the lower half of `user_data`, which the book gives out densely.
+    /// Indexed by the lower half of `user_data`, which the ticket table assigns densely.
     waiters: Vec<Option<Waiter>>,
     waiting: usize,
     events: Vec<libc::epoll_event>,
@@ -106,7 +107,7 @@ impl Sockets {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
         let mut new = Sockets {
             epoll,
@@ -159,7 +160,7 @@ impl Sockets {
         None
     }
 
-    /// Sees to it that the kernel tells of what is wanted.
+    /// Makes sure that the kernel reports the wanted events.
     #[inline]
     fn register(&mut self, socket: Socket, place: usize, wanted: u32) -> Result<(), i32> {
         match self.known.get(place) {
@@ -172,12 +173,12 @@ impl Sockets {
     fn register_anew(&mut self, socket: Socket, place: usize, wanted: u32) -> Result<(), i32> {
         let before = self.known.get(place).copied().unwrap_or(UNKNOWN);
         let is_known = before.number == socket.number;
-        // By invariant 3 who is in line is in line for the same socket, under another name.
+        // By invariant 3 the others in line wait for the same socket, under another name.
         let kept = if is_known || before.first != NONE { before.interest } else { 0 };
         let interest = kept | wanted | USUAL;
         let data = u64::from(socket.number as u32) << 32 | place as u64;
         let (add, change) = (libc::EPOLL_CTL_ADD, libc::EPOLL_CTL_MOD);
-        // Both also tell what is there already.
+        // Both also report what is there already.
         let mut done = self.control(if is_known { change } else { add }, socket.fd, interest, data);
         if done == -libc::EEXIST {
             done = self.control(change, socket.fd, interest, data);
@@ -272,11 +273,11 @@ impl Sockets {
         own
     }
 
-    /// Waits for something, at most `nanos`, and gives each call that has ended with its result to
-    /// `end`. Whether there was a kick.
+    /// Waits for an event, at most `nanos`, and calls `end` with each call that has ended and its
+    /// result. Returns whether there was a kick.
     pub(super) fn wait(&mut self, nanos: Option<u64>, mut end: impl FnMut(u64, i32)) -> bool {
         let count = self.wait_for_events(nanos);
-        // SAFETY: the kernel has written so many, at most the capacity.
+        // SAFETY: the kernel has written that many, at most the capacity.
         unsafe { self.events.set_len(count) };
         let mut is_kicked = false;
         for number in 0..count {
@@ -335,7 +336,7 @@ impl Sockets {
         self.calls += 1;
         let (fd, events) = (self.epoll.as_raw_fd(), self.events.as_mut_ptr());
         let millis = if nanos.is_none() { -1 } else { 0 };
-        // SAFETY: invariant 4: room for so many.
+        // SAFETY: invariant 4: there is room for that many.
         let count = unsafe { libc::epoll_wait(fd, events, EVENTS as libc::c_int, millis) };
         usize::try_from(count).unwrap_or(0)
     }
@@ -346,7 +347,8 @@ impl Sockets {
         let (fd, events) = (self.epoll.as_raw_fd(), self.events.as_mut_ptr());
         let mask = std::ptr::null::<libc::sigset_t>();
         let (number, limit) = (libc::SYS_epoll_pwait2, &raw const limit);
-        // SAFETY: invariant 4: room for so many; no mask, whose size is then not looked at.
+        // SAFETY: invariant 4: there is room for that many; no mask, whose size is then not looked
+        // at.
         op::code(unsafe { libc::syscall(number, fd, events, EVENTS, limit, mask, 8usize) } as isize)
     }
 }

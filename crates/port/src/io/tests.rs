@@ -221,7 +221,7 @@ fn an_operation_ends_by_its_own_completion_when_time_or_token_call_it_off() {
             let called_off = Limits { deadline: None, token: Some(&same) };
             let e = reactor().run_within(Op::receive(fd, &mut buf), called_off).unwrap_err();
             assert_eq!(e.kind(), io::ErrorKind::Interrupted);
-            // Cancelled before it began: not even what is there already need be taken.
+            // Cancelled before it began: data that is already there need not be taken.
             let e = reactor().run_within(Op::receive(fd, &mut buf), called_off).unwrap_err();
             assert_eq!((e.kind(), buf), (io::ErrorKind::Interrupted, [7; 4]));
             assert_eq!(reactor().run(Op::send(fd, b"ping")).unwrap(), 4);
@@ -242,7 +242,7 @@ fn an_operation_ends_by_its_own_completion_when_time_or_token_call_it_off() {
 
 #[test]
 fn an_operation_does_not_starve_beside_fibers_that_only_yield() {
-    /// Far more than an operation can need.
+    /// Far longer than an operation can need.
     const YIELDS_MAX: u64 = 1_000_000_000;
     for mode in MODES {
         let runtime = Runtime::builder().loops(1).io(mode).build().unwrap();
@@ -303,7 +303,7 @@ fn reads_into_registered_buffers_bring_every_byte() {
         })
         .collect();
     let pinned: u32 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
-    // A limit of locked memory may refuse them; not for one loop here and not there.
+    // A limit of locked memory may refuse them, but then for every loop.
     assert!(pinned == 0 || pinned > 5000, "{pinned} of 15000");
     // A buffer outlives its loop, and is an ordinary one elsewhere.
     let mut kept = runtime.run("takes", || PooledBuffer::take(1));
@@ -466,8 +466,8 @@ fn where_io_uring_is_refused_threads_serve() {
     }
 }
 
-/// The loop's thread puts itself into a sandbox while a fiber waits for a socket, a read is queued
-/// and the loop would sleep.
+/// The loop's thread enters a sandbox while a fiber waits for a socket, a read is queued and the
+/// loop would sleep.
 #[test]
 fn a_sandbox_that_comes_later_ends_what_waits_and_the_loop_goes_on() {
     for errno in [libc::EPERM, libc::ENOSYS] {

@@ -1,9 +1,9 @@
-//! The book of operations in flight: who waits for what, over any ring.
+//! The table of operations in flight: which task waits for which operation, over any ring.
 //!
-//! An operation has a slot from the moment it is asked for until its owner has taken the result.
-//! The operations of one call form a group; the owner is woken once, when the last of them has
-//! completed. This file knows no kernel: the rings are io_uring, a pool of threads, and the
-//! simulated ring of the model, so the same code is what the model tests.
+//! An operation has a slot from its request until its owner has taken the result. The operations of
+//! one call form a group; the owner is woken once, when the last of them has completed. This file
+//! does not depend on the kernel: the rings are io_uring, a pool of threads, and the simulated ring
+//! of the model, so the same code is what the model tests.
 //!
 //! Invariants:
 //! 1. A slot is given out again only after the completion of its operation has been seen: until
@@ -14,19 +14,19 @@
 //! 4. `left` of a group's first slot is the number of its operations that have not completed.
 //! 5. `order` of a busy slot is the number of requests that went to the ring before its own, or
 //!    `NOT_SENT`. A ring takes requests in order, so it has taken those whose order is below the
-//!    number of requests less those still queued.
+//!    number of requests minus those still queued.
 //!
-//! Of a group whose first operation tells when it has done less than the whole ([`Call::whole`])
-//! the owner is woken by that, too: [`Tickets::is_short`] says so.
+//! If a group's first operation reports short completions ([`Call::whole`]), its owner is woken by
+//! one too: [`Tickets::is_short`] tells.
 //!
 //! An operation of a series ([`Call::Accept`]) completes many times: its results wait in its slot
-//! until its owner takes them with [`Tickets::next`], who is woken by each; the last completion
-//! ends it as that of any operation. What nobody takes is given back (`op::discard`).
+//! until its owner, woken by each, takes them with [`Tickets::next`]; the last completion ends it
+//! like any operation. Results that are not taken are released (`op::discard`).
 //!
 //! A ring may fail for good, as io_uring does when a sandbox begins to refuse it. Then
-//! [`Tickets::give_up`] ends every operation: what the ring had not taken yet as interrupted, so
-//! that its caller asks again; what it had taken with the error, because whether it was done is
-//! unknown. [`Tickets::over`] goes on with the same slots over another ring.
+//! [`Tickets::give_up`] ends every operation: those the ring had not taken yet as interrupted, so
+//! that their callers repeat them; those it had taken with the error, because it is unknown whether
+//! they were done. [`Tickets::over`] continues with the same slots over another ring.
 //!
 //! Thread safety: none, it belongs to one thread. Waking is [`TaskRef::unpark`], from that thread.
 
@@ -38,7 +38,7 @@ use std::io;
 
 /// The number under which a ring reports that it was kicked.
 pub(crate) const KICK: u64 = u64::MAX;
-/// The number of requests whose completion nobody waits for.
+/// The number of requests whose completion is ignored.
 const NOBODY: u64 = u64::MAX - 1;
 
 /// A request to a ring.
@@ -53,7 +53,7 @@ pub(crate) struct Request {
 pub(crate) enum What {
     /// An operation with an owner.
     Call(Call),
-    /// The operation with this number is to end early, if it still can.
+    /// Cancel the operation with this number, if it can still be cancelled.
     Cancel(u64),
     /// Report each kick of this eventfd, under [`KICK`], again and again.
     Kicks(i32),
@@ -69,11 +69,10 @@ pub(crate) struct Completion {
     pub(crate) more: bool,
 }
 
-/// So many queued requests, one of them for a file, are submitted before the turn of the loop ends,
-/// so that the device has work while the other fibers of the turn run. Those for sockets alone are
-/// submitted all at once. Measured once, on a busy machine: 64 fibers on 2
-/// loops read 4 to 10 % more per second than with submission at the end only, for up to 5 % more
-/// processor time.
+/// This many queued requests, at least one of them for a file, are submitted before the turn of the
+/// loop ends, so that the device has work while the other fibers of the turn run. Those for sockets
+/// alone are submitted all at once. Measured once, on a busy machine: 64 fibers on 2 loops read 4
+/// to 10 % more per second than with submission at the end only, for up to 5 % more processor time.
 pub(crate) const SUBMIT_AT: usize = 4;
 
 /// How long [`Uring::submit`] may wait for a completion.
@@ -95,22 +94,22 @@ pub(crate) trait Uring {
     fn push(&mut self, request: &Request) -> bool;
     /// Requests queued and not yet taken.
     fn queued(&self) -> usize;
-    /// Whether entering the kernel, or reaping, would bring something now.
+    /// Whether entering the kernel, or reaping, would make progress now.
     fn is_ready(&self) -> bool;
-    /// Whether only entering tells if there is something; asked once in a turn of the loop.
+    /// Whether only entering the kernel tells if there are completions; asked once in a turn of the
+    /// loop.
     fn must_look(&self) -> bool {
         false
     }
     /// Hands over queued requests, perhaps not all, and waits for a completion that can be reaped.
-    /// May return early for no reason. An error concerns the ring, never a request: it has failed
-    /// for good.
+    /// May return spuriously. An error concerns the ring, never a request: it has failed for good.
     fn submit(&mut self, wait: Wait) -> io::Result<()>;
     /// The next completion.
     fn reap(&mut self) -> Option<Completion>;
     /// The request for kicks has ended with an error: from now on the ring must see them by itself.
     fn kicks_refused(&mut self) {}
     /// Ends a ring that has failed. With `is_used` it has taken requests that did not complete:
-    /// then it returns when nobody uses their buffers any more.
+    /// then it returns when their buffers are no longer in use.
     fn close(&mut self, is_used: bool);
 }
 
@@ -139,7 +138,7 @@ struct Slot {
     order: u64,
     /// [`Call::whole`].
     whole: Option<i32>,
-    /// In a group's first slot: whom to wake.
+    /// In a group's first slot: the task to wake.
     owner: Option<TaskRef>,
     /// Of an operation that completes many times.
     series: Option<Box<Series>>,
@@ -153,11 +152,11 @@ impl Slot {
     }
 }
 
-/// What an operation has brought that completes many times.
+/// The results of an operation that completes many times.
 struct Series {
     call: Call,
     results: VecDeque<i32>,
-    /// Nobody takes them any more.
+    /// Its results are no longer taken.
     is_abandoned: bool,
 }
 
@@ -197,13 +196,13 @@ pub(crate) struct Tickets<R: Uring> {
     inflight: usize,
     /// The eventfd whose kicks the ring reports, and must be asked for again when it stops.
     kicks: Option<i32>,
-    /// With which errno the ring has failed.
+    /// The errno with which the ring has failed.
     failed: Option<i32>,
     stats: IoStats,
 }
 
 impl<R: Uring> Tickets<R> {
-    /// A book over `ring`, which also reports kicks of the eventfd.
+    /// A table over `ring`, which also reports kicks of the eventfd.
     pub(crate) fn new(ring: R, kicks: Option<i32>) -> Self {
         let stats = IoStats::default();
         let (slots, backlog) = (Vec::new(), VecDeque::new());
@@ -213,7 +212,7 @@ impl<R: Uring> Tickets<R> {
         new
     }
 
-    /// The book of a ring that was given up, over another ring.
+    /// The table of a ring that was abandoned, over another ring.
     pub(crate) fn over<S: Uring>(ring: R, old: &mut Tickets<S>) -> Self {
         debug_assert_eq!(old.inflight, 0, "the old ring was given up");
         let mut new = Tickets::new(ring, None);
@@ -229,7 +228,7 @@ impl<R: Uring> Tickets<R> {
         }
     }
 
-    /// Asks for the operations, at least one; `owner` is woken when all have completed.
+    /// Requests the operations, at least one; `owner` is woken when all have completed.
     pub(crate) fn begin(
         &mut self,
         calls: impl Iterator<Item = Call>,
@@ -278,7 +277,7 @@ impl<R: Uring> Tickets<R> {
         head.left == 0
     }
 
-    /// Whether the group's first operation has completed without having done all.
+    /// Whether the group's first operation has completed short.
     #[inline]
     pub(crate) fn is_short(&self, group: Group) -> bool {
         let head = &self.slots[group.head as usize];
@@ -298,14 +297,14 @@ impl<R: Uring> Tickets<R> {
         }
     }
 
-    /// The oldest that a series has brought and nobody has taken; `owner` is woken by the next one.
+    /// The oldest result of a series that was not taken; `owner` is woken by the next one.
     pub(crate) fn next(&mut self, group: Group, owner: Option<TaskRef>) -> Option<i32> {
         let slot = &mut self.slots[group.head as usize];
         slot.owner = owner;
         slot.series.as_mut()?.results.pop_front()
     }
 
-    /// Calls a series off. What it has brought, and what it may still bring, is given back.
+    /// Cancels a series. Its results, present and future, are released.
     pub(crate) fn abandon(&mut self, group: Group) {
         self.cancel(group);
         while let Some(result) = self.next(group, None) {
@@ -319,8 +318,8 @@ impl<R: Uring> Tickets<R> {
         }
     }
 
-    /// Asks that what has not completed of the group ends early. It still completes, in the end,
-    /// by its own completion.
+    /// Cancels what has not completed of the group. Each operation still ends by its own
+    /// completion.
     pub(crate) fn cancel(&mut self, group: Group) {
         let mut index = group.head;
         while index != NONE {
@@ -336,7 +335,8 @@ impl<R: Uring> Tickets<R> {
         }
     }
 
-    /// Submits, waits for a completion as long as `wait` allows, and takes those that are there.
+    /// Submits, waits for a completion as long as `wait` allows, and takes the completions that are
+    /// there.
     pub(crate) fn poll(&mut self, wait: Wait) {
         if self.failed.is_some() {
             return;
@@ -359,7 +359,7 @@ impl<R: Uring> Tickets<R> {
         }
     }
 
-    /// Whether the ring has failed and is to be given up.
+    /// Whether the ring has failed and must be abandoned.
     #[inline]
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.is_some()
@@ -368,7 +368,7 @@ impl<R: Uring> Tickets<R> {
     /// Ends the ring, which has failed, and every operation; see the head of this file.
     #[cold]
     pub(crate) fn give_up(&mut self) {
-        // What has completed is told as it was.
+        // Completed operations keep their result.
         self.reap();
         let taken = self.stats.requests - self.ring.queued() as u64;
         let busy = |slot: &Slot| slot.phase == Phase::Busy;
@@ -570,7 +570,7 @@ impl<R: Uring> Tickets<R> {
 }
 
 impl<R: Uring> Drop for Tickets<R> {
-    /// Buffers are on the stacks of whoever waits: none may be in use when the ring goes.
+    /// Buffers are on the stacks of the waiters: none may be in use when the ring is dropped.
     fn drop(&mut self) {
         self.drain();
     }

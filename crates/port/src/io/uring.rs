@@ -3,7 +3,7 @@
 //! A loop's ring belongs to the thread that made it (SINGLE_ISSUER), and its completions are worked
 //! off when that thread enters the kernel (DEFER_TASKRUN), so that nothing interrupts a fiber. A
 //! ring that is lent (`fiber::lent`) goes from thread to thread and has neither. What older kernels
-//! lack is done without (`kernel`); a ring that cannot serve is refused when it is made.
+//! lack has a fallback (`kernel`); a ring that cannot serve is refused when it is made.
 //!
 //! | `Waits` | sleeps in | a kick is | for |
 //! |---|---|---|---|
@@ -18,8 +18,8 @@
 //! 3. The arena lives as long as the ring.
 //!
 //! Thread safety: none; to be used on one thread at a time, and on one thread only unless it is
-//! lent. A lent ring has nothing in flight between two threads. Completions never get lost: the
-//! kernel keeps those that find the queue full (FEAT_NODROP, required) until there is room.
+//! lent. A lent ring has nothing in flight between two threads. Completions are never lost: when
+//! the queue is full, the kernel keeps them until there is room (FEAT_NODROP, required).
 
 use super::arena::{Arena, PinnedBuffer};
 use super::kernel::{self, Part};
@@ -37,23 +37,23 @@ use std::sync::Arc;
 const QUEUE_ENTRIES: u32 = 512;
 /// The same for a ring that is lent.
 const LENT_ENTRIES: u32 = 64;
-/// So many times the queued requests can be reported before the kernel must keep them aside.
+/// How many times more completions than requests fit before the kernel must keep them aside.
 const COMPLETIONS_PER_ENTRY: u32 = 4;
 /// Threads of the kernel for operations that cannot be done without blocking (fsync): the bounded
 /// kind is limited, the other (sockets) is left as it is. The limit holds for all rings of the
-/// thread, so a ring that goes to threads of others does not set it.
+/// thread, so a lent ring does not set it.
 const WORKERS_MAX: [u32; 2] = [4, 0];
 
-/// The size of the buffers that a ring knows beforehand: a data block of the usual size wherever
-/// it begins.
+/// The size of a ring's registered buffers: enough for a data block of the usual size at any
+/// alignment.
 pub(crate) const PINNED_BYTES: usize = 16 << 10;
-/// How many of them a ring knows: 2 MiB, and 512 KiB for a ring that is lent.
+/// How many of them a ring registers: 2 MiB, and 512 KiB for a ring that is lent.
 const PINNED: usize = 128;
 const LENT_PINNED: usize = 32;
 
 /// The buffers a ring knows.
 enum Pinned {
-    /// Nobody has asked for one; so many there will be.
+    /// None was requested yet; this many there will be.
     Untried(usize),
     /// The limit of locked memory, or the kernel, does not allow it.
     Refused,
@@ -99,7 +99,7 @@ impl KernelRing {
         KernelRing::accept(ring, kicker, Waits::InRing, PINNED)
     }
 
-    /// A small ring for one thread after the other.
+    /// A small ring for one thread after another.
     ///
     /// # Errors
     /// As [`KernelRing::new`].
@@ -126,7 +126,8 @@ impl KernelRing {
         Ok(new)
     }
 
-    /// Sends a no-op all the way, because a sandbox may refuse to enter what it let be set up.
+    /// Runs a no-op to completion, because a sandbox may allow setting up a ring and refuse
+    /// entering it.
     fn greet(&mut self) -> io::Result<()> {
         const GREETING: u64 = 1;
         let ring = self.ring.as_mut().ok_or_else(missing)?;
@@ -152,7 +153,7 @@ impl KernelRing {
         (self.waits == Waits::InRing).then(|| self.kicker.fd())
     }
 
-    /// A buffer that the ring knows.
+    /// A registered buffer.
     #[inline]
     pub(super) fn take_buffer(&mut self) -> Option<PinnedBuffer> {
         if let Pinned::Untried(count) = self.pinned {
@@ -198,13 +199,13 @@ impl KernelRing {
     }
 }
 
-/// That a part is missing which cannot be done without.
+/// The error when an indispensable part is missing.
 fn missing() -> io::Error {
     io::Error::from_raw_os_error(libc::ENOSYS)
 }
 
-/// What entering the kernel brought. No error: the time is up; a signal came; completions must be
-/// reaped first; out of memory for the moment. What was not taken stays queued.
+/// The result of entering the kernel. Not errors: the time is up; a signal came; completions must
+/// be reaped first; temporarily out of memory. Requests that were not taken stay queued.
 fn taken(entered: io::Result<usize>) -> io::Result<()> {
     match entered {
         Ok(_) => Ok(()),
@@ -215,13 +216,13 @@ fn taken(entered: io::Result<usize>) -> io::Result<()> {
     }
 }
 
-/// To be asked before a registration.
+/// Called before a registration.
 fn register(part: Part) -> io::Result<()> {
     machine::ask(Resource::RingRegister)?;
     if kernel::is_missing(part) { Err(io::Error::from_raw_os_error(libc::EINVAL)) } else { Ok(()) }
 }
 
-/// A ring with as many of the flags as the kernel knows.
+/// A ring with as many of the flags as the kernel supports.
 fn build(entries: u32, flags: &[&[Part]]) -> io::Result<IoUring> {
     let mut refused = missing();
     for flags in flags {
@@ -256,7 +257,7 @@ fn build_with(entries: u32, flags: &[Part]) -> io::Result<IoUring> {
     builder.dontfork().build(entries)
 }
 
-/// The kernel must know the operations that nothing else can stand for.
+/// The kernel must support the operations that have no substitute.
 fn demand_operations(ring: &IoUring) -> io::Result<()> {
     let operations = [
         (Part::Nop, opcode::Nop::CODE),
@@ -275,8 +276,8 @@ fn demand_operations(ring: &IoUring) -> io::Result<()> {
     if operations.iter().all(known) { Ok(()) } else { Err(missing()) }
 }
 
-/// Tells when the kernel is done with a ring that was closed, which it does in its own time: the
-/// ring holds the only writing end of a pipe.
+/// Tells when the kernel is done with a closed ring, which it does in its own time: the ring holds
+/// the only writing end of a pipe.
 struct Release(OwnedFd);
 
 impl Release {
@@ -287,7 +288,7 @@ impl Release {
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: two new descriptors that nobody else owns.
+        // SAFETY: two new descriptors without another owner.
         let [reads, writes] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         register(Part::RegisterFiles)?;
         ring.submitter().register_files(&[writes.as_raw_fd()])?;
@@ -343,7 +344,7 @@ fn entry_of(call: Call) -> squeue::Entry {
     }
 }
 
-/// A request that fails, as those of kernels do which do not know that it can repeat.
+/// A request that fails, as on kernels that do not support repeating it.
 fn refused() -> squeue::Entry {
     let unknown = types::FsyncFlags::from_bits_retain(1 << 31);
     opcode::Fsync::new(types::Fd(-1)).flags(unknown).build()

@@ -1,8 +1,8 @@
-//! Where a job's thread takes what its lane's threads hand back.
+//! Where a job's own thread picks up the work that its lane's threads hand back.
 //!
 //! Invariants:
-//! 1. What was put on the desk is run by whoever serves, before `serve` returns.
-//! 2. Who puts something there waits until it was run.
+//! 1. What was put on the desk is run by the serving thread, before `serve` returns.
+//! 2. A thread that puts something there waits until it was run.
 //!
 //! Thread safety: one thread serves; any may put.
 
@@ -14,7 +14,7 @@ use std::panic::resume_unwind;
 #[derive(Default)]
 struct State {
     tasks: VecDeque<Body>,
-    /// The work is done: what is still here is run, and then nobody serves any more.
+    /// The work is done: what is still here is run, and then the desk is no longer served.
     ended: bool,
     closed: bool,
 }
@@ -27,12 +27,12 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Runs `f` on the thread that serves; here if none does any more. Suspends.
+    /// Runs `f` on the thread that serves; here if none does any longer. Suspends.
     pub(crate) fn put<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         let (packet, promise) = Packet::new();
         let errand = promise.errand(f);
-        // SAFETY: it is run, and dropped, before this returns: by who serves (invariants 1 and 2),
-        // or right here.
+        // SAFETY: it is run, and dropped, before this returns: by the serving thread (invariants 1
+        // and 2), or right here.
         let task = unsafe { erase(Box::new(move || errand.run_in_passing())) };
         let mut state = self.state.lock();
         if state.closed {

@@ -1,19 +1,20 @@
-//! Lanes: background work whose threads may run at low priority, and what such threads must not do.
+//! Lanes: background work whose threads may run at low priority, and the work such threads must not
+//! do.
 //!
-//! A job has two threads where its priority may be low: the one that picks, installs and reports
-//! (the job's own, never lowered), and a thread of the lane that computes. The first waits for the
-//! second in [`Lane::run`], and meanwhile does what the second hands back ([`unlowered`]): all that
-//! takes a lock which a reader or a writer may need. So nothing that is scheduled last can hold up
-//! anybody but its job.
+//! A job has two threads where its priority may be low: the job's own, never lowered, which picks,
+//! installs and reports; and a thread of the lane, which computes. The first waits for the second
+//! in [`Lane::run`], and meanwhile does what the second hands back ([`unlowered`]): everything that
+//! takes a lock which a reader or a writer may need. So a thread at low priority delays only its
+//! own job.
 //!
 //! | lane | its computing runs on | priority |
 //! |---|---|---|
 //! | [`Lane::fixed`] | the calling thread; on a lowered pool, a thread of the lane | the pool's |
 //! | [`Lane::movable`] | a thread of the lane | the lane's or the pool's, whichever is lower |
 //!
-//! The priority of a lane can be changed at any time, and running threads follow at once; a raise
-//! needs a privilege, without which a running job stays as it is and the next one has the new
-//! priority. Helpers of parallel compression serve the lane of the job that offers work, and hand
+//! The priority of a lane can be changed at any time, and running threads follow at once; raising
+//! it needs a privilege, without which a running job keeps its priority and the next one has the
+//! new one. Helpers of parallel compression serve the lane of the job that offers work, and hand
 //! back to that job's own thread ([`Seat`]).
 //!
 //! In debug builds, after [`watch_locks`], a lock made by `Mutex::foreground` panics when it is
@@ -22,11 +23,11 @@
 //!
 //! Invariants:
 //! 1. [`Lane::run`] does not return before what it runs, and all that was handed back, has ended.
-//! 2. A lane's lock is taken by threads that are not lowered only.
-//! 3. A thread that lanes use again has the priority that it was started for, exactly.
+//! 2. A lane's lock is taken only by threads that are not lowered.
+//! 3. A thread that a lane reuses has exactly the priority that it was started for.
 //!
-//! Thread safety: everything from anywhere. Threads of lanes are operating-system threads, on
-//! fibers too; in a simulation they are fibers and priorities do nothing.
+//! Thread safety: everything may be called from anywhere. Threads of lanes are operating-system
+//! threads, on fibers too; in a simulation they are fibers and priorities have no effect.
 
 mod desk;
 mod seat;
@@ -57,7 +58,7 @@ pub struct LanePriority {
 }
 
 impl LanePriority {
-    /// Below what a thread has that nobody lowered.
+    /// Below the priority of a thread that was not lowered.
     pub fn is_lowered(self) -> bool {
         self.cpu < CpuPriority::Normal || self.io < IoPriority::Normal
     }
@@ -65,7 +66,7 @@ impl LanePriority {
     pub fn lower(self, other: Self) -> Self {
         LanePriority { cpu: self.cpu.min(other.cpu), io: self.io.min(other.io) }
     }
-    /// Has a thread of its own try it, which would last on the calling one. Suspends.
+    /// Has a separate thread try it, because the change would stick to the calling one. Suspends.
     ///
     /// # Errors
     /// What the kernel says.
@@ -82,7 +83,7 @@ impl LanePriority {
     }
 }
 
-/// What a pool that was lowered asks of the jobs that run on it.
+/// The priority that a lowered pool requires of the jobs that run on it.
 #[derive(Clone, Default)]
 pub struct Floor {
     priority: LanePriority,
@@ -98,11 +99,12 @@ impl Floor {
     pub(crate) fn new(priority: LanePriority, worker: &Arc<Worker>) -> Self {
         Floor { priority, worker: Some(Arc::clone(worker)) }
     }
-    /// What the job of the calling thread was given; for the parts of the job on other threads.
+    /// The floor that the calling thread's job was given; for the parts of the job on other
+    /// threads.
     pub fn of_caller() -> Floor {
         FLOOR.with(|floor| floor.borrow().clone())
     }
-    /// The calling thread runs a job on behalf of a pool. True to the end of the thread.
+    /// The calling thread runs jobs on behalf of a pool. Stays true until the thread ends.
     pub(crate) fn set(self) {
         FLOOR.with(|floor| *floor.borrow_mut() = self);
     }
@@ -111,7 +113,7 @@ impl Floor {
 /// The threads of one kind of jobs. See the head of this file.
 pub struct Lane {
     movable: bool,
-    /// For now jobs run at normal priority, whatever was asked for.
+    /// For now jobs run at normal priority, whatever was requested.
     urgent: AtomicBool,
     state: Mutex<LaneState>,
     /// CPU time of jobs that have ended, and of their helpers.
@@ -131,7 +133,7 @@ struct LaneState {
 pub struct LaneThread {
     /// The kernel's number.
     pub thread: u64,
-    /// What the kernel says it is scheduled by.
+    /// Its scheduling as the kernel reports it.
     pub priority: ThreadPriority,
     /// CPU time it has spent on its present job, nanoseconds.
     pub cpu_nanos: u64,
@@ -146,14 +148,14 @@ pub struct LaneReport {
     pub urgent: bool,
     /// Threads that run now.
     pub threads: Vec<LaneThread>,
-    /// What the thread of the last job was scheduled by when it began; None before the first.
+    /// The scheduling of the last job's thread when it began; None before the first.
     pub last: Option<ThreadPriority>,
     /// CPU time of all jobs so far, of their helpers too, nanoseconds. Helpers count when a table
     /// ends.
     pub cpu_nanos: u64,
     /// Parts of jobs that ran.
     pub jobs: u64,
-    /// Those that ran on the job's own thread because there was no other.
+    /// Jobs that ran on their own thread because there was no other.
     pub refused: u64,
 }
 
@@ -172,8 +174,8 @@ impl Lane {
         Lane { movable, urgent, state: Mutex::new(state), cpu_nanos }
     }
 
-    /// Runs `f` as part of a job with that floor. The caller holds no lock that `f` or what `f`
-    /// hands back needs. Suspends until `f` has ended; a panic of `f` goes on here.
+    /// Runs `f` as part of a job with that floor. The caller holds no lock that `f`, or the work
+    /// `f` hands back, needs. Suspends until `f` has ended; a panic of `f` continues here.
     pub fn run<T: Send>(&self, floor: &Floor, f: impl FnOnce() -> T + Send) -> T {
         if !self.movable && !floor.priority.is_lowered() {
             return self.run_here(f);
@@ -183,7 +185,7 @@ impl Lane {
         let worker = match Worker::find(floor, priority) {
             Ok(worker) => worker,
             Err(_) => {
-                // The job must be done; its own thread is not lowered, and so nothing is handed.
+                // The job must be done; its own thread is not lowered, so nothing is handed back.
                 self.state.lock().refused += 1;
                 seat.begin_here();
                 let _entered = Entered(self, &seat);
@@ -211,7 +213,7 @@ impl Lane {
         packet.take().unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// On the calling thread, which nobody changes meanwhile.
+    /// On the calling thread, whose priority does not change meanwhile.
     fn run_here<T>(&self, f: impl FnOnce() -> T) -> T {
         let seat = Arc::new(Seat::new(LanePriority::default(), ThreadPriority::default()));
         seat.begin_here();
@@ -220,7 +222,7 @@ impl Lane {
         f()
     }
 
-    /// What a job with that floor runs at.
+    /// The priority at which a job with that floor runs.
     fn priority_of(&self, state: &LaneState, floor: LanePriority) -> LanePriority {
         let urgent = self.urgent.load(Ordering::Relaxed);
         if urgent { floor } else { state.priority.lower(floor) }
@@ -247,8 +249,8 @@ impl Lane {
         self.cpu_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// Changes the priority, that of running threads at once. Suspends. How many of these could not
-    /// be changed: raising needs a privilege.
+    /// Changes the priority, of running threads at once. Suspends. Returns how many of these could
+    /// not be changed: raising needs a privilege.
     pub fn set_priority(&self, priority: LanePriority) -> usize {
         debug_assert!(self.movable, "a fixed lane has its pool's priority");
         let mut state = self.state.lock();
@@ -259,7 +261,8 @@ impl Lane {
     }
 
     /// From now on jobs begin at normal priority, or at the lane's again; running ones follow where
-    /// the kernel allows it. Never waits: while others look at the lane nothing running is changed.
+    /// the kernel allows it. Never waits: while other threads use the lane's lock, running threads
+    /// are left unchanged.
     pub fn set_urgent(&self, urgent: bool) {
         self.urgent.store(urgent, Ordering::Relaxed);
         if let Some(state) = self.state.try_lock()
@@ -302,7 +305,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// CPU time of a thread so far, for the seat that it has.
+/// CPU time of a thread so far, for its current seat.
 fn spent() -> u64 {
     time::thread_cpu_nanos()
 }

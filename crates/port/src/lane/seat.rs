@@ -1,4 +1,4 @@
-//! A thread at work for a lane: its priority, and who does for it what it must not do.
+//! A thread at work for a lane: its priority, and the thread that does for it what it must not do.
 //!
 //! | the thread | changes of its priority | what it does by `unlowered` |
 //! |---|---|---|
@@ -7,11 +7,11 @@
 //! | a helper of it | none | as the thread; once that was lowered, on the desk |
 //!
 //! Invariants:
-//! 1. `lowered` is true before the kernel hears of a lower priority, and stays true until it has
-//!    agreed to a normal one.
-//! 2. While `steady`, nobody lowers the thread.
+//! 1. `lowered` is set before the kernel is asked for a lower priority, and stays set until the
+//!    kernel has granted a normal one.
+//! 2. While `steady`, the thread is not lowered.
 //!
-//! Thread safety: all methods from any thread, but those that say whose they are.
+//! Thread safety: all methods from any thread, except those that name their thread.
 
 use super::desk::Desk;
 use super::{LanePriority, spent};
@@ -25,21 +25,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 struct State {
     wanted: LanePriority,
     present: LanePriority,
-    /// It does something by `unlowered` itself.
+    /// It is inside `unlowered` itself.
     steady: bool,
     lowered: bool,
-    /// The present priority is not the one it began with.
+    /// The current priority is not the one it began with.
     changed: bool,
 }
 
 /// See the head of this file.
 pub(crate) struct Seat {
     floor: LanePriority,
-    /// What a thread has that nobody lowered.
+    /// The priority of a thread that was not lowered.
     base: ThreadPriority,
     desk: Desk,
     state: Mutex<State>,
-    /// It was lowered at some time: helpers may be.
+    /// It was lowered at some time, so its helpers may be.
     was_lowered: AtomicBool,
     /// 0 before it has begun and after its end.
     thread: AtomicU64,
@@ -60,8 +60,8 @@ crate::task_local! {
     static SITTING: RefCell<Option<Sitting>> = const { RefCell::new(None) };
 }
 
-/// Brings the thread `thread` (0: the calling one) from one priority to another; `base` is what
-/// nobody lowered.
+/// Brings the thread `thread` (0: the calling one) from one priority to another; `base` is the
+/// unlowered one.
 pub(super) fn change(
     thread: u64,
     from: LanePriority,
@@ -71,7 +71,7 @@ pub(super) fn change(
     if from.cpu != to.cpu {
         match to.cpu {
             CpuPriority::Normal | CpuPriority::High => os::restore_cpu_priority(thread, base)?,
-            // A process that runs last of all as it is has nothing to lower.
+            // A process that already runs at idle priority has nothing to lower.
             CpuPriority::Low if base.is_idle_policy() => {}
             lower => os::set_cpu_priority_of(thread, lower)?,
         }
@@ -112,7 +112,7 @@ impl Seat {
     pub(super) fn desk(&self) -> &Desk {
         &self.desk
     }
-    /// What it was scheduled by when it began.
+    /// Its scheduling when it began.
     pub(super) fn began_with(&self) -> ThreadPriority {
         *self.began_with.lock()
     }
@@ -120,7 +120,7 @@ impl Seat {
     pub(super) fn thread(&self) -> Option<u64> {
         Some(self.thread.load(Ordering::Acquire)).filter(|thread| *thread != 0)
     }
-    /// CPU time that the thread has spent on this, nanoseconds.
+    /// CPU time that the thread has spent in this seat, nanoseconds.
     pub(super) fn cpu_nanos(&self) -> u64 {
         let counted = self.cpu_nanos.load(Ordering::Acquire);
         match self.thread() {
@@ -129,7 +129,7 @@ impl Seat {
         }
     }
 
-    /// Says what it is to begin with.
+    /// Sets the priority to begin with.
     pub(super) fn want(&self, priority: LanePriority) {
         self.state.lock().wanted = priority;
     }
@@ -140,12 +140,12 @@ impl Seat {
         self.thread.store(os::thread_id(), Ordering::Release);
     }
 
-    /// The calling thread works, and is not a lane's.
+    /// The seat of a calling thread that works and is not a lane's.
     pub(super) fn begin_here(&self) {
         self.begin_account();
     }
 
-    /// The calling thread sits down; it has the priority `has`.
+    /// The calling thread takes the seat; it has the priority `has`.
     pub(super) fn begin(self: &Arc<Self>, has: LanePriority) {
         let mut state = self.state.lock();
         state.present = has;
@@ -158,18 +158,18 @@ impl Seat {
         SITTING.with(|place| *place.borrow_mut() = Some(sitting));
     }
 
-    /// The calling thread, which began, gets up; whether it has the priority it came with.
+    /// The calling thread leaves the seat; returns whether it has the priority it came with.
     pub(super) fn end(&self) -> bool {
         SITTING.with(|place| place.borrow_mut().take());
         let state = self.state.lock();
         let cpu = spent().saturating_sub(self.cpu_nanos.load(Ordering::Relaxed));
-        // From here on nobody changes what is no longer this job's.
+        // From here on the thread's priority is no longer this job's to change.
         self.thread.store(0, Ordering::Release);
         self.cpu_nanos.store(cpu, Ordering::Release);
         !state.changed
     }
 
-    /// Gives the thread the priority that is wanted, as far as the kernel allows.
+    /// Gives the thread the requested priority, as far as the kernel allows.
     fn settle(&self, state: &mut State) -> bool {
         let Some(thread) = self.thread() else { return true };
         if state.wanted == state.present || state.steady {
@@ -195,7 +195,7 @@ impl Seat {
         if self.settle(&mut state) { Ok(()) } else { Err(()) }
     }
 
-    /// As `change_to`, unless somebody is just doing such a thing. Never waits.
+    /// As `change_to`, unless another change is in progress. Never waits.
     pub(super) fn try_change_to(&self, priority: LanePriority) {
         if let Some(mut state) = self.state.try_lock() {
             state.wanted = priority;
@@ -203,7 +203,7 @@ impl Seat {
         }
     }
 
-    /// Whether the calling thread may do itself what must not be done at low priority.
+    /// Whether the calling thread itself may do work that must not be done at low priority.
     fn enter(&self, helper: bool) -> bool {
         if helper {
             return !self.was_lowered.load(Ordering::Relaxed);
@@ -251,9 +251,9 @@ fn set_steady(steady: bool) {
 }
 
 /// Runs `f` at normal priority: here, or, where the calling thread works for a lane and is lowered,
-/// on the job's own thread, which takes two switches of threads. Whatever takes a lock
-/// that readers or writers may need goes through this on such threads; on all others it costs a
-/// look at a task-local. Suspends where it does not run here.
+/// on the job's own thread, which takes two switches of threads. On such threads, everything that
+/// takes a lock that readers or writers may need goes through this; on all others it costs reading
+/// a task-local. Suspends when it does not run here.
 #[inline]
 pub fn unlowered<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     let sits = SITTING.with(|place| place.borrow().is_some());
@@ -275,7 +275,7 @@ fn unlowered_sitting<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     seat.desk.put(f)
 }
 
-/// The seat of the calling thread, for those who help it.
+/// The seat of the calling thread, for its helpers.
 pub(crate) fn seat_of_caller() -> Option<Arc<Seat>> {
     SITTING.with(|place| Some(Arc::clone(&place.borrow().as_ref()?.seat)))
 }
@@ -284,7 +284,7 @@ pub(crate) fn seat_of_caller() -> Option<Arc<Seat>> {
 pub(crate) struct Guest;
 
 impl Guest {
-    /// The calling thread helps who sits there.
+    /// The calling thread helps the thread in that seat.
     pub(crate) fn of(seat: Option<&Arc<Seat>>) -> Option<Guest> {
         let sitting = Sitting { seat: Arc::clone(seat?), helper: true, steady: false };
         SITTING.with(|place| *place.borrow_mut() = Some(sitting));
@@ -298,8 +298,8 @@ impl Drop for Guest {
     }
 }
 
-/// Has locks of the foreground watched from now on, in debug builds: for the engine's own tests. A
-/// user's code that runs in a compaction may take what locks it likes.
+/// Checks foreground locks from now on, in debug builds: for the engine's own tests. User code that
+/// runs in a compaction may take any lock.
 pub fn watch_locks() {
     #[cfg(debug_assertions)]
     WATCHED.store(true, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! Priorities of lanes read back from the kernel, what is handed back, and what locks find.
+//! Priorities of lanes read back from the kernel, work that is handed back, and violations that
+//! locks detect.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -12,7 +13,7 @@ const LOW: LanePriority = LanePriority { cpu: CpuPriority::Low, io: IoPriority::
 const IDLE: LanePriority = LanePriority { cpu: CpuPriority::Idle, io: IoPriority::Idle };
 const NORMAL: LanePriority = LanePriority { cpu: CpuPriority::Normal, io: IoPriority::Normal };
 
-/// (kernel's thread number, what it is scheduled by) of the calling thread.
+/// (thread id, scheduling) of the calling thread.
 fn me() -> (u64, ThreadPriority) {
     (os::thread_id(), os::thread_priority())
 }
@@ -76,7 +77,7 @@ fn urgent_jobs_begin_at_normal_priority() {
     assert_eq!(lane.run(&Floor::default(), os::thread_priority).nice(), 19);
 }
 
-/// A planted violation: the debug build's locks find it, wherever the lane stands.
+/// A planted violation: the debug build's locks detect it at any priority of the lane.
 #[cfg(debug_assertions)]
 #[test] // Panics cross to the job's own thread, which is one of the operating system.
 fn a_lock_of_the_foreground_on_a_lanes_thread_is_found() {
@@ -116,7 +117,7 @@ fn panics_go_on_where_the_work_is_waited_for() {
     }
 }
 
-/// Notes what a helper is scheduled by, and who does what it hands back.
+/// Records a helper's scheduling, and the thread that does what it hands back.
 struct Look {
     done: AtomicBool,
     seen: Mutex<Option<(u64, ThreadPriority, u64)>>,
@@ -171,7 +172,7 @@ fn helpers_carry_the_lane_of_their_job_and_hand_back_to_it() {
 fn threads_are_used_again_at_their_priority_only() {
     let low = Lane::movable(LOW);
     let first = low.run(&Floor::default(), os::thread_id);
-    // A worker is idle some moments after its job has gone on; each round may start another.
+    // A worker becomes idle some moments after its job has continued; each round may start another.
     let again = (0..10_000).any(|_| low.run(&Floor::default(), os::thread_id) == first);
     assert!(again, "no thread came twice");
     let lane = Lane::movable(IDLE);
@@ -181,7 +182,8 @@ fn threads_are_used_again_at_their_priority_only() {
     }
 }
 
-/// Jobs, parts, hand-backs and changes of priority in seeded orders: all ends, and counts agree.
+/// Jobs, parts, hand-backs and changes of priority in seeded orders: everything ends, and counts
+/// agree.
 #[test] // The simulation runs it on tasks of its own.
 fn everything_ends_in_any_order() {
     for seed in 0..60 {
@@ -218,7 +220,7 @@ fn everything_ends_in_any_order() {
     }
 }
 
-/// Without a thread for the lane the job is done all the same, on its own.
+/// Without a thread for the lane the job still runs, on its own thread.
 #[test] // The simulation runs it on tasks of its own.
 fn a_refused_thread_costs_the_lane_and_not_the_job() {
     let (report, outcome) = sim::run(&sim::Options::new(1), || {

@@ -33,13 +33,13 @@ enum Inbox {
     Closed,
 }
 
-/// A thread that runs one body after the other.
+/// A thread that runs one body after another.
 pub(crate) struct Worker {
-    /// What its thread has, unless it is spoilt.
+    /// The priority of its thread, unless that was changed.
     priority: Mutex<LanePriority>,
     inbox: Mutex<Inbox>,
     filled: Condvar,
-    /// Somebody has it, or it runs a body.
+    /// It is taken, or it runs a body.
     taken: AtomicBool,
     /// Its priority is not the one it was started for.
     spoilt: AtomicBool,
@@ -59,7 +59,7 @@ impl Worker {
     /// A worker of that priority, for one body: the pool's, an idle one, or a new one.
     ///
     /// # Errors
-    /// There is none, and the operating system has no thread to give.
+    /// There is none, and the operating system refuses a thread.
     pub(super) fn find(floor: &Floor, priority: LanePriority) -> Result<Arc<Self>> {
         if let Some(worker) = &floor.worker
             && worker.priority() == priority
@@ -98,7 +98,7 @@ impl Worker {
     /// The life of a lane's worker.
     fn live(self: Arc<Self>) {
         let base = os::thread_priority();
-        // What the kernel refuses shows in the reports of the lane.
+        // A refusal by the kernel shows in the reports of the lane.
         if change(0, LanePriority::default(), self.priority(), base).is_err() {
             self.spoil();
         }
@@ -122,7 +122,7 @@ impl Worker {
         room
     }
 
-    /// The next body; None when there will be none, or none came within `limit`.
+    /// The next body; None when there will be no more, or none came within `limit`.
     fn next(&self, limit: Option<Duration>) -> Option<Body> {
         let mut inbox = self.inbox.lock();
         let mut timed_out = false;
@@ -133,7 +133,7 @@ impl Worker {
                 Inbox::Empty => {}
             }
             if timed_out {
-                // Whoever has taken it off the list is about to give it something.
+                // The thread that took it off the list is about to give it something.
                 let mut idle = IDLE.lock();
                 let place = idle.iter().position(|other| std::ptr::eq(&**other, self));
                 if let Some(place) = place {
@@ -160,12 +160,13 @@ impl Worker {
         }
     }
 
-    /// Lets others find it again. For who has found it, after the end of what it was given.
+    /// Makes it available again. Called by the thread that took it, after what it was given has
+    /// ended.
     pub(super) fn release(&self) {
         self.taken.store(false, Ordering::Release);
     }
 
-    /// Ends `serve`. Nothing was given that has not been run.
+    /// Ends `serve`. Everything that was given has been run.
     pub(crate) fn close(&self) {
         *self.inbox.lock() = Inbox::Closed;
         self.filled.notify_one();
@@ -179,7 +180,7 @@ impl Worker {
         *self.priority.lock() = priority;
     }
 
-    /// Runs `f` on the thread that serves this, a pool's. Suspends; a panic of `f` goes on here.
+    /// Runs `f` on the thread that serves this, a pool's. Suspends; a panic of `f` continues here.
     pub(crate) fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         let (packet, promise) = thread::Packet::new();
         let errand = promise.errand(f);

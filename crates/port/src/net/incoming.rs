@@ -1,11 +1,11 @@
-//! Connections that come to a listener, for whoever takes all of them.
+//! Connections that come to a listener, for one task that takes all of them.
 //!
-//! On a fiber over io_uring one request takes those of TCP, and stays (since Linux 5.19): a
-//! connection costs neither a call to see that there is another one, nor one to wait. Elsewhere,
-//! and where the kernel does not know it, it is [`Listener::accept`].
+//! On a fiber over io_uring one multishot request accepts those of TCP (since Linux 5.19): a
+//! connection needs neither a call to check for another one, nor one to wait. Elsewhere, and where
+//! the kernel does not support it, this is [`Listener::accept`].
 //!
-//! The request takes connections before they are asked for. What nobody has asked for when this is
-//! dropped is closed.
+//! The request accepts connections ahead of demand. Those that were not taken when this is dropped
+//! are closed.
 //!
 //! Thread safety: belongs to the fiber or thread that made it.
 
@@ -24,7 +24,7 @@ pub struct Incoming<'l> {
 impl Listener {
     /// All connections that come, one after the other. Never suspends.
     pub fn incoming(&self) -> Incoming<'_> {
-        // A Unix listener that is shut tells that request nothing.
+        // Shutting down a Unix listener does not end that request.
         let is_tcp = self.address.is_some();
         let reactor = fiber::reactor().filter(|reactor| is_tcp && reactor.has_ring());
         let series = reactor.map(|reactor| Series::new(reactor, self.socket));
@@ -36,8 +36,8 @@ impl Incoming<'_> {
     /// The next connection. Suspends.
     ///
     /// # Errors
-    /// NotConnected when the listener was shut; what the operating system says. It may be called
-    /// again.
+    /// NotConnected when the listener was shut down; what the operating system says. It may be
+    /// called again.
     pub fn accept(&mut self) -> io::Result<Stream> {
         while let Some(series) = &mut self.series {
             let taken = series.next();
@@ -45,7 +45,7 @@ impl Incoming<'_> {
                 return Err(ErrorKind::NotConnected.into());
             }
             let result = match taken {
-                // A kernel that cannot, or threads that have taken the ring's place.
+                // The kernel lacks it, or threads have taken the ring's place.
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
                     self.series = None;
                     break;

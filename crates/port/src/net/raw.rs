@@ -53,8 +53,8 @@ impl Address {
         let family = libc::AF_UNIX as libc::sa_family_t;
         let mut name = libc::sockaddr_un { sun_family: family, sun_path: [0; 108] };
         let bytes = path.as_os_str().as_bytes();
-        // One more for the zero at the end. A zero in front would be a name outside the file
-        // system.
+        // One more for the terminating zero. A leading zero would be an abstract name, outside the
+        // file system.
         if bytes.is_empty() || bytes.len() >= name.sun_path.len() || bytes.contains(&0) {
             return Err(io::Error::new(ErrorKind::InvalidInput, "no name for a socket"));
         }
@@ -80,7 +80,7 @@ impl Address {
         }
     }
 
-    /// A new socket for such addresses, in blocking mode unless `flags` say something else.
+    /// A new socket for such addresses, in blocking mode unless `flags` say otherwise.
     ///
     /// # Errors
     /// No descriptor or memory.
@@ -88,7 +88,7 @@ impl Address {
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | flags;
         // SAFETY: no memory is involved.
         let number = counted(unsafe { libc::socket(self.family(), kind, 0) } as isize)?;
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         Ok(unsafe { OwnedFd::from_raw_fd(number as RawFd) })
     }
 
@@ -102,11 +102,11 @@ impl Address {
         counted(unsafe { libc::bind(fd.as_raw_fd(), name, len) } as isize).map(drop)
     }
 
-    /// A connection to it; true when it is only begun. In either case the socket does not block.
+    /// A connection to it; true when it is only in progress. In either case the socket does not
+    /// block.
     ///
     /// # Errors
-    /// WouldBlock when the listener of a Unix socket has too many to take; what the operating
-    /// system says.
+    /// WouldBlock when the backlog of a Unix listener is full; what the operating system says.
     pub(super) fn connect(&self) -> io::Result<(OwnedFd, bool)> {
         let fd = self.socket(libc::SOCK_NONBLOCK)?;
         let (name, len) = self.parts();
@@ -130,7 +130,7 @@ pub(super) fn listen(fd: &OwnedFd) -> io::Result<()> {
     counted(unsafe { libc::listen(fd.as_raw_fd(), libc::SOMAXCONN) } as isize).map(drop)
 }
 
-/// What came of a connection that was begun.
+/// The outcome of a connection in progress.
 ///
 /// # Errors
 /// What the operating system says.

@@ -1,4 +1,4 @@
-//! Sockets serve many at once, end waits, and survive what others leave behind or reset.
+//! Sockets serve many at once, end waits, and survive what peers leave behind or reset.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -130,7 +130,7 @@ fn a_socket_that_was_left_behind_is_replaced() {
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o770);
     std::fs::remove_file(&path).unwrap();
-    // With its name it has its mode, before anybody can connect.
+    // It has its mode from the moment it has its name, before any client can connect.
     let deaf = bind_unix_deaf(&path, 0o700).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
     let e = UnixStream::connect(&path).unwrap_err();
@@ -139,7 +139,7 @@ fn a_socket_that_was_left_behind_is_replaced() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// Connecting to any file is refused as it is by a socket that was left behind.
+/// Connecting to a regular file is refused just as by a stale socket.
 #[test]
 fn what_is_no_socket_stays() {
     let dir = std::env::temp_dir().join(format!("pumice-net-stays-{}", std::process::id()));
@@ -170,7 +170,7 @@ fn open_at(address: SocketAddr) -> usize {
 
 #[test]
 fn a_connection_that_was_reset_is_passed_over() {
-    /// What would hang fails after that; nothing waits for it to pass.
+    /// A hang fails after this time; nothing waits for it to pass.
     const BOUND: u64 = 60_000_000_000;
     on_each_runtime(|| {
         let listener = Listener::bind_tcp(([127, 0, 0, 1], 0).into()).unwrap();
@@ -187,7 +187,7 @@ fn a_connection_that_was_reset_is_passed_over() {
             };
             assert_eq!(code, 0);
         }
-        // The kernel may come to the resets later.
+        // The kernel may process the resets later.
         let until = crate::time::monotonic_nanos() + BOUND;
         while open_at(address) > 0 {
             assert!(crate::time::monotonic_nanos() < until, "the resets have been seen");
@@ -254,7 +254,7 @@ fn waiting_for_the_end_ends_by_the_other_side_by_time_and_by_a_token() {
         let token = Arc::new(CancelToken::new());
         let kind =
             |limit, token: &CancelToken| one.wait_for_end(limit, token).map_err(|e| e.kind());
-        // What can be received is no end.
+        // Data that can be received is not an end.
         other.send_all(b"x").unwrap();
         assert_eq!(kind(Some(1_000_000), &token), Err(ErrorKind::TimedOut));
         let same = Arc::clone(&token);
@@ -267,7 +267,7 @@ fn waiting_for_the_end_ends_by_the_other_side_by_time_and_by_a_token() {
     });
 }
 
-// Plain #[test]: it only asks for options.
+// Plain #[test]: it only reads socket options.
 #[test]
 fn keepalive_is_what_was_asked_for() {
     let listener = Listener::bind_tcp(([127, 0, 0, 1], 0).into()).unwrap();

@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 
 /// Positions, lengths and addresses of direct I/O are multiples of this, which suits every device.
 pub const DIRECT_ALIGNMENT: usize = 4096;
-/// The pool of a thread keeps so many buffers, none larger than `POOLED_BYTES_MAX`.
+/// The pool of a thread keeps this many buffers, none larger than `POOLED_BYTES_MAX`.
 const POOLED_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 64 << 10;
 
@@ -76,9 +76,9 @@ thread_local! {
     static POOL: RefCell<Vec<AlignedBuffer>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer for a while, with any bytes in it: on a fiber one that its loop's ring knows, if it is
-/// large enough and one is free; otherwise one of the calling thread's pool. Goes back when
-/// dropped.
+/// A temporary buffer with arbitrary contents: on a fiber one that is registered with its loop's
+/// ring, if it is large enough and one is free; otherwise one of the calling thread's pool. Goes
+/// back when dropped.
 #[derive(Debug)]
 pub struct PooledBuffer(Kind);
 
@@ -126,7 +126,7 @@ impl Drop for PooledBuffer {
         if buffer.len() > POOLED_BYTES_MAX {
             return;
         }
-        // While the thread ends there is no pool any more, and the buffer is freed.
+        // While the thread ends the pool is gone, and the buffer is freed.
         POOL.try_with(|pool| {
             let mut pool = pool.borrow_mut();
             if pool.len() < POOLED_MAX {

@@ -1,7 +1,7 @@
 //! Files and directories by path and by descriptor.
 //!
 //! On a fiber, what may wait for the device suspends the fiber: reads, syncs and direct writes go
-//! through the loop's ring, names and lengths are changed by the pool for blocking calls. Elsewhere
+//! through the loop's ring, names and lengths are changed on the pool for blocking calls. Elsewhere
 //! everything is the plain system call.
 //!
 //! Invariants cited by unsafe blocks:
@@ -32,7 +32,7 @@ pub struct OpenFlags {
     pub write: bool,
     /// Every write goes to the end.
     pub append: bool,
-    /// The file is made when it does not exist.
+    /// The file is created when it does not exist.
     pub create: bool,
     /// The file must not exist.
     pub exclusive: bool,
@@ -58,22 +58,22 @@ impl OpenFlags {
         OpenFlags { read: false, write: true, create: true, truncate: true, ..OpenFlags::READ };
 }
 
-/// How a file is going to be read.
+/// How a file will be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// No particular way.
     Normal,
-    /// In no order: the kernel reads no further than asked.
+    /// Random access: the kernel does not read ahead.
     Random,
-    /// From front to back: the kernel reads ahead.
+    /// Sequentially: the kernel reads ahead.
     Sequential,
     /// The range will be read soon.
     WillNeed,
-    /// The range will not be read soon; its cached pages may go.
+    /// The range will not be read soon; its cached pages may be dropped.
     DontNeed,
 }
 
-/// What [`stat`] says of a name.
+/// The result of [`stat`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStat {
     /// Length in bytes.
@@ -107,7 +107,7 @@ impl FileStat {
 }
 
 /// Repeats `call` while it is interrupted by a signal, and also while it would block: POSIX lets a
-/// regular file do so, and a database has nothing better to do than to ask again.
+/// regular file do so, and a database can only ask again.
 pub(super) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -133,8 +133,8 @@ pub struct File {
     pub(super) heat: Heat,
 }
 
-/// What `range_sync` asks the kernel for: without the flag to wait it only starts writing, and the
-/// pages that are already under way it leaves alone.
+/// What `range_sync` asks the kernel for: without the flag to wait it only starts writing, and
+/// leaves alone the pages that are already being written.
 pub(super) fn range_sync_flags(wait_for_earlier: bool) -> u32 {
     match wait_for_earlier {
         true => libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE,
@@ -233,9 +233,9 @@ impl File {
     pub fn sync_all(&self) -> io::Result<()> {
         self.sync(true)
     }
-    /// The ring hands a sync to a thread of the kernel, which costs two wake-ups. Where no other
+    /// The ring hands a sync to a thread of the kernel, which costs two wake-ups. When no other
     /// fiber could use the time, the loop's thread does it itself. A fiber that another thread
-    /// starts there meanwhile waits for the end of this one sync.
+    /// starts there meanwhile waits until this one sync ends.
     fn sync(&self, all: bool) -> io::Result<()> {
         if !is_alone()
             && let Some(result) = ring::run(Op::sync(self.fd(), all))
@@ -244,7 +244,7 @@ impl File {
         }
         retry(|| if all { self.inner.sync_all() } else { self.inner.sync_data() })
     }
-    /// The descriptor's number, for measurements of bare system calls.
+    /// The descriptor's number, for measuring bare system calls.
     #[doc(hidden)]
     pub fn as_raw(&self) -> RawFd {
         self.fd()
@@ -333,7 +333,7 @@ pub fn stat(path: &Path) -> io::Result<FileStat> {
     Ok(FileStat::from_metadata(&offload(|| fs::metadata(path))?))
 }
 
-/// Gives a file another name, replacing what had it.
+/// Renames a file, replacing any file of the new name.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     offload(|| fs::rename(from, to))
 }

@@ -2,7 +2,7 @@
 //!
 //! A POSIX record lock belongs to the process: a second lock by the same process succeeds, and
 //! closing *any* descriptor of the file drops it. So a process-wide table of held files, keyed by
-//! device and inode, is asked before the file is opened at all.
+//! device and inode, is consulted before the file is opened at all.
 //!
 //! Thread safety: the table's mutex is held over the whole of acquiring and releasing.
 
@@ -28,11 +28,11 @@ static HELD: Mutex<BTreeMap<FileIdentity, Holder>> = Mutex::new(BTreeMap::new())
 /// Why a lock was not given.
 #[derive(Debug)]
 pub enum LockFailure {
-    /// This process holds it since a wall time in seconds, taken by a thread (kernel number).
+    /// This process holds it: since a wall time in seconds, taken by a thread (kernel thread id).
     HeldHere {
         /// When it was taken, in seconds since 1970.
         since_seconds: u64,
-        /// The kernel's number of the thread that took it.
+        /// The kernel's id of the thread that took it.
         thread: u64,
     },
     /// The file could not be opened.
@@ -67,8 +67,8 @@ impl FileLock {
         Err(LockFailure::Lock(io::Error::from_raw_os_error(libc::EAGAIN)))
     }
 
-    /// None if the name was taken from the file before it was locked: who removed it had it locked,
-    /// and the next one to come makes another file.
+    /// None if the file was removed before it was locked: the remover had it locked, and the next
+    /// locker makes another file.
     fn try_acquire(path: &Path, opened: &mut dyn FnMut()) -> Result<Option<FileLock>, LockFailure> {
         let mut held = HELD.lock();
         if let Ok(found) = stat(path)

@@ -1,7 +1,7 @@
 //! The operating system, as safe functions: files, directories, locks, identity, priorities.
 //!
-//! Calls repeat themselves on EINTR. Errors are `std::io::Error` with the errno; the `env` crate
-//! gives them the texts that users know. File calls may block; on fibers they suspend.
+//! Calls are repeated on EINTR. Errors are `std::io::Error` with the errno; the `env` crate gives
+//! them the texts that users know. File calls may block; on fibers they suspend.
 //!
 //! Thread safety: free functions may be called from anywhere; [`File`] is `Sync` because every
 //! method that takes a position is one positioned system call.
@@ -20,9 +20,10 @@ pub use file::{
 };
 pub use lock::{FileLock, LockFailure};
 pub use process::{
-    CpuPriority, IoPriority, ThreadPriority, current_cpu, descriptor_limit, hostname, is_forked,
-    nice_of, pid, read_random_bytes, set_thread_cpu_priority, set_thread_io_priority, thread_id,
-    thread_priority, thread_priority_of, total_memory_bytes, use_huge_pages, watch_forks,
+    CpuPriority, IoPriority, ThreadPriority, current_cpu, descriptor_limit, end_with_parent,
+    hostname, is_forked, nice_of, pid, read_random_bytes, set_thread_cpu_priority,
+    set_thread_io_priority, thread_id, thread_priority, thread_priority_of, total_memory_bytes,
+    use_huge_pages, watch_forks,
 };
 pub(crate) use process::{
     SIM_CPUS, restore_cpu_priority, restore_io_priority, set_cpu_priority_of, set_io_priority_of,

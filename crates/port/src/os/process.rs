@@ -1,14 +1,18 @@
 //! The process and its threads: identity, randomness, priorities, the machine.
 //!
 //! In a simulation a thread is a fiber, random bytes follow from the seed, the machine and the
-//! process are always the same ones, and priorities are accepted and do nothing.
+//! process are always the same ones, and priorities are accepted and have no effect.
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. Pointers given to libc point to live locals or slices with their true lengths.
 //! 2. The call takes integers only.
+//! 3. What runs between `fork` and `exec` makes system calls and compares numbers, and allocates
+//!    and locks nothing.
 
 use crate::sim;
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) const SIM_CPUS: u64 = 4;
 const SIM_MEMORY_BYTES: u64 = 8 << 30;
 
-/// Descriptors that this process may have; raised to as many as the system allows.
+/// The process's limit of descriptors, raised as far as the system allows.
 pub fn descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a structure of ours, for the length of the call.
@@ -34,13 +38,35 @@ pub fn descriptor_limit() -> u64 {
 }
 
 /// Whether the kernel gives this process, and those that it starts, huge pages for memory that it
-/// touches from now on. Not everywhere can it be changed; then it stays as it is.
+/// touches from now on. Where this cannot be changed, it stays as it is.
 pub fn use_huge_pages(wanted: bool) {
     // SAFETY: invariant 2.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, libc::c_ulong::from(!wanted), 0, 0, 0) };
 }
 
-/// This process is the child of one that watched.
+/// The process that `command` starts is killed (SIGKILL) when the thread that starts it ends, and
+/// so with this process, however that ends. It outlives `exec`, but for programs with privileges of
+/// their own. Starting fails with "No such process" if this process ended meanwhile.
+pub fn end_with_parent(command: &mut Command) {
+    let parent = pid();
+    let ask = move || {
+        // SAFETY: invariant 2.
+        let code =
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };
+        if code != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: invariant 2.
+        match u32::try_from(unsafe { libc::getppid() }) {
+            Ok(now) if now == parent => Ok(()),
+            _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    };
+    // SAFETY: invariant 3.
+    unsafe { command.pre_exec(ask) };
+}
+
+/// This process is a child of one that watched for forks.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note_fork() {
@@ -48,12 +74,12 @@ extern "C" fn note_fork() {
 }
 
 /// From now on [`is_forked`] is true in children that `fork` makes of this process, until they call
-/// `exec`: they have no threads but the caller's, and locks as the others left them.
+/// `exec`: they have no threads but the caller's, and locks are as the other threads left them.
 pub fn watch_forks() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
-        // SAFETY: the function stays, and does what a signal handler may do. The one failure is a
-        // lack of memory; then children are not told apart.
+        // SAFETY: the function stays, and does what a signal handler may do. The only failure is a
+        // lack of memory; then children are not recognized.
         unsafe { libc::pthread_atfork(None, None, Some(note_fork)) };
     });
 }
@@ -69,7 +95,7 @@ pub fn pid() -> u32 {
     if sim::is_running() { 1 } else { std::process::id() }
 }
 
-/// The kernel's number of the calling thread.
+/// The kernel's id of the calling thread.
 pub fn thread_id() -> u64 {
     if let Some(number) = sim::fiber_number() {
         return number;
@@ -101,10 +127,10 @@ pub fn hostname() -> String {
     if code == 0 { String::from_utf8_lossy(&buf[..end]).into_owned() } else { String::new() }
 }
 
-/// Fills `buf` with bytes nobody can foretell.
+/// Fills `buf` with unpredictable bytes.
 ///
 /// # Panics
-/// When the kernel has no randomness, which Linux since 3.17 always has.
+/// When the kernel has no source of randomness; Linux since 3.17 always has one.
 pub fn read_random_bytes(buf: &mut [u8]) {
     if sim::fill_random(buf) {
         return;
@@ -139,7 +165,7 @@ pub fn total_memory_bytes() -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum CpuPriority {
-    /// SCHED_IDLE: runs when nothing else wants to.
+    /// SCHED_IDLE: runs when nothing else is runnable.
     Idle = 0,
     /// Nice 19.
     Low = 1,
@@ -171,8 +197,8 @@ pub fn set_thread_cpu_priority(priority: CpuPriority) -> io::Result<()> {
     set_cpu_priority_of(0, priority)
 }
 
-/// As [`set_thread_cpu_priority`], of the thread of this process with the kernel's number `thread`;
-/// 0 is the calling one.
+/// As [`set_thread_cpu_priority`], for the thread of this process with the kernel's id `thread`; 0
+/// is the calling one.
 pub(crate) fn set_cpu_priority_of(thread: u64, priority: CpuPriority) -> io::Result<()> {
     match priority {
         CpuPriority::Idle => set_scheduler(thread, libc::SCHED_IDLE),
@@ -211,8 +237,8 @@ pub fn set_thread_io_priority(priority: IoPriority) -> io::Result<()> {
     set_io_priority_of(0, priority)
 }
 
-/// As [`set_thread_io_priority`], of the thread of this process with the kernel's number `thread`;
-/// 0 is the calling one.
+/// As [`set_thread_io_priority`], for the thread of this process with the kernel's id `thread`; 0
+/// is the calling one.
 pub(crate) fn set_io_priority_of(thread: u64, priority: IoPriority) -> io::Result<()> {
     set_io(
         thread,
@@ -247,14 +273,14 @@ pub(crate) fn restore_io_priority(thread: u64, of: ThreadPriority) -> io::Result
     set_io(thread, of.io)
 }
 
-/// CPU time of the thread of this process with the kernel's number `thread`, in nanoseconds; 0 when
-/// it has ended, and in a simulation.
+/// CPU time of the thread of this process with the kernel's id `thread`, in nanoseconds; 0 when it
+/// has ended, and in a simulation.
 pub(crate) fn thread_cpu_nanos_of(thread: u64) -> u64 {
     if sim::is_running() {
         return 0;
     }
-    // Linux numbers the CPU clock of a thread by its complement, above three bits: per thread, by
-    // the scheduler's own count.
+    // Linux derives the clock id of a thread's CPU clock from the complement of its id, shifted by
+    // three bits: per thread, by the scheduler's count.
     let Ok(thread) = i32::try_from(thread) else { return 0 };
     let clock: libc::clockid_t = (!thread << 3) | 6;
     let mut spent = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -263,8 +289,7 @@ pub(crate) fn thread_cpu_nanos_of(thread: u64) -> u64 {
     if code == 0 { spent.tv_sec as u64 * 1_000_000_000 + spent.tv_nsec as u64 } else { 0 }
 }
 
-/// What the kernel schedules a thread's computing and its input and output by. A new thread has its
-/// starter's.
+/// A thread's CPU and I/O scheduling parameters. A new thread inherits its starter's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct ThreadPriority {
     policy: i32,
@@ -272,14 +297,14 @@ pub struct ThreadPriority {
     io: i32,
 }
 
-/// `ioprio_set` and `ioprio_get`: the number is a thread's.
+/// `ioprio_set` and `ioprio_get`: the id is a thread's.
 const IO_WHO_PROCESS: libc::c_long = 1;
 /// An I/O priority's class stands above this many bits of level.
 const IO_CLASS_SHIFT: i32 = 13;
-/// The class of all who ask for nothing else, and its last level.
+/// The default class, best effort, and its last level.
 const IO_CLASS_BEST_EFFORT: i32 = 2;
 const IO_LEVEL_LAST: i32 = 7;
-/// The class of what waits for everybody else.
+/// The idle class.
 const IO_CLASS_IDLE: i32 = 3;
 
 impl ThreadPriority {
@@ -287,11 +312,11 @@ impl ThreadPriority {
     pub fn nice(&self) -> i32 {
         self.nice
     }
-    /// Runs only when nothing else wants to: SCHED_IDLE.
+    /// Runs only when nothing else is runnable: SCHED_IDLE.
     pub fn is_idle_policy(&self) -> bool {
         self.policy == libc::SCHED_IDLE
     }
-    /// Reads and writes only when nothing else wants to.
+    /// Reads and writes only when nothing else does: the idle class.
     pub fn is_idle_io(&self) -> bool {
         self.io >> IO_CLASS_SHIFT == IO_CLASS_IDLE
     }
@@ -316,13 +341,13 @@ impl ThreadPriority {
     }
 }
 
-/// The calling thread's. What the kernel does not tell is taken for its default.
+/// The calling thread's. A value that the kernel does not report is taken as its default.
 pub fn thread_priority() -> ThreadPriority {
     thread_priority_of(0).unwrap_or_default()
 }
 
-/// That of the thread with the kernel's number `thread`; 0 is the calling one. What the kernel does
-/// not tell but the nice value is taken for its default.
+/// That of the thread with the kernel's id `thread`; 0 is the calling one. A value other than nice
+/// that the kernel does not report is taken as its default.
 ///
 /// # Errors
 /// ESRCH when there is no such thread.
@@ -339,7 +364,7 @@ pub fn thread_priority_of(thread: u64) -> io::Result<ThreadPriority> {
     Ok(ThreadPriority { policy, nice, io: i32::try_from(io).unwrap_or(0).max(0) })
 }
 
-/// The nice value of the thread with the kernel's number `thread`; 0 is the calling one.
+/// The nice value of the thread with the kernel's id `thread`; 0 is the calling one.
 ///
 /// # Errors
 /// ESRCH when there is no such thread.

@@ -1,8 +1,8 @@
 //! Reads on fibers, and batches of reads anywhere.
 //!
 //! A read that the page cache can serve costs one system call and no suspension: it is tried first
-//! without waiting. What is not cached goes through the ring. A file whose reads miss most of the
-//! time is not tried any more, but for a probe now and then.
+//! without waiting. What is not cached goes through the ring. A file whose reads mostly miss is no
+//! longer tried, except for an occasional probe.
 //!
 //! Invariants cited by unsafe blocks: 1. the vector of `preadv2` points to one live slice.
 //!
@@ -22,9 +22,10 @@ pub(super) struct Heat(AtomicU32);
 
 /// All of the last reads hit.
 const HOT: u32 = 1 << 10;
-/// Below, trying costs more than it saves: a futile try is about an eighth of what a hit saves.
+/// Below this, trying costs more than it saves: a futile try costs about an eighth of what a hit
+/// saves.
 const COLD: u32 = HOT / 8;
-/// The file system knows no reads without waiting.
+/// The file system does not support non-blocking reads.
 const NEVER: u32 = u32::MAX;
 
 impl Heat {
@@ -49,7 +50,7 @@ impl Heat {
             self.0.store(heat - heat / 16, Ordering::Relaxed);
         }
     }
-    /// A read that was not tried: after some of them the next is.
+    /// A read that was not tried: after some of them, the next one is.
     fn note_skip(&self) {
         let heat = self.0.load(Ordering::Relaxed);
         if heat < COLD {
@@ -74,17 +75,17 @@ pub struct BatchRead<'a> {
     pub result: io::Result<usize>,
 }
 
-/// What a read without waiting brought.
+/// The result of a non-blocking read.
 enum Tried {
     /// All that was asked for, or all up to the end of the file.
     Whole(usize),
-    /// So many bytes; the rest is not cached.
+    /// This many bytes; the rest is not cached.
     Part(usize),
 }
 
 impl File {
-    /// Whether a read that brought `n` bytes has met the end of the file. A direct read must not
-    /// go on behind a part of a block.
+    /// Whether a read that brought `n` bytes has reached the end of the file. A direct read must
+    /// not continue after a partial block.
     pub(super) fn is_end(&self, n: usize) -> bool {
         n == 0 || (self.direct && !n.is_multiple_of(512))
     }
@@ -96,7 +97,7 @@ impl File {
         }
     }
 
-    /// Reads on behind the `done` bytes that `buf` has.
+    /// Continues reading after the `done` bytes that `buf` has.
     fn read_waiting(&self, buf: &mut [u8], mut done: usize, offset: u64) -> io::Result<usize> {
         while done < buf.len() {
             let op = Op::read(self.fd(), &mut buf[done..], offset + done as u64);
@@ -148,9 +149,9 @@ impl File {
         let vector = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
         // SAFETY: invariant 1.
         let n = unsafe {
-            // Not by the function of the C library, which prepares for a cancellation of the
-            // thread, as `pread` does, at a few per cent of a cached read. The position is given
-            // in two halves, of which 64-bit systems take the first whole.
+            // Not through the C library's function, which, as for `pread`, makes the call a
+            // cancellation point, at a few per cent of a cached read. The position is passed in two
+            // halves; 64-bit systems take all of it from the first.
             let (low, high) = (offset as libc::c_long, 0 as libc::c_long);
             let (fd, vector) = (self.fd(), std::ptr::from_ref(&vector));
             libc::syscall(libc::SYS_preadv2, fd, vector, 1usize, low, high, libc::RWF_NOWAIT)
@@ -180,14 +181,14 @@ pub fn read_batch(reads: &mut [BatchRead<'_>]) {
     }
 }
 
-/// So many reads of a batch are looked at together.
+/// This many reads of a batch are handled together.
 const BATCH: usize = 64;
 
 fn is_missing(read: &BatchRead<'_>) -> bool {
     matches!(&read.result, Err(e) if e.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Performs those reads of the chunk that are marked as missing, behind the bytes they have.
+/// Performs those reads of the chunk that are marked as missing, after the bytes they have.
 fn read_missing(chunk: &mut [BatchRead<'_>], done: &mut [usize; BATCH], mut missing: usize) {
     let mut together = true;
     while missing > 0 {

@@ -1,13 +1,13 @@
 //! Signals that ask a program to end, as values that a thread waits for.
 //!
-//! The handler writes the signal's number into a pipe, which is all that a handler may do; whoever
-//! waits reads it there. A pipe that nobody empties takes no more: further requests are dropped.
-//! Installed once per process.
+//! The handler writes the signal's number into a pipe, which is all that a handler may do; the
+//! waiter reads it there. When the pipe is full, further requests are dropped. Installed once per
+//! process.
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. `PIPE` is the writing end of a pipe, which is never closed and does not block, or negative.
-//! 2. The handler calls nothing but `write`, which is allowed in handlers, and leaves errno as the
-//!    interrupted code has it.
+//! 2. The handler calls nothing but `write`, which is allowed in handlers, and restores the
+//!    interrupted code's errno.
 //!
 //! Thread safety: [`Signals`] may be waited on by one thread at a time.
 
@@ -24,8 +24,8 @@ pub enum Signal {
     Terminate,
 }
 
-/// Requests to end that this process gets from now on. Dropping it lets them end the process, as
-/// they do by default.
+/// Termination requests to this process from now on. Dropping it restores the default: they end the
+/// process.
 #[derive(Debug)]
 pub struct Signals {
     pipe: OwnedFd,
@@ -44,7 +44,7 @@ extern "C" fn note(number: libc::c_int) {
     }
 }
 
-/// Sets what the requests do: `action` is a handler, or one of the system's own actions.
+/// Sets the action for these signals: `action` is a handler, or one of the system's own actions.
 fn handle(action: libc::sighandler_t) -> io::Result<()> {
     for number in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: a zeroed sigaction is one without flags and with an empty mask.
@@ -61,16 +61,16 @@ fn handle(action: libc::sighandler_t) -> io::Result<()> {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // These signals and this action are known to every kernel.
+        // Every kernel supports these signals and this action.
         drop(handle(libc::SIG_DFL));
     }
 }
 
 impl Signals {
-    /// From now on SIGINT and SIGTERM do not end the process but are given out here.
+    /// From now on SIGINT and SIGTERM do not end the process but are delivered here.
     ///
     /// # Errors
-    /// No descriptors; AlreadyExists when somebody has done this before.
+    /// No descriptors; AlreadyExists when this was done before.
     pub fn install() -> io::Result<Signals> {
         let mut ends = [0; 2];
         // SAFETY: room for two descriptors.
@@ -79,7 +79,7 @@ impl Signals {
         }
         // SAFETY: no memory is involved; the writing end is new and open.
         unsafe { libc::fcntl(ends[1], libc::F_SETFL, libc::O_NONBLOCK) };
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         let pipe = unsafe { OwnedFd::from_raw_fd(ends[0]) };
         let first = PIPE.compare_exchange(-1, ends[1], Ordering::Relaxed, Ordering::Relaxed);
         if first.is_err() {
@@ -134,10 +134,10 @@ mod tests {
         }
         // SAFETY: of all these none touches memory but the calling thread's errno.
         unsafe {
-            // So that a handler that blocks fails instead of hanging; otherwise it takes a second.
+            // Makes a blocking handler fail instead of hang; the test takes up to a second.
             libc::alarm(600);
             let signals = Signals::install().unwrap();
-            // More than the pipe holds, while nobody reads.
+            // More than the pipe holds, while it is not read.
             for _ in 0..70_000 {
                 *libc::__errno_location() = libc::EXDEV;
                 assert_eq!(libc::raise(libc::SIGINT), 0);

@@ -42,7 +42,7 @@ fn files_are_written_read_and_measured() {
     });
 }
 
-/// What `strict_bytes_per_sync` comes to: only with this flag the call waits.
+/// The effect of `strict_bytes_per_sync`: only with this flag does the call wait.
 #[test]
 fn a_range_sync_waits_for_what_was_started_before() {
     use super::file::range_sync_flags;
@@ -188,7 +188,7 @@ fn a_lock_keeps_other_processes_out() {
     };
     let lock = FileLock::acquire(&path).unwrap();
     assert_eq!(child(), 10);
-    // Failing here must not have let go of it.
+    // Failing here must not have released it.
     assert!(matches!(FileLock::acquire(&path), Err(LockFailure::HeldHere { .. })));
     assert_eq!(child(), 10);
     drop(lock);
@@ -198,8 +198,8 @@ fn a_lock_keeps_other_processes_out() {
     assert!(matches!(FileLock::acquire(&none), Err(LockFailure::Open(_))));
 }
 
-/// Whoever removes a lock file has it locked: who opened it before that must not take the file that
-/// has no name any more, while others make a new one.
+/// A lock file is removed by the holder of its lock: a process that opened it before must not lock
+/// the unlinked file while others make a new one.
 #[test]
 fn a_lock_is_of_the_file_that_has_the_name() {
     let dir = TempDir::new("renewed-lock");
@@ -242,7 +242,7 @@ fn huge_pages_are_as_wanted() {
     };
     for wanted in [false, true] {
         use_huge_pages(wanted);
-        // Kernels before 5.0 do not tell.
+        // Kernels before 5.0 do not report it.
         assert!(enabled().is_none_or(|enabled| enabled == wanted), "{wanted}");
     }
 }

@@ -1,9 +1,8 @@
 //! A thread that starts other threads, at the priority it was started with itself.
 //!
-//! A new thread has its starter's priority, and nobody without a privilege can raise it. A lowered
-//! worker that hands a job to another pool could start that pool's first thread, and all jobs of
-//! that pool would run lowered from then on. So once anything is lowered, the keeper starts the
-//! threads.
+//! A new thread inherits its starter's priority, and raising it needs a privilege. A lowered worker
+//! that hands a job to another pool could start that pool's first thread, and all jobs of that pool
+//! would run lowered from then on. So once anything is lowered, the keeper starts the threads.
 //!
 //! Invariants:
 //! 1. At most one request is in the slot: callers hold `turn` from before it is put there until the
@@ -39,7 +38,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts it, at the priority of the calling thread.
+    /// Starts the keeper, at the priority of the calling thread.
     ///
     /// # Errors
     /// The thread cannot be started.

@@ -1,10 +1,11 @@
 //! Background thread pools: four priorities, each a FIFO of jobs served by its own threads.
 //!
 //! One `ThreadPools` serves every database of an environment, as RocksDB's `Env` does. A pool's CPU
-//! and I/O priority is a wish that each worker applies to itself before its next job; it is only
-//! ever lowered, because raising needs a privilege; and a lowered thread starts no other of a pool,
-//! which would be lowered too (`keeper`). A job that takes locks of the foreground is scheduled as
-//! parted: only its computing is lowered. A job that panics is counted and does not end its worker.
+//! and I/O priority is a request that each worker applies to itself before its next job; it is only
+//! ever lowered, because raising needs a privilege; and a lowered thread never starts a pool's
+//! thread, which would inherit its priority (`keeper`). A job that takes foreground locks is
+//! scheduled as parted: only its computation is lowered. A job that panics is counted and does not
+//! end its worker.
 //!
 //! Thread safety: all methods may be called from anywhere, jobs included, except `join_all`, which
 //! waits for the jobs. Lock order: a pool's mutex is a leaf; no job runs under it.
@@ -104,16 +105,16 @@ impl ThreadPools {
         self.pool(priority).limit()
     }
 
-    /// Starts the first thread of a pool that may have some and has none. A pool with a thread
-    /// keeps one, so its jobs will be done whatever the operating system refuses later.
+    /// Starts the first thread of a pool that may have some and has none. A pool that has a thread
+    /// keeps at least one, so its jobs will run whatever the operating system refuses later.
     ///
     /// # Errors
-    /// `IoError` when it has no thread left to give.
+    /// `IoError` when the operating system refuses a thread.
     pub fn start_first(&self, priority: Priority) -> Result<()> {
         self.pool(priority).start_first()
     }
 
-    /// Queues a job. `name` says in thread listings and panic reports what it is.
+    /// Queues a job. `name` identifies it in thread listings and panic reports.
     pub fn schedule(&self, priority: Priority, name: &'static str, job: Job) {
         self.schedule_tagged(priority, name, 0, job);
     }
@@ -121,12 +122,14 @@ impl ThreadPools {
     pub fn schedule_tagged(&self, priority: Priority, name: &'static str, tag: u64, job: Job) {
         Pool::submit(self.pool(priority), Queued { name, tag, parted: false, job });
     }
-    /// Queues a job that computes in a lane ([`crate::lane::Lane::run`]) and there only: the rest
-    /// of it never runs lowered, whatever the pool's wishes. `tag` as in `schedule_tagged`, or 0.
+    /// Queues a job whose computation is confined to a lane ([`crate::lane::Lane::run`]): the rest
+    /// of it never runs lowered, whatever priority the pool has. `tag` as in `schedule_tagged`, or
+    /// 0.
     pub fn schedule_parted(&self, priority: Priority, name: &'static str, tag: u64, job: Job) {
         Pool::submit(self.pool(priority), Queued { name, tag, parted: true, job });
     }
-    /// Drops the queued jobs with `tag`, outside any lock; how many there were. Running jobs go on.
+    /// Drops the queued jobs with `tag`, outside any lock; returns how many there were. Running
+    /// jobs continue.
     pub fn unschedule(&self, priority: Priority, tag: u64) -> usize {
         self.pool(priority).remove_tagged(tag)
     }
@@ -155,7 +158,7 @@ impl ThreadPools {
     /// nothing. Suspends while a thread finds out whether the kernel allows it.
     ///
     /// # Errors
-    /// What the kernel says to a thread that tries; then nothing is changed.
+    /// The kernel's error when a thread tries; then nothing is changed.
     pub fn lower_thread_pool_cpu_priority(&self, pool: Priority, level: CpuPriority) -> Result<()> {
         if level < CpuPriority::Normal {
             self.keep_priority()?;
@@ -165,10 +168,11 @@ impl ThreadPools {
         Ok(())
     }
     /// Asks the pool's threads to take the idle I/O priority, each before its next job: RocksDB's
-    /// `Env::LowerThreadPoolIOPriority`. Suspends as the other.
+    /// `Env::LowerThreadPoolIOPriority`. Suspends while a thread finds out whether the kernel
+    /// allows it.
     ///
     /// # Errors
-    /// What the kernel says to a thread that tries; then nothing is changed.
+    /// The kernel's error when a thread tries; then nothing is changed.
     pub fn lower_thread_pool_io_priority(&self, pool: Priority) -> Result<()> {
         self.keep_priority()?;
         tried(|| os::set_thread_io_priority(IoPriority::Idle))?;
@@ -179,14 +183,14 @@ impl ThreadPools {
     /// lowered.
     fn keep_priority(&self) -> Result<()> {
         if self.keeper.get().is_none() && !sim::is_running() {
-            // Two calls at once may start two; the one that comes late ends.
+            // Two concurrent calls may start two; the later one ends.
             let started = Keeper::start()?;
             drop(self.keeper.set(started));
         }
         Ok(())
     }
 
-    /// The kernel's numbers of the pool's live threads.
+    /// The kernel's ids of the pool's live threads.
     pub fn thread_ids(&self, priority: Priority) -> Vec<u64> {
         self.pool(priority).thread_ids()
     }
@@ -200,7 +204,7 @@ impl ThreadPools {
     }
 }
 
-/// What a thread of its own gets from `attempt`, which would last on the calling one.
+/// The result of `attempt` on a separate thread, because its effect would stick to the calling one.
 fn tried(attempt: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<()> {
     let thread = thread::spawn_os("pumice:try", attempt)?;
     let answer = thread.join().expect("a system call does not panic");

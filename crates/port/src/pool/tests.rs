@@ -1,4 +1,4 @@
-//! Jobs run, in order, on as many threads as allowed, with the priority wished for.
+//! Jobs run, in order, on as many threads as allowed, with the requested priority.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -101,7 +101,7 @@ fn a_panicking_job_does_not_end_its_thread() {
     assert_eq!(pools.thread_ids(Priority::Bottom), before);
 }
 
-/// Runs a job and gives the thread's priority during it, and the thread's number.
+/// Runs a job and returns the thread's priority during it, and the thread's id.
 fn seen_in_job(pools: &ThreadPools, priority: Priority) -> (ThreadPriority, u64) {
     let seen = Arc::new(Mutex::new(None));
     let found = Arc::clone(&seen);
@@ -147,7 +147,8 @@ fn threads_take_the_lower_priority_before_their_next_job() {
     assert_eq!(os::thread_priority(), normal, "who asks is not touched");
 }
 
-/// A new thread has its starter's priority: a lowered one must not start another pool's first.
+/// A new thread inherits its starter's priority: a lowered one must not start another pool's first
+/// thread.
 #[test]
 fn a_lowered_job_starts_no_lowered_thread_of_another_pool() {
     let pools = Arc::new(ThreadPools::new());
@@ -168,7 +169,7 @@ fn a_lowered_job_starts_no_lowered_thread_of_another_pool() {
     assert_eq!(seen[1], os::thread_priority());
 }
 
-/// A thread that starts later, too, and those that were busy when the wish came.
+/// Includes a thread that starts later, and those that were busy when the request came.
 #[test]
 fn every_thread_of_a_pool_is_lowered() {
     let pools = ThreadPools::new();
@@ -261,7 +262,7 @@ fn the_last_owner_may_be_a_parted_job_of_a_lowered_pool() {
     }
 }
 
-/// A parted job computes on the pool's thread, and runs on one that nobody lowered.
+/// A parted job computes on the pool's thread, and otherwise runs on one that was not lowered.
 #[test] // Priorities are those of operating-system threads.
 fn only_the_computing_of_a_parted_job_is_lowered() {
     let pools = Arc::new(ThreadPools::new());

@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 pub(super) struct Queued {
     pub(super) name: &'static str,
     pub(super) tag: u64,
-    /// It sees to its priority itself (`lane`).
+    /// It manages its priority itself (`lane`).
     pub(super) parted: bool,
     pub(super) job: Job,
 }
@@ -117,7 +117,7 @@ impl Pool {
         pool.announce(&state);
     }
 
-    /// As `submit`, for one who can do the job as well.
+    /// As `submit`, for a caller that can also run the job itself.
     ///
     /// # Errors
     /// The job, when there is no thread that will ever take it.
@@ -131,7 +131,7 @@ impl Pool {
             return Err(own.job);
         }
         let ending = state.threads.len() > state.limit;
-        // Whoever wakes shall find the lock free.
+        // So that the woken thread finds the lock free.
         drop(state);
         if ending {
             pool.work.notify_all();
@@ -144,7 +144,7 @@ impl Pool {
     /// Wakes a worker for a job that was queued. Requires: lock held.
     fn announce(&self, state: &State) {
         if state.threads.len() > state.limit {
-            // A single notification could reach a thread that is about to end.
+            // One notification could reach a thread that is about to end.
             self.work.notify_all();
         } else {
             self.work.notify_one();
@@ -205,7 +205,8 @@ impl Pool {
         while state.threads.len() < state.limit && state.queue.len() > state.idle && !state.stopping
         {
             if self.start_one(state).is_err() {
-                // The running threads will do the work. With none, the next submit tries again.
+                // The running threads will do the work. If there is none, the next submit tries
+                // again.
                 return;
             }
         }
@@ -223,7 +224,7 @@ impl Pool {
         state.threads.push(Some(handle));
         state.thread_ids.push(0);
         state.twin_ids.push(0);
-        // It counts as idle from birth, so that one job starts one thread.
+        // It counts as idle from its start, so that one job starts one thread.
         state.idle += 1;
         Ok(())
     }
@@ -249,7 +250,7 @@ impl Pool {
         }
     }
 
-    /// Serves a twin, which goes on with `job`, to the end of both.
+    /// Serves a twin, which continues with `job`, until both end.
     ///
     /// # Errors
     /// The job, if there is no thread for a twin.
@@ -305,7 +306,8 @@ impl Pool {
         }
     }
 
-    /// Waits for a job; `None` when the thread must end. With the pool's wishes.
+    /// Waits for a job; `None` when the thread must end. Also returns the pool's requested
+    /// priorities.
     fn take(&self, index: usize) -> Option<(Queued, LanePriority)> {
         let (mut state, job) = self.next_job(self.state.lock(), index)?;
         state.idle -= 1;
@@ -369,8 +371,8 @@ impl Queued {
     }
 }
 
-/// Lowers the calling thread, which has the priority `own`, to the pool's wishes; what it then has.
-/// What the kernel refuses stays as it was.
+/// Lowers the calling thread, which has the priority `own`, to what the pool requests; returns what
+/// it then has. A priority that the kernel refuses to change stays as it was.
 fn lower(mut own: LanePriority, wish: LanePriority) -> LanePriority {
     if wish.cpu < own.cpu && os::set_thread_cpu_priority(wish.cpu).is_ok() {
         own.cpu = wish.cpu;

@@ -1,27 +1,28 @@
-//! Blocks of a table on their way from one *emitter* to the file, compressed by whoever has time.
+//! Blocks of a table on their way from one *emitter* to the file, compressed by the emitter or by
+//! helpers.
 //!
-//! The emitter fills slots in order; each block is compressed by anybody and written in block
-//! order by one thread at a time. A ring is the protocol only: one 64-bit word (`state`) that says
-//! where every block is. The slots live with the caller; a change of the word hands a slot from one
+//! The emitter fills slots in order; each block is compressed by any participant and written in
+//! block order by one thread at a time. A ring is the protocol only: one 64-bit word (`state`) that
+//! says where every block is. The caller owns the slots; a change of the word hands a slot from one
 //! thread to the next, and everything written to it before is visible to its next owner.
 //!
 //! | thread | takes, in this order | else |
 //! |---|---|---|
-//! | emitter | a free slot to fill; a block to compress; the write nobody is at | waits |
-//! | helper | the write nobody is at; a block to compress | leaves |
+//! | emitter | a free slot to fill; a block to compress; the write if not taken | waits |
+//! | helper | the write if not taken; a block to compress | leaves |
 //!
 //! When no helper is attached the emitter writes what is ready before it compresses more.
 //!
 //! Invariants:
 //! 1. Liveness never depends on a helper that might come: the emitter waits only while an attached
-//!    helper holds the first unwritten block, and no block is left for the emitter. Whoever ends
-//!    the step that changes this wakes it, by the same change of the word.
+//!    helper holds the first unwritten block, and no block is left for the emitter. The thread that
+//!    ends the step that changes this wakes it, in the same change of the word.
 //! 2. A helper is attached exactly while it holds a step, and leaves by the change of the word that
 //!    gives the step back, so a helper that is not running is never waited for.
-//! 3. After [`Ring::drain`] has said `None` nobody but the caller touches a slot or the file, also
+//! 3. After [`Ring::drain`] has returned `None`, only the caller touches a slot or the file, also
 //!    after an abort.
-//! 4. `waiter` is written by the emitter before the change that sets `waiting`, and read by the one
-//!    who clears it; task records live for ever.
+//! 4. `waiter` is written by the emitter before the change that sets `waiting`, and read by the
+//!    thread that clears it; task records live forever.
 //!
 //! Thread safety: `start`, `emitted`, `drain`, `wants_helper` by one task at a time, the emitter;
 //! everything else from anywhere.
@@ -38,9 +39,9 @@
 //! task = ring.drain(Some(Emit) or None) and again, until None
 //! ```
 //!
-//! It does not call helpers (the module `helpers` does, when
-//! [`Ring::wants_helper`] says so), and it knows neither blocks nor errors: who fails notes why and
-//! calls [`Ring::abort`]. Models: `tests/loom/ring.rs`. See docs/port/ring.md.
+//! It does not call helpers (the module `helpers` does, when [`Ring::wants_helper`] says so), and
+//! it knows neither blocks nor errors: a participant that fails records why and calls
+//! [`Ring::abort`]. Models: `tests/loom/ring.rs`. See docs/port/ring.md.
 
 mod state;
 mod stats;
@@ -77,7 +78,7 @@ pub enum Task {
     CompressAndWrite(usize),
 }
 
-/// Keeps what it holds on cache lines of its own; two, since they are fetched in pairs.
+/// Keeps its content on cache lines of its own; two, since they are fetched in pairs.
 #[repr(align(128))]
 struct Apart<T>(T);
 
@@ -118,8 +119,8 @@ impl Ring {
         State(self.word.0.load(Ordering::Acquire))
     }
 
-    /// Changes the word from `from` to `to`; else what it is now. A success is an acquire and a
-    /// release: it hands slots over in both directions.
+    /// Changes the word from `from` to `to`; on failure returns its current value. A success is an
+    /// acquire and a release: it hands slots over in both directions.
     #[inline]
     fn change(&self, from: State, to: State) -> Result<(), State> {
         let relaxed = planted(Planted::RingRelaxed);
@@ -136,17 +137,17 @@ impl Ring {
     }
 
     /// The emitter has done `done`: its next step, or `None` when the ring was aborted. Suspends
-    /// when the ring is full and every block is in others' hands.
+    /// when the ring is full and every block is held by helpers.
     #[inline]
     pub fn emitted(&self, done: Task) -> Option<Task> {
         self.emitter_step(Some(done), false)
     }
 
-    /// The emitter will fill no more slots: the next step that is left for it, or `None` when
-    /// everything is written or, after an abort, when every helper has left. `done` is the step it
-    /// has done; an `Emit` whose slot stays empty is not passed. Suspends.
+    /// The emitter will fill no more slots: returns the next step that is left for it, or `None`
+    /// when everything is written or, after an abort, when every helper has left. `done` is the
+    /// step it has done; an `Emit` whose slot stays empty is not passed. Suspends.
     ///
-    /// Whoever gives up a ring, for whatever reason, drains it (invariant 3).
+    /// A ring that is abandoned, for whatever reason, is drained first (invariant 3).
     pub fn drain(&self, done: Option<Task>) -> Option<Task> {
         self.emitter_step(done, true)
     }
@@ -173,7 +174,7 @@ impl Ring {
         }
     }
 
-    /// What the emitter makes of `state`: the word after it, and what it does then.
+    /// The emitter's transition from `state`: the next word, and what it does then.
     #[inline]
     fn emitter_draft(&self, state: State, done: Option<Task>, closing: bool) -> (State, Pick) {
         if state.is_aborted() {
@@ -191,10 +192,13 @@ impl Ring {
         (if pick == Pick::Wait { next.waiting() } else { next }, pick)
     }
 
-    /// Waits until somebody clears the mark; the word then.
+    /// Waits until the mark is cleared; returns the word then.
     #[cold]
     fn wait(&self, mut state: State) -> State {
-        assert!(state.may_wait(self.slots), "the emitter waits, and nobody could wake it: {state}");
+        assert!(
+            state.may_wait(self.slots),
+            "the emitter waits, and no thread could wake it: {state}"
+        );
         let start = clock_nanos();
         let own = &self.own.0.0;
         own.waits.add(1);
@@ -210,7 +214,7 @@ impl Ring {
         state
     }
 
-    /// Books what a change of the emitter's has done.
+    /// Counts what a change by the emitter has done.
     #[inline]
     fn committed(&self, done: Option<Task>, next: State, pick: Pick) {
         let (own, pace, call) = &self.own.0;
@@ -238,8 +242,8 @@ impl Ring {
         }
     }
 
-    /// Whether the emitter should now ask for one helper more (`Offer::call`). To be asked after
-    /// each [`Ring::emitted`]; says true once per wish.
+    /// Whether the emitter should now call one more helper (`Offer::call`). Call it after each
+    /// [`Ring::emitted`]; returns true once per helper wanted.
     #[inline]
     pub fn wants_helper(&self) -> bool {
         let call = &self.own.0.2;
@@ -250,18 +254,18 @@ impl Ring {
         wants
     }
 
-    /// Blocks emitted that nobody has taken yet; old when it is returned.
+    /// Blocks emitted and not yet taken; may be stale when it is returned.
     pub fn backlog(&self) -> usize {
         self.load().backlog()
     }
-    /// Helpers that hold a step; old when it is returned.
+    /// Helpers that hold a step; may be stale when it is returned.
     pub fn attached(&self) -> usize {
         self.load().attached()
     }
 
-    /// A helper comes: its first step, or `None` when there is nothing to do, `max_helpers` are
-    /// there already, or the ring was aborted. Who has got a step comes back with [`Ring::next`],
-    /// [`Ring::leave`] or [`Ring::fail`]; [`Ring::help`] sees to that.
+    /// Attaches a helper: its first step, or `None` when there is nothing to do, `max_helpers` are
+    /// attached already, or the ring was aborted. A helper that got a step comes back with
+    /// [`Ring::next`], [`Ring::leave`] or [`Ring::fail`]; [`Ring::help`] ensures that.
     pub fn attach(&self, max_helpers: usize) -> Option<Task> {
         let most = max_helpers.min(MAX_HELPERS);
         sim::point();
@@ -278,7 +282,7 @@ impl Ring {
         }
     }
 
-    /// What a helper that comes makes of `state`.
+    /// The transition from `state` of a helper that attaches.
     fn attach_draft(&self, state: State, most: usize) -> Option<(State, Task)> {
         if state.is_aborted() || state.attached() >= most {
             return None;
@@ -313,8 +317,8 @@ impl Ring {
     }
 
     /// A helper's whole visit: attaches, does every step it is given by `work`, until there is
-    /// nothing to do or `leave` says to go, asked between two steps. A panic in `work` aborts the
-    /// ring and goes on.
+    /// nothing to do or `leave`, asked between two steps, returns true. A panic in `work` aborts
+    /// the ring and continues.
     pub fn help(&self, max_helpers: usize, leave: impl Fn() -> bool, mut work: impl FnMut(Task)) {
         let mut given = self.attach(max_helpers);
         while let Some(task) = given {
@@ -342,7 +346,7 @@ impl Ring {
         }
     }
 
-    /// What an attached helper makes of `state`. When the emitter waits and must be woken after
+    /// An attached helper's transition from `state`. When the emitter waits and must be woken after
     /// this, the mark is cleared.
     #[inline]
     fn helper_draft(&self, state: State, done: Task, stays: bool) -> (State, Option<Task>) {
@@ -356,7 +360,7 @@ impl Ring {
         (if wakes { next.awake() } else { next }, task)
     }
 
-    /// Wakes the emitter. Called by the one who has cleared its mark.
+    /// Wakes the emitter. Called by the thread that has cleared its mark.
     #[cold]
     fn wake_emitter(&self) {
         let waiter = self.waiter.load(Ordering::Relaxed);
@@ -365,8 +369,8 @@ impl Ring {
         TaskRef(waiter.expect("the mark is set after the waiter")).unpark();
     }
 
-    /// Ends the ring: from now on nobody gets a step, except that the emitter still drains. True
-    /// for the first who calls this. Never suspends.
+    /// Ends the ring: from now on no step is given out, except that the emitter still drains. True
+    /// for the first call. Never suspends.
     pub fn abort(&self) -> bool {
         sim::point();
         let mut state = self.load();

@@ -1,13 +1,13 @@
-//! The ring's state word and what each thread may do next: pure functions of one number.
+//! The ring's state word and what each thread may do next, as pure functions of one number.
 //!
 //! | bits | field | meaning |
 //! |---|---|---|
-//! | 0 to 31 | ready | per slot: compressed, and nobody has taken its write yet |
+//! | 0 to 31 | ready | per slot: compressed, and its write is not taken yet |
 //! | 32 to 39 | next to write | blocks below are written |
-//! | 40 to 47 | next to compress | blocks below are compressed, or somebody compresses them |
+//! | 40 to 47 | next to compress | blocks below are compressed, or being compressed |
 //! | 48 to 55 | next to emit | blocks below were emitted |
 //! | 56 to 60 | attached | helpers that hold a step |
-//! | 61 | waiting | the emitter waits and must be woken by whoever clears this |
+//! | 61 | waiting | the emitter waits and must be woken by the thread that clears this |
 //! | 62 | closed | the last block was emitted |
 //! | 63 | aborted | no new steps |
 //!
@@ -24,10 +24,10 @@
 //! Invariants:
 //! 1. write <= compress <= emit <= write + slots, in numbers that wrap.
 //! 2. A ready bit is set only for blocks from next to write up to next to compress.
-//! 3. A block is in the hands of at most one thread: a step is given by exactly one change of the
-//!    word, and given back by that thread's next one.
+//! 3. A block is held by at most one thread: a step is given out by exactly one change of the word,
+//!    and given back by that thread's next one.
 //! 4. An attached helper holds exactly one step; so when next to compress equals next to write no
-//!    helper is attached, and when all is written nobody holds anything.
+//!    helper is attached, and when everything is written no thread holds anything.
 //!
 //! It knows no atomics and no waiting: that is the parent module. Thread safety: a plain value.
 
@@ -52,7 +52,7 @@ pub(super) struct State(pub(super) u64);
 pub(super) enum Pick {
     /// This step.
     Do(Task),
-    /// Wait: every step that is left is in the hands of an attached helper.
+    /// Wait: every remaining step is held by an attached helper.
     Wait,
     /// Everything is written.
     Finished,
@@ -80,7 +80,7 @@ impl State {
     pub(super) fn in_flight(self) -> usize {
         usize::from(self.number(EMIT_SHIFT).wrapping_sub(self.number(WRITE_SHIFT)))
     }
-    /// Blocks emitted that nobody has taken.
+    /// Blocks emitted and not taken.
     #[inline]
     pub(super) fn backlog(self) -> usize {
         usize::from(self.number(EMIT_SHIFT).wrapping_sub(self.number(COMPRESS_SHIFT)))
@@ -167,7 +167,7 @@ impl State {
         (self.advance(COMPRESS_SHIFT), task)
     }
 
-    /// What a helper takes: the write if there is one, since only that frees slots, or else the
+    /// A helper's choice: the write if there is one, since only that frees slots, otherwise the
     /// next block. `None`: there is nothing for it now.
     #[inline]
     pub(super) fn pick_for_helper(self, slots: usize) -> Option<(State, Task)> {
@@ -177,8 +177,8 @@ impl State {
         (self.backlog() > 0).then(|| self.take_compress(slots))
     }
 
-    /// What the emitter takes. It emits if it can; else, what only it can do now; else it
-    /// compresses, and writes last of all. `backlog` is this state's.
+    /// The emitter's choice. It emits if it can; otherwise it does what only it can do now;
+    /// otherwise it compresses, and writes last of all. `backlog` is this state's.
     #[inline]
     pub(super) fn pick_for_emitter(self, slots: usize, backlog: usize) -> (State, Pick) {
         if !self.is_closed() && self.in_flight() < slots {
@@ -216,8 +216,8 @@ impl State {
         }
     }
 
-    /// Whether the emitter may wait in this state: the first block and all others are in others'
-    /// hands, or done.
+    /// Whether the emitter may wait in this state: the first block and all others are held by
+    /// helpers, or done.
     pub(super) fn may_wait(self, slots: usize) -> bool {
         let alone = self.attached() == 0;
         let idle = self.backlog() == 0 && !self.first_is_ready(slots);

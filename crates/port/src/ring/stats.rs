@@ -1,7 +1,7 @@
 //! What a ring counts, and when it asks for a helper.
 //!
 //! Both belong to the emitter alone, which is one task at a time; so the fields are changed by
-//! plain loads and stores of std's relaxed atomics, which loom does not order: they are no part of
+//! plain loads and stores of std's relaxed atomics, which loom does not order: they are not part of
 //! the protocol. Thread safety: written by the emitter, read from anywhere, each value by itself.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,29 +13,29 @@ pub struct RingStats {
     pub emitted: u64,
     /// How often a helper was asked for ([`Ring::wants_helper`](super::Ring::wants_helper)).
     pub calls: u64,
-    /// How often a helper came and found work.
+    /// How often a helper attached and found work.
     pub visits: u64,
     /// Blocks that the emitter compressed.
     pub steals_compressed: u64,
     /// Blocks that the emitter wrote.
     pub steals_written: u64,
-    /// Blocks that helpers compressed, also those they still have in their hands.
+    /// Blocks that helpers compressed, including those they still hold.
     pub helper_compressed: u64,
     /// Blocks that helpers wrote.
     pub helper_written: u64,
     /// How often the emitter had to wait for helpers.
     pub waits: u64,
-    /// How long it waited: the wakes of the emitter are as many as its waits.
+    /// How long it waited: each wait ends with one wake-up.
     pub idle_nanos: u64,
     /// How often a block was emitted and no slot was free for the next one.
     pub ring_full: u64,
-    /// How long no slot was free, compressing and waiting included: measured once in 16 times, and
-    /// taken for 16.
+    /// How long no slot was free, compressing and waiting included: sampled one time in 16, and
+    /// multiplied by 16.
     pub ring_full_nanos: u64,
 }
 
 impl RingStats {
-    /// Adds what another ring has counted.
+    /// Adds another ring's counts.
     pub fn add(&mut self, other: &RingStats) {
         self.emitted += other.emitted;
         self.calls += other.calls;
@@ -85,8 +85,8 @@ pub(super) struct Counters {
     full_since: Own,
 }
 
-/// One in so many times that the ring is full is measured: with nobody to help that is every block,
-/// and reading the clock twice costs more than all the rest of a hand-off.
+/// The sampling interval for a full ring: without helpers the ring fills with every block, and
+/// reading the clock twice costs more than the rest of a hand-off.
 const FULL_SAMPLED: u64 = 16;
 
 impl Counters {
@@ -114,16 +114,16 @@ const EAGER_CALLS: i64 = 4;
 /// Decides when a helper is asked for.
 ///
 /// A call costs a wake-up, and a helper that finds little leaves again. So a call needs a backlog
-/// of [`Pace::threshold`] blocks, and after the first few calls it also needs some emitted blocks
-/// since the last one for which that was true: at most half of the ring, so that a ring whose
-/// helper has left gets it back when three quarters are waiting, before it is full.
+/// of [`Pace::threshold`] blocks, and after the first few calls it also needs, since the last call,
+/// some emitted blocks with such a backlog: at most half of the ring, so that a ring whose helper
+/// has left gets it back when three quarters are waiting, before it is full.
 pub(super) struct Pace {
     /// Eligible blocks since the last call.
     toward: AtomicI64,
     /// How many it takes.
     pause: AtomicI64,
     pause_max: i64,
-    /// The backlog it takes with no helper attached.
+    /// The backlog that a call needs while no helper is attached.
     backlog_min: usize,
 }
 

@@ -9,7 +9,7 @@ use crate::{thread, time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a block in a slot has gone through.
+/// The stages of a block in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Free,
@@ -25,7 +25,7 @@ enum Emitter {
     Ended,
 }
 
-/// A ring and everybody at it, between two changes of the word.
+/// A ring and all its participants, between two changes of the word.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct World {
     word: State,
@@ -59,7 +59,7 @@ struct Explorer {
     todo: Vec<World>,
     most_attached: usize,
     waits: usize,
-    /// Whether helpers may leave early, fail, and anybody abort.
+    /// Whether helpers may leave early or fail, and any participant abort.
     unruly: bool,
 }
 
@@ -185,7 +185,7 @@ impl Explorer {
     }
 }
 
-/// Does a step to the slots, and checks that it was due.
+/// Applies a step to the slots, and checks that it was due.
 fn do_step(world: &mut World, task: Task) {
     let (kind, slot) = pack(task);
     if kind == 0 {
@@ -208,7 +208,7 @@ fn do_step(world: &mut World, task: Task) {
 fn every_order_of_changes_is_right_for_small_rings() {
     for (slots, helpers, blocks) in [(2, 0, 5), (2, 1, 6), (2, 2, 6), (2, 3, 5), (4, 2, 8)] {
         let explorer = Explorer::explore(slots, helpers, blocks, false);
-        // Whoever fills the last slot of a full ring takes a block in the same change.
+        // Filling the last slot of a ring takes a block in the same change.
         assert_eq!(explorer.most_attached, helpers.min(slots - 1), "{slots} slots");
         assert_eq!(explorer.waits > 0, helpers > 0, "{slots} slots, {helpers} helpers");
     }
@@ -260,7 +260,8 @@ impl Build {
             }
             self.slots[slot].store(value * 3 + 1, Relaxed);
         };
-        // Nobody else is at it: the lock is there for the compiler and the judge.
+        // No other thread uses it: the lock is there for the compiler, and lets the test check
+        // that.
         let write = |slot: usize| {
             self.out.try_lock().unwrap().push(self.slots[slot].load(Relaxed));
             self.written.fetch_add(1, Relaxed);
@@ -326,7 +327,7 @@ fn without_helpers_the_emitter_does_everything() {
             assert_eq!((stats.emitted, stats.steals_compressed), (blocks, blocks));
             assert_eq!((stats.steals_written, stats.helper_compressed), (blocks, 0));
             assert_eq!(stats.waits, 0);
-            // Nobody asks whether the last block makes a call worth while.
+            // Whether the last block makes a call worthwhile is not asked.
             assert!(stats.calls - calls <= 1, "{slots} slots, {blocks} blocks");
             assert!(calls > 0 || blocks <= slots as u64);
         }
@@ -411,7 +412,7 @@ fn an_abort_ends_everybody() {
             assert!(aborter.ring.abort() && !aborter.ring.abort());
         });
         assert!(!build.emit(u64::MAX, || {}));
-        // Nobody is inside any more.
+        // No helper is inside any longer.
         assert_eq!(build.ring.attached(), 0);
         aborter.join().unwrap();
         helpers.into_iter().for_each(|helper| helper.join().unwrap());

@@ -1,8 +1,8 @@
-//! Looks after an emitter that waits, in debug builds: an emitter that nobody will wake is a bug
-//! of the protocol, and panics instead of hanging.
+//! Watches a waiting emitter, in debug builds: an emitter that will never be woken is a bug of the
+//! protocol, and panics instead of hanging.
 //!
-//! Because the word says who holds a step, the verdict is exact for a ring that nobody is left in;
-//! RocksDB's watchdog can only guess from the time. A step that takes very long is only told of: a
+//! Because the word records who holds a step, the verdict is exact for a ring with no helper left;
+//! RocksDB's watchdog can only guess from the time. A step that takes very long is only reported: a
 //! disk may be that slow. In a simulation there is no watchdog, since a run that is stuck ends by
 //! itself there, and a timer would hide it; nor under loom. Thread safety: the emitter's own.
 
@@ -10,7 +10,7 @@ use super::state::State;
 
 /// How often it looks.
 const PERIOD_NANOS: u64 = 1_000_000_000;
-/// After how many looks at an unchanged ring it says so.
+/// After how many looks at an unchanged ring it reports that.
 const TELL_EVERY: u32 = 70;
 
 pub(super) struct Watchdog {
@@ -34,11 +34,11 @@ impl Watchdog {
         None
     }
 
-    /// The emitter looked up without having been woken, and the ring is in `state`.
+    /// The emitter's wait timed out, and the ring is in `state`.
     ///
     /// # Panics
-    /// When it waits and no helper holds a step: whoever left last should have woken it, by the
-    /// same change of the word.
+    /// When it waits and no helper holds a step: the last helper to leave should have woken it, in
+    /// the same change of the word.
     pub(super) fn check(&mut self, state: State, slots: usize) {
         if !state.is_waiting() {
             return;

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How long a watchdog that fires after a second may take before the test gives up.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Says that its owner has ended, also by a panic.
+/// Reports that its owner has ended, also by a panic.
 struct Ended(Arc<Event>);
 
 impl Drop for Ended {
@@ -20,8 +20,8 @@ impl Drop for Ended {
     }
 }
 
-/// Fills a ring of two slots of which a helper holds the first, and does all that is left for the
-/// emitter: its next step waits.
+/// Fills a ring of two slots of which a helper holds the first, and does everything that is left
+/// for the emitter: its next step waits.
 fn wait_for_a_helper(ring: &Ring) -> Option<Task> {
     assert_eq!(ring.emitted(ring.start()), Some(Task::Emit(1)));
     assert_eq!(ring.attach(1), Some(Task::CompressAndWrite(0)));
@@ -44,7 +44,7 @@ fn an_emitter_that_a_helper_forgets_panics_instead_of_hanging() {
         assert!(time::now_nanos() < deadline, "the emitter does not wait");
         thread::yield_now();
     }
-    // The helper's last step as it must not be: it leaves and neither clears the mark nor wakes.
+    // A wrong last step of the helper: it leaves and neither clears the mark nor wakes.
     let mut state = ring.load();
     while let Err(now) = ring.change(state, state.retire(Task::CompressAndWrite(0)).detach()) {
         state = now;

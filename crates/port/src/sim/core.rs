@@ -1,8 +1,8 @@
-//! The state of one simulation: who can run, what time it is, which choices were made.
+//! The state of one simulation: which fibers can run, what time it is, which choices were made.
 //!
 //! Nothing here switches or suspends; `scheduler` does. Invariants:
 //! 1. A slot is in `runnable` exactly when its `place` says so, and at most once.
-//! 2. A timer counts only while its slot's `wait` number is the one it was made with.
+//! 2. A timer counts only while its slot's `wait` number equals the one it was made with.
 
 use super::local::Values;
 use super::{Deadlock, Options, Schedule, StuckTask, TraceStep};
@@ -20,8 +20,8 @@ const CLOCK_START_NANOS: u64 = 3_600_000_000_000;
 const CLOCK_READ_NANOS: u64 = 25;
 /// The moments of `PriorityChange` are drawn from `0..2^bits` steps with `bits` up to this.
 const CHANGE_STEP_BITS: u32 = 18;
-/// Every so many turns priorities do not count: the one that has waited longest runs. Two fibers
-/// that wake each other would otherwise starve the one they both wait for.
+/// Once in this many turns priorities are ignored: the fiber that has waited longest runs. Two
+/// fibers that wake each other would otherwise starve the one they both wait for.
 const FAIR_TURN: u64 = 512;
 
 /// Where a fiber is.
@@ -59,7 +59,7 @@ type Timer = Reverse<(u64, u64, u32, u64)>;
 /// See the head of this file.
 pub(super) struct Core {
     options: Options,
-    /// Choices of the schedule; apart from `world`, so that the two do not shift each other.
+    /// Choices of the schedule; apart from `world`, so that draws of one do not shift the other.
     choices: Rng,
     /// Randomness that the simulated world asks for.
     pub(super) world: Rng,
@@ -84,13 +84,13 @@ pub(super) struct Core {
     /// A fiber of higher priority than the running one became runnable.
     outranked: bool,
     pub(super) values: Values,
-    /// Tasks of this name are refused so many times more, and how many were.
+    /// Tasks of this name are refused this many times more; and how many were.
     pub(super) refusal: (&'static str, u64),
     pub(super) refused: u64,
     pub(super) trace: Vec<TraceStep>,
 }
 
-/// The body and the way back of a fiber that is to run.
+/// The body of a fiber that will run, and its way back.
 pub(super) struct Turn {
     pub(super) slot: u32,
     pub(super) fiber: Fiber,
@@ -204,7 +204,7 @@ impl Core {
         self.free.pop()
     }
 
-    /// Gives `slot` a new fiber, which becomes runnable.
+    /// Puts a new fiber into `slot`; it becomes runnable.
     pub(super) fn start(&mut self, slot: u32, name: &str, fiber: Fiber) {
         self.started += 1;
         self.alive += 1;
@@ -262,7 +262,7 @@ impl Core {
     }
 
     /// A wake-up for `slot`, whose task was moved out of PARKED. A fiber that has not switched away
-    /// yet, or sleeps, learns of it by itself.
+    /// yet, or sleeps, notices it by itself.
     pub(super) fn wake(&mut self, slot: u32) {
         if self.slots[slot as usize].place == Place::Parked {
             self.make_runnable(slot);
@@ -281,7 +281,7 @@ impl Core {
         }
     }
 
-    /// Counts a passed point; whether the running fiber is interrupted there.
+    /// Counts a passed point; returns whether the running fiber is interrupted there.
     pub(super) fn interrupts(&mut self) -> bool {
         self.steps += 1;
         match self.options.schedule {
@@ -313,7 +313,8 @@ impl Core {
         self.outranked = true;
     }
 
-    /// The running fiber gives way: it stays runnable, below all others where priorities rule.
+    /// The running fiber gives way: it stays runnable, below all others in schedules with
+    /// priorities.
     pub(super) fn gives_way(&mut self, slot: u32) {
         if let Schedule::PriorityChange { .. } = self.options.schedule {
             self.lower(slot);
@@ -363,7 +364,7 @@ impl Core {
         }
     }
 
-    /// Makes those runnable whose deadline has come.
+    /// Makes the fibers runnable whose deadline has passed.
     fn fire_due(&mut self) {
         while let Some(Reverse((deadline, ..))) = self.timers.peek()
             && *deadline <= self.clock

@@ -1,12 +1,12 @@
-//! Statics that each simulation has its own of.
+//! Statics of which each simulation has its own copy.
 //!
 //! Thread safety: inside a simulation its one thread, outside any.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-/// A value the process has once, and each simulation once of its own, made at first use. A
-/// simulation drops its values when its body has ended, in the reverse order of their making.
+/// A value that exists once in the process and once per simulation, made at first use. A simulation
+/// drops its values when its body has ended, in reverse order of creation.
 pub struct Local<T: 'static> {
     init: fn() -> T,
     process: OnceLock<Arc<T>>,

@@ -1,9 +1,9 @@
 //! Deterministic simulation: fibers on one thread, a virtual clock, a seeded run queue.
 //!
 //! Inside [`run`] every task is a fiber of one scheduler. Which fiber runs next, how time passes,
-//! what random bytes come and how long devices take follow from the seed alone, so a run can be
-//! repeated exactly; [`Report::trace_hash`] sums up every choice. A run is stuck when no fiber can
-//! run and no timer is set; that is exact, no watchdog guesses.
+//! which random bytes are drawn and how long devices take follow from the seed alone, so a run can
+//! be repeated exactly; [`Report::trace_hash`] covers every choice. A run is stuck when no fiber
+//! can run and no timer is set; that is exact, not a watchdog's guess.
 //!
 //! Thread safety: simulations on different threads are independent of each other. A simulation
 //! belongs to the thread that called `run`; other threads must not wake its tasks.
@@ -25,11 +25,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// How the next fiber is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Each runnable fiber with equal chance.
+    /// Each runnable fiber with equal probability.
     Uniform,
     /// Random fixed priorities; the highest runs, and at `depth` moments of the run the running
     /// fiber falls below all others. Finds orderings that need few, but unlikely, interruptions.
-    /// Now and then the one that has waited longest runs, so that nobody starves for ever.
+    /// Now and then the one that has waited longest runs, so that no fiber starves forever.
     PriorityChange {
         /// How many such moments there are.
         depth: u32,
@@ -43,18 +43,18 @@ pub struct Options {
     pub seed: u64,
     /// How the next fiber is chosen.
     pub schedule: Schedule,
-    /// At how many of 1000 points a fiber is interrupted (only `Schedule::Uniform`).
+    /// At how many points in 1000 a fiber is interrupted (only `Schedule::Uniform`).
     pub preempt_per_mille: u32,
-    /// The run fails after so many steps: resumed fibers and points passed.
+    /// The run fails after this many steps: resumed fibers and points passed.
     pub max_steps: u64,
-    /// The run fails after so much virtual time, in nanoseconds.
+    /// The run fails after this much virtual time, in nanoseconds.
     pub max_virtual_nanos: u64,
     /// Keep the list of steps in the report.
     pub trace: bool,
 }
 
 impl Options {
-    /// Usual limits and a schedule drawn from the seed.
+    /// Default limits and a schedule drawn from the seed.
     pub fn new(seed: u64) -> Self {
         Options {
             seed,
@@ -102,7 +102,7 @@ pub struct TraceStep {
     pub nanos: u64,
     /// The number of the fiber, counted from 1.
     pub fiber: u64,
-    /// 0 for a resumed fiber, otherwise what was given to [`note`].
+    /// 0 for a resumed fiber, otherwise the value given to [`note`].
     pub note: u64,
 }
 
@@ -128,7 +128,7 @@ pub struct Report {
 /// Why a run has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Nothing could run and nothing was going to happen; see [`Report::stuck`].
+    /// Nothing could run and no timer was set; see [`Report::stuck`].
     Deadlock,
     /// The body panicked with this text.
     Panic(String),
@@ -138,11 +138,11 @@ pub enum Failure {
     Time,
 }
 
-/// Simulations that run now, on any thread.
+/// Running simulations, on any thread.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The simulation this thread runs.
+    /// The simulation that this thread runs.
     static OWN: Cell<Option<&'static Simulation>> = const { Cell::new(None) };
 }
 
@@ -180,7 +180,7 @@ fn point_slow() {
     }
 }
 
-/// Mixes `value` into the trace hash: what happened, for comparing two runs of one seed.
+/// Mixes `value` into the trace hash: what happened, to compare two runs of one seed.
 #[inline]
 pub fn note(value: u64) {
     if let Some(simulation) = own() {
@@ -198,7 +198,7 @@ pub fn random_below(n: u64) -> u64 {
     own().map_or(0, |simulation| simulation.core().world.uniform(n))
 }
 
-/// Suspends the task for `nanos` of virtual time, whatever wakes it: it waits for a simulated
+/// Suspends the task for `nanos` of virtual time, ignoring wake-ups: it waits for a simulated
 /// device. Outside a simulation: nothing.
 pub fn device_wait(nanos: u64) {
     if let Some(simulation) = own() {
@@ -208,15 +208,15 @@ pub fn device_wait(nanos: u64) {
 
 static DEVICE: crate::task::WaitReason = crate::task::WaitReason("device");
 
-/// Moves the wall clock of the simulation by `nanos`; the monotonic clock goes on as it did.
+/// Moves the wall clock of the simulation by `nanos`; the monotonic clock is unaffected.
 pub fn jump_wall_clock(nanos: i64) {
     if let Some(simulation) = own() {
         simulation.core().jump_wall_clock(nanos);
     }
 }
 
-/// Lets the next `times` starts of tasks called `name` fail, as when the system has no thread
-/// left to give. Outside a simulation: nothing.
+/// Makes the next `times` starts of tasks called `name` fail, as when the system refuses a thread.
+/// Outside a simulation: nothing.
 pub fn refuse_tasks(name: &'static str, times: u64) {
     if let Some(simulation) = own() {
         simulation.core().refusal = (name, times);

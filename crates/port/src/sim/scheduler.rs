@@ -1,4 +1,4 @@
-//! Runs the fibers of a simulation, one at a time, until all have ended or none can go on.
+//! Runs the fibers of a simulation, one at a time, until all have ended or none can continue.
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. A `Simulation` is used by one thread only: it is reached through that thread's `OWN`, and by
@@ -6,7 +6,7 @@
 //!    (asserted).
 //! 2. A fiber that has not ended when `run` returns never runs again: it is leaked with its stack,
 //!    so what its body borrowed is not used after the borrow.
-//! 3. The thread that lends its closure to another one waits until that has ended.
+//! 3. A thread that lends its closure to another one waits until that one has ended.
 //!
 //! Thread safety: see invariant 1.
 
@@ -37,7 +37,7 @@ unsafe impl Sync for Simulation {}
 enum Rest {
     /// All have ended.
     Done,
-    /// Those that are left wait for ever.
+    /// The remaining fibers wait forever.
     Stuck,
     Steps,
     Time,
@@ -48,8 +48,8 @@ thread_local! {
     static SPARE: RefCell<Option<&'static Simulation>> = const { RefCell::new(None) };
 }
 
-/// Runs `f` as the first fiber of a simulation; returns when all fibers have ended or none can go
-/// on. What is left then stays in memory for ever, because it cannot be unwound.
+/// Runs `f` as the first fiber of a simulation; returns when all fibers have ended or none can
+/// continue. Fibers left over then stay in memory forever, because they cannot be unwound.
 ///
 /// # Panics
 /// When the caller is already inside a simulation.
@@ -59,7 +59,7 @@ pub fn run<T>(options: &Options, f: impl FnOnce() -> T) -> (Report, Result<T, Fa
     if !std::thread::panicking() {
         return run_here(options, f);
     }
-    // A fiber that was left in the middle of unwinding has spoilt this thread's count of panics.
+    // A fiber left in the middle of unwinding has corrupted this thread's count of panics.
     let job = Moved(move || run_here(options, f));
     let answer = std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
@@ -71,7 +71,7 @@ pub fn run<T>(options: &Options, f: impl FnOnce() -> T) -> (Report, Result<T, Fa
     answer.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// What another thread may use because the owner does nothing but wait for it.
+/// A value that another thread may use because the owner only waits for it.
 struct Moved<T>(T);
 
 // SAFETY: invariant 3.
@@ -149,7 +149,7 @@ impl Simulation {
         let body = Box::new(move || {
             body();
             let locals = AssertUnwindSafe(&task.locals);
-            // A destructor that panics has said so, and there is nobody to tell.
+            // A destructor's panic has been printed, and there is no one to pass it to.
             drop(catch_unwind(|| locals.clear()));
         });
         let stack = core.stacks.pop().unwrap_or_else(|| {
@@ -236,7 +236,7 @@ impl Simulation {
         self.switch(slot);
     }
 
-    /// The running fiber waits for `nanos`, whoever unparks it.
+    /// The running fiber waits for `nanos`, even if unparked.
     pub(super) fn sleep(&self, nanos: u64, reason: &'static WaitReason) {
         let Some(slot) = self.running() else { return };
         {
@@ -303,7 +303,7 @@ impl Scheduler for Simulation {
     fn spawn(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> TaskRef {
         self.assert_own_thread();
         let task = OWN.get().expect("asserted").start(name, body);
-        // The new fiber may come before whatever its maker does next.
+        // The new fiber may run before its creator's next step.
         self.point();
         TaskRef(task)
     }

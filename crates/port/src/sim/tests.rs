@@ -101,7 +101,7 @@ fn a_run_that_cannot_go_on_is_reported_exactly() {
     let names: Vec<_> = stuck.tasks.iter().map(|t| (t.name.as_str(), t.reason)).collect();
     assert_eq!(names, [("main#1", "join"), ("forgotten#2", "test")]);
     assert!(stuck.tasks[1].since_nanos >= 5_000_000, "{stuck}");
-    // The next simulation of this thread is not disturbed by what was left.
+    // The next simulation of this thread is not disturbed by leftovers.
     let (report, outcome) = run(&options(3), busy_body);
     assert_eq!((report.fibers, outcome.unwrap().len()), (5, 40));
 }
@@ -189,7 +189,7 @@ fn unwinding_may_wait_and_a_stuck_unwinding_does_not_spoil_the_thread() {
     let (report, outcome) = run(&options(6), || -> () { body(true) });
     assert_eq!(outcome, Err(Failure::Panic("unwinds".to_string())));
     assert!(report.stuck.is_none() && report.virtual_nanos > 1_000_000_000);
-    // On a thread of its own: that thread counts as panicking ever after.
+    // On a thread of its own: that thread counts as panicking from then on.
     let outcomes = std::thread::spawn(move || {
         let first = run(&options(6), || -> () { body(false) }).1;
         (first, run(&options(6), busy_body).1.map(|order| order.len()))

@@ -1,13 +1,13 @@
-//! Waiting for a change of what a mutex guards.
+//! Waiting for a change of the value a mutex guards.
 //!
-//! Contract: docs/port/condvar.md. A waiter queues itself while it still holds the mutex, so
-//! whoever changes the value under the mutex and notifies afterwards cannot miss it. A notified
-//! waiter whose mutex is held goes to that mutex's queue and is woken when it is free: one wake,
-//! not two, and no herd.
+//! Contract: docs/port/condvar.md. A waiter queues itself while it still holds the mutex, so a task
+//! that changes the value under the mutex and then notifies cannot miss it. A notified waiter whose
+//! mutex is held goes to that mutex's queue and is woken when it is free: one wake-up, not two, and
+//! no thundering herd.
 //!
 //! Invariants:
-//! 1. `waiting` is the number of nodes in the queue, changed under the queue's lock only. Whoever
-//!    has held the mutex since the waiter queued itself sees it.
+//! 1. `waiting` is the number of nodes in the queue, changed under the queue's lock only. A task
+//!    that has held the mutex since the waiter queued itself sees it.
 //! 2. A wait that ends by its deadline takes its node out under the queue's lock; found out of the
 //!    queue, it was notified, and that is what it reports.
 //!
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 static CONDVAR: WaitReason = WaitReason("condvar");
 
-/// Waiting for a change of what a [`Mutex`](super::Mutex) guards.
+/// Waits for a change of the value a [`Mutex`](super::Mutex) guards.
 pub struct Condvar {
     waiting: AtomicU32,
     queue: WaitQueue,
@@ -32,12 +32,12 @@ pub struct Condvar {
 
 impl Condvar {
     constant! {
-        /// A condvar nobody waits on.
+        /// A condvar without waiters.
         pub fn new() -> Condvar {
             Condvar { waiting: AtomicU32::new(0), queue: WaitQueue::new() }
         }
     }
-    /// Unlocks, waits for a notification (or wakes for no reason), locks again. Suspends.
+    /// Unlocks, waits for a notification (or wakes spuriously), locks again. Suspends.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.wait_raw(MutexGuard::raw(&guard), None);
         guard

@@ -1,4 +1,4 @@
-//! What every primitive promises, checked on whatever runs tasks.
+//! What every primitive promises, checked on every kind of task.
 //!
 //! [`check_all`] runs each promise of docs/port/ over a [`Start`]: threads, fibers of one loop or
 //! of several, a mixture, or a simulation. Nothing here asserts on time that has passed: a test
@@ -60,8 +60,8 @@ pub(crate) fn check_all(start: &dyn Start) {
     }
 }
 
-/// Aborts the process when a check has not ended for a very long time, naming it: a lost wake-up
-/// is then a message and not a test run that hangs.
+/// Aborts the process, naming the check, when one has not ended for a very long time: a lost
+/// wake-up then gives a message and not a hanging test run.
 pub(crate) struct Watch(Arc<AtomicBool>);
 
 impl Watch {
@@ -115,7 +115,7 @@ fn mutex_excludes(start: &dyn Start) {
         for round in 0..rounds {
             let mut value = mutex.lock();
             assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
-            // Now and then away from the thread with the lock held.
+            // Sometimes yields the thread with the lock held.
             if (round + number) % 16 == 0 {
                 thread::yield_now();
             }
@@ -151,7 +151,7 @@ fn panic_releases(start: &dyn Start) {
     assert_eq!((*shared.0.lock(), *shared.1.read()), (4, 4));
 }
 
-/// One task has the lock nearly always; the other must get it all the same.
+/// One task has the lock nearly always; the other must still get it.
 fn nobody_starves(start: &dyn Start) {
     let shared = Arc::new((Mutex::new(false), RwLock::new(false)));
     start.run(bodies(2, &shared, |number, (mutex, lock)| {
@@ -186,7 +186,7 @@ fn condvar_passes_turns(start: &dyn Start) {
         for _ in 0..rounds {
             let mut turn = changed.wait_while(mutex.lock(), |turn| *turn % 3 != number);
             *turn += 1;
-            // Under the lock and after it, by turns.
+            // Under the lock and after it, in turn.
             if *turn % 2 == 0 {
                 changed.notify_all();
             } else {
@@ -221,12 +221,12 @@ fn waits_time_out(start: &dyn Start) {
     let shared = Arc::new((Mutex::new(0), Condvar::new(), Event::new()));
     start.run(bodies(2, &shared, |number, (mutex, changed, event)| {
         if number == 0 {
-            // Nobody notifies and nobody sets yet.
+            // No task notifies or sets yet.
             for limit in [0, 1, 50_000] {
                 let limit = Duration::from_nanos(limit);
                 let mut guard = mutex.lock();
                 let mut timed_out = false;
-                // A wake-up for no reason is allowed, so long as it does not say "time ran out".
+                // A spurious wake-up is allowed, as long as it does not report a timeout.
                 while !timed_out {
                     (guard, timed_out) = changed.wait_timeout(guard, limit);
                 }

@@ -3,8 +3,8 @@
 //! Contract: docs/port/event.md. Invariants:
 //! 1. Until the flag is up the state is UNSET_QUEUED exactly while nodes are linked; both change
 //!    under the queue's lock.
-//! 2. `set` does not touch the event after it has made a waiter's node final, so a task that alone
-//!    waits may end the event as soon as its wait returns.
+//! 2. `set` does not touch the event after it has made a waiter's node final, so a sole waiter may
+//!    drop the event as soon as its wait returns.
 //!
 //! Thread safety: `Sync`.
 
@@ -71,13 +71,13 @@ impl Event {
         }
         let cancelled = self.cancel(&node);
         if !cancelled {
-            // The one who set the flag has the node, and needs it for a moment more.
+            // The task that set the flag has the node, and needs it a moment longer.
             node.wait(&EVENT);
         }
         !cancelled
     }
 
-    /// Takes the node out, or says false: the flag is up, and who raised it comes for the node.
+    /// Takes the node out, or returns false: the flag is up, and the setter will take the node.
     fn cancel(&self, node: &Node) -> bool {
         self.queue.with(|list| {
             if !node.is_waiting() || self.is_set() {
@@ -94,7 +94,7 @@ impl Event {
         })
     }
 
-    /// Links the node, or says false when the flag is up.
+    /// Links the node, or returns false when the flag is up.
     fn queue(&self, node: &Node) -> bool {
         self.queue.with(|list| {
             let (success, failure) = (Ordering::Relaxed, Ordering::Acquire);

@@ -1,10 +1,10 @@
 //! Locks and waiting, without poisoning, for threads and fibers alike.
 //!
-//! Every primitive is a state word, changed by one atomic operation where nobody waits, and a
-//! queue of waiters that park (`crate::task`): a thread sleeps, a fiber gives its loop to others,
-//! and both may wait on one lock. What a caller is, is found out only where it must wait. A task
-//! that panics while it holds a guard releases the lock and nothing else: whoever needs "the
-//! invariant may be broken" keeps its own failed state. Any blocking call here suspends.
+//! Every primitive is a state word, changed by one atomic operation where there are no waiters, and
+//! a queue of waiters that park (`crate::task`): a thread sleeps, a fiber yields its loop, and both
+//! may wait on one lock. The kind of the caller is determined only where it must wait. A task that
+//! panics while it holds a guard only releases the lock: code that needs to know that an invariant
+//! may be broken keeps its own failed state. Any blocking call here suspends.
 //!
 //! Contracts (order, fairness, what suspends): docs/port/. Models: `tests/loom/main.rs`.
 //! Thread safety: all types are `Sync` as their std counterparts are.
@@ -37,13 +37,13 @@ const SPINS: u32 = 100;
 #[cfg(loom)]
 const SPINS: u32 = 0;
 
-/// For how long a waiter may lose a lock to tasks that came later: 0.5 ms.
+/// How long a waiter may lose a lock to tasks that came later: 0.5 ms.
 #[cfg(not(loom))]
 const fn hand_off_nanos() -> u64 {
     500_000
 }
 
-/// Without a clock a model says whether the time has come.
+/// Without a clock, the model decides whether the time has come.
 #[cfg(loom)]
 fn hand_off_nanos() -> u64 {
     u64::from(!planted::HAND_OFF.load(std::sync::atomic::Ordering::Relaxed))

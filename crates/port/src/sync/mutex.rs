@@ -1,7 +1,7 @@
 //! A mutual-exclusion lock around a value.
 //!
 //! Contract: docs/port/mutex.md. Invariants cited by unsafe blocks:
-//! 1. A guard exists exactly while its mutex is held by its task, so the value is its alone.
+//! 1. A guard exists exactly while its task holds the mutex, so it has the value exclusively.
 //!
 //! Thread safety: `Sync` as std's. A guard stays on its thread.
 
@@ -33,11 +33,11 @@ pub struct MutexGuard<'a, T: ?Sized> {
 
 // SAFETY: invariant 1: a shared mutex hands its value from task to task, one at a time.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
-// SAFETY: as above; an owned mutex is not waited for.
+// SAFETY: as above; an owned mutex has no waiters.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: a shared guard gives out `&T` only.
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
-// A panic under the lock leaves the value as it was: whoever cares keeps its own failed state.
+// A panic under the lock leaves the value as it was: code that cares keeps its own failed state.
 impl<T: ?Sized> UnwindSafe for Mutex<T> {}
 impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
 
@@ -53,8 +53,8 @@ impl<T> Mutex<T> {
             }
         }
     }
-    /// An unlocked mutex that readers or writers may need: in debug builds, whoever locks it on a
-    /// thread that may run at low priority panics (`lane`).
+    /// An unlocked mutex that readers or writers may need: in debug builds, locking it on a thread
+    /// that may run at low priority panics (`lane`).
     pub fn foreground(value: T) -> Mutex<T> {
         Mutex {
             #[cfg(all(debug_assertions, not(loom)))]
@@ -92,7 +92,7 @@ impl<T: ?Sized> Mutex<T> {
             crate::lane::check_foreground();
         }
     }
-    /// The value of a mutex nobody else can reach.
+    /// The value of an unshared mutex.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -140,7 +140,7 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: invariant 1; `&mut self` keeps other uses of this guard away.
+        // SAFETY: invariant 1; `&mut self` excludes other uses of this guard.
         unsafe { &mut *self.mutex.value.get() }
     }
 }

@@ -1,10 +1,10 @@
-//! Wrong lines that loom must find: the proof that its models can see anything at all.
+//! Planted bugs that loom must find: the proof that its models detect anything at all.
 //!
 //! A model switches one on for the execution of one test, through a std atomic that loom does not
-//! know of. Outside loom one of them can be turned on for the simulation (`pumice_base::planted`),
+//! track. Outside loom one of them can be turned on for the simulation (`pumice_base::planted`),
 //! and without that feature [`planted`] is a constant false. Thread safety: any thread.
 
-/// One wrong line each; the models in `tests/loom/main.rs` say which of them finds it.
+/// One wrong line each; the models in `tests/loom/main.rs` say which of them detects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Planted {
@@ -12,23 +12,23 @@ pub enum Planted {
     MutexQueuesUnmarked = 1,
     /// A condvar's waiter unlocks the mutex before it is in the queue.
     CondvarUnlocksFirst,
-    /// A condvar's waiter whose time is up does not ask whether it is still in the queue.
+    /// A condvar's waiter that times out does not check whether it is still in the queue.
     CondvarTimeoutUnlinksTwice,
-    /// The last reader does not look whether somebody waits.
+    /// The last reader does not check for waiters.
     RwLockReaderLeavesQuietly,
-    /// A releaser looks at the permits before it takes the queue's lock, and not again.
+    /// A releaser reads the permits before it takes the queue's lock, and not again.
     SemaphoreQueuesUnmarked,
-    /// A waiter for an event links its node without looking at the flag again.
+    /// A waiter for an event links its node without checking the flag again.
     EventNoRecheck,
     /// An event publishes its flag without ordering what was written before.
     EventRelaxed,
-    /// The one who sets an event wakes the waiters before it is done with the event.
+    /// The setter of an event wakes the waiters before it is done with the event.
     EventWakesUnderLock,
     /// The emitter of a ring looks for blocks to compress before it counts the one it has emitted.
     RingOldEmit,
-    /// A helper asks whether the emitter must be woken before its own step counts as done.
+    /// A helper checks whether the emitter must be woken before its own step counts as done.
     RingWakesLate,
-    /// A ring's changes order nothing else.
+    /// A ring's changes are relaxed: they order nothing else.
     RingRelaxed,
     /// The owner of shared work does not wait for who is at a piece of it.
     SharedWorkNotAwaited,

@@ -1,12 +1,12 @@
-//! The wait queue embedded in every primitive: who waits, in order, on their own stacks.
+//! The wait queue embedded in every primitive: the waiters in order, on their own stacks.
 //!
 //! A waiter puts a [`Node`] on its stack, links it under the queue's lock, and parks until the
 //! node says how the wait ended. Invariants cited by unsafe blocks:
 //! 1. A linked node is alive and does not move: its owner leaves the frame only after the node's
 //!    state is final, or after it has unlinked the node itself under the queue's lock.
 //! 2. Links are touched only under the lock of the queue that holds the node, or, once the node is
-//!    DETACHED, by the one who detached it.
-//! 3. Whoever makes the state final copies what it needs before, and does not touch the node
+//!    DETACHED, by the task that detached it.
+//! 3. The task that makes the state final copies what it needs before, and does not touch the node
 //!    after.
 //!
 //! | node state | meaning | left by |
@@ -42,9 +42,9 @@ pub(super) struct Node {
     state: AtomicU32,
     /// The waiter has lost to others for so long that it must be given the lock.
     pub(super) overdue: bool,
-    /// What it waits for; each primitive says what the number means.
+    /// What it waits for; each primitive defines the number's meaning.
     pub(super) wants: usize,
-    /// A condvar's waiter: the mutex that it will need.
+    /// For a condvar's waiter: the mutex that it will need.
     pub(super) mutex: *const RawMutex,
     task: TaskRef,
 }
@@ -97,7 +97,7 @@ impl Node {
     }
 }
 
-/// Nodes in order. Who may touch it is invariant 2.
+/// Nodes in order. Access is by invariant 2.
 pub(super) struct List {
     head: *const Node,
     tail: *const Node,
@@ -114,7 +114,7 @@ impl List {
         // SAFETY: invariant 1.
         unsafe { self.head.as_ref() }
     }
-    /// How many nodes the list begins with that `fits` holds for.
+    /// The length of the list's prefix of nodes for which `fits` holds.
     pub(super) fn leading(&self, fits: impl Fn(&Node) -> bool) -> usize {
         let mut count = 0;
         let mut at = self.head;
@@ -230,7 +230,7 @@ pub(super) struct WaitQueue {
 #[cfg(not(loom))]
 impl WaitQueue {
     crate::atomic::constant! {
-        /// Nobody waits.
+        /// A queue without waiters.
         pub(super) fn new() -> WaitQueue {
             WaitQueue {
                 lock: super::raw_lock::RawLock::new(),
@@ -242,7 +242,7 @@ impl WaitQueue {
     #[inline]
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut List) -> R) -> R {
         self.lock.lock();
-        // SAFETY: invariant 2: the lock excludes everybody else, and `f` does not come back here.
+        // SAFETY: invariant 2: the lock excludes all others, and `f` does not re-enter here.
         let result = self.list.with_mut(|list| f(unsafe { &mut *list }));
         self.lock.unlock();
         result
@@ -250,8 +250,8 @@ impl WaitQueue {
 }
 
 /// The same over loom's own lock: the raw lock has a model of its own, and here it would only
-/// multiply the number of executions. `alive` is used by whoever has the lock and changed by the
-/// end of the queue, so loom sees a queue that ends while somebody is not done with it.
+/// multiply the number of executions. `alive` is used by the lock's holder and changed at the end
+/// of the queue, so loom sees a queue that ends while still in use.
 #[cfg(loom)]
 pub(super) struct WaitQueue {
     list: loom::sync::Mutex<List>,

@@ -1,8 +1,8 @@
 //! The lock inside a wait queue: a few instructions long, never held over anything that suspends.
 //!
-//! It blocks the thread, not the fiber: its holder is always running (or preempted), so the wait
-//! is short, and a holder at low priority is waited for in the kernel and not by spinning.
-//! States: 0 free, 1 held, 2 held and somebody may sleep on it.
+//! It blocks the thread, not the fiber: its holder is always running (or preempted), so the wait is
+//! short, and waiters for a holder at low priority sleep in the kernel instead of spinning. States:
+//! 0 free, 1 held, 2 held and possibly slept on.
 //!
 //! Thread safety: all methods from any thread. Not fair.
 

@@ -2,8 +2,8 @@
 //!
 //! | state | meaning | left by |
 //! |---|---|---|
-//! | FREE | nobody holds it | lock (to LOCKED; to CONTENDED by a woken waiter) |
-//! | LOCKED | held; nobody needs to be woken | unlock (to FREE), a waiter (to CONTENDED) |
+//! | FREE | not held | lock (to LOCKED; to CONTENDED by a woken waiter) |
+//! | LOCKED | held; no waiter to wake | unlock (to FREE), a waiter (to CONTENDED) |
 //! | CONTENDED | held; unlock must wake the first waiter | unlock, under the queue's lock |
 //!
 //! Invariants:
@@ -12,10 +12,11 @@
 //! 2. While nodes are linked, the state is CONTENDED, or a woken waiter is on its way, which makes
 //!    it CONTENDED when it takes the lock or queues again.
 //!
-//! Who runs takes a free lock before those that were woken (barging: no switch while there is
+//! A running task takes a free lock before those that were woken (barging: no switch while there is
 //! work). A woken waiter that loses queues in front, and one that has waited longer than
 //! `hand_off_nanos` is marked overdue: the next unlock gives it the lock without freeing it.
-//! Threads spin shortly before they queue; fibers do not, as the holder may wait for their loop.
+//! Threads spin briefly before they queue; fibers do not, as the holder may be waiting for their
+//! loop.
 
 use super::planted::{Planted, planted};
 use super::queue::{GRANTED, List, Node, WOKEN, WaitQueue, wake};
@@ -73,14 +74,14 @@ impl RawMutex {
         }
         let node = Node::new(task, 0);
         let queued = self.take_or(|list| list.push_back(&node));
-        // The clock is read by the one that waits anyway, never by the one that unlocks.
+        // The clock is read by the waiter, which waits anyway, never by the unlocking task.
         let since = task::clock::now_nanos();
         if queued && node.wait(&MUTEX) != GRANTED {
             self.lock_woken(task, Some(since));
         }
     }
 
-    /// Takes the lock for a waiter that was woken without getting it, `since` it has waited.
+    /// Takes the lock for a waiter that was woken without getting it and has waited since `since`.
     pub(super) fn lock_woken(&self, task: TaskRef, since: Option<u64>) {
         let mut since = since;
         loop {
@@ -96,7 +97,7 @@ impl RawMutex {
         }
     }
 
-    /// Takes the lock, or makes it CONTENDED and links a node; whether it did that.
+    /// Takes the lock, or makes it CONTENDED and links a node; returns whether it did the latter.
     fn take_or(&self, link: impl FnOnce(&mut List)) -> bool {
         self.queue.with(|list| {
             if planted(Planted::MutexQueuesUnmarked) {
@@ -105,7 +106,7 @@ impl RawMutex {
                 }
             } else if self.state.swap(CONTENDED, Ordering::Acquire) == FREE {
                 if list.is_empty() {
-                    // Ours, and nobody can have seen it: others make it CONTENDED under this lock.
+                    // Ours, and unobserved: others make it CONTENDED under this lock.
                     self.state.store(LOCKED, Ordering::Relaxed);
                 }
                 return false;
@@ -115,7 +116,7 @@ impl RawMutex {
         })
     }
 
-    /// Looks for the lock to become free, for a short while, where the holder can be running.
+    /// Spins briefly for the lock to become free, where the holder can be running.
     fn spin(&self, task: TaskRef, taken: u32) -> bool {
         let mut left = if task.is_fiber() { 0 } else { super::SPINS };
         loop {
@@ -156,7 +157,7 @@ impl RawMutex {
         }
     }
 
-    /// Gives detached nodes of a condvar to this mutex: they are woken as the lock becomes free.
+    /// Gives detached nodes of a condvar to this mutex: they are woken when the lock becomes free.
     /// Every node's owner keeps the mutex alive until its node is final.
     pub(super) fn requeue(&self, mut nodes: List) {
         let first = self.queue.with(|list| {
@@ -167,7 +168,7 @@ impl RawMutex {
                 && self.state.compare_exchange(LOCKED, CONTENDED, success, failure).is_err()
             {
                 if self.state.load(Ordering::Relaxed) == FREE {
-                    // By invariant 2 the first of them, on its way, answers for the others.
+                    // By invariant 2 the first of them, on its way, covers the others.
                     first = nodes.pop();
                 }
             }

@@ -12,13 +12,13 @@
 //! 1. WAITING changes only under the queue's lock, where a waiter links its node after setting it.
 //! 2. While nodes are linked, WAITING is set, or a woken waiter is on its way, which sets it when
 //!    it enters or queues again.
-//! 3. A guard exists exactly while the state counts it: the value is read by readers, or is the
-//!    writer's alone.
+//! 3. A guard exists exactly while the state counts it: readers share the value, or the writer has
+//!    it exclusively.
 //!
 //! New readers stay out while WAITING is set, so writers are not starved by them; a woken reader
 //! goes in beside readers even then. The queue is left in order: all readers up to the next writer,
-//! or one writer. As with the mutex, who runs goes before who was woken, and a waiter that is
-//! overdue is let in by the one who leaves, before the lock can be seen free.
+//! or one writer. As with the mutex, running tasks go before woken ones, and an overdue waiter is
+//! let in by the leaving task before the lock can be seen free.
 //!
 //! Thread safety: `Sync` as std's. A guard stays on its thread.
 
@@ -45,7 +45,7 @@ struct RawRwLock {
     queue: WaitQueue,
 }
 
-/// What a task wants of the lock, as `Node::wants`.
+/// What a task wants from the lock, as `Node::wants`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
@@ -93,7 +93,7 @@ impl RawRwLock {
         self.state.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Enters if that is allowed now, looking `spins` times more while a holder may go.
+    /// Enters if that is allowed now, looking up to `spins` times more while a holder may leave.
     fn try_enter(&self, access: Access, spins: u32) -> bool {
         let mut state = self.look(access, spins, false);
         while let Some(entered) = access.enter(state, false) {
@@ -106,7 +106,7 @@ impl RawRwLock {
         false
     }
 
-    /// The state, when entering is allowed, somebody waits, or `spins` looks were in vain.
+    /// The state, once entering is allowed, a task waits, or `spins` looks failed.
     fn look(&self, access: Access, spins: u32, woken: bool) -> u32 {
         let mut left = spins;
         loop {
@@ -141,7 +141,7 @@ impl RawRwLock {
         }
     }
 
-    /// Enters and says true, or links the node.
+    /// Enters and returns true, or links the node.
     fn enter_or_queue(&self, access: Access, node: &Node, woken: bool) -> bool {
         self.queue.with(|list| {
             let waiting = if list.is_empty() { 0 } else { WAITING };
@@ -181,14 +181,14 @@ impl RawRwLock {
         }
     }
 
-    /// Nobody is inside and WAITING is set, or was a moment ago: wakes the first in the queue.
+    /// The lock is free and WAITING is set, or was a moment ago: wakes the first in the queue.
     #[cold]
     fn wake_next(&self) {
         let woken = self.queue.with(|list| {
             loop {
                 let state = self.state.load(Ordering::Relaxed);
-                // Inside again: whoever that is will be here when it leaves. Not WAITING: somebody
-                // else who left has done this.
+                // Held again: the holder will come here when it leaves. Not WAITING: another
+                // leaving task has done this.
                 if state != WAITING {
                     return None;
                 }
@@ -202,7 +202,7 @@ impl RawRwLock {
                     next = rest | if write { WRITER } else { readers as u32 };
                     outcome = GRANTED;
                 }
-                // Acquire: what all who left have done is passed on to those who are let in.
+                // Acquire: what all leaving tasks have done is passed on to those let in.
                 let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
                 if self.state.compare_exchange(state, next, success, failure).is_ok() {
                     return Some((list.detach(count), outcome));
@@ -237,13 +237,13 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
 
 // SAFETY: invariant 3; readers of several tasks share `&T`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
-// SAFETY: an owned lock is not waited for.
+// SAFETY: an owned lock has no waiters.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 // SAFETY: a shared guard gives out `&T` only.
 unsafe impl<T: ?Sized + Sync> Sync for RwLockReadGuard<'_, T> {}
 // SAFETY: a shared guard gives out `&T` only.
 unsafe impl<T: ?Sized + Sync> Sync for RwLockWriteGuard<'_, T> {}
-// A panic under the lock leaves the value as it was: whoever cares keeps its own failed state.
+// A panic under the lock leaves the value as it was: code that cares keeps its own failed state.
 impl<T: ?Sized> UnwindSafe for RwLock<T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
 
@@ -285,13 +285,13 @@ impl<T: ?Sized> RwLock<T> {
         let entered = self.raw.try_enter(Access::Read, 0);
         entered.then(|| RwLockReadGuard { lock: self, stays: PhantomData })
     }
-    /// Exclusive access if nobody holds the lock.
+    /// Exclusive access if the lock is free.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         sim::point();
         let entered = self.raw.try_enter(Access::Write, 0);
         entered.then(|| RwLockWriteGuard { lock: self, stays: PhantomData })
     }
-    /// The value of a lock nobody else can reach.
+    /// The value of an unshared lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -340,7 +340,7 @@ impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
 impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: invariant 3; `&mut self` keeps other uses of this guard away.
+        // SAFETY: invariant 3; `&mut self` excludes other uses of this guard.
         unsafe { &mut *self.lock.value.get() }
     }
 }

@@ -7,7 +7,7 @@
 //! 1. QUEUED is set exactly while nodes are linked; both change under the queue's lock.
 //! 2. While QUEUED is set, permits are taken under the queue's lock only, for the first node.
 //!
-//! Thread safety: `Sync`. Permits belong to nobody: one task may take and another give back.
+//! Thread safety: `Sync`. Permits have no owner: one task may take and another give back.
 
 use super::planted::{Planted, planted};
 use super::queue::{GRANTED, Node, WaitQueue, wake_all};
@@ -33,15 +33,15 @@ impl Semaphore {
             Semaphore { state: AtomicUsize::new(permits << 1), queue: WaitQueue::new() }
         }
     }
-    /// Takes `n` permits at once when that many are free and everybody who asked before has got
-    /// theirs. Suspends.
+    /// Takes `n` permits at once when that many are free and all earlier requests are served.
+    /// Suspends.
     #[inline]
     pub fn acquire(&self, n: usize) {
         if !self.try_acquire(n) {
             self.acquire_slow(n);
         }
     }
-    /// Takes `n` permits if that many are free now and nobody waits.
+    /// Takes `n` permits if that many are free now and no task waits.
     #[inline]
     pub fn try_acquire(&self, n: usize) -> bool {
         sim::point();
@@ -55,10 +55,10 @@ impl Semaphore {
         }
         false
     }
-    /// Gives `n` permits back, and passes them on to those who wait.
+    /// Gives `n` permits back, and passes them on to waiters.
     ///
     /// # Panics
-    /// In debug builds, when there are more free permits than fit.
+    /// In debug builds, when the free permits overflow the state word.
     #[inline]
     pub fn release(&self, n: usize) {
         let state = self.state.fetch_add(n << 1, Ordering::Release);
@@ -68,7 +68,7 @@ impl Semaphore {
         }
         sim::point();
     }
-    /// The number of free permits, already old when it is returned.
+    /// The number of free permits; may be stale when it is returned.
     pub fn available(&self) -> usize {
         self.state.load(Ordering::Relaxed) >> 1
     }
@@ -105,8 +105,8 @@ impl Semaphore {
     #[cold]
     fn pass_on(&self) {
         let granted = self.queue.with(|list| {
-            // Acquire: what those who released have done is passed on as well. By invariant 2
-            // nobody else takes; permits that come meanwhile bring their own call of this.
+            // Acquire: what the releasers have done is passed on as well. By invariant 2 no one
+            // else takes; permits released meanwhile come with their own call of this.
             let free = self.state.load(Ordering::Acquire) >> 1;
             let taken = std::cell::Cell::new(0);
             let count = list.leading(|node| {
@@ -123,7 +123,7 @@ impl Semaphore {
     }
 }
 
-/// The state after `n` permits were taken from `state` by one who found nobody waiting.
+/// The state after `n` permits were taken from `state` with no one waiting.
 #[inline]
 fn enough(state: usize, n: usize) -> Option<usize> {
     (state & QUEUED == 0 && state >> 1 >= n).then(|| state - (n << 1))

@@ -1,4 +1,4 @@
-//! Locks, waiting, and what a panic does to them: nothing.
+//! Locks, waiting, and that a panic does not affect them.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

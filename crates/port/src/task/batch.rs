@@ -1,15 +1,15 @@
-//! Waking many tasks at once: one hand-over per scheduler instead of one per task.
+//! Waking many tasks at once: one hand-off per scheduler instead of one per task.
 //!
 //! Fibers are collected in a chain per scheduler (through `Task::next`, which belongs to the waker
 //! by invariant 3 of the module `task`), so that waking a thousand fibers of two loops costs two
-//! hand-overs and at most two kicks. Threads are woken one by one: each sleeps on its own word.
+//! hand-offs and at most two kicks. Threads are woken one by one: each sleeps on its own word.
 //!
 //! Thread safety: from any thread. A batch belongs to its caller.
 
 use super::{Scheduler, Task, TaskRef};
 use crate::atomic::Ordering;
 
-/// Schedulers for which a batch keeps chains at one time; further ones push out the first.
+/// Schedulers for which a batch keeps chains at one time; further ones displace the first.
 const CHAINS: usize = 4;
 
 /// Tasks of one scheduler, in the order in which they were notified.
@@ -20,7 +20,7 @@ struct Chain {
     last: &'static Task,
 }
 
-/// Notified fibers that their schedulers do not know of yet; handed over when it is dropped.
+/// Notified fibers not yet handed to their schedulers; dropping this hands them over.
 #[derive(Default)]
 pub(crate) struct Batch {
     chains: [Option<Chain>; CHAINS],
@@ -80,7 +80,8 @@ fn hand_over(chain: Option<Chain>) {
 }
 
 /// Wakes every task of `tasks`, as [`TaskRef::unpark`] does one; fibers run in this order on each
-/// loop, and each loop is kicked at most once. Never suspends, except at its start in a simulation.
+/// loop, and each loop is kicked at most once. Never suspends, except at the beginning in a
+/// simulation.
 pub fn unpark_all(tasks: impl IntoIterator<Item = TaskRef>) {
     crate::sim::point();
     let mut batch = Batch::default();

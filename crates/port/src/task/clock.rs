@@ -1,4 +1,4 @@
-//! The clock of deadlines. Under loom there is no time: every deadline has come.
+//! The clock of deadlines. Under loom there is no time: every deadline has passed.
 
 /// Monotonic nanoseconds, virtual in a simulation: what deadlines are counted in.
 #[cfg(not(loom))]

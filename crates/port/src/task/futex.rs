@@ -2,10 +2,10 @@
 //!
 //! Thread safety: all methods from any thread. Invariant cited by unsafe blocks: 1. the kernel is
 //! given the address of a live `AtomicU32` and only compares its value (`wake` uses the address as
-//! a name and reads nothing, so it may even come after the word's end).
+//! a name and reads nothing, so it may even come after the word is gone).
 //!
-//! The model: the comparison and the falling asleep are one step, as in the kernel; a wait with a
-//! deadline ends at once, so that loom tries every moment at which the time may run out.
+//! The model: comparing and falling asleep are one step, as in the kernel; a wait with a deadline
+//! ends at once, so that loom tries every moment at which the time may run out.
 
 use crate::atomic::AtomicU32;
 use std::ops::Deref;
@@ -35,7 +35,8 @@ impl Futex {
         }
     }
 
-    /// Sleeps if the word is `expected`, until it is woken, `nanos` have passed, or for no reason.
+    /// Sleeps if the word is `expected`, until it is woken or `nanos` have passed; may wake
+    /// spuriously.
     pub(crate) fn wait(&self, expected: u32, nanos: Option<u64>) {
         let timeout = nanos.map(|n| libc::timespec {
             tv_sec: (n / 1_000_000_000) as libc::time_t,

@@ -1,9 +1,9 @@
-//! The one primitive everything that waits is built on: a task parks, anybody unparks it.
+//! The one primitive under every wait: a task parks, any task unparks it.
 //!
-//! A task is an operating-system thread or a fiber, and the difference is found out here and
-//! nowhere else. Records of tasks live for ever and are used again, so a [`TaskRef`] is a plain
-//! pointer that is copied freely: an `unpark` that comes too late reaches whoever has the record
-//! then, as a wake-up for no reason, which every waiter must bear anyway.
+//! A task is an operating-system thread or a fiber, and only this module tells them apart. Records
+//! of tasks live forever and are reused, so a [`TaskRef`] is a plain pointer that is copied freely:
+//! an `unpark` that comes too late reaches the record's current task as a spurious wake-up, which
+//! every waiter must tolerate anyway.
 //!
 //! | state | meaning | left by |
 //! |---|---|---|
@@ -13,9 +13,10 @@
 //! | NOTIFIED | an unpark has not been consumed yet | the task's next park (EMPTY) |
 //!
 //! Invariants:
-//! 1. Whoever moves a task out of PARKED or BLOCKED, and nobody else, makes it run again, once.
+//! 1. The task that moves another out of PARKED or BLOCKED, and no other, makes it run again, once.
 //! 2. `home` never changes: records of threads and of each scheduler are kept apart.
-//! 3. `next` belongs to whoever made the task runnable, until its scheduler has taken it over.
+//! 3. `next` belongs to the waker that made the task runnable, until its scheduler has taken it
+//!    over.
 //! 4. Records are never freed; a `next` inside a chain points to one.
 //! 5. `locals` is touched by the task itself only; `data` is set once, before the task is shared.
 //!
@@ -53,7 +54,7 @@ pub(crate) trait Scheduler: Sync {
     }
     /// Switches away from the running fiber, whose state is PARKED (or NOTIFIED by now), and
     /// returns when it runs again. With a deadline (monotonic nanoseconds) the scheduler moves the
-    /// task from PARKED to EMPTY when the time has come. On the scheduler's own thread only.
+    /// task from PARKED to EMPTY when the deadline has passed. On the scheduler's own thread only.
     fn suspend(&self, task: &'static Task, deadline_nanos: Option<u64>);
     /// Lets the other runnable fibers run once. On the scheduler's own thread only.
     fn yield_now(&self);
@@ -67,7 +68,7 @@ pub(crate) trait Scheduler: Sync {
     /// Whether `thread::spawn` from one of the fibers starts a fiber (otherwise a thread).
     fn spawns_tasks(&self) -> bool;
     /// Whether this is a simulation, in which there are no threads at all. Its fibers switch even
-    /// while they unwind: nothing else would let them go on.
+    /// while they unwind: nothing else would let them make progress.
     fn is_simulation(&self) -> bool {
         false
     }
@@ -127,7 +128,7 @@ impl Task {
             Home::Fiber(scheduler) => Some(scheduler),
         }
     }
-    /// A deadline has come: true when the task was still waiting; the caller then makes it run.
+    /// A deadline has passed: true when the task was still waiting; the caller then makes it run.
     pub(crate) fn expire(&self) -> bool {
         self.state.compare_exchange(PARKED, EMPTY, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -156,8 +157,8 @@ impl TaskRef {
             scheduler.wake(self.0);
         }
     }
-    /// Leaves the notification; a blocked thread is woken, for a parked fiber the scheduler that
-    /// the caller must give it to is returned.
+    /// Leaves the notification; a blocked thread is woken; for a parked fiber, returns the
+    /// scheduler to which the caller must give it.
     #[inline]
     pub(crate) fn notify(self) -> Option<&'static dyn Scheduler> {
         match self.0.state.swap(NOTIFIED, Ordering::AcqRel) {
@@ -221,12 +222,12 @@ pub(crate) fn current_fiber() -> Option<(&'static Task, &'static dyn Scheduler)>
     Some((task, task.scheduler()?))
 }
 
-/// Says which task runs on this thread from now on; the one before, to be put back.
+/// Sets the task that runs on this thread; returns the previous one, to be restored.
 pub(crate) fn set_current(task: Option<&'static Task>) -> Option<&'static Task> {
     CURRENT.with(|current| current.replace(task))
 }
 
-/// Suspends until somebody unparks this task; may also return for no reason.
+/// Suspends until this task is unparked; may also return spuriously.
 pub fn park(reason: &'static WaitReason) {
     park_until(reason, None);
 }

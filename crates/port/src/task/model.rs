@@ -1,9 +1,9 @@
-//! For loom's models: a scheduler of one fiber, with checks of what a loop owes to its tasks, and
-//! the kick word.
+//! For loom's models: a scheduler of one fiber, with checks of a loop's obligations to its tasks,
+//! and the kick word.
 //!
-//! The fiber runs on a thread of loom's; suspended, it waits there for its scheduler's word. A task
-//! that is made runnable twice for one suspension, or while it runs, fails the model (invariant 1
-//! of the module `task`). Only under loom. Thread safety: `wake` from any thread.
+//! The fiber runs on a loom thread; while suspended it waits there for its scheduler. A task that
+//! is made runnable twice for one suspension, or while it runs, fails the model (invariant 1 of the
+//! module `task`). Only under loom. Thread safety: `wake` from any thread.
 
 use super::{Home, Scheduler, Task, TaskRef, set_current};
 use crate::atomic::Ordering;
@@ -65,7 +65,7 @@ impl Kick {
     }
 }
 
-/// Runs `f` on this thread as the fiber of a scheduler of its own.
+/// Runs `f` on this thread as the fiber of its own scheduler.
 pub fn as_fiber<R>(f: impl FnOnce() -> R) -> R {
     let word = Futex::new(SUSPENDED);
     let scheduler: &'static OneFiber = Box::leak(Box::new(OneFiber { word }));

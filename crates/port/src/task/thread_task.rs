@@ -1,7 +1,7 @@
 //! Tasks that are operating-system threads: they wait on a futex.
 //!
-//! A record is claimed at a thread's first need and given back when the thread ends. Under loom a
-//! record is never used again: loom's objects end with the execution that made them.
+//! A record is claimed when a thread first needs one and given back when the thread ends. Under
+//! loom a record is never used again: loom's objects end with the execution that made them.
 
 use super::{BLOCKED, Home, Task};
 use crate::atomic::Ordering;
@@ -60,7 +60,7 @@ pub(crate) fn release(task: &'static Task) {
     FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(task);
 }
 
-/// Sees to it that the record is given back.
+/// Makes sure that the record is given back.
 #[cfg(not(loom))]
 fn keep(task: &'static Task) {
     // While thread-locals are being destroyed the record cannot be noted; it is then lost, once.
@@ -72,14 +72,14 @@ pub(super) fn claim() -> &'static Task {
     Box::leak(Box::new(Task::new(Home::Thread)))
 }
 
-/// Waits while the word is BLOCKED and the deadline has not come; then the word is not BLOCKED.
+/// Waits while the word is BLOCKED and the deadline has not passed; on return it is not BLOCKED.
 pub(super) fn wait(state: &Futex, deadline_nanos: Option<u64>) {
     while state.load(Ordering::Acquire) == BLOCKED {
         let mut limit = None;
         if let Some(deadline) = deadline_nanos {
             let now = super::clock::monotonic_nanos();
             if now >= deadline {
-                // Lost against an unpark: the caller consumes that.
+                // Lost the race to an unpark: the caller consumes that.
                 let (from, to) = (BLOCKED, super::EMPTY);
                 let _expired =
                     state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);

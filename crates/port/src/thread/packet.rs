@@ -1,8 +1,8 @@
-//! The result of a task on its way to whoever waits for it.
+//! The result of a task on its way to its waiter.
 //!
 //! Invariants cited by unsafe blocks:
-//! 1. `result` is written once, by the owner of the [`Promise`], before the gate is DONE, and
-//!    touched after that by the one waiter only.
+//! 1. `result` is written once, by the owner of the [`Promise`], before the gate is DONE, and after
+//!    that touched only by the waiter.
 //! 2. The gate is null, DONE, or a record from `&'static Task`.
 //!
 //! Thread safety: one task delivers, one waits; they may be any two.
@@ -16,7 +16,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What a body ended with: its value, or what it panicked with.
+/// A body's outcome: its value, or its panic payload.
 pub(crate) type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
 static JOIN: WaitReason = WaitReason("join");
@@ -67,7 +67,7 @@ impl<T> Packet<T> {
         }
     }
 
-    /// Whether this was the last owner of a panic that nobody took. Drops the result then.
+    /// Whether this was the last owner of a panic that was not taken. Drops the result then.
     pub(crate) fn abandon(packet: Arc<Packet<T>>) -> bool {
         let last = Arc::into_inner(packet);
         last.is_some_and(|packet| packet.result.into_inner().is_some_and(|r| r.is_err()))
@@ -93,10 +93,10 @@ impl<T> Packet<T> {
     }
 }
 
-/// What is delivered for a body that never ran; no body can panic with it.
+/// Delivered for a body that never ran; no body can panic with it.
 struct Unrun;
 
-/// What a task that never ran ends with: there was no memory for its stack.
+/// The outcome of a task that never ran: there was no memory for its stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotStarted;
 
@@ -111,8 +111,8 @@ impl NotStarted {
     }
 }
 
-/// A body and whom it owes its result. Dropped instead of run, it drops what it would have run and
-/// then, when nothing borrows from the waiter any more, delivers [`NotStarted`].
+/// A body and the waiter of its result. If dropped without having run, it drops the closure and
+/// then, when nothing borrows from the waiter, delivers [`NotStarted`].
 pub(crate) struct Errand<T, F> {
     /// Dropped first.
     f: F,
@@ -123,7 +123,7 @@ impl<T, F: FnOnce() -> T> Errand<T, F> {
     pub(crate) fn run(self) {
         self.promise.fulfil(self.f);
     }
-    /// As `run`, on a task that goes on afterwards and keeps its locals.
+    /// As `run`, on a task that continues afterwards and keeps its locals.
     pub(crate) fn run_in_passing(self) {
         let Errand { f, promise } = self;
         promise.deliver(catch_unwind(AssertUnwindSafe(f)));
@@ -144,8 +144,8 @@ impl<T> Promise<T> {
         Errand { f, promise: self }
     }
 
-    /// Runs `f` and delivers what it ended with. The task's locals are dropped before that, so
-    /// that their destructors have run when the joiner goes on.
+    /// Runs `f` and delivers what it ended with. The task's locals are dropped before that, so that
+    /// their destructors have run when the joiner continues.
     pub(crate) fn fulfil(self, f: impl FnOnce() -> T) {
         let mut outcome = catch_unwind(AssertUnwindSafe(f));
         if let Some((task, _)) = task::current_fiber() {

@@ -1,6 +1,6 @@
-//! Tasks that may borrow from the one that starts them.
+//! Tasks that may borrow from the task that starts them.
 //!
-//! As std's scoped threads, but the children are of whatever kind `thread::spawn` would start.
+//! As std's scoped threads, but the children are of the kind that `thread::spawn` would start.
 //! Invariant cited by unsafe blocks: 1. `scope` does not return before the bodies of all children
 //! have ended and been dropped, so what they borrow outlives them.
 //!
@@ -32,7 +32,7 @@ impl Children {
             parent: task::current(),
         }
     }
-    /// The body of a new child that runs `f`, and where its result comes. The child counts as
+    /// The body of a new child that runs `f`, and the receiver of its result. The child counts as
     /// ended when the body has run or been dropped.
     pub(crate) fn child<'a, T: 'a>(
         &'a self,
@@ -77,7 +77,7 @@ impl Children {
     }
 }
 
-/// A child that has not run. What it borrows is let go before it counts as ended.
+/// A child that has not run. Its borrows end before it counts as ended.
 struct Child<'a, T, F> {
     errand: Errand<T, F>,
     end: ChildEnd<'a, T>,
@@ -98,7 +98,7 @@ impl<T> Drop for ChildEnd<'_, T> {
     }
 }
 
-/// Where children that borrow from `'env` are started. See [`scope`].
+/// Starts children that borrow from `'env`. See [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     children: Children,
     scope: PhantomData<&'scope mut &'scope ()>,
@@ -109,7 +109,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// Suspends.
 ///
 /// # Panics
-/// With the panic of `f`, or when a child panicked, or got no stack, that nobody joined.
+/// With the panic of `f`; or when a child that was not joined panicked or got no stack.
 pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
     let scope = Scope { children: Children::new(), scope: PhantomData, env: PhantomData };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));

@@ -58,7 +58,7 @@ impl Loop {
     }
 }
 
-/// Two wakers; the loop gets both units, and no more kicks than it sleeps.
+/// Two wakers; the loop gets both units, and no more kicks than sleeps.
 fn two_wakers(wake: fn(&Loop), begin_sleep: fn(&Kick) -> bool) {
     let looped = Arc::new(Loop::new());
     let waker = |looped: &Arc<Loop>| {

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 /// How loom names a lost wake-up.
 const DEADLOCK: &str = "deadlock";
-/// How loom names two at one place without an order between them.
+/// How loom names two unordered accesses to one place.
 const RACE: &str = "Causality violation";
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// A number that loom watches: two tasks at it at one time fail the model.
+/// A number that loom checks: concurrent access by two tasks fails the model.
 pub(crate) struct Watched(UnsafeCell<u32>);
 
-// SAFETY: that nobody touches it concurrently is what the models check, and loom reports it.
+// SAFETY: the models check that it is not accessed concurrently, and loom reports it if it is.
 unsafe impl Send for Watched {}
 // SAFETY: as above.
 unsafe impl Sync for Watched {}
@@ -31,7 +31,7 @@ impl Watched {
         self.0.with_mut(|value| unsafe { *value += 1 });
     }
     pub(crate) fn get(&self) -> u32 {
-        // SAFETY: loom checks that nobody writes.
+        // SAFETY: loom checks that no one writes.
         self.0.with(|value| unsafe { *value })
     }
 }
@@ -177,7 +177,7 @@ fn condvar_requeues_under_the_lock() {
     holds_with_hand_off(2, condvar_requeues);
 }
 
-/// A notification goes to a waiter whose time runs out, or to one that has time: never to nobody.
+/// A notification goes to a waiter whose time runs out, or to one that has time: never to neither.
 fn condvar_times_out() {
     let shared = Arc::new((Mutex::new(false), Condvar::new()));
     let patient = Arc::clone(&shared);
@@ -283,7 +283,7 @@ fn semaphore_of_three() {
     holds(3, semaphore_grants);
 }
 
-/// A release by halves: the waiter needs both, from two tasks.
+/// A release in two halves: the waiter needs both, from two tasks.
 #[test]
 fn semaphore_collects_permits() {
     holds(2, || {
@@ -307,7 +307,7 @@ fn semaphore_that_queues_unmarked_is_caught() {
     is_caught(Planted::SemaphoreQueuesUnmarked, DEADLOCK, 3, semaphore_grants);
 }
 
-/// What was written before the event is there after it.
+/// What was written before the event is visible after it.
 fn event_publishes(timed: bool) -> impl Fn() + Sync + Send {
     move || {
         let shared = Arc::new((Event::new(), Watched::new()));
@@ -348,7 +348,7 @@ fn event_that_does_not_publish_is_caught() {
     is_caught(Planted::EventRelaxed, RACE, 3, event_publishes(false));
 }
 
-/// The task that alone waits ends the event when its wait returns, also after a wait in vain.
+/// A sole waiter drops the event when its wait returns, also after a wait that timed out.
 fn event_ends_with_its_waiter() {
     let event = Box::into_raw(Box::new(Event::new()));
     let address = event as usize;

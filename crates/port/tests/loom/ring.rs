@@ -1,5 +1,5 @@
 //! Models of the ring: an emitter and helpers over loom's cells, so that a slot in two hands, or
-//! one handed over without order, is an error, as is an emitter that nobody wakes.
+//! one handed over without order, is an error, as is an emitter that is never woken.
 //!
 //! The bounds: two slots, three blocks, one or two helpers, each of which comes a fixed number of
 //! times (a helper need never come: that is invariant 1 of the ring), at most four forced switches
@@ -34,7 +34,7 @@ impl Build {
 
     fn compress(&self, slot: usize) -> bool {
         self.slots[slot].with_mut(|value| {
-            // SAFETY: loom checks that nobody else is in here.
+            // SAFETY: loom checks that no other thread is in here.
             let value = unsafe { &mut *value };
             if *value == self.fails_at * 10 {
                 return false;
@@ -44,7 +44,7 @@ impl Build {
         })
     }
     fn write(&self, slot: usize) {
-        // SAFETY: loom checks that nobody else is in here.
+        // SAFETY: loom checks that no other thread is in here.
         let value = self.slots[slot].with(|value| unsafe { *value });
         // SAFETY: as above.
         self.out.with_mut(|out| unsafe { (*out).push(value) });
@@ -95,7 +95,7 @@ impl Build {
             last = Some(task);
         }
     }
-    /// What was written. Nobody else may be inside, although the helpers were not joined.
+    /// What was written. No other thread may be inside, although the helpers were not joined.
     fn written(&self) -> Vec<u64> {
         // SAFETY: as in `compress`.
         self.out.with(|out| unsafe { (*out).clone() })
@@ -128,7 +128,7 @@ fn a_helper_may_leave_after_any_step() {
     holds(3, build(3, &[2], true));
 }
 
-/// A failed step ends the build; nobody touches the output after the emitter has drained.
+/// A failed step ends the build; the output is not touched after the emitter has drained.
 #[test]
 fn an_abort_ends_the_build() {
     for fails_at in [0, 1] {
@@ -144,7 +144,7 @@ fn an_abort_ends_the_build() {
     }
 }
 
-/// Somebody else aborts at any moment; what was written is a prefix.
+/// Another task aborts at any moment; what was written is a prefix.
 #[test]
 fn an_abort_may_come_at_any_moment() {
     holds(2, || {
@@ -162,10 +162,10 @@ fn an_abort_may_come_at_any_moment() {
 }
 
 /// RocksDB's mistake of PR 13959: availability is tested against the old number of emitted blocks,
-/// and the emitter idles over the block it has just emitted.
+/// and the emitter idles although it has just emitted a block.
 #[test]
 fn an_emitter_that_overlooks_its_own_block_is_caught() {
-    is_caught(Planted::RingOldEmit, "the emitter waits, and nobody", 3, build(3, &[2], false));
+    is_caught(Planted::RingOldEmit, "the emitter waits, and no thread", 3, build(3, &[2], false));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! the change half done, where an error ends it in order.
 //!
 //! Thread safety: as the user's file system. What it does not do: keep a file system that waits for
-//! ever from holding up who needs its files.
+//! ever from blocking those that need its files.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -594,5 +594,6 @@ impl<'a> Iterator for BatchIter<'a> {
     }
 }
 
+pub(crate) mod logged;
 #[cfg(test)]
 mod tests;

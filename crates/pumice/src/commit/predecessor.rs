@@ -6,9 +6,10 @@
 //! fixed64 sequence ‖ fixed32 0 ‖ LogData(NAME ‖ fixed64 number ‖ fixed64 bytes)
 //! ```
 //!
-//! Recovery takes the records behind it only if log `number` gave all its `bytes`: else a power
-//! loss took the end of that log, and they are what came after it. RocksDB passes annotations
-//! over; its own record of this kind (type 130) is not readable by versions before 9.10.
+//! Recovery takes the records after it only if log `number` gave all its `bytes`: otherwise a power
+//! loss cut the end off that log, and these records were written later than what is lost. RocksDB
+//! passes annotations over; its own record of this kind (type 130) is not readable by versions
+//! before 9.10.
 //!
 //! Thread safety: plain data.
 

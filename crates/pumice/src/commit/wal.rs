@@ -140,6 +140,10 @@ impl Wals {
     pub fn is_empty(&self) -> bool {
         self.current.as_ref().is_none_or(|log| log.file_size() == 0)
     }
+    /// The current log has records that are not in its file yet.
+    pub fn holds_back(&self) -> bool {
+        self.current.as_ref().is_some_and(|log| log.buffered_bytes() > 0)
+    }
     /// Bytes of all live logs.
     pub fn total_bytes(&self) -> u64 {
         self.sizes.iter().map(|(_, bytes)| bytes).sum()

@@ -194,7 +194,8 @@ impl Db {
         self.inner().last_sequence.load(Ordering::Acquire)
     }
 
-    /// Writes the default column family's memtables to table files and waits for it.
+    /// Writes the default column family's memtables to table files and waits for it; with
+    /// `atomic_flush` those of all column families, together.
     ///
     /// # Errors
     /// The background error that stops flushes; ShutdownInProgress.

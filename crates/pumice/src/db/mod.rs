@@ -6,4 +6,5 @@ pub(crate) mod builder;
 pub(crate) mod file_api;
 mod ingest_api;
 mod reads;
+mod wal_api;
 mod writes;

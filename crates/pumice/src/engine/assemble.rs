@@ -32,6 +32,7 @@ use crate::engine::parts::{
 };
 use crate::engine::regulator::Regulator;
 use crate::engine::{CfMap, DbInner, DbState, Files};
+use crate::log_tail::history::LogHistory;
 use crate::options::DbOptions;
 use crate::recovery::lock::Mode;
 use crate::recovery::version_recovery::{RecoveredFamily, RecoveredVersions};
@@ -177,6 +178,7 @@ fn no_logs(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Logs {
         bytes: AtomicU64::new(0),
         bytes_limit: AtomicU64::new(u64::MAX),
         relieved: AtomicU64::new(0),
+        history: LogHistory::new(),
     }
 }
 

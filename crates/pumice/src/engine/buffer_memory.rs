@@ -3,7 +3,7 @@
 //! With `allow_stall` a leader waits at the limit, and while it does nobody else of its database
 //! can seal a memtable. So it goes on sealing until what is left fits, has sealed memtables flushed
 //! that wait to be merged with others, and asks the other databases of the manager, which may have
-//! nobody who writes. When nothing of all that is left to flush it does not wait.
+//! no writer. When there is nothing left to flush in any of them it does not wait.
 //!
 //! Thread safety: everything here needs leadership of the write queue but `relieve`, which takes it
 //! if it can be had at once. Suspends.
@@ -37,7 +37,8 @@ impl BufferUser for DbInner {
             return false;
         }
         if !self.writes.queue.try_lead() {
-            // Who leads looks at the limit itself, or somebody asks again; who is stalled has.
+            // The leader checks the limit itself, or will be asked again; a stalled one has
+            // checked.
             return !self.writes.queue.is_stalled();
         }
         let _alone = Exclusive { db: self };

@@ -21,7 +21,7 @@ use crate::engine::manifest_log::EditGroup;
 use crate::engine::{DbInner, DbState};
 use crate::version::family::CfData;
 
-/// Who waits looks again this often even if nobody woke it.
+/// Waiters check again this often even if they are not woken.
 const POLL: Duration = Duration::from_millis(200);
 
 /// No compaction of a column family starts until it is dropped.

@@ -5,9 +5,10 @@
 //! in `<target>.tmp.<id>`, and renamed when all of it is durable, so that the target is whole or
 //! absent. Of several who make one target the first to rename has it.
 //!
-//! Whoever builds holds a lock beside its directory, `<target>.tmp.<id>.lock`, which is there
-//! before that and goes after it. What is there and not held was left by a crash, and goes with the
-//! next checkpoint to that target; directories without such a file are anybody's, and stay.
+//! The builder holds a lock file beside its directory, `<target>.tmp.<id>.lock`, which is created
+//! before the directory and removed after it. A directory whose lock is not held was left by a
+//! crash; the next checkpoint to that target removes it. Directories without a lock file may be
+//! anybody's, and stay.
 //!
 //! Thread safety: from any thread; holds the MANIFEST lock while it notes what to copy, not while
 //! copying. No file is deleted meanwhile. Suspends.
@@ -248,7 +249,7 @@ fn remove_left(fs: &dyn FileSystem, target: &Path, prefix: &str) {
     };
     for dir in names.iter().filter_map(staging) {
         let lock_file = lock_of(&dir);
-        // Held by whoever still builds.
+        // Held by a builder that is still at work.
         let Ok(lock) = fs.lock(&lock_file) else { continue };
         drop(remove_dir(fs, &dir));
         drop(fs.remove(&lock_file));

@@ -397,7 +397,7 @@ impl DbInner {
         bounds.push(None);
         let ranges: Vec<_> = bounds.windows(2).map(|w| (w[0].clone(), w[1].clone())).collect();
         let mut handles = Vec::new();
-        // Parts that no thread could be had for are done here, behind the first.
+        // Parts for which there is no thread are done here, after the first.
         let mut own = vec![ranges[0].clone()];
         for range in &ranges[1..] {
             let (job, (start, end)) = (Arc::clone(job), range.clone());
@@ -472,7 +472,7 @@ impl DbInner {
     }
 
     /// Applies an edit that takes the inputs of `work` from where they were when it was picked.
-    /// They are still there: whoever else changes the tree leaves alone what is being compacted.
+    /// They are still there: all other changes of the tree leave files under compaction alone.
     fn change_inputs(&self, work: &CompactionWork, edit: VersionEdit) -> Result<()> {
         debug_assert!(work.pick.input_files().all(|(_, file)| file.is_being_compacted()));
         self.change_versions(|_| Ok(edit.into()), |_| ())

@@ -340,7 +340,12 @@ impl DbInner {
                 // The tail of the failed log is unknown; what it should hold is in memory.
                 self.manifest.lock().hold();
                 let number = self.new_file_number();
-                self.wal_at_rest().switch(number, true)?;
+                let mut wal = self.wal_at_rest();
+                let old = wal.number();
+                wal.switch(number, true)?;
+                drop(wal);
+                // What follows takes the sequence numbers of what was refused.
+                self.logs.history.end(old, self.last_sequence.load(Ordering::Acquire));
             }
             self.switch_memtables(&ids, FlushReason::ErrorRecovery)?;
         }

@@ -1,9 +1,10 @@
-//! Files whose time is over, in a database where nothing else happens.
+//! Files that become too old in a database where nothing else happens.
 //!
-//! Whoever changes files or options looks for what is too old; at rest nobody would. One task waits
-//! for the next moment at which a file gets too old (`ttl`, `periodic_compaction_seconds`), and has
-//! its column family looked at again. The task exists only while there is such a moment. RocksDB
-//! 10.10 looks every 12 hours, and then only at column families with `periodic_compaction_seconds`.
+//! Every change of files or options looks for files that are too old; an idle database has no such
+//! change. One task waits for the next moment at which a file becomes too old (`ttl`,
+//! `periodic_compaction_seconds`) and has its column family checked again. The task exists only
+//! while there is such a moment. RocksDB 10.10 looks every 12 hours, and then only at column
+//! families with `periodic_compaction_seconds`.
 //!
 //! Ages are counted on the wall clock, waiting goes by the monotonic one: the task looks again from
 //! time to time, in case the wall clock was set.
@@ -62,8 +63,8 @@ impl DbInner {
                 continue;
             }
             self.look_for_expired(&mut state);
-            // What is too old by now waits for the compaction that was queued, or for whoever keeps
-            // that from running.
+            // Files that are too old already wait for the compaction that was queued, or for what
+            // keeps it from running.
             match next_expiry(&state, || now) {
                 Some(next) => state.tasks.expiry.next = next,
                 None => break,

@@ -16,6 +16,7 @@ use crate::compaction::plan::CompactionPlan;
 use crate::engine::compaction_tuning::Deferral;
 use crate::engine::regulator::Reliefs;
 use crate::engine::retry::CompactionRetry;
+use crate::flush::grouping::Unflushed;
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
@@ -109,6 +110,16 @@ impl CfState {
         !self.flush.running
             && !self.imm.is_empty()
             && (self.flush.requested || self.imm.len() >= needed)
+    }
+
+    /// What it has that is in no table.
+    pub fn unflushed(&self) -> Unflushed {
+        Unflushed {
+            id: self.data.id,
+            active: !self.mem.is_empty(),
+            sealed: !self.imm.is_empty(),
+            flushing: self.flush.running,
+        }
     }
 
     /// A flush is running, or is only a matter of time.

@@ -21,7 +21,8 @@ use crate::stats::listener::FlushReason;
 const POLL: Duration = Duration::from_millis(200);
 
 impl DbInner {
-    /// Flushes the memtables of `ids` for `reason`.
+    /// Flushes the memtables of `ids` for `reason`; with `atomic_flush` those of all column
+    /// families.
     pub(crate) fn flush_families(
         self: &Arc<Self>,
         options: &FlushOptions,
@@ -32,6 +33,8 @@ impl DbInner {
         if options.wait || !options.allow_write_stall {
             self.life.mark.check_may_wait()?;
         }
+        let all = self.options().atomic_flush.then(|| all_ids(&self.state.lock()));
+        let ids = all.as_ref().unwrap_or(ids);
         if !options.allow_write_stall {
             self.wait_until_flush_would_not_stall(ids)?;
         }

@@ -1,8 +1,10 @@
 //! The background job of a flush.
 //!
 //! All memtables that wait when the job starts become one file; they leave the column family in
-//! the same step that installs the file, so a reader sees either them or it. While the database
-//! resumes from an error, the files of all column families are installed in one step.
+//! the same step that installs the file, so a reader sees either them or it. With `atomic_flush`,
+//! and while the database resumes from an error, one job writes the files of several column
+//! families (`flush::grouping`) and installs them in one step, or none of them: then all their
+//! memtables stay and are tried again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,8 +20,10 @@ use pumice_table::TableReason;
 
 use crate::compaction::env::LaneKind;
 use crate::engine::error_handler::Reason;
+use crate::engine::family_state::CfState;
 use crate::engine::manifest_log::EditGroup;
 use crate::engine::{DbInner, DbState};
+use crate::flush::grouping::{Grouping, flushed_together};
 use crate::flush::write_level0;
 use crate::stats::listener::FlushReason;
 use crate::stats::{CompactionStats, HistogramKind, Ticker};
@@ -50,22 +54,19 @@ impl DbInner {
     /// room wants to be looked at.
     pub(crate) fn background_flush(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
-        while let Some(first) = self.pick_flush(&mut state) {
-            let mut works = vec![first];
-            // After a failed log memory is the only place that has all there was: a crash must not
-            // leave some families with it and some without.
-            while state.errors.is_resuming()
-                && let Some(next) = self.pick_flush(&mut state)
-            {
-                works.push(next);
+        loop {
+            let works = self.pick_flush(&mut state);
+            if works.is_empty() {
+                return true;
             }
             drop(state);
-            let flushed = thread::contain("Flush", || self.flush(&works)).and_then(|done| done);
+            let flushed = thread::contain("Flush", || self.flush_together(&works));
+            let flushed = flushed.and_then(|done| done);
             if let Err(error) = &flushed {
                 self.background_error(error, Reason::Flush);
             }
             state = self.state.lock();
-            state.jobs.running_flushes -= works.len();
+            state.jobs.running_flushes -= 1;
             for work in &works {
                 if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
                     cf.flush.running = false;
@@ -75,47 +76,73 @@ impl DbInner {
                     }
                 }
                 state.files.pending_outputs.remove(&work.number);
-                // After a failure too: whoever resumes may have asked while this one still ran.
-                self.queue_flush(&mut state, work.cf.id);
             }
+            // After a failure too: whoever resumes may have asked while this one still ran.
+            let again: Vec<u32> = match self.options().atomic_flush {
+                // Where only one may run, others than its own have been passed over.
+                true => state.cfs.keys().copied().collect(),
+                false => works.iter().map(|work| work.cf.id).collect(),
+            };
+            again.iter().for_each(|id| self.queue_flush(&mut state, *id));
             self.changed.notify_all();
         }
-        true
     }
 
-    /// The next flush to do; marks it running.
-    fn pick_flush(&self, state: &mut DbState) -> Option<FlushWork> {
+    /// The flushes to do next, for one job; marks them running. None if there is nothing to do.
+    fn pick_flush(&self, state: &mut DbState) -> Vec<FlushWork> {
         if self.life.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
             || (state.jobs.paused > 0 && !state.jobs.saving)
         {
-            return None;
+            return Vec::new();
         }
+        let grouping = Grouping::of(self.options().atomic_flush, state.errors.is_resuming());
+        let mut ids = Vec::new();
         while let Some(id) = state.jobs.flush_queue.pop_front() {
             let Some(cf) = state.cfs.get_mut(&id) else { continue };
             cf.flush.queued = false;
-            if cf.flush.running || cf.imm.is_empty() || cf.data.is_dropped() {
-                continue;
+            if cf.unflushed().is_ready() && !cf.data.is_dropped() {
+                ids.push(id);
             }
-            cf.flush.running = true;
-            let epoch = cf.next_epoch;
-            cf.next_epoch += 1;
-            let number = self.new_file_number();
-            let work = FlushWork {
-                cf: Arc::clone(&cf.data),
-                mems: cf.imm.iter().map(|m| Arc::clone(&m.mem)).collect(),
-                next_log: cf.imm.back().map_or(0, |m| m.next_log),
-                number,
-                epoch,
-                reason: cf.imm.back().map_or(FlushReason::Others, |m| m.reason),
-                io: self.job_io(IoClass::Flush),
-            };
-            self.flush_begins(cf, work.io.as_ref());
-            state.files.pending_outputs.insert(number);
-            state.jobs.running_flushes += 1;
-            return Some(work);
+            if grouping == Grouping::One && !ids.is_empty() {
+                break;
+            }
         }
-        None
+        if grouping == Grouping::All && !ids.is_empty() {
+            // At any moment that is the same point for all: they are sealed in one step.
+            ids = flushed_together(state.cfs.values().map(CfState::unflushed));
+        }
+        let works: Vec<FlushWork> =
+            ids.iter().filter_map(|id| self.begin_flush(state, *id)).collect();
+        state.jobs.running_flushes += usize::from(!works.is_empty());
+        works
+    }
+
+    fn begin_flush(&self, state: &mut DbState, id: u32) -> Option<FlushWork> {
+        let cf = state.cfs.get_mut(&id)?;
+        cf.flush.running = true;
+        let epoch = cf.next_epoch;
+        cf.next_epoch += 1;
+        let number = self.new_file_number();
+        let work = FlushWork {
+            cf: Arc::clone(&cf.data),
+            mems: cf.imm.iter().map(|m| Arc::clone(&m.mem)).collect(),
+            next_log: cf.imm.back().map_or(0, |m| m.next_log),
+            number,
+            epoch,
+            reason: cf.imm.back().map_or(FlushReason::Others, |m| m.reason),
+            io: self.job_io(IoClass::Flush),
+        };
+        self.flush_begins(cf, work.io.as_ref());
+        state.files.pending_outputs.insert(number);
+        Some(work)
+    }
+
+    fn flush_together(self: &Arc<Self>, works: &[FlushWork]) -> Result<()> {
+        if planted::is(Bug::FlushNotAtomic) && self.options().atomic_flush {
+            return works.chunks(1).try_for_each(|work| self.flush(work));
+        }
+        self.flush(works)
     }
 
     /// Writes the tables of `works` and installs them in one step.

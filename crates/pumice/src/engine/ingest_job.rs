@@ -46,7 +46,7 @@ use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
 use crate::version::family::CfData;
 use crate::version::table_cache::file_stats;
 
-/// Who waits looks again this often even if nobody woke it.
+/// Waiters check again this often even if they are not woken.
 const POLL: Duration = Duration::from_millis(200);
 /// Epoch of files that go behind all others.
 const BEHIND_EPOCH: u64 = 1;
@@ -261,7 +261,7 @@ impl DbInner {
     /// Waits until the sealed memtables of `ids` are in table files. Requires leadership: nobody
     /// seals another. To resume from an error takes leadership too, so any error ends the wait.
     fn wait_flushed_as_leader(&self, ids: &BTreeSet<u32>) -> Result<()> {
-        // A job's listener that writes must not wait for who waits for the job.
+        // A job's listener that writes must not wait for a caller that waits for the job.
         let _stall = self.begin_stall(&WriteOptions::default())?;
         let mut state = self.state.lock();
         for id in ids {
@@ -362,8 +362,8 @@ impl DbInner {
         under_way: &mut UnderWay<'_>,
     ) -> Result<()> {
         let edits: Vec<VersionEdit> = prepared.iter().map(|request| request.edit(last)).collect();
-        // The sequence before the files: who sees one of them sees all. Who has the sequence alone
-        // sees the state before, and no snapshot can be taken of that.
+        // The sequence before the files: a reader that sees one of them sees all. A reader with the
+        // sequence alone sees the state before, of which no snapshot can be taken.
         let publish = |requests: &[Prepared<'_>]| {
             for request in requests {
                 request.cf.ingestions.fetch_add(1, Ordering::Relaxed);

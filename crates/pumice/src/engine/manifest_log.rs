@@ -76,8 +76,8 @@ impl ManifestLog {
         held
     }
 
-    /// Refuses changes of a closed database. Whoever writes files outside of jobs asks here and
-    /// keeps the lock while it does.
+    /// Refuses changes of a closed database. Code that writes files outside of jobs asks here and
+    /// keeps the lock while it writes.
     pub fn check_open(&self) -> Result<()> {
         if self.closed { Err(Error::shutdown("the database is closed")) } else { Ok(()) }
     }

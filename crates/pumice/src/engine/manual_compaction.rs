@@ -18,7 +18,7 @@ use crate::compaction::picker::{FilesRequest, ManualPick, ManualRange};
 use crate::engine::compaction_job::CompactionWork;
 use crate::engine::family_state::CfState;
 use crate::engine::{DbInner, DbState};
-use crate::ingest::place::memtables_overlap;
+use crate::ingest::place::{level_overlaps, memtables_overlap};
 use crate::options::CompactionStyle;
 use crate::options::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
 use crate::stats::listener::FlushReason;
@@ -194,14 +194,15 @@ impl DbInner {
         if cf.options().compaction_style == CompactionStyle::Universal {
             return self.compact_all(options, cf);
         }
-        let deepest = self.deepest_overlap(cf, begin, end);
-        let Some(deepest) = deepest else { return Ok(()) };
         if cf.options().compaction_style == CompactionStyle::Fifo {
             // Nothing changes level: what is due by size or age is done, whatever the range.
             return self
                 .compact_level(options, cf, (0, None), (begin, end), u64::MAX, false)
                 .map(drop);
         }
+        let Some((first, deepest)) = self.overlapped_levels(cf, begin, end) else {
+            return Ok(());
+        };
         let has_filter = cf.options().has_filter();
         let (rewrite, optimized) = match options.bottommost_level_compaction {
             BottommostLevelCompaction::Skip => (false, false),
@@ -209,7 +210,7 @@ impl DbInner {
             BottommostLevelCompaction::Force => (true, false),
             BottommostLevelCompaction::ForceOptimized => (true, true),
         };
-        let mut level = 0;
+        let mut level = first;
         let mut final_level = deepest;
         while level <= deepest {
             let last = level == deepest;
@@ -260,20 +261,25 @@ impl DbInner {
         if level == 0 { base } else { level + 1 }
     }
 
-    /// The deepest level with a file in the range.
-    fn deepest_overlap(
+    /// The first and the last level with something in the range. As in RocksDB, a range with both
+    /// ends is looked for in the tables: none of their keys may lie in it. With an open end, or if
+    /// a table cannot be read, the bounds of the files decide.
+    fn overlapped_levels(
         &self,
         cf: &CfData,
         begin: Option<&[u8]>,
         end: Option<&[u8]>,
-    ) -> Option<usize> {
-        let state = self.state.lock();
-        let version = &state.cfs.get(&cf.id)?.version;
+    ) -> Option<(usize, usize)> {
+        let version = Arc::clone(&self.state.lock().cfs.get(&cf.id)?.version);
         let range = UserRange::closed(begin, end);
         let reserved = usize::from(cf.options().cf_allow_ingest_behind);
-        (0..version.num_levels() - reserved)
-            .rev()
-            .find(|level| version.range_overlaps(*level, &range))
+        let closed = begin.is_some() && end.is_some();
+        let mut levels = (0..version.num_levels() - reserved).filter(|level| {
+            let by_bounds = version.range_overlaps(*level, &range);
+            by_bounds && (!closed || level_overlaps(cf, &version, *level, &range).unwrap_or(true))
+        });
+        let first = levels.next();
+        first.map(|first| (first, levels.next_back().unwrap_or(first)))
     }
 
     /// Compacts one level of the range; returns the level written to, if anything was. With

@@ -18,6 +18,7 @@ use crate::engine::compaction_tuning::Deferral;
 use crate::engine::error_handler::Reason;
 use crate::engine::family_state::{CfState, ImmutableMemTable};
 use crate::engine::{DbInner, DbState};
+use crate::flush::grouping::to_seal;
 use crate::options::requests::WriteOptions;
 use crate::stats::listener::FlushReason;
 use crate::stats::{HistogramKind, Ticker};
@@ -258,7 +259,8 @@ impl DbInner {
     }
 
     /// Seals the memtables of `ids` that hold anything, on a new log if the current one has
-    /// records, and schedules their flush. Requires leadership.
+    /// records, and schedules their flush. With `atomic_flush` those of all column families: no
+    /// batch lies between them. Requires leadership.
     ///
     /// # Errors
     /// I/O of the logs, which is a background error.
@@ -266,11 +268,10 @@ impl DbInner {
         let log_number = self.start_log_if_used()?;
         let mut state = self.state.lock();
         let last_sequence = self.last_sequence.load(Ordering::Acquire);
-        for id in ids {
+        let families = state.cfs.values().map(CfState::unflushed);
+        let sealed = to_seal(self.options().atomic_flush, ids, families);
+        for id in &sealed {
             let Some(cf) = state.cfs.get_mut(id) else { continue };
-            if cf.mem.is_empty() || cf.data.is_dropped() {
-                continue;
-            }
             self.seal(cf, log_number, last_sequence, reason);
             // A full memtable may wait for others to be merged with; these may not.
             cf.flush.requested |= reason != FlushReason::WriteBufferFull;
@@ -281,7 +282,8 @@ impl DbInner {
                 cf.log_number = log_number;
             }
         }
-        for id in ids {
+        // Those that have nothing new may have something sealed.
+        for id in ids.iter().chain(&sealed) {
             self.queue_flush(&mut state, *id);
         }
         self.schedule_background(&mut state);
@@ -318,13 +320,14 @@ impl DbInner {
         if wal.is_empty() {
             return Ok(wal.number());
         }
-        let number = self.new_file_number();
+        let (old, number) = (wal.number(), self.new_file_number());
         let several = self.cfs.load().all().nth(1).is_some();
         if let Err(error) = wal.switch(number, several) {
             drop(wal);
             self.background_error_of_leader(&error, Reason::WriteCallback);
             return Err(error);
         }
+        self.logs.history.end(old, self.last_sequence.load(Ordering::Acquire));
         Ok(number)
     }
 

@@ -38,6 +38,7 @@ pub(crate) mod ingest_job;
 pub(crate) mod job_env;
 pub(crate) mod lanes;
 pub(crate) mod live_files;
+pub(crate) mod log_archive;
 pub(crate) mod manifest_log;
 pub(crate) mod manual_compaction;
 pub(crate) mod memtable_switch;
@@ -52,6 +53,7 @@ pub(crate) mod regulator;
 pub(crate) mod reserve;
 pub(crate) mod retry;
 pub(crate) mod space;
+pub(crate) mod wal_files;
 mod write_counts;
 mod write_insert;
 pub(crate) mod write_merge;
@@ -147,6 +149,7 @@ pub(crate) struct DbState {
 pub(crate) struct Jobs {
     pub flush_queue: VecDeque<u32>,
     pub compaction_queue: VecDeque<u32>,
+    /// Jobs; one may flush several column families.
     pub running_flushes: usize,
     pub running_compactions: usize,
     /// Those of them that start below the level under L0, and those inside L0.

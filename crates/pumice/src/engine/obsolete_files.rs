@@ -3,7 +3,8 @@
 //! A table file becomes a candidate when an edit removes it from its column family's version. It
 //! is deleted when the last `Arc` of its metadata is gone: every version, iterator and job that
 //! could read the file holds that `Arc`, and whoever lets go of it last asks for the deletion. Logs
-//! go when no column family has unflushed data in them, manifests when CURRENT names another.
+//! go, or into the archive (`log_archive`), when no column family has unflushed data in them,
+//! manifests when CURRENT names another.
 //!
 //! Nothing is deleted while deletions are disabled or the database is closed: a deletion holds the
 //! slot of LOCK to its end, since the next opener may give the same names to new files. Closing
@@ -220,9 +221,8 @@ impl DbInner {
             self.delete_file(&path);
             deleted.push(self.note_table_deleted(number));
         }
-        for path in doomed {
-            self.delete_file(&path);
-        }
+        self.discard_files(&doomed);
+        self.purge_archive();
         drop(counted);
         deleted
     }
@@ -276,7 +276,7 @@ impl DbInner {
                         FileType::Table | FileType::Wal | FileType::Trash if paced => {
                             self.state.lock().files.obsolete.unnamed.push(path);
                         }
-                        _ => self.delete_file(&path),
+                        _ => self.discard_files(&[path]),
                     }
                 }
             }

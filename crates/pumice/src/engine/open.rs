@@ -5,7 +5,7 @@
 //! crash anywhere before CURRENT changes leaves the database as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -51,9 +51,7 @@ impl ColumnFamilyDescriptor {
 
     /// The descriptor with the options the column family will work with in the database `mark`.
     pub(crate) fn sanitized(&self, db: &DbOptions, mark: Mark) -> Result<Self> {
-        let mut options = self.options.clone();
-        options.cf_allow_ingest_behind |= db.allow_ingest_behind;
-        let mut options = options.sanitized()?;
+        let mut options = self.options.sanitized_in(db)?;
         mark_code(mark, &mut options);
         Ok(Self::new(self.name.as_str(), options))
     }
@@ -89,14 +87,7 @@ fn open_once(
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let fs = Arc::clone(&options.file_system);
     let (lock, exists) = crate::recovery::lock::lock_and_look(&*fs, path, options, mode)?;
-    let wal_dir = match options.wal_dir.as_str() {
-        "" => path.to_path_buf(),
-        dir => dir.into(),
-    };
-    if mode == Mode::ReadWrite && wal_dir != path {
-        // A log is made only in a directory that is durable.
-        create_dir_durably(&*fs, &wal_dir, !filename::holds_logs(&*fs, &wal_dir)?)?;
-    }
+    let wal_dir = log_directory(options, path, mode)?;
     let recovered = match exists {
         true => recover(options, path, &wal_dir, descriptors, mode)?,
         false => nothing_yet(descriptors),
@@ -148,6 +139,20 @@ fn open_once(
         db.watch_dumps(&mut db.state.lock());
     }
     Ok((db, handles))
+}
+
+/// The directory of the logs, made when it is missing and anything is to be written.
+fn log_directory(options: &DbOptions, path: &Path, mode: Mode) -> Result<PathBuf> {
+    let fs = &*options.file_system;
+    let dir: PathBuf = match options.wal_dir.as_str() {
+        "" => path.to_path_buf(),
+        dir => dir.into(),
+    };
+    if mode == Mode::ReadWrite && dir != path {
+        // A log is made only in a directory that is durable.
+        create_dir_durably(fs, &dir, !filename::holds_logs(fs, &dir)?)?;
+    }
+    Ok(dir)
 }
 
 /// A handle for each descriptor.
@@ -307,6 +312,7 @@ impl DbInner {
         descriptors: &[ColumnFamilyDescriptor],
     ) -> Result<()> {
         self.write_identity()?;
+        self.make_archive()?;
         {
             let state = self.state.lock();
             self.refresh_wal_settings(&state);
@@ -332,6 +338,7 @@ impl DbInner {
         }
         drop(state);
         self.delete_unreferenced_files(true)?;
+        self.purge_archive();
         self.start_background();
         Ok(())
     }
@@ -346,6 +353,7 @@ impl DbInner {
             }
             wal.switch(number, true)?;
         }
+        self.logs.history.begin(number, self.last_sequence.load(Ordering::Acquire));
         self.archive(&recovered.set_aside)?;
         let outputs = recovered.edits.values().flat_map(|edit| &edit.new_files);
         self.archive_tables(&outputs.map(|(_, file)| file.number).collect())?;

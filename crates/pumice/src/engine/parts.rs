@@ -26,6 +26,7 @@ use crate::engine::DbInner;
 use crate::engine::events::EventState;
 use crate::engine::lanes::Lanes;
 use crate::engine::regulator::Regulator;
+use crate::log_tail::history::LogHistory;
 use crate::options::DbOptions;
 use crate::stats::db_stats::DbStats;
 use crate::stats::{Logger, Statistics, TableBuilds};
@@ -111,6 +112,7 @@ pub(crate) struct Logs {
     pub bytes_limit: AtomicU64,
     /// The log that flushes were last asked for to make it obsolete.
     pub relieved: AtomicU64,
+    pub history: LogHistory,
 }
 
 /// How far the database's life has come.

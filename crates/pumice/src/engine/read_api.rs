@@ -303,7 +303,7 @@ impl DbInner {
         Box::new(move |sequence, super_version| {
             let Some(db) = me.upgrade() else { return Ok(None) };
             if db.life.shutting_down.load(Ordering::Acquire) {
-                return Ok(None); // Closed, whoever may still hold it.
+                return Ok(None); // Closed, even if handles are left.
             }
             db.check_caller()?;
             let (newest, latest) = db.view(&cf, &options);
@@ -340,7 +340,7 @@ impl DbInner {
     }
 
     /// The sequence number to read `view` at, which was loaded before; None if files were ingested
-    /// since: whoever reads there would see later writes without them.
+    /// since: a read at that number would see later writes without those files.
     #[inline]
     pub(crate) fn sequence_for(
         &self,
@@ -353,8 +353,8 @@ impl DbInner {
         (cf.ingestions.load(Ordering::Relaxed) == view.ingestions).then_some(sequence)
     }
 
-    /// Waits until the super version with the files is there: whoever counts an ingestion keeps
-    /// the state lock until then.
+    /// Waits until the super version with the files is there: an ingestion is counted under the
+    /// state lock, which is held until then.
     #[cold]
     fn await_ingestion(&self) {
         drop(self.state.lock());

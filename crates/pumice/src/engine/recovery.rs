@@ -71,9 +71,10 @@ struct Replay<'a> {
 }
 
 impl DbInner {
-    /// Replays the logs into memtables and L0 files. Of a database that is open for reading all
-    /// logs are opened first: if CURRENT and the MANIFEST are as in `stamp` then, none is missing,
-    /// and whoever writes may delete them. Batches that end beyond `until` are passed over.
+    /// Replays the logs into memtables and L0 files. When a database is opened for reading only,
+    /// all logs are opened first: if CURRENT and the MANIFEST still are as in `stamp` then, none is
+    /// missing, and a writer may delete them from then on. Batches that end beyond `until` are
+    /// skipped.
     ///
     /// # Errors
     /// Corruption as the recovery mode demands; I/O errors; TryAgain if `stamp` is out of date.

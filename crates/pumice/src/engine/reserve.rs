@@ -40,7 +40,7 @@ impl Drop for Reserved<'_> {
         }
         // What panicked may do so again, and this may be its unwinding.
         drop(thread::contain("Reservation", || self.end()));
-        // Whoever waits for the last compaction of a family.
+        // Somebody may wait for the last compaction of a family.
         self.db.changed.notify_all();
     }
 }

@@ -3,11 +3,10 @@
 //! A failure stops the automatic compactions of its column family for a while, longer with every
 //! failure since the last success; other column families go on. Nobody holds a thread of the pool
 //! meanwhile, which other databases use too: one task, which exists only while there is something
-//! to wait for, starts them again. Manual compactions go on: whoever asks for one wants to see its
-//! error.
+//! to wait for, starts them again. Manual compactions go on: their caller wants to see the error.
 //!
-//! It is tried for ever, since nothing else brings the tree in order. But after so many failures in
-//! a row ([`FAILURES_MAX`]) whoever waits for a compaction gets the error instead: writers that are
+//! Retries never end, since nothing else brings the tree in order. But after [`FAILURES_MAX`]
+//! failures in a row those that wait for a compaction get the error instead: writers that are
 //! stopped, flushes that would stop writes, `wait_for_compact`. RocksDB makes a failed read in a
 //! compaction a Fatal background error at once; here writing goes on as long as there is room in
 //! the tree, and again as soon as a compaction succeeds.

@@ -117,7 +117,7 @@ impl DbInner {
     /// Whether the tables of all who share the manager take no more than they may.
     ///
     /// # Errors
-    /// SpaceLimit; who writes tables makes a background error of it.
+    /// SpaceLimit; jobs that write tables turn it into a background error.
     pub(crate) fn check_space(&self) -> Result<()> {
         match self.manager() {
             Some(manager) if manager.is_max_allowed_space_reached() => {
@@ -128,7 +128,7 @@ impl DbInner {
         }
     }
 
-    /// As `check_space`, for who has installed what he wrote: nothing is written after it.
+    /// As `check_space`, for a job that has installed its output: nothing is written afterwards.
     pub(crate) fn stop_if_too_large(&self) {
         if let Err(error) = self.check_space() {
             self.background_error(&error, Reason::Flush);

@@ -1,10 +1,13 @@
 //! Flush: memtables become one L0 table file.
 //!
-//! `write_level0` is shared with recovery: memtables in, file out. `engine::flush_job` picks the
-//! memtables and installs the result.
+//! `write_level0` is shared with recovery: memtables in, file out. Which column families are
+//! flushed together is decided in `grouping`; `engine::flush_job` picks the memtables and installs
+//! the result.
 //!
-//! Thread safety: one flush of a column family at a time (`CfState::flush_running`); flushes of
+//! Thread safety: one flush of a column family at a time (`CfState::flush`); flushes of
 //! different column families run in parallel. Suspends on I/O.
+
+pub(crate) mod grouping;
 
 use std::sync::Arc;
 
@@ -130,3 +133,6 @@ fn verify_count(mems: &[Arc<MemTable>], read: u64) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,7 +100,7 @@ impl Default for IngestExternalFileOptions {
 pub struct RangeOpt {
     /// The first key.
     pub start: Option<Vec<u8>>,
-    /// The first key behind it.
+    /// The first key after it.
     pub limit: Option<Vec<u8>>,
 }
 

@@ -6,8 +6,10 @@
 //! say which is newer: then the file gets one of its own. So it does if snapshots must not see it,
 //! or if files of one call overlap: those form batches, each wholly above the one before.
 //!
-//! Thread safety: pure functions over a version and what runs on it; `shallowest_overlap` reads
-//! tables and so suspends.
+//! Thread safety: pure functions over a version and what runs on it; what looks into
+//! levels reads tables and so suspends.
+
+use std::sync::Arc;
 
 use pumice_base::dbformat::{MAX_SEQUENCE, seek_key, user_key};
 use pumice_base::iterator::InternalIterator;
@@ -189,14 +191,38 @@ pub(crate) fn shallowest_overlap(
     fill_cache: bool,
 ) -> Result<Option<usize>> {
     for level in version.levels() {
-        let files = level.files().iter();
-        for file in files.filter(|f| UserRange::of_file(f).overlaps(range, cf.comparator())) {
-            if file_overlaps(cf, file, range, fill_cache)? {
-                return Ok(Some(level.number()));
-            }
+        if level_has_entries(cf, level.files(), range, fill_cache)? {
+            return Ok(Some(level.number()));
         }
     }
     Ok(None)
+}
+
+/// `level` of `version` has an entry or a tombstone in `range`.
+///
+/// # Errors
+/// Of reading tables.
+pub(crate) fn level_overlaps(
+    cf: &CfData,
+    version: &Version,
+    level: usize,
+    range: &UserRange<'_>,
+) -> Result<bool> {
+    level_has_entries(cf, version.files(level), range, true)
+}
+
+fn level_has_entries(
+    cf: &CfData,
+    files: &[Arc<FileMetaData>],
+    range: &UserRange<'_>,
+    fill_cache: bool,
+) -> Result<bool> {
+    for file in files.iter().filter(|f| UserRange::of_file(f).overlaps(range, cf.comparator())) {
+        if file_overlaps(cf, file, range, fill_cache)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn file_overlaps(

@@ -97,7 +97,7 @@ const BUCKETS: usize = 128;
 pub struct CompactOnDeletionCollectorFactory {
     /// Entries looked at together, rounded up to a multiple of 128; 0 turns this part off.
     pub sliding_window_size: usize,
-    /// Deletions among them that are too many.
+    /// The file is marked for compaction when this many of them are deletions.
     pub deletion_trigger: usize,
     /// Part of all entries of the table that is too much, above 0 and at most 1; else off.
     pub deletion_ratio: f64,

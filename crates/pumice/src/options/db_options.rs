@@ -21,6 +21,7 @@ use crate::row_cache::RowCache;
 use crate::stats::{EventListener, Logger, Statistics};
 
 option_table! {
+    #[allow(non_snake_case)] // Every name is RocksDB's.
     /// Options of a database. Every public field has the name of RocksDB's option.
     pub struct DbOptions;
     fields {
@@ -61,6 +62,15 @@ option_table! {
         /// Directory of WAL files; empty for the database's own.
         wal_dir: String = String::new(), fixed, saved
             => "directories::a_new_database_keeps_its_directories";
+        /// Keep WAL files that are not needed any more in `archive/`, beside the others, for so
+        /// many seconds since their last change; 0 for however long. With this and
+        /// `WAL_size_limit_MB` both 0 they are deleted.
+        WAL_ttl_seconds: u64 = 0, fixed, saved
+            => "wal_archive::archived_logs_go_when_their_time_is_over";
+        /// Keep as many of those files as the largest of them fits into so many MiB, the newest; 0
+        /// for however many.
+        WAL_size_limit_MB: u64 = 0, fixed, saved
+            => "wal_archive::archived_logs_go_when_they_are_too_many";
         /// Start a new info log when it exceeds this many bytes; 0 never does.
         max_log_file_size: u64 = 0, fixed, saved => "info_log::a_full_log_rolls";
         /// Start a new info log after this many seconds; 0 never does.
@@ -176,7 +186,7 @@ option_table! {
             => "hostile::a_compaction_counts_what_it_reads";
         /// Fail a flush that read another number of entries than its memtables hold.
         flush_verify_memtable_count: bool = true, fixed, saved
-            => "none: only an entry that a memtable loses differs, which none does";
+            => "flush::a_flush_counts_what_it_reads";
         /// Compare table files' unique ids with the MANIFEST when they are opened.
         verify_sst_unique_id_in_manifest: bool = true, fixed, saved
             => "option_rows::a_foreign_table_of_the_same_size_is_found";
@@ -184,6 +194,11 @@ option_table! {
         /// with Corruption: keys that are single-deleted may not be deleted in another way.
         enforce_single_del_contracts: bool = true, fixed, saved
             => "beside::misused_single_deletes_end_as_in_rocksdb";
+        /// Flush all column families that hold anything at one point between two writes, and
+        /// install their tables together or not at all: writes that skipped the log survive a
+        /// crash in all of them or in none. `min_write_buffer_number_to_merge` then counts as 1.
+        atomic_flush: bool = false, fixed, saved
+            => "atomic_flush::unlogged_batches_survive_in_all_families_or_in_none";
         /// `cf_allow_ingest_behind` of all column families.
         allow_ingest_behind: bool = false, fixed, saved
             => "behind::existing_data_wins_by_the_option_of_the_database";
@@ -303,8 +318,6 @@ option_table! {
         "allow_os_buffer": bool = "true", fixed, saved;
     }
     unsupported {
-        /// Flush several column families as one.
-        "atomic_flush" accepts ["false", "0"];
         /// Write the WAL and the memtable from two queues.
         "two_write_queues" accepts ["false", "0"];
         /// Give up snapshot immutability for speed.
@@ -329,10 +342,6 @@ option_table! {
         "persist_stats_to_disk" accepts ["false", "0"];
         /// Compress WAL records (reading them is supported).
         "wal_compression" accepts ["kNoCompression"];
-        /// Keep obsolete WAL files this long.
-        "WAL_ttl_seconds" accepts ["0"];
-        /// Keep obsolete WAL files up to this size.
-        "WAL_size_limit_MB" accepts ["0"];
         /// Whole-file checksums.
         "file_checksum_gen_factory" accepts ["nullptr"];
         /// A callback on recovered WAL records.

@@ -1,7 +1,7 @@
 //! Options of RocksDB, older or newer than the tables, that decide what is in the files of a
 //! database and that this build cannot obey. An OPTIONS file that sets one is refused by name,
 //! where other options unknown here are skipped: what depends on them would be read wrongly, or
-//! written in a form that whoever set them does not expect.
+//! written in a form that the owner of the database does not expect.
 //!
 //! The list is a courtesy, not the guard: tables, logs and the MANIFEST refuse by themselves what
 //! they cannot read, so a name that is missing here costs a later or less plain error.

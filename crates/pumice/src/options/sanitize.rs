@@ -54,6 +54,11 @@ impl DbOptions {
                 "write_dbid_to_manifest and write_identity_file cannot both be false",
             ));
         }
+        if self.atomic_flush && self.get("enable_pipelined_write")? == "true" {
+            return Err(Error::invalid_argument(
+                "atomic_flush is incompatible with enable_pipelined_write",
+            ));
+        }
         let mut o = self.clone();
         if o.max_open_files != -1 {
             o.max_open_files = o.max_open_files.max(MIN_OPEN_FILES);
@@ -135,6 +140,21 @@ fn offpeak(text: &str) -> Result<Offpeak> {
 }
 
 impl ColumnFamilyOptions {
+    /// As [`Self::sanitized`], in a database with the options `db`.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn sanitized_in(&self, db: &DbOptions) -> Result<Self> {
+        let mut o = self.clone();
+        o.cf_allow_ingest_behind |= db.allow_ingest_behind;
+        let mut o = o.sanitized()?;
+        if db.atomic_flush {
+            // What is sealed in one family cannot wait for more while that of others is flushed.
+            o.min_write_buffer_number_to_merge = 1;
+        }
+        Ok(o)
+    }
+
     /// The options an open column family works with.
     ///
     /// # Errors

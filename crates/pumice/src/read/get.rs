@@ -345,7 +345,7 @@ pub(crate) fn get(
     lookup.answer()
 }
 
-/// As [`get`], for somebody who counts: where the answer came from is added to `hits`.
+/// As [`get`], for a caller that counts: where the answer came from is added to `hits`.
 #[inline(never)]
 pub(crate) fn get_observed(
     cf: &CfData,

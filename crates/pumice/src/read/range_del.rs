@@ -5,11 +5,11 @@
 //! (docs/format/table.md#range-deletions): keys outside were split off by compaction, and entries
 //! there may have had their sequence zeroed.
 //!
-//! No table is opened for its tombstones alone. Whoever moves an iterator to a key has its sources
-//! look at every file of every level that the key lies in, between the target of the last seek and
-//! where they stand: so [`Reached`] tells whether tombstones can matter at all, and the table that
-//! is asked for them was opened just before. A level whose files are known to have none is not
-//! even watched, and then `covers` costs one branch.
+//! No table is opened for its tombstones alone. Moving an iterator to a key makes its sources visit
+//! every file of every level that contains the key, between the target of the last seek and their
+//! position: so [`Reached`] tells whether tombstones can matter at all, and the table that is asked
+//! for them was opened just before. A level whose files are known to have none is not watched, and
+//! `covers` then costs one branch.
 //!
 //! Thread safety: one owner at a time (`Send`); [`Reached`] from anywhere.
 

@@ -1,6 +1,5 @@
-//! What a cursor reads, how a tailing one gets it anew, and who may not read it: a child that
-//! `fork` made. There a cursor shows the entry that it is on, refuses to move, and gives nothing
-//! back.
+//! What a cursor reads, how a tailing cursor renews it, and that a child made by `fork` must not
+//! read it: there a cursor shows the entry that it is on, refuses to move, and releases nothing.
 //!
 //! Thread safety: as the cursor: `Send`, one owner at a time.
 //! Invariant: the parts of a view are of one moment. A cursor takes another one only while it

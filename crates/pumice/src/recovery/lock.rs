@@ -1,7 +1,7 @@
-//! Whether there is a database in a directory, and the lock of those who write to it.
+//! Whether there is a database in a directory, and the lock of its writer.
 //!
-//! Thread safety: free functions. Invariant: whoever writes goes by what was there when it had the
-//! lock; what was there before only spares those who are refused from writing anything.
+//! Thread safety: free functions. Invariant: a writer decides by what it finds once it holds the
+//! lock; the look before that only lets an open that is refused leave nothing behind.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Reading a MANIFEST edit by edit, and what to make of an end that cannot be used.
 //!
 //! Whole edits are given out up to the first thing that is not one: the end of the file, damage, or
-//! a hole that the log format would let pass. What lies behind the last whole change is dropped if
+//! a hole that the log format would let pass. What follows the last whole change is dropped if
 //! it can only be an append that a crash tore (`pumice_wal::is_torn_append`), and refused
 //! otherwise. Decision 0016 says why that is safe and what the caller must check besides.
 //!
@@ -43,7 +43,7 @@ struct Progress {
 }
 
 /// Calls `each` for every edit of a MANIFEST, also for the first members of an atomic group that
-/// is torn; what was dropped behind the last whole change.
+/// is torn. Returns what was dropped after the last whole change.
 ///
 /// # Errors
 /// Corruption unless what follows the last whole change was torn by a crash; I/O errors; those of

@@ -124,7 +124,19 @@ pub(crate) fn recover_versions(
     dir: &Path,
     spec: &FamilySpec<'_>,
 ) -> Result<RecoveredVersions> {
-    let manifest_number = current_manifest(fs, dir)?;
+    recover_manifest(fs, dir, current_manifest(fs, dir)?, spec)
+}
+
+/// Replays the MANIFEST of that number.
+///
+/// # Errors
+/// As [`recover_versions`].
+pub(crate) fn recover_manifest(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    manifest_number: FileNumber,
+    spec: &FamilySpec<'_>,
+) -> Result<RecoveredVersions> {
     let path = filename::manifest_file(dir, manifest_number);
     let mut replay = Replay::default();
     replay.families.insert(0, Family::new("default"));

@@ -43,7 +43,7 @@ struct Queue {
     lost: u64,
     level: InfoLogLevel,
     delivering: bool,
-    /// Who does; None until it has begun.
+    /// The task that delivers; None until it has begun.
     deliverer: Option<TaskRef>,
 }
 

@@ -36,9 +36,9 @@ pub trait Logger: Send + Sync {
     /// Lines below this level need not be formatted. Asked when the database is opened and after
     /// lines.
     fn level(&self) -> InfoLogLevel;
-    /// The logger is quick and calls no database. Its lines are given to it by whoever makes them,
-    /// under whatever lock, by several threads at once; those of any other logger come from a
-    /// thread of its own, a little later, one by one.
+    /// The logger is quick and calls no database. It gets its lines from the threads that make
+    /// them, under any lock and several at once. Any other logger gets them from a thread of its
+    /// own, a little later, one by one.
     fn is_plain(&self) -> bool {
         false
     }

@@ -185,7 +185,7 @@ pub struct FlushJobInfo {
     pub smallest_seqno: u64,
     /// Largest sequence number in it.
     pub largest_seqno: u64,
-    /// L0 has as many files now as `level0_slowdown_writes_trigger` says, whoever slows writes.
+    /// L0 has as many files now as `level0_slowdown_writes_trigger` says, whatever slows writes.
     pub triggered_writes_slowdown: bool,
     /// L0 has as many files now as `level0_stop_writes_trigger` says.
     pub triggered_writes_stop: bool,

@@ -423,7 +423,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
         }
     }
 
-    /// Takes the operand that the input is on and steps behind it, unless the filter removes it.
+    /// Takes the operand that the input is on, unless the filter removes it, and steps past it.
     /// As in RocksDB (`MergeHelper::MergeUntil`) the filter is asked about each operand that no
     /// snapshot sees, the newest first, before anything is combined.
     fn take_operand(

@@ -188,7 +188,7 @@ impl OutputFile {
         self.builder.estimated_data_size()
     }
 
-    /// Bytes of everything behind them, rather too much than too little.
+    /// Bytes of everything after them; an upper estimate.
     pub fn estimated_tail_bytes(&self) -> u64 {
         self.builder.estimated_tail_size()
     }

@@ -1,4 +1,4 @@
-//! The counters of a column family, shared by its jobs and by whoever asks for a report.
+//! The counters of a column family, shared by its jobs and by reports.
 //!
 //! Thread safety: one short lock, taken once per job or stall, never per write.
 

@@ -24,7 +24,7 @@ use crate::version::counters::CfCounters;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::TableCache;
 
-/// What a change of options replaces in one step: whoever builds a table needs both to fit.
+/// What a change of options replaces in one step: a table build needs both to match.
 pub(crate) struct CfSettings {
     pub options: Arc<ColumnFamilyOptions>,
     pub table: Arc<TableOptions>,

@@ -281,7 +281,7 @@ impl TableCache {
         self.extractor.as_ref()
     }
 
-    /// The table of `file`, opened if needed, by somebody who does not know its level.
+    /// The table of `file`, opened if needed, for a caller that does not know its level.
     ///
     /// # Errors
     /// I/O errors; Corruption if the file is not what the MANIFEST says.

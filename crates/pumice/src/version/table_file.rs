@@ -25,7 +25,7 @@ pub(super) struct FileOpener {
     pub watcher: Weak<dyn FileWatcher>,
 }
 
-/// Who counts open descriptors.
+/// Counts open descriptors.
 pub(super) trait FileWatcher: Send + Sync {
     /// The descriptor of `file` was closed and is open again.
     fn opened_again(&self, file: &Arc<TableFile>);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pumice::{
-    ColumnFamilyDescriptor, CompactFilesOptions, CompactRangeOptions, Db, FlushOptions,
+    ColumnFamilyDescriptor, CompactFilesOptions, CompactRangeOptions, Db, ErrorKind, FlushOptions,
     IngestExternalFileOptions, Options, ReadOptions, Result, SstFileWriter, WaitForCompactOptions,
     WriteBatch, WriteOptions,
 };
@@ -22,7 +22,7 @@ fn again(options: &Options) -> Result<()> {
     }
 }
 
-pub static OPERATIONS: [(&str, Operation); 46] = [
+pub static OPERATIONS: [(&str, Operation); 48] = [
     ("put", |db, _| db.put_opt(&WRITE, b"called", b"1")),
     ("put synced", |db, _| db.put_opt(&SYNC, b"called", b"1")),
     ("put large", |db, _| db.put_opt(&WRITE, b"called", &[b'l'; 5000])),
@@ -117,6 +117,20 @@ pub static OPERATIONS: [(&str, Operation); 46] = [
     ("live_files_metadata", |db, _| {
         db.live_files_metadata();
         Ok(())
+    }),
+    ("get_updates_since", |db, _| {
+        let last = db.latest_sequence_number();
+        for item in db.get_updates_since(last.saturating_sub(20))? {
+            match item {
+                Err(error) if error.kind() == ErrorKind::TryAgain => break,
+                item => drop(item?),
+            }
+        }
+        Ok(())
+    }),
+    ("wal_files", |db, _| {
+        db.current_wal_file()?;
+        db.wal_files().map(drop)
     }),
     ("verify_checksum", |db, _| db.verify_checksum()),
     ("approximate_sizes", |db, _| db.approximate_sizes(&[(b"key", b"kez")]).map(drop)),

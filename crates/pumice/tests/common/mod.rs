@@ -52,6 +52,12 @@ pub fn flush(db: &Db) {
     db.flush_opt(&FlushOptions::default()).unwrap();
 }
 
+/// Lets the files that are obsolete by now be deleted, or archived, before this returns.
+pub fn let_files_go(db: &Db) {
+    db.disable_file_deletions();
+    db.enable_file_deletions();
+}
+
 pub fn get(db: &Db, key: &[u8]) -> Option<Vec<u8>> {
     db.get_opt(&ReadOptions::default(), key).unwrap().map(|value| value.to_vec())
 }

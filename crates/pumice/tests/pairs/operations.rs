@@ -55,6 +55,7 @@ pub static OPERATIONS: &[Operation] = &[
     Operation { name: "suggest_compact", run: suggest_compact },
     Operation { name: "compact_files", run: compact_files },
     Operation { name: "verify_checksum", run: verify_checksum },
+    Operation { name: "follow", run: follow },
     Operation { name: "open_read_only", run: open_read_only },
     Operation { name: "fail_and_resume", run: fail_and_resume },
     Operation { name: "close", run: close },
@@ -430,6 +431,33 @@ fn compact_files(stage: &Stage, who: usize) -> Result<()> {
         db.compact_files(&CompactFilesOptions::default(), family, &names, 3 + who as i32)?;
     }
     Ok(())
+}
+
+/// Reads what the logs have. A write may have skipped them, and a log may be deleted under it.
+fn follow(stage: &Stage, who: usize) -> Result<()> {
+    let db = stage.db(who);
+    let from = db.latest_sequence_number().saturating_sub(8);
+    let may_be = |error: &pumice::Error| {
+        error.is_not_found() || error.kind() == ErrorKind::TryAgain // Another log was begun.
+    };
+    let mut updates = match db.get_updates_since(from) {
+        Err(error) if may_be(&error) => return Ok(()),
+        updates => updates?,
+    };
+    let mut behind = 0;
+    for item in &mut updates {
+        let Ok((sequence, batch)) = item else { break };
+        assert!(sequence >= behind, "batches come in order");
+        behind = sequence + u64::from(batch.count());
+        assert!(behind > from && behind <= db.latest_sequence_number() + 1);
+    }
+    for log in db.wal_files()? {
+        assert!(log.size_file_bytes > 0 && log.start_sequence > 0, "{log:?}");
+    }
+    match updates.status() {
+        Err(error) if may_be(&error) => Ok(()),
+        status => status,
+    }
 }
 
 fn verify_checksum(stage: &Stage, who: usize) -> Result<()> {

@@ -1,5 +1,5 @@
-//! COMMAND and its kin, and the reference page: what is told about the commands, made from the
-//! rows.
+//! COMMAND and its relatives, and the reference page: everything reported about the commands, made
+//! from the rows.
 //!
 //! Thread safety: see the module above.
 
@@ -25,14 +25,14 @@ const fn row(
 
 /// See the module's head.
 pub const ROWS: &[Row] =
-    &[row("command", -1, "2.8.13", "Tells about the commands.", command).subcommands(COMMAND)];
+    &[row("command", -1, "2.8.13", "Describes the commands.", command).subcommands(COMMAND)];
 
 const COMMAND: &[Row] = &[
     row("count", 2, "2.8.13", "Counts the commands.", count),
-    row("docs", -2, "7.0.0", "Tells what commands do.", docs),
-    row("getkeys", -4, "2.8.13", "Tells which arguments of a command are keys.", getkeys),
+    row("docs", -2, "7.0.0", "Returns the documentation of commands.", docs),
+    row("getkeys", -4, "2.8.13", "Returns the arguments of a command that are keys.", getkeys),
     row("help", 2, "5.0.0", "Lists the subcommands.", command_help),
-    row("info", -2, "2.8.13", "Tells names, arities, flags and keys of commands.", info),
+    row("info", -2, "2.8.13", "Returns names, arities, flags and keys of commands.", info),
     row("list", -2, "7.0.0", "Lists the names of the commands.", list),
 ];
 

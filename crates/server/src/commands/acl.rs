@@ -1,4 +1,4 @@
-//! ACL: users and what they may.
+//! ACL: users and their permissions.
 //!
 //! Thread safety: see the module above.
 
@@ -27,26 +27,28 @@ const fn row(
     Row::new("server", name, arity, flags, since, summary, run).access(Access::Glance)
 }
 
-/// Who tells about itself or about the table needs no rights over others.
+/// A query about the user itself or the command table needs no administrative rights.
 const OPEN: u32 = NOSCRIPT | LOADING | STALE;
 const SUB: u32 = OPEN | ADMIN;
 
 /// See the module's head.
 pub const ROWS: &[Row] =
-    &[row("acl", -2, 0, "6.0.0", "Tells and changes who may do what.", |_| Err(Failure::SYNTAX))
-        .subcommands(ACL)];
+    &[row("acl", -2, 0, "6.0.0", "Shows and changes users and their permissions.", |_| {
+        Err(Failure::SYNTAX)
+    })
+    .subcommands(ACL)];
 
 const ACL: &[Row] = &[
     row("cat", -2, OPEN, "6.0.0", "Lists categories, or the commands of one.", cat),
     row("deluser", -3, SUB, "6.0.0", "Deletes users and ends their connections.", deluser),
-    row("dryrun", -4, SUB, "7.0.0", "Tells whether a user may run a command.", dryrun),
-    row("genpass", -2, OPEN, "6.0.0", "Makes a password by chance.", genpass),
-    row("getuser", 3, SUB, "6.0.0", "Tells the rules of a user.", getuser),
+    row("dryrun", -4, SUB, "7.0.0", "Checks whether a user may run a command.", dryrun),
+    row("genpass", -2, OPEN, "6.0.0", "Generates a random password.", genpass),
+    row("getuser", 3, SUB, "6.0.0", "Returns the rules of a user.", getuser),
     row("help", 2, LOADING | STALE, "6.0.0", "Lists the subcommands.", |call| {
         help(call, "ACL", ACL)
     }),
-    row("list", 2, SUB, "6.0.0", "Tells the rules of all users.", list),
-    row("load", 2, SUB, "6.0.0", "Takes the users of the ACL file.", |call| {
+    row("list", 2, SUB, "6.0.0", "Returns the rules of all users.", list),
+    row("load", 2, SUB, "6.0.0", "Loads the users from the ACL file.", |call| {
         let path = file(call)?;
         let gone = load(call.shared, &path).map_err(fail)?;
         let mut closes = false;
@@ -59,7 +61,7 @@ const ACL: &[Row] = &[
         call.out.ok();
         Ok(())
     }),
-    row("log", -2, SUB, "6.0.0", "Tells what was refused to whom.", log),
+    row("log", -2, SUB, "6.0.0", "Shows the log of refusals.", log),
     row("save", 2, SUB, "6.0.0", "Writes the users into the ACL file.", |call| {
         let path = file(call)?;
         save(call.shared, &path).map_err(|error| {
@@ -68,9 +70,9 @@ const ACL: &[Row] = &[
         call.out.ok();
         Ok(())
     }),
-    row("setuser", -3, SUB, "6.0.0", "Makes a user or changes its rules.", setuser),
+    row("setuser", -3, SUB, "6.0.0", "Creates a user or changes its rules.", setuser),
     row("users", 2, SUB, "6.0.0", "Lists the names of all users.", users),
-    row("whoami", 2, OPEN, "6.0.0", "Tells the connection's user.", whoami),
+    row("whoami", 2, OPEN, "6.0.0", "Returns the connection's user.", whoami),
 ];
 
 fn file(call: &Call<'_, '_>) -> Outcome<PathBuf> {
@@ -104,7 +106,7 @@ fn cat(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Too many words behind a subcommand.
+/// Too many words after a subcommand.
 fn words(subcommand: &str) -> Failure {
     let what = "ERR unknown subcommand or wrong number of arguments for";
     fail(format!("{what} '{subcommand}'. Try ACL HELP."))

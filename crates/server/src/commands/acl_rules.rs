@@ -1,7 +1,8 @@
-//! Users out of text: the arguments of ACL SETUSER, the lines of an ACL file and of the
-//! configuration; and what becomes of the connections of users that change.
+//! Parsing users: the arguments of ACL SETUSER, the lines of an ACL file and of the configuration;
+//! and what happens to the connections of users that change.
 //!
-//! Thread safety: see the module above. Files are read and written by who calls; calls suspend.
+//! Thread safety: see the module above. Files are read and written on the caller's task; calls
+//! suspend.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::session::acl::DEFAULT;
 use crate::session::acl::user::{Rules, User};
 use crate::session::clients::Client;
 
-/// Rules with selectors in one piece: `(+get ~a)` may have come as two words.
+/// Rules with each selector in one piece: `(+get ~a)` may have come as two words.
 ///
 /// # Errors
 /// The reply: a parenthesis is not closed.
@@ -46,10 +47,10 @@ pub fn is_name(name: &[u8]) -> bool {
     !name.iter().any(|b| b.is_ascii_whitespace() || *b == 0 || *b == 0x0b)
 }
 
-/// Takes all rules, or says which one is none.
+/// Takes all rules, or reports the invalid one.
 ///
 /// # Errors
-/// In Redis's words, without the code in front.
+/// In Redis's words, without the leading code.
 pub fn apply(rules: &mut Rules, words: &[Vec<u8>], all_channels: bool) -> Result<(), String> {
     for word in words {
         rules.apply(catalog(), word, all_channels).map_err(|why| {
@@ -59,7 +60,7 @@ pub fn apply(rules: &mut Rules, words: &[Vec<u8>], all_channels: bool) -> Result
     Ok(())
 }
 
-/// The user that a line `user NAME RULE...` makes.
+/// The user that a line `user NAME RULE...` defines.
 fn user_of_line(line: &[u8], all_channels: bool) -> Result<(Vec<u8>, Rules), String> {
     let words = split_words(line).ok_or("unbalanced quotes in acl line")?;
     let words: Vec<_> = words.iter().map(Vec::as_slice).collect();
@@ -80,7 +81,7 @@ fn user_of_line(line: &[u8], all_channels: bool) -> Result<(Vec<u8>, Rules), Str
 /// The users of an ACL file, or of all `user` lines of the configuration.
 ///
 /// # Errors
-/// What is wrong with each line that is wrong.
+/// The error of each bad line.
 fn users_of(place: &str, text: &[u8], all_channels: bool) -> Result<Users, String> {
     let (mut users, mut errors) = (BTreeMap::new(), String::new());
     for (index, line) in text.split(|&b| b == b'\n').enumerate() {
@@ -109,10 +110,11 @@ fn users_of(place: &str, text: &[u8], all_channels: bool) -> Result<Users, Strin
 
 type Users = BTreeMap<Vec<u8>, Rules>;
 
-/// The users that file or lines of the configuration name, before anybody connects. Suspends.
+/// The users named by the ACL file or the configuration's lines, before any client connects.
+/// Suspends.
 ///
 /// # Errors
-/// In words; no user has changed.
+/// An error text; no user has changed.
 pub fn load_at_start(shared: &Shared) -> Result<(), String> {
     let lines = shared.config.users();
     let file = shared.config.get("aclfile");
@@ -131,7 +133,7 @@ pub fn load_at_start(shared: &Shared) -> Result<(), String> {
     Ok(())
 }
 
-/// With a user `default`: one that nobody names has the password of `requirepass`.
+/// Includes a user `default`: if it is not named it has the password of `requirepass`.
 fn with_default(shared: &Shared, mut users: Users) -> Users {
     users.entry(DEFAULT.to_vec()).or_insert_with(|| {
         let mut rules = Rules::unlimited();
@@ -146,7 +148,7 @@ fn read(path: &Path, all_channels: bool) -> Result<Users, String> {
     users_of(&path.display().to_string(), &text, all_channels)
 }
 
-/// ACL LOAD: all users are those of the file. Suspends.
+/// ACL LOAD: replaces all users by those of the file. Suspends.
 ///
 /// # Errors
 /// The reply; no user has changed.
@@ -166,7 +168,7 @@ pub fn lines(shared: &Shared) -> Vec<Vec<u8>> {
     users.iter().map(|user| user.rules().line(catalog(), &user.name)).collect()
 }
 
-/// ACL SAVE: the file has the users of now, or is as it was. Suspends.
+/// ACL SAVE: the file gets the current users, or stays as it was. Suspends.
 ///
 /// # Errors
 /// What the operating system says.
@@ -193,8 +195,8 @@ fn write_durably(path: &Path, text: &[u8]) -> std::io::Result<()> {
     file.close()
 }
 
-/// Ends the connections of `user`, but `own`, which has to get its reply; whether it is one. Does
-/// not suspend.
+/// Ends the connections of `user` except `own`, which has to get its reply; returns whether `own`
+/// is one of them. Does not suspend.
 pub fn end_connections(shared: &Shared, user: &Arc<User>, own: &Client) -> bool {
     let mut is_own = false;
     for client in shared.clients.list().into_iter().filter(|client| client.is_of(user)) {
@@ -206,8 +208,8 @@ pub fn end_connections(shared: &Shared, user: &Arc<User>, own: &Client) -> bool 
     is_own
 }
 
-/// Ends the connections of `user` that listen where it may not any more; whether `own` is one.
-/// Does not suspend.
+/// Ends the connections of `user` that listen to channels it may no longer use; returns whether
+/// `own` is one of them. Does not suspend.
 pub fn end_listeners(shared: &Shared, user: &Arc<User>, own: &Client) -> bool {
     let rules = user.rules();
     let mut is_own = false;

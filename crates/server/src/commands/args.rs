@@ -1,11 +1,11 @@
-//! Reading arguments, with Redis's words for what is wrong with them.
+//! Parsing arguments, with Redis's error texts.
 //!
 //! Thread safety: pure functions.
 
 use crate::keyspace::{Failure, Outcome};
 use crate::protocol::number;
 
-/// Arguments, one after the other.
+/// Arguments, one after another.
 pub type Args<'a> = Vec<&'a [u8]>;
 
 /// An argument that is an integer.
@@ -16,7 +16,7 @@ pub fn integer(arg: &[u8]) -> Outcome<i64> {
     number::integer(arg).ok_or(Failure::NOT_AN_INTEGER)
 }
 
-/// An argument that is a number, and none too small to be told from zero.
+/// An argument that is a number and does not underflow to zero.
 ///
 /// # Errors
 /// It is none.
@@ -42,7 +42,7 @@ pub fn lossy(arg: &[u8]) -> String {
     String::from_utf8_lossy(arg).into_owned()
 }
 
-/// The part of a sequence of `len` that two places name, counted from the end if negative, both
+/// The range of a sequence of `len` that two indexes give, counted from the end if negative, both
 /// included; None if there is none.
 pub fn clamp(start: i64, stop: i64, len: u64) -> Option<(u64, u64)> {
     let len = i64::try_from(len).unwrap_or(i64::MAX);

@@ -1,7 +1,7 @@
 //! Commands that wait until a list or a sorted set has something.
 //!
-//! Each tries first; if there is nothing it leaves a wish with its session, and the executor lets
-//! it wait ([`crate::session::waiters`]). In a transaction nothing waits.
+//! Each tries first; if there is nothing it leaves a request with its session, and the executor
+//! lets it wait ([`crate::session::waiters`]). In a transaction nothing blocks.
 //!
 //! Thread safety: see the module above.
 
@@ -76,7 +76,7 @@ pub const ROWS: &[Row] = &[
 pub enum Take {
     /// At an end of a list.
     End(End),
-    /// Where the scores of a sorted set end.
+    /// An end of a sorted set's scores.
     Score {
         /// At the highest.
         highest: bool,
@@ -108,7 +108,7 @@ impl Op {
         }
     }
 
-    /// The key that it writes beside the one it takes from.
+    /// The key it writes besides the one it takes from.
     pub fn target(&self) -> Option<&[u8]> {
         match self {
             Op::Move { target, .. } => Some(target),
@@ -116,7 +116,7 @@ impl Op {
         }
     }
 
-    /// Does it with `key`; false when there is nothing.
+    /// Performs it on `key`; false when there is nothing.
     ///
     /// # Errors
     /// A key holds another type; of the engine.
@@ -129,11 +129,11 @@ impl Op {
     }
 }
 
-/// A time to wait, in seconds; None for ever.
+/// A timeout in seconds; None waits forever.
 fn timeout(arg: &[u8]) -> Outcome<Option<u64>> {
     let seconds = number::double(arg);
     let seconds = seconds.ok_or(Failure::text("ERR timeout is not a float or out of range"))?;
-    // Where Redis computes with infinity it arrives at a negative number.
+    // Redis computes with infinity here and arrives at a negative number.
     if seconds < 0.0 || seconds.is_infinite() {
         return Err(Failure::text("ERR timeout is negative"));
     }
@@ -199,8 +199,8 @@ pub fn highest(word: &[u8]) -> Outcome<bool> {
     }
 }
 
-/// What LMPOP, ZMPOP and their kin are asked for: the number of the keys at `at`, the keys, where
-/// to take, and COUNT.
+/// The arguments of LMPOP, ZMPOP and their relatives: the number of keys at `at`, the keys, the end
+/// to take from, and COUNT.
 ///
 /// # Errors
 /// Redis's.

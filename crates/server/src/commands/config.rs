@@ -23,11 +23,11 @@ const SUB: u32 = ADMIN | NOSCRIPT | LOADING | STALE;
 
 /// See the module's head.
 pub const ROWS: &[Row] =
-    &[row("config", -2, 0, "2.0.0", "Tells and changes settings.", |_| Err(Failure::SYNTAX))
+    &[row("config", -2, 0, "2.0.0", "Shows and changes settings.", |_| Err(Failure::SYNTAX))
         .subcommands(CONFIG)];
 
 const CONFIG: &[Row] = &[
-    row("get", -3, SUB, "2.0.0", "Tells the settings that fit patterns.", get),
+    row("get", -3, SUB, "2.0.0", "Returns the settings that match patterns.", get),
     row("help", 2, LOADING | STALE, "5.0.0", "Lists the subcommands.", config_help),
     row("resetstat", 2, SUB, "2.0.0", "Sets the counters of INFO to zero.", resetstat),
     row("set", -4, SUB, "2.0.0", "Changes settings, all of them or none.", set),

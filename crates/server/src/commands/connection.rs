@@ -31,30 +31,35 @@ const fn row(
 
 /// See the module's head.
 pub const ROWS: &[Row] = &[
-    row("auth", -2, EARLY, "1.0.0", "Says who asks.", auth),
-    row("client", -2, 0, "2.4.0", "Tells about connections and ends them.", |_| {
-        Err(Failure::SYNTAX)
-    })
-    .subcommands(CLIENT),
-    row("echo", 2, LOADING | STALE | FAST, "1.0.0", "Gives its argument back.", echo),
-    row("hello", -1, EARLY, "6.0.0", "Chooses the protocol's version and says who asks.", hello),
-    row("ping", -1, FAST, "1.0.0", "Shows that the server is there.", ping),
+    row("auth", -2, EARLY, "1.0.0", "Authenticates the connection.", auth),
+    row("client", -2, 0, "2.4.0", "Shows connections and ends them.", |_| Err(Failure::SYNTAX))
+        .subcommands(CLIENT),
+    row("echo", 2, LOADING | STALE | FAST, "1.0.0", "Returns its argument.", echo),
+    row("hello", -1, EARLY, "6.0.0", "Selects the protocol version and authenticates.", hello),
+    row("ping", -1, FAST, "1.0.0", "Checks that the server answers.", ping),
     row("quit", -1, EARLY, "1.0.0", "Ends the connection.", quit),
-    row("reset", 1, EARLY, "6.2.0", "Makes the connection as it was at its beginning.", reset),
-    row("select", 2, LOADING | STALE | FAST, "1.0.0", "Chooses the database.", select),
+    row("reset", 1, EARLY, "6.2.0", "Resets the connection to its initial state.", reset),
+    row("select", 2, LOADING | STALE | FAST, "1.0.0", "Selects the database.", select),
 ];
 
 const SUB: u32 = NOSCRIPT | LOADING | STALE;
 
 const CLIENT: &[Row] = &[
-    row("getname", 2, SUB, "2.6.9", "Tells the connection's name.", getname),
+    row("getname", 2, SUB, "2.6.9", "Returns the connection's name.", getname),
     row("help", 2, LOADING | STALE, "5.0.0", "Lists the subcommands.", client_help),
-    row("id", 2, SUB, "5.0.0", "Tells the connection's number.", id),
-    row("info", 2, SUB, "6.2.0", "Tells about the connection.", client_info),
+    row("id", 2, SUB, "5.0.0", "Returns the connection's id.", id),
+    row("info", 2, SUB, "6.2.0", "Describes the connection.", client_info),
     row("kill", -3, SUB | super::ADMIN, "2.4.0", "Ends connections.", kill),
     row("list", -2, SUB | super::ADMIN, "2.4.0", "Lists the connections.", list),
     row("no-evict", 3, SUB | super::ADMIN, "7.0.0", "Accepted without an effect.", no_evict),
-    row("unblock", -3, SUB | super::ADMIN, "5.0.0", "Ends the wait of a connection.", unblock),
+    row(
+        "unblock",
+        -3,
+        SUB | super::ADMIN,
+        "5.0.0",
+        "Ends the wait of a blocked connection.",
+        unblock,
+    ),
     row("setname", 3, SUB, "2.6.9", "Names the connection.", setname),
 ];
 
@@ -91,7 +96,7 @@ fn authenticate(call: &mut Call<'_, '_>, user: &[u8], secret: &[u8]) -> Outcome<
     }
     if let Some(user) = acl.authenticate(user, secret) {
         acl.failures.give_back(&address);
-        // One that is deleted at this moment ends its connections; this one would be missed.
+        // A user that is being deleted ends its connections; this one would be missed.
         call.session.closes |= !call.session.set_user(user);
         call.session.is_authenticated = true;
         return Ok(());
@@ -101,7 +106,7 @@ fn authenticate(call: &mut Call<'_, '_>, user: &[u8], secret: &[u8]) -> Outcome<
     Err(Failure::text(WRONG))
 }
 
-/// Somebody failed to say who it is.
+/// A failed authentication.
 fn refused(call: &Call<'_, '_>, user: &[u8]) {
     let refusal = Refusal {
         reason: "auth",
@@ -248,7 +253,7 @@ fn getname(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Bytes of a connection's name, which nobody is charged for.
+/// Maximum bytes of a connection's name, which is not charged.
 const NAME_BYTES: usize = 4096;
 
 fn check_name(name: &[u8]) -> Outcome<()> {
@@ -350,7 +355,7 @@ fn listens(client: &Client) -> bool {
     client.channels.load(Ordering::Relaxed) + client.patterns.load(Ordering::Relaxed) > 0
 }
 
-/// Which connections KILL means.
+/// Selects the connections that KILL ends.
 #[derive(Default)]
 struct Wanted {
     id: Option<u64>,

@@ -24,11 +24,11 @@ const fn row(
 
 /// See the module's head.
 pub const ROWS: &[Row] = &[
-    row("decr", 2, "1.0.0", "Takes one from a number.", |call| add(call, -1)),
-    row("decrby", 3, "1.0.0", "Takes an integer from a number.", decrby),
+    row("decr", 2, "1.0.0", "Subtracts one from a number.", |call| add(call, -1)),
+    row("decrby", 3, "1.0.0", "Subtracts an integer from a number.", decrby),
     row("incr", 2, "1.0.0", "Adds one to a number.", |call| add(call, 1)),
     row("incrby", 3, "1.0.0", "Adds an integer to a number.", incrby),
-    row("incrbyfloat", 3, "2.6.0", "Adds a number with a fraction to a number.", incrbyfloat),
+    row("incrbyfloat", 3, "2.6.0", "Adds a floating-point number to a number.", incrbyfloat),
 ];
 
 fn incrby(call: &mut Call<'_, '_>) -> Outcome<()> {
@@ -70,7 +70,7 @@ fn put(
 /// The sum of two numbers as text.
 ///
 /// # Errors
-/// One of them is none; the sum is too large.
+/// One of them is not a number; the sum is too large.
 pub fn float_sum(number: Option<&[u8]>, by: &[u8], no_number: Failure) -> Outcome<String> {
     const TOO_LARGE: Failure = Failure::text("ERR increment would produce NaN or Infinity");
     let number = number.unwrap_or(b"0");

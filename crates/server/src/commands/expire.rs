@@ -26,24 +26,31 @@ const fn tell(
 
 /// See the module's head.
 pub const ROWS: &[Row] = &[
-    set("expire", "1.0.0", "Lets a key expire after seconds.", |call| expire(call, 1000, true)),
-    set("expireat", "1.2.0", "Lets a key expire at a time in seconds.", |call| {
+    set("expire", "1.0.0", "Sets a key's expiry in seconds from now.", |call| {
+        expire(call, 1000, true)
+    }),
+    set("expireat", "1.2.0", "Sets a key's expiry to a Unix time in seconds.", |call| {
         expire(call, 1000, false)
     }),
-    set("pexpire", "2.6.0", "Lets a key expire after milliseconds.", |call| expire(call, 1, true)),
-    set("pexpireat", "2.6.0", "Lets a key expire at a time in milliseconds.", |call| {
+    set("pexpire", "2.6.0", "Sets a key's expiry in milliseconds from now.", |call| {
+        expire(call, 1, true)
+    }),
+    set("pexpireat", "2.6.0", "Sets a key's expiry to a Unix time in milliseconds.", |call| {
         expire(call, 1, false)
     }),
-    tell("expiretime", "7.0.0", "Tells the time in seconds when a key expires.", |call| {
+    tell("expiretime", "7.0.0", "Returns a key's expiry as a Unix time in seconds.", |call| {
         time(call, 1000, false)
     }),
-    tell("pexpiretime", "7.0.0", "Tells the time in milliseconds when a key expires.", |call| {
-        time(call, 1, false)
-    }),
-    tell("pttl", "2.6.0", "Tells how many milliseconds a key has left.", |call| {
+    tell(
+        "pexpiretime",
+        "7.0.0",
+        "Returns a key's expiry as a Unix time in milliseconds.",
+        |call| time(call, 1, false),
+    ),
+    tell("pttl", "2.6.0", "Returns a key's time to live in milliseconds.", |call| {
         time(call, 1, true)
     }),
-    tell("ttl", "1.0.0", "Tells how many seconds a key has left.", |call| time(call, 1000, true)),
+    tell("ttl", "1.0.0", "Returns a key's time to live in seconds.", |call| time(call, 1000, true)),
     Row::new(
         "generic",
         "persist",

@@ -36,21 +36,21 @@ const fn write(
 /// See the module's head.
 pub const ROWS: &[Row] = &[
     Row::new("hash", "hdel", -3, WRITE | FAST, "2.0.0", "Deletes fields.", hdel).key(),
-    read("hexists", 3, FAST, "2.0.0", "Tells whether a field exists.", hexists),
-    read("hget", 3, FAST, "2.0.0", "Gives the value of a field.", hget),
-    read("hgetall", 2, 0, "2.0.0", "Gives all fields with their values.", hgetall),
+    read("hexists", 3, FAST, "2.0.0", "Checks whether a field exists.", hexists),
+    read("hget", 3, FAST, "2.0.0", "Returns the value of a field.", hget),
+    read("hgetall", 2, 0, "2.0.0", "Returns all fields with their values.", hgetall),
     write("hincrby", 4, "2.0.0", "Adds an integer to a field.", hincrby),
     write("hincrbyfloat", 4, "2.6.0", "Adds a number to a field.", hincrbyfloat),
-    read("hkeys", 2, 0, "2.0.0", "Gives all fields.", hkeys),
+    read("hkeys", 2, 0, "2.0.0", "Returns all fields.", hkeys),
     read("hlen", 2, FAST, "2.0.0", "Counts the fields.", hlen),
-    read("hmget", -3, FAST, "2.0.0", "Gives the values of several fields.", hmget),
+    read("hmget", -3, FAST, "2.0.0", "Returns the values of several fields.", hmget),
     write("hmset", -4, "2.0.0", "Sets several fields.", hmset),
-    read("hrandfield", -2, 0, "6.2.0", "Gives fields by chance.", hrandfield),
+    read("hrandfield", -2, 0, "6.2.0", "Returns random fields.", hrandfield),
     read("hscan", -3, 0, "2.8.0", "Lists the fields in steps.", hscan),
     write("hset", -4, "2.0.0", "Sets fields.", hset),
     write("hsetnx", 4, "2.0.0", "Sets a field that does not exist.", hsetnx),
-    read("hstrlen", 3, FAST, "3.2.0", "Gives the length of a field's value.", hstrlen),
-    read("hvals", 2, 0, "2.0.0", "Gives the values of all fields.", hvals),
+    read("hstrlen", 3, FAST, "3.2.0", "Returns the length of a field's value.", hstrlen),
+    read("hvals", 2, 0, "2.0.0", "Returns the values of all fields.", hvals),
 ];
 
 /// The hash at argument 1, for commands that only read.
@@ -108,7 +108,7 @@ fn hmget(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// All fields with their values to `out`; `keys` and `values` say what of them.
+/// Writes all fields with their values to `out`; `keys` and `values` select the parts.
 fn all(call: &mut Call<'_, '_>, keys: bool, values: bool) -> Outcome<()> {
     let hash = hash(call)?;
     let count = hash.as_ref().map_or(0, |hash| hash.count as usize);
@@ -142,7 +142,7 @@ fn hvals(call: &mut Call<'_, '_>) -> Outcome<()> {
     all(call, false, true)
 }
 
-/// Sets the pairs from argument 2 on; how many fields are new.
+/// Sets the pairs from argument 2 on; returns how many fields are new.
 fn set(call: &mut Call<'_, '_>, command: &str) -> Outcome<i64> {
     let pairs = &call.args[2..];
     if !pairs.len().is_multiple_of(2) {
@@ -262,8 +262,8 @@ fn hscan(call: &mut Call<'_, '_>) -> Outcome<()> {
     scan_collection(call, Kind::Hash, say, 2)
 }
 
-/// Names and values of elements that chance picks: all different if `count` is not negative, as
-/// many as there are at most.
+/// Names and values of randomly picked elements: distinct if `count` is not negative, and then no
+/// more than there are.
 ///
 /// # Errors
 /// Of the engine.
@@ -284,7 +284,8 @@ pub fn by_chance(
     } else if count as u64 >= len {
         places.extend(0..len);
     } else {
-        // Each of the last `count` places, or if taken the place itself (Floyd).
+        // Floyd's sampling: a random index below each of the last `count`, or that index itself if
+        // the random one is taken.
         let mut taken = std::collections::BTreeSet::new();
         for last in len - count as u64..len {
             let place = call.session.next_random() % (last + 1);
@@ -315,7 +316,7 @@ pub fn by_chance(
 /// A count for which a reply can be made.
 ///
 /// # Errors
-/// It is no integer, or out of range.
+/// It is not an integer, or out of range.
 pub fn chance_count(arg: &[u8]) -> Outcome<i64> {
     let count = integer(arg)?;
     if !(-MANY..=i64::MAX / 2).contains(&count) {
@@ -324,10 +325,10 @@ pub fn chance_count(arg: &[u8]) -> Outcome<i64> {
     Ok(count)
 }
 
-/// What a pick costs beside its bytes.
+/// The cost of a pick besides its bytes.
 const PICK_BYTES: usize = 72;
 
-/// Elements at most that a command gives more than once.
+/// The most elements a command returns with repetition.
 const MANY: i64 = 10_000_000;
 
 fn hrandfield(call: &mut Call<'_, '_>) -> Outcome<()> {

@@ -1,4 +1,4 @@
-//! INFO: what the server tells about itself, in sections.
+//! INFO: what the server reports about itself, in sections.
 //!
 //! Thread safety: see the module above.
 
@@ -15,7 +15,7 @@ pub const REDIS_VERSION: &str = "7.0.15";
 
 /// See the module's head.
 pub const ROWS: &[Row] =
-    &[Row::new("server", "info", -1, LOADING | STALE, "1.0.0", "Tells about the server.", info)
+    &[Row::new("server", "info", -1, LOADING | STALE, "1.0.0", "Describes the server.", info)
         .access(Access::Glance)
         .categories(&[DANGEROUS])];
 
@@ -107,7 +107,7 @@ fn cpu(_: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     writeln!(text, "used_cpu_user:{:.6}\r", seconds(usage.user_micros))
 }
 
-/// Properties of the engine that tell how it keeps up.
+/// Engine properties that show how it keeps up with its load.
 fn engine(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     let db = shared.keyspace.engine();
     for name in [

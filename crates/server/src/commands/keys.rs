@@ -1,4 +1,4 @@
-//! Commands on keys of any type: deleting, looking, telling about them.
+//! Commands on keys of any type: deleting, inspecting and describing them.
 //!
 //! Thread safety: see the module above.
 
@@ -24,21 +24,28 @@ const fn row(
 pub const ROWS: &[Row] = &[
     row("del", -2, WRITE, "1.0.0", "Deletes keys.", del).keys(1, -1, 1),
     row("unlink", -2, WRITE | FAST, "4.0.0", "Deletes keys.", del).keys(1, -1, 1),
-    row("exists", -2, READONLY | FAST, "1.0.0", "Counts which keys exist.", exists)
+    row("exists", -2, READONLY | FAST, "1.0.0", "Counts the keys that exist.", exists)
         .keys(1, -1, 1)
         .access(Access::View),
-    row("touch", -2, READONLY | FAST, "3.2.1", "Counts which keys exist.", exists)
+    row("touch", -2, READONLY | FAST, "3.2.1", "Counts the keys that exist.", exists)
         .keys(1, -1, 1)
         .access(Access::View),
-    row("type", 2, READONLY | FAST, "1.0.0", "Tells the type of a key's value.", type_of).key(),
-    row("object", -2, 0, "2.2.3", "Tells about the inside of a value.", object)
+    row("type", 2, READONLY | FAST, "1.0.0", "Returns the type of a key's value.", type_of).key(),
+    row("object", -2, 0, "2.2.3", "Describes the internals of a value.", object)
         .access(Access::View)
         .subcommands(OBJECT),
 ];
 
 const OBJECT: &[Row] = &[
-    row("encoding", 3, READONLY, "2.2.3", "Tells how Redis would keep a value.", encoding)
-        .keys(2, 2, 1),
+    row(
+        "encoding",
+        3,
+        READONLY,
+        "2.2.3",
+        "Returns the encoding that Redis would use for a value.",
+        encoding,
+    )
+    .keys(2, 2, 1),
     row("freq", 3, READONLY, "4.0.0", "Refused: how often keys are used is not counted.", freq)
         .keys(2, 2, 1),
     row("help", 2, LOADING | STALE, "6.2.0", "Lists the subcommands.", object_help),
@@ -83,7 +90,7 @@ fn type_of(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Only reached without a subcommand that there is.
+/// Only reached without a known subcommand.
 fn object(_: &mut Call<'_, '_>) -> Outcome<()> {
     Err(Failure::SYNTAX)
 }

@@ -55,7 +55,7 @@ fn options(args: &[&[u8]]) -> Outcome<Options> {
     Ok(options)
 }
 
-/// A stretch that both have: first and last index in each.
+/// A common run: first and last index in each.
 type Match = ([usize; 2], [usize; 2]);
 
 fn lcs(call: &mut Call<'_, '_>) -> Outcome<()> {
@@ -106,7 +106,7 @@ fn lcs(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Lengths for all pairs of beginnings.
+/// Lengths for all pairs of prefixes.
 fn table(a: &[u8], b: &[u8]) -> Vec<u32> {
     let width = b.len() + 1;
     let mut table = vec![0_u32; (a.len() + 1) * width];
@@ -123,7 +123,7 @@ fn table(a: &[u8], b: &[u8]) -> Vec<u32> {
     table
 }
 
-/// The subsequence and the stretches it is made of, the last one first.
+/// The subsequence and the runs it is made of, the last one first.
 fn walk(a: &[u8], b: &[u8], table: &[u32], len: usize) -> (Vec<u8>, Vec<Match>) {
     let width = b.len() + 1;
     let (mut i, mut j) = (a.len(), b.len());

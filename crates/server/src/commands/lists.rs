@@ -1,7 +1,7 @@
 //! Commands on lists.
 //!
 //! Both ends grow and shrink by writing one element and the record; LINDEX and LSET go straight to
-//! the element. LINSERT, LREM and LPOS look through the list; LINSERT and LREM also move what is
+//! the element. LINSERT, LREM and LPOS scan the list; LINSERT and LREM also move the elements
 //! between the change and the nearer end. Thread safety: see the module above.
 
 use super::args::{clamp, integer, upper};
@@ -26,39 +26,74 @@ const ADDS: u32 = WRITE | DENYOOM;
 
 /// See the module's head.
 pub const ROWS: &[Row] = &[
-    row("lindex", 3, READONLY, "1.0.0", "Gives the element at a place.", lindex),
-    row("linsert", 5, ADDS, "2.2.0", "Puts an element beside another.", linsert),
+    row("lindex", 3, READONLY, "1.0.0", "Returns the element at an index.", lindex),
+    row("linsert", 5, ADDS, "2.2.0", "Inserts an element before or after another.", linsert),
     row("llen", 2, READONLY | FAST, "1.0.0", "Counts the elements.", llen),
-    row("lmove", 5, ADDS, "6.2.0", "Moves an element from end to end.", lmove).keys(1, 2, 1),
-    row("lmpop", -4, WRITE, "7.0.0", "Takes elements from the first list that has any.", lmpop)
-        .counted(1, false),
-    row("lpop", -2, WRITE | FAST, "1.0.0", "Takes elements from the beginning.", |call| {
-        pop(call, End::Left)
-    }),
-    row("lpos", -3, READONLY, "6.0.6", "Tells where an element is.", lpos),
-    row("lpush", -3, ADDS | FAST, "1.0.0", "Puts elements to the beginning.", |call| {
+    row(
+        "lmove",
+        5,
+        ADDS,
+        "6.2.0",
+        "Moves an element from one end of a list to an end of another.",
+        lmove,
+    )
+    .keys(1, 2, 1),
+    row(
+        "lmpop",
+        -4,
+        WRITE,
+        "7.0.0",
+        "Removes and returns elements of the first non-empty list.",
+        lmpop,
+    )
+    .counted(1, false),
+    row(
+        "lpop",
+        -2,
+        WRITE | FAST,
+        "1.0.0",
+        "Removes and returns elements from the front.",
+        |call| pop(call, End::Left),
+    ),
+    row("lpos", -3, READONLY, "6.0.6", "Returns the index of an element.", lpos),
+    row("lpush", -3, ADDS | FAST, "1.0.0", "Adds elements to the front.", |call| {
         push(call, End::Left, false)
     }),
-    row("lpushx", -3, ADDS | FAST, "2.2.0", "Puts elements to the beginning of a list.", |call| {
-        push(call, End::Left, true)
-    }),
-    row("lrange", 4, READONLY, "1.0.0", "Gives the elements between two places.", lrange),
-    row("lrem", 4, WRITE, "1.0.0", "Removes elements that are equal to one.", lrem),
-    row("lset", 4, ADDS, "1.0.0", "Sets the element at a place.", lset),
-    row("ltrim", 4, WRITE, "1.0.0", "Removes what is not between two places.", ltrim),
-    row("rpop", -2, WRITE | FAST, "1.0.0", "Takes elements from the end.", |call| {
+    row(
+        "lpushx",
+        -3,
+        ADDS | FAST,
+        "2.2.0",
+        "Adds elements to the front of an existing list.",
+        |call| push(call, End::Left, true),
+    ),
+    row("lrange", 4, READONLY, "1.0.0", "Returns the elements between two indexes.", lrange),
+    row("lrem", 4, WRITE, "1.0.0", "Removes elements equal to a value.", lrem),
+    row("lset", 4, ADDS, "1.0.0", "Sets the element at an index.", lset),
+    row("ltrim", 4, WRITE, "1.0.0", "Removes the elements outside a range of indexes.", ltrim),
+    row("rpop", -2, WRITE | FAST, "1.0.0", "Removes and returns elements from the end.", |call| {
         pop(call, End::Right)
     }),
-    row("rpoplpush", 3, ADDS, "1.2.0", "Moves the last element to another beginning.", |call| {
-        move_or_null(call, End::Right, End::Left)
-    })
+    row(
+        "rpoplpush",
+        3,
+        ADDS,
+        "1.2.0",
+        "Moves the last element to the front of another list.",
+        |call| move_or_null(call, End::Right, End::Left),
+    )
     .keys(1, 2, 1),
-    row("rpush", -3, ADDS | FAST, "1.0.0", "Puts elements to the end.", |call| {
+    row("rpush", -3, ADDS | FAST, "1.0.0", "Adds elements to the end.", |call| {
         push(call, End::Right, false)
     }),
-    row("rpushx", -3, ADDS | FAST, "2.2.0", "Puts elements to the end of a list.", |call| {
-        push(call, End::Right, true)
-    }),
+    row(
+        "rpushx",
+        -3,
+        ADDS | FAST,
+        "2.2.0",
+        "Adds elements to the end of an existing list.",
+        |call| push(call, End::Right, true),
+    ),
 ];
 
 /// An end of a list.
@@ -90,7 +125,7 @@ impl End {
     }
 }
 
-/// Puts an element to an end; the record is saved by the caller.
+/// Adds an element at an end; the record is saved by the caller.
 fn put(call: &mut Call<'_, '_>, list: &mut Collection, end: End, value: &[u8]) {
     if end == End::Left {
         list.head = list.head.wrapping_sub(1);
@@ -100,13 +135,13 @@ fn put(call: &mut Call<'_, '_>, list: &mut Collection, end: End, value: &[u8]) {
     call.txn.put(list.at(index), value.to_vec());
 }
 
-/// The index of the element at a place from an end on.
+/// The index of the element at a distance from an end.
 fn from_end(list: &Collection, end: End, place: u64) -> u64 {
     if end == End::Left { place } else { list.count - 1 - place }
 }
 
-/// Replies with `count` elements, which there are, from an end of a list on, and takes them out:
-/// all of them, or none if the reply cannot hold them.
+/// Replies with `count` existing elements from an end of a list and removes them: all of them, or
+/// none if the reply cannot hold them.
 fn take(call: &mut Call<'_, '_>, list: &mut Collection, end: End, count: u64) -> Outcome<()> {
     for place in 0..count {
         let value = call.txn.get(&list.at(from_end(list, end, place)))?;
@@ -132,7 +167,7 @@ fn take_out(call: &mut Call<'_, '_>, list: &mut Collection, end: End, count: u64
     }
 }
 
-/// Saves a list that was taken from.
+/// Saves a list from which elements were taken.
 fn save_taken(call: &mut Call<'_, '_>, key: &[u8], list: &mut Collection, event: &'static str) {
     call.txn.save(key, list);
     call.txn.event(key, b'l', event);
@@ -197,7 +232,7 @@ fn llen(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// The index that a place names, counted from the end if negative.
+/// The index that an argument gives, counted from the end if negative.
 fn index(list: &Collection, place: i64) -> Option<u64> {
     let len = list.count as i64;
     let index = if place < 0 { place.checked_add(len)? } else { place };
@@ -283,14 +318,14 @@ fn values(call: &Call<'_, '_>, list: &Collection, from: u64, end: u64) -> Outcom
     Ok(values)
 }
 
-/// Writes elements at the places from `index` on.
+/// Writes elements from position `index` on.
 fn put_at(call: &mut Call<'_, '_>, list: &Collection, index: u64, values: Vec<Vec<u8>>) {
     for (place, value) in (index..).zip(values) {
         call.txn.put(list.at(place), value);
     }
 }
 
-/// Deletes what is at the places from `from` up to `upto` (not included).
+/// Deletes the elements from position `from` up to `upto` (not included).
 fn delete_places(call: &mut Call<'_, '_>, list: &Collection, from: u64, upto: u64) {
     if upto - from > 32 {
         call.txn.clear(list.at(from), list.at(upto));
@@ -299,7 +334,7 @@ fn delete_places(call: &mut Call<'_, '_>, list: &Collection, from: u64, upto: u6
     }
 }
 
-/// The places, in order, of up to `most` elements that are equal to `wanted`.
+/// The positions, in order, of up to `most` elements equal to `wanted`.
 fn places_of(
     call: &Call<'_, '_>,
     list: &Collection,
@@ -324,8 +359,7 @@ fn places_of(
     Ok(found)
 }
 
-/// Takes the elements at `gone`, which is not empty, out: what is on the side with fewer elements
-/// moves.
+/// Removes the elements at `gone`, which is not empty: the side with fewer elements moves.
 fn close_gaps(call: &mut Call<'_, '_>, list: &mut Collection, gone: &[u64]) -> Outcome<()> {
     let (first, last, count) = (gone[0], gone[gone.len() - 1], gone.len() as u64);
     let moves_front = last + 1 < list.count - first;

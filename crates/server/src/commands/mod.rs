@@ -1,8 +1,8 @@
-//! The commands: one row each, from which everything else that is told about them comes.
+//! The commands: one row each, from which everything reported about them is derived.
 //!
-//! A row says name, arity, flags, where the keys are, ACL categories, since which version of Redis,
-//! what the command does in a line, what it needs of the keyspace and who carries it out. COMMAND
-//! and its kin, the checks before a command and docs/server_commands.md are made from the rows.
+//! A row gives name, arity, flags, key positions, ACL categories, the version of Redis that
+//! introduced it, a one-line summary, what it needs of the keyspace and its handler. COMMAND and
+//! its relatives, the checks before a command and docs/server_commands.md are made from the rows.
 //!
 //! | file | commands on |
 //! |---|---|
@@ -54,7 +54,7 @@ use crate::protocol::Reply;
 use crate::session::acl::catalog::{Catalog, Entry};
 use crate::session::{Session, Shared};
 
-/// A command that is being carried out.
+/// A command that is being executed.
 pub struct Call<'a, 'k> {
     /// Its name and arguments, as they came.
     pub args: &'a [&'a [u8]],
@@ -66,7 +66,7 @@ pub struct Call<'a, 'k> {
     pub session: &'a mut Session,
     /// Everything that is shared.
     pub shared: &'a Shared,
-    /// It is part of a transaction: nothing may wait.
+    /// It is part of a transaction: it may not block.
     pub in_exec: bool,
 }
 
@@ -87,7 +87,7 @@ pub const PUBSUB: u32 = 1 << 4;
 pub const NOSCRIPT: u32 = 1 << 5;
 /// May wait for others.
 pub const BLOCKING: u32 = 1 << 6;
-/// Allowed while data are loaded.
+/// Allowed while data is loaded.
 pub const LOADING: u32 = 1 << 7;
 /// Allowed on a replica that is behind.
 pub const STALE: u32 = 1 << 8;
@@ -103,7 +103,7 @@ pub const ALLOW_BUSY: u32 = 1 << 12;
 pub const MOVABLEKEYS: u32 = 1 << 13;
 /// Not in transactions.
 pub const NO_MULTI: u32 = 1 << 14;
-/// Not while data are loaded in the background.
+/// Not while data is loaded in the background.
 pub const NO_ASYNC_LOADING: u32 = 1 << 15;
 
 /// The names of the flags in COMMAND, in its order.
@@ -126,7 +126,7 @@ const FLAG_NAMES: &[(u32, &str)] = &[
     (NO_ASYNC_LOADING, "no_async_loading"),
 ];
 
-/// Category `@dangerous` beside those that group and flags imply.
+/// Category `@dangerous` in addition to those that group and flags imply.
 const DANGEROUS: &str = "dangerous";
 
 /// Where a command's keys are among its arguments.
@@ -136,14 +136,14 @@ pub enum Keys {
     None,
     /// From `first` to `last` (negative: from the end) in steps.
     Range(i32, i32, i32),
-    /// Their number is argument `at`, they follow; if `dest`, argument 1 is a key, too.
+    /// Their number is argument `at`, and they follow; if `dest`, argument 1 is a key too.
     Counted {
         /// Index of the number.
         at: usize,
-        /// There is a destination in front.
+        /// The first key is a destination.
         dest: bool,
     },
-    /// Argument 1, and what STORE names.
+    /// Argument 1, and the key that STORE names.
     Sort,
 }
 
@@ -152,11 +152,11 @@ pub enum Keys {
 pub enum Access {
     /// Nothing, or one read.
     Glance,
-    /// One state for several reads.
+    /// One consistent state for several reads.
     View,
     /// To write its keys.
     Write,
-    /// To write its keys, and to read others as they are at one moment.
+    /// Writing its keys, and reading others from one consistent state.
     WriteOneMoment,
     /// To write any key.
     WriteAll,
@@ -165,9 +165,9 @@ pub enum Access {
 /// A command. See the module's head.
 #[derive(Clone, Copy)]
 pub struct Row {
-    /// In lower case; of a subcommand the word itself.
+    /// In lower case; for a subcommand the word itself.
     pub name: &'static str,
-    /// Words; negative: at least so many.
+    /// Number of words; negative: at least that many.
     pub arity: i32,
     /// Flags.
     pub flags: u32,
@@ -177,7 +177,7 @@ pub struct Row {
     pub group: &'static str,
     /// ACL categories that neither group nor flags imply.
     pub categories: &'static [&'static str],
-    /// The version of Redis that brought it.
+    /// The version of Redis that introduced it.
     pub since: &'static str,
     /// What it does.
     pub summary: &'static str,
@@ -185,11 +185,12 @@ pub struct Row {
     pub access: Access,
     /// Who does it.
     pub run: Handler,
-    /// Commands that its second word names.
+    /// Its subcommands.
     pub subcommands: &'static [Row],
-    /// Its number among all commands and subcommands. It and what follows is filled in by [`all`].
+    /// Its number among all commands and subcommands. This and the fields below are filled in by
+    /// [`all`].
     pub id: u16,
-    /// Of a subcommand `command|sub`, else the name.
+    /// For a subcommand `command|sub`, else the name.
     pub full_name: &'static str,
     /// What it does with its first key, and with the others.
     pub rights: [u8; 2],
@@ -261,7 +262,7 @@ impl Row {
         self.flags & flag != 0
     }
 
-    /// First key, last key and step, as COMMAND says them.
+    /// First key, last key and step, as COMMAND reports them.
     pub fn key_positions(&self) -> (i32, i32, i32) {
         match self.keys {
             Keys::Range(first, last, step) => (first, last, step),
@@ -270,7 +271,7 @@ impl Row {
         }
     }
 
-    /// The keys among `args`. Arguments that are wrong have none.
+    /// The keys among `args`. Invalid arguments have none.
     pub fn keys_of<'a>(&self, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
         let mut keys = Vec::new();
         match self.keys {
@@ -375,7 +376,7 @@ pub fn all() -> &'static [Row] {
             row.id = next;
             next += 1;
             if let Some(parent) = parent {
-                // Once in the life of a process.
+                // Runs once per process.
                 row.full_name = format!("{parent}|{}", row.name).leak();
             }
             row.rights = rights::of(row);
@@ -407,7 +408,7 @@ pub fn catalog() -> &'static Catalog {
     })
 }
 
-/// Places of the table by name; a power of two, several times the rows.
+/// Hash table of the rows by name; a power of two, several times the rows.
 const PLACES: usize = 2048;
 /// No command's name is longer.
 const NAME_BYTES: usize = 24;
@@ -446,7 +447,7 @@ pub fn find(name: &[u8]) -> Option<&'static Row> {
     None
 }
 
-/// The row of a command's second word.
+/// The row of a subcommand.
 pub fn subcommand(row: &Row, word: &[u8]) -> Option<&'static Row> {
     row.subcommands.iter().find(|sub| word.eq_ignore_ascii_case(sub.name.as_bytes()))
 }

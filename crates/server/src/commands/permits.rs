@@ -1,9 +1,9 @@
-//! Whether a user may run a command, and what is said and kept if not.
+//! Whether a user may run a command, and the reply and log entry if not.
 //!
-//! Who may do everything costs one load; for others command, keys and channels are compared with
-//! the rules of this moment.
+//! For a user that may do everything the check is one load; for others command, keys and channels
+//! are compared with the current rules.
 //!
-//! Thread safety: pure but for the log.
+//! Thread safety: pure except for the log.
 
 use super::args::lossy;
 use super::rights::keys_with_rights;
@@ -92,7 +92,7 @@ fn text(row: &Row, denied: Denied, when: When) -> String {
     }
 }
 
-/// What ACL DRYRUN says of a refusal.
+/// ACL DRYRUN's reply to a refusal.
 pub fn dry_text(row: &Row, asked: &Asked<'_>, denied: Denied) -> String {
     const START: &str = "This user has no permissions to";
     match denied {
@@ -104,8 +104,8 @@ pub fn dry_text(row: &Row, asked: &Asked<'_>, denied: Denied) -> String {
     }
 }
 
-/// Whether the connection's user may run this command with any key: SORT looks up keys that no
-/// argument names.
+/// Whether the connection's user may run this command with any key: SORT looks up keys that are not
+/// arguments.
 pub fn reads_all_keys(call: &Call<'_, '_>, row: &Row) -> bool {
     let user = call.session.user();
     user.is_unlimited() || user.rules().reads_all_keys(&asked(row, call.args))

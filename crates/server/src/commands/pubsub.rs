@@ -1,6 +1,6 @@
 //! Channels: listening, and sending messages.
 //!
-//! Once a connection has listened, everything it is told goes through its outbox, so that replies
+//! Once a connection has subscribed, everything sent to it goes through its outbox, so that replies
 //! and messages keep their order. Thread safety: see the module above.
 
 use std::sync::Arc;
@@ -24,38 +24,46 @@ const fn row(
 }
 
 const COMMON: u32 = PUBSUB | LOADING | STALE;
-/// Unlike Redis's they cannot be queued: what was said before would be told too early.
+/// Unlike in Redis they cannot be queued: their confirmations would be sent too early.
 const LISTENS: u32 = COMMON | NOSCRIPT | NO_MULTI;
 
 /// See the module's head.
 pub const ROWS: &[Row] = &[
-    row("psubscribe", -2, LISTENS, "2.0.0", "Listens to the channels of patterns.", |call| {
-        subscribe(call, true)
-    }),
+    row(
+        "psubscribe",
+        -2,
+        LISTENS,
+        "2.0.0",
+        "Subscribes to the channels that match patterns.",
+        |call| subscribe(call, true),
+    ),
     row("publish", 3, COMMON | FAST, "2.0.0", "Sends a message to a channel.", publish),
-    row("pubsub", -2, 0, "2.8.0", "Tells who listens.", |_| Err(Failure::SYNTAX)).subcommands(SUB),
-    row("punsubscribe", -1, LISTENS, "2.0.0", "Listens to patterns no more.", |call| {
+    row("pubsub", -2, 0, "2.8.0", "Shows subscriptions.", |_| Err(Failure::SYNTAX))
+        .subcommands(SUB),
+    row("punsubscribe", -1, LISTENS, "2.0.0", "Unsubscribes from patterns.", |call| {
         unsubscribe(call, true)
     }),
-    row("subscribe", -2, LISTENS, "2.0.0", "Listens to channels.", |call| subscribe(call, false)),
-    row("unsubscribe", -1, LISTENS, "2.0.0", "Listens to channels no more.", |call| {
+    row("subscribe", -2, LISTENS, "2.0.0", "Subscribes to channels.", |call| {
+        subscribe(call, false)
+    }),
+    row("unsubscribe", -1, LISTENS, "2.0.0", "Unsubscribes from channels.", |call| {
         unsubscribe(call, false)
     }),
 ];
 
 const SUB: &[Row] = &[
-    row("channels", -2, COMMON, "2.8.0", "Lists channels that somebody listens to.", channels),
+    row("channels", -2, COMMON, "2.8.0", "Lists subscribed channels.", channels),
     row("help", 2, LOADING | STALE, "6.2.0", "Lists the subcommands.", |call| {
         help(call, "PUBSUB", SUB)
     }),
-    row("numpat", 2, COMMON, "2.8.0", "Counts patterns that somebody listens to.", numpat),
-    row("numsub", -2, COMMON, "2.8.0", "Counts who listens to channels.", numsub),
+    row("numpat", 2, COMMON, "2.8.0", "Counts subscribed patterns.", numpat),
+    row("numsub", -2, COMMON, "2.8.0", "Counts the subscribers of channels.", numsub),
 ];
 
-/// What a name costs beside its bytes, here and in the registry.
+/// The cost of a name besides its bytes, here and in the registry.
 const NAME_BYTES: usize = 256;
 
-/// The connection's outbox, from now on the way of all it is told.
+/// The connection's outbox, through which all its output goes from now on.
 fn outbox(call: &mut Call<'_, '_>) -> Arc<Outbox> {
     let (session, memory) = (&mut *call.session, &call.shared.clients.memory);
     let new = || Outbox::new(&session.client, memory);
@@ -64,7 +72,7 @@ fn outbox(call: &mut Call<'_, '_>) -> Arc<Outbox> {
     outbox
 }
 
-/// What is said about a subscription.
+/// The confirmation of a subscription.
 fn said(call: &Call<'_, '_>, what: &str, name: Option<&[u8]>, count: usize) -> Vec<u8> {
     let mut reply = Reply::new();
     reply.resp3 = call.out.resp3;
@@ -95,8 +103,8 @@ fn subscribe(call: &mut Call<'_, '_>, is_pattern: bool) -> Outcome<()> {
         call.shared.channels.subscribe(name, is_pattern, &outbox, &said);
     }
     noted(call);
-    // Rules that were taken back before the names were in the registry are noticed here, later ones
-    // by who changes them.
+    // Rules that were revoked before the names were in the registry are noticed here, later ones by
+    // the task that changes them.
     let user = call.session.user();
     if !user.is_unlimited() {
         let rules = user.rules();
@@ -156,7 +164,7 @@ fn numpat(call: &mut Call<'_, '_>) -> Outcome<()> {
 
 fn numsub(call: &mut Call<'_, '_>) -> Outcome<()> {
     let names = &call.args[2..];
-    // No map, whatever the protocol.
+    // Not a map, whatever the protocol.
     call.out.array(names.len() * 2);
     for name in names {
         call.out.bulk(name);

@@ -25,8 +25,8 @@ const fn row(
 pub const ROWS: &[Row] = &[
     row("copy", -3, super::DENYOOM, "6.2.0", "Copies a value to another key.", copy),
     row("move", 3, FAST, "1.0.0", "Moves a key to another database.", move_key).key(),
-    row("rename", 3, 0, "1.0.0", "Gives a key another name.", |call| rename(call, false)),
-    row("renamenx", 3, FAST, "1.0.0", "Gives a key another name that is free.", |call| {
+    row("rename", 3, 0, "1.0.0", "Renames a key.", |call| rename(call, false)),
+    row("renamenx", 3, FAST, "1.0.0", "Renames a key if the new name is free.", |call| {
         rename(call, true)
     }),
 ];
@@ -69,11 +69,11 @@ fn rename(call: &mut Call<'_, '_>, only_if_free: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// Moves a value to a key that is free.
+/// Moves a value to a free key.
 fn relocate(call: &mut Call<'_, '_>, from: &[u8], found: &Found, to: Target<'_>) -> Outcome<()> {
     let same_place = call.txn.db() == to.db && slot_of(from) == slot_of(to.key);
     if found.kind() != Kind::String && same_place {
-        // The elements bear no name: they stay.
+        // The elements do not contain the key's name: they stay.
         let value = call.txn.collection_of(from, found).value();
         call.txn.delete(call.txn.record_key(from));
         call.txn.put(call.txn.record_key(to.key), value);
@@ -83,7 +83,7 @@ fn relocate(call: &mut Call<'_, '_>, from: &[u8], found: &Found, to: Target<'_>)
     call.txn.remove(from, found)
 }
 
-/// Writes a value once more, under a key that is free.
+/// Copies a value to a free key.
 fn duplicate(call: &mut Call<'_, '_>, from: &[u8], found: &Found, to: Target<'_>) -> Outcome<()> {
     if found.kind() == Kind::String {
         return within(call, to.db, |call| {
@@ -106,7 +106,7 @@ fn duplicate(call: &mut Call<'_, '_>, from: &[u8], found: &Found, to: Target<'_>
     })
 }
 
-/// Makes the key free; false when it is not to be.
+/// Frees the key; false when it must not be freed.
 fn make_free(call: &mut Call<'_, '_>, to: Target<'_>, replace: bool) -> Outcome<bool> {
     within(call, to.db, |call| match call.txn.find(to.key)? {
         None => Ok(true),

@@ -1,5 +1,5 @@
-//! What commands do with their keys: read them, change them, or only look whether they are there.
-//! That is what key rules of users speak of, and Redis's key specifications say.
+//! What commands do with their keys: read them, change them, or only check that they exist. Key
+//! rules of users and Redis's key specifications are expressed in these terms.
 //!
 //! Thread safety: constant data.
 
@@ -27,7 +27,7 @@ const NOTHING: &[&str] = &[
     "watch",
 ];
 
-/// Replies with, or works on, what was there.
+/// Replies with, or works on, the existing value.
 const BOTH_FIRST: &[&str] = &[
     "move",
     "hincrby",
@@ -90,7 +90,7 @@ pub fn of(row: &Row) -> [u8; 2] {
 pub fn keys_with_rights<'a>(row: &Row, args: &[&'a [u8]]) -> Vec<(&'a [u8], u8)> {
     let [mut first, others] = row.rights;
     if row.full_name == "set" && !args.iter().skip(3).any(|arg| is(arg, "get")) {
-        // Nothing of the old value is told.
+        // The old value is not revealed.
         first = WRITE;
     }
     let rights = std::iter::once(first).chain(std::iter::repeat(others));

@@ -33,10 +33,10 @@ pub const ROWS: &[Row] = &[
     )
     .access(Access::WriteAll)
     .categories(&["keyspace", DANGEROUS]),
-    Row::new("generic", "keys", 2, READONLY, "1.0.0", "Lists the keys that fit a pattern.", keys)
+    Row::new("generic", "keys", 2, READONLY, "1.0.0", "Lists the keys that match a pattern.", keys)
         .access(Access::Glance)
         .categories(&[DANGEROUS]),
-    Row::new("generic", "randomkey", 1, READONLY, "1.0.0", "Gives one of the keys.", randomkey)
+    Row::new("generic", "randomkey", 1, READONLY, "1.0.0", "Returns a random key.", randomkey)
         .access(Access::Glance),
     Row::new("generic", "scan", -2, READONLY, "2.8.0", "Lists the keys in steps.", scan)
         .access(Access::Glance),
@@ -70,12 +70,12 @@ fn randomkey(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// More than the head of a reply, or of an element of it, takes.
+/// An upper bound for the header of a reply, or of one of its elements.
 const HEAD_BYTES: usize = 64;
 /// Elements that a step looks at, whatever COUNT says.
 const COUNT_MAX: usize = 10_000;
 
-/// MATCH, COUNT and TYPE of SCAN and its kin.
+/// MATCH, COUNT and TYPE of SCAN and its relatives.
 struct Steps<'a> {
     pattern: Option<&'a [u8]>,
     /// Elements to look at.
@@ -84,7 +84,7 @@ struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    /// Reads the options behind the cursor.
+    /// Reads the options after the cursor.
     ///
     /// # Errors
     /// Redis's.
@@ -125,7 +125,7 @@ fn cursor(arg: &[u8]) -> Outcome<u64> {
     number.ok_or(Failure::text("ERR invalid cursor"))
 }
 
-/// HSCAN and its kin: `say` puts the parts of a name and its value.
+/// HSCAN and its relatives: `say` writes the reply for a name and its value.
 ///
 /// # Errors
 /// Redis's; of the engine.
@@ -152,7 +152,7 @@ pub fn scan_collection(
     Ok(())
 }
 
-/// The number to go on with, and `len` elements.
+/// The cursor to continue with, and `len` elements.
 fn reply_step(out: &mut Reply, next: u64, len: usize, elements: &[u8]) {
     out.array(2);
     out.bulk(next.to_string().as_bytes());
@@ -189,7 +189,7 @@ fn flush(call: &mut Call<'_, '_>, all: bool) -> Outcome<()> {
     }
     let own = call.txn.db();
     let mut others = 0;
-    // All there can be, not only those that may be selected now.
+    // All possible ones, not only those that may be selected now.
     for db in (0..DATABASES_MAX).map(|db| db as u8) {
         call.txn.select(db);
         if all || db == own {
@@ -227,7 +227,7 @@ fn swap(call: &mut Call<'_, '_>) -> Outcome<()> {
         for db in [one, other] {
             call.shared.watches.all_touched(Some(db));
             call.txn.select(db);
-            // Who waits may find something now.
+            // Waiting clients may find something now.
             for key in call.shared.waiters.keys_in(db) {
                 call.txn.event(&key, 0, "swapdb");
             }
@@ -238,7 +238,7 @@ fn swap(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Deletes a database beside others: a range in each slot that it has keys in.
+/// Deletes one of several databases: a range in each slot in which it has keys.
 fn flush_one(call: &mut Call<'_, '_>) -> Outcome<()> {
     let mut slots = Vec::new();
     call.txn.each_slot(&mut |slot| slots.push(slot))?;

@@ -1,4 +1,4 @@
-//! Commands about the server as a whole: time, checkpoints, its end.
+//! Commands about the server as a whole: time, checkpoints, shutdown.
 //!
 //! Thread safety: see the module above.
 
@@ -27,8 +27,15 @@ const SAVES: u32 = ADMIN | NOSCRIPT | NO_ASYNC_LOADING;
 /// See the module's head.
 pub const ROWS: &[Row] = &[
     row("bgsave", -1, SAVES, "1.0.0", "Makes a checkpoint of the data.", bgsave),
-    row("lastsave", 1, LOADING | STALE | FAST, "1.0.0", "Tells when the last SAVE was.", lastsave)
-        .categories(&["admin", DANGEROUS]),
+    row(
+        "lastsave",
+        1,
+        LOADING | STALE | FAST,
+        "1.0.0",
+        "Returns the time of the last SAVE.",
+        lastsave,
+    )
+    .categories(&["admin", DANGEROUS]),
     row("save", 1, SAVES | NO_MULTI, "1.0.0", "Makes a checkpoint of the data.", save),
     row(
         "shutdown",
@@ -56,7 +63,7 @@ fn time(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// A checkpoint beside the data, named by the time.
+/// A checkpoint next to the data, named by the time.
 fn checkpoint(call: &Call<'_, '_>) -> Outcome<()> {
     let db = call.shared.keyspace.engine();
     let micros = pumice_port::time::wall_micros();

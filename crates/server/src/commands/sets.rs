@@ -30,40 +30,53 @@ const ADDS: u32 = WRITE | DENYOOM;
 pub const ROWS: &[Row] = &[
     row("sadd", -3, ADDS | FAST, "1.0.0", "Adds members.", sadd),
     row("scard", 2, READONLY | FAST, "1.0.0", "Counts the members.", scard),
-    row("sdiff", -2, READONLY, "1.0.0", "Gives the members that only the first set has.", |c| {
-        combine(c, Join::Difference)
-    })
+    row(
+        "sdiff",
+        -2,
+        READONLY,
+        "1.0.0",
+        "Returns the difference of the first set and the others.",
+        |c| combine(c, Join::Difference),
+    )
     .keys(1, -1, 1),
-    row("sdiffstore", -3, ADDS, "1.0.0", "Stores the members that only the first set has.", |c| {
-        store(c, Join::Difference)
-    })
+    row(
+        "sdiffstore",
+        -3,
+        ADDS,
+        "1.0.0",
+        "Stores the difference of the first set and the others.",
+        |c| store(c, Join::Difference),
+    )
     .keys(1, -1, 1),
-    row("sinter", -2, READONLY, "1.0.0", "Gives the members that all sets have.", |c| {
+    row("sinter", -2, READONLY, "1.0.0", "Returns the intersection of sets.", |c| {
         combine(c, Join::Intersection)
     })
     .keys(1, -1, 1),
-    row("sintercard", -3, READONLY, "7.0.0", "Counts the members that all sets have.", sintercard)
-        .counted(1, false),
-    row("sinterstore", -3, ADDS, "1.0.0", "Stores the members that all sets have.", |c| {
+    row(
+        "sintercard",
+        -3,
+        READONLY,
+        "7.0.0",
+        "Counts the members of an intersection of sets.",
+        sintercard,
+    )
+    .counted(1, false),
+    row("sinterstore", -3, ADDS, "1.0.0", "Stores the intersection of sets.", |c| {
         store(c, Join::Intersection)
     })
     .keys(1, -1, 1),
-    row("sismember", 3, READONLY | FAST, "1.0.0", "Tells whether a member is there.", sismember),
-    row("smembers", 2, READONLY, "1.0.0", "Gives all members.", |c| combine(c, Join::Union)),
-    row("smismember", -3, READONLY | FAST, "6.2.0", "Tells which members are there.", smismember),
+    row("sismember", 3, READONLY | FAST, "1.0.0", "Checks whether a member exists.", sismember),
+    row("smembers", 2, READONLY, "1.0.0", "Returns all members.", |c| combine(c, Join::Union)),
+    row("smismember", -3, READONLY | FAST, "6.2.0", "Checks which members exist.", smismember),
     row("smove", 4, WRITE | FAST, "1.0.0", "Moves a member to another set.", smove).keys(1, 2, 1),
-    row("spop", -2, WRITE | FAST, "1.0.0", "Takes members out by chance.", spop),
-    row("srandmember", -2, READONLY, "1.0.0", "Gives members by chance.", srandmember),
+    row("spop", -2, WRITE | FAST, "1.0.0", "Removes and returns random members.", spop),
+    row("srandmember", -2, READONLY, "1.0.0", "Returns random members.", srandmember),
     row("srem", -3, WRITE | FAST, "1.0.0", "Removes members.", srem),
     row("sscan", -3, READONLY, "2.8.0", "Lists the members in steps.", sscan),
-    row("sunion", -2, READONLY, "1.0.0", "Gives the members that any set has.", |c| {
-        combine(c, Join::Union)
-    })
-    .keys(1, -1, 1),
-    row("sunionstore", -3, ADDS, "1.0.0", "Stores the members that any set has.", |c| {
-        store(c, Join::Union)
-    })
-    .keys(1, -1, 1),
+    row("sunion", -2, READONLY, "1.0.0", "Returns the union of sets.", |c| combine(c, Join::Union))
+        .keys(1, -1, 1),
+    row("sunionstore", -3, ADDS, "1.0.0", "Stores the union of sets.", |c| store(c, Join::Union))
+        .keys(1, -1, 1),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -253,7 +266,7 @@ fn members(call: &Call<'_, '_>, set: &Collection) -> Outcome<BTreeSet<Vec<u8>>> 
     Ok(members)
 }
 
-/// What the sets at `keys` come to.
+/// The result of the sets at `keys`.
 fn joined(call: &mut Call<'_, '_>, keys: &[&[u8]], join: Join) -> Outcome<BTreeSet<Vec<u8>>> {
     let mut sets = Vec::new();
     for key in keys {
@@ -270,7 +283,7 @@ fn joined(call: &mut Call<'_, '_>, keys: &[&[u8]], join: Join) -> Outcome<BTreeS
             if join == Join::Intersection && sets.iter().any(Option::is_none) {
                 return Ok(sum);
             }
-            // The smallest set is walked, the others are asked.
+            // The smallest set is iterated, the others are probed.
             let first = match join {
                 Join::Intersection => {
                     let count = |set: &Option<Collection>| set.as_ref().map_or(0, |s| s.count);
@@ -328,10 +341,10 @@ fn store(call: &mut Call<'_, '_>, join: Join) -> Outcome<()> {
     Ok(())
 }
 
-/// The keys behind their number at `at`, and what follows them.
+/// The keys after their number at `at`, and the arguments that follow them.
 ///
 /// # Errors
-/// The number is none, not positive, or larger than what follows.
+/// The number is invalid, not positive, or larger than the number of arguments that follow.
 pub fn counted<'a>(args: &[&'a [u8]], at: usize) -> Outcome<(Args<'a>, Args<'a>)> {
     const NUMKEYS: Failure = Failure::text("ERR numkeys should be greater than 0");
     let number = integer(args[at]).map_err(|_| NUMKEYS)?;

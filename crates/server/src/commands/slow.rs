@@ -1,4 +1,4 @@
-//! SLOWLOG, LATENCY and MEMORY: what takes long, and what takes room.
+//! SLOWLOG, LATENCY and MEMORY: what takes time, and what takes memory.
 //!
 //! Thread safety: see the module above.
 
@@ -24,11 +24,11 @@ const TELLS: u32 = ABOUT | NOSCRIPT;
 
 /// See the module's head.
 pub const ROWS: &[Row] = &[
-    row("latency", -2, 0, "2.8.13", "Tells when commands took long.", |_| Err(Failure::SYNTAX))
+    row("latency", -2, 0, "2.8.13", "Shows latencies of slow events.", |_| Err(Failure::SYNTAX))
         .subcommands(LATENCY),
-    row("memory", -2, 0, "4.0.0", "Tells what keys take.", |_| Err(Failure::SYNTAX))
+    row("memory", -2, 0, "4.0.0", "Shows the memory of keys.", |_| Err(Failure::SYNTAX))
         .subcommands(MEMORY),
-    row("slowlog", -2, 0, "2.2.12", "Tells which commands took long.", |_| Err(Failure::SYNTAX))
+    row("slowlog", -2, 0, "2.2.12", "Shows the slow log.", |_| Err(Failure::SYNTAX))
         .subcommands(SLOWLOG),
 ];
 
@@ -36,9 +36,9 @@ const LATENCY: &[Row] = &[
     row("help", 2, LOADING | STALE, "2.8.13", "Lists the subcommands.", |call| {
         help(call, "LATENCY", LATENCY)
     }),
-    row("history", 3, TELLS, "2.8.13", "Tells the latencies of an event.", history),
-    row("latest", 2, TELLS, "2.8.13", "Tells the last latency of each event.", latest),
-    row("reset", -2, TELLS, "2.8.13", "Forgets latencies.", |call| {
+    row("history", 3, TELLS, "2.8.13", "Returns the latencies of an event.", history),
+    row("latest", 2, TELLS, "2.8.13", "Returns the last latency of each event.", latest),
+    row("reset", -2, TELLS, "2.8.13", "Resets latencies.", |call| {
         let forgotten = call.shared.slow.reset_latencies(&call.args[2..]);
         call.out.count(forgotten);
         Ok(())
@@ -49,21 +49,21 @@ const MEMORY: &[Row] = &[
     row("help", 2, LOADING | STALE, "4.0.0", "Lists the subcommands.", |call| {
         help(call, "MEMORY", MEMORY)
     }),
-    row("usage", -3, READONLY, "4.0.0", "Estimates what a key takes.", usage)
+    row("usage", -3, READONLY, "4.0.0", "Estimates the memory of a key.", usage)
         .keys(2, 2, 1)
         .access(Access::View),
 ];
 
 const SLOWLOG: &[Row] = &[
-    row("get", -2, ABOUT, "2.2.12", "Tells the commands that took long.", get),
+    row("get", -2, ABOUT, "2.2.12", "Returns the entries of the slow log.", get),
     row("help", 2, LOADING | STALE, "6.2.0", "Lists the subcommands.", |call| {
         help(call, "SLOWLOG", SLOWLOG)
     }),
-    row("len", 2, ABOUT, "2.2.12", "Counts the commands that took long.", |call| {
+    row("len", 2, ABOUT, "2.2.12", "Counts the entries of the slow log.", |call| {
         call.out.count(call.shared.slow.len());
         Ok(())
     }),
-    row("reset", 2, ABOUT, "2.2.12", "Forgets the commands that took long.", |call| {
+    row("reset", 2, ABOUT, "2.2.12", "Clears the slow log.", |call| {
         call.shared.slow.reset();
         call.out.ok();
         Ok(())
@@ -120,7 +120,7 @@ fn latest(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Bytes of the record and of the elements: of the first `samples`, and as many for each other.
+/// Bytes of the record and of the elements, extrapolated from the first `samples` elements.
 fn usage(call: &mut Call<'_, '_>) -> Outcome<()> {
     const SAMPLES: i64 = 5;
     let samples = match &call.args[3..] {

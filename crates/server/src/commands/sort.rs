@@ -1,9 +1,9 @@
 //! SORT and SORT_RO: the elements of a list, a set or a sorted set, ordered by themselves or by
-//! other keys, and what other keys say about them.
+//! other keys, and looked up in other keys.
 //!
-//! Keys that BY and GET name are looked up in the state of one moment; the command locks only its
-//! key and the one of STORE. Elements that compare equal are ordered by their bytes.
-//! Thread safety: see the module above.
+//! Keys that BY and GET name are looked up in one consistent state; the command locks only its key
+//! and the one of STORE. Elements that compare equal are ordered by their bytes. Thread safety: see
+//! the module above.
 
 use std::cmp::Ordering;
 
@@ -49,7 +49,7 @@ struct Request<'a> {
     store: Option<&'a [u8]>,
 }
 
-/// The key that STORE names, the last one counts.
+/// The key that STORE names; the last one counts.
 pub fn stored_key<'a>(args: &[&'a [u8]]) -> Option<&'a [u8]> {
     request(args, true).ok().and_then(|request| request.store)
 }
@@ -94,7 +94,7 @@ fn request<'a>(args: &[&'a [u8]], stores: bool) -> Outcome<Request<'a>> {
     Ok(request)
 }
 
-/// Keys that patterns name are no arguments: only who may read every key may look them up.
+/// Keys that patterns name are not arguments: only users that may read every key may look them up.
 fn may_look_up(call: &Call<'_, '_>, request: &Request<'_>, stores: bool) -> Outcome<()> {
     // As Redis: GET alone is enough, even of the element itself.
     let (by, get) = (request.by.is_some() && !request.keeps_order, !request.gets.is_empty());
@@ -132,8 +132,8 @@ fn elements(call: &mut Call<'_, '_>, request: &Request<'_>) -> Outcome<(Vec<Vec<
     Ok((all, kind))
 }
 
-/// What a pattern says about an element: `#` itself, `text*text` the string of that key, with `->`
-/// behind the star the field of a hash.
+/// What a pattern yields for an element: `#` the element itself, `text*text` the string of that
+/// key, with `->` after the star the field of a hash.
 fn look_up(call: &mut Call<'_, '_>, pattern: &[u8], element: &[u8]) -> Outcome<Option<Vec<u8>>> {
     if pattern == b"#" {
         return Ok(Some(element.to_vec()));
@@ -147,7 +147,7 @@ fn look_up(call: &mut Call<'_, '_>, pattern: &[u8], element: &[u8]) -> Outcome<O
         None => (behind, None),
     };
     let key = [&pattern[..star], element, tail].concat();
-    // Its lock is not held: a key whose time is over stays for others to delete.
+    // Its lock is not held: an expired key is left for others to delete.
     let Some(found) = call.txn.peek(&key)? else { return Ok(None) };
     match (field, found.kind()) {
         (None, Kind::String) => Ok(Some(found.string().to_vec())),
@@ -159,7 +159,7 @@ fn look_up(call: &mut Call<'_, '_>, pattern: &[u8], element: &[u8]) -> Outcome<O
     }
 }
 
-/// What an element is sorted by.
+/// The sort key of an element.
 enum Weight {
     Number(f64),
     Text(Option<Vec<u8>>),
@@ -213,7 +213,7 @@ fn sort(call: &mut Call<'_, '_>, stores: bool) -> Outcome<()> {
     may_look_up(call, &request, stores)?;
     let (mut elements, kind) = elements(call, &request)?;
     if request.keeps_order && kind == Kind::Set && request.store.is_some() {
-        // What is stored has an order that does not depend on anything else.
+        // A stored result has an order that depends on nothing else.
         (request.by, request.alpha, request.keeps_order) = (None, true, false);
     }
     if !request.keeps_order {
@@ -249,7 +249,7 @@ fn sort(call: &mut Call<'_, '_>, stores: bool) -> Outcome<()> {
     store(call, target, found)
 }
 
-/// Makes a list of what was found, in place of whatever is there.
+/// Stores the result as a list, replacing any value.
 fn store(call: &mut Call<'_, '_>, target: &[u8], found: Vec<Option<Vec<u8>>>) -> Outcome<()> {
     let old = call.txn.find(target)?;
     if let Some(old) = &old {

@@ -1,4 +1,4 @@
-//! Commands on several sorted sets (or sets, whose members count 1), and members by chance.
+//! Commands on several sorted sets (or sets, whose members count 1), and random members.
 //!
 //! Thread safety: see the module above.
 
@@ -36,17 +36,20 @@ const fn write(
 
 /// See the module's head.
 pub const ROWS: &[Row] = &[
-    read("zdiff", -3, "6.2.0", "Gives the members that only the first set has.", |call| {
+    read("zdiff", -3, "6.2.0", "Returns the difference of the first set and the others.", |call| {
         combine(call, Join::Difference)
     }),
-    write("zdiffstore", "6.2.0", "Stores the members that only the first set has.", |call| {
-        store(call, Join::Difference)
-    }),
-    read("zinter", -3, "6.2.0", "Gives the members that all sets have.", |call| {
+    write(
+        "zdiffstore",
+        "6.2.0",
+        "Stores the difference of the first set and the others.",
+        |call| store(call, Join::Difference),
+    ),
+    read("zinter", -3, "6.2.0", "Returns the intersection of sets.", |call| {
         combine(call, Join::Intersection)
     }),
-    read("zintercard", -3, "7.0.0", "Counts the members that all sets have.", intercard),
-    write("zinterstore", "2.0.0", "Stores the members that all sets have.", |call| {
+    read("zintercard", -3, "7.0.0", "Counts the members of an intersection of sets.", intercard),
+    write("zinterstore", "2.0.0", "Stores the intersection of sets.", |call| {
         store(call, Join::Intersection)
     }),
     Row::new(
@@ -65,16 +68,12 @@ pub const ROWS: &[Row] = &[
         -2,
         READONLY,
         "6.2.0",
-        "Gives members by chance.",
+        "Returns random members.",
         zrandmember,
     )
     .key(),
-    read("zunion", -3, "6.2.0", "Gives the members that any set has.", |call| {
-        combine(call, Join::Union)
-    }),
-    write("zunionstore", "2.0.0", "Stores the members that any set has.", |call| {
-        store(call, Join::Union)
-    }),
+    read("zunion", -3, "6.2.0", "Returns the union of sets.", |call| combine(call, Join::Union)),
+    write("zunionstore", "2.0.0", "Stores the union of sets.", |call| store(call, Join::Union)),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,7 +114,7 @@ struct Request<'a> {
     scores: bool,
 }
 
-/// The keys whose number is argument `at`, checked for their types, and what stands behind them.
+/// The keys whose number is argument `at`, checked for their types, and the arguments after them.
 fn input_keys<'a>(call: &mut Call<'a, '_>, at: usize) -> Outcome<(Args<'a>, Args<'a>)> {
     let args: &'a [&'a [u8]] = call.args;
     let number = integer(args[at])?;
@@ -136,7 +135,7 @@ fn input_keys<'a>(call: &mut Call<'a, '_>, at: usize) -> Outcome<(Args<'a>, Args
     Ok((keys.to_vec(), rest.to_vec()))
 }
 
-/// What is asked for: keys, and words behind them.
+/// The request: keys, and the words after them.
 fn request<'a>(
     call: &mut Call<'a, '_>,
     at: usize,
@@ -175,7 +174,7 @@ fn request<'a>(
     Ok(request)
 }
 
-/// A score times a weight; what is not a number is zero.
+/// A score times a weight; NaN becomes zero.
 fn weighted(score: f64, weight: f64) -> f64 {
     let product = score * weight;
     if product.is_nan() { 0.0 } else { product }

@@ -1,8 +1,7 @@
 //! Commands on ranges of sorted sets: by rank, by score, by member.
 //!
 //! Ranges by member mean sets whose members all have one score, as Redis's documentation says; with
-//! several scores what they give is not defined, here as there. Thread safety: see the module
-//! above.
+//! several scores the result is undefined, as in Redis. Thread safety: see the module above.
 
 use super::args::{clamp, double, integer, upper};
 use super::sorted_sets::{put_score, remove, save_removed, with_scores};
@@ -31,38 +30,43 @@ pub const ROWS: &[Row] = &[
     row("zcount", 4, READS | FAST, "2.0.0", "Counts the members between two scores.", |call| {
         count(call, By::Score)
     }),
-    row("zlexcount", 4, READS | FAST, "2.8.9", "Counts the members between two.", |call| {
+    row("zlexcount", 4, READS | FAST, "2.8.9", "Counts the members between two members.", |call| {
         count(call, By::Lex)
     }),
-    row("zrange", -4, READS, "1.2.0", "Gives the members of a range.", |call| {
+    row("zrange", -4, READS, "1.2.0", "Returns the members of a range.", |call| {
         range(call, None, None)
     }),
-    row("zrangebylex", -4, READS, "2.8.9", "Gives the members between two.", |call| {
+    row("zrangebylex", -4, READS, "2.8.9", "Returns the members between two members.", |call| {
         range(call, Some(By::Lex), Some(false))
     }),
-    row("zrangebyscore", -4, READS, "1.0.5", "Gives the members between two scores.", |call| {
+    row("zrangebyscore", -4, READS, "1.0.5", "Returns the members between two scores.", |call| {
         range(call, Some(By::Score), Some(false))
     }),
     row("zrangestore", -5, WRITE | DENYOOM, "6.2.0", "Stores the members of a range.", store)
         .keys(1, 2, 1),
-    row("zremrangebylex", 4, WRITE, "2.8.9", "Removes the members between two.", |call| {
+    row("zremrangebylex", 4, WRITE, "2.8.9", "Removes the members between two members.", |call| {
         remove_range(call, By::Lex, "zremrangebylex")
     }),
-    row("zremrangebyrank", 4, WRITE, "2.0.0", "Removes the members between two places.", |call| {
+    row("zremrangebyrank", 4, WRITE, "2.0.0", "Removes the members between two ranks.", |call| {
         remove_range(call, By::Rank, "zremrangebyrank")
     }),
     row("zremrangebyscore", 4, WRITE, "1.2.0", "Removes the members between two scores.", |call| {
         remove_range(call, By::Score, "zremrangebyscore")
     }),
-    row("zrevrange", -4, READS, "1.2.0", "Gives the members between two places.", |call| {
+    row("zrevrange", -4, READS, "1.2.0", "Returns the members between two ranks.", |call| {
         range(call, Some(By::Rank), Some(true))
     }),
-    row("zrevrangebylex", -4, READS, "2.8.9", "Gives the members between two.", |call| {
+    row("zrevrangebylex", -4, READS, "2.8.9", "Returns the members between two members.", |call| {
         range(call, Some(By::Lex), Some(true))
     }),
-    row("zrevrangebyscore", -4, READS, "2.2.0", "Gives the members between two scores.", |call| {
-        range(call, Some(By::Score), Some(true))
-    }),
+    row(
+        "zrevrangebyscore",
+        -4,
+        READS,
+        "2.2.0",
+        "Returns the members between two scores.",
+        |call| range(call, Some(By::Score), Some(true)),
+    ),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +80,7 @@ enum By {
 #[derive(Clone, Debug, PartialEq)]
 enum Range {
     Rank(i64, i64),
-    /// Scores, and whether the bound itself is outside.
+    /// Scores, and whether the bound itself is excluded.
     Score((f64, bool), (f64, bool)),
     Lex(Bound, Bound),
 }
@@ -107,7 +111,7 @@ fn lex_bound(arg: &[u8]) -> Option<Bound> {
 }
 
 impl Range {
-    /// Reads lower and upper bound.
+    /// Parses lower and upper bound.
     fn read(by: By, low: &[u8], high: &[u8]) -> Outcome<Range> {
         match by {
             By::Rank => Ok(Range::Rank(integer(low)?, integer(high)?)),
@@ -122,7 +126,7 @@ impl Range {
         }
     }
 
-    /// The member belongs to it, ranks aside.
+    /// The member is in the range, ranks aside.
     fn has(&self, member: &[u8], score: f64) -> bool {
         match self {
             Range::Rank(..) => true,
@@ -149,8 +153,8 @@ impl Range {
     }
 }
 
-/// Calls `f` with the members of a range in their order, or the other way round, until it says
-/// false; `skip` of them left out, `most` at most. Places count from the end at which it begins.
+/// Calls `f` with the members of a range in order, or in reverse, until it returns false; skips
+/// `skip` of them and visits at most `most`. Ranks count from the end at which it begins.
 fn visit(
     txn: &Txn<'_>,
     set: &Collection,
@@ -170,7 +174,7 @@ fn visit(
                 return Ok(());
             }
             first = set.element(BY_SCORE, &score_bytes(*low));
-            // Behind every member with the highest score.
+            // After every member with the highest score.
             let above = u64::from_be_bytes(score_bytes(*high)).saturating_add(1);
             end = set.element(BY_SCORE, &above.to_be_bytes()).min(end);
         }
@@ -183,7 +187,7 @@ fn visit(
     txn.pass(&(first, end), backwards, &mut |key, _| {
         let (score, member) = scored_of(key);
         if !range.has(member, score) {
-            // Members of one score are in order: behind the range nothing follows.
+            // Members of one score are in order: nothing follows after the range.
             return !begun || matches!(range, Range::Score(..));
         }
         begun = true;
@@ -196,7 +200,7 @@ fn visit(
     })
 }
 
-/// The members that [`visit`] gives. A range of places is read from the nearer end.
+/// The members that [`visit`] yields. A range of ranks is read from the nearer end.
 fn select(
     txn: &Txn<'_>,
     set: &Collection,
@@ -245,7 +249,7 @@ fn count(call: &mut Call<'_, '_>, by: By) -> Outcome<()> {
     Ok(())
 }
 
-/// A range with everything that may stand behind it.
+/// A range with all its options.
 struct Wanted {
     range: Range,
     backwards: bool,
@@ -327,7 +331,7 @@ fn range(call: &mut Call<'_, '_>, by: Option<By>, backwards: Option<bool>) -> Ou
     Ok(())
 }
 
-/// Members, with their scores if asked for.
+/// Members, with their scores if requested.
 pub fn reply(call: &mut Call<'_, '_>, found: &[(Vec<u8>, f64)], scores: bool) {
     let pairs = scores && call.out.resp3;
     call.out.array(found.len() * if scores && !pairs { 2 } else { 1 });
@@ -342,7 +346,7 @@ pub fn reply(call: &mut Call<'_, '_>, found: &[(Vec<u8>, f64)], scores: bool) {
     }
 }
 
-/// Writes members into `target`, in place of whatever is there.
+/// Writes members into `target`, replacing any value.
 ///
 /// # Errors
 /// Of the engine.

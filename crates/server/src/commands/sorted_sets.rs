@@ -1,8 +1,7 @@
 //! Commands on sorted sets: members, scores, ranks. Ranges are in `sorted_ranges`.
 //!
 //! A member's element holds its score; another element, by score, holds the order. ZRANK and
-//! ZREVRANK count the members before the one they are asked for. Thread safety: see the module
-//! above.
+//! ZREVRANK count the members before the one in question. Thread safety: see the module above.
 
 use super::args::{double, integer, is, upper};
 use super::scan::scan_collection;
@@ -32,22 +31,42 @@ pub const ROWS: &[Row] = &[
     row("zadd", -4, ADDS, "1.2.0", "Adds members, or changes their scores.", zadd),
     row("zcard", 2, READONLY | FAST, "1.2.0", "Counts the members.", zcard),
     row("zincrby", 4, ADDS, "1.2.0", "Adds to a member's score.", zincrby),
-    row("zmscore", -3, READONLY | FAST, "6.2.0", "Gives the scores of members.", zmscore),
-    row("zpopmax", -2, WRITE | FAST, "5.0.0", "Takes the members with the highest scores.", |c| {
-        pop(c, true)
-    }),
-    row("zpopmin", -2, WRITE | FAST, "5.0.0", "Takes the members with the lowest scores.", |c| {
-        pop(c, false)
-    }),
-    row("zrank", 3, READONLY | FAST, "2.0.0", "Tells a member's place from the lowest.", |c| {
-        rank(c, false)
-    }),
+    row("zmscore", -3, READONLY | FAST, "6.2.0", "Returns the scores of members.", zmscore),
+    row(
+        "zpopmax",
+        -2,
+        WRITE | FAST,
+        "5.0.0",
+        "Removes and returns the members with the highest scores.",
+        |c| pop(c, true),
+    ),
+    row(
+        "zpopmin",
+        -2,
+        WRITE | FAST,
+        "5.0.0",
+        "Removes and returns the members with the lowest scores.",
+        |c| pop(c, false),
+    ),
+    row(
+        "zrank",
+        3,
+        READONLY | FAST,
+        "2.0.0",
+        "Returns a member's rank from the lowest score.",
+        |c| rank(c, false),
+    ),
     row("zrem", -3, WRITE | FAST, "1.2.0", "Removes members.", zrem),
-    row("zrevrank", 3, READONLY | FAST, "2.0.0", "Tells a member's place from the highest.", |c| {
-        rank(c, true)
-    }),
+    row(
+        "zrevrank",
+        3,
+        READONLY | FAST,
+        "2.0.0",
+        "Returns a member's rank from the highest score.",
+        |c| rank(c, true),
+    ),
     row("zscan", -3, READONLY, "2.8.0", "Lists the members in steps.", zscan),
-    row("zscore", 3, READONLY | FAST, "1.2.0", "Gives the score of a member.", zscore),
+    row("zscore", 3, READONLY | FAST, "1.2.0", "Returns the score of a member.", zscore),
 ];
 
 /// The score of a member.
@@ -89,7 +108,7 @@ pub fn remove(txn: &mut Txn<'_>, set: &mut Collection, member: &[u8], score: f64
     set.count -= 1;
 }
 
-/// Saves a set that members were removed from.
+/// Saves a set from which members were removed.
 pub fn save_removed(txn: &mut Txn<'_>, key: &[u8], set: &mut Collection, event: &'static str) {
     txn.save(key, set);
     txn.event(key, b'z', event);

@@ -1,4 +1,4 @@
-//! Commands on strings, but for counting and comparing.
+//! Commands on strings, except counting and comparing.
 //!
 //! Thread safety: see the module above.
 
@@ -22,10 +22,10 @@ const fn row(
 /// See the module's head.
 pub const ROWS: &[Row] = &[
     row("append", 3, WRITE | DENYOOM | FAST, "2.0.0", "Adds bytes to the end of a string.", append),
-    row("get", 2, READONLY | FAST, "1.0.0", "Gives a string.", get),
-    row("getdel", 2, WRITE | FAST, "6.2.0", "Gives a string and deletes the key.", getdel),
-    row("getex", -2, WRITE | FAST, "6.2.0", "Gives a string and sets when it expires.", getex),
-    row("getrange", 4, READONLY, "2.4.0", "Gives a part of a string.", getrange)
+    row("get", 2, READONLY | FAST, "1.0.0", "Returns a string.", get),
+    row("getdel", 2, WRITE | FAST, "6.2.0", "Returns a string and deletes the key.", getdel),
+    row("getex", -2, WRITE | FAST, "6.2.0", "Returns a string and sets its expiry.", getex),
+    row("getrange", 4, READONLY, "2.4.0", "Returns a part of a string.", getrange)
         .access(Access::Glance),
     row(
         "getset",
@@ -35,7 +35,7 @@ pub const ROWS: &[Row] = &[
         "Sets a string and gives the old one.",
         getset,
     ),
-    row("mget", -2, READONLY | FAST, "1.0.0", "Gives several strings of one moment.", mget)
+    row("mget", -2, READONLY | FAST, "1.0.0", "Returns several strings atomically.", mget)
         .keys(1, -1, 1),
     row("mset", -3, WRITE | DENYOOM, "1.0.1", "Sets several strings at once.", mset).keys(1, -1, 2),
     row("msetnx", -3, WRITE | DENYOOM, "1.0.1", "Sets several strings if no key exists.", msetnx)
@@ -51,8 +51,8 @@ pub const ROWS: &[Row] = &[
     row("set", -3, WRITE | DENYOOM, "1.0.0", "Sets a string, with conditions and expiry.", set),
     row("setex", 4, WRITE | DENYOOM, "2.0.0", "Sets a string that expires after seconds.", setex),
     row("setnx", 3, WRITE | DENYOOM | FAST, "1.0.0", "Sets a string if the key is free.", setnx),
-    row("setrange", 4, WRITE | DENYOOM, "2.2.0", "Writes over a part of a string.", setrange),
-    row("strlen", 2, READONLY | FAST, "2.2.0", "Gives the length of a string.", strlen),
+    row("setrange", 4, WRITE | DENYOOM, "2.2.0", "Overwrites a part of a string.", setrange),
+    row("strlen", 2, READONLY | FAST, "2.2.0", "Returns the length of a string.", strlen),
     row(
         "substr",
         4,
@@ -87,7 +87,7 @@ fn getrange(call: &mut Call<'_, '_>) -> Outcome<()> {
     let (start, end) = (integer(call.args[2])?, integer(call.args[3])?);
     let found = string(call, call.args[1])?;
     let text = found.as_ref().map_or(&b""[..], Found::string);
-    // Unlike elsewhere both places are moved to the first byte when they lie before it.
+    // Unlike elsewhere, both indexes are clamped to the first byte.
     let len = text.len() as i64;
     if start < 0 && end < 0 && start > end {
         call.out.bulk(b"");
@@ -104,7 +104,7 @@ fn getrange(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn mget(call: &mut Call<'_, '_>) -> Outcome<()> {
-    // Of many keys not all values are held at once: of one moment they are all the same.
+    // With many keys the values are not all held at once; one snapshot still makes them consistent.
     const AT_ONCE: usize = 64;
     let args = call.args;
     let keys = &args[1..];
@@ -128,7 +128,7 @@ fn mget(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// What the options of SET and GETEX say about expiry.
+/// The expiry options of SET and GETEX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expiry {
     None,
@@ -137,7 +137,7 @@ enum Expiry {
     At(u64),
 }
 
-/// The time that `unit` (EX, PX, EXAT, PXAT) and a number name; `command` is for the error.
+/// The time given by `unit` (EX, PX, EXAT, PXAT) and a number; `command` is for the error.
 fn expiry(unit: &[u8], number: &[u8], now: u64, command: &str) -> Outcome<Expiry> {
     let invalid = || fail(format!("ERR invalid expire time in '{command}' command"));
     let number = integer(number)?;

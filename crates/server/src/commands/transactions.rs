@@ -1,4 +1,4 @@
-//! MULTI, DISCARD, WATCH, UNWATCH; EXEC is in the table here and carried out by the executor.
+//! MULTI, DISCARD, WATCH, UNWATCH; EXEC is in the table here and executed by the executor.
 //!
 //! Thread safety: see the module above.
 
@@ -25,10 +25,10 @@ const fn row(
 
 /// See the module's head.
 pub const ROWS: &[Row] = &[
-    row("discard", 1, FAST | ALLOW_BUSY, "2.0.0", "Forgets the queued commands.", discard),
-    row("exec", 1, SKIP_SLOWLOG, "1.2.0", "Carries the queued commands out at once.", exec),
-    row("multi", 1, FAST | ALLOW_BUSY, "1.2.0", "Begins to queue commands.", multi),
-    row("unwatch", 1, FAST | ALLOW_BUSY, "2.2.0", "Watches no key any more.", unwatch),
+    row("discard", 1, FAST | ALLOW_BUSY, "2.0.0", "Discards the queued commands.", discard),
+    row("exec", 1, SKIP_SLOWLOG, "1.2.0", "Executes the queued commands as one transaction.", exec),
+    row("multi", 1, FAST | ALLOW_BUSY, "1.2.0", "Starts a transaction.", multi),
+    row("unwatch", 1, FAST | ALLOW_BUSY, "2.2.0", "Forgets all watched keys.", unwatch),
     row(
         "watch",
         -2,

@@ -1,14 +1,15 @@
-//! Which stored database each number that SELECT knows means.
+//! Maps the numbers that SELECT takes to stored databases.
 //!
-//! Keys bear the number of the stored database. SWAPDB changes what the numbers mean and writes no
-//! key anew: the map lies under a system key, and here for those who begin a command.
+//! Keys contain the number of the stored database. SWAPDB changes the mapping and rewrites no key:
+//! the map is stored under a system key, and kept here for commands that begin.
 //!
 //! | state | who reads several times |
 //! |---|---|
 //! | no swap since before the snapshot | takes the map from here |
 //! | one under way, or just over | reads the map that its snapshot has |
 //!
-//! Who reads once takes no lock either: it reads a snapshot if there was a swap meanwhile.
+//! A command that reads once takes no lock either: it reads a snapshot if there was a swap
+//! meanwhile.
 //!
 //! Thread safety: everything may be shared. A swap holds the locks of all keys.
 
@@ -26,12 +27,12 @@ pub struct Databases {
     is_swapping: AtomicBool,
 }
 
-/// The map in which every number means itself.
+/// The identity map.
 pub fn plain() -> Map {
     std::array::from_fn(|db| db as u8)
 }
 
-/// The map in the value of the system key; None if it is none.
+/// The map in the value of the system key; None if it is malformed.
 pub fn from_bytes(bytes: &[u8]) -> Option<Map> {
     let map: Map = bytes.try_into().ok()?;
     let mut seen = [false; DATABASES_MAX];
@@ -40,7 +41,7 @@ pub fn from_bytes(bytes: &[u8]) -> Option<Map> {
 }
 
 impl Databases {
-    /// Those of a keyspace that begins with `map`.
+    /// The databases of a keyspace that starts with `map`.
     pub fn new(map: &Map) -> Databases {
         Databases {
             stored: map.iter().map(|&stored| AtomicU8::new(stored)).collect(),
@@ -67,7 +68,7 @@ impl Databases {
 
     /// A number that changes with each swap; None while one is under way.
     pub fn version(&self) -> Option<u64> {
-        // In this order: a swap that ends in between has another number already.
+        // In this order: a swap that ends in between has already changed the number.
         let is_swapping = self.is_swapping.load(Ordering::SeqCst);
         let version = self.swaps.load(Ordering::SeqCst);
         (!is_swapping).then_some(version)
@@ -95,7 +96,7 @@ impl Databases {
 mod tests {
     use super::*;
 
-    // Plain #[test]: nothing here can wait.
+    // Plain #[test]: nothing here can suspend.
     #[test]
     fn only_permutations_are_maps() {
         let mut map = plain();

@@ -1,5 +1,5 @@
-//! How Redis's data lies in the engine's keys and values. The page docs/server_encoding.md is the
-//! contract; what is written here can never change, only be added to under a new layout number.
+//! How Redis's data is encoded in the engine's keys and values. The page docs/server_encoding.md is
+//! the contract; the encoding can never change, only be extended under a new layout number.
 //!
 //! ```text
 //! record   slot:2 db:1 01 key                       -> tag:1 [expires:8] body
@@ -9,18 +9,18 @@
 //!
 //! All numbers are big-endian. Tag: bits 0-3 the type, bits 4-6 the layout (0), bit 7 that the time
 //! of expiry (milliseconds since 1970) follows. A collection's body is `generation:8 count:8`, a
-//! list's also `head:8`. A generation is used for one collection ever, so that deleting all
-//! elements is deleting one range, and nothing can come back.
+//! list's also `head:8`. A generation is never reused for another collection, so all elements are
+//! deleted by one range deletion, and nothing can reappear.
 //!
 //! Thread safety: pure functions and plain values.
 
 use super::Failure;
 use super::slot::slot_of;
 
-/// Marks records and elements behind slot and database.
+/// Marks records and elements, after slot and database.
 const RECORD: u8 = 1;
 const ELEMENT: u8 = 2;
-/// Every key of the data is below, every key of the system begins with it.
+/// Every data key sorts below it, every system key begins with it.
 pub const SYSTEM: [u8; 2] = [0xff, 0xff];
 
 const HAS_EXPIRY: u8 = 0x80;
@@ -81,7 +81,7 @@ pub fn records_of(slot: u16, db: u8) -> Vec<u8> {
     encoded
 }
 
-/// All keys of `slot` in `db`: first and behind the last.
+/// All keys of `slot` in `db`: the first, and the end after the last.
 pub fn slot_range(slot: u16, db: u8) -> (Vec<u8>, Vec<u8>) {
     let first = [&slot.to_be_bytes()[..], &[db]].concat();
     let mut end = first.clone();
@@ -127,7 +127,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads the front of a record's value.
+    /// Decodes the header of a record's value.
     ///
     /// # Errors
     /// A type or layout that this version does not know, or damage.
@@ -183,22 +183,22 @@ fn number(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// A collection, as its record says and as a command changes it.
+/// A collection, as stored in its record and changed by a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collection {
     /// Its type.
     pub kind: Kind,
     /// As [`Head::expires`].
     pub expires: u64,
-    /// Which its elements have in front.
+    /// The generation, the prefix of its elements' keys.
     pub generation: u64,
     /// Elements.
     pub count: u64,
-    /// Place of a list's first element; the others follow it one by one.
+    /// Position of a list's first element; the others follow it one by one.
     pub head: i64,
     /// It has a record.
     pub stored: bool,
-    /// What its elements' keys begin with.
+    /// The prefix of its elements' keys.
     prefix: [u8; ELEMENT_PREFIX_BYTES],
 }
 
@@ -256,12 +256,12 @@ impl Collection {
         key
     }
 
-    /// All elements of a part: first key and behind the last.
+    /// All elements of a part: the first key, and the end after the last.
     pub fn part(&self, part: u8) -> (Vec<u8>, Vec<u8>) {
         (self.element(part, b""), self.element(part + 1, b""))
     }
 
-    /// All elements: first key and behind the last.
+    /// All elements: the first key, and the end after the last.
     pub fn all(&self) -> (Vec<u8>, Vec<u8>) {
         (self.element(0, b""), self.element(0xff, b""))
     }
@@ -283,13 +283,13 @@ pub fn scored_of(element: &[u8]) -> (f64, &[u8]) {
     (score, member)
 }
 
-/// A score as bytes that sort as numbers do. Both zeros are one.
+/// A score as bytes that sort as numbers do. Both zeros are encoded alike.
 pub fn score_bytes(score: f64) -> [u8; 8] {
     let bits = if score == 0.0 { 0 } else { score.to_bits() };
     (if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }).to_be_bytes()
 }
 
-/// A list's place as a number that sorts.
+/// A list position as a number that sorts.
 fn place_number(place: i64) -> u64 {
     (place as u64) ^ 1 << 63
 }
@@ -303,7 +303,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    // Plain #[test]: nothing here can wait.
+    // Plain #[test]: nothing here can suspend.
     #[test]
     fn the_bytes_are_those_of_the_page() {
         // The slot of "foo" is 12182 = 0x2f96.
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(place(b"\xff\xffformat"), Place::Other);
     }
 
-    // Plain #[test]: nothing here can wait.
+    // Plain #[test]: nothing here can suspend.
     #[test]
     fn scores_sort_as_numbers() {
         let infinity = f64::INFINITY;
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(score_bytes(0.0), score_bytes(-0.0));
     }
 
-    // Plain #[test]: nothing here can wait.
+    // Plain #[test]: nothing here can suspend.
     #[test]
     fn damaged_and_newer_records_are_refused() {
         for bad in [&b""[..], b"\x05", b"\x10", b"\x80\0\0", b"\x01\0\0", b"\x03\0\0\0\0\0\0\0\0"] {

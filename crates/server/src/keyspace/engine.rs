@@ -1,11 +1,11 @@
-//! What keeps the keyspace's bytes: Pumice, or another engine for comparison.
+//! The engine under the keyspace: Pumice, or another one for comparison.
 //!
-//! Everything that the keyspace asks of an engine goes through [`Engine`]. Pumice's calls are
-//! direct ones behind one comparison; another engine's go through [`Foreign`], which whoever starts
-//! the server brings along. What only Pumice can do (reporting keys that compactions meet) does not
-//! happen on another.
+//! Every call of the keyspace to an engine goes through [`Engine`]. Pumice's are direct calls after
+//! one comparison; another engine's go through [`Foreign`], which the program that starts the
+//! server provides. What only Pumice can do (reporting keys that compactions meet) does not happen
+//! on another engine.
 //!
-//! Thread safety: an engine is shared by everybody; a cursor belongs to its task. Calls suspend;
+//! Thread safety: an engine is shared by all tasks; a cursor belongs to its task. Calls suspend;
 //! those of a foreign engine block their thread.
 
 use std::ops::Deref;
@@ -13,19 +13,20 @@ use std::path::{Path, PathBuf};
 
 use pumice::{Db, DbIterator, PinnedSlice, ReadOptions, Result, WriteBatch, WriteOptions};
 
-/// One state of a foreign engine, or always the present one.
+/// A snapshot of a foreign engine, or always its current state.
 pub trait Reader: Send + Sync {
     /// The value of a key.
     ///
     /// # Errors
     /// Of the engine.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
-    /// The values of keys, all of one moment.
+    /// The values of keys, all from one consistent state.
     ///
     /// # Errors
     /// Of the engine.
     fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>>;
-    /// A cursor from `first` up to `end`, where there are such bounds. It is nowhere at first.
+    /// A cursor from `first` up to `end`, where there are such bounds. It is not positioned at
+    /// first.
     ///
     /// # Errors
     /// Of the engine.
@@ -40,7 +41,7 @@ pub trait ForeignCursor {
     fn seek_to_first(&mut self);
     /// Moves to the last entry.
     fn seek_to_last(&mut self);
-    /// Moves to the first entry at or behind `key`.
+    /// Moves to the first entry at or after `key`.
     fn seek(&mut self, key: &[u8]);
     /// Moves forwards; it is on an entry.
     fn next(&mut self);
@@ -50,7 +51,7 @@ pub trait ForeignCursor {
     fn key(&self) -> &[u8];
     /// The value of its entry.
     fn value(&self) -> &[u8];
-    /// What has gone wrong since it last was put somewhere.
+    /// The error since it was last positioned.
     ///
     /// # Errors
     /// That.
@@ -61,14 +62,14 @@ pub trait ForeignCursor {
 pub trait Foreign: Reader {
     /// What it is called.
     fn name(&self) -> String;
-    /// The present state, kept readable.
+    /// A snapshot of the current state.
     fn snapshot(&self) -> Box<dyn Reader>;
     /// Applies a batch in RocksDB's wire format, durably if `sync`.
     ///
     /// # Errors
     /// Of the engine; then nothing was applied.
     fn write(&self, batch: &[u8], sync: bool) -> Result<()>;
-    /// Grows with what can be read.
+    /// Grows as writes become readable.
     fn latest_sequence_number(&self) -> u64;
     /// Makes everything durable that was written.
     ///
@@ -79,12 +80,12 @@ pub trait Foreign: Reader {
     fn property(&self, name: &str) -> Option<String>;
     /// The directory of the data.
     fn path(&self) -> PathBuf;
-    /// Makes a checkpoint in a directory that is not there.
+    /// Makes a checkpoint in a directory that does not exist yet.
     ///
     /// # Errors
     /// Of the engine.
     fn checkpoint(&self, path: &Path) -> Result<()>;
-    /// Ends background work. The data are closed with the value.
+    /// Ends background work. The data is closed when the value is dropped.
     fn close(&self);
 }
 
@@ -100,7 +101,7 @@ pub enum Engine {
 #[derive(Default)]
 pub struct Reads {
     pub(super) own: ReadOptions,
-    /// A kept state of a foreign engine.
+    /// A snapshot of a foreign engine.
     foreign: Option<Box<dyn Reader>>,
 }
 
@@ -123,7 +124,7 @@ impl Deref for Stored {
 }
 
 impl Reads {
-    /// They read the state of one moment.
+    /// Reads from a snapshot.
     pub fn are_of_a_moment(&self) -> bool {
         self.own.snapshot.is_some() || self.foreign.is_some()
     }
@@ -145,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// Reads of the present state, kept.
+    /// A reader of a snapshot of the current state.
     pub fn snapshot(&self) -> Reads {
         let mut reads = Reads::default();
         match self {
@@ -167,7 +168,7 @@ impl Engine {
         }
     }
 
-    /// The values of keys, all of one moment.
+    /// The values of keys, all from one consistent state.
     ///
     /// # Errors
     /// The first that there is.
@@ -251,7 +252,7 @@ impl Engine {
         self.write(&WriteOptions::default(), &mut batch)
     }
 
-    /// Grows with what can be read.
+    /// Grows as writes become readable.
     #[inline]
     pub fn latest_sequence_number(&self) -> u64 {
         match self {
@@ -287,7 +288,7 @@ impl Engine {
         }
     }
 
-    /// Makes a checkpoint in a directory that is not there.
+    /// Makes a checkpoint in a directory that does not exist yet.
     ///
     /// # Errors
     /// Of the engine.
@@ -298,7 +299,7 @@ impl Engine {
         }
     }
 
-    /// Ends it; a foreign one lets go of its data only with the value.
+    /// Closes it; a foreign engine releases its data only when the value is dropped.
     ///
     /// # Errors
     /// Of the engine.
@@ -322,7 +323,7 @@ pub enum Cursor {
     Foreign(Box<dyn ForeignCursor>),
 }
 
-/// The call of whichever it is.
+/// Calls the engine in use.
 macro_rules! either {
     ($self:ident, $cursor:ident => $call:expr) => {
         match $self {

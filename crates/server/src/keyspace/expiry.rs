@@ -1,11 +1,11 @@
-//! Keys whose time is over: found on access and by compactions, deleted by the ordinary path.
+//! Expired keys: found on access and by compactions, deleted through the ordinary path.
 //!
-//! A compaction meets every record that it rewrites. Those that are over it reports, and keeps:
-//! their deletion has to take their elements with it, be counted and be told to subscribers, which
-//! only the ordinary path does ([`super::Keyspace::reap`]). The queue is bounded; what finds no
-//! room is met again.
+//! A compaction sees every record that it rewrites. It reports expired records but keeps them:
+//! their deletion has to delete their elements, be counted and be published to subscribers, which
+//! only the ordinary path does ([`super::Keyspace::reap`]). The queue is bounded; a key that finds
+//! no room is reported again by a later compaction.
 //!
-//! Thread safety: everything may be shared. The clock is what callers say it is.
+//! Thread safety: everything may be shared. Callers pass the time in.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use pumice_port::sync::Mutex;
 
 use super::encoding::{Head, Place, place};
 
-/// Reports at most, and bytes of them.
+/// Maximum number of reports, and their bytes.
 const QUEUE_KEYS: usize = 100_000;
 const QUEUE_BYTES: usize = 16 << 20;
 
-/// Keys that have been seen to be over.
+/// Keys that were seen to be expired.
 #[derive(Default)]
 pub struct ExpiredKeys {
-    /// The latest time anybody has said, milliseconds since 1970.
+    /// The latest time passed in, milliseconds since 1970.
     now: AtomicU64,
     queue: Mutex<Queue>,
 }
@@ -35,7 +35,7 @@ struct Queue {
 }
 
 impl ExpiredKeys {
-    /// Nobody has reported anything.
+    /// The queue is empty.
     pub fn new() -> Arc<ExpiredKeys> {
         Arc::default()
     }
@@ -45,7 +45,7 @@ impl ExpiredKeys {
             self.now.store(now, Ordering::Relaxed);
         }
     }
-    /// This key of a stored database is over.
+    /// Reports that this key of a stored database is expired.
     pub fn report(&self, db: u8, key: &[u8]) {
         let mut queue = self.queue.lock();
         if queue.keys.len() < QUEUE_KEYS && queue.bytes + key.len() <= QUEUE_BYTES {

@@ -1,14 +1,14 @@
 //! Patterns of KEYS, SCAN, PSUBSCRIBE and CONFIG GET: `*`, `?`, `[a-z]`, `[^a]`, `\x`.
 //!
 //! No recursion, and the work is at most the product of both lengths: of several stars only the
-//! last one that was passed is ever tried again, which finds a match if there is one.
+//! last one passed is ever retried, which finds a match if there is one.
 //!
 //! Thread safety: pure functions.
 
-/// Whether all of `text` fits `pattern`.
+/// Whether all of `text` matches `pattern`.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on when what follows the last star does not fit: one byte further.
+    // Where to resume when the text after the last star does not match: one byte further.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         if pattern.get(p) == Some(&b'*') {
@@ -32,7 +32,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// If the element of the pattern at `at` fits `byte`: where the next one begins.
+/// If the element of the pattern at `at` matches `byte`: where the next one begins.
 fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match pattern[at] {
         b'?' => Some(at + 1),
@@ -42,7 +42,7 @@ fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     }
 }
 
-/// As `one`, behind a `[`. A class that does not end is ended by the pattern's end.
+/// As `one`, after a `[`. An unterminated class ends at the end of the pattern.
 fn class(pattern: &[u8], mut at: usize, byte: u8) -> Option<usize> {
     let negated = pattern.get(at) == Some(&b'^');
     at += usize::from(negated);
@@ -75,7 +75,7 @@ fn class(pattern: &[u8], mut at: usize, byte: u8) -> Option<usize> {
 mod tests {
     use super::*;
 
-    // Plain #[test]: nothing here can wait.
+    // Plain #[test]: nothing here can suspend.
     #[test]
     fn patterns_fit_as_in_redis() {
         let yes = [
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    // Plain #[test]: nothing here can wait.
+    // Plain #[test]: nothing here can suspend.
     #[test]
     fn long_patterns_take_bounded_work() {
         let pattern = "a*".repeat(2_000) + "b";

@@ -5,18 +5,18 @@
 //! | the first that writes | opens the group, lets the others of its loop run, writes the batch |
 //! | who comes while it is open | adds its write with the lock of its key, and waits for the end |
 //!
-//! So a command's fiber waits once, for write and sync, and the engine has one batch where it would
-//! have had one for each. A lock is given back when the batch can be read, not when it is durable:
-//! who waits for the same key is in the next group. Each loop has a group of its own, so nobody
-//! waits for another loop's turn.
+//! So a command's fiber waits once, for write and sync, and the engine gets one batch instead of
+//! one per command. A lock is released when the batch can be read, not when it is durable: a waiter
+//! for the same key joins the next group. Each loop has its own group, so no command waits for
+//! another loop's turn.
 //!
 //! Invariants:
-//! 1. An open group has one leader, which is on its way to take it; nobody else does.
-//! 2. However a group ends, its locks are given back, its end is said and its members are woken.
+//! 1. An open group has one leader, which will take it; no other task does.
+//! 2. However a group ends, its locks are released, its end is recorded and its members are woken.
 //! 3. A member holds the lock of one key and waits for its leader; a leader takes no lock of a key.
 //!
-//! Thread safety: may be shared. Suspends. Threads do not come here: the engine's write queue has
-//! the same for them.
+//! Thread safety: may be shared. Suspends. Not used by threads: the engine's write queue does the
+//! same for them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,10 +29,10 @@ use super::locks::{Held, KeyLocks};
 use super::txn::{Event, Txn};
 use super::{Keyspace, Outcome};
 
-/// A write of more bytes goes alone, and a group of more takes no further one.
+/// A write of more bytes is committed alone, and a group of more takes no further write.
 const WRITE_BYTES: usize = 16 << 10;
 const GROUP_BYTES: usize = 1 << 20;
-/// Places for open groups; loops share one where there are more of them.
+/// Slots for open groups; with more loops than slots, loops share them.
 const PLACES: usize = 64;
 
 static GROUP: WaitReason = WaitReason("group of writes");
@@ -42,7 +42,7 @@ static GROUP: WaitReason = WaitReason("group of writes");
 pub struct Written {
     /// When, on the monotonic clock.
     pub micros: u64,
-    /// What [`Keyspace::writes`] was then: it is durable once so much is.
+    /// What [`Keyspace::writes`] was then: the group is durable once that many writes are.
     pub upto: u64,
 }
 
@@ -89,13 +89,13 @@ impl Drop for Closed<'_> {
 }
 
 impl Groups {
-    /// Where groups of the calling fiber's loop are open.
+    /// The slot for groups of the calling fiber's loop.
     fn place(&self) -> &Mutex<Option<Group>> {
         &self.0[fiber::loop_index() % PLACES]
     }
 
     /// Adds the write to the open group, or opens one, which the caller then leads. None if there
-    /// is no room, or it cannot be added; then `held` is as it was.
+    /// is no room, or it cannot be added; then `held` is unchanged.
     fn join(&self, txn: &mut Txn<'_>, held: &mut Option<Held<'_>>) -> Option<(Arc<End>, bool)> {
         let mut open = self.place().lock();
         if open.as_ref().is_some_and(|group| group.batch.data_bytes() > GROUP_BYTES) {
@@ -114,10 +114,10 @@ impl Groups {
 }
 
 impl Keyspace {
-    /// Writes what `txn` has to write together with others, gives the lock of its key back and
-    /// hands what happened to which keys to `tell` before. If `durable`, it usually also is that on
-    /// return; whoever must know asks [`Keyspace::sync_upto`]. None when it is to be committed by
-    /// itself: then nothing has been done. Suspends.
+    /// Writes what `txn` has to write together with others, calls `tell` with what happened to
+    /// which keys and then releases the lock of its key. If `durable`, it is usually durable on
+    /// return; a caller that must be sure calls [`Keyspace::sync_upto`]. None when it must be
+    /// committed by itself: then nothing has been done. Suspends.
     ///
     /// # Errors
     /// Of the engine; then nothing was written.
@@ -151,14 +151,14 @@ impl Keyspace {
         let written = self.engine.write(&WriteOptions::default(), &mut group.batch);
         let written = written.map(|()| Written { micros: time::now_micros(), upto: self.writes() });
         let upto = written.as_ref().ok().map(|written| written.upto);
-        // Said before it is told: it is written, whatever becomes of the telling.
+        // Recorded before `tell`: it is written, even if `tell` fails.
         group.end.get_or_init(|| written);
         let Some(upto) = upto else { return };
         group.counted.iter().for_each(|&(db, sum)| self.add_count(db, sum));
         tell(&group.events);
         closed.unlock();
         if durable {
-            // Each of them asks again, and learns of a failure.
+            // Each of them checks again, and learns of a failure.
             self.sync_upto(upto).ok();
         }
     }

@@ -1,19 +1,19 @@
-//! Locks of keys: a writer holds those of all keys it may change while it reads, decides and
-//! writes.
+//! Locks of keys: a writer holds those of all keys it may change while it reads, decides and writes
+//! them.
 //!
 //! Keys share a fixed number of locks. Several are taken in the order of their numbers, each once,
 //! so two writers cannot wait for each other. Readers take none: one read of the engine is atomic,
-//! and who needs several has a snapshot.
+//! and several use a snapshot.
 //!
-//! A lock is a number of the table, so that whoever writes for others can give theirs back.
+//! A lock is an index into the table, so that a leader that writes for others can release theirs.
 //!
 //! Thread safety: may be shared. Locking suspends.
 
 use pumice_port::sync::Semaphore;
 
 /// Locks that all keys share, as a power of two: 1.5 MiB. A writer holds its lock while its group
-/// is logged, and whoever meets it there waits for another group; of a thousand writers at a time
-/// one in sixty-five does.
+/// is logged, and a writer that finds it held waits for another group; of a thousand concurrent
+/// writers one in sixty-five does.
 const LOCK_BITS: u32 = 16;
 
 /// See the module's head.
@@ -60,7 +60,7 @@ impl KeyLocks {
         Held { locks: self, first: None, rest }
     }
 
-    /// Gives a lock back that [`Held::into_one`] has given out.
+    /// Releases a lock that [`Held::into_one`] has returned.
     pub(super) fn release(&self, number: usize) {
         self.0[number].release(1);
     }
@@ -90,8 +90,8 @@ fn number(key: &[u8]) -> usize {
     for chunk in key.chunks(8) {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
-        // Both halves of the product: the lower one alone knows nothing of a word's last bytes,
-        // in which keys that are counted up differ.
+        // Both halves of the product: the lower one alone does not depend on a word's last bytes,
+        // in which sequential keys differ.
         let word = u128::from(hash ^ u64::from_le_bytes(word));
         let product = word * u128::from(0x9e37_79b9_7f4a_7c15_u64);
         hash = product as u64 ^ (product >> 64) as u64;
@@ -133,7 +133,7 @@ mod tests {
         drop(locks.one(b"x"));
     }
 
-    /// Whatever part of the keys counts up, writers of different keys seldom share a lock.
+    /// Whichever part of the keys is sequential, writers of different keys seldom share a lock.
     #[pumice_test_macros::test]
     fn keys_that_are_counted_have_locks_of_their_own() {
         const KEYS: usize = 1 << LOCK_BITS;
@@ -149,7 +149,7 @@ mod tests {
             let mut holders = vec![0_usize; KEYS];
             (0..KEYS).for_each(|n| holders[number(shape(n).as_bytes())] += 1);
             let used = holders.iter().filter(|count| **count > 0).count();
-            // Dice use 63 of 100, and the fullest lock has some ten keys.
+            // Random choice uses 63 of 100, and the fullest lock has some ten keys.
             assert!(used > KEYS * 60 / 100, "{}: {used} locks", shape(0));
             assert!(holders.iter().all(|count| *count < 20), "{}", shape(0));
         }

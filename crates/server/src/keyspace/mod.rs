@@ -16,7 +16,7 @@
 //! | `glob` | patterns |
 //! | `sync` | making writes durable for many at once |
 //!
-//! Thread safety: a [`Keyspace`] is shared by everybody. Calls suspend.
+//! Thread safety: a [`Keyspace`] is shared by all tasks. Calls suspend.
 
 pub mod databases;
 pub mod encoding;
@@ -58,7 +58,7 @@ const DATABASES: &[u8] = b"\xff\xffdatabases";
 /// Generations that are reserved at once.
 const GENERATIONS: u64 = 1 << 20;
 
-/// Why a command was not carried out.
+/// Why a command was not executed.
 #[derive(Debug)]
 pub enum Failure {
     /// For the client; the text begins with its code.
@@ -71,9 +71,9 @@ impl Failure {
     /// The key holds another type.
     pub const WRONG_TYPE: Failure =
         Failure::text("WRONGTYPE Operation against a key holding the wrong kind of value");
-    /// The command was written wrongly.
+    /// The command was malformed.
     pub const SYNTAX: Failure = Failure::text("ERR syntax error");
-    /// It would take more memory than all clients may.
+    /// It would take more memory than all clients may use.
     pub const TOO_LARGE: Failure =
         Failure::text("ERR the command needs more memory than 'maxmemory-clients' allows");
     /// An integer was needed.
@@ -103,7 +103,7 @@ pub struct Keyspace {
     /// Locks of keys; writers hold theirs.
     pub locks: KeyLocks,
     expired: Arc<ExpiredKeys>,
-    /// What numbers of databases mean.
+    /// The mapping of database numbers.
     databases: Databases,
     /// Keys of each stored database.
     counts: Vec<AtomicI64>,
@@ -124,7 +124,7 @@ struct Generations {
 
 impl Keyspace {
     /// Opens or creates the keyspace in the directory `path`. `options` are the engine's; what the
-    /// keyspace needs is added. Counts all keys if the last life did not end well. Suspends.
+    /// keyspace needs is added. Counts all keys if the last shutdown was not clean. Suspends.
     ///
     /// # Errors
     /// Of the engine; a database that was not made by this server, or by a later one.
@@ -135,8 +135,8 @@ impl Keyspace {
         Keyspace::over(Engine::Pumice(Db::open(&options, path)?), expired)
     }
 
-    /// As [`Keyspace::open`], over an engine that is not Pumice. Keys whose time is over are
-    /// deleted when somebody comes across them, not by compactions. Blocks.
+    /// As [`Keyspace::open`], over an engine that is not Pumice. Expired keys are deleted when they
+    /// are accessed, not after compactions. Blocks.
     ///
     /// # Errors
     /// As [`Keyspace::open`].
@@ -164,7 +164,7 @@ impl Keyspace {
         Ok(keyspace)
     }
 
-    /// From now on a command may keep so many bytes of what it reads, and write so many.
+    /// From now on a command may keep this many bytes of what it reads, and write this many.
     pub fn set_room(&self, bytes: usize) {
         self.room.store(bytes, Ordering::Relaxed);
     }
@@ -173,7 +173,7 @@ impl Keyspace {
         self.room.load(Ordering::Relaxed)
     }
 
-    /// A number that changes when two databases change places; None while they do.
+    /// A number that changes when two databases are swapped; None during a swap.
     pub fn databases_version(&self) -> Option<u64> {
         self.databases.version()
     }
@@ -191,7 +191,7 @@ impl Keyspace {
                     Ordering::Relaxed,
                 );
             }
-            // They hold only until the next write.
+            // They are valid only until the next write.
             return self.engine.delete(COUNTS);
         }
         let mut cursor = self.engine.cursor()?;
@@ -203,7 +203,7 @@ impl Keyspace {
                     cursor.next();
                 }
                 Place::Element(slot, db) => {
-                    // Behind all elements of this slot and database.
+                    // The end after all elements of this slot and database.
                     let (_, end) = encoding::slot_range(slot, db);
                     cursor.seek(&end);
                 }
@@ -213,7 +213,7 @@ impl Keyspace {
         cursor.status()
     }
 
-    /// Keys in a database, those included that are over and not yet deleted.
+    /// Keys in a database, including expired ones that are not yet deleted.
     pub fn keys_in(&self, db: u8) -> i64 {
         self.count_of(self.databases.stored(db))
     }
@@ -227,7 +227,7 @@ impl Keyspace {
         self.counts[usize::from(db)].fetch_add(change, Ordering::Relaxed);
     }
 
-    /// A number that no collection has had.
+    /// A generation that no collection has had.
     fn new_generation(&self) -> Outcome<u64> {
         let mut generations = self.generations.lock();
         if generations.next == generations.end {
@@ -239,8 +239,8 @@ impl Keyspace {
         Ok(generations.next - 1)
     }
 
-    /// Grows with what can be read. A batch can be read before its writer goes on, so no writer
-    /// counts it.
+    /// Grows as writes become readable. A batch is readable before its writer continues, so writers
+    /// do not count it.
     pub fn writes(&self) -> u64 {
         self.engine.latest_sequence_number()
     }
@@ -263,8 +263,8 @@ impl Keyspace {
         self.syncs.run(number, || self.writes(), || self.engine.sync_wal())
     }
 
-    /// Deletes up to `keys_max` keys that were seen to be over, and hands what happened to `tell`
-    /// under the lock of the key. How many it deleted. Suspends.
+    /// Deletes up to `keys_max` keys that were seen to be expired, and calls `tell` with what
+    /// happened under the lock of the key. Returns how many it deleted. Suspends.
     ///
     /// # Errors
     /// Of the engine.
@@ -283,8 +283,8 @@ impl Keyspace {
         Ok(deleted)
     }
 
-    /// Saves what a later life need not work out, makes everything durable and closes. Who wants to
-    /// write meanwhile waits, and finds it closed. Suspends.
+    /// Saves what the next start need not recompute, makes everything durable and closes. A
+    /// concurrent writer waits, and finds it closed. Suspends.
     ///
     /// # Errors
     /// Of the engine.
@@ -311,7 +311,7 @@ fn number_at(engine: &Engine, key: &[u8]) -> pumice::Result<Option<u64>> {
     value.as_deref().map(number).transpose()
 }
 
-/// What numbers of databases mean, as those who read with `reads` see it.
+/// The mapping of database numbers, as seen through `reads`.
 fn map_of(engine: &Engine, reads: &Reads) -> pumice::Result<Map> {
     let bad = || pumice::Error::corruption("a map of databases");
     match engine.get(reads, DATABASES)? {
@@ -342,7 +342,7 @@ fn check_format(engine: &Engine) -> pumice::Result<()> {
     engine.put(&WriteOptions::default(), FORMAT, FORMAT_TEXT)
 }
 
-/// Where the data end and the system's keys begin.
+/// Where the data ends and the system keys begin.
 pub fn data_end() -> Vec<u8> {
     SYSTEM.to_vec()
 }

@@ -1,10 +1,10 @@
-//! Walks over all keys of a database, or all elements of a collection, in steps.
+//! Iterates over all keys of a database, or all elements of a collection, in steps.
 //!
-//! A client holds a number between steps. It says after which key to go on: the key's slot and a
-//! hash of its name, so it means the same after a restart, and for ever. The server also remembers
-//! the names of recent numbers and goes straight there; for a number it does not know it looks
-//! through the slot (or the collection) for a name with that hash, and when that is gone begins it
-//! anew. So what was there all the time is seen at least once, as Redis promises.
+//! A client holds a cursor, a number, between steps. It encodes the key after which to continue:
+//! the key's slot and a hash of its name, so it stays valid across restarts. The server also
+//! remembers the names of recent cursors and seeks straight there; for an unknown cursor it scans
+//! the slot (or the collection) for a name with that hash, and restarts it if that name is gone. So
+//! a key that exists throughout is seen at least once, as Redis promises.
 //!
 //! Thread safety: [`Places`] may be shared. Steps suspend.
 
@@ -24,12 +24,13 @@ const NAME_BYTES: usize = 512;
 /// Bits of a number that are the hash, for keys; the slot is above.
 const HASH_BITS: u32 = 48;
 
-/// Told of a key: its slot, its name, and its head unless it is over. Whether to go on.
+/// Called for each key with its slot, its name, and its header unless it is expired. Returns
+/// whether to continue.
 type EachKey<'f> = dyn FnMut(u16, &[u8], Option<&Head>) -> bool + 'f;
-/// Whose walk: a database's or a collection's.
+/// What is iterated: a database or a collection.
 type Space = (u8, u64);
 
-/// The names that recent numbers stand for.
+/// The names that recent cursors stand for.
 #[derive(Default)]
 pub struct Places(Mutex<Remembered>);
 
@@ -40,7 +41,7 @@ struct Remembered {
 }
 
 impl Places {
-    /// Forgets all names: numbers go on meaning the same.
+    /// Forgets all names: cursors stay valid.
     pub fn forget(&self) {
         *self.0.lock() = Remembered::default();
     }
@@ -79,14 +80,15 @@ fn number_of_key(slot: u16, key: &[u8]) -> u64 {
     u64::from(slot) << HASH_BITS | (hash(key) & ((1 << HASH_BITS) - 1))
 }
 
-/// The smallest key that sorts behind `key`.
+/// The smallest key that sorts after `key`.
 fn behind(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
 }
 
 impl Txn<'_> {
-    /// Calls `f` with all keys of the database that are not over, until it says false. Suspends.
+    /// Calls `f` with all keys of the database that are not expired, until it returns false.
+    /// Suspends.
     ///
     /// # Errors
     /// Of the engine.
@@ -138,9 +140,9 @@ impl Txn<'_> {
         })
     }
 
-    /// A step of a walk over the database: up to `count` keys are looked at, those that are over
-    /// among them, and the others go to `f` until it says that it cannot take one. Returns the
-    /// number to go on with, 0 at the end. Suspends.
+    /// One step of an iteration over the database: up to `count` keys are examined, including
+    /// expired ones, and the live ones go to `f` until it returns that it cannot take one. Returns
+    /// the cursor to continue with, 0 at the end. Suspends.
     ///
     /// # Errors
     /// Of the engine; `f` cannot take the first one.
@@ -172,7 +174,7 @@ impl Txn<'_> {
         Ok(number)
     }
 
-    /// The engine key at which the walk goes on.
+    /// The engine key at which the iteration continues.
     fn resume_keys(&self, number: u64) -> Outcome<Vec<u8>> {
         let first = (number >> HASH_BITS) as u16;
         if number == 0 || first >= SLOTS {
@@ -243,7 +245,7 @@ impl Txn<'_> {
         }
     }
 
-    /// A key of the database, by chance: `seed` decides. Suspends.
+    /// A random key of the database, determined by `seed`. Suspends.
     ///
     /// # Errors
     /// Of the engine.

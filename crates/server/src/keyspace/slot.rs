@@ -1,7 +1,7 @@
 //! Hash slots: which of 16,384 a key belongs to, as Redis Cluster has it.
 //!
-//! CRC16 (XMODEM) of the key, or of what stands between its first `{` and the next `}` if that is
-//! not empty, modulo 16,384. Thread safety: pure functions.
+//! CRC16 (XMODEM) of the key, or of the text between its first `{` and the next `}` if that is not
+//! empty, modulo 16,384. Thread safety: pure functions.
 
 /// Slots of a cluster.
 pub const SLOTS: u16 = 16_384;
@@ -45,7 +45,7 @@ pub fn slot_of(key: &[u8]) -> u16 {
 mod tests {
     use super::*;
 
-    // Plain #[test]: nothing here can wait.
+    // Plain #[test]: nothing here can suspend.
     #[test]
     fn slots_are_redis_clusters() {
         assert_eq!(crc16(b"123456789"), 0x31c3);

@@ -2,20 +2,20 @@
 //!
 //! | state | a caller whose writes are not covered |
 //! |---|---|
-//! | nobody syncs | syncs; what was written when it began is covered |
-//! | somebody syncs | waits for its end, then looks again |
+//! | no sync runs | syncs; what was written when it began is covered |
+//! | a sync runs | waits for its end, then looks again |
 //!
-//! A failed sync is the failure of everybody it would have covered; the engine remembers it, and
-//! the next sync fails, too.
+//! A failed sync fails for every caller it would have covered; the engine remembers it, and the
+//! next sync fails too.
 //!
-//! Who syncs first lets those run who are about to write: each sync is a wait for everybody who
-//! writes after it has begun. On a fiber that ends when its loop has nothing else to do, or after
-//! [`LINGER_NANOS`].
+//! Before it syncs, a caller lets others run that are about to write, since every write that comes
+//! after the sync has begun must wait for the next one. On a fiber this pause ends when its loop
+//! has nothing else to do, or after [`LINGER_NANOS`].
 //!
-//! Who is covered goes on without the lock: a sync of a thousand writes wakes a thousand tasks, and
-//! each would hand it to the next.
+//! A covered caller continues without the lock: a sync of a thousand writes wakes a thousand tasks,
+//! and each would have to hand the lock to the next.
 //!
-//! Invariant: `covered` and `ended` change under the lock only, and whoever is in `waiting` is
+//! Invariant: `covered` and `ended` change under the lock only, and the tasks in `waiting` are
 //! woken after `ended` has grown.
 //!
 //! Thread safety: may be shared. Suspends.
@@ -28,7 +28,7 @@ use pumice_port::task::{self, TaskRef, WaitReason};
 
 use super::Outcome;
 
-/// A busy loop may never have nothing else to do.
+/// A busy loop may never become idle.
 const LINGER_NANOS: u64 = 4_000_000;
 
 static SYNC: WaitReason = WaitReason("sync of the log");
@@ -36,9 +36,9 @@ static SYNC: WaitReason = WaitReason("sync of the log");
 #[derive(Default)]
 struct State {
     is_running: bool,
-    /// The last failure: up to which write, and what it was.
+    /// The last failure: the last write it concerns, and the error.
     failed: Option<(u64, pumice::Error)>,
-    /// Who waits for the end of the sync that runs.
+    /// The tasks that wait for the running sync.
     waiting: Vec<TaskRef>,
 }
 
@@ -46,7 +46,7 @@ struct State {
 #[derive(Default)]
 pub struct Syncs {
     state: Mutex<State>,
-    /// Up to which write everything is durable.
+    /// All writes up to this one are durable.
     covered: AtomicU64,
     /// Syncs that are over.
     ended: AtomicU64,
@@ -101,7 +101,7 @@ impl Syncs {
     ) -> Outcome<()> {
         let running = Running(self);
         fiber::linger(LINGER_NANOS);
-        // Those who arrive meanwhile have written before this point are covered, too.
+        // Tasks that have arrived meanwhile and written before this point are covered too.
         let upto = written();
         let result = sync();
         let mut state = self.state.lock();

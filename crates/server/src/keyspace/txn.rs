@@ -7,7 +7,7 @@
 //! Invariants:
 //! 1. `cleared` ranges come before `writes` in the batch: a write in a cleared range was made after
 //!    it.
-//! 2. The counts of keys change with the batch, and by what the overlay did to records.
+//! 2. The counts of keys change with the batch, by what the overlay did to records.
 //!
 //! Thread safety: belongs to its task. Reads suspend.
 
@@ -23,7 +23,7 @@ use super::engine::{Reads, Stored};
 use super::writes::{Writes, bytes_of};
 use super::{Failure, Keyspace, Outcome};
 
-/// Elements that are deleted one by one; more are deleted as a range.
+/// The most elements that are deleted one by one; more are deleted as a range.
 const SINGLY: u64 = 32;
 
 /// The class of an event, by its letter in `notify-keyspace-events`.
@@ -34,7 +34,7 @@ pub type Class = u8;
 pub struct Event {
     /// The database.
     pub db: u8,
-    /// Letter of the class: `g$lshzxe`; 0 if nobody is told but those who wait for the key.
+    /// Letter of the class: `g$lshzxe`; 0 if only clients that wait for the key are told.
     pub class: Class,
     /// What happened.
     pub name: &'static str,
@@ -67,11 +67,11 @@ impl Found {
 /// See the module's head.
 pub struct Txn<'k> {
     keyspace: &'k Keyspace,
-    /// The database that keys are meant to be in, and the one that they are stored in.
+    /// The selected database, and the one in which its keys are stored.
     db: u8,
     stored: u8,
-    /// What numbers of databases mean, where it is not what the keyspace says: by a swap of this
-    /// transaction, or because its snapshot is older than one.
+    /// The mapping of database numbers, where it differs from the keyspace's: because of a swap in
+    /// this transaction, or because its snapshot is older than one.
     map: Option<Box<Map>>,
     has_swapped: bool,
     /// Milliseconds since 1970.
@@ -84,11 +84,11 @@ pub struct Txn<'k> {
     events: Vec<Event>,
     /// Changes of the numbers of keys, by stored database.
     counted: Vec<(u8, i64)>,
-    /// Bytes of `writes`, and what they may be; if there once were more nothing is written at all.
+    /// Bytes of `writes`, and their limit; once exceeded, nothing is written at all.
     bytes: usize,
     is_too_large: bool,
     pub(super) bytes_max: usize,
-    /// Bytes that walks of the present command have been given to keep.
+    /// Bytes that iterations of the current command have kept.
     pub(super) kept: Cell<usize>,
 }
 
@@ -115,12 +115,12 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// For a command that reads once, or does not care what happens between its reads.
+    /// For a command that reads once, or tolerates changes between its reads.
     pub fn glance(keyspace: &'k Keyspace, db: u8, now: u64) -> Txn<'k> {
         Self::new(keyspace, db, now)
     }
 
-    /// For a command that reads several times and wants one state.
+    /// For a command that reads several times and needs one consistent state.
     ///
     /// # Errors
     /// Of the engine.
@@ -128,7 +128,8 @@ impl<'k> Txn<'k> {
         Self::of_moment(keyspace, db, now, |_| None)
     }
 
-    /// Reads the state of this moment. `map_kept` may keep the map for other databases than `db`.
+    /// Reads a snapshot of the current state. `map_kept` may keep the map for databases other than
+    /// `db`.
     fn of_moment(
         keyspace: &'k Keyspace,
         db: u8,
@@ -155,7 +156,7 @@ impl<'k> Txn<'k> {
         Self::of_moment(keyspace, db, now, |keyspace| Some(Box::new(keyspace.databases.map())))
     }
 
-    /// From now on it reads the state of this moment.
+    /// From now on it reads a snapshot of the current state.
     pub fn hold_moment(&mut self) {
         if !self.reads.are_of_a_moment() {
             self.reads = self.keyspace.engine.snapshot();
@@ -167,8 +168,8 @@ impl<'k> Txn<'k> {
         Txn { may_write: true, ..Self::new(keyspace, db, now) }
     }
 
-    /// As [`Txn::write`], for several commands that read keys beside those that are locked: the
-    /// others, too, are as they were at one moment.
+    /// As [`Txn::write`], for several commands that also read unlocked keys: those too come from
+    /// one consistent state.
     ///
     /// # Errors
     /// Of the engine.
@@ -176,12 +177,12 @@ impl<'k> Txn<'k> {
         Ok(Txn { may_write: true, ..Self::view_all(keyspace, db, now)? })
     }
 
-    /// The database that keys are meant to be in.
+    /// The selected database.
     pub fn db(&self) -> u8 {
         self.db
     }
 
-    /// From now on keys are meant to be in this database.
+    /// Selects this database.
     pub fn select(&mut self, db: u8) {
         let stored = |map: &Map| map[usize::from(db)];
         self.db = db;
@@ -191,7 +192,7 @@ impl<'k> Txn<'k> {
         };
     }
 
-    /// Lets two databases change places.
+    /// Swaps two databases.
     pub fn swap_databases(&mut self, one: u8, other: u8) {
         let databases = &self.keyspace.databases;
         let mut map = self.map.take().unwrap_or_else(|| Box::new(databases.map()));
@@ -217,7 +218,7 @@ impl<'k> Txn<'k> {
         Collection::read(self.stored, key, &found.head, &found.value)
     }
 
-    /// Another command begins: it has all the room there is for what it reads.
+    /// Another command begins: its limit for what it reads starts afresh.
     pub fn begin_command(&self) {
         self.kept.set(0);
     }
@@ -227,7 +228,7 @@ impl<'k> Txn<'k> {
         self.bytes_max
     }
 
-    /// It is for commands that write.
+    /// It was made for commands that write.
     pub fn may_write(&self) -> bool {
         self.may_write
     }
@@ -291,7 +292,7 @@ impl<'k> Txn<'k> {
         }
         let old = self.writes.get(&key).map_or(0, |old| bytes_of(&key, old));
         self.bytes = (self.bytes - old).saturating_add(bytes_of(&key, &value));
-        // What is too much is not kept, as it will not be written.
+        // Writes beyond the limit are not kept, as they will not be written.
         self.is_too_large |= self.bytes > self.bytes_max;
         if !self.is_too_large {
             self.writes.insert(key, value);
@@ -307,7 +308,7 @@ impl<'k> Txn<'k> {
                 self.bytes = self.bytes.saturating_sub(bytes_of(&key, &value));
             }
         }
-        // One range of all that touch this one.
+        // Merges it with all ranges that touch it.
         let (mut first, mut end) = (first, end);
         while let Some((from, upto)) = self.cleared.range(..=end.clone()).next_back()
             && *upto >= first
@@ -319,7 +320,7 @@ impl<'k> Txn<'k> {
         self.cleared.insert(first, end);
     }
 
-    /// The record of `key`, if its time is not over. A command that writes deletes one that is.
+    /// The record of `key`, if it is not expired. A command that writes deletes an expired one.
     ///
     /// # Errors
     /// Of the engine; a record that cannot be read.
@@ -352,7 +353,7 @@ impl<'k> Txn<'k> {
     /// As [`Txn::find`], of this type.
     ///
     /// # Errors
-    /// Also that the key holds another type.
+    /// Also when the key holds another type.
     pub fn find_kind(&mut self, key: &[u8], kind: Kind) -> Outcome<Option<Found>> {
         match self.find(key)? {
             Some(found) if found.kind() != kind => Err(Failure::WRONG_TYPE),
@@ -387,7 +388,7 @@ impl<'k> Txn<'k> {
         Ok(Collection::new(self.stored, key, kind, self.keyspace.new_generation()?))
     }
 
-    /// Writes the record of a collection whose elements have changed; an empty one is gone.
+    /// Writes the record of a collection whose elements have changed; an empty one is deleted.
     pub fn save(&mut self, key: &[u8], collection: &mut Collection) {
         let record = record_key(self.stored, key);
         match (collection.count, collection.stored) {
@@ -405,7 +406,7 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// Writes a string in place of `old`, which is what [`Txn::find`] gave.
+    /// Writes a string in place of `old`, which [`Txn::find`] returned.
     ///
     /// # Errors
     /// Of the engine.
@@ -425,7 +426,7 @@ impl<'k> Txn<'k> {
         Ok(())
     }
 
-    /// Sets when the key of `found` is over; 0 for never.
+    /// Sets when the key of `found` expires; 0 for never.
     pub fn set_expiry(&mut self, key: &[u8], found: &Found, expires: u64) {
         let value = record_value(found.kind(), expires, &[found.string()]);
         self.put(record_key(self.stored, key), value);
@@ -468,7 +469,7 @@ impl<'k> Txn<'k> {
         Ok(())
     }
 
-    /// Tells that `key` was changed.
+    /// Records that `key` was changed.
     pub fn event(&mut self, key: &[u8], class: Class, name: &'static str) {
         self.events.push(Event { db: self.db, class, name, key: key.to_vec() });
     }
@@ -506,13 +507,13 @@ impl<'k> Txn<'k> {
         self.has_swapped = false;
     }
 
-    /// It writes something, and no more than so many bytes: keys one by one, and nothing else.
+    /// It writes something, at most this many bytes, as single keys and nothing else.
     pub(super) fn is_small(&self, bytes_max: usize) -> bool {
         let is_plain = self.cleared.is_empty() && !self.has_swapped && !self.is_too_large;
         is_plain && !self.writes.is_empty() && self.bytes <= bytes_max
     }
 
-    /// Gives what it would write, count and tell to who does that for others.
+    /// Hands over what it would write, count and publish, to a task that does that for others.
     pub(super) fn give(
         &mut self,
         batch: &mut WriteBatch,
@@ -535,8 +536,8 @@ impl<'k> Txn<'k> {
         }
     }
 
-    /// Writes everything at once. Returns what happened to which keys, and whether anything was
-    /// written. Suspends.
+    /// Writes everything at once. Returns what happened to which keys, and whether it wrote
+    /// anything. Suspends.
     ///
     /// # Errors
     /// Of the engine, or too much was to be written; then nothing was.

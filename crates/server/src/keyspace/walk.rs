@@ -1,4 +1,4 @@
-//! Walks over a range of engine keys, with the transaction's own writes among them.
+//! Iterates over a range of engine keys, with the transaction's own writes merged in.
 //!
 //! Thread safety: belongs to its task. Suspends.
 
@@ -9,11 +9,11 @@ use super::{Failure, Outcome};
 
 impl Txn<'_> {
     /// Calls `f` with the engine keys of `range` (from the first, up to the end) and their values,
-    /// forwards or backwards, until it says false: for those who keep what they are given.
+    /// forwards or backwards, until it returns false: for callers that keep what they get.
     /// Suspends.
     ///
     /// # Errors
-    /// Of the engine; all walks of the command have met more bytes than it may take memory for.
+    /// Of the engine; the command's iterations have read more bytes than it may keep.
     pub fn walk(
         &self,
         range: &(Vec<u8>, Vec<u8>),
@@ -30,7 +30,7 @@ impl Txn<'_> {
         if is_full { Err(Failure::TOO_LARGE) } else { Ok(()) }
     }
 
-    /// As [`Txn::walk`], for those who keep nothing, however much there is. Suspends.
+    /// As [`Txn::walk`], for callers that keep nothing, however much there is. Suspends.
     ///
     /// # Errors
     /// Of the engine.
@@ -45,7 +45,7 @@ impl Txn<'_> {
         })
     }
 
-    /// As [`Txn::pass`]; forwards, `f` may also leap to a key further on. Suspends.
+    /// As [`Txn::pass`]; forwards, `f` may also skip to a later key. Suspends.
     ///
     /// # Errors
     /// Of the engine.
@@ -126,7 +126,7 @@ pub enum Flow {
     Leap(Vec<u8>),
 }
 
-/// The overlay's part of a walk.
+/// The overlay's part of an iteration.
 struct Own<'t> {
     rest: Part<'t>,
     backwards: bool,

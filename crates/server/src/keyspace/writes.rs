@@ -1,7 +1,7 @@
 //! What a transaction is going to write, in the order of the engine's keys.
 //!
-//! Most commands write one key: that one lies in the value itself, and takes no allocation but its
-//! own bytes.
+//! Most commands write one key: that one is stored inline, and takes no allocation besides its own
+//! bytes.
 //!
 //! Invariant: `one` is None when there are others.
 //!
@@ -38,7 +38,7 @@ impl Writes {
         self.one.is_none() && self.more.is_empty()
     }
 
-    /// What is to be written for a key.
+    /// The pending write of a key.
     pub(super) fn get(&self, key: &[u8]) -> Option<&Value> {
         match &self.one {
             Some((own, value)) => (own == key).then_some(value),
@@ -92,7 +92,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Few keys, so that each is written, written over and removed in any number of others.
+    /// Few keys, so that each is written, overwritten and removed among any number of others.
     #[pumice_test_macros::test]
     fn one_or_more_are_as_a_map() {
         let (mut writes, mut model) = (Writes::default(), BTreeMap::new());

@@ -1,8 +1,9 @@
-//! Numbers with a mantissa of 64 bits, as x86's long double: what INCRBYFLOAT and HINCRBYFLOAT add.
+//! Numbers with a 64-bit mantissa, like x86's long double, in which INCRBYFLOAT and HINCRBYFLOAT
+//! add.
 //!
 //! Redis reads them from decimal text, adds them, and writes 17 digits after the point without the
 //! zeros at the end. Each step rounds once, to the nearest, ties to even, so that the digits are
-//! the same. The work is done in whole numbers of any size, which the bounds below keep small.
+//! the same. The computation uses arbitrary-precision integers, which the bounds below keep small.
 //!
 //! Thread safety: plain values.
 
@@ -11,7 +12,7 @@ use std::cmp::Ordering;
 /// Digits of a number's text at most, and powers of ten.
 const DIGITS_MAX: usize = 1024;
 const POWER_MAX: i64 = 5000;
-/// The largest power of two of a finite number's first bit.
+/// The largest exponent of a finite number's top bit.
 const EXPONENT_MAX: i64 = 16383;
 
 /// `mantissa * 2^exponent`, with its sign. A mantissa of zero is zero.
@@ -63,7 +64,7 @@ impl Extended {
         }
         let mut divisor = Natural::from(1);
         (0..-power).for_each(|_| divisor.multiply_add(10, 0));
-        // So many bits that the quotient has more than the mantissa.
+        // Enough bits that the quotient has more than the mantissa.
         let shift = (divisor.bits() + 66).saturating_sub(number.bits());
         let (quotient, exact) = number.shifted_left(shift).divide(&divisor);
         Self::rounded(negative, &quotient, -(shift as i64), !exact)
@@ -138,7 +139,7 @@ impl Extended {
     }
 }
 
-/// A natural number of any size: 32 bits a piece, the lowest first, no zero piece at the end.
+/// A natural number of any size: 32-bit limbs, lowest first, no zero limb at the end.
 #[derive(Clone, Debug, Default)]
 struct Natural(Vec<u32>);
 
@@ -225,7 +226,7 @@ impl Natural {
         }
         Natural(pieces).trimmed()
     }
-    /// The quotient, and whether nothing is left over.
+    /// The quotient, and whether the remainder is zero.
     fn divide(&self, divisor: &Natural) -> (Natural, bool) {
         let mut quotient = Natural(vec![0; self.0.len() + 1]);
         let mut rest = Natural::default();
@@ -273,7 +274,7 @@ mod tests {
         parse(one).plus(parse(two)).unwrap().text()
     }
 
-    // Plain #[test]: nothing here can wait.
+    // Plain #[test]: nothing here can suspend.
     #[test]
     fn sums_have_the_digits_of_long_doubles() {
         assert_eq!(sum("10.50", "0.1"), "10.6");
@@ -289,7 +290,7 @@ mod tests {
         assert_eq!(sum("3", "0.00000000000000001"), "3.00000000000000001");
     }
 
-    // Plain #[test]: nothing here can wait.
+    // Plain #[test]: nothing here can suspend.
     #[test]
     fn what_is_no_finite_number_is_refused() {
         for bad in ["", "-", ".", "1.2.3", "1 ", " 1", "abc", "inf", "nan", "1e", "1e99999", "0x1"]

@@ -1,11 +1,12 @@
 //! Numbers as Redis reads and writes them.
 //!
 //! Integers are strict: an optional minus, no plus, no leading zero, no blank. Floating-point
-//! numbers are what C's strtod takes in whole, and come out with 17 significant digits (`%.17g`).
+//! numbers are what C's strtod consumes completely, and come out with 17 significant digits
+//! (`%.17g`).
 //!
 //! Thread safety: pure functions.
 
-/// A 64-bit integer, written the one way it can be.
+/// A 64-bit integer in its canonical form.
 pub fn integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text.split_first() {
         Some((b'-', digits)) => (true, digits),
@@ -127,7 +128,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    // Plain #[test]: nothing here can wait.
+    // Plain #[test]: nothing here can suspend.
     #[test]
     fn integers_are_strict() {
         for good in [0, 1, -1, 10, i64::MAX, i64::MIN, 1 << 40] {
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!(integer(b"-9223372036854775809"), None);
     }
 
-    // Plain #[test]: nothing here can wait.
+    // Plain #[test]: nothing here can suspend.
     #[test]
     fn doubles_come_and_go() {
         let cases: [(f64, &str); 12] = [

@@ -1,4 +1,4 @@
-//! Replies: what a handler says, as bytes of RESP2 or RESP3.
+//! Replies: a handler's output, as bytes of RESP2 or RESP3.
 //!
 //! RESP2 has no maps, sets, doubles or nulls of their own: they become arrays, bulk strings and
 //! null bulk strings, as Redis writes them. A reply cannot fail; it grows with what is put into it.
@@ -10,21 +10,21 @@ use std::sync::Arc;
 
 use super::number;
 
-/// Replies ask their meter after so many bytes each.
+/// Replies ask their meter once per this many bytes.
 const METERED: usize = 64 << 10;
 
-/// Who is told while replies grow.
+/// The meter that is asked while replies grow.
 pub trait Meter: Send + Sync {
-    /// There will be so many bytes more; false if there may not. Does not suspend.
+    /// Asks for this many more bytes; false if they are refused. Does not suspend.
     fn grow(&self, bytes: usize) -> bool;
 }
 
-/// Bytes of replies, one after the other.
+/// Bytes of replies, one after another.
 pub struct Reply {
     bytes: Vec<u8>,
-    /// Bytes there may be; what is beyond is lost.
+    /// The limit in bytes; output beyond it is dropped.
     bytes_max: usize,
-    /// Bytes there may be before somebody has to be asked: the meter, or `bytes_max`.
+    /// The size at which to check again: with the meter, or against `bytes_max`.
     bytes_asked: usize,
     meter: Option<Arc<dyn Meter>>,
     is_full: bool,
@@ -56,7 +56,7 @@ impl Reply {
     pub fn new() -> Reply {
         Reply::default()
     }
-    /// No replies yet; `meter` is asked for what is more than some.
+    /// No replies yet; `meter` is asked for bytes beyond a small allowance.
     pub fn metered(meter: Arc<dyn Meter>) -> Reply {
         Reply { bytes_asked: METERED, meter: Some(meter), ..Reply::default() }
     }
@@ -64,19 +64,19 @@ impl Reply {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
-    /// Gives the bytes away and begins anew.
+    /// Takes the bytes out and starts afresh.
     pub fn take(&mut self) -> Vec<u8> {
         self.ask_anew();
         std::mem::take(&mut self.bytes)
     }
-    /// Whoever is asked has forgotten what it has said.
+    /// The meter has forgotten what it granted.
     fn ask_anew(&mut self) {
         self.bytes_asked = match self.meter {
             Some(_) => self.bytes_max.min(METERED),
             None => self.bytes_max,
         };
     }
-    /// From now on it takes so many bytes and loses what is beyond: then it is full.
+    /// From now on it takes this many bytes and drops the rest: then it is full.
     pub fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
         self.ask_anew();
@@ -85,11 +85,11 @@ impl Reply {
     pub fn room(&self) -> usize {
         self.bytes_max.saturating_sub(self.bytes.len())
     }
-    /// Something was lost since the last [`Reply::truncate`] or [`Reply::clear`].
+    /// Output was dropped since the last [`Reply::truncate`] or [`Reply::clear`].
     pub fn is_full(&self) -> bool {
         self.is_full
     }
-    /// Puts the head of an array of `len` replies before what was said after `at` bytes.
+    /// Inserts the header of an array of `len` replies before the output after `at` bytes.
     pub fn array_before(&mut self, at: usize, len: usize) {
         let elements = self.bytes.split_off(at);
         self.array(len);
@@ -113,12 +113,12 @@ impl Reply {
         }
         may
     }
-    /// Forgets what was said after `bytes` bytes.
+    /// Drops the output after `bytes` bytes.
     pub fn truncate(&mut self, bytes: usize) {
         self.bytes.truncate(bytes);
         self.is_full = false;
     }
-    /// Forgets everything; large memory goes back.
+    /// Drops everything; frees a large buffer.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.is_full = false;
@@ -149,7 +149,7 @@ impl Reply {
     pub fn ok(&mut self) {
         self.add(b"+OK\r\n");
     }
-    /// `-text`, which begins with its code. Line ends in it become blanks. It is never lost.
+    /// `-text`, which begins with its code. Line ends in it become blanks. It is never dropped.
     pub fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
         let plain = text.bytes().map(|b| if b == b'\r' || b == b'\n' { b' ' } else { b });
@@ -176,18 +176,18 @@ impl Reply {
         number::push_integer(&mut text, n);
         self.bulk(&text);
     }
-    /// The bytes, or nothing where there are none.
+    /// The bytes, or a null bulk string for None.
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => self.bulk(bytes),
             None => self.null(),
         }
     }
-    /// Nothing, where a string could be.
+    /// A null in place of a string.
     pub fn null(&mut self) {
         self.add(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }
-    /// Nothing, where an array could be.
+    /// A null in place of an array.
     pub fn null_array(&mut self) {
         self.add(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
     }
@@ -199,11 +199,11 @@ impl Reply {
     pub fn map(&mut self, len: usize) {
         if self.resp3 { self.head(b'%', len as i64) } else { self.array(len * 2) }
     }
-    /// `len` different replies follow, in no order.
+    /// A set: `len` different replies follow, in no particular order.
     pub fn set(&mut self, len: usize) {
         self.head(if self.resp3 { b'~' } else { b'*' }, len as i64);
     }
-    /// `len` replies follow that nobody asked for.
+    /// A push message: `len` replies follow.
     pub fn push(&mut self, len: usize) {
         self.head(if self.resp3 { b'>' } else { b'*' }, len as i64);
     }
@@ -233,7 +233,7 @@ impl Reply {
     pub fn raw(&mut self, bytes: &[u8]) {
         self.add(bytes);
     }
-    /// Replies that were put after `at`, taken out: to be put in behind a head.
+    /// Takes out the replies after `at`, to be appended again after a header.
     pub fn split_off(&mut self, at: usize) -> Vec<u8> {
         self.bytes.split_off(at)
     }

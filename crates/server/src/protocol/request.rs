@@ -1,14 +1,14 @@
 //! Requests: RESP arrays of bulk strings, and inline commands (words on a line).
 //!
-//! The parser looks at the bytes received so far and says where the next command's arguments lie in
-//! them; it remembers how far it got, so a request that comes byte by byte is looked at once. What
-//! a request announces is only checked against the limits, never reserved: memory grows with bytes
-//! that have come.
+//! The parser examines the bytes received so far and returns where the next command's arguments lie
+//! in them; it remembers how far it got, so a request that arrives byte by byte is scanned once. An
+//! announced length is only checked against the limits, never reserved: memory grows with the bytes
+//! received.
 //!
 //! Invariants:
 //! 1. `begun`, `at` and all ranges lie within the bytes that the last call was given; the caller
 //!    removes bytes only as [`Parser::removed`] says.
-//! 2. After an error the connection cannot be understood any more.
+//! 2. After an error the connection can no longer be parsed.
 //!
 //! Thread safety: plain data.
 
@@ -25,12 +25,12 @@ pub struct Limits {
     pub bulk_bytes: usize,
     /// Bytes of all arguments of a request.
     pub request_bytes: usize,
-    /// Nobody has authenticated: other texts for the same refusals.
+    /// The client has not authenticated: the refusals have other texts.
     pub unauthenticated: bool,
 }
 
 impl Limits {
-    /// As [`Limits::OPEN`], with so many bytes of one argument and twice as many of a request.
+    /// As [`Limits::OPEN`], with this many bytes for one argument and twice as many for a request.
     pub const fn open(bulk_bytes: usize) -> Limits {
         Limits { bulk_bytes, request_bytes: bulk_bytes.saturating_mul(2), ..Limits::OPEN }
     }
@@ -43,7 +43,7 @@ impl Limits {
         request_bytes: 1 << 30,
         unauthenticated: false,
     };
-    /// For clients that have yet to say who they are.
+    /// For clients that have not authenticated.
     pub const BEFORE_AUTH: Limits = Limits {
         arguments: 10,
         bulk_bytes: 16 << 10,
@@ -53,10 +53,10 @@ impl Limits {
     };
 }
 
-/// Places of arguments that a parser keeps memory for between requests.
+/// Number of argument positions for which a parser keeps memory between requests.
 const ARGUMENTS_KEPT: usize = 64;
 
-/// Why a connection's bytes make no sense; the text that follows `ERR Protocol error: `.
+/// Why a connection's bytes are malformed; the text that follows `ERR Protocol error: `.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtocolError(pub String);
 
@@ -66,14 +66,14 @@ impl ProtocolError {
     }
 }
 
-/// Cuts commands out of a connection's bytes.
+/// Splits a connection's bytes into commands.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// Everything before was understood.
+    /// Everything before was parsed.
     at: usize,
-    /// Where the command begins that is being looked at: everything before is done with.
+    /// Where the command being parsed begins: everything before is finished.
     begun: usize,
-    /// No end of a line before here.
+    /// There is no line end before here.
     searched: usize,
     /// Arguments of the array that are still to come.
     missing: usize,
@@ -83,7 +83,7 @@ pub struct Parser {
     announced_bytes: usize,
     /// Where the arguments lie.
     arguments: Vec<Range<usize>>,
-    /// Words of an inline command with escapes, which lie nowhere in the input.
+    /// Words of an inline command with escapes, which are not contiguous in the input.
     words: Vec<Vec<u8>>,
     is_inline: bool,
 }
@@ -95,11 +95,11 @@ impl Parser {
     }
 
     /// Looks for a whole command at the front of `input`, which begins where the last one ended.
-    /// True when there is one: [`Parser::arguments`] gives it, then [`Parser::next`] ends it.
-    /// Empty requests are passed over.
+    /// True when there is one: [`Parser::arguments`] returns it, then [`Parser::next`] ends it.
+    /// Empty requests are skipped.
     ///
     /// # Errors
-    /// Bytes that are no request, or more than the limits allow.
+    /// Bytes that are not a request, or exceed the limits.
     pub fn parse(&mut self, input: &[u8], limits: &Limits) -> Result<bool, ProtocolError> {
         loop {
             if self.missing == 0 && self.bulk.is_none() && self.arguments.is_empty() {
@@ -130,7 +130,7 @@ impl Parser {
         }
     }
 
-    /// The arguments that have been announced and have come. True when all have.
+    /// Parses the announced arguments that have arrived. True when all have.
     fn bulks(&mut self, input: &[u8], limits: &Limits) -> Result<bool, ProtocolError> {
         while self.missing > 0 {
             let bytes = match self.bulk {
@@ -176,7 +176,7 @@ impl Parser {
             return Ok(None);
         };
         let end = from + offset;
-        // The line feed must have come, too; what it is nobody looks at.
+        // The line feed must have arrived too; its value is not checked.
         if end + 1 >= input.len() {
             self.searched = end;
             return Ok(None);
@@ -221,12 +221,12 @@ impl Parser {
         }
     }
 
-    /// Nothing has come behind the command that [`Parser::parse`] found, of so many bytes.
+    /// In an input of this many bytes, nothing follows the command that [`Parser::parse`] found.
     pub fn is_all(&self, input_bytes: usize) -> bool {
         self.at == input_bytes
     }
 
-    /// The command has been dealt with.
+    /// Ends the command.
     pub fn next(&mut self) {
         self.begun = self.at;
         self.arguments.clear();
@@ -236,8 +236,8 @@ impl Parser {
         self.is_inline = false;
     }
 
-    /// How many bytes at the front of the input are done with, also while the next command has come
-    /// in part. The caller may remove them, and then calls [`Parser::removed`].
+    /// How many bytes at the front of the input are finished, also while the next command is
+    /// incomplete. The caller may remove them, and then calls [`Parser::removed`].
     pub fn done_bytes(&self) -> usize {
         self.begun
     }
@@ -255,13 +255,13 @@ impl Parser {
         }
     }
 
-    /// Bytes that the argument now being received still lacks: what to make room for, at most.
+    /// Bytes still missing of the argument being received: an upper bound for the room to make.
     pub fn lacking(&self, input_bytes: usize) -> usize {
         self.bulk.map_or(0, |bytes| (self.at + bytes + 2).saturating_sub(input_bytes))
     }
 }
 
-/// The number of an array's elements; an empty or null array asks for nothing.
+/// The number of an array's elements; an empty or null array is no request.
 fn count(digits: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
     let number = super::number::integer(digits);
     let number = number.filter(|&n| n <= 1 << 20);
@@ -303,8 +303,8 @@ fn bulk_length(line: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
     Ok(number)
 }
 
-/// Words between blanks; `"..."` with escapes and `'...'` may hold blanks. None when quotes do not
-/// end, or something follows them at once.
+/// Words between blanks; `"..."` with escapes and `'...'` may hold blanks. None when quotes are
+/// unbalanced, or directly followed by other bytes.
 pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut at = 0;

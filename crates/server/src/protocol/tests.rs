@@ -56,7 +56,7 @@ fn sample() -> (Vec<u8>, Commands) {
     (bytes, commands)
 }
 
-// Plain #[test]: nothing here can wait.
+// Plain #[test]: nothing here can suspend.
 #[test]
 fn a_line_that_comes_whole_has_the_same_limits() {
     let refused = |line: String, limits: &Limits| {
@@ -86,7 +86,7 @@ impl Random {
     }
 }
 
-// Plain #[test]: nothing here can wait.
+// Plain #[test]: nothing here can suspend.
 #[test]
 fn a_message_may_be_split_at_every_byte() {
     let (bytes, commands) = sample();
@@ -98,7 +98,7 @@ fn a_message_may_be_split_at_every_byte() {
     assert_eq!(run(&single, &Limits::OPEN), (commands, None));
 }
 
-// Plain #[test]: nothing here can wait.
+// Plain #[test]: nothing here can suspend.
 #[test]
 fn chunks_do_not_matter_and_no_bytes_panic() {
     for seed in 1..=400_u64 {
@@ -131,7 +131,7 @@ fn chunks_do_not_matter_and_no_bytes_panic() {
     }
 }
 
-// Plain #[test]: nothing here can wait.
+// Plain #[test]: nothing here can suspend.
 #[test]
 fn limits_are_refused_in_words() {
     let error = |bytes: &[u8], limits: &Limits| run(&[bytes], limits).1.unwrap().0;
@@ -152,7 +152,7 @@ fn limits_are_refused_in_words() {
     assert_eq!(error(b"*1\r\n$16385\r\n", before), "unauthenticated bulk length");
 }
 
-// Plain #[test]: nothing here can wait.
+// Plain #[test]: nothing here can suspend.
 #[test]
 fn nothing_is_reserved_on_a_requests_word() {
     let mut parser = Parser::new();
@@ -161,7 +161,7 @@ fn nothing_is_reserved_on_a_requests_word() {
     assert!(std::mem::size_of_val(&parser) < 200);
 }
 
-// Plain #[test]: nothing here can wait.
+// Plain #[test]: nothing here can suspend.
 #[test]
 fn quotes_end_words() {
     assert_eq!(split_words(b"a\"b\"c"), None);
@@ -170,7 +170,7 @@ fn quotes_end_words() {
     assert_eq!(split_words(b"\"\\"), None);
 }
 
-// Plain #[test]: nothing here can wait.
+// Plain #[test]: nothing here can suspend.
 #[test]
 fn replies_follow_the_protocols_version() {
     let say = |resp3| {
@@ -196,7 +196,7 @@ fn replies_follow_the_protocols_version() {
     assert_eq!((say(false).as_str(), say(true).as_str()), (two, three));
 }
 
-// Plain #[test]: nothing here can wait.
+// Plain #[test]: nothing here can suspend.
 #[test]
 fn what_is_done_can_go_while_the_next_request_comes() {
     let value = vec![b'v'; 1000];
@@ -244,7 +244,7 @@ fn replies_ask_before_they_grow() {
         reply.bulk(&[b'x'; 1000]);
     }
     assert!(((1 << 20) - FREE..=(1 << 20) + FREE).contains(&reply.len()), "{}", reply.len());
-    // The limit holds beside it, and what was sent is forgotten.
+    // The limit holds besides it, and sent output is dropped.
     reply.clear();
     meter.0.store(0, Ordering::Relaxed);
     reply.limit(100_000);

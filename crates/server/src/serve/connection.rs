@@ -1,12 +1,12 @@
-//! A connection: receive, carry out all that has come, send all replies at once.
+//! A connection: receive, execute all complete commands, send all replies at once.
 //!
-//! Commands are carried out on the connection's fiber or, with `runtime threads`, on a thread of
-//! the pool of workers; the fiber receives, sends and waits for the client in either case.
+//! Commands are executed on the connection's fiber or, with `runtime threads`, on a thread of the
+//! worker pool; the fiber receives, sends and waits for the client in either case.
 //!
-//! Under `appendfsync always` what was written is durable before a reply leaves, whoever's write it
-//! was that a reply speaks of. A client that sends without reading is not read from once its
-//! replies are a mebibyte, until it has taken them. Replies to all that has come leave together
-//! with the wait for more, and with those of the loop's other connections in that turn.
+//! Under `appendfsync always` writes are durable before a reply is sent that reveals them,
+//! including other clients' writes. A client that sends without reading is not read from once its
+//! replies reach a mebibyte, until it has taken them. Replies to all received commands are sent
+//! together with the next receive, and with those of the loop's other connections in that turn.
 //!
 //! | who waits for the client | how long |
 //! |---|---|
@@ -17,7 +17,7 @@
 //!
 //! A panic of a command ends its connection and nothing else.
 //!
-//! Thread safety: belongs to its fiber, but for the time in which a worker has it. Suspends.
+//! Thread safety: belongs to its fiber, except while a worker has it. Suspends.
 
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,37 +40,37 @@ use crate::session::pubsub::Outbox;
 use crate::session::stats::Stats;
 use crate::session::waiters::Waiter;
 
-/// Bytes received at first, and at most at once.
+/// Initial and maximum size of one receive, in bytes.
 const BUFFER_BYTES: usize = 1 << 10;
 const BUFFER_BYTES_MAX: usize = 256 << 10;
-/// Replies are sent when there are so many bytes or so many of them.
+/// Replies are sent when they reach this many bytes or this number.
 const REPLY_BYTES: usize = 1 << 20;
 const REPLIES: usize = 1024;
-/// Replies may always have so many bytes; at half of what they may have they are sent, so that
-/// there is always room for a short one.
+/// Replies may always have this many bytes; they are sent at half of their limit, so that there is
+/// always room for a short one.
 const REPLY_BYTES_MIN: usize = 64 << 10;
-/// Replies of so many bytes are not charged, and may leave together with the next wait.
+/// Replies up to this many bytes are not charged, and may be sent together with the next receive.
 const REPLY_BYTES_FREE: usize = 16 << 10;
-/// Memory that an idle connection keeps for what it will receive.
+/// Receive buffer that an idle connection keeps.
 const BUFFER_BYTES_IDLE: usize = 8 << 10;
 const SECOND_NANOS: u64 = 1_000_000_000;
-/// Bytes that a request has to grow by in a second once its time is over.
+/// Bytes per second by which a request has to grow after its timeout.
 const REQUEST_BYTES_PER_SECOND: usize = 64 << 10;
-/// Who waits for memory looks so often whether there is some, this long apart.
+/// How many times, and at what interval, a connection that waits for memory checks for it.
 const ROOM_LOOKS: u32 = 20;
 const ROOM: Duration = Duration::from_millis(5);
-/// A client that does not take its replies may stay so long.
+/// How long a client that does not take its replies may stay.
 const SEND_NANOS: u64 = 60_000_000_000;
 
-/// What has been received and not understood.
+/// Bytes received and not yet parsed.
 struct Input {
     bytes: Vec<u8>,
     filled: usize,
 }
 
 impl Input {
-    /// Sends `replies`, receives more, and says how much, which may be 0 within TLS; None at the
-    /// end of the stream, by a failure or in silence.
+    /// Sends `replies` and receives more; returns how much, which may be 0 within TLS; None at the
+    /// end of the stream, on a failure or on a timeout.
     fn receive(&mut self, link: &Link, replies: &[u8], received: &AtomicU64) -> Option<usize> {
         if self.filled == self.bytes.len() {
             let more = self.bytes.len().clamp(BUFFER_BYTES, BUFFER_BYTES_MAX.max(self.filled / 2));
@@ -87,7 +87,7 @@ impl Input {
         }
     }
 
-    /// Forgets bytes at the front; large memory goes back when nothing is left.
+    /// Drops bytes at the front; frees a large buffer when nothing is left.
     fn remove(&mut self, bytes: usize) {
         if bytes == 0 {
             return;
@@ -100,17 +100,17 @@ impl Input {
     }
 }
 
-/// Why commands are not carried out just now.
+/// Why commands are not executed at the moment.
 enum Pause {
     /// None has come whole.
     Idle,
-    /// Replies have to leave first.
+    /// Replies have to be sent first.
     Flush,
-    /// The last one waits for somebody.
+    /// The last one blocks.
     Wait,
-    /// The last one listens to channels.
+    /// The last one subscribes to channels.
     Listen,
-    /// What came is no command; the reply says so.
+    /// The input is malformed; the reply says so.
     Broken,
 }
 
@@ -121,22 +121,22 @@ struct Connection<'s> {
     out: Reply,
     /// The fiber that sends what is in the outbox.
     pusher: Option<JoinHandle<()>>,
-    /// Commands carried out since replies last left.
+    /// Commands executed since replies were last sent.
     replies: usize,
-    /// Bytes of replies there may be at once.
+    /// Maximum bytes of replies at once.
     replies_max: usize,
-    /// Bytes of replies that may leave: what they speak of is as durable as it was promised.
+    /// Bytes of replies that may be sent: what they reveal is as durable as promised.
     ready: usize,
-    /// What they speak of is durable once so much is, as [`Keyspace::writes`] counts.
+    /// What they reveal is durable once this many writes are, as [`Keyspace::writes`] counts.
     upto: u64,
     /// The parser's next command is whole.
     is_parsed: bool,
-    /// When it connected, and when the first byte of the request came that is not whole.
+    /// When it connected, and when the first byte of the incomplete request arrived.
     began_nanos: u64,
     request_nanos: Option<u64>,
     /// Bytes of input that it keeps.
     input_bytes: usize,
-    /// Bytes that the client is charged for, but for those of replies that grow.
+    /// Bytes charged to the client, except those of growing replies.
     charged: u64,
     growth: Arc<Growth>,
 }
@@ -159,7 +159,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// As [`serve`], by `run`; whatever happens in there, nothing of the connection is left behind.
+/// As [`serve`], through `run`; cleans up after the connection even if `run` panics.
 fn serve_by(server: &Server, link: &Arc<Link>, peer: Peer, run: impl FnOnce(&mut Connection<'_>)) {
     let place = Place(server);
     let shared = &server.shared;
@@ -184,18 +184,18 @@ fn serve_by(server: &Server, link: &Arc<Link>, peer: Peer, run: impl FnOnce(&mut
         charged: 0,
     };
     if server.is_ending.is_set() {
-        // Whoever ended the others may have been before this one.
+        // The others may have been ended before this one was registered.
         connection.session.client.hang_up_gently();
     }
     if catch_unwind(AssertUnwindSafe(|| run(&mut connection))).is_err() {
-        // The client sees the end when its place is free.
+        // The client sees the end only once its place is free.
         Stats::add(&shared.stats.panics, 1);
     }
     if shared.wants_end.load(Ordering::Acquire) {
         server.is_ending.set();
     }
     if let Some(waiter) = connection.session.waiter.take() {
-        // Nobody is there any more to take an element.
+        // The client is gone and cannot take an element.
         waiter.give_up(b"");
         shared.waiters.remove(&waiter);
     }
@@ -205,13 +205,13 @@ fn serve_by(server: &Server, link: &Arc<Link>, peer: Peer, run: impl FnOnce(&mut
     let charged = connection.charged + connection.growth.take();
     shared.clients.memory.release(&connection.session.client, charged);
     shared.clients.remove(id);
-    // Whoever sees the end may connect again at once.
+    // A client that sees the end may reconnect at once.
     drop(place);
     link.end();
 }
 
 impl Connection<'_> {
-    /// Agrees with the client upon keys, if they are to be. False when the connection is over.
+    /// Performs the TLS handshake, if there is one. False when the connection is over.
     fn begin(&mut self) -> bool {
         if self.link.is_plain() {
             return true;
@@ -272,8 +272,8 @@ impl Connection<'_> {
         self.charged = bytes;
     }
 
-    /// Waits a while when clients have more than they may: those that were let go give theirs back
-    /// when they run.
+    /// Waits a while when clients exceed their memory limit: evicted clients release theirs when
+    /// they run.
     fn wait_for_room(&self) {
         let clients = &self.server.shared.clients;
         for _ in 0..ROOM_LOOKS {
@@ -295,18 +295,18 @@ impl Connection<'_> {
         self.pusher = Some(spawn_here("push", move || push(&outbox, &link)));
     }
 
-    /// Lets it send what is left, and end.
+    /// Lets it send the rest, and end.
     fn end_pusher(&mut self) {
         if let Some(outbox) = &self.session.outbox {
             outbox.end();
         }
         if let Some(pusher) = self.pusher.take() {
-            // Its panic would be this connection's end, which has come.
+            // Its panic would end this connection, which is ending already.
             pusher.join().ok();
         }
     }
 
-    /// How long the next wait for the client may last; false when its time is over.
+    /// How long the next wait for the client may last; false when it has timed out.
     fn limit_waits(&mut self, input: &Input) -> bool {
         let hot = &self.server.shared.hot;
         let nanos = |seconds: &AtomicU64| seconds.load(Ordering::Relaxed) * SECOND_NANOS;
@@ -317,7 +317,7 @@ impl Connection<'_> {
         };
         let silence = match nanos(&hot.silence_seconds) {
             0 => None,
-            // Who listens is silent by nature.
+            // A subscriber is normally silent.
             _ if self.session.subscriptions() > 0 => None,
             nanos => Some(nanos),
         };
@@ -332,7 +332,7 @@ impl Connection<'_> {
         limit != Some(0)
     }
 
-    /// How long the client may still take to say who it is.
+    /// How much time the client has left to authenticate.
     fn auth_left(&self) -> Option<u64> {
         if self.session.is_authenticated {
             return None;
@@ -342,7 +342,7 @@ impl Connection<'_> {
         Some(end.saturating_sub(time::now_nanos()))
     }
 
-    /// Carries out every command that has come whole. False when the connection is over.
+    /// Executes every complete command. False when the connection is over.
     fn carry_out(&mut self, input: &mut Input, parser: &mut Parser) -> bool {
         let server = self.server;
         loop {
@@ -377,7 +377,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Carries out commands until one needs the connection itself, or none is whole.
+    /// Executes commands until one needs the connection itself, or none is complete.
     fn carry_on(&mut self, input: &Input, parser: &mut Parser) -> Pause {
         let shared = &self.server.shared;
         let bytes = &input.bytes[..input.filled];
@@ -403,7 +403,7 @@ impl Connection<'_> {
             let mut args = Vec::with_capacity(8);
             parser.arguments(bytes, &mut args);
             let now = time::wall_micros() / 1000;
-            // Replies before it go first: its own go another way.
+            // Earlier replies go first: its own take another path.
             let listens = is_about_listening(args[0]);
             self.is_parsed = listens && !self.out.is_empty();
             if self.is_parsed {
@@ -426,17 +426,17 @@ impl Connection<'_> {
         Pause::Idle
     }
 
-    /// The parser's command is carried out.
+    /// The parser's command was executed.
     fn done(&mut self, parser: &mut Parser) {
         parser.next();
-        // What follows is another request, whose time begins anew.
+        // The next request gets a new timeout.
         self.request_nanos = None;
         self.replies += 1;
     }
 
-    /// Waits until the command that waits has its reply. False when the connection is over.
+    /// Waits until the blocked command has its reply. False when the connection is over.
     fn wait(&mut self, args: &[&[u8]]) -> bool {
-        // What was said before leaves before.
+        // Earlier output is sent first.
         let mut is_over = !self.flush() || self.session.closes;
         let (shared, began) = (&self.server.shared, time::now_nanos());
         while let Some(waiter) = self.session.waiter.clone() {
@@ -457,15 +457,14 @@ impl Connection<'_> {
         }
         self.upto = shared.keyspace.writes();
         if is_over {
-            // It was served before it went, and may still read.
+            // It was served before it closed its side, and may still read.
             self.flush();
         }
-        // What a smaller limit has no room for cannot be told.
+        // A reply beyond a smaller limit cannot be sent.
         !is_over && !self.out.is_full()
     }
 
-    /// The reply of one that has waited since `began`; None if its command is to be carried out
-    /// again.
+    /// The reply of one that has waited since `began`; None if its command must be executed again.
     fn wait_for(&self, waiter: &Waiter, began: u64, is_over: &mut bool) -> Option<Vec<u8>> {
         let limit = waiter.limit_nanos.map(|nanos| began.saturating_add(nanos));
         let mut none = Reply::new();
@@ -484,7 +483,7 @@ impl Connection<'_> {
                 false => self.link.socket().wait_for_end(left, &waiter.token),
             };
             match ended {
-                // Nobody is there to take an element.
+                // The client is not there to take an element.
                 Ok(()) => {
                     *is_over = true;
                     waiter.give_up(b"");
@@ -498,14 +497,14 @@ impl Connection<'_> {
         }
     }
 
-    /// Makes durable what the replies so far speak of, if that was promised.
+    /// Makes durable what the replies so far reveal, if that was promised.
     fn make_durable(&mut self) {
         let shared = &self.server.shared;
         if self.out.len() > self.ready
             && shared.hot.syncs_always.load(Ordering::Acquire)
             && let Err(failure) = shared.keyspace.sync_upto(self.upto)
         {
-            // None of these replies is true.
+            // These replies would be false.
             self.out.clear();
             self.out.error(&error_text(&failure));
             self.session.closes = true;
@@ -513,8 +512,8 @@ impl Connection<'_> {
         self.ready = self.out.len();
     }
 
-    /// Lets the replies to all that has come leave: a few go with the wait for more. False when the
-    /// connection is over.
+    /// Sends the replies to all received commands: small ones go with the next receive. False when
+    /// the connection is over.
     fn flush_now_or_later(&mut self) -> bool {
         let is_usual = self.link.is_plain()
             && self.session.outbox.is_none()
@@ -525,13 +524,13 @@ impl Connection<'_> {
             return self.flush() && !self.session.closes;
         }
         self.replies = 0;
-        // For the rest, if the client does not take all at once.
+        // Applies to the rest, if the client does not take everything at once.
         self.link.socket().set_send_timeout(Some(self.send_limit()));
         true
     }
 
-    /// How long the client may take its time with replies, which are small and fit into what the
-    /// system keeps for it, or are charged. It may be shorter for one that has not said who it is.
+    /// How long the client may take to read its replies, which either are small and fit into the
+    /// socket buffer, or are charged. It may be shorter for one that has not authenticated.
     fn send_limit(&self) -> u64 {
         self.auth_left().unwrap_or(SEND_NANOS).clamp(1, SEND_NANOS)
     }
@@ -565,7 +564,7 @@ impl Connection<'_> {
                 if self.out.len() > REPLY_BYTES_FREE {
                     self.charge();
                 }
-                // By what it is now: the batch may be the one in which it has said who it is.
+                // By its current state: this batch may be the one in which it authenticated.
                 self.link.socket().set_send_timeout(Some(self.send_limit()));
                 self.link.send_all(self.out.bytes()).is_ok()
             }
@@ -575,20 +574,20 @@ impl Connection<'_> {
     }
 }
 
-/// `command` is SUBSCRIBE or one of its kin.
+/// `command` is SUBSCRIBE or a relative.
 fn is_about_listening(command: &[u8]) -> bool {
     const WORD: &[u8] = b"subscribe";
     let start = command.len().checked_sub(WORD.len());
     start.is_some_and(|start| command[start..].eq_ignore_ascii_case(WORD))
 }
 
-/// Sends what is put into the outbox until the connection ends, or leaves too much lying.
+/// Sends what is put into the outbox until the connection ends, or lets too much pile up.
 fn push(outbox: &Outbox, link: &Link) {
     while outbox.wait() {
         let is_lost = outbox.overflowed.load(Ordering::Acquire);
         let bytes = outbox.take();
         if is_lost || link.send_all(&bytes).is_err() {
-            // The other side may have gone already.
+            // The other side may be gone already.
             link.socket().shutdown(Direction::Both).ok();
             return;
         }

@@ -3,15 +3,15 @@
 //! | step | refused with |
 //! |---|---|
 //! | the command exists, and its subcommand | `ERR unknown command`, `ERR unknown subcommand` |
-//! | so many arguments | `ERR wrong number of arguments` |
-//! | the client may | `NOAUTH`, `ERR Can't execute` while it listens |
+//! | its number of arguments fits | `ERR wrong number of arguments` |
+//! | the client is allowed to | `NOAUTH`, `ERR Can't execute` while it listens |
 //! | between MULTI and EXEC it is queued | `EXECABORT` if one of the queued was refused |
 //! | locks are taken, it runs, what it wrote is written in one batch | its own errors, `MISCONF` |
 //!
 //! Invariants:
-//! 1. An error of the engine leaves no reply of success: what was said since the command began is
-//!    taken back.
-//! 2. Watchers and waiters are told under the locks of the keys.
+//! 1. An error of the engine leaves no reply of success: the output since the command began is
+//!    discarded.
+//! 2. Watchers and waiters are notified under the locks of the keys.
 //!
 //! Thread safety: belongs to the connection's task. Suspends.
 
@@ -81,14 +81,14 @@ fn fail(shared: &Shared, out: &mut Reply, text: &str) {
     out.error(text);
 }
 
-/// Carries out what `args`, at least one, ask for. Suspends.
+/// Executes the command in `args`, at least one. Suspends.
 pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[&[u8]], now: u64) {
     let began = time::now_micros();
     Stats::add(&shared.stats.commands, 1);
     session.written = None;
     session.client.active_millis.store(now, Ordering::Relaxed);
     let checked = match commands::find(args[0]) {
-        // The usual case needs no text.
+        // The usual case needs no event name.
         Some(row) if row.subcommands.is_empty() && row.takes(args.len()) => Ok(row),
         _ => match find_row(args) {
             Ok((row, _)) if row.takes(args.len()) => Ok(row),
@@ -180,7 +180,7 @@ fn locks<'k>(shared: &'k Shared, row: &Row, args: &[&[u8]]) -> Option<Held<'k>> 
         Access::Write | Access::WriteOneMoment => {
             if row.keys == commands::Keys::Range(1, 1, 1) {
                 let held = locks.one(args[1]);
-                // Under the lock nobody can begin to wait for it.
+                // Under the lock no client can begin to wait for it.
                 if !shared.waiters.any_for(args[1]) {
                     return Some(held);
                 }
@@ -206,9 +206,9 @@ fn with_targets<'k>(shared: &'k Shared, keys: Vec<&[u8]>) -> Held<'k> {
     let mut wanted = targets();
     loop {
         let held = shared.keyspace.locks.many(wanted.iter().map(Vec::as_slice));
-        // Under the locks nobody can begin to wait for these keys.
+        // Under the locks no client can begin to wait for these keys.
         let now = targets();
-        // The own ones stand first, the same each time.
+        // The command's own keys come first, the same each time.
         let known: BTreeSet<&[u8]> = wanted[own.len()..].iter().map(Vec::as_slice).collect();
         if now[own.len()..].iter().all(|key| known.contains(key.as_slice())) {
             return held;
@@ -224,7 +224,7 @@ fn run_row(row: &Row, call: &mut Call<'_, '_>) -> Outcome<()> {
     (row.run)(call)
 }
 
-/// A command that began then has been carried out.
+/// Records an executed command that began at that time.
 fn measure(shared: &Shared, session: &Session, row: &Row, args: &[&[u8]], began: u64, now: u64) {
     let ended = session.written.map(|written| written.micros);
     let command = Measured {
@@ -244,14 +244,14 @@ fn measure(shared: &Shared, session: &Session, row: &Row, args: &[&[u8]], began:
 fn begin(keyspace: &Keyspace, access: Access, db: u8, now: u64) -> Outcome<Txn<'_>> {
     Ok(match access {
         Access::Glance => Txn::glance(keyspace, db, now),
-        // One key is read at one moment anyhow, unless it has elements.
+        // A single key is read atomically anyway, unless it has elements.
         Access::View => Txn::view(keyspace, db, now)?,
         Access::Write | Access::WriteAll => Txn::write(keyspace, db, now),
         Access::WriteOneMoment => Txn::write_at_one_moment(keyspace, db, now)?,
     })
 }
 
-/// A command that is no part of a transaction, and began then on the monotonic clock.
+/// A command outside a transaction, which began then on the monotonic clock.
 fn single(
     shared: &Shared,
     session: &mut Session,
@@ -294,16 +294,16 @@ fn single(
     }
 }
 
-/// Serves who waits for what was written, writes, and tells who wants to know. Under the locks;
-/// they may be given back.
+/// Serves clients that wait for what was written, writes, and notifies watchers and subscribers.
+/// Runs under the locks, which it may release.
 fn finish(
     shared: &Shared,
     session: &mut Session,
     txn: &mut Txn<'_>,
     held: &mut Option<Held<'_>>,
 ) -> Outcome<()> {
-    // Who has the lock of one key serves nobody, see `locks`; who is going to wait for keys keeps
-    // their locks until that is known.
+    // A command with the lock of only one key serves no waiter, see `locks`; a command that is
+    // going to block on keys keeps their locks until that is known.
     if session.is_last && session.wish.is_none() {
         let durable = shared.hot.syncs_always.load(Ordering::Acquire);
         let tell = |events: &[Event]| tell(shared, events);
@@ -322,7 +322,7 @@ fn finish(
     Ok(())
 }
 
-/// Tells who wants to know what happened to keys.
+/// Notifies watchers and subscribers of what happened to keys.
 fn tell(shared: &Shared, events: &[Event]) {
     if !events.is_empty() {
         let expired = events.iter().filter(|event| event.name == "expired").count();
@@ -331,8 +331,8 @@ fn tell(shared: &Shared, events: &[Event]) {
     }
 }
 
-/// Gives what was written to those who wait for it, the longest first. What that writes may serve
-/// others.
+/// Hands what was written to clients that wait for it, the longest waiting first. What that writes
+/// may serve others.
 fn serve_waiters(
     shared: &Shared,
     session: &mut Session,
@@ -350,7 +350,7 @@ fn serve_waiters(
             if waiter.db != db {
                 continue;
             }
-            // One that finds nothing is not claimed: others would pass it over for nothing.
+            // A waiter that would find nothing is not claimed: others would skip it needlessly.
             match txn.find(&key)? {
                 None => break,
                 Some(found) if found.kind() != waiter.op.kind() => continue,
@@ -444,7 +444,7 @@ fn exec_all(
         let result = may.map_err(args::fail).and_then(|()| run_row(row, &mut call));
         measure(shared, session, row, args, began, now);
         let fatal = match result {
-            // What comes later may not take it back.
+            // Later steps must not discard it.
             _ if out.is_full() => Some(Failure::TOO_LARGE),
             Ok(()) => None,
             Err(Failure::Storage(error)) => Some(Failure::Storage(error)),
@@ -474,7 +474,7 @@ fn set_database(session: &mut Session, db: u8) {
     session.client.db.store(db, Ordering::Relaxed);
 }
 
-/// The time of a watched key is over that was not when the watching began.
+/// A watched key has expired that had not when the watch began.
 fn watched_is_over(keyspace: &Keyspace, session: &Session, now: u64) -> Outcome<bool> {
     for ((db, key), was_over) in &session.watched.keys {
         let value = {

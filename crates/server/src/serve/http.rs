@@ -1,4 +1,4 @@
-//! Pages over HTTP: GET, one request a connection, everything bounded.
+//! Pages over HTTP: GET only, one request per connection, everything bounded.
 //!
 //! | what | bound |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | connections at once | 32; the oldest goes for a new one |
 //! | a wait for who asked to take the page | five seconds |
 //!
-//! A connection is a fiber of its own: who is slow keeps nobody waiting, and does not stay when
-//! others come.
+//! Each connection has its own fiber: a slow client delays no other, and is dropped when new ones
+//! come.
 //!
 //! Thread safety: one fiber accepts; the others belong to their connections. Suspends.
 
@@ -33,7 +33,7 @@ pub struct Page {
     pub status: &'static str,
     /// Content type.
     pub kind: &'static str,
-    /// More lines of the head, each with its end.
+    /// Extra header lines, each with its line end.
     pub head: &'static str,
     /// What is shown.
     pub body: Cow<'static, str>,
@@ -44,14 +44,14 @@ impl Page {
     pub fn ok(kind: &'static str, body: impl Into<Cow<'static, str>>) -> Page {
         Page { status: "200 OK", kind, head: "", body: body.into() }
     }
-    /// One that is not; `hint` says what is.
+    /// A path without a page; `hint` names one that has.
     pub fn missing(hint: &'static str) -> Page {
         let kind = "text/plain; charset=utf-8";
         Page { status: "404 Not Found", ..Page::ok(kind, hint) }
     }
 }
 
-/// Makes the page of a path; None stands for what is no GET.
+/// Makes the page of a path; None stands for a request other than GET.
 pub type Answer = fn(&Server, Option<&str>) -> Page;
 
 /// The connections there are, by their order.
@@ -101,7 +101,7 @@ pub fn serve(server: &Arc<Server>, listener: &Listener, answer: Answer) {
                 let stream = Arc::new(stream);
                 open.enter(next, &stream);
                 let (place, server) = (Place(Arc::clone(&open), next), Arc::clone(server));
-                // It is waited for by its place; a panic of it is its own end.
+                // The server waits for its place; its panic ends only itself.
                 drop(spawn_here("http", move || {
                     let _place = place;
                     serve_one(&server, &stream, answer);
@@ -117,7 +117,7 @@ pub fn serve(server: &Arc<Server>, listener: &Listener, answer: Answer) {
     open.wait_for_fewer_than(1);
 }
 
-/// The first line of a request, if it comes whole.
+/// The first line of a request, if it arrives completely.
 fn request_line(stream: &Stream) -> Option<String> {
     let end = time::now_nanos() + WAIT_NANOS;
     let (mut bytes, mut filled) = (vec![0; REQUEST_BYTES], 0);

@@ -1,6 +1,6 @@
 //! A connection's bytes: as they are on its socket or, with the feature `tls`, within TLS.
 //!
-//! What is plain costs a comparison, and without the feature nothing: no allocation, no lock.
+//! Plain connections pay one comparison, and without the feature nothing: no allocation, no lock.
 //!
 //! Thread safety: everything may be shared. Calls suspend where those of the socket do.
 
@@ -34,7 +34,7 @@ impl Cover {
     /// A connection over a socket that was accepted.
     ///
     /// # Errors
-    /// What TLS says against its settings.
+    /// An error of TLS about its settings.
     pub fn over(&self, socket: Stream) -> io::Result<Link> {
         match self {
             Cover::Plain => Ok(Link::Plain(socket)),
@@ -50,8 +50,8 @@ impl Cover {
 }
 
 impl Link {
-    /// The socket: whoever shuts it ends the connection, also for tasks that wait in it; limits of
-    /// its waits are those of the connection.
+    /// The socket: shutting it down ends the connection, also for tasks that wait on it; its
+    /// timeouts are those of the connection.
     #[inline]
     pub fn socket(&self) -> &Stream {
         match self {
@@ -61,7 +61,7 @@ impl Link {
         }
     }
 
-    /// It has nothing to agree upon before its first byte.
+    /// It needs no handshake.
     #[inline]
     pub fn is_plain(&self) -> bool {
         match self {
@@ -71,11 +71,11 @@ impl Link {
         }
     }
 
-    /// Agrees with the client upon keys, by `end_nanos` of the clock at the latest. Suspends.
+    /// Performs the handshake, by `end_nanos` of the clock at the latest. Suspends.
     ///
     /// # Errors
-    /// TimedOut; InvalidData when what came is none of TLS, or of no client that may connect; or
-    /// what the operating system says.
+    /// TimedOut; InvalidData when the bytes are not TLS, or the client may not connect; or what the
+    /// operating system says.
     #[cfg_attr(not(feature = "tls"), expect(unused_variables))]
     pub fn begin(&self, end_nanos: u64) -> io::Result<()> {
         match self {
@@ -85,12 +85,11 @@ impl Link {
         }
     }
 
-    /// Receives what is there; 0 when the other side has said that this is all. Suspends.
+    /// Receives what is there; 0 when the other side has closed the stream. Suspends.
     ///
     /// # Errors
-    /// WouldBlock when something came that is no byte of the client's; TimedOut; UnexpectedEof when
-    /// TLS was cut off before its end, InvalidData when it was changed on its way; or what the
-    /// operating system says.
+    /// WouldBlock when only protocol bytes arrived; TimedOut; UnexpectedEof when TLS was cut off
+    /// before its end, InvalidData when it was tampered with; or what the operating system says.
     #[inline]
     pub fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -100,8 +99,8 @@ impl Link {
         }
     }
 
-    /// Sends all of `data` and receives what comes then, as [`Link::send_all`] and
-    /// [`Link::receive`]; with no more than one wait where bytes are those of the socket. Suspends.
+    /// Sends all of `data` and receives what comes next, as [`Link::send_all`] and
+    /// [`Link::receive`]; with a single wait on a plain socket. Suspends.
     ///
     /// # Errors
     /// As both.
@@ -117,7 +116,7 @@ impl Link {
         }
     }
 
-    /// What has come ends within a record.
+    /// The received bytes end within a record.
     #[inline]
     pub fn has_part(&self) -> bool {
         match self {
@@ -141,7 +140,7 @@ impl Link {
         }
     }
 
-    /// Bytes of memory that it may keep beside those that it was given.
+    /// Upper bound of its memory besides the bytes given to it.
     #[inline]
     pub fn bytes(&self) -> usize {
         match self {
@@ -151,14 +150,14 @@ impl Link {
         }
     }
 
-    /// Says that this was all, where there are words for it, and ends both directions. Suspends for
-    /// a moment when a client does not read what TLS says.
+    /// Sends the close notification, if the protocol has one, and ends both directions. Suspends
+    /// for a moment when a client does not read what TLS sends.
     pub fn end(&self) {
         #[cfg(feature = "tls")]
         if let Link::Tls(tls) = self {
             tls.end();
         }
-        // The other side may have gone already.
+        // The other side may be gone already.
         self.socket().shutdown(Direction::Both).ok();
     }
 }

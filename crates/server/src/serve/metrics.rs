@@ -1,9 +1,10 @@
 //! What the server does, for Prometheus: text over HTTP on a port of its own, off by default.
 //!
 //! It answers GET /metrics with one page; anything else with 404. It listens on the addresses of
-//! `bind`, asks for no password and shows no data: let only who may see the load reach the port.
+//! `bind`, asks for no password and shows no data: make the port reachable only to those who may
+//! see the load.
 //!
-//! Thread safety: reads counters that are everybody's. Suspends.
+//! Thread safety: reads shared counters. Suspends.
 
 use std::fmt::Write;
 
@@ -90,7 +91,7 @@ fn write_latencies(shared: &Shared, text: &mut String) -> std::fmt::Result {
     let mut sum = 0;
     for (bits, count) in shared.slow.counts().into_iter().enumerate() {
         sum += count;
-        // The last one has all that took longer.
+        // The last bucket has everything that took longer.
         if bits + 1 < BUCKETS {
             writeln!(text, "{NAME}_bucket{{le=\"{}\"}} {sum}", (1_u64 << bits) - 1)?;
         }

@@ -1,4 +1,4 @@
-//! Serving: listeners, a fiber per connection, upkeep, the end.
+//! Serving: listeners, a fiber per connection, upkeep, shutdown.
 //!
 //! | file | what |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `status` | what the server does, for people |
 //! | `upkeep` | syncs every second, deletes keys whose time is over |
 //!
-//! The end: listeners close; every connection carries out what it has received, sends the replies
-//! and closes; what takes longer than ten seconds is cut off; the engine is closed with everything
+//! Shutdown: listeners close; every connection executes what it has received, sends the replies and
+//! closes; one that takes longer than ten seconds is cut off; the engine is closed with everything
 //! durable.
 //!
 //! Thread safety: [`Server`] may be used from any task. Calls suspend.
@@ -48,33 +48,33 @@ use crate::session::clients::Peer;
 use crate::session::config::Config;
 use crate::session::stats::Stats;
 
-/// Connections may take so long to end.
+/// How long connections may take to end.
 const END: Duration = Duration::from_secs(10);
-/// Saying that there is no room may take so long.
+/// How long sending the refusal of a connection may take.
 const REFUSAL: Duration = Duration::from_secs(1);
-/// Descriptors that the data need.
+/// Descriptors that the database needs.
 const OWN_DESCRIPTORS: u64 = 512;
 /// Stack of a fiber that may call a foreign engine.
 const FOREIGN_STACK_BYTES: usize = 1 << 20;
 
-/// What everybody who serves has in common.
+/// State shared by all serving tasks.
 pub struct Server {
     /// What connections share.
     pub shared: Shared,
-    /// Nobody is to connect any more.
+    /// No further connections are accepted.
     is_ending: Event,
     /// Connections there are.
     live: Mutex<usize>,
     fewer: Condvar,
-    /// Connections that descriptors allow.
+    /// Maximum connections for the limit of descriptors.
     connections_max: usize,
-    /// The loop of the next connection, but for the remainder.
+    /// Round-robin counter; modulo the loops it gives the next connection's loop.
     next_loop: AtomicU64,
-    /// The pool that carries out commands, with `runtime threads`.
+    /// The pool that executes commands, with `runtime threads`.
     workers: Option<Workers>,
 }
 
-/// What an engine is asked to be.
+/// The settings of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineSettings {
     /// Directory of the data.
@@ -93,7 +93,7 @@ pub struct EngineSettings {
     pub direct_reads: bool,
 }
 
-/// Opens the foreign engine whose library lies at a path.
+/// Opens the foreign engine whose library is at a path.
 pub type OpenForeign = fn(&Path, &EngineSettings) -> Result<Box<dyn Foreign>, String>;
 
 /// A server that runs.
@@ -142,7 +142,7 @@ impl EngineSettings {
     }
 }
 
-/// Opens the data with the engine that the settings name.
+/// Opens the database with the engine that the settings name.
 fn open(config: &Config, runtime: &Runtime, foreign: OpenForeign) -> Result<Keyspace, String> {
     let settings = EngineSettings::of(config);
     let failed = |error: pumice::Error| format!("{}: {error}", settings.dir.display());
@@ -175,7 +175,8 @@ fn tcp_addresses(config: &Config, bind: &str, port: &str) -> Result<Vec<SocketAd
     Ok(addresses)
 }
 
-/// Where plain bytes are spoken: with port 0 anywhere if there is no other way in, else nowhere.
+/// The addresses for plain connections; with port 0: any port if there is no other listener, else
+/// none.
 fn plain_addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
     let has_others = !config.get("unixsocket").is_empty() || config.number("tls-port") != 0;
     if config.number("port") == 0 && has_others {
@@ -184,7 +185,7 @@ fn plain_addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
     tcp_addresses(config, "bind", "port")
 }
 
-/// Where TLS is spoken, and how.
+/// The addresses for TLS, and its settings.
 type ForTls = (Vec<SocketAddr>, Cover);
 
 #[cfg(feature = "tls")]
@@ -202,7 +203,7 @@ fn for_tls(_: &Config) -> Result<Option<ForTls>, String> {
     Ok(None)
 }
 
-/// From now on CONFIG SET changes what connections to come are made with.
+/// From now on CONFIG SET changes the settings of future connections.
 #[cfg(feature = "tls")]
 fn let_tls_change(shared: &Shared, tls: &Option<ForTls>) {
     if let Some((_, Cover::Tls(settings))) = tls {
@@ -218,10 +219,10 @@ fn let_tls_change(shared: &Shared, tls: &Option<ForTls>) {
 fn let_tls_change(_: &Shared, _: &Option<ForTls>) {}
 
 impl Running {
-    /// Opens the data, listens and serves. `mode`: how fibers do input and output. Suspends.
+    /// Opens the database, listens and serves. `mode`: how fibers do input and output. Suspends.
     ///
     /// # Errors
-    /// What does not work, in words.
+    /// An error text.
     pub fn start(config: Config, mode: IoMode) -> Result<Running, String> {
         Running::start_with(config, mode, |_, _| Err("engine: only Pumice is known here".into()))
     }
@@ -229,7 +230,7 @@ impl Running {
     /// As [`Running::start`]; `foreign` opens the engine that the setting `engine` names.
     ///
     /// # Errors
-    /// What does not work, in words.
+    /// An error text.
     pub fn start_with(
         config: Config,
         mode: IoMode,
@@ -322,7 +323,7 @@ impl Running {
         Ok(())
     }
 
-    /// Answers over HTTP on a port, unless it is 0; the first address.
+    /// Serves HTTP on a port, unless it is 0; returns the first address.
     fn listen_over_http(
         &mut self,
         bind: &str,
@@ -346,12 +347,12 @@ impl Running {
         Ok(first)
     }
 
-    /// Where it tells Prometheus about itself.
+    /// The address of the Prometheus page.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
     }
 
-    /// Where it tells people about itself.
+    /// The address of the status page.
     pub fn status(&self) -> Option<SocketAddr> {
         self.status
     }
@@ -376,21 +377,22 @@ impl Running {
         &self.server.shared
     }
 
-    /// Waits until a client has asked for the end, at most so long; whether one has. Suspends.
+    /// Waits, for a limited time, until a client has requested shutdown; returns whether one has.
+    /// Suspends.
     pub fn wait(&self, limit: Duration) -> bool {
         self.server.is_ending.wait_timeout(limit)
     }
 
-    /// Asks for the end, as a client may. Does not suspend.
+    /// Requests shutdown, as a client may. Does not suspend.
     pub fn ask_to_end(&self) -> impl Fn() + Send + Sync + 'static {
         let server = Arc::clone(&self.server);
         move || server.is_ending.set()
     }
 
-    /// Ends everything in good order. Suspends.
+    /// Shuts down cleanly. Suspends.
     ///
     /// # Errors
-    /// What could not be saved, in words.
+    /// An error text about what could not be saved.
     pub fn stop(mut self) -> Result<(), String> {
         let server = Arc::clone(&self.server);
         server.is_ending.set();
@@ -439,7 +441,7 @@ impl Server {
         self.workers.is_none() && self.shared.keyspace.engine().pumice().is_some()
     }
 
-    /// Runs `f`, which calls the engine, where such calls are made. Suspends.
+    /// Runs `f`, which calls the engine, on the kind of thread that such calls need. Suspends.
     fn on_worker<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
         match &self.workers {
             Some(workers) => workers.run(f),
@@ -460,11 +462,11 @@ impl Server {
         true
     }
 
-    /// A place for one more connection, unless there are too many, or the end has begun.
+    /// A place for one more connection, unless there are too many or the shutdown has begun.
     fn enter(&self) -> bool {
         let most = self.shared.config.number("maxclients") as usize;
         let mut live = self.live.lock();
-        // Under the lock: who waits until nobody is there has seen everybody.
+        // Under the lock, so that the wait for all connections to end misses none.
         let room = *live < most.min(self.connections_max) && !self.is_ending.is_set();
         *live += usize::from(room);
         room
@@ -476,7 +478,7 @@ impl Server {
     }
 }
 
-/// Takes connections until the end.
+/// Accepts connections until the shutdown.
 fn accept(server: &Arc<Server>, listener: &Listener, cover: &Cover, runtime: &Runtime) {
     let mut incoming = listener.incoming();
     while !server.is_ending.is_set() {
@@ -507,18 +509,18 @@ fn welcome(server: &Arc<Server>, stream: Stream, cover: &Cover, runtime: &Runtim
         ""
     };
     if !refusal.is_empty() && !cover.is_plain() {
-        // As Redis: no keys, no words.
+        // As Redis: the client is dropped without an error text during the handshake.
         return;
     }
     if !refusal.is_empty() {
-        // So much fits into an empty socket buffer; nobody waits here.
+        // This much fits into an empty socket buffer, so nothing waits here.
         stream.set_send_timeout(Some(REFUSAL.as_nanos() as u64));
-        // The client may not wait for it.
+        // The client may have gone before reading it.
         stream.send_all(refusal.as_bytes()).ok();
         return;
     }
     if stream.peer().is_some() {
-        // A client that has gone meanwhile is noticed when it is served.
+        // A client that has left meanwhile is noticed when it is served.
         stream.set_keepalive(config.number("tcp-keepalive") as u32).ok();
     }
     let text = |address: Option<SocketAddr>| match (address, config.get("unixsocket")) {
@@ -534,7 +536,7 @@ fn welcome(server: &Arc<Server>, stream: Stream, cover: &Cover, runtime: &Runtim
         }
     };
     let (hard, gentle) = (Arc::clone(&link), Arc::clone(&link));
-    // What has gone already cannot be shut.
+    // A connection that is already gone cannot be shut down.
     let hangup = Box::new(move || drop(hard.socket().shutdown(Direction::Both)));
     let gently = Box::new(move || drop(gentle.socket().shutdown(Direction::Receive)));
     let peer = Peer { address, local_address, hangup, gently };
@@ -543,7 +545,7 @@ fn welcome(server: &Arc<Server>, stream: Stream, cover: &Cover, runtime: &Runtim
     runtime.spawn_on(index, "client", move || connection::serve(&own, &link, peer));
 }
 
-/// What Redis says in protected mode, with what helps here.
+/// Redis's reply in protected mode, with advice that applies here.
 const DENIED: &str = "-DENIED Pumice is running in protected mode because protected mode is \
 enabled and no password is set for the default user. In this mode connections are only accepted \
 from the loopback interface. To accept connections from other machines set a password with \

@@ -1,4 +1,4 @@
-//! What the server does, for people: a page that draws what it reads every second.
+//! What the server does, for people: a page that polls every second and draws what it reads.
 //!
 //! | path | what |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! It fetches nothing from elsewhere, and the browser is told to let it fetch nothing else. It asks
 //! for no password and shows no data: it listens on `status-bind`, loopback unless said otherwise.
 //!
-//! Thread safety: reads counters that are everybody's. Suspends.
+//! Thread safety: reads shared counters. Suspends.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ const HTML: &str = include_str!("status/page.html");
 const STYLE: &str = include_str!("status/page.css");
 const SCRIPT: &str = include_str!("status/page.js");
 
-/// The page may load its own parts and nothing else, and nobody may put it into a page of theirs.
+/// The page may load its own parts and nothing else, and no other page may embed it.
 const HEAD: &str = "Content-Security-Policy: default-src 'none'; script-src 'self'; \
                     style-src 'self'; connect-src 'self'; img-src data:; frame-ancestors 'none'\r\n\
                     X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
@@ -56,7 +56,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// The figures of this moment. Counters only grow: who reads them makes the rates.
+/// The current figures. Counters only grow: the reader computes the rates.
 fn figures(shared: &Shared) -> String {
     let (stats, clients) = (&shared.stats, &shared.clients);
     let usage = time::resource_usage();

@@ -1,13 +1,13 @@
 //! TLS over a socket: rustls keeps the state and does no input or output of its own.
 //!
 //! Two locks, always in this order:
-//! 1. `wire`: bytes on their way to the socket. Records leave in the order in which they were made;
-//!    whoever holds it may wait for the socket.
-//! 2. `state`: rustls. Nobody who holds it waits for anything.
+//! 1. `wire`: bytes on their way to the socket. Records are sent in the order in which they were
+//!    made; its holder may wait for the socket.
+//! 2. `state`: rustls. Its holder never waits.
 //!
 //! Receiving takes only the second, so one task may send while another one waits to receive, and
-//! what rustls wants to say because of what came (new keys, an alert) leaves with the next reply or
-//! at the end. After a send that has failed nothing is sent any more: half a record may be there.
+//! what rustls wants to send in response (new keys, an alert) goes out with the next reply or at
+//! the end. After a failed send nothing more is sent: part of a record may have gone out.
 //!
 //! | memory | at most |
 //! |---|---|
@@ -33,19 +33,20 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
 use crate::session::config::Config;
 
-/// What a message of the handshake may have, what is made of it, and what is sent for it.
+/// Limits for a handshake message, for what is decoded from it, and for the response.
 const BEGIN_BYTES: usize = 96 << 10;
-/// A record that has not come whole, one that has, the keys.
+/// Memory for an incomplete record, a complete one, and the keys.
 const OPEN_BYTES: usize = 40 << 10;
 /// Bytes that are received at once.
 const RECEIVE_BYTES: usize = 32 << 10;
-/// The same while keys are agreed upon.
+/// The same during the handshake.
 const RECEIVE_BYTES_BEGIN: usize = 4 << 10;
-/// With so many bytes that nobody has taken rustls is given no more: it refuses with some more.
+/// With this many bytes not yet taken, rustls is given no more: a little above that it would
+/// refuse.
 const PLAIN_BYTES: usize = 16 << 10;
-/// Memory of sent bytes that is kept for the next ones.
+/// Size of the send buffer that is kept for reuse.
 const WIRE_BYTES_KEPT: usize = 4 << 10;
-/// Saying that this was all may take so long.
+/// How long sending the close notification may take.
 const END_NANOS: u64 = 1_000_000_000;
 
 /// The certificates of a file.
@@ -68,7 +69,7 @@ fn read(setting: &str, path: &str) -> Result<Vec<u8>, String> {
     os::read_file(Path::new(path)).map_err(|error| format!("{setting}: {path}: {error}"))
 }
 
-/// Certificates and rules of connections to come; those that there are keep theirs.
+/// Certificates and rules of future connections; existing ones keep theirs.
 #[derive(Clone)]
 pub struct Settings(Arc<Mutex<Arc<ServerConfig>>>);
 
@@ -77,11 +78,11 @@ impl Settings {
     pub fn new(config: Arc<ServerConfig>) -> Settings {
         Settings(Arc::new(Mutex::new(config)))
     }
-    /// Those of a connection that begins.
+    /// The settings for a new connection.
     pub fn now(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.0.lock())
     }
-    /// Reads anew what `config` names. Suspends.
+    /// Reloads the files that `config` names. Suspends.
     ///
     /// # Errors
     /// As [`settings`]; then they stay as they are.
@@ -92,10 +93,10 @@ impl Settings {
     }
 }
 
-/// What the settings say about TLS. Suspends.
+/// The TLS configuration that the settings describe. Suspends.
 ///
 /// # Errors
-/// What is missing or wrong, in words.
+/// A text about what is missing or wrong.
 pub fn settings(config: &Config) -> Result<Arc<ServerConfig>, String> {
     let provider = Arc::new(ring::default_provider());
     let file = |setting: &'static str| (setting, config.get(setting));
@@ -131,13 +132,13 @@ pub fn settings(config: &Config) -> Result<Arc<ServerConfig>, String> {
     Ok(Arc::new(settings.map_err(|error| format!("{cert_setting}, {key_setting}: {error}"))?))
 }
 
-/// Where in a record the bytes that have come end.
+/// Where within a record the received bytes end.
 #[derive(Default)]
 struct Place {
-    /// The record's kind, version and length, as far as they have come.
+    /// The record's kind, version and length, as far as received.
     head: [u8; 5],
     filled: usize,
-    /// Bytes of it that have not come.
+    /// Bytes of it still missing.
     left: usize,
 }
 
@@ -165,7 +166,7 @@ impl Place {
     }
 }
 
-/// What rustls knows, and what it has not been given yet.
+/// The state of rustls, and the bytes not yet given to it.
 struct State {
     rustls: ServerConnection,
     /// Received bytes that wait until their predecessors are taken.
@@ -174,7 +175,7 @@ struct State {
 }
 
 impl State {
-    /// Takes bytes that have come; none stand for the end of the stream.
+    /// Takes received bytes; an empty slice stands for the end of the stream.
     fn receive(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.place.pass(bytes);
         self.feed(bytes)
@@ -187,7 +188,7 @@ impl State {
             let state = self.rustls.process_new_packets();
             let state = state.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
             if taken == 0 || rest.is_empty() {
-                // After the client's last word nothing is taken any more.
+                // After the client's close notification nothing more is taken.
                 return Ok(());
             }
             if state.plaintext_bytes_to_read() >= PLAIN_BYTES {
@@ -197,7 +198,7 @@ impl State {
         }
     }
 
-    /// Bytes of what has come, if there are any; 0 after the client's last word.
+    /// Decrypted bytes, if there are any; 0 after the client's close notification.
     fn take(&mut self, buf: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match self.rustls.reader().read(buf) {
@@ -231,10 +232,10 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Nothing is agreed upon yet. Does not suspend.
+    /// A link before its handshake. Does not suspend.
     ///
     /// # Errors
-    /// What rustls says against the settings.
+    /// An error of rustls about the settings.
     pub fn new(settings: &Arc<ServerConfig>, socket: Stream) -> io::Result<Tls> {
         let rustls = ServerConnection::new(Arc::clone(settings)).map_err(io::Error::other)?;
         Ok(Tls {
@@ -276,8 +277,8 @@ impl Tls {
         }
     }
 
-    /// See `Link::receive`. Enciphered bytes come into `buf` first, so that nothing is kept for
-    /// them while nothing comes.
+    /// See `Link::receive`. Encrypted bytes are received into `buf` first, so that an idle
+    /// connection keeps no buffer for them.
     pub fn receive(&self, buf: &mut [u8]) -> io::Result<usize> {
         if let Some(n) = self.state.lock().take(buf)? {
             return Ok(n);
@@ -341,7 +342,7 @@ impl Tls {
         if self.is_open.load(Ordering::Relaxed) { OPEN_BYTES } else { BEGIN_BYTES }
     }
 
-    /// Says what is left to say: why it ends, or that this was all.
+    /// Sends what is left to send: an alert with the reason, or the close notification.
     pub fn end(&self) {
         self.socket.set_send_timeout(Some(END_NANOS));
         let mut wire = self.wire.lock();
@@ -350,11 +351,11 @@ impl Tls {
         }
         let given = {
             let mut state = self.state.lock();
-            // Nothing after an alert that says what is wrong.
+            // Nothing follows a fatal alert.
             state.rustls.send_close_notify();
             state.give(&mut wire)
         };
-        // The other side may have gone already.
+        // The other side may be gone already.
         given.and_then(|()| self.send(&mut wire)).ok();
     }
 }

@@ -1,4 +1,4 @@
-//! What is done without anybody asking: syncs every second, deletes keys whose time is over.
+//! Background tasks: syncs every second, deletes expired keys.
 //!
 //! Thread safety: each task is a fiber of its own, or a thread where the engine is not called on
 //! fibers; both end with the server.
@@ -13,14 +13,14 @@ use pumice_port::{thread, time};
 use super::Server;
 use crate::session::stats::Stats;
 
-/// How often the queue of expired keys is looked at, and how many are deleted then.
+/// How often the queue of expired keys is checked, and how many are deleted at a time.
 const REAP: Duration = Duration::from_millis(100);
 const REAP_KEYS: usize = 1000;
 
 /// Starts the tasks. Does not suspend.
 ///
 /// # Errors
-/// There is no thread to be had, in words.
+/// An error text: no thread could be started.
 pub fn start(server: &Arc<Server>, runtime: &Runtime) -> Result<Vec<JoinHandle<()>>, String> {
     let start = |name, run: fn(&Server)| {
         let own = Arc::clone(server);
@@ -51,7 +51,7 @@ fn reap(server: &Server) {
     while !server.is_ending.wait_timeout(REAP) {
         let shared = &server.shared;
         let now = time::wall_micros() / 1000;
-        // Keys that cannot be deleted now are met again.
+        // Keys that cannot be deleted now are reported again.
         if let Ok(deleted) = shared.keyspace.reap(now, REAP_KEYS, |events| shared.tell(events)) {
             Stats::add(&shared.stats.expired, deleted as u64);
         }

@@ -1,9 +1,9 @@
-//! Who is connected: what CLIENT LIST shows, how a connection is ended from outside, and what all
-//! of them may cost.
+//! The connected clients: what CLIENT LIST shows, ending a connection from outside, and the limit
+//! of their memory.
 //!
 //! Bytes are charged by those who take them: a connection for its buffers and what it keeps, an
-//! outbox for what lies in it. When the sum is beyond its limit the clients that have most are
-//! ended, one after the other.
+//! outbox for what lies in it. When the sum exceeds its limit, the clients that use most are ended,
+//! one after another.
 //!
 //! Thread safety: everything may be shared.
 
@@ -28,13 +28,13 @@ pub struct Client {
     pub address: String,
     /// See `address`.
     pub local_address: String,
-    /// What CLIENT SETNAME gave it.
+    /// Its name, set by CLIENT SETNAME.
     pub name: Mutex<Vec<u8>>,
     /// Its database.
     pub db: AtomicU8,
     /// It speaks RESP3.
     pub resp3: AtomicBool,
-    /// It listens to so many channels and patterns.
+    /// Number of channels and patterns it listens to.
     pub channels: AtomicU64,
     /// See `channels`.
     pub patterns: AtomicU64,
@@ -44,21 +44,21 @@ pub struct Client {
     pub active_millis: AtomicU64,
     /// Its last command.
     pub command: Mutex<&'static str>,
-    /// It queues a transaction of so many commands; `u64::MAX` for none.
+    /// Number of commands in its queued transaction; `u64::MAX` for none.
     pub queued: AtomicU64,
-    /// Who it is, once it has begun.
+    /// Its registration, once it has begun.
     user: Mutex<Option<Arc<User>>>,
     /// What it waits for.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// Bytes it is charged for.
     bytes: AtomicU64,
-    /// It was ended because it had too many.
+    /// It was ended because it used too much memory.
     is_evicted: AtomicBool,
     hangup: Hangup,
     gently: Hangup,
 }
 
-/// A connection's address and the ways to reach it.
+/// A connection's address and the means to reach it.
 pub struct Peer {
     /// Where it comes from.
     pub address: String,
@@ -66,7 +66,7 @@ pub struct Peer {
     pub local_address: String,
     /// Ends it.
     pub hangup: Hangup,
-    /// Ends it after what it has received.
+    /// Ends it after executing what it has received.
     pub gently: Hangup,
 }
 
@@ -123,7 +123,7 @@ impl Client {
         String::from_utf8_lossy(name).into_owned()
     }
 
-    /// It was let go because it had too many bytes.
+    /// It was ended because it used too many bytes.
     pub fn is_evicted(&self) -> bool {
         self.is_evicted.load(Ordering::Relaxed)
     }
@@ -133,7 +133,7 @@ impl Client {
         (self.hangup)();
     }
 
-    /// Ends the connection once it has answered what it has received. Does not suspend.
+    /// Ends the connection once it has replied to what it has received. Does not suspend.
     pub fn hang_up_gently(&self) {
         (self.gently)();
     }
@@ -152,7 +152,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// From now on it may be so many bytes.
+    /// Sets the limit in bytes.
     pub fn set_max(&self, bytes: u64) {
         self.max.store(bytes, Ordering::Relaxed);
     }
@@ -164,21 +164,21 @@ impl Memory {
     pub fn is_over(&self) -> bool {
         self.used() > self.max.load(Ordering::Relaxed)
     }
-    /// `client` has so many bytes more.
+    /// Charges `client` for more bytes.
     pub fn add(&self, client: &Client, bytes: u64) {
         client.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.used.fetch_add(bytes, Ordering::Relaxed);
     }
-    /// `client` has so many bytes less.
+    /// Refunds bytes to `client`.
     pub fn release(&self, client: &Client, bytes: u64) {
-        // In this order: with the sum still there and the client's part gone one client too many
-        // would be ended.
+        // In this order: if the client's share were reduced before the sum, one client too many
+        // could be ended.
         self.used.fetch_sub(bytes, Ordering::SeqCst);
         client.bytes.fetch_sub(bytes, Ordering::SeqCst);
     }
 }
 
-/// What the replies of a client cost while they grow, until their connection charges for them.
+/// Memory of a client's growing replies, until their connection charges for them.
 pub struct Growth {
     clients: Arc<Clients>,
     client: Arc<Client>,
@@ -191,14 +191,14 @@ impl Growth {
         let (clients, client) = (Arc::clone(clients), Arc::clone(client));
         Growth { clients, client, bytes: AtomicU64::new(0) }
     }
-    /// Bytes that are charged, which are the connection's from now on.
+    /// Bytes charged, which the connection accounts for from now on.
     pub fn take(&self) -> u64 {
         self.bytes.swap(0, Ordering::Relaxed)
     }
 }
 
 impl Meter for Growth {
-    /// False once the client was let go, for this or before.
+    /// False once the client was ended, for this or earlier.
     fn grow(&self, bytes: usize) -> bool {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.clients.memory.add(&self.client, bytes as u64);
@@ -212,7 +212,7 @@ impl Meter for Growth {
 pub struct Clients {
     /// What they cost.
     pub memory: Arc<Memory>,
-    /// Connections that were ended because they had too many bytes.
+    /// Connections ended because they used too many bytes.
     pub evicted: AtomicU64,
     next: AtomicU64,
     all: Mutex<BTreeMap<u64, Arc<Client>>>,
@@ -245,7 +245,7 @@ impl Clients {
         self.all.lock().insert(id, Arc::clone(&client));
         client
     }
-    /// Ends those that have most while all have more than they may. Does not suspend for long.
+    /// Ends the largest clients while the sum exceeds the limit. Does not suspend for long.
     pub fn enforce(&self) {
         if !self.memory.is_over() {
             return;
@@ -255,7 +255,7 @@ impl Clients {
             self.list().into_iter().partition(|client| client.is_evicted());
         there.sort_by_cached_key(|client| std::cmp::Reverse(bytes(client)));
         let max = self.memory.max.load(Ordering::Relaxed);
-        // What belongs to those that are ending comes back by itself.
+        // Clients that are ending refund theirs by themselves.
         let mut used = self.memory.used().saturating_sub(gone.iter().map(bytes).sum());
         for client in there {
             if used <= max {

@@ -1,9 +1,10 @@
 //! The server's settings: one row each, by redis.conf's names.
 //!
-//! A row says how a setting is written, what it is without being set, and whether a running server
-//! may change it. Files, flags, the environment, CONFIG GET and CONFIG SET all go through the rows.
+//! A row gives a setting's syntax, its default, and whether a running server may change it. Files,
+//! flags, the environment, CONFIG GET and CONFIG SET all go through the rows.
 //!
-//! Thread safety: a [`Config`] is shared; hot settings are also kept as atomics by who needs them.
+//! Thread safety: a [`Config`] is shared; hot settings are also kept as atomics where they are
+//! used.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,7 @@ pub struct Setting {
     /// redis.conf's name, or ours where Redis has none.
     pub name: &'static str,
     form: Form,
-    /// What it is when nobody sets it.
+    /// The default.
     pub default: &'static str,
     /// A running server may change it.
     pub is_mutable: bool,
@@ -96,7 +97,7 @@ pub const SETTINGS: &[Setting] = &[
         "auth-timeout",
         Form::Number(1, 3600),
         "10",
-        "Seconds that a client may take to say who it is.",
+        "Seconds that a client may take to authenticate.",
     ),
     fixed("bind", Form::Text, "127.0.0.1", "Addresses to listen on, separated by blanks."),
     fixed("cache-bytes", Form::Bytes, "256mb", "Memory for blocks of table files."),
@@ -121,7 +122,7 @@ pub const SETTINGS: &[Setting] = &[
         "Milliseconds from which LATENCY keeps how long a command took; 0 for never.",
     ),
     fixed("loops", Form::Number(0, 1024), "0", "Event loops; 0 for one per processor."),
-    mutable("maxclients", Form::Number(1, 1_000_000), "10000", "Connections at most."),
+    mutable("maxclients", Form::Number(1, 1_000_000), "10000", "Maximum number of connections."),
     mutable(
         "maxmemory-clients",
         Form::Memory,
@@ -164,7 +165,7 @@ pub const SETTINGS: &[Setting] = &[
         "runtime",
         Form::Choice(&["fibers", "threads"]),
         "fibers",
-        "Who calls the engine: the connections' fibers, or a pool of threads behind the loops.",
+        "Where the engine is called: on the connections' fibers, or on a pool of threads.",
     ),
     fixed("save", Form::Text, "", "Accepted for clients that ask; there are no snapshots in time."),
     mutable(
@@ -334,7 +335,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Everything as without being set.
+    /// All settings at their defaults.
     pub fn new() -> Config {
         let default = |setting: &'static Setting| {
             let value = setting.checked(setting.default).unwrap_or_default();
@@ -344,7 +345,7 @@ impl Config {
         Config { values: Mutex::new(values), users: Mutex::new(Vec::new()) }
     }
 
-    /// The value of a setting that there is.
+    /// The value of an existing setting.
     pub fn get(&self, name: &str) -> String {
         self.values.lock().get(name).cloned().unwrap_or_default()
     }
@@ -374,7 +375,7 @@ impl Config {
     /// Sets one before the server starts; `user` adds a user each time.
     ///
     /// # Errors
-    /// An unknown name or a bad value, in words.
+    /// An error text about an unknown name or a bad value.
     pub fn set(&self, name: &str, value: &str) -> Result<(), String> {
         if name.eq_ignore_ascii_case("user") {
             self.users.lock().push(format!("user {value}"));
@@ -389,7 +390,7 @@ impl Config {
         Ok(())
     }
 
-    /// What CONFIG SET does: all of the pairs or none. What they were before.
+    /// Implements CONFIG SET: sets all of the pairs or none. Returns their previous values.
     ///
     /// # Errors
     /// The reply.
@@ -421,7 +422,7 @@ impl Config {
         Ok(changes.into_iter().filter_map(old).collect())
     }
 
-    /// Takes back what [`Config::change`] has done.
+    /// Reverts what [`Config::change`] has done.
     pub fn restore(&self, old: Vec<(&'static str, String)>) {
         self.values.lock().extend(old);
     }

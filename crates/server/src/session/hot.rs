@@ -1,6 +1,6 @@
-//! Settings that are looked at with every command or wait, as numbers.
+//! Settings that are read with every command or wait, as numbers.
 //!
-//! [`super::Shared::settings_changed`] takes them over from the texts, before CONFIG SET replies.
+//! [`super::Shared::settings_changed`] parses them from the texts before CONFIG SET replies.
 //!
 //! Thread safety: atomics; each is exact by itself.
 

@@ -1,4 +1,4 @@
-//! What a connection is between its commands, and what all connections share. No sockets.
+//! The state of a connection between its commands, and what all connections share. No sockets.
 //!
 //! | file | what |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | `stats` | counters for INFO |
 //! | `slowlog` | commands that took long |
 //!
-//! Thread safety: a [`Session`] belongs to its connection's task; [`Shared`] is everybody's.
+//! Thread safety: a [`Session`] belongs to its connection's task; [`Shared`] is shared by all.
 
 pub mod acl;
 pub mod clients;
@@ -66,19 +66,19 @@ pub struct Session {
     pub channels: BTreeSet<Vec<u8>>,
     /// Patterns of channels it listens to.
     pub patterns: BTreeSet<Vec<u8>>,
-    /// The way of everything it is told, once it has listened to a channel.
+    /// The outbox for all its output, once it has subscribed to a channel.
     pub outbox: Option<Arc<pubsub::Outbox>>,
     /// Bytes of the names of channels and patterns.
     pub listened_bytes: usize,
-    /// What the command that was carried out last wants to wait for.
+    /// What the last executed command wants to wait for.
     pub wish: Option<waiters::Wish>,
     /// It waits.
     pub waiter: Option<Arc<waiters::Waiter>>,
     /// To be closed after its replies are sent.
     pub closes: bool,
-    /// The command is the last that has come: what it writes may be written with others' writes.
+    /// The command is the last one received: its writes may be grouped with those of others.
     pub is_last: bool,
-    /// What the command has written, if it was.
+    /// What the command has written, if it was grouped.
     pub written: Option<Written>,
     random: u64,
 }
@@ -126,14 +126,14 @@ impl Session {
         self.channels.len() + self.patterns.len()
     }
 
-    /// Bytes that it keeps for later: what is queued, watched, listened to and waited for.
+    /// Bytes it keeps for later: queued commands, watched keys, subscriptions and awaited keys.
     pub fn bytes(&self) -> usize {
         let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
         let waited = self.waiter.as_ref().map_or(0, |waiter| waiter.bytes());
         queued + self.watched.bytes + self.listened_bytes + waited
     }
 
-    /// A number by chance, of the connection's own sequence.
+    /// A random number from the connection's own sequence.
     pub fn next_random(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -142,7 +142,7 @@ impl Session {
     }
 }
 
-/// See [`Shared::tls_changed`]; why they are no good.
+/// See [`Shared::tls_changed`]; the error if they are invalid.
 pub type TlsChanged = Box<dyn Fn(&Config) -> Result<(), String> + Send + Sync>;
 
 /// What all connections share.
@@ -151,7 +151,7 @@ pub struct Shared {
     pub keyspace: Keyspace,
     /// The settings.
     pub config: Config,
-    /// Those that are looked at often.
+    /// Settings that are read often.
     pub hot: hot::Hot,
     /// Who is connected.
     pub clients: Arc<Clients>,
@@ -167,9 +167,9 @@ pub struct Shared {
     pub stats: stats::Stats,
     /// Commands that took long.
     pub slow: slowlog::Slow,
-    /// A client has asked the server to end.
+    /// A client has requested shutdown.
     pub wants_end: AtomicBool,
-    /// Takes settings of TLS over that have changed, if connections speak it.
+    /// Applies changed TLS settings, if there are TLS connections.
     pub tls_changed: OnceLock<TlsChanged>,
     /// Classes of events that are published.
     notified: pumice_port::sync::Mutex<Arc<str>>,
@@ -200,7 +200,7 @@ impl Shared {
         shared
     }
 
-    /// Settings that are looked at often are taken over.
+    /// Refreshes the settings that are read often.
     pub fn settings_changed(&self) {
         self.hot.take_over(&self.config);
         self.slow.take_over(&self.config);
@@ -217,16 +217,15 @@ impl Shared {
         self.notifies.store(any, Ordering::Release);
     }
 
-    /// Settings of TLS have changed: connections from now on are made with them. Their files are
-    /// read anew. Suspends.
+    /// TLS settings have changed: new connections use them. Their files are reloaded. Suspends.
     ///
     /// # Errors
-    /// What is wrong with them, in words; then nothing changes for connections.
+    /// An error text about them; then nothing changes for connections.
     pub fn take_over_tls(&self) -> Result<(), String> {
         self.tls_changed.get().map_or(Ok(()), |take_over| take_over(&self.config))
     }
 
-    /// The connection listens to nothing any more.
+    /// The connection no longer listens to anything.
     pub fn unsubscribe_all(&self, session: &mut Session) {
         let Some(outbox) = &session.outbox else { return };
         for (names, is_pattern) in [(&mut session.channels, false), (&mut session.patterns, true)] {
@@ -239,7 +238,7 @@ impl Shared {
         session.client.patterns.store(0, Ordering::Relaxed);
     }
 
-    /// Keys have been changed: tells watchers and those who listen.
+    /// Keys have been changed: notifies watchers and subscribers.
     pub fn tell(&self, events: &[Event]) {
         for event in events {
             self.watches.touched(event.db, &event.key, event.name == "expired");

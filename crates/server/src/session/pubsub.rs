@@ -1,8 +1,8 @@
-//! Channels: who listens, and handing messages over.
+//! Channels: subscriptions, and delivery of messages.
 //!
 //! A listener is an [`Outbox`] that its connection empties. A message is put into each outbox under
-//! the lock of the registry, so that all listeners see the same order, and what a connection is
-//! told of its own subscriptions stands before the first message.
+//! the lock of the registry, so that all listeners see the same order, and a connection gets the
+//! confirmation of its own subscription before the first message.
 //!
 //! Thread safety: everything may be shared.
 
@@ -16,7 +16,7 @@ use super::clients::{Client, Memory};
 use crate::keyspace::glob;
 use crate::protocol::Reply;
 
-/// Bytes of messages that a listener may leave lying before it is let go.
+/// Bytes of undelivered messages at which a listener is disconnected.
 pub const OUTBOX_BYTES: usize = 32 << 20;
 
 /// Messages on their way to a connection.
@@ -28,7 +28,7 @@ pub struct Outbox {
     /// It speaks RESP3.
     pub resp3: AtomicBool,
     changed: Condvar,
-    /// Too much was left lying: the connection must go.
+    /// Too much has piled up: the connection must be ended.
     pub overflowed: AtomicBool,
     ended: AtomicBool,
 }
@@ -74,14 +74,14 @@ impl Outbox {
         self.changed.notify_all();
     }
 
-    /// All that lies in it, to be sent.
+    /// Takes its content, to be sent.
     pub fn take(&self) -> Vec<u8> {
         let mut held = self.held.lock();
         held.leaving += held.bytes.len();
         std::mem::take(&mut held.bytes)
     }
 
-    /// So many bytes that were taken have left.
+    /// This many of the taken bytes have been sent.
     pub fn sent(&self, bytes: usize) {
         self.held.lock().leaving -= bytes;
         self.memory.release(&self.client, bytes as u64);
@@ -131,7 +131,7 @@ struct Registry {
 #[derive(Default)]
 pub struct Channels {
     registry: Mutex<Registry>,
-    /// Names and patterns that somebody listens to.
+    /// Names and patterns with listeners.
     listened: AtomicUsize,
 }
 
@@ -143,8 +143,8 @@ impl Channels {
         result
     }
 
-    /// `outbox` listens to a channel, or to all that fit a pattern. `said` is put into it before
-    /// any message can be.
+    /// Subscribes `outbox` to a channel, or to all that match a pattern. `said` is put into it
+    /// before any message can be.
     pub fn subscribe(&self, name: &[u8], is_pattern: bool, outbox: &Arc<Outbox>, said: &[u8]) {
         self.with(|registry| {
             outbox.put(said);
@@ -153,7 +153,7 @@ impl Channels {
         });
     }
 
-    /// The connection `id` does not listen to it any more. `said` goes into `outbox`.
+    /// Unsubscribes the connection `id`. `said` goes into `outbox`.
     pub fn unsubscribe(&self, name: &[u8], is_pattern: bool, outbox: &Outbox, said: &[u8]) {
         self.with(|registry| {
             outbox.put(said);
@@ -167,7 +167,7 @@ impl Channels {
         });
     }
 
-    /// Sends a message; how many got it.
+    /// Sends a message; returns how many got it.
     pub fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
         if self.listened.load(Ordering::SeqCst) == 0 {
             return 0;
@@ -189,7 +189,7 @@ impl Channels {
         reached
     }
 
-    /// Channels that somebody listens to and that fit the pattern.
+    /// Channels with listeners that match the pattern.
     pub fn names(&self, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
         let registry = self.registry.lock();
         let fits = |name: &&Vec<u8>| pattern.is_none_or(|pattern| glob::matches(pattern, name));
@@ -201,7 +201,7 @@ impl Channels {
         self.registry.lock().channels.get(channel).map_or(0, BTreeMap::len)
     }
 
-    /// Tells each name, whether it is a pattern, and who listens to it. Does not suspend for long.
+    /// Visits each name, whether it is a pattern, and its listeners. Does not suspend for long.
     pub fn for_each(&self, mut tell: impl FnMut(&[u8], bool, &Client)) {
         let registry = self.registry.lock();
         for (map, is_pattern) in [(&registry.channels, false), (&registry.patterns, true)] {
@@ -211,7 +211,7 @@ impl Channels {
         }
     }
 
-    /// Patterns that somebody listens to.
+    /// Patterns with listeners.
     pub fn patterns(&self) -> usize {
         self.registry.lock().patterns.len()
     }

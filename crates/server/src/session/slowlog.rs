@@ -1,8 +1,8 @@
 //! Commands that took long: SLOWLOG, LATENCY, and how many took how long.
 //!
-//! The executor measures, and says so here: from before the locks of the keys until after the
-//! write, so that a stall is seen. Waiting for an element is not counted, and neither is making
-//! writes durable, which many commands share. EXEC is measured beside the commands in it; it is not
+//! The executor measures and reports here: from before the locks of the keys until after the write,
+//! so that a stall is seen. Waiting for an element is not counted, and neither is making writes
+//! durable, which many commands share. EXEC is measured besides the commands in it; it is not
 //! logged, as in Redis.
 //!
 //! Thread safety: everything may be shared.
@@ -65,7 +65,7 @@ pub struct Slow {
     log: Mutex<Log>,
     events: Mutex<BTreeMap<&'static str, History>>,
     counts: [AtomicU64; BUCKETS],
-    /// Microseconds of all commands.
+    /// Total microseconds of all commands.
     pub total_micros: AtomicU64,
 }
 
@@ -83,7 +83,8 @@ pub struct Measured<'a> {
     pub seconds: u64,
 }
 
-/// Keeps what is kept of arguments in `kept`, in memory that it has; what may hold a secret is not.
+/// Copies the retained part of the arguments into `kept`, reusing its memory; arguments that may
+/// hold a secret are left out.
 fn shorten(args: &[&[u8]], kept: &mut Vec<Vec<u8>>) {
     let is = |at: usize, word: &str| {
         args.get(at).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
@@ -132,8 +133,8 @@ impl Slow {
         log.entries.drain(..more);
     }
 
-    /// Logs a command. Under load all may be slow, by waiting for each other: the entry that goes
-    /// gives its memory to the one that comes.
+    /// Logs a command. Under load all may be slow, because they wait for each other, so the evicted
+    /// entry's memory is reused for the new one.
     fn note(&self, command: &Measured<'_>, who: impl FnOnce(&mut String, &mut Vec<u8>)) {
         let most = self.log_entries.load(Ordering::Relaxed) as usize;
         let mut log = self.log.lock();
@@ -151,7 +152,7 @@ impl Slow {
         self.trim(&mut log);
     }
 
-    /// A command was carried out. `who` adds address and name of who asked.
+    /// Records an executed command. `who` adds the client's address and name.
     pub fn measured(&self, command: &Measured<'_>, who: impl FnOnce(&mut String, &mut Vec<u8>)) {
         let micros = command.micros;
         let bits = (u64::BITS - micros.leading_zeros()) as usize;
@@ -206,7 +207,7 @@ impl Slow {
     pub fn latencies(&self) -> BTreeMap<&'static str, History> {
         self.events.lock().clone()
     }
-    /// Forgets events, all of them if none is named; how many there were.
+    /// Forgets events, all of them if none is named; returns how many there were.
     pub fn reset_latencies(&self, names: &[&[u8]]) -> usize {
         let mut events = self.events.lock();
         let before = events.len();
@@ -230,7 +231,7 @@ mod tests {
         slow.log.lock().entries.back().unwrap().clone()
     }
 
-    /// Entries get the memory of others, and nothing else of them.
+    /// Entries reuse the memory of others, but none of their content.
     #[pumice_test_macros::test]
     fn an_entry_has_nothing_of_the_one_that_went() {
         let full = Slow::default();

@@ -17,7 +17,7 @@ pub struct Stats {
     pub hits: AtomicU64,
     /// Reads of keys that were not.
     pub misses: AtomicU64,
-    /// Keys deleted because their time was over.
+    /// Keys deleted because they had expired.
     pub expired: AtomicU64,
     /// Bytes received.
     pub received: AtomicU64,

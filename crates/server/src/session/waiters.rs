@@ -1,8 +1,8 @@
-//! Connections that wait for a key: BLPOP and its kin.
+//! Connections that wait for a key: BLPOP and its relatives.
 //!
-//! Whoever writes a key serves those who wait for it, in the order in which they began, within its
-//! own write batch: nobody can come between. So it also holds the locks of the keys that they move
-//! elements to.
+//! A writer of a key serves the waiters for it, in the order in which they began, within its own
+//! write batch, so no other command can come in between. It therefore also holds the locks of the
+//! keys to which the waiters move elements.
 //!
 //! | state | becomes | by |
 //! |---|---|---|
@@ -12,10 +12,10 @@
 //! | claimed | again | the same, if it is not, and others passed it over meanwhile; or no room |
 //! | waiting, again | done | its time, its connection's end, CLIENT UNBLOCK |
 //!
-//! Who finds one claimed passes it over with an element that it may have wanted: if it is not
-//! served after all its connection carries its command out again.
+//! A writer that finds a waiter claimed skips it, although the waiter may have wanted its element:
+//! if it is not served after all, its connection executes its command again.
 //!
-//! Thread safety: everything may be shared. Finding out how a wait has ended suspends.
+//! Thread safety: everything may be shared. Waiting for the outcome suspends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ enum State {
         missed: bool,
     },
     Again,
-    /// With the reply; none if there is nobody to reply to.
+    /// Ended with the reply; none if the client is gone.
     Done(Vec<u8>),
 }
 
@@ -45,11 +45,11 @@ pub struct Waiter {
     pub db: u8,
     /// The keys it waits for.
     pub keys: Vec<Vec<u8>>,
-    /// What it does with the first of them that has something.
+    /// The action on the first of them that has an element.
     pub op: Op,
     /// It understands RESP3.
     pub resp3: bool,
-    /// How long it waits; None for ever.
+    /// How long it waits; None waits forever.
     pub limit_nanos: Option<u64>,
     state: Mutex<State>,
     changed: Condvar,
@@ -57,7 +57,7 @@ pub struct Waiter {
     pub token: CancelToken,
 }
 
-/// What a key costs beside its bytes, here and in the map of those who wait.
+/// The cost of a key besides its bytes, here and in the map of waiters.
 const KEY_BYTES: usize = 256;
 
 impl Waiter {
@@ -65,7 +65,7 @@ impl Waiter {
     pub fn bytes(&self) -> usize {
         self.keys.iter().map(|key| 2 * key.len() + KEY_BYTES).sum()
     }
-    /// Takes it for serving; false when it is served already, or somebody else is at it.
+    /// Claims it for serving; false when it is served already, or claimed by another.
     pub fn claim(&self) -> bool {
         let mut state = self.state.lock();
         let is_free = matches!(*state, State::Waiting);
@@ -84,7 +84,7 @@ impl Waiter {
     pub fn release(&self) {
         self.free(false);
     }
-    /// There is something for it, which it has to take itself.
+    /// There is an element for it, which it has to take itself.
     pub fn try_again(&self) {
         self.free(true);
     }
@@ -106,7 +106,7 @@ impl Waiter {
         self.changed.notify_all();
         self.token.cancel();
     }
-    /// Ends the wait with `reply`, unless it has ended. Whether it did. Suspends.
+    /// Ends the wait with `reply`, unless it has ended. Returns whether it did. Suspends.
     pub fn give_up(&self, reply: &[u8]) -> bool {
         let mut state = self.state.lock();
         while matches!(*state, State::Claimed { .. }) {
@@ -127,7 +127,7 @@ impl Waiter {
             _ => None,
         }
     }
-    /// Its command has to be carried out again.
+    /// Its command has to be executed again.
     pub fn is_again(&self) -> bool {
         matches!(*self.state.lock(), State::Again)
     }
@@ -149,13 +149,13 @@ type Queue = BTreeMap<u64, Arc<Waiter>>;
 #[derive(Default)]
 pub struct Waiters {
     next: AtomicU64,
-    /// Lets writers pass when nobody waits.
+    /// Lets writers skip the map when there are no waiters.
     waiting: AtomicUsize,
     by_key: Mutex<BTreeMap<Vec<u8>, Queue>>,
 }
 
 impl Waiters {
-    /// Nobody waits.
+    /// Whether there are no waiters.
     pub fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) == 0
     }
@@ -163,7 +163,7 @@ impl Waiters {
     pub fn len(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)
     }
-    /// From now on somebody waits. The keys are locked, and hold nothing for it.
+    /// Registers a waiter. The keys are locked, and hold nothing for it.
     pub fn add(&self, wish: Wish, db: u8, resp3: bool) -> Arc<Waiter> {
         let Wish { keys, op, limit_nanos } = wish;
         let waiter = Arc::new(Waiter {
@@ -199,22 +199,22 @@ impl Waiters {
         }
         self.waiting.fetch_sub(usize::from(was_there), Ordering::SeqCst);
     }
-    /// Somebody waits for a key of this name, in whichever database.
+    /// Whether a waiter exists for a key of this name, in any database.
     pub fn any_for(&self, key: &[u8]) -> bool {
         !self.is_empty() && self.by_key.lock().contains_key(key)
     }
-    /// Who waits for a key of this name, in whichever database; the longest first.
+    /// The waiters for a key of this name, in any database; the longest waiting first.
     pub fn of(&self, key: &[u8]) -> Vec<Arc<Waiter>> {
         let by_key = self.by_key.lock();
         by_key.get(key).map_or_else(Vec::new, |queue| queue.values().cloned().collect())
     }
-    /// The keys of a database that somebody waits for.
+    /// The keys of a database that have waiters.
     pub fn keys_in(&self, db: u8) -> Vec<Vec<u8>> {
         let by_key = self.by_key.lock();
         let waited = by_key.iter().filter(|(_, queue)| queue.values().any(|w| w.db == db));
         waited.map(|(key, _)| key.clone()).collect()
     }
-    /// Adds to `keys` those that elements may be moved to when they are written, and so on.
+    /// Adds to `keys` those to which elements may be moved when they are written, transitively.
     pub fn add_targets(&self, keys: &mut Vec<Vec<u8>>) {
         let by_key = self.by_key.lock();
         if by_key.is_empty() {
@@ -235,7 +235,7 @@ impl Waiters {
     }
 }
 
-/// Those who were served by a batch that is about to be written. Those who are not told are not,
+/// The waiters served by a batch that is about to be written. Those that get no reply are released,
 /// also when serving panics.
 #[derive(Default)]
 pub struct Served {

@@ -1,7 +1,7 @@
 //! WATCH: keys whose change, between the watching and EXEC, makes the transaction fail.
 //!
-//! A watcher leaves a flag with each of its keys; whoever changes a key raises the flags there,
-//! after writing and before giving up the key's lock. EXEC looks at its flag under the locks of the
+//! A watcher leaves a flag with each of its keys; a command that changes a key raises its flags,
+//! after writing and before releasing the key's lock. EXEC checks its flag under the locks of the
 //! keys.
 //!
 //! Thread safety: [`Watches`] is shared; [`Watched`] is a session's.
@@ -14,16 +14,16 @@ use pumice_port::sync::Mutex;
 
 type Key = (u8, Vec<u8>);
 
-/// What a watcher leaves with a key, and whether the key's time was over already.
+/// A watcher's flag at a key, and whether the key had expired already.
 type Flag = (Arc<AtomicBool>, bool);
 
-/// What a key costs beside its bytes, here and in the registry.
+/// The cost of a key besides its bytes, here and in the registry.
 const KEY_BYTES: usize = 256;
 
 /// Who watches what.
 #[derive(Default)]
 pub struct Watches {
-    /// Keys in `flags`; lets writers pass when nobody watches.
+    /// Number of keys in `flags`; lets writers skip the map when there are no watchers.
     watched: AtomicUsize,
     flags: Mutex<BTreeMap<Key, Vec<Flag>>>,
 }
@@ -32,14 +32,14 @@ pub struct Watches {
 #[derive(Default)]
 pub struct Watched {
     flag: Arc<AtomicBool>,
-    /// The keys, and whether their time was over already.
+    /// The keys, and whether they had expired already.
     pub keys: BTreeMap<Key, bool>,
     /// What they cost.
     pub bytes: usize,
 }
 
 impl Watches {
-    /// Adds a key to what `own` watches. `was_over`: its time was over.
+    /// Adds a key to what `own` watches. `was_over`: it had expired.
     pub fn watch(&self, own: &mut Watched, db: u8, key: &[u8], was_over: bool) {
         let key = (db, key.to_vec());
         if own.keys.contains_key(&key) {
@@ -72,8 +72,8 @@ impl Watches {
         own.flag = Arc::default();
     }
 
-    /// A key was changed. `is_over`: it was deleted because its time is over, which is no change
-    /// for those who saw it so.
+    /// A key was changed. `is_over`: it was deleted because it had expired, which is no change for
+    /// watchers that saw it expired.
     pub fn touched(&self, db: u8, key: &[u8], is_over: bool) {
         if self.watched.load(Ordering::SeqCst) == 0 {
             return;

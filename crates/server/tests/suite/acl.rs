@@ -1,4 +1,4 @@
-//! Users: what they may, what becomes of their connections, files of users, wrong passwords.
+//! Users: their permissions, their connections, ACL files, wrong passwords.
 
 use pumice_server::Config;
 use pumice_server::IoMode;
@@ -57,7 +57,7 @@ fn a_user_may_what_its_rules_say_from_its_next_command_on() {
     let reply = server.say(user, "EXEC");
     assert!(reply.starts_with("*2|-NOPERM ACLs rules changed between"), "{reply}");
     assert!(reply.ends_with("touch the specified keys|:0"), "{reply}");
-    // Whoever is reset is nobody again.
+    // RESET logs the connection out.
     server.talk(user, &[("RESET", "+RESET"), ("ACL WHOAMI", "$7|default"), ("SET x v", "+OK")]);
     let log = server.say(admin, "ACL LOG");
     for what in ["|auth|", "|command|", "|key|", "|channel|", "|toplevel|", "|multi|", "user=u "] {
@@ -106,8 +106,8 @@ fn sort_looks_up_other_keys_only_for_who_may_read_all() {
     server.shared.keyspace.close().unwrap();
 }
 
-/// Every command for users that may only read, only write, only administer: what the table says of
-/// the command decides, and nothing else.
+/// Every command for users that may only read, only write, only administer: only the command table
+/// decides.
 #[pumice_test_macros::test]
 fn every_command_obeys_categories() {
     let scratch = Scratch::new("matrix");
@@ -127,7 +127,7 @@ fn every_command_obeys_categories() {
             let mut args: Vec<_> = row.full_name.split('|').map(str::to_string).collect();
             let words = row.arity.unsigned_abs() as usize;
             args.extend((args.len()..words).map(|_| "1".to_string()));
-            // Whoever may run these is somebody else afterwards, or ends the server.
+            // These change the connection's user, or end the server.
             if row.is(pumice_server::commands::NO_AUTH) || row.full_name == "shutdown" {
                 continue;
             }
@@ -159,7 +159,7 @@ fn connections_of_users_that_are_deleted_end() {
     users[0].send(b"SUBSCRIBE ab\r\n");
     users[0].until(":1\r\n");
     users[1].send(b"BLPOP l 0\r\n");
-    // Rules that still allow the channel end nothing, others do.
+    // Rules that still allow the channel end no connection, others do.
     assert_eq!(admin.line("ACL SETUSER u resetchannels &ab"), "+OK");
     assert_eq!(admin.line("PUBLISH ab m"), ":1");
     users[0].until("m\r\n");
@@ -169,7 +169,7 @@ fn connections_of_users_that_are_deleted_end() {
     assert_eq!(admin.line("ACL DELUSER u nobody"), ":1");
     assert_eq!((users[1].until_closed(), users[2].until_closed()), (String::new(), String::new()));
     assert_eq!(Caller::to(&running).line("AUTH u p"), WRONG);
-    // Who deletes itself gets the reply first.
+    // A user that deletes itself gets the reply first.
     assert_eq!(other.line("ACL DELUSER other"), ":1");
     assert_eq!(other.until_closed(), "");
     assert_eq!(admin.line("PING"), "+PONG");
@@ -190,7 +190,7 @@ fn users_are_loaded_from_a_file_and_saved() {
     assert_eq!(caller.line("GET b"), "$-1");
     assert_eq!(caller.line("LLEN b"), KEY);
     assert_eq!(caller.line("ACL SAVE"), format!("{COMMAND} 'acl|save' command"));
-    // The default user exists, but cannot come: an administrator is needed.
+    // The default user exists but cannot log in: an administrator is needed.
     std::fs::write(&path, "user default on nopass +@all ~* &*\nuser a on >other ~a* +@read\n")
         .unwrap();
     let shared = running.shared();
@@ -204,7 +204,7 @@ fn users_are_loaded_from_a_file_and_saved() {
     assert!(!saved.contains(">x") && !saved.contains("other"), "{saved}");
     assert!(saved.contains(" %W~b* resetchannels &c +@all -@admin\n"), "{saved}");
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 2, "only data and users");
-    // What was saved is what is loaded: nobody has to go.
+    // The loaded users equal the saved ones: no connection is ended.
     let mut user = Caller::to(&running);
     assert_eq!(user.line("AUTH b x"), "+OK");
     assert_eq!(admin.line("ACL LOAD"), "+OK");
@@ -215,7 +215,7 @@ fn users_are_loaded_from_a_file_and_saved() {
     assert!(said.contains(":2: Error in ACL SETUSER modifier '+nosuch': Unknown"), "{said}");
     assert!(said.contains(":3: Duplicate user 'b' found."), "{said}");
     assert_eq!(user.line("STRLEN b1"), ":0");
-    // Who changes or goes has to come again.
+    // Connections of changed or deleted users have to reconnect.
     std::fs::write(&path, "user b on nopass\n").unwrap();
     assert_eq!(admin.line("ACL LOAD"), "+OK");
     assert_eq!(user.until_closed(), "");
@@ -260,7 +260,7 @@ fn wrong_passwords_of_an_address_are_bounded() {
     server.talk(admin, &[("CONFIG SET auth-failures 6", "+OK"), ("ACL SETUSER u on >p", "+OK")]);
     (0..6).for_each(|_| assert_eq!(server.say(guesser, "AUTH u x"), WRONG));
     let refused = "-ERR too many wrong passwords from this address, try again in 10 seconds";
-    // Also the right one, on any connection: nothing can be learnt.
+    // Also the right one, on any connection, so an attacker learns nothing.
     server.talk(guesser, &[("AUTH u p", refused)]);
     server.talk(&mut server.client(), &[("HELLO 2 AUTH u p", refused)]);
     let log = server.say(admin, "ACL LOG");

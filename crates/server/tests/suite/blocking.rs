@@ -33,12 +33,12 @@ fn those_who_wait_are_served_within_the_write_that_serves_them() {
     assert_eq!(reply(two).unwrap(), "*2|$1|b|$1|4");
     assert_eq!(reply(three).unwrap(), "$1|3");
     server.talk(says, &[("LRANGE c 0 -1", "*1|$1|3"), ("DEL b c", ":2")]);
-    // What a move gives another who waits for it.
+    // A move serves another client that waits for the element.
     server.talk(one, &[("BLMOVE b c LEFT LEFT 0", "")]);
     server.talk(two, &[("BLPOP c 0", "")]);
     server.talk(says, &[("LPUSH b x", ":1"), ("EXISTS b c", ":0"), ("DBSIZE", ":0")]);
     assert_eq!((reply(one).unwrap(), reply(two).unwrap()), ("$1|x".into(), "*2|$1|c|$1|x".into()));
-    // In a transaction nobody waits; in another database the key is another.
+    // In a transaction nothing blocks; in another database it is a different key.
     server.talk(
         one,
         &[("MULTI", "+OK"), ("BLPOP b 0", "+QUEUED"), ("BLMOVE b c LEFT LEFT 0", "+QUEUED")],
@@ -65,7 +65,7 @@ fn who_has_gone_takes_nothing() {
     drop(gone);
     until_waiting(0);
     assert_eq!(says.line("RPUSH k 1"), ":1");
-    // One who half-closes has gone, too, and who is killed.
+    // A client that half-closes has gone too, and so has one that is killed.
     let half = Caller::to(&running);
     half.send(b"BLPOP other 0\r\n");
     let mut killed = Caller::to(&running);
@@ -78,7 +78,7 @@ fn who_has_gone_takes_nothing() {
     until_waiting(0);
     assert_eq!(killed.until_closed(), "");
     assert_eq!(says.line("LLEN k"), ":1");
-    // The end of the server does not wait for those who wait.
+    // The shutdown does not wait for blocked clients.
     let mut last = Caller::to(&running);
     last.send(b"BLPOP other 0\r\n");
     until_waiting(1);
@@ -154,8 +154,8 @@ fn who_was_passed_over_tries_again() {
     for command in ["BLPOP a b 0\r\n", "BLPOP a b 1000\r\n"] {
         waits.send(command.as_bytes());
         wait_until("it waits", || waiters.len() == 1);
-        // One who writes `a` takes it for serving; meanwhile another writes `b`; and then there is
-        // nothing for it after all.
+        // A writer of `a` claims it; meanwhile another writes `b`; and then there is nothing for it
+        // after all.
         let waiter = waiters.of(b"a").remove(0);
         assert!(waiter.claim());
         assert_eq!(says.line("RPUSH b x"), ":1");
@@ -163,7 +163,7 @@ fn who_was_passed_over_tries_again() {
         assert_eq!(text(waits.until("x\r\n").as_bytes()), "*2|$1|b|$1|x");
         wait_until("it waits no more", || waiters.is_empty());
     }
-    // Tried again in vain it waits on.
+    // A retry that finds nothing waits on.
     waits.send(b"BLPOP a b 1000\r\n");
     wait_until("it waits", || waiters.len() == 1);
     let waiter = waiters.of(b"a").remove(0);
@@ -196,7 +196,7 @@ fn who_waits_gets_no_more_than_a_command_may_take() {
     server.talk(one, &[("BLMPOP 0 1 k LEFT COUNT 1000", "")]);
     server.talk(says, &[("RENAME {k}big k", "+OK"), ("LLEN k", ":200")]);
     assert_eq!(reply(one).unwrap(), refused);
-    // What one write hands out to all is no more either.
+    // The total handed out by one write is bounded too.
     server.talk(says, &[("RENAME k {k}big", "+OK")]);
     server.talk(one, &[("BLMPOP 0 1 k LEFT COUNT 60", "")]);
     server.talk(two, &[("BLMPOP 0 1 k LEFT COUNT 60", "")]);
@@ -209,7 +209,7 @@ fn who_waits_gets_no_more_than_a_command_may_take() {
 fn who_finds_no_room_in_a_write_serves_itself() {
     let scratch = Scratch::new("turns");
     let running = start(scratch.path(), &[("maxmemory-clients", "2mb")]);
-    // Nobody is let go for what both are told at once.
+    // No client is ended for data sent to both at once.
     running.shared().clients.memory.set_max(u64::MAX);
     let (mut says, value) = (Caller::to(&running), "v".repeat(10_000));
     for _ in 0..300 {
@@ -271,7 +271,7 @@ fn who_was_served_before_it_went_is_told() {
     wait_until("it waits", || waiters.len() == 1);
     let mut served = Served::default();
     assert!(served.claim(&waiters.of(b"k").remove(0)));
-    // It ends its side, and may read on.
+    // It half-closes, and may still read.
     caller.stream.shutdown(Direction::Send).unwrap();
     // The server may find out now, or later: it must not matter.
     thread::sleep(std::time::Duration::from_millis(30));

@@ -15,7 +15,7 @@ use super::{Scratch, text};
 pub const PATIENCE: Duration = Duration::from_secs(120);
 const PATIENCE_NANOS: u64 = PATIENCE.as_nanos() as u64;
 
-/// Waits until `is` says so, and fails with `what` when it never does.
+/// Waits until `is` returns true, and fails with `what` when it never does.
 pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let end = time::now_nanos() + PATIENCE_NANOS;
     while !is() {
@@ -24,7 +24,7 @@ pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// A server on a free port of the loopback interface, on whatever the tests run on.
+/// A server on a free port of the loopback interface, on the runtime of the tests.
 pub fn start(dir: &Path, settings: &[(&str, &str)]) -> Running {
     try_start(dir, settings).unwrap()
 }
@@ -127,7 +127,7 @@ fn clients_are_served_side_by_side() {
 #[pumice_test_macros::test]
 fn hostile_and_unknown_clients_are_let_go() {
     let scratch = Scratch::new("hostile");
-    // Nobody here is let go for saying nothing.
+    // No client here is ended for being idle.
     let settings = [("requirepass", "secret"), ("maxclients", "3"), ("auth-timeout", "3600")];
     let running = start(scratch.path(), &settings);
     let mut caller = Caller::to(&running);
@@ -141,7 +141,7 @@ fn hostile_and_unknown_clients_are_let_go() {
     let mut third = Caller::to(&running);
     third.send(b"*1\r\n:1\r\n");
     assert_eq!(third.until_closed(), "-ERR Protocol error: expected '$', got ':'");
-    // What connected before is served when there are too many.
+    // Earlier connections are still served when there are too many.
     let _more: Vec<_> = (0..2).map(|_| Caller::to(&running)).collect();
     let mut refused = Caller::to(&running);
     assert_eq!(refused.until_closed(), "-ERR max number of clients reached");
@@ -199,15 +199,15 @@ fn a_client_that_never_reads_costs_little() {
     lazy.stream.set_send_timeout(Some(2_000_000_000));
     let gets = "GET big\r\n".repeat(1000);
     let mut sent = 0;
-    // It is not read from any more once its replies lie about.
+    // It is no longer read from once its replies pile up.
     while sent < 1000 && lazy.stream.send_all(gets.as_bytes()).is_ok() {
         sent += 1;
     }
     assert!(sent < 1000, "the server went on reading");
-    // What it does not take it pays for.
+    // Replies it does not take are charged to it.
     let memory = &running.shared().clients.memory;
     wait_until("replies are charged", || memory.used() > 1 << 20);
-    // No more replies were made than sockets take, and some.
+    // Only slightly more replies were made than the sockets hold.
     let made = running.shared().stats.commands.load(Ordering::Relaxed);
     assert!(made < 10_000, "{made} commands");
     assert_eq!(caller.line("PING"), "+PONG");

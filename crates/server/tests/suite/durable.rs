@@ -14,7 +14,7 @@ fn options(fs: Arc<dyn FileSystem>) -> Options {
     options
 }
 
-/// A batch can be read before its writer goes on: a reader's reply must not leave before it is
+/// A batch can be read before its writer continues: a reader's reply must not be sent before it is
 /// durable either.
 #[pumice_test_macros::test]
 fn what_has_been_read_is_durable_after_a_sync() {
@@ -22,7 +22,7 @@ fn what_has_been_read_is_durable_after_a_sync() {
     let path = Path::new("/data");
     let keyspace = Keyspace::open(options(fs.clone()), path).unwrap();
     keyspace.sync().unwrap();
-    // As a writer's who has not been told yet that it is written.
+    // Like a writer that has not been told yet that its batch is written.
     keyspace.engine().put(&WriteOptions::default(), b"k", b"v").unwrap();
     let before = keyspace.writes();
     keyspace.sync().unwrap();

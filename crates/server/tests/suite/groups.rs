@@ -33,7 +33,7 @@ fn batches(statistics: &Statistics) -> u64 {
     tickers.map(|ticker| statistics.ticker(ticker)).iter().sum::<u64>()
 }
 
-/// What clients that ask at the same time on one loop are told, in their order.
+/// The replies to clients that send at the same time on one loop, in their order.
 fn ask_at_once(
     server: &Arc<Quiet>,
     runtime: &Runtime,
@@ -46,7 +46,7 @@ fn ask_at_once(
             let server = Arc::clone(&server);
             spawn_here("client", move || server.say(&mut server.client(), &line))
         };
-        // None of them runs before all are there.
+        // None of them runs before all have arrived.
         let asked: Vec<JoinHandle<String>> = asked.into_iter().map(ask).collect();
         asked.into_iter().map(|client| client.join().unwrap()).collect()
     })
@@ -93,7 +93,7 @@ fn a_batch_that_fails_is_the_failure_of_all_in_it() {
     for reply in &replies {
         assert!(reply.starts_with("-MISCONF ") && reply.contains("No space left"), "{reply}");
     }
-    // Nothing of it is there, nobody was counted, and no key is locked.
+    // Nothing was written, nothing was counted, and no key is locked.
     let client = &mut server.client();
     for number in 0..CLIENTS {
         assert_eq!(server.say(client, &format!("GET k{number}")), "$-1");
@@ -164,7 +164,7 @@ fn a_loop_waits_for_no_other_loops_turn() {
     let ready = Arc::clone(&began);
     let busy = runtime.spawn_on(0, "busy", move || {
         let leader = spawn_here("leader", move || own.say(&mut own.client(), "SET a 1"));
-        // It has opened its group, and goes on when this fiber lets it.
+        // It has opened its group, and continues when this fiber lets it.
         thread::yield_now();
         ready.set();
         while !end.load(Ordering::Acquire) {
@@ -208,7 +208,7 @@ fn who_wants_to_wait_for_a_key_of_a_group_finds_what_it_wrote() {
             _ => assert!(reply == ":0" || reply == ":1", "{reply}"),
         }
     }
-    // Whose key is written is served by the write.
+    // The waiter of a written key is served by the write.
     let client = &mut server.client();
     server.talk(client, &[("RPUSH other y", ":1"), ("DBSIZE", ":0")]);
     let waiter = waits.session.waiter.take().unwrap();
@@ -298,7 +298,7 @@ fn clients_that_go_leave_their_writes_and_no_lock() {
         Caller::to(&running).send(format!("SET k{number} v\r\n").as_bytes());
     }
     until_gone(CLIENTS);
-    // Those who are killed may have written.
+    // Killed clients may have written.
     for number in 0..CLIENTS {
         let caller = Caller::to(&running);
         caller.send(format!("SET killed{number} v\r\n").as_bytes());

@@ -1,4 +1,4 @@
-//! What others do at the same time is seen whole or not at all.
+//! Concurrent commands are seen completely or not at all.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,7 +6,7 @@ use pumice_port::thread;
 
 use super::{Quiet, Scratch};
 
-/// Ends what goes on beside a test, also when the test fails.
+/// Ends a test's background work, also when the test fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -70,12 +70,12 @@ fn a_watched_key_that_is_reaped_makes_exec_fail() {
     server.talk(one, &[("SET a 1 PX 100", "+OK"), ("WATCH a", "+OK"), ("MULTI", "+OK")]);
     server.talk(one, &[("SET mine 1", "+QUEUED")]);
     server.now += 100;
-    // Who reads it reports it; the reaper deletes it.
+    // A read reports it; the reaper deletes it.
     server.talk(two, &[("GET a", "$-1")]);
     let shared = &server.shared;
     assert_eq!(shared.keyspace.reap(server.now, 10, |events| shared.tell(events)).unwrap(), 1);
     server.talk(one, &[("EXEC", "*-1")]);
-    // Who saw that it was over sees no change, unless somebody writes it.
+    // A watcher that saw it expired sees no change, unless it is written.
     for (between, reply) in [("PING", "*1|+OK"), ("SET a 2", "*-1")] {
         server.talk(two, &[("SET a 1 PX 100", "+OK")]);
         server.now += 100;
@@ -127,7 +127,7 @@ fn counts_are_right_after_a_close_beside_writers() {
 fn databases_that_change_places_are_not_mixed() {
     let scratch = Scratch::new("places");
     let server = Quiet::open(scratch.path());
-    // Each time the databases have changed places, and have what they had.
+    // Each time the databases are swapped and keep their content.
     let change = |client: &mut super::Client| {
         let lines = ["MULTI", "SWAPDB 0 1", "SET k zero", "HSET h f zero", "SELECT 1"];
         let lines = lines.into_iter().chain(["SET k one", "HSET h f one", "SELECT 0", "EXEC"]);

@@ -28,7 +28,7 @@ fn a_request_has_to_come_whole_in_time() {
     let caller = Caller::to(&running);
     caller.send(b"*2\r\n$3\r\nGET\r\n$100000\r\n");
     assert!(drip(&caller, b"x"), "a request that does not end is waited for");
-    // Who is silent between requests stays.
+    // A client that is idle between requests stays.
     let mut silent = Caller::to(&running);
     assert_eq!(silent.line("PING"), "+PONG");
     thread::sleep(Duration::from_millis(1200));
@@ -53,13 +53,13 @@ fn the_memory_of_all_clients_is_bounded() {
     let clients = &running.shared().clients;
     let mut small = Caller::to(&running);
     assert_eq!(small.line("PING"), "+PONG");
-    // Half a request each, larger and larger, until the largest is let go.
+    // Half a request each, larger and larger, until the largest is ended.
     let mut large = Vec::new();
     for i in 1..=8_usize {
         let caller = Caller::to(&running);
         let bytes = 200_000 * i;
         caller.send(format!("*2\r\n$4\r\nECHO\r\n${}\r\n", 2_000_000).as_bytes());
-        // The server may have let it go meanwhile.
+        // The server may have ended it meanwhile.
         caller.stream.send_all(&vec![b'x'; bytes]).ok();
         large.push(caller);
     }
@@ -89,7 +89,7 @@ fn listeners_that_do_not_read_are_let_go_before_memory_is_short() {
         speaker.line(&format!("PUBLISH c {message}"));
         assert!(clients.memory.used() < 12 << 20, "{}", clients.memory.used());
         if clients.evicted.load(std::sync::atomic::Ordering::Relaxed) > 0 {
-            // The end waits for those who do not take what they are told.
+            // The shutdown waits for clients that do not read.
             drop(lazy);
             running.stop().unwrap();
             return;
@@ -260,7 +260,7 @@ fn writing_over_ones_own_writes_takes_room_once() {
     server.talk(client, &[("CONFIG SET maxmemory-clients 1mb", "+OK"), ("MULTI", "+OK")]);
     (0..50).for_each(|_| drop(server.say(client, "APPEND k x")));
     assert!(server.say(client, "EXEC").ends_with("|:100050"));
-    // What is deleted again takes none.
+    // Deleted keys take none.
     let value = "v".repeat(1000);
     server.talk(client, &[("MULTI", "+OK")]);
     for _ in 0..20 {
@@ -325,7 +325,7 @@ fn steps_of_scan_are_bounded() {
     seen.dedup();
     assert_eq!(seen.len(), 60);
     assert!(steps >= 3, "{steps} steps");
-    // Keys that are over are looked at, too.
+    // Expired keys are examined too.
     client.out.limit(usize::MAX);
     server.talk(client, &[("FLUSHALL", "+OK"), ("CONFIG SET maxmemory-clients 0", "+OK")]);
     for i in 0..25_000 {

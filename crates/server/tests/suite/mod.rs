@@ -34,7 +34,7 @@ use pumice_server::serve::executor::execute;
 use pumice_server::session::clients::Peer;
 use pumice_server::session::{Session, Shared};
 
-/// A directory that goes with the value.
+/// A directory that is removed with the value.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -43,7 +43,7 @@ impl Scratch {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("pumice-server-{}-{number}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        // What a process of the same number left.
+        // Left behind by a process with the same id.
         std::fs::remove_dir_all(&path).ok();
         std::fs::create_dir_all(&path).unwrap();
         Scratch(path)
@@ -56,7 +56,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let removed = std::fs::remove_dir_all(&self.0);
-        // After a failure somebody may still write there: that failure is what is to be seen.
+        // After a failure another task may still write there: only the first failure matters.
         assert!(removed.is_ok() || std::thread::panicking(), "{removed:?}");
     }
 }
@@ -82,7 +82,7 @@ impl Random {
     }
 }
 
-/// A server without sockets, whose clock stands still unless it is turned.
+/// A server without sockets, whose clock stands still unless it is advanced.
 pub struct Quiet {
     pub shared: Shared,
     /// Milliseconds since 1970.

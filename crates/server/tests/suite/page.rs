@@ -1,6 +1,6 @@
-//! The reference page is the table's.
+//! The reference page matches the table.
 
-/// Writes the page anew with `REWRITE=1`.
+/// Rewrites the page with `REWRITE=1`.
 // Plain #[test]: it compares texts.
 #[test]
 fn the_page_tells_what_the_table_says() {

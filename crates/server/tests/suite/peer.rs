@@ -1,8 +1,8 @@
 //! The same generated commands to this server and to Debian's redis-server 7.0, over sockets:
 //! replies and error texts must be equal.
 //!
-//! `PUMICE_SEED=N` replays a seed, `PUMICE_PEER=N` runs so many commands (3,000). Replies whose
-//! order Redis does not promise are compared as sets.
+//! `PUMICE_SEED=N` replays a seed, `PUMICE_PEER=N` sets the number of commands (3,000). Replies
+//! whose order Redis does not promise are compared as sets.
 
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
@@ -93,7 +93,7 @@ pub fn encoded(args: &[String]) -> Vec<u8> {
     bytes
 }
 
-/// Sends a command with a mark behind it; the reply before the mark.
+/// Sends a command followed by a marker; returns the reply before the marker.
 pub fn ask(caller: &mut Caller, args: &[String]) -> Vec<u8> {
     const MARK: &str = "$8\r\nthe mark\r\n";
     let mut bytes = encoded(args);
@@ -136,7 +136,7 @@ fn compare(seed: u64, commands: u64, protocol: &str) -> Vec<String> {
     differences
 }
 
-/// A number of the environment.
+/// A number from the environment.
 pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().unwrap())
 }
@@ -171,7 +171,7 @@ fn told(caller: &mut Caller, name: &str) -> Option<Vec<String>> {
     Some((0..7).map(|_| canonical(&reply, &mut at, true)).collect())
 }
 
-/// Where the table says something else on purpose.
+/// Where the table differs on purpose.
 const TABLE_DIFFERS: &[&str] = &["psubscribe", "punsubscribe", "subscribe", "unsubscribe"];
 
 #[pumice_test_macros::test]
@@ -196,7 +196,7 @@ fn the_table_says_what_redis_says() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Bytes that are no requests, or strange ones, as a connection sends them.
+/// Malformed or unusual requests, as sent by a connection.
 const STRANGE: &[&str] = &[
     "*x\r\n",
     "*-5\r\nPING\r\n",
@@ -230,7 +230,8 @@ fn bytes_that_make_no_sense_get_the_words_of_redis() {
     let scratch = Scratch::new("strange");
     let running = start(scratch.path(), &[]);
     let mut redis = Redis::start(&scratch);
-    // One byte more than a line may have: with fewer nobody refuses, and nothing is left unread.
+    // One byte more than a line may have: with fewer there is no refusal, and nothing is left
+    // unread.
     let long = "x".repeat(65_537);
     let (count, bulk) = (format!("*{}", &long[1..]), format!("*1\r\n${}", &long[1..]));
     for bytes in STRANGE.iter().copied().chain([long.as_str(), &count, &bulk]) {

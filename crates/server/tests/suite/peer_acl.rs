@@ -1,8 +1,8 @@
 //! Random rules of users here and on redis-server 7.0: the same rules are refused in the same
 //! words, and users may do the same.
 //!
-//! Rules about commands are compared by what they allow: Redis 7.0 makes up others that allow the
-//! same. `PUMICE_SEED=N` replays a seed.
+//! Rules about commands are compared by what they allow: Redis 7.0 rewrites them to others that
+//! allow the same. `PUMICE_SEED=N` replays a seed.
 
 use super::connections::{Caller, start};
 use super::peer::{Redis, ask, canonical, commands, number};
@@ -280,7 +280,7 @@ fn users_may_what_they_may_on_redis() {
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
 }
 
-/// Where the reply that begins at `at` ends, if it has come whole.
+/// Where the reply that begins at `at` ends, if it is complete.
 fn end_of(bytes: &[u8], at: usize) -> Option<usize> {
     let line = bytes[at..].windows(2).position(|pair| pair == b"\r\n")? + at;
     let len = String::from_utf8_lossy(&bytes[at + 1..line]).parse::<i64>().unwrap_or(0).max(0);
@@ -308,7 +308,7 @@ fn one_reply(caller: &mut Caller, args: &[String]) -> Vec<u8> {
     bytes
 }
 
-/// Whole conversations, with the rules about commands in them; between `;` is what is asked.
+/// Whole conversations, with the rules about commands in them; commands are separated by `;`.
 const CONVERSATIONS: &[&str] = &[
     "ACL LIST",
     "ACL SETUSER a on >pw ~k* +@read -get +config|get +select|0;ACL LIST;ACL GETUSER a;ACL USERS",
@@ -397,7 +397,7 @@ fn commands_do_with_keys_what_redis_says() {
     let rows = pumice_server::commands::all();
     let mut compared = 0;
     for row in rows.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
-        // A command with subcommands is told with theirs.
+        // A command with subcommands is listed with theirs.
         let specs = rights_of(&mut caller, row.full_name).filter(|_| row.subcommands.is_empty());
         let Some(specs) = specs else { continue };
         let text = |rights: u8| ["", "r", "w", "rw"][usize::from(rights)].to_string();

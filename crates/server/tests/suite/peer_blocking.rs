@@ -1,13 +1,13 @@
-//! Clients that wait, here and at Debian's redis-server 7.0: who is served by what, in which order,
-//! with which reply.
+//! Clients that wait, here and at Debian's redis-server 7.0: which client is served by which
+//! element, in which order, with which reply.
 //!
-//! `PUMICE_SEED=N` replays a seed, `PUMICE_PEER=N` runs so many steps (400).
+//! `PUMICE_SEED=N` replays a seed, `PUMICE_PEER=N` sets the number of steps (400).
 
 use super::connections::{Caller, start, wait_until};
 use super::peer::{Redis, ask, canonical, commands, encoded, number};
 use super::{Random, Scratch};
 
-/// Sent behind each command that may wait.
+/// Sent after each command that may block.
 const MARK: &str = "$8\r\nthe mark\r\n";
 
 /// A server with clients that wait and one that does not.

@@ -27,7 +27,7 @@ fn messages_reach_those_who_listen() {
     one.send(b"UNSUBSCRIBE\r\n");
     one.until("b\r\n:0\r\n");
     assert_eq!(one.line("DBSIZE"), ":0");
-    // With RESP3 commands and messages go side by side.
+    // With RESP3, commands and messages can be mixed.
     assert_eq!(two.line("DBSIZE"), ":0");
     two.send(b"PSUBSCRIBE __key*__:*\r\n");
     two.until(":2\r\n");

@@ -1,9 +1,8 @@
-//! The status page, by hand and in a browser; and that slow clients of either page keep nobody
-//! waiting.
+//! The status page, by hand and in a browser; and that slow clients of either page delay no other.
 //!
 //! The browser is Debian's chromium-headless-shell, which `cargo xtask peers` installs where it
-//! can; `PUMICE_BROWSER` names another one, which then must be there. Without one the test in the
-//! browser says that it was skipped.
+//! can; `PUMICE_BROWSER` names another one, which then must exist. Without one the browser test
+//! reports that it was skipped.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,16 +89,17 @@ fn who_is_slow_keeps_nobody_waiting() {
         let slow: Vec<_> = (0..50)
             .map(|_| {
                 let caller = connect(&running);
-                // Half a request, and no more; it may be let go at once.
+                // Half a request and no more; it may be dropped at once.
                 caller.stream.send_all(b"GET / HTT").ok();
                 caller
             })
             .collect();
         assert!(get(&running, path).starts_with("HTTP/1.1 200 OK"));
-        // The oldest had to go for the latest.
+        // The oldest was dropped for the newest.
         let mut slow = slow.into_iter();
         assert_eq!(slow.next().unwrap().until_closed(), "");
-        // Those that are left do not hold up the end, nor who asks and does not take the answer.
+        // The remaining ones do not delay the shutdown, nor does a client that does not read its
+        // answer.
         let lazy = connect(&running);
         lazy.send(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes());
         lazy.stream.shutdown(Direction::Send).unwrap();
@@ -108,7 +108,7 @@ fn who_is_slow_keeps_nobody_waiting() {
     }
 }
 
-/// The browser; None if there is none and none has to be there.
+/// The browser; None if there is none and none is required.
 fn browser() -> Option<String> {
     if let Ok(named) = std::env::var("PUMICE_BROWSER") {
         return Some(named);
@@ -130,7 +130,7 @@ fn browser() -> Option<String> {
 struct Seen(String);
 
 impl Seen {
-    /// The page after so many milliseconds of the browser's time; nothing was wrong with it.
+    /// The page after this many milliseconds of the browser's time, checked for errors.
     fn by(browser: &str, scratch: &Scratch, running: &Running) -> Seen {
         let profile = scratch.path().join("profile");
         let url = format!("http://{}/", running.status().unwrap());
@@ -146,7 +146,7 @@ impl Seen {
         assert!(!console.contains("CONSOLE"), "{console}");
         Seen(text(&output.stdout))
     }
-    /// What stands behind a mark, up to the next tag or quote.
+    /// The text after a marker, up to the next tag or quote.
     fn behind(&self, mark: &str) -> &str {
         let page = &self.0;
         let from = page.find(mark).unwrap_or_else(|| panic!("no {mark}: {page}"));
@@ -165,7 +165,7 @@ impl Seen {
     }
 }
 
-/// Says that it is over, after a failure too: the writer goes on until then.
+/// Signals the end, after a failure too: the writer continues until then.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -174,7 +174,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-// Plain #[test]: it waits for another process, and a fiber would hold up its loop meanwhile.
+// Plain #[test]: it waits for another process, and a fiber would block its loop meanwhile.
 #[test]
 fn a_browser_draws_what_happens() {
     let Some(browser) = browser() else {

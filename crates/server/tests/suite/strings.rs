@@ -102,7 +102,7 @@ fn keys_expire_by_the_clock_that_is_passed_in() {
             ("GET a", "$-1"),
             ("EXISTS a b", ":1"),
             ("TYPE a", "+none"),
-            // Those whose time is over are counted until they are deleted.
+            // Expired keys are counted until they are deleted.
             ("DBSIZE", ":3"),
             ("SET k new NX", "+OK"),
             ("DBSIZE", ":3"),
@@ -149,7 +149,7 @@ fn databases_change_places_for_good() {
     );
     server.talk(one, &[("EXEC", "*-1"), ("GET a", "$1|0"), ("LRANGE l 0 -1", "*1|$1|x")]);
     server.talk(one, &[("DBSIZE", ":2"), ("SELECT 0", "+OK"), ("BLPOP l 0", "")]);
-    // Within a transaction, too; and who waits finds what has come.
+    // Within a transaction too; and a waiter finds what has arrived.
     let queue = ["MULTI", "SWAPDB 0 1", "SWAPDB 0 2", "GET a", "SET b 1", "DBSIZE", "SWAPDB 0 2"];
     queue.iter().for_each(|line| drop(server.say(two, line)));
     server.talk(
@@ -160,7 +160,7 @@ fn databases_change_places_for_good() {
     assert_eq!(super::text(&waiter.reply().unwrap()), "*2|$1|l|$1|x");
     for life in 0..2 {
         if life == 1 {
-            // As after a crash: keys are counted anew.
+            // As after a crash: keys are recounted.
             server.shared.keyspace.engine().close().unwrap();
         } else {
             server.shared.keyspace.close().unwrap();
@@ -223,7 +223,7 @@ fn a_keyspace_keeps_its_counts_and_refuses_others() {
         server.say(client, &format!("SET a{life} 1"));
         server.say(client, &format!("SET b{life} 1"));
         if life != 1 {
-            // The other life ends without its last words: keys are counted again.
+            // The other run ends without a clean shutdown: keys are recounted.
             server.shared.keyspace.close().unwrap();
         }
     }
@@ -250,7 +250,7 @@ fn walks_see_everything_that_stays() {
         let (mut cursor, mut seen, mut steps) =
             ("0".to_string(), std::collections::BTreeSet::new(), 0);
         loop {
-            // A number means the same to a server that has forgotten it.
+            // A cursor stays valid in a server that has forgotten it.
             if forget {
                 server.shared.keyspace.places.forget();
             }

@@ -33,7 +33,7 @@ pub fn argument(random: &mut Random, kind: &str) -> String {
 }
 
 /// Templates: words, of which capital letters alone are replaced; `?X` is there or not, `*X` up to
-/// three times. Behind `~`: the order of the reply's elements does not matter. Behind `^`: a time.
+/// three times. After `~`: the order of the reply's elements does not matter. After `^`: a time.
 pub const TEMPLATES: &[&str] = &[
     "GET S",
     "GET K",

@@ -63,7 +63,7 @@ fn watched_keys_that_change_make_exec_fail() {
     server.talk(one, &begin);
     server.talk(two, &[("SET b 1", "+OK")]);
     server.talk(one, &[("EXEC", "*-1"), ("MULTI", "+OK"), ("EXEC", "*0")]);
-    // A command that changes nothing disturbs nobody.
+    // A command that changes nothing does not break a watch.
     server.talk(one, &begin);
     server.talk(two, &[("DEL nothing", ":0"), ("SETNX b 2", ":0")]);
     server.talk(one, &[("EXEC", "*1|+OK")]);
@@ -73,7 +73,7 @@ fn watched_keys_that_change_make_exec_fail() {
     server.talk(one, &begin);
     server.now += 100;
     server.talk(one, &[("EXEC", "*-1")]);
-    // What was over already does not count.
+    // A key that had expired already does not count.
     server.talk(one, &begin);
     server.talk(one, &[("EXEC", "*1|+OK")]);
     server.talk(

@@ -53,7 +53,7 @@ fn who_waits_or_listens_keeps_no_worker() {
     let running = start(scratch.path(), &[THREADS, ("workers", "1"), ("loops", "1")]);
     let mut waiters: Vec<_> = (0..5).map(|_| Caller::to(&running)).collect();
     for waiter in &mut waiters {
-        // The replies before and behind the wait come in order.
+        // The replies before and after the wait come in order.
         waiter.send(b"PING\r\nBLPOP list 0\r\nECHO done\r\n");
         assert_eq!(waiter.until("\r\n"), "+PONG\r\n");
     }

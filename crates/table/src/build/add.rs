@@ -1,4 +1,4 @@
-//! Adding entries: the path per key, and what is done once per data block.
+//! Adding entries: the per-key path, and the work done once per data block.
 //!
 //! Monomorphised over the order of user keys, with one dispatch per entry. Per entry: one
 //! comparison with the last key of the block, whose length of common prefix serves the order check
@@ -7,7 +7,7 @@
 //!
 //! The usual entry (a value of a user key that differs from the last one in a byte of both, in
 //! order, not at the end of a block) has a path of its own, which checks everything before it
-//! changes anything. Everything else goes the general way. The same bytes come out of both.
+//! changes anything. Everything else takes the general path. Both produce the same bytes.
 
 use pumice_base::narrow::low_u8;
 use std::cmp::Ordering;
@@ -39,9 +39,9 @@ struct Custom;
 enum Difference {
     /// In a byte: the last key's and the next one's.
     Byte(u8, u8),
-    /// It goes on where the last one ends.
+    /// The last key ends there and the next one is longer.
     Longer,
-    /// It ends where the last one goes on.
+    /// The next key ends there and the last one is longer.
     Shorter,
     /// Nowhere; true if the next entry is an older version.
     None(bool),
@@ -108,7 +108,7 @@ impl KeyOrder for Custom {
     }
 }
 
-/// What an internal key has in common with the last one, if that ends within both user keys and
+/// The common prefix of an internal key with the last one, if it ends within both user keys and
 /// they are in order.
 #[inline(always)]
 fn usual_prefix<O: KeyOrder>(user: &Comparator, last: &[u8], ikey: &[u8]) -> Option<usize> {
@@ -122,10 +122,10 @@ fn usual_prefix<O: KeyOrder>(user: &Comparator, last: &[u8], ikey: &[u8]) -> Opt
 /// When a block ends.
 #[derive(Debug)]
 pub(super) struct BlockEnd {
-    /// While the block with the next entry stays below this, it goes on whatever the exact rule:
-    /// an upper bound of what the rule looks at.
+    /// While the block with the next entry stays below this, it continues whatever the exact rule
+    /// says: the rule's estimate is never larger.
     surely_open: usize,
-    /// Bytes that no block may exceed: what the format can count.
+    /// Bytes that no block may exceed: the limit of the format.
     bytes_max: usize,
     /// Fill above which a block may end early.
     almost_full: usize,
@@ -145,14 +145,14 @@ impl BlockEnd {
             bytes_max,
             almost_full,
             block_size: options.block_size,
-            // So RocksDB has it: a block that may end at any fill ends when it is full, and one
-            // without tolerance early only where it would not fit its page.
+            // As in RocksDB: a block that may end at any fill ends when it is full, and one without
+            // tolerance early only where it would not fit its page.
             deviation: almost_full > 0,
             align: options.block_align,
         }
     }
 
-    /// Every further entry ends the block, so that none is taken without the error being told.
+    /// Every further entry ends the block, so that none is accepted without reporting the error.
     fn poison(&mut self) {
         (self.surely_open, self.block_size) = (0, 0);
     }
@@ -167,7 +167,7 @@ impl BlockEnd {
         Err(Error::invalid_argument(format!("{what} is too large")))
     }
 
-    /// Bytes that a block may have without being full, whatever the next entry.
+    /// Size below which a block is not full, whatever the next entry.
     pub fn surely_open(&self) -> usize {
         self.surely_open
     }
@@ -189,7 +189,8 @@ impl EntryTotals {
     /// An entry whose key has the trailer `packed`.
     #[inline(always)]
     fn note(&mut self, packed: u64, value_bytes: usize) {
-        // New extremes are rare or the rule, so branches cost less than two stores.
+        // New extremes are either rare or the rule, so branches predict well and cost less than two
+        // stores.
         if packed > self.largest_trailer {
             self.largest_trailer = packed;
         }
@@ -215,8 +216,8 @@ impl TableBuilder {
     /// key) may come at any time. May suspend, once per block.
     ///
     /// # Errors
-    /// `Corruption` for keys out of order or malformed; I/O errors, also of blocks before this one,
-    /// and then every time.
+    /// `Corruption` for keys out of order or malformed; I/O errors, also of earlier blocks, and
+    /// then on every later call.
     #[inline]
     pub fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         match self.context.comparator.user {
@@ -225,7 +226,7 @@ impl TableBuilder {
         }
     }
 
-    /// As `add`, for the orders that are not worth a place in the callers.
+    /// As `add`, out of line, for the comparators that are not worth inlining.
     #[inline(never)]
     fn add_unusual(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         match self.context.comparator.user {
@@ -297,14 +298,15 @@ impl TableBuilder {
         ))
     }
 
-    /// The block of `now` bytes has its size, or would exceed it by this entry and is nearly full.
+    /// The block of `now` bytes has reached its target size, or would exceed it with this entry and
+    /// is nearly full.
     fn block_is_full(&self, now: usize, key_len: usize, value_len: usize) -> bool {
         let end = &self.end;
         if now + key_len + value_len + MAX_ENTRY_OVERHEAD > end.bytes_max {
             return true;
         }
         // An index of one block must not exceed it either: fewer and larger blocks have fewer
-        // separators. That takes gibibytes of keys, so nobody will miss the usual size.
+        // separators. That takes gibibytes of keys, so the usual block size does not matter then.
         if self.index_bytes > (end.bytes_max / 2) as u64 && self.index_is_one_block() {
             return false;
         }
@@ -390,7 +392,7 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// About what follows the data blocks.
+    /// Approximate size of what follows the data blocks.
     fn tail_estimate(&self) -> u64 {
         self.index_bytes + self.filter.as_ref().map_or(0, |f| f.estimated_bytes() as u64)
     }

@@ -6,11 +6,11 @@
 //! entry = varint shared ‖ varint non_shared ‖ varint value_len ‖ key suffix ‖ value
 //! ```
 //!
-//! [`BlockBuilder`] knows no keys: the caller says how much of a key is shared with the one
-//! before, which the builder of data blocks knows from the order check. [`MetaBlockBuilder`] keeps
-//! the last key for those that know nothing. Buffers are reused: after the first few blocks nothing
-//! is allocated. Invariants: (1) `restarts` is never empty; (2) an entry that ends before
-//! `free_until` lies in the run's room and does not fill the block.
+//! [`BlockBuilder`] knows no keys: the caller says how much of a key is shared with the one before,
+//! which the builder of data blocks knows from the order check. [`MetaBlockBuilder`] keeps the last
+//! key for callers that do not know it. Buffers are reused: after the first few blocks nothing is
+//! allocated. Invariants: (1) `restarts` is never empty; (2) an entry that ends before `free_until`
+//! lies in the run's room and does not fill the block.
 //!
 //! Index blocks have another entry form; see `index_builder`.
 
@@ -27,7 +27,7 @@ const MAX_HEADER_LEN: usize = 15;
 const USUAL_HEADER_LEN: usize = 4;
 /// Most that one entry adds to a block besides its key and value: header and restart point.
 pub(crate) const MAX_ENTRY_OVERHEAD: usize = MAX_HEADER_LEN + 4;
-/// Bytes of a block that has no entry: a restart point and their number.
+/// Bytes of a block without entries: one restart point and the count.
 pub(crate) const BLOCK_FOOTER_LEN: usize = 8;
 
 /// Builds one block after another.
@@ -40,7 +40,7 @@ pub(crate) struct BlockBuilder {
     restart_interval: u32,
     /// All ones where keys share prefixes, 0 where they are stored whole.
     share_mask: usize,
-    /// Bytes that a block may surely have without being full.
+    /// Size below which a block is certainly not full.
     surely_open: usize,
     /// Invariant 2.
     free_until: usize,
@@ -61,8 +61,8 @@ impl BlockBuilder {
         }
     }
 
-    /// While a block with its next entry stays below `bytes`, it surely is not full:
-    /// usual entries are taken.
+    /// While a block with its next entry stays below `bytes`, it is certainly not full, and usual
+    /// entries are taken.
     pub fn set_surely_open(&mut self, bytes: usize) {
         self.surely_open = bytes;
         self.set_free();
@@ -80,8 +80,8 @@ impl BlockBuilder {
         self.run.block_len() + 4 * self.restarts.len() + 4
     }
 
-    /// RocksDB's guess of the block's size after one more entry (`EstimateSizeAfterKV`): the whole
-    /// key is counted. Kept equal so that blocks end at the same keys.
+    /// RocksDB's estimate of the block's size after one more entry (`EstimateSizeAfterKV`): the
+    /// whole key is counted. Kept equal so that blocks end at the same keys.
     #[inline]
     pub fn estimated_bytes_after(&self, key_len: usize, value_len: usize) -> usize {
         let restart = if self.until_restart == 0 && !self.is_empty() { 4 } else { 0 };
@@ -94,8 +94,8 @@ impl BlockBuilder {
             + varint_len_of(value_len)
     }
 
-    /// An entry of such lengths is a usual one, for [`BlockBuilder::append_usual`]: its header is
-    /// short, and it is far from the end of block and room.
+    /// Whether an entry of these lengths is a usual one, for [`BlockBuilder::append_usual`]: its
+    /// header is short, and it is far from the end of block and room.
     #[inline(always)]
     pub fn is_usual(&self, key_len: usize, value_len: usize) -> bool {
         let end = self.run.bounds().1 + USUAL_HEADER_LEN + key_len + value_len;
@@ -126,7 +126,7 @@ impl BlockBuilder {
         let key_end = header + suffix.len();
         let to = self.run.extend_in_room(key_end + value.len());
         let (key_to, value_to) = to.split_at_mut(key_end);
-        // The suffix overwrites what is too many of the header.
+        // The suffix overwrites the surplus bytes of the header.
         key_to[..USUAL_HEADER_LEN].copy_from_slice(&lengths.to_le_bytes());
         copy_key(&mut key_to[header..], suffix);
         copy_value(value_to, value);
@@ -166,7 +166,7 @@ impl BlockBuilder {
         self.until_restart = self.restart_interval;
     }
 
-    /// Restores invariant 2 for what has become of block and room.
+    /// Restores invariant 2 after block or room changed.
     fn set_free(&mut self) {
         let entries = self.surely_open.saturating_sub(4 * self.restarts.len() + 4);
         self.free_until = (self.run.bounds().0 + entries).min(self.run.room_end());
@@ -186,7 +186,7 @@ impl BlockBuilder {
         &mut self.run
     }
 
-    /// Starts the next block, behind those that the run still holds.
+    /// Starts the next block, after those that the run still holds.
     pub fn reset(&mut self) {
         self.run.restart_block();
         self.restarts.clear();
@@ -217,7 +217,7 @@ fn put_header(to: &mut [u8], lengths: [usize; 3]) {
     }
 }
 
-/// A [`BlockBuilder`] that remembers the last key, and knows when there is too much for a block.
+/// A [`BlockBuilder`] that remembers the last key, and enforces a size limit.
 #[derive(Debug)]
 pub(crate) struct MetaBlockBuilder {
     block: BlockBuilder,
@@ -262,7 +262,7 @@ impl MetaBlockBuilder {
     }
 }
 
-/// What is one block by its nature would exceed what a block can have.
+/// A part that must be one block would exceed the size of a block.
 #[cold]
 pub(crate) fn block_too_large(what: &str, bytes_max: usize) -> Error {
     Error::not_supported(format!("{what} of more than {bytes_max} bytes in one table"))
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(&block[305..311], &[0, 2, 0xac, 0x02, b'k', b'2']);
     }
 
-    /// Both ways of appending make the same bytes, whatever the lengths.
+    /// Both ways of appending produce the same bytes, whatever the lengths.
     #[pumice_test_macros::test]
     fn usual_entries_are_entries() {
         let mut usual = 0;
@@ -358,7 +358,7 @@ mod tests {
         assert!(usual > 500, "{usual}");
     }
 
-    /// The guess counts the whole key, and a restart point where the next entry makes one.
+    /// The estimate counts the whole key, and a restart point where the next entry makes one.
     #[pumice_test_macros::test]
     fn the_guess_counts_the_whole_key() {
         let mut builder = BlockBuilder::new(2, true);

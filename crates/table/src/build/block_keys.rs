@@ -1,8 +1,8 @@
 //! The internal keys of the data block under construction, back to back.
 //!
 //! Work per key that does not have to be done key by key (hashing for filters and hash indexes,
-//! counting) is done once per block over these, where the iterations overlap. The arena also is
-//! where the last key lives that the next one is compared with, so keeping the keys costs no copy.
+//! counting) is done once per block over these, where the iterations overlap. The arena also holds
+//! the last key, with which the next one is compared, so keeping the keys costs no copy.
 //!
 //! ```text
 //! | (length, 4 bytes ‖ key) of each key | room |
@@ -24,11 +24,11 @@ use crate::prefix::copy_key;
 
 /// Bytes of a key's length.
 const LEN: usize = 4;
-/// Keys of so many bytes together are not doubled when there is one more.
+/// From this many bytes on the room is not doubled for one more key.
 const LARGE: usize = 1 << 20;
 
 /// How much room is made when the first `end` bytes are needed. Never more than positions can
-/// count: whoever has the room does not ask [`BlockKeys::is_full`].
+/// count: while there is room, [`BlockKeys::is_full`] need not be checked.
 fn room_for(end: usize) -> usize {
     let room = if end < LARGE { (2 * end).max(1024) } else { end + end / 2 };
     room.min(u32::MAX as usize)
@@ -40,7 +40,8 @@ pub(crate) struct BlockKeys {
     bytes: Vec<u8>,
     used: usize,
     last_len: usize,
-    /// Number of keys. Not the type of the others: the compiler made one vector of two.
+    /// Number of keys. Its type differs from the others': otherwise the compiler merged two into
+    /// one vector.
     len: u32,
     ends: Vec<u32>,
 }
@@ -56,7 +57,7 @@ pub(crate) struct NextKey<'a> {
 }
 
 impl NextKey<'_> {
-    /// The key, of the length asked for, is the next one.
+    /// The key, of the requested length, becomes the next one.
     ///
     /// # Panics
     /// If it is of another length.
@@ -115,8 +116,8 @@ impl BlockKeys {
         (self.last_len, self.used) = (ikey.len(), end);
     }
 
-    /// A key of `bytes` bytes would take all of them beyond what their positions can count. Only a
-    /// block of gibibytes, or of very long keys that share nearly everything, gets there.
+    /// Whether a key of `bytes` bytes would take all of them beyond what their positions can count.
+    /// Only a block of gibibytes, or of very long keys that share nearly everything, gets there.
     #[inline]
     pub fn is_full(&self, bytes: usize) -> bool {
         self.used + LEN + bytes > u32::MAX as usize
@@ -160,7 +161,7 @@ impl BlockKeys {
         self.all().map(user_key)
     }
 
-    /// Finds the keys so far, for those who want one in the middle.
+    /// Indexes the keys so far, for access to one in the middle.
     pub fn index(&mut self) {
         let mut end = 0;
         self.ends.clear();
@@ -183,7 +184,7 @@ impl BlockKeys {
     /// The user keys of a range, in order. Requires `index` unless it begins with the first one.
     ///
     /// # Panics
-    /// If it begins behind the last one.
+    /// If it begins after the last one.
     #[inline]
     pub fn user_keys_in(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
         let start = if range.start == 0 { 0 } else { self.ends[range.start - 1] as usize };
@@ -203,7 +204,7 @@ impl BlockKeys {
 mod tests {
     use super::*;
 
-    /// Keys are added without asking whether they are full while there is room.
+    /// Keys are added without checking `is_full` while there is room.
     #[pumice_test_macros::test]
     fn there_is_no_room_that_positions_cannot_count() {
         let most = u32::MAX as usize;

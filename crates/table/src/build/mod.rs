@@ -64,7 +64,7 @@ use crate::properties::TableProperties;
 
 pub use stats::BuildStats;
 
-/// Alignment of data blocks with `block_align`, at most.
+/// Maximum alignment of data blocks with `block_align`.
 const PAGE_BYTES: usize = 4096;
 
 /// Room for properties, metaindex and footer, as RocksDB has it.
@@ -85,7 +85,7 @@ pub struct TableBuilder {
     cuts: Option<CutRule>,
     /// The index entry of the block that ends.
     entry: IndexEntry,
-    /// Bytes of all index entries, roughly.
+    /// Approximate bytes of all index entries.
     index_bytes: u64,
     filter: Option<FilterBlockBuilder>,
     sampling: Option<Box<Sampling>>,
@@ -96,7 +96,7 @@ pub struct TableBuilder {
     properties: TableProperties,
     totals: EntryTotals,
     finished: bool,
-    /// What is known when the table is finished.
+    /// Facts known once the table is finished.
     file_bytes: u64,
     file_checksum: Option<u32>,
     stats: BuildStats,
@@ -110,7 +110,7 @@ impl TableBuilder {
     pub fn new(mut context: TableBuildContext, writer: BufferedWriter) -> Result<Self> {
         setup::check_settings(&context)?;
         if context.compression_opts.max_compressed_bytes_per_kb <= 0 {
-            // Nothing gets that small. RocksDB makes such tables without a codec, too.
+            // No block gets that small. RocksDB also makes such tables without a codec.
             context.compression = CompressionType::None;
         }
         let options = &context.table;
@@ -125,7 +125,8 @@ impl TableBuilder {
         let hash = DataBlockHash::new(&context);
         let mut data =
             BlockBuilder::new(options.block_restart_interval, options.use_delta_encoding);
-        // The size of a hash index depends on the number of keys; only the general way knows it.
+        // The size of a hash index depends on the number of keys; only the general path computes
+        // it.
         data.set_surely_open(if hash.is_some() { 0 } else { end.surely_open() });
         let path = writer.path().to_path_buf();
         let start = writer.len();
@@ -165,7 +166,7 @@ impl TableBuilder {
     /// Writes everything that is not written yet and flushes to the operating system. May suspend.
     ///
     /// # Errors
-    /// I/O errors, also of blocks before; the file is then incomplete, and only `abandon` may
+    /// I/O errors, also of earlier blocks; the file is then incomplete, and only `abandon` may
     /// follow.
     pub fn finish(&mut self) -> Result<()> {
         assert!(!self.finished, "a table is finished once");
@@ -197,7 +198,7 @@ impl TableBuilder {
         if sync { writer.sync_and_close(use_fsync) } else { writer.close() }
     }
 
-    /// Gives up: closes the file as it is. The caller removes it. May suspend.
+    /// Abandons the table: closes the file as it is. The caller removes it. May suspend.
     ///
     /// # Errors
     /// I/O errors of closing.
@@ -224,8 +225,8 @@ impl TableBuilder {
         if self.finished { self.file_bytes } else { self.estimated_file_size() }
     }
 
-    /// Bytes that the file would have if it were finished now, roughly. A function of the entries
-    /// and settings: what has been written already does not matter.
+    /// Approximate bytes of the file if it were finished now. A function of the entries and
+    /// settings: it does not depend on how much has been written already.
     #[inline]
     pub fn estimated_file_size(&self) -> u64 {
         match self.finished {
@@ -240,9 +241,9 @@ impl TableBuilder {
         self.sizes.data() + self.data.estimated_bytes() as u64
     }
 
-    /// About what follows the data blocks, rather too much than too little: index and filter so
-    /// far, range tombstones, dictionary, and room for properties, metaindex and footer. Before
-    /// `finish`.
+    /// Approximate size of what follows the data blocks, rather over- than underestimated: index
+    /// and filter so far, range tombstones, dictionary, and room for properties, metaindex and
+    /// footer. Before `finish`.
     pub fn estimated_tail_size(&self) -> u64 {
         let options = &self.context.compression_opts;
         let dictionary = match CompressionDict::wanted(self.context.compression, options) {
@@ -259,12 +260,12 @@ impl TableBuilder {
         &self.properties
     }
 
-    /// What the work cost. Complete after `finish`.
+    /// The cost of the build. Complete after `finish`.
     pub fn stats(&self) -> &BuildStats {
         &self.stats
     }
 
-    /// Bytes behind the data blocks. Requires `finish`.
+    /// Bytes after the data blocks. Requires `finish`.
     pub fn tail_size(&self) -> u64 {
         self.file_bytes - self.properties.tail_start_offset
     }

@@ -1,12 +1,12 @@
 //! `prepopulate_block_cache`: the blocks of a table go into the block cache while it is built, so
 //! that the first reads find them there.
 //!
-//! What goes in is what the table's reader would put in: decoded, under the reader's keys, and only
-//! blocks that it looks for in the cache. A table holds its dictionary itself, and without
+//! The entries are those the table's reader would insert: decoded, under the reader's keys, and
+//! only blocks that it looks for in the cache. A table holds its dictionary itself, and without
 //! `cache_index_and_filter_blocks` an index or filter of one block, or its top level; RocksDB puts
-//! those in as well, where nobody finds them. Priority is low, as in RocksDB. A full cache refuses
-//! blocks and the build goes on; blocks of a build that fails stay until they are evicted, under
-//! keys that no other file has.
+//! those in as well, where they are never found. Priority is low, as in RocksDB. A full cache
+//! refuses blocks and the build continues; blocks of a build that fails stay until they are
+//! evicted, under keys that no other file has.
 //!
 //! The bytes of the table do not depend on this. Thread safety: shared freely.
 
@@ -31,14 +31,14 @@ pub(crate) struct Prepopulate {
     base: [u64; 2],
     comparator: InternalKeyComparator,
     first_keys: bool,
-    /// The reader looks for metadata in the cache that is not a partition.
+    /// The reader looks for unpartitioned metadata in the cache.
     all_metadata: bool,
     read_amp_bytes_per_bit: u32,
     stats: Option<Arc<dyn TableStats>>,
 }
 
 impl Prepopulate {
-    /// `None` if the blocks of this table are not wanted in the cache.
+    /// `None` if the blocks of this table are not to be cached.
     pub fn new(context: &TableBuildContext) -> Option<Box<Self>> {
         let options = &context.table;
         let wanted = match options.prepopulate_block_cache {
@@ -58,7 +58,7 @@ impl Prepopulate {
         }))
     }
 
-    /// The data block that is to be at `offset`.
+    /// The data block that will be at `offset`.
     #[cold]
     pub fn data(&self, offset: u64, contents: &[u8]) {
         let Ok(mut block) = Block::decode(contents.to_vec(), KeyForm::Internal) else {
@@ -139,18 +139,18 @@ impl Prepopulate {
         }
     }
 
-    /// The reader would refuse the block, and will say so.
+    /// The reader would reject the block, and will report it.
     #[cold]
     fn malformed() {
         debug_assert!(false, "the builder made a block that cannot be read");
     }
 }
 
-/// The contents of meta blocks, kept while they are written, if they are wanted in the cache.
+/// The contents of meta blocks, kept while they are written, if they are to be cached.
 pub(crate) struct MetaBlocks(Option<Vec<(BlockHandle, Vec<u8>)>>);
 
 impl MetaBlocks {
-    /// Keeps blocks if there is somebody who puts them into the cache.
+    /// Keeps blocks if they will be put into the cache.
     pub fn for_cache(prepopulate: &Option<Box<Prepopulate>>) -> Self {
         MetaBlocks(prepopulate.as_ref().map(|_| Vec::new()))
     }

@@ -1,17 +1,17 @@
-//! Blocks in one vector, one behind another, the last of them under construction.
+//! Blocks in one vector, one after another, the last of them under construction.
 //!
 //! ```text
 //! | finished blocks with their trailers | block under construction | room |
 //! 0                                     start                      len    bytes.len()
 //! ```
 //!
-//! A block that is stored as it is never moves: it is built where it is hashed and where it is
-//! written from, and the vector goes to the file when it is long enough ([`RUN_BYTES_MAX`]).
-//! Blocks that are compressed leave the vector one at a time ([`Run::take_block`]), so it holds no
-//! finished ones.
+//! A block that is stored as it is never moves: it is built, hashed and written from the same
+//! place, and the vector goes to the file when it is long enough ([`RUN_BYTES_MAX`]). Blocks that
+//! are compressed leave the vector one at a time ([`Run::take_block`]), so it holds no finished
+//! ones.
 //!
 //! One owner. Invariants: (1) `start <= len <= bytes.len()`; (2) the room is initialised, so that
-//! an entry is copied into a slice of known length; its bytes may be anything.
+//! an entry is copied into a slice of known length; its contents are arbitrary.
 
 use crate::build::pipeline::worker::release_large;
 use crate::handle::BLOCK_TRAILER_LEN;
@@ -20,15 +20,15 @@ use crate::handle::BLOCK_TRAILER_LEN;
 /// more than the writer would copy, and few enough to stay in the second-level cache until then.
 pub(crate) const RUN_BYTES_MAX: usize = 128 << 10;
 
-/// The first room made, and how many times as large the next one is.
+/// The first allocation, and the growth factor of the next one.
 const ROOM_MIN: usize = 8 << 10;
 const ROOM_GROWTH: usize = 4;
-/// Room beyond this grows by a half only: it is that of a block of unusual size.
+/// Room beyond this grows only by half: it is for a block of unusual size.
 const USUAL_ROOM_MAX: usize = 1 << 20;
-/// Room made besides what is asked for: what follows a large entry, the end of its block and the
-/// trailer, must not move it once more.
+/// Extra room besides the requested: the rest of the block after a large entry, and the trailer,
+/// must not cause another move.
 const ROOM_BEHIND: usize = 4 << 10;
-/// The next room made if finished blocks stay: that of a run of usual blocks.
+/// The next allocation if finished blocks stay: enough for a run of usual blocks.
 const RUN_ROOM: usize = RUN_BYTES_MAX + (32 << 10);
 
 /// See the head of this file.
@@ -91,7 +91,7 @@ impl Run {
             now => now + now / 2,
         };
         let needed = self.len + bytes;
-        // Where the entry alone is more than the next room, it is most likely alone.
+        // An entry larger than the next allocation is most likely alone in its block.
         let wanted = if needed > next { needed + ROOM_BEHIND } else { next };
         // Zeros from the allocator: room that is never used costs no page faults.
         let mut room = vec![0; wanted];
@@ -99,8 +99,8 @@ impl Run {
         self.bytes = room;
     }
 
-    /// The block is what `change` makes of it. `change` gets the whole vector and where the block
-    /// begins, and touches nothing before.
+    /// Changes the block with `change`, which gets the whole vector and where the block begins, and
+    /// touches nothing before it.
     pub fn change_block<R>(&mut self, change: impl FnOnce(&mut Vec<u8>, usize) -> R) -> R {
         self.bytes.truncate(self.len);
         let result = change(&mut self.bytes, self.start);
@@ -117,7 +117,7 @@ impl Run {
         &mut self.bytes
     }
 
-    /// The block is finished and stays; `zeros` follow its trailer. The next one begins behind.
+    /// The block is finished and stays; `zeros` follow its trailer. The next one begins after it.
     pub fn keep_block(&mut self, trailer: &[u8; BLOCK_TRAILER_LEN], zeros: usize) {
         self.reserve(BLOCK_TRAILER_LEN + zeros);
         self.extend_in_room(BLOCK_TRAILER_LEN).copy_from_slice(trailer);
@@ -132,7 +132,7 @@ impl Run {
         &self.bytes[..self.start]
     }
 
-    /// Forgets everything but the room, and that as well if it was for a block of unusual size.
+    /// Clears everything, and frees the room if it was for a block of unusual size.
     pub fn clear(&mut self) {
         (self.start, self.len) = (0, 0);
         release_large(&mut self.bytes);

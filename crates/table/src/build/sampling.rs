@@ -1,12 +1,12 @@
-//! `sample_for_compression`: how large the data blocks of a table would be with a fast and with a
-//! slow codec, whatever codec the table has.
+//! `sample_for_compression`: estimates how large the data blocks of a table would be with a fast
+//! and with a slow codec, whatever codec it uses.
 //!
-//! One block of so many is compressed with LZ4 and with ZSTD at their default levels, and the
-//! ratios go for all blocks: two properties of the table. RocksDB draws a random number per block;
-//! here one block of each group of N is drawn, from the origin of the file and the number of the
-//! group, so that the bytes of the table do not depend on who built it when. It is done where the
-//! blocks end, on the emitter, as in RocksDB. A block that a codec cannot make smaller counts with
-//! its size: it would be stored as it is.
+//! One block in N is compressed with LZ4 and with ZSTD at their default levels, and the ratios are
+//! taken for all blocks: two properties of the table. RocksDB draws a random number per block; here
+//! one block of each group of N is drawn, from the origin of the file and the number of the group,
+//! so that the bytes of the table do not depend on when and by which thread it was built. It is
+//! done where the blocks end, on the emitter, as in RocksDB. A block that a codec cannot make
+//! smaller counts with its size: it would be stored as it is.
 //!
 //! One owner. It does not decide how blocks are stored.
 
@@ -25,7 +25,7 @@ pub(crate) struct Sampling {
     /// Blocks of a group.
     every: u64,
     rng: Rng,
-    /// The block of the present group to be sampled.
+    /// The block of the current group to be sampled.
     chosen: u64,
     fast: Compressor,
     slow: Compressor,
@@ -40,7 +40,7 @@ pub(crate) struct Sampling {
 }
 
 impl Sampling {
-    /// `None` if no block is to be sampled.
+    /// `None` if no block will be sampled.
     ///
     /// # Errors
     /// As [`Compressor::new`].
@@ -86,7 +86,7 @@ impl Sampling {
         Ok(())
     }
 
-    /// Writes the two properties. Without a sample they say that nothing would be gained.
+    /// Writes the two properties. Without a sample they report no gain.
     pub fn note(&self, properties: &mut TableProperties) {
         properties.fast_compression_size = self.estimate(self.sampled_fast);
         properties.slow_compression_size = self.estimate(self.sampled_slow);
@@ -164,7 +164,7 @@ mod tests {
         all.block(&[7; 4000]).unwrap();
         let (fast, slow) = noted(&all);
         assert!(fast > 5 && fast < 60 && slow > 5 && slow < 60, "{fast} {slow}");
-        // What no codec makes smaller.
+        // Data that no codec makes smaller.
         let noise = Rng::new(3).bytes(4000);
         all.block(&noise).unwrap();
         assert_eq!(noted(&all), (fast + 4005, slow + 4005));

@@ -1,5 +1,5 @@
-//! What a builder is made of, from the settings of a table: checks, properties known beforehand,
-//! parts.
+//! Builds the parts of a builder from the settings of a table: checks, properties known in advance,
+//! components.
 //!
 //! Pure functions.
 
@@ -15,12 +15,12 @@ use crate::properties::{self, TableProperties};
 
 /// Refuses settings that contradict each other or cannot be written.
 pub(crate) fn check_settings(context: &TableBuildContext) -> Result<()> {
-    // A database refuses `block_align` with a codec. Here it is no contradiction: the options of a
-    // table are read one after the other while others may change them.
+    // A database refuses `block_align` with a codec. Here it is not an error: the options of a
+    // table are read one after another while other threads may change them.
     context.table.validate_for_building()
 }
 
-/// Who helps: nobody without a pool, or for codecs that are faster than the hand-over.
+/// The helpers: none without a pool, or for codecs that are faster than the hand-off.
 pub(crate) fn plan(context: &TableBuildContext) -> Option<Plan> {
     let threads = context.compression_opts.effective_parallel_threads(context.compression);
     if context.compression == CompressionType::None || threads <= 1 {
@@ -43,7 +43,7 @@ pub(crate) fn base_context(context: &TableBuildContext) -> u32 {
     low_u32(hash64(origin.as_bytes())) | 1
 }
 
-/// What is known before the first entry.
+/// Facts known before the first entry.
 pub(crate) fn initial_properties(context: &TableBuildContext) -> TableProperties {
     let options = &context.table;
     let or_null = |name: Option<String>| name.unwrap_or_else(|| "nullptr".to_string());

@@ -1,16 +1,16 @@
-//! How large the file is going to be, as a function of the entries alone.
+//! Estimates the size of the file, as a function of the entries alone.
 //!
-//! Files are cut by this estimate, so it must not depend on how far compression has come. Of a
-//! table with a codec the blocks up to [`LAG`] back count as they are stored (no pipeline has more
-//! blocks in progress), the later ones as their raw size times the ratio so far. Without a codec
-//! the estimate is exact.
+//! Files are cut by this estimate, so it must not depend on how far compression has come. With a
+//! codec, blocks at least [`LAG`] back count with their stored size (no pipeline has more blocks in
+//! progress), later ones with their raw size times the ratio so far. Without a codec the estimate
+//! is exact.
 //!
 //! One owner, the emitter. Invariants: (1) block `i` is in the windows while `i >= emitted - LAG`;
 //! (2) the stored size of a block is noted before the block leaves the window.
 
 use pumice_base::narrow::saturating_u64;
 
-/// Blocks whose stored size is not looked at yet.
+/// Blocks whose stored size is not used yet.
 pub(crate) const LAG: usize = 32;
 
 /// Raw and stored sizes, trailers and padding included.
@@ -29,13 +29,13 @@ pub(crate) struct SizeEstimate {
     start: u64,
     /// Blocks are stored as they are.
     exact: bool,
-    /// Everything before what follows the data blocks, and that, as of the last block.
+    /// The size up to the end of the data blocks, and of what follows them, as of the last block.
     data: u64,
     tail: u64,
 }
 
 impl SizeEstimate {
-    /// No block, behind `start` bytes of file; `exact` if blocks are stored as they are.
+    /// No block yet, after `start` bytes of file; `exact` if blocks are stored as they are.
     pub fn new(start: u64, exact: bool) -> Self {
         SizeEstimate {
             emitted: 0,
@@ -51,8 +51,8 @@ impl SizeEstimate {
         }
     }
 
-    /// The next block has `raw` bytes and everything behind the data blocks about `tail`.
-    /// `stored`, if known already, are the block's bytes in the file.
+    /// The next block has `raw` bytes, and everything after the data blocks about `tail`. `stored`,
+    /// if known already, is the block's size in the file.
     pub fn emitted(&mut self, raw: u64, stored: u64, tail: u64) {
         let at = self.emitted % LAG;
         self.settled_raw += self.raw[at];
@@ -64,7 +64,7 @@ impl SizeEstimate {
         (self.data, self.tail) = (self.start + self.data_bytes(), tail);
     }
 
-    /// Block `number` takes `bytes` in the file; told before block `number + LAG` is emitted.
+    /// Block `number` takes `bytes` in the file; reported before block `number + LAG` is emitted.
     pub fn stored(&mut self, number: usize, bytes: u64) {
         debug_assert!(number < self.emitted && number + LAG >= self.emitted, "outside the window");
         self.stored[number % LAG] = bytes;

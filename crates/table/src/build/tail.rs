@@ -1,4 +1,4 @@
-//! Everything behind the data blocks: filter, index, range tombstones, properties, metaindex,
+//! Everything after the data blocks: filter, index, range tombstones, properties, metaindex,
 //! footer.
 //!
 //! Runs on the emitter when the pipeline is empty.
@@ -36,7 +36,7 @@ impl MetaHandles {
 }
 
 impl TableBuilder {
-    /// Writes what follows the data blocks. Requires that all of them are written.
+    /// Writes what follows the data blocks, all of which must be written already.
     pub(super) fn write_tail(&mut self) -> Result<()> {
         let offset = self.pipeline.out()?.offset;
         self.properties.data_size = offset;
@@ -165,7 +165,7 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// The compression property: the type asked for, or from format 7 on the types used.
+    /// The compression property: the configured type, or from format 7 on the types used.
     fn compression_name(&mut self) -> Result<String> {
         let asked = self.context.compression;
         if self.context.table.format_version < 7 {

@@ -1,8 +1,8 @@
-//! Lookups that go on behind the first data block: versions of a key may span several.
+//! Lookups that continue past the first data block: versions of a key may span several.
 //!
-//! Thread safety: as the table. What the index promises is held against what the blocks hold: at
-//! most one block without a version of the key comes before it, so a lookup in a table that was
-//! made to keep it busy ends in an error. Suspends where a block is read.
+//! Thread safety: as the table. The index is checked against the blocks: at most one block without
+//! a version of the key comes before it, so a lookup in a table crafted to keep it busy ends in an
+//! error. Suspends where a block is read.
 
 use pumice_base::dbformat::{ParsedInternalKey, user_key};
 use pumice_base::{Error, Result};
@@ -13,7 +13,7 @@ use crate::read::index::IndexBlock;
 use crate::read::table::{Table, Visit};
 
 impl Table {
-    /// Goes on behind block `at` of `index`, whose visit ended in `last`.
+    /// Continues after block `at` of `index`, whose visit ended in `last`.
     #[cold]
     #[inline(never)]
     pub(super) fn get_behind<F>(
@@ -40,7 +40,7 @@ impl Table {
         Ok(last)
     }
 
-    /// What `visit`, which is not `Done`, makes of a lookup that was at `last` before.
+    /// The next state of a lookup that was at `last`, given `visit`, which is not `Done`.
     #[cold]
     pub(super) fn next_visit(&self, last: Visit, visit: Visit) -> Result<Visit> {
         match (last, visit) {

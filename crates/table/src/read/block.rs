@@ -6,14 +6,14 @@
 //! ```
 //!
 //! Decoding checks the layout once: the restart array lies inside the block, restart offsets are
-//! strictly ascending, the first is 0 and all are inside the keys section. Entries are checked
-//! when they are walked over; every access to block bytes is bounds-checked, so a damaged block
-//! yields an error or wrong entries, never a panic.
+//! strictly ascending, the first is 0 and all are inside the keys section. Entries are checked when
+//! they are iterated; every access to block bytes is bounds-checked, so a damaged block yields an
+//! error or wrong entries, never a panic.
 //!
 //! A block that goes into the cache also gets an entry table if its keys order as bytes: one word
-//! per entry, four bytes of the user key behind the prefix common to all keys, then the entry's
+//! per entry, four bytes of the user key after the prefix common to all keys, then the entry's
 //! offset. A search reads the table, which is contiguous, and then usually one entry; walking a
-//! restart interval instead would wait for one cache miss after the other.
+//! restart interval instead would wait for one cache miss after another.
 //!
 //! Immutable after construction, so shared freely between threads.
 
@@ -28,26 +28,25 @@ use pumice_base::planted::{self, Bug};
 use crate::data_block_hash::{Bucket, Buckets, HASH_INDEX};
 use crate::prefix::{common_prefix, prefix_word};
 
-/// Keys that are put together and kept may take so many bytes, or ..
+/// Assembled keys that are kept may take this many bytes, or ..
 const EXPANDED_BYTES_MAX: usize = 32 << 20;
-/// .. so many times those of their block. In a block that was made for it each of `n` entries has a
-/// key of `n` bytes; no table of use comes near to this.
+/// .. this many times those of their block. In a crafted block each of `n` entries can have a key
+/// of `n` bytes; no real table comes near that.
 const EXPANSION_MAX: usize = 16;
 
-/// The most that the keys of a block of `block_bytes` bytes may take together when they are put
-/// together out of what they share.
+/// The most that the assembled keys of a block of `block_bytes` bytes may take together.
 #[inline]
 pub(crate) fn expanded_bytes_max(block_bytes: usize) -> usize {
     block_bytes.saturating_mul(EXPANSION_MAX).max(EXPANDED_BYTES_MAX)
 }
 
-/// Counts keys that are put together and kept one by one.
+/// Counts keys that are assembled and kept one by one.
 pub(crate) struct Expanded {
     left: usize,
 }
 
 impl Expanded {
-    /// For blocks to come, whose keys become text, which takes several times as much.
+    /// For blocks whose keys become text, which takes several times as much.
     pub fn as_text() -> Self {
         Expanded { left: EXPANDED_BYTES_MAX / 8 }
     }
@@ -57,7 +56,7 @@ impl Expanded {
         Expanded { left: expanded_bytes_max(block.data().len()) }
     }
 
-    /// Those of another block come, too.
+    /// Adds the keys of another block.
     pub fn allow(&mut self, block: &Block) {
         self.left = self.left.saturating_add(EXPANSION_MAX.saturating_mul(block.data().len()));
     }
@@ -74,10 +73,10 @@ impl Expanded {
 
 const RESTARTS_MASK: u32 = (1 << 28) - 1;
 const SEPARATED_VALUES: u32 = 1 << 28;
-/// Bit 29 only tells that keys are evenly spread.
+/// Bit 29 is only a hint that keys are evenly spread.
 const RESERVED: u32 = 1 << 30;
 
-/// What the keys of a block are.
+/// The kind of a block's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyForm {
     /// Strings of meta blocks.
@@ -158,7 +157,7 @@ impl Block {
         Ok(block)
     }
 
-    /// Bytes without structure, such as a filter; has no entries.
+    /// Unstructured bytes, such as a filter; has no entries.
     pub(crate) fn opaque(data: Vec<u8>) -> Block {
         Block { data, ..Default::default() }
     }
@@ -235,7 +234,7 @@ impl Block {
             let entry = self.entry(at, 0, false)?;
             let user_len = entry.shared + entry.suffix_len - TRAILER_LEN;
             if entry.shared > previous_len || entry.shared > user_len {
-                // Shared bytes reach into a trailer: rare enough to do without a table.
+                // Shared bytes reach into a trailer: rare enough to go without a table.
                 return None;
             }
             let suffix_len = user_len - entry.shared;
@@ -321,8 +320,8 @@ impl Block {
         self.entry_table.words.get(number).map(|word| low_u32(*word) as usize)
     }
 
-    /// Puts the first `shared` bytes of entry `number` into `out`; `None` if the entry table does
-    /// not know so many.
+    /// Puts the first `shared` bytes of entry `number` into `out`; `None` if the entry table has
+    /// fewer.
     pub(crate) fn table_key_head(
         &self,
         number: usize,
@@ -352,13 +351,13 @@ impl Block {
         self.data.capacity() + 8 * self.entry_table.words.len() + size_of::<Self>()
     }
 
-    /// Offset behind the last entry.
+    /// Offset after the last entry.
     #[inline]
     pub(crate) fn keys_end(&self) -> usize {
         self.keys_end as usize
     }
 
-    /// Offset behind the last value.
+    /// Offset after the last value.
     pub(crate) fn entries_end(&self) -> usize {
         self.restarts_at as usize
     }
@@ -374,7 +373,7 @@ impl Block {
         self.num_restarts as usize
     }
 
-    /// Offset of restart point `i`, `keys_end` behind the last.
+    /// Offset of restart point `i`; `keys_end` after the last.
     #[inline]
     pub(crate) fn restart(&self, i: usize) -> usize {
         if i >= self.num_restarts() {
@@ -454,8 +453,8 @@ impl Block {
         key.get(..key.len().checked_sub(TRAILER_LEN)?)
     }
 
-    /// The restart point to begin a forward walk to a target at: the last whose key is less, or 0.
-    /// `is_less` compares a restart key with the target. `None` if the block is damaged.
+    /// The restart point at which to begin a forward walk to a target: the last whose key is less,
+    /// or 0. `is_less` compares a restart key with the target. `None` if the block is damaged.
     pub(crate) fn seek_restart(&self, mut is_less: impl FnMut(&[u8]) -> bool) -> Option<usize> {
         let (mut lo, mut hi) = (0, self.num_restarts());
         while lo < hi {
@@ -467,7 +466,7 @@ impl Block {
 }
 
 /// Replaces the bytes of a table word that the entry does not share. The word covers the key from
-/// `common_len` on; what is behind the key is zero.
+/// `common_len` on; bytes after the key are zero.
 #[inline]
 fn update_word(word: &mut [u8; WORD_LEN], common_len: usize, shared: usize, suffix: &[u8]) {
     if shared >= common_len + WORD_LEN {

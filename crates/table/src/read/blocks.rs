@@ -43,7 +43,7 @@ impl MetaRef<'_> {
     }
 }
 
-/// Reads as urgently to the rate limiter as the options say, and within their limits.
+/// Reads with the options' rate-limiter priority, and within their time limits.
 #[inline]
 pub(crate) fn at_pace<R>(
     options: &TableReadOptions,
@@ -56,7 +56,7 @@ pub(crate) fn at_pace<R>(
     if options.limits.is_set() { in_time(&options.limits, read) } else { read() }
 }
 
-/// Reads if there is still time; what has taken too long is not used.
+/// Reads if there is still time; the result of a read that took too long is not used.
 #[cold]
 fn in_time<R>(limits: &ReadLimits, read: impl FnOnce() -> Result<R>) -> Result<R> {
     let deadline = limits.deadline_micros;
@@ -95,8 +95,8 @@ impl Table {
         }
     }
 
-    /// As [`Table::index_partition`], for one lookup; `None`: it is to be searched as it lies in
-    /// the file ([`Table::search_in_passing`]).
+    /// As [`Table::index_partition`], for one lookup; `None`: it must be searched in its stored
+    /// form ([`Table::search_in_passing`]).
     #[inline]
     pub(crate) fn index_partition_for_one(
         &self,
@@ -116,9 +116,8 @@ impl Table {
         Ok(Some(MetaRef::Pinned(block)))
     }
 
-    /// An index block that was missed is not worth decoding and a place in the cache. A search of
-    /// the raw block does not see what is wrong elsewhere in it, hence blocks that are not verified
-    /// are always decoded.
+    /// A missed index block is not worth decoding and caching. A search of the raw block does not
+    /// detect damage elsewhere in it, so blocks that are not verified are always decoded.
     #[cold]
     fn does_without(&self, handle: BlockHandle, options: &TableReadOptions) -> bool {
         let verifies = options.verify_checksums && self.file.checksum != ChecksumType::None;
@@ -128,12 +127,11 @@ impl Table {
         !self.admits(handle, BlockKind::Index, options)
     }
 
-    /// A block that was missed is worth a place in the cache, if there is one.
+    /// A missed block is worth caching, if there is a cache.
     fn admits(&self, handle: BlockHandle, kind: BlockKind, options: &TableReadOptions) -> bool {
         let cache = self.cache.as_ref().filter(|_| options.fill_cache);
         cache.is_some_and(|cache| {
-            // What it will be charged is not known before it is decoded: about what it takes in
-            // the file.
+            // Its charge is not known before it is decoded: assume its size in the file.
             cache.admits(&self.cache_key(handle), to_usize(handle.size), self.priority(kind))
         })
     }
@@ -144,8 +142,8 @@ impl Table {
         if kind != BlockKind::Data && high { Priority::High } else { Priority::Low }
     }
 
-    /// A data block for one lookup: one that was missed and is not worth a place in a full cache is
-    /// read and not kept.
+    /// A data block for one lookup: a missed one that is not worth caching in a full cache is read
+    /// and not kept.
     #[inline]
     pub(crate) fn data_block_for_one<const OBSERVED: bool>(
         &self,
@@ -228,7 +226,7 @@ impl Table {
         self.cached_told::<true>(handle, kind)
     }
 
-    /// As [`Table::cached`]; a hit is told of only if the lookup is `OBSERVED`.
+    /// As [`Table::cached`]; a hit is reported only if the lookup is `OBSERVED`.
     #[inline]
     fn cached_told<const OBSERVED: bool>(
         &self,
@@ -268,8 +266,8 @@ impl Table {
     }
 
     /// Reads a block that a read with `cache_only` missed, and with `fill_cache` keeps it in the
-    /// cache (if there is one and it has room) at least until the pin is dropped. Of the options
-    /// `verify_checksums`, `fill_cache`, `io_priority` and `limits` count. Suspends.
+    /// cache (if there is one and it has room) at least until the pin is dropped. Only the options
+    /// `verify_checksums`, `fill_cache`, `io_priority` and `limits` matter. Suspends.
     ///
     /// # Errors
     /// Corruption and I/O errors.
@@ -288,8 +286,8 @@ impl Table {
         self.read_block(handle, kind, &options, fill_cache)
     }
 
-    /// Whether [`Table::load`] of a block of that kind needs little stack: it calls nothing of the
-    /// user's, neither an order of keys nor a file.
+    /// Whether [`Table::load`] of a block of that kind needs little stack: it calls no user code,
+    /// neither a comparator nor a file.
     pub fn loads_on_little_stack(&self, kind: BlockKind) -> bool {
         let compares = matches!(kind, BlockKind::Index | BlockKind::FilterIndex)
             && matches!(self.comparator.user, Comparator::Custom(_));

@@ -1,7 +1,7 @@
-//! What the block cache holds, and pins on it.
+//! The entries of the block cache, and pins on them.
 //!
 //! A cached block is stored decoded: bytes uncompressed, side arrays built, indexes in flat form.
-//! Blocks that are not in a cache have the same form behind an `Arc`.
+//! Blocks that are not in a cache have the same form in an `Arc`.
 //!
 //! Thread safety: immutable, shared freely; a pin keeps the block in memory.
 
@@ -76,12 +76,12 @@ impl CachedBlock {
         self.block.memory_bytes() + decoded + size_of::<Self>() - size_of::<Block>()
     }
 
-    /// From now on `read_amp` says what of the entries was used.
+    /// From now on `read_amp` tracks which entries were used.
     pub(crate) fn set_read_amp(&mut self, read_amp: ReadAmp) {
         self.decoded = Decoded::Measured(Box::new(read_amp));
     }
 
-    /// What of the entries was used, if that is measured.
+    /// Which entries were used, if that is measured.
     pub(crate) fn read_amp(&self) -> Option<&ReadAmp> {
         match &self.decoded {
             Decoded::Measured(read_amp) => Some(read_amp),
@@ -139,7 +139,7 @@ impl PinnedBlock {
         self.block().data()
     }
 
-    /// The byte buffer for reuse, if nobody else holds the block and it is not in a cache.
+    /// The byte buffer for reuse, if this is the only pin on the block and it is not in a cache.
     pub(crate) fn into_buffer(self) -> Option<Vec<u8>> {
         match self {
             PinnedBlock::Owned(block) => Some(Arc::try_unwrap(block).ok()?.block.into_data()),
@@ -147,7 +147,7 @@ impl PinnedBlock {
         }
     }
 
-    /// A pin of its own on the block, and where in `bytes` the given value lies.
+    /// A separate pin on the block, and where in `bytes` the given value lies.
     ///
     /// # Panics
     /// If `value` is not a part of `bytes`.

@@ -4,9 +4,10 @@
 //! block and keeps the buffers. The key is assembled in a reused buffer, the value is a range of
 //! the block.
 //!
-//! Walking back decodes one restart interval forward once and notes what each key replaced of the
-//! one before it, so that the following steps only put that back: a full backward scan is linear,
-//! and it takes memory in proportion to the interval even if keys share nearly all they have.
+//! Walking back decodes one restart interval forward once and records which bytes of the previous
+//! key each key replaced, so that the following steps only restore those: a full backward scan is
+//! linear, and it takes memory in proportion to the interval even if keys share nearly all they
+//! have.
 //!
 //! Invariants: (1) while `valid`, `key` and `value` describe the entry at `current`; (2) `damaged`
 //! implies not `valid`; (3) `back` is empty or holds consecutive entries, the cursor being on
@@ -22,7 +23,7 @@ use pumice_base::dbformat::{TRAILER_LEN, trailer};
 use crate::read::block::{Block, Entry, GlobalSeqno};
 use crate::read::scan::{Landing, find, table_position};
 
-/// Bytes that are copied at once when a key suffix is short.
+/// Bytes copied in one go when a key suffix is short.
 const CHUNK: usize = 32;
 
 /// A reusable key: `bytes[..len]`.
@@ -68,7 +69,7 @@ impl KeyBuf {
         self.len = len;
     }
 
-    /// Takes over an assembled key.
+    /// Adopts an assembled key.
     fn assign(&mut self, key: &[u8]) {
         self.len = 0;
         self.extend_slowly(0, key);
@@ -105,7 +106,7 @@ pub(crate) struct BlockCursor {
     /// Index of the next restart point; kept with separated values only.
     next_restart: usize,
     global: GlobalSeqno,
-    /// What `global` replaced in `key`; the next key may share bytes of it.
+    /// The bytes that `global` replaced in `key`; the next key may share some of them.
     stored_trailer: u64,
     back: Vec<BackEntry>,
     replaced: Vec<u8>,
@@ -320,7 +321,7 @@ impl BlockCursor {
             }
         }
         if self.back.is_empty() || self.next != end {
-            // A restart point is not where an entry begins.
+            // A restart point does not coincide with the start of an entry.
             self.back.clear();
             return self.fail();
         }
@@ -344,7 +345,7 @@ impl BlockCursor {
         self.show_trailer();
     }
 
-    /// Puts the true trailer in the place of the stored one.
+    /// Replaces the stored trailer by the true one.
     #[inline(always)]
     fn show_trailer(&mut self) {
         if !self.global.is_none() {

@@ -11,7 +11,7 @@ use crate::read::cached_block::PinnedBlock;
 use crate::read::table::{HeldPartitions, Table};
 
 impl Table {
-    /// Roughly where in the file the data of internal key `target` begins.
+    /// Approximate file offset of the data of internal key `target`.
     ///
     /// # Errors
     /// As [`Table::get`], for index blocks.
@@ -33,7 +33,7 @@ impl Table {
         Ok(if first < index.len() { inside(index.handle(first)) } else { self.data_end() })
     }
 
-    /// Offset behind the last data block.
+    /// Offset after the last data block.
     fn data_end(&self) -> u64 {
         match self.properties.data_size {
             0 => self.footer.metaindex.offset.min(self.file.len),

@@ -1,8 +1,8 @@
 //! Reads blocks from a table file: bounds, checksum, decompression.
 //!
-//! Every block handle is held against the length of the file before anything is allocated; a
-//! compressed block may not claim to be larger than `max_block_bytes`. Errors name file, offset
-//! and what was wrong.
+//! Every block handle is checked against the length of the file before anything is allocated; a
+//! compressed block may not claim to be larger than `max_block_bytes`. Errors name file, offset and
+//! what was wrong.
 //!
 //! Thread safety: shared; each call is independent. Suspends in `read_at`.
 
@@ -32,11 +32,11 @@ pumice_port::worker_local! {
     static READ_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 pumice_port::worker_local! {
-    /// Memory of contents that were not kept.
+    /// Buffers of contents that were not kept.
     static CONTENTS: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// What of a block's offset its checksum depends on: all of it.
+/// The part of a block's offset on which its checksum depends: all of it.
 #[inline]
 fn place(offset: u64) -> u64 {
     if planted::is(Bug::ChecksumWithoutPlace) { 0 } else { offset }
@@ -55,7 +55,7 @@ impl Tail {
         Tail { start, bytes }
     }
 
-    /// The bytes, whose memory is used again.
+    /// The bytes, whose memory is reused.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -76,11 +76,11 @@ pub(crate) struct TableFile {
     pub max_block_bytes: usize,
     pub dictionary: Option<Dictionary>,
     pub stats: Option<Arc<dyn TableStats>>,
-    /// The level where it was last seen by a read that somebody counts (see `Table::seen_at`).
+    /// The level where it was last seen by a read with statistics (see `Table::seen_at`).
     pub level: AtomicUsize,
 }
 
-/// How a search of a block in passing ended.
+/// The outcome of searching a block in passing.
 pub(crate) enum Searched<R> {
     Found(R),
     /// The block has to be searched as a whole: its contents.
@@ -154,7 +154,7 @@ impl TableFile {
         })
     }
 
-    /// `read_into` for blocks whose buffer would not be kept, so that the block may have it.
+    /// `read_into` for blocks whose buffer would not be kept, so that the block can take it over.
     #[cold]
     fn read_large(
         &self,
@@ -173,9 +173,9 @@ impl TableFile {
         self.unpack(handle, kind, &stored, passing.unwrap_or_default())
     }
 
-    /// Reads an index block for a search that mostly ends before the block does: `search` has it to
-    /// decompress step by step, if its codec can do that. Where it finds nothing, or cannot be
-    /// asked, the contents are returned, for the caller to give back with `recycle`.
+    /// Reads an index block for a search that mostly ends before the block does: `search`
+    /// decompresses it step by step, if its codec supports that. If it finds nothing, or cannot be
+    /// used, the contents are returned, for the caller to give back with `recycle`.
     pub fn search_in_passing<R>(
         &self,
         handle: BlockHandle,
@@ -203,8 +203,8 @@ impl TableFile {
         })
     }
 
-    /// Reads a block, verifies it, and lets `f` have it as it is stored, trailer included, in
-    /// memory that the next read overwrites: nothing is cleared for a read.
+    /// Reads a block, verifies it, and calls `f` with its stored form, trailer included, in memory
+    /// that the next read overwrites: the buffer is not zeroed for a read.
     fn with_stored<R>(
         &self,
         handle: BlockHandle,
@@ -350,13 +350,13 @@ impl TableFile {
         Ok(contents)
     }
 
-    /// The time, if the statistics want to know how long codecs take.
+    /// The time, if the statistics record codec times.
     fn start_of_codec(&self) -> Option<u64> {
         let timed = self.stats.as_ref().is_some_and(|stats| stats.wants_codec_times());
         timed.then(pumice_port::time::now_nanos)
     }
 
-    /// Tells the statistics that bytes were decompressed, since `start` if that is known.
+    /// Reports decompressed bytes to the statistics, with the time since `start` if that is known.
     fn count_unpacked(&self, from: usize, to: usize, start: Option<u64>) {
         if let Some(stats) = &self.stats {
             let nanos = start.map(|start| pumice_port::time::now_nanos() - start);

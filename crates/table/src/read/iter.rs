@@ -67,8 +67,8 @@ impl Table {
 }
 
 impl TableIter {
-    /// Changes [`TableReadOptions::prefix_same_as_start`] for the seeks to come: with a scope they
-    /// may leave out what has not the prefix of their target under it.
+    /// Changes [`TableReadOptions::prefix_same_as_start`] for later seeks: with a scope they may
+    /// skip keys that do not have the prefix of their target under it.
     pub fn scope_to_prefix(&mut self, scope: Option<&Extractor>) {
         // The table may have been opened when the column family had another extractor.
         let own = self.table.filter.as_ref().and_then(|filter| filter.prefix.as_ref());
@@ -159,8 +159,8 @@ impl TableIter {
         !self.has_prefixes || self.table.prefix_may_match(&self.options, target, heading)
     }
 
-    /// `seek` by way of the index, from nowhere; with `Backward` it ends at the last entry of the
-    /// block where `target` would be, if that is behind all of them.
+    /// `seek` through the index, from an unpositioned state; with `Backward` it ends at the last
+    /// entry of the block where `target` would be, if the target is after all of them.
     fn seek_by_index(&mut self, target: &[u8], heading: Heading) {
         let moved = self.enter_target(target);
         self.settle(moved);
@@ -178,9 +178,9 @@ impl TableIter {
                 self.leave_forward();
                 self.check_side(target, Ordering::Less);
             }
-            // A malformed entry ended the search: that is to be told, not passed over.
+            // A malformed entry ended the search: it must be reported, not skipped.
             Heading::Backward if self.cursor.damaged() => self.leave_forward(),
-            // What comes next is not needed: it is not even read.
+            // The next block is not needed and not even read.
             Heading::Backward => self.place_last(),
         }
     }
@@ -206,8 +206,8 @@ impl TableIter {
         }
     }
 
-    /// Behind an entry on one side of `target` comes one on the other side, or keys are out of
-    /// order: the entry here must not be on the side `wrong`.
+    /// An entry on one side of `target` must be followed by one on the other side, or keys are out
+    /// of order: the current entry must not be on the side `wrong`.
     #[cold]
     fn check_side(&mut self, target: &[u8], wrong: Ordering) {
         if self.valid() && self.table.comparator.compare(self.key(), target) == wrong {
@@ -242,8 +242,8 @@ impl TableIter {
         self.block.as_ref()
     }
 
-    /// A short hop forward inside the current block needs no index search: the target lies behind
-    /// the current entry and not behind the block's separator.
+    /// A short hop forward inside the current block needs no index search: the target lies after
+    /// the current entry and not after the block's separator.
     fn seek_in_block(&mut self, target: &[u8], heading: Heading) -> bool {
         let (true, Some(block)) = (self.valid(), &self.block) else { return false };
         let cmp = &self.table.comparator;
@@ -268,7 +268,7 @@ impl TableIter {
         self.error = None;
     }
 
-    /// Takes note of a failed move.
+    /// Records a failed move.
     fn settle(&mut self, moved: Result<bool>) {
         match moved {
             Ok(true) => {}

@@ -12,8 +12,8 @@ use crate::read::file::TableFile;
 use crate::read::table::Table;
 
 impl Table {
-    /// A read that somebody counts finds the table in `level`: what it does there is counted for
-    /// that one. A table is moved to another level without being opened again.
+    /// A read with statistics finds the table in `level`: its blocks are counted for that level. A
+    /// table is moved to another level without being opened again.
     #[inline]
     pub fn seen_at(&self, level: usize) {
         if self.file.level() != level {
@@ -21,7 +21,7 @@ impl Table {
         }
     }
 
-    /// A point lookup has asked the filter for a whole key or for a prefix.
+    /// A point lookup has queried the filter for a whole key or for a prefix.
     pub(super) fn note_filter(&self, whole_key: bool, may_match: bool) {
         if let Some(stats) = &self.file.stats {
             match (whole_key, may_match) {
@@ -58,7 +58,7 @@ impl Table {
         }
     }
 
-    /// A seek has asked the filter for a prefix.
+    /// A seek has queried the filter for a prefix.
     pub(super) fn note_seek_filter(&self, may_match: bool) {
         if let Some(stats) = &self.file.stats {
             stats.seek_filtered(!may_match);
@@ -79,7 +79,7 @@ impl Table {
         }
     }
 
-    /// Runs `fetch`, which reads a block and makes what is cached of it.
+    /// Runs `fetch`, which reads a block and decodes it for the cache.
     pub(super) fn timed_fetch<R>(&self, fetch: impl FnOnce() -> R) -> R {
         let Some(stats) = self.file.stats.as_ref().filter(|stats| stats.wants_times()) else {
             return fetch();

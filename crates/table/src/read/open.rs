@@ -1,6 +1,6 @@
 //! Opens a table: footer, metaindex, properties, range tombstones, index, filter.
 //!
-//! The end of the file is read in one go; what is not in it is read by itself. Everything read
+//! The end of the file is read in one go; blocks outside it are read separately. Everything read
 //! here has its checksum verified, whatever the read options say.
 
 use pumice_base::narrow::to_usize;
@@ -34,9 +34,9 @@ const DEFAULT_TAIL_BYTES: u64 = 16 << 10;
 /// A larger tail is read block by block.
 const MAX_TAIL_BYTES: u64 = 1 << 20;
 
-/// Sequence numbers that the fragments of a table's range tombstones may have together, besides two
-/// for each tombstone. A table that a
-/// flush or compaction wrote has one per fragment and snapshot, an external file one at all.
+/// Limit of sequence numbers over all fragments of a table's range tombstones, besides two for each
+/// tombstone. A table written by a flush or compaction has one per fragment and snapshot, an
+/// external file one in total.
 const FRAGMENT_SEQS_MAX: usize = 8 << 20;
 
 /// Which metadata blocks a table keeps outside of the cache's eviction.
@@ -200,8 +200,8 @@ impl Opener {
         Ok(Arc::new(table))
     }
 
-    /// The properties. Where an ingested file's sequence number was overwritten in place the
-    /// checksum holds with those eight bytes zeroed (docs/format/table.md#ingested-files).
+    /// The properties. If an ingested file's sequence number was overwritten in place, the checksum
+    /// matches with those eight bytes zeroed (docs/format/table.md#ingested-files).
     fn read_properties(&self) -> Result<TableProperties> {
         let handle = self.meta.properties.ok_or_else(|| {
             Error::corruption(format!("no properties block in {}", self.file.name()))
@@ -408,8 +408,8 @@ impl Table {
         self.admit(self.decode(contents, handle, kind)?, handle, true)
     }
 
-    /// Loads the partitions under a top level that the table is to hold: pinned ones, and all if
-    /// there is no cache. Those of level 0 come into the cache as far as they have been read.
+    /// Loads the partitions under a top level that the table must hold: pinned ones, and all if
+    /// there is no cache. Those of level 0 go into the cache as far as they have been read.
     fn hold_partitions(
         &self,
         tail: &Tail,
@@ -467,7 +467,7 @@ impl Table {
         };
         let block = self.hold(tail, handle, kind, pin)?;
         let partitions = match partitioned {
-            // Partitions that cannot be read are left to the lookups, which do without them.
+            // Unreadable partitions are left to the lookups, which work without them.
             true => self.hold_partitions(tail, &block, BlockKind::Filter, pins).unwrap_or(None),
             false => None,
         };
@@ -490,8 +490,8 @@ pub(crate) fn decode_handle(value: &[u8]) -> Option<BlockHandle> {
     (handle.size <= u64::MAX - BLOCK_TRAILER_LEN as u64).then_some(handle)
 }
 
-/// What no block of the table takes decompressed, by its own account: all entries in one block, or
-/// the index. Restart points and lengths take less than a handle.
+/// Upper bound of a decompressed block according to the table's properties: all entries in one
+/// block, or the index. Restart points and lengths take less than a handle.
 fn block_bytes_max(properties: &TableProperties) -> usize {
     let entries = properties.num_entries.saturating_add(properties.num_data_blocks);
     let bytes = [

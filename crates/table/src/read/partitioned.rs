@@ -1,6 +1,6 @@
 //! Point lookups in an index of partitions: decoded ones from the cache, others in passing.
 //!
-//! Thread safety: as the table. Invariant: partitions are asked in order from the first whose
+//! Thread safety: as the table. Invariant: partitions are searched in order from the first whose
 //! separator is not before the target, until a lookup is done. Suspends where a block is read.
 
 use pumice_base::Result;

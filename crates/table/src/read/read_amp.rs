@@ -1,12 +1,13 @@
-//! `read_amp_bytes_per_bit`: how much of the blocks that were read was of use.
+//! `read_amp_bytes_per_bit`: how much of the blocks read was used.
 //!
 //! A data block that is read for a user, or prepopulated, then has a bitmap. Each bit stands for
-//! one byte of the block: one in so many, from a first one that differs from block to block.
-//! Whoever returns an entry sets the bits within it, and counts those that were not set. Both sums
-//! are tickers: bytes of the blocks, and bytes of use.
+//! one byte of the block, at regular steps from a first one that differs from block to block.
+//! Returning an entry sets the bits within it, and counts those that were not set. Both sums are
+//! tickers: bytes of the blocks, and bytes used.
 //!
-//! As in RocksDB, but for what is not measured here: blocks that are read without filling the cache
-//! (compactions, which use all of a block), and entries that a lookup meets and does not return.
+//! As in RocksDB, except for what is not measured here: blocks that are read without filling the
+//! cache (compactions, which use all of a block), and entries that a lookup meets and does not
+//! return.
 //!
 //! Thread safety: bits are set with relaxed atomics; each is counted once.
 
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(map.mark(0..1000), 970);
     }
 
-    /// Whatever the first byte, all entries together are the block, but for one bit.
+    /// Whatever the first byte, all entries together cover the block, except for one bit.
     #[pumice_test_macros::test]
     fn estimates_are_near() {
         let mut rng = Rng::new(5);

@@ -27,7 +27,7 @@ pub(crate) enum Landing {
     Absent,
     /// Every entry from the start point on is before the target.
     End,
-    /// The keys have to be assembled to go on.
+    /// The keys have to be assembled to continue.
     Undecided,
     /// The block is damaged.
     Damaged,
@@ -49,7 +49,7 @@ pub(crate) struct Position {
 /// Where the bytes come from that an entry shares with its predecessor.
 #[derive(Clone, Copy)]
 enum Head {
-    /// The target, and behind it the trailer of the position.
+    /// The target, followed by the trailer of the position.
     Target,
     /// The entry table, under that number.
     Table(usize),
@@ -136,12 +136,12 @@ fn find_by_hash(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
     let restart = match block.hash_bucket(user_key(target)) {
         Bucket::Unknown => return find_by_restarts(block, target, global),
         Bucket::Restart(restart) => restart,
-        // The key may still go on in the next block, if it sorts behind all keys of this one, which
-        // the last interval tells.
+        // The key may still continue in the next block, if it sorts after all keys of this one,
+        // which the last interval tells.
         Bucket::Absent => block.num_restarts() - 1,
     };
     let landing = match walk_interval(block, restart, target, global) {
-        // The bucket was another key's. The key may still go on in the next block.
+        // The bucket was another key's. The key may still continue in the next block.
         Landing::End if restart + 1 < block.num_restarts() => {
             walk_interval(block, block.num_restarts() - 1, target, global)
         }

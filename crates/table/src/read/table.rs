@@ -1,12 +1,12 @@
 //! An open table: point lookups, block access, offsets.
 //!
-//! A lookup asks the filter, searches the flat index, takes one data block from the cache and
+//! A lookup queries the filter, searches the flat index, takes one data block from the cache and
 //! walks it without assembling keys; on a cache hit nothing is allocated.
 //!
-//! Thread safety: immutable after `open` (but for the level that `observe` counts for), shared by
-//! any number of readers. Invariants: (1) the
-//! index and the filter are decoded before they are reachable; (2) every block of this file in the
-//! cache has the key `cache_base` with its offset xored in, which no other table uses.
+//! Thread safety: immutable after `open` (except for the level that `observe` counts for), shared
+//! by any number of readers. Invariants: (1) the index and the filter are decoded before they are
+//! reachable; (2) every block of this file in the cache has the key `cache_base` with its offset
+//! xored in, which no other table uses.
 //!
 //! Suspends where a block has to be read. Opening is in `open`, iteration in `iter`.
 
@@ -45,14 +45,14 @@ pub(crate) struct TableFilter {
     pub whole_keys: bool,
     /// It holds prefixes under this extractor, the one of the table's properties.
     pub prefix: Option<Extractor>,
-    /// The column family has that extractor, too: its prefix seeks are the table's.
+    /// The column family has that extractor too, so its prefix seeks can use the filter.
     pub prefix_is_configured: bool,
 }
 
 /// Where an iterator looks for its match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heading {
-    /// At the target and behind it.
+    /// At the target and after it.
     Forward,
     /// At the target and before it.
     Backward,
@@ -81,12 +81,12 @@ pub struct Table {
 
 /// How a lookup in one data block ended.
 pub(super) enum Visit {
-    /// The versions of the key end here, or the caller has seen enough.
+    /// The versions of the key end here, or the caller stopped.
     Done,
-    /// The block ended; the key may go on in the next one.
+    /// The block ended; the key may continue in the next one.
     BlockEnded,
-    /// So it did, without a version of the key. Only the first of the blocks may be so: the next
-    /// one begins behind the separator, which is at or behind the target.
+    /// The same, without a version of the key. Only the first of the blocks may be like this: the
+    /// next one begins after the separator, which is at or after the target.
     Passed,
 }
 
@@ -149,9 +149,9 @@ impl Table {
         self.get_hashed::<true, F>(options, target, hash, f)
     }
 
-    /// As [`Table::get`], by somebody who asks many tables: `hash` is `hash64` of the user key of
-    /// `target`. Unless the lookup is `OBSERVED`, neither statistics nor perf contexts are told of
-    /// filters and cached blocks, and nothing is paid for that.
+    /// As [`Table::get`], for a caller that queries many tables: `hash` is `hash64` of the user key
+    /// of `target`. Unless the lookup is `OBSERVED`, filters and cached blocks are not reported to
+    /// statistics or perf contexts, at no cost.
     ///
     /// # Errors
     /// As [`Table::get`].
@@ -203,7 +203,7 @@ impl Table {
         Ok(())
     }
 
-    /// Visits blocks of `index` from number `at` on.
+    /// Visits the blocks of `index` from number `at` on.
     #[inline]
     pub(super) fn get_in<const OBSERVED: bool, F>(
         &self,
@@ -385,7 +385,8 @@ impl Table {
     }
 
     /// What the filter says of `probe`, the user key of `target` or its prefix, with its hash. A
-    /// filter that cannot be read says nothing; but who wants to know what was missed is told.
+    /// filter that cannot be read says nothing, but the miss is still reported to callers that
+    /// track it.
     #[inline]
     fn filter_may_match(
         &self,
@@ -420,7 +421,7 @@ impl Table {
         if at > last && planted::is(Bug::LastFilterPartitionMissed) {
             return Ok(false);
         }
-        // The prefix of a target behind the last key may be that of the last key.
+        // The prefix of a target after the last key may be that of the last key.
         let at = at.min(last);
         if let Some(held) = &filter.partitions {
             return Ok(held[at].get().filter_may_match(probe, hash));
@@ -436,9 +437,9 @@ impl Table {
     /// False only if no key that an iterator may show after a seek to `target` has the prefix of
     /// the target's user key. Errors count as "may".
     ///
-    /// Where the prefixes in the filter are not those that the caller thinks in (another extractor
-    /// is configured, or none is meant), the filter is asked only if everything up to the upper
-    /// bound has one prefix; backward there is no such bound.
+    /// Where the prefixes in the filter are not the caller's (another extractor is configured, or
+    /// none applies), the filter is used only if everything up to the upper bound has one prefix;
+    /// backward there is no such bound.
     pub(crate) fn prefix_may_match(
         &self,
         options: &TableReadOptions,

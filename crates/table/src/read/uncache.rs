@@ -1,9 +1,9 @@
-//! Takes the blocks of a table out of the block cache, when its file is not needed any more.
+//! Takes the blocks of a table out of the block cache, when its file is no longer needed.
 //!
-//! Nothing is read for that: only blocks are found whose index block is in memory. How long it goes
-//! on looking for blocks that may not be there is what `uncache_aggressiveness` says.
+//! Nothing is read for that: only blocks whose index block is in memory are found.
+//! `uncache_aggressiveness` says how long to keep looking for blocks that may not be there.
 //!
-//! Thread safety: shared; whoever still reads the table reads what it lacks again. Does not
+//! Thread safety: shared; a concurrent reader of the table reads missing blocks again. Does not
 //! suspend.
 
 use pumice_cache::CacheKey;
@@ -14,10 +14,10 @@ use crate::read::cached_block::PinnedBlock;
 use crate::read::index::IndexBlock;
 use crate::read::table::{HeldPartitions, Table};
 
-/// So many blocks may be missing before the share of those found counts, or as many as the
+/// This many blocks may be missing before the share of those found counts, or as many as the
 /// aggressiveness if that is less.
 const MISSES_ALLOWED: u32 = 3;
-/// Each further unit of aggressiveness goes on at a share that is smaller by this factor.
+/// Each further unit of aggressiveness lowers the required share by this factor.
 const SHARE_PER_UNIT: f64 = 0.99;
 
 /// Decides when looking for blocks is not worth it any more.
@@ -56,10 +56,10 @@ impl Patience {
 
 impl Table {
     /// Takes the table's blocks out of the block cache: filter, data and index, as long as enough
-    /// of what is looked for is found. With `aggressiveness` 1 the first block that is missing ends
-    /// it; with a larger one it goes on while at least 0.99 to the power of `aggressiveness - 1` of
-    /// them are there. 0 does nothing. Blocks that the table has pinned are not looked for: they go
-    /// in any case.
+    /// of them are found. With `aggressiveness` 1 the first missing block ends it; with a larger
+    /// one it continues while at least 0.99 to the power of `aggressiveness - 1` of them are there.
+    /// 0 does nothing. Blocks that the table has pinned are not looked for: they are removed in any
+    /// case.
     ///
     /// Does not suspend.
     pub fn uncache(&self, aggressiveness: u32) {
@@ -188,14 +188,14 @@ mod tests {
     fn more_goes_on_at_a_smaller_share() {
         assert_eq!(tried(2, |_| false), 2);
         assert_eq!(tried(50, |_| false), 3);
-        // 69: about one half has to be there.
+        // 69: about one half must be cached.
         assert_eq!(tried(69, |n| n % 2 == 1), 5, "2 of 5 are too few");
         assert_eq!(tried(72, |n| n % 2 == 0), 10_000);
         assert_eq!(tried(67, |n| n % 2 == 0), 6);
         // 230: one in ten.
         assert_eq!(tried(232, |n| n % 10 == 0), 10_000);
         assert!(tried(220, |n| n % 10 == 0) < 100);
-        // Nothing is too rare for the largest, after all that the first three blocks are not there.
+        // The largest never gives up, even though the first three blocks are missing.
         assert_eq!(tried(10_000, |n| n % 1000 == 0), 10_000);
         assert_eq!(tried(u32::MAX, |n| n == 0), 10_000);
     }

@@ -1,8 +1,8 @@
 //! Reads a whole table and verifies every block.
 //!
 //! Data blocks are taken out of windows of the file that are read in one go, so that a table whose
-//! blocks are small costs few reads. Nothing goes through the block cache, but for the top of the
-//! index if that is where it lives.
+//! blocks are small costs few reads. Nothing goes through the block cache, except the top of the
+//! index if it is kept there.
 //!
 //! Thread safety: shared; each call is independent. Suspends.
 
@@ -15,7 +15,7 @@ use crate::read::file::Tail;
 use crate::read::open::read;
 use crate::read::table::Table;
 
-/// Bytes read at a time if nobody says: what RocksDB's automatic readahead grows to.
+/// Default bytes read at a time: what RocksDB's automatic readahead grows to.
 const WINDOW_BYTES: usize = 256 << 10;
 
 /// Part of the file that was read ahead.
@@ -59,8 +59,11 @@ impl Table {
         Ok(())
     }
 
-    /// Everything that the metaindex names, but for the index.
-    fn verify_meta(&self) -> Result<()> {
+    /// Reads the blocks that the metaindex names, except the index, and verifies them.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn verify_meta(&self) -> Result<()> {
         let no_tail = Tail::default();
         let contents = read(&self.file, &no_tail, self.footer.metaindex, BlockKind::MetaIndex)?;
         let handles = MetaIndex::decode_all(contents).map_err(|what| {
@@ -100,8 +103,8 @@ impl Table {
         Ok(())
     }
 
-    /// Moves the window to the block if it is not inside. A block that fills the window is left to
-    /// be read by itself; so is one that the file is too short for, which fails then.
+    /// Moves the window to the block if it is not inside. A block that fills the window is read
+    /// separately; so is one beyond the end of the file, which then fails.
     fn read_ahead(&self, handle: BlockHandle, window: &mut Window) -> Result<()> {
         let len = self.file.stored_len(handle, BlockKind::Data)?;
         if len + BLOCK_TRAILER_LEN >= window.bytes || window.here.get(handle.offset, len).is_some()

@@ -1,7 +1,7 @@
-//! Where everything is in an honest table: its blocks, and in them the fields that a reader trusts
-//! or must not trust. Also seals blocks and footers that were changed.
+//! The layout of a well-formed table: its blocks, and in them the fields that a reader trusts or
+//! must not trust. Also recomputes the checksums of changed blocks and footers.
 //!
-//! A parser of its own, for honest bytes only: it panics on others.
+//! A separate parser, for well-formed bytes only: it panics on others.
 
 use pumice_base::checksum::{block_checksum, context_checksum};
 use pumice_base::coding::{Decoder, get_fixed32, get_varint64};
@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-/// An honest table taken apart.
+/// A well-formed table taken apart.
 pub struct Anatomy {
     pub footer: Footer,
     pub places: Vec<Place>,
@@ -268,7 +268,7 @@ fn entries(block: &[u8]) -> Vec<Entry> {
         key.extend_from_slice(&block[at..at + suffix]);
         fields.push(Field { at, len: suffix, form: Form::Bytes });
         at += suffix;
-        // What numbers in values, those of properties and handles, are.
+        // The meaning of numbers in values, those of properties and handles.
         if let Some((_, len)) = get_varint64(&block[at..at + value]) {
             fields.push(Field { at, len, form: Form::Varint });
         }

@@ -1,4 +1,4 @@
-//! Attacks of a size that no seed makes, and what the seeds found, each by name.
+//! Attacks too large for any seed, and the finds of the seeds, each by name.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn says(error: &Error, what: &str) {
     assert!(error.to_string().contains(what), "{error}");
 }
 
-/// Bytes that a small attack may cost.
+/// Memory that a small attack may cost.
 const LITTLE: usize = 16 << 20;
 
 #[pumice_test_macros::test]
@@ -90,7 +90,7 @@ fn data_that_two_partitions_name_is_not_verified_twice() {
     says(&dump::raw_text(&table).unwrap_err(), "blocks out of order");
 }
 
-/// The keys of a block grow: walking back, and dumping, must not put all of them together.
+/// The keys of a block grow: walking back, and dumping, must not assemble all of them.
 #[pumice_test_macros::test]
 fn keys_that_grow_in_a_data_block_take_little() {
     let _alone = ALONE.lock();
@@ -140,7 +140,8 @@ fn with_tombstones(block: &[u8]) -> Vec<u8> {
     forge.finish(index)
 }
 
-/// Tombstones that nest, each with a sequence number of its own: fragments have the square of them.
+/// Tombstones that nest, each with a sequence number of its own: the fragments have the square of
+/// that number.
 #[pumice_test_macros::test]
 fn tombstones_that_nest_too_deep_are_refused() {
     let _alone = ALONE.lock();
@@ -165,7 +166,7 @@ fn tombstones_whose_starts_grow_are_refused() {
     within_memory("open", 128 << 20, || refused(&bytes));
 }
 
-/// Blocks that say how large they are once decompressed, in each codec's words.
+/// Blocks that claim a decompressed size, in each codec's format.
 #[pumice_test_macros::test]
 fn claims_of_size_allocate_nothing() {
     let _alone = ALONE.lock();
@@ -185,7 +186,7 @@ fn claims_of_size_allocate_nothing() {
     }
 }
 
-/// Blocks below their separators: a lookup must not pass one after the other.
+/// Blocks below their separators: a lookup must not walk all of them.
 #[pumice_test_macros::test]
 fn a_lookup_passes_few_blocks() {
     let _alone = ALONE.lock();

@@ -1,4 +1,4 @@
-//! Changes tables by seed, and makes their checksums right again.
+//! Changes tables by seed, and fixes their checksums.
 
 use pumice_base::random::Rng;
 use pumice_table::BlockKind;
@@ -153,7 +153,7 @@ fn grow_keys(block: &mut [u8], rng: &mut Rng) -> String {
     format!("keys grow up to {shared} bytes, {restarts} restarts, {skipped} bytes between")
 }
 
-/// Exchanges two stretches of the same length: entries out of order.
+/// Swaps two ranges of the same length: entries out of order.
 fn exchange_entries(bytes: &mut [u8], fields: &[Field], rng: &mut Rng) -> String {
     let keys: Vec<&Field> = fields.iter().filter(|f| f.form == Form::Bytes && f.len > 1).collect();
     if keys.len() < 2 {

@@ -1,7 +1,7 @@
-//! Reads a table in every way there is and judges what comes of it.
+//! Reads a table in every possible way and checks the results.
 //!
-//! Errors are fine everywhere. What is not: a panic (the caller's to catch), more work than the
-//! table can be worth, and answers that contradict themselves.
+//! Errors are fine everywhere. Not fine: a panic (which the caller catches), more work than the
+//! table justifies, and contradictory answers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub enum Caching {
     None,
     /// Every block stays.
     Large,
-    /// Next to nothing stays, so that index partitions are searched as they lie in the file.
+    /// Next to nothing stays, so that index partitions are searched in their encoded form.
     Tiny,
 }
 
@@ -59,7 +59,7 @@ pub enum Caching {
 pub struct Findings {
     /// The table was opened.
     pub opened: bool,
-    /// Of all that was tried then, what ended in an error.
+    /// The attempts that ended in an error.
     pub errors: u32,
     pub tried: u32,
 }
@@ -86,7 +86,7 @@ struct Exam<'a> {
 /// Examines `bytes`, which were made from `honest`.
 ///
 /// # Panics
-/// If something is wrong with the reader.
+/// If the reader misbehaves.
 pub fn examine(honest: &Honest, bytes: &[u8], caching: Caching, rng: &mut Rng) -> Findings {
     let file = Arc::new(CountedFile {
         bytes: Arc::from(bytes),
@@ -174,7 +174,7 @@ impl Exam<'_> {
         Some(list)
     }
 
-    /// Keys that were there and keys that were not.
+    /// Keys that exist and keys that do not.
     fn targets(&self, rng: &mut Rng) -> Vec<Vec<u8>> {
         let mut targets: Vec<Vec<u8>> = Vec::new();
         for _ in 0..6 {
@@ -231,7 +231,7 @@ impl Exam<'_> {
 
     /// A seek lands on the right side of its target.
     fn seek(&mut self, iter: &mut TableIter, target: &[u8], forward: bool) {
-        // Blocks without an entry are passed one by one.
+        // Blocks without entries are skipped one by one.
         self.bounded(self.blocks_max(), "a seek", |_| {
             if forward { iter.seek(target) } else { iter.seek_for_prev(target) }
         });
@@ -244,7 +244,7 @@ impl Exam<'_> {
         self.findings.note(iter.status());
     }
 
-    /// What looks at the whole table.
+    /// Operations on the whole table.
     fn whole(&mut self) {
         let most = 2 * self.blocks_max();
         self.bounded(most, "a verification", |exam| {

@@ -1,4 +1,4 @@
-//! Puts tables together from any blocks, with right checksums: what no builder would write.
+//! Assembles tables from arbitrary blocks, with right checksums, as no builder would write them.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use pumice_base::dbformat::internal_key;
 use pumice_table::BlockHandle;
 use pumice_table::footer::Footer;
 
-/// A table under way: format 5, XXH3, user keys and differences of handles in the index.
+/// A table under construction: format 5, XXH3, user keys and differences of handles in the index.
 #[derive(Default)]
 pub struct Forge {
     pub bytes: Vec<u8>,
@@ -49,8 +49,8 @@ pub fn entry_block<K: AsRef<[u8]>, V: AsRef<[u8]>>(entries: &[(K, V)]) -> Vec<u8
     block
 }
 
-/// A block of `count` entries with one value whose keys grow: each is the one before, `step` more
-/// bytes `k`, and the same last eight bytes only in the first.
+/// A block of `count` entries with one value whose keys grow: each is the previous one plus `step`
+/// bytes `k`; only the first has the last eight bytes.
 pub fn growing_block(first: &[u8], count: u32, step: u8, value: &[u8]) -> Vec<u8> {
     let mut block = Vec::new();
     for i in 0..count {

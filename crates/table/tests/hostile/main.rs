@@ -1,8 +1,8 @@
-//! Hostile tables: tables of every kind are changed where a reader might trust them, and sealed
-//! again with right checksums. A broken writer may have made them, or somebody who means harm.
+//! Hostile tables: tables of every kind are changed where a reader might trust them, and get right
+//! checksums again, as a broken writer or an attacker might produce.
 //!
-//! Whatever the bytes say, reading ends in an error or in an answer that may be one: no panic, no
-//! endless walk, no more reads than the file has blocks, no memory out of proportion. Walks in both
+//! Whatever the bytes say, reading ends in an error or in a plausible answer: no panic, no endless
+//! walk, no more reads than the file has blocks, no disproportionate memory. Walks in both
 //! directions show the same, and a seek lands on the right side of its target.
 //!
 //! | file | holds |
@@ -14,7 +14,7 @@
 //! | `forge` | tables put together from any blocks |
 //! | `cases` | what was found, and attacks of a size that no seed makes |
 //!
-//! `PUMICE_SEED=N` runs one seed, `PUMICE_HOSTILE=N` as many (default 30,000).
+//! `PUMICE_SEED=N` runs one seed, `PUMICE_HOSTILE=N` runs N seeds (default 30,000).
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod anatomy;
@@ -40,9 +40,9 @@ use exam::{Caching, Findings, examine};
 #[global_allocator]
 static ALLOCATOR: LiveAllocator = LiveAllocator::new();
 
-/// No block may make a reader ask for more in one piece.
+/// No block may make a reader allocate more at once.
 const REQUEST_MAX: usize = 64 << 20;
-/// Nor may a small table take more in all.
+/// Nor may a small table take more in total.
 const MEMORY_MAX: usize = 160 << 20;
 const SEEDS: u64 = 30_000;
 
@@ -104,7 +104,7 @@ fn hostile_tables_end_in_errors_or_answers() {
     println!("{refused} refused, {opened} opened, {} of {} failed", sum.errors, sum.tried);
     assert!(failed.is_empty(), "seeds {failed:?}");
     if seed::wanted().is_none() {
-        // Damage that is never noticed, or always, would show nothing.
+        // Damage that is never detected, or always, would prove nothing.
         assert!(refused > 0 && opened > 0 && sum.errors > 0 && sum.errors < sum.tried);
     }
 }

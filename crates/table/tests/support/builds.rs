@@ -66,7 +66,7 @@ pub fn compressions() -> Vec<(CompressionType, CompressionOptions)> {
     ]
 }
 
-/// `context` with so many threads and helpers.
+/// `context` with this many threads and helpers.
 pub fn with_threads(
     context: &TableBuildContext,
     threads: u32,
@@ -78,7 +78,7 @@ pub fn with_threads(
     context
 }
 
-/// What a build said on the way and at the end.
+/// What a build reported on the way and at the end.
 #[derive(Debug)]
 pub struct Told {
     /// The estimate of the file's size after each entry.
@@ -107,7 +107,7 @@ pub fn build_to(
             Ok(Told { estimates, properties, stats })
         }
         Err(error) => {
-            // Whoever asks again is told the same.
+            // Asking again gives the same answer.
             let text = |error: Option<pumice_base::Error>| error.map(|error| error.to_string());
             let (told, last) = (Some(error.to_string()), &list[list.len() - 1]);
             if !added {

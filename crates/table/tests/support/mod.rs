@@ -38,7 +38,7 @@ pub fn build<'a>(
     Built { bytes, properties: builder.properties().clone(), tail_size: builder.tail_size() }
 }
 
-/// What makes of `context` that of a table which RocksDB ingests.
+/// Turns `context` into that of a table which RocksDB ingests.
 pub fn external(context: TableBuildContext) -> TableBuildContext {
     TableBuildContext {
         user_collected: vec![

@@ -1,4 +1,4 @@
-//! Tables with prefix filters, and the judge of prefix seeks.
+//! Tables with prefix filters, and the checker of prefix seeks.
 #![allow(clippy::unwrap_used, dead_code, missing_docs)]
 
 use std::sync::Arc;

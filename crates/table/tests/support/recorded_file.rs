@@ -1,5 +1,5 @@
-//! A file in memory that says what happened to it, and fails or panics when told; or one that takes
-//! bytes and forgets them, for benchmarks.
+//! A file in memory that records what happened to it, and fails or panics on demand; or one that
+//! discards its bytes, for benchmarks.
 #![allow(dead_code, missing_docs)]
 
 use std::hint::black_box;
@@ -36,7 +36,7 @@ pub struct RecordedFile {
 }
 
 impl RecordedFile {
-    /// A writer with a buffer of 4 KiB over a file that is sick at `append` number `sick.0`.
+    /// A writer with a buffer of 4 KiB over a file that fails at `append` number `sick.0`.
     pub fn writer(sick: Option<(usize, Sickness)>) -> (BufferedWriter, Arc<Mutex<Record>>) {
         let record = Arc::new(Mutex::new(Record::default()));
         let file = RecordedFile { record: Arc::clone(&record), sick, keeps: true, bytes: 0 };
@@ -45,7 +45,7 @@ impl RecordedFile {
         (BufferedWriter::new(file, options), record)
     }
 
-    /// A writer with the usual buffer over a file that forgets what is written to it.
+    /// A writer with the usual buffer over a file that discards what is written to it.
     pub fn forgetting() -> BufferedWriter {
         let file = RecordedFile { record: Arc::default(), sick: None, keeps: false, bytes: 0 };
         BufferedWriter::new(Box::new(file), WriterOptions::new(1 << 20))

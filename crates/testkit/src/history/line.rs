@@ -1,4 +1,4 @@
-//! One line of states P(0), P(1), ... : the order of batches as far as it was ever seen, and every
+//! One line of states P(0), P(1), ... : the order of batches as far as it was observed, and every
 //! value that every key had on the way.
 //!
 //! Invariants:
@@ -54,7 +54,8 @@ impl Line {
         self.place(id).is_some_and(|place| place < k)
     }
 
-    /// Compares an order that was read with what is known, and learns what is new; its length.
+    /// Compares an order that was read with the known one, and learns new batches; returns its
+    /// length.
     pub(super) fn follow(
         &mut self,
         found: Option<&[u8]>,
@@ -148,8 +149,8 @@ impl Line {
         self.check_missing(k, batches, settled, 0, false)
     }
 
-    /// P(`k`) may be what was seen by a call from `begun` to `ended`; `placed` leaves batches alone
-    /// whose place was never seen, since they are missing everywhere.
+    /// Whether P(`k`) may be what a call from `begun` to `ended` saw; `placed` ignores batches
+    /// whose place was never observed, since they are missing everywhere.
     pub(super) fn check_moment(
         &self,
         k: usize,
@@ -234,7 +235,7 @@ impl Line {
         format!("{k} batches, the last {:?}", &self.order[k.saturating_sub(12)..k])
     }
 
-    /// P(`k`) is what there is now: forgets what came later and what was before.
+    /// P(`k`) is the current state: forgets later and earlier states.
     pub(super) fn settle(&mut self, k: usize) {
         for id in self.order.drain(k..) {
             self.places.remove(&id);

@@ -1,9 +1,9 @@
 //! Which answers and which recovered states a history of several writers allows.
 //!
-//! Every batch appends its number to an *order key* by a merge, so the database itself tells in
-//! which order the batches took effect: whoever reads that key reads k and the first k batches,
-//! and everything read at the same moment must be P(k), the state after exactly these. The judge
-//! is told when calls begin and end, and holds against every answer:
+//! Every batch appends its number to an *order key* by a merge, so the database itself records the
+//! order in which the batches took effect: reading that key gives k and the first k batches, and
+//! everything read at the same moment must be P(k), the state after exactly these. The judge is
+//! told when calls begin and end, and checks every answer for:
 //!
 //! 1. *wrong*: a read shows one P(k), with k between what was acknowledged when it began and what
 //!    was issued when it ended; orders seen at different moments are prefixes of each other;
@@ -14,10 +14,11 @@
 //! 5. what one recovery showed stays, what it did not show never comes back.
 //!
 //! With a WAL all column families share one *line* of P(k), whose order key lies in one of them;
-//! without, each family has a line of its own. A batch that failed, or whose answer never came,
-//! may be there or not, but whole. Times are counts of events told, so no clock is involved.
+//! without, each family has a line of its own. A batch that failed, or whose answer never came, may
+//! be there or not, but only completely. Times are counts of reported events, so no clock is
+//! involved.
 //!
-//! Thread safety: none; callers share it behind a lock and tell the truth about who came first.
+//! Thread safety: none; callers share it under a lock and must report events in their true order.
 
 mod line;
 
@@ -37,7 +38,7 @@ pub enum Breach {
     Hole,
     /// A state that is no P(k).
     Torn,
-    /// A read that shows the past, the future or nothing that ever was.
+    /// A read that shows the past, the future or a state that never existed.
     Wrong,
 }
 
@@ -75,7 +76,7 @@ struct Batch {
     /// The lines in which it survives the death of the process, and a power cut: one bit each.
     in_system: u64,
     durable: u64,
-    /// The database said that it did nothing of it.
+    /// The database reported that no part of it was applied.
     refused: bool,
 }
 
@@ -121,11 +122,12 @@ pub struct History {
 }
 
 impl History {
-    /// The history of an empty database; with a WAL the order key lies in `order_family`.
+    /// The history of an empty database; where families share an order, its key lies in
+    /// `order_family`.
     pub fn new(families: usize, logging: Logging, order_family: usize) -> Self {
         let lines = match logging {
             Logging::Off => (0..families).map(|cf| Line::new(cf, cf..cf + 1)).collect(),
-            Logging::Wal | Logging::ManualFlush => vec![Line::new(order_family, 0..families)],
+            _ => vec![Line::new(order_family, 0..families)],
         };
         History {
             logging,
@@ -139,7 +141,7 @@ impl History {
         }
     }
 
-    /// The present moment: a call begins or has ended.
+    /// The current moment: a call begins or has ended.
     pub fn now(&mut self) -> Stamp {
         self.clock += 1;
         self.clock
@@ -154,7 +156,7 @@ impl History {
         self.lines[self.line_of(cf)].order_family
     }
 
-    /// A batch is about to be written: its number, and what is to be written for it.
+    /// A batch is about to be written: returns its number, and the writes that represent it.
     pub fn issue(&mut self, mut ops: Vec<Op>) -> (BatchId, Vec<Op>) {
         let id = self.batches.len();
         for line in &self.lines {
@@ -203,22 +205,24 @@ impl History {
         self.promise(issued, true, lines, |_| true);
     }
 
-    /// The database refused a batch: nothing of it may ever be there.
+    /// The database refused a batch: no part of it may ever appear.
     pub fn refused(&mut self, id: BatchId) {
         self.batches[id].refused = true;
     }
 
     /// `flush_wal(sync)` or `sync_wal`, called at `begun`, returned Ok.
     pub fn wal_flushed(&mut self, sync: bool, begun: Stamp) {
-        if self.logging != Logging::Off {
+        if self.logging.has_wal() {
             self.promise(begun, sync, EVERYWHERE, |_| true);
         }
     }
 
-    /// A flush of a column family, called at `begun`, returned Ok.
+    /// A flush of a column family, called at `begun`, returned Ok. With `atomic_flush` it has taken
+    /// all families.
     pub fn flushed(&mut self, cf: usize, begun: Stamp) {
         let line = 1 << self.line_of(cf);
-        self.promise(begun, true, line, |batch| batch.touches_family(cf));
+        let all = self.logging == Logging::AtomicFlush;
+        self.promise(begun, true, line, |batch| all || batch.touches_family(cf));
     }
 
     fn promise(&mut self, before: Stamp, sync: bool, lines: u64, which: impl Fn(&Batch) -> bool) {
@@ -235,8 +239,8 @@ impl History {
         self.crashed = self.crashed.max(Some(crash));
     }
 
-    /// A read of the order key for `cf` gave `found`. The state that it and whatever was read at
-    /// the same moment show came about not before `begun` and was there at `ended`.
+    /// A read of the order key for `cf` gave `found`. The state shown by it, and by everything read
+    /// at the same moment, did not arise before `begun` and existed at `ended`.
     ///
     /// # Errors
     /// When there is no such state.
@@ -280,7 +284,7 @@ impl History {
         Err(Broken::new(Breach::Torn, text))
     }
 
-    /// All entries from `lower` up to, not with, `upper` read at `view`, in key order.
+    /// All entries from `lower` up to `upper` (not included) read at `view`, in key order.
     ///
     /// # Errors
     /// When the view holds something else.
@@ -318,8 +322,8 @@ impl History {
         self.reads.push(PointRead { cf, key: key.to_vec(), found, begun, ended });
     }
 
-    /// Judges what a recovery found, and goes on from there. Without a crash before it, the
-    /// database was closed and opened: nothing that was acknowledged may be gone.
+    /// Judges what a recovery found, and continues from there. Without a crash before it, the
+    /// database was closed and opened: no acknowledged write may be missing.
     ///
     /// # Errors
     /// Why no allowed state is like `found`.
@@ -347,7 +351,7 @@ impl History {
         Ok(())
     }
 
-    /// A crash is being examined: its images must not change what the judge knows.
+    /// A crash is being examined: its images must not change the judge's state.
     #[must_use]
     pub fn fork(&self) -> History {
         History {
@@ -404,7 +408,7 @@ impl History {
         for read in std::mem::take(&mut self.reads) {
             let index = self.line_of(read.cf);
             let line = &self.lines[index];
-            // A batch whose place nobody ever saw, lost in the crash, may explain anything.
+            // A batch whose place was never observed, lost in the crash, may explain anything.
             let unplaced = |(id, batch): (usize, &Batch)| {
                 !line.has(id, usize::MAX)
                     && !batch.refused

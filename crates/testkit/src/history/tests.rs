@@ -1,4 +1,4 @@
-//! The judge of several writers: what it lets pass, and what it names.
+//! The judge of several writers: what it accepts, and what it reports.
 
 #![allow(clippy::unwrap_used)]
 use super::*;
@@ -14,7 +14,7 @@ fn contents(model: &Model) -> Vec<Vec<Entry>> {
         .collect()
 }
 
-/// A history and what a faultless database would hold.
+/// A history and the contents of a correct database.
 struct Rig {
     history: History,
     model: Model,
@@ -163,7 +163,7 @@ fn a_failed_batch_may_come_or_not_but_whole() {
     with.apply(&written);
     assert_eq!(rig.breach(Some(Crash::Process), &without), None);
     assert_eq!(rig.breach(Some(Crash::Process), &with), None);
-    // Later batches go on without it.
+    // Later batches continue without it.
     rig.write(vec![put(1, "b", "1")], true);
     assert_eq!(rig.breach(Some(Crash::Power), &rig.model), None);
 }

@@ -1,4 +1,4 @@
-//! Damaged, torn and recycled logs: what is read of them, in each recovery mode.
+//! Damaged, torn and recycled logs: what is read from them, in each recovery mode.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn each_flipped_bit_is_noticed_in_each_mode() {
                     assert!(records.starts_with(&outcome.records), "{context}");
                     assert!(noticed, "{context}: {:?}", outcome.end);
                 }
-                // The first type byte alone says what kind of log this is.
+                // Only the first type byte tells the kind of log.
                 let says_kind = (48..56).contains(&bit);
                 if mode == WalRecoveryMode::AbsoluteConsistency && !recycle && !says_kind {
                     assert!(outcome.error.unwrap().is_corruption(), "{context}");
@@ -114,7 +114,7 @@ fn zeros_behind_the_records_are_no_damage() {
 fn what_an_older_life_left_behind_ends_a_recycled_log() {
     let old: Vec<Vec<u8>> = (0..60u8).map(|i| vec![i; 1500]).collect();
     let mut old_bytes = reference(&old, true);
-    // The same blocks under another number: only the stored number tells.
+    // The same blocks under another number: only the stored number distinguishes them.
     let fs = MemFs::new(0);
     let file = fs.create(Path::new(LOG), &FileOptions::default()).unwrap();
     let file = BufferedWriter::new(file, WriterOptions::new(1 << 20));

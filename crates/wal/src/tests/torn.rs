@@ -7,7 +7,7 @@ use pumice_base::checksum::mask_crc;
 
 const SECTOR: usize = 512;
 
-/// What the tests' records say of their group: their first byte, 255 for none.
+/// The group countdown of the tests' records: their first byte, 255 for none.
 fn countdown(record: &[u8]) -> Option<u32> {
     record.first().filter(|left| **left != 255).map(|left| u32::from(*left))
 }
@@ -29,15 +29,15 @@ fn file(synced: &[Vec<u8>], appended: &[Vec<u8>]) -> (Vec<u8>, usize) {
     (write_log(&[synced, appended].concat(), false), from)
 }
 
-/// The pieces of sectors behind `from`.
+/// The pieces of sectors after `from`.
 fn pieces(len: usize, from: usize) -> Vec<std::ops::Range<usize>> {
     (from / SECTOR..len.div_ceil(SECTOR))
         .map(|sector| (sector * SECTOR).max(from)..((sector + 1) * SECTOR).min(len))
         .collect()
 }
 
-/// The file with those pieces lost whose bit in `lost` is set. Behind the last one that is there
-/// the file ends, unless its length survived.
+/// The file without the pieces whose bit in `lost` is set. It ends after the last surviving piece,
+/// unless its length survived.
 fn tear(bytes: &[u8], from: usize, lost: u64, keep_length: bool) -> Vec<u8> {
     let mut torn = bytes.to_vec();
     let pieces = pieces(bytes.len(), from);
@@ -114,8 +114,8 @@ fn zeros_up_to_the_end_are_a_tear() {
     }
 }
 
-/// One byte of the last change, whatever it becomes, is damage: also where the sectors' ends
-/// leave pieces of a few bytes that are zero by nature.
+/// One changed byte in the last change, whatever its new value, is damage: also where sector
+/// boundaries leave pieces of a few bytes that are legitimately zero.
 #[pumice_test_macros::test]
 fn a_damaged_byte_is_no_tear() {
     let mut rng = Rng::new(4);
@@ -131,7 +131,7 @@ fn a_damaged_byte_is_no_tear() {
                 if damaged == bytes {
                     continue;
                 }
-                // A piece of one byte that became zero is what a tear leaves, too.
+                // A piece of one byte that became zero is also what a tear leaves.
                 let piece = pieces(bytes.len(), from).into_iter().find(|p| p.contains(&at));
                 let piece = piece.unwrap();
                 if damaged[piece].iter().all(|byte| *byte == 0) {
@@ -188,7 +188,7 @@ fn a_second_group_behind_it_proves_damage() {
     let mut proven = 0;
     for (at, piece) in pieces(bytes.len(), from).iter().enumerate() {
         if piece.end <= third {
-            // With both members gone it cannot be told from the rest of a group of four.
+            // With both members lost it is indistinguishable from the rest of a group of four.
             let both = piece.contains(&second);
             assert_eq!(torn(&tear(&bytes, from, 1 << at, true), from), both, "{piece:?}");
             proven += usize::from(!both);
@@ -209,14 +209,14 @@ fn any_bytes_at_all_are_judged() {
             bytes[from..to].fill(0);
         }
         let offset = rng.uniform(100_000);
-        // It must come to an end and not panic; what it says of such bytes does not matter.
+        // It must terminate and not panic; its answer for such bytes does not matter.
         let answer = is_torn_append(&bytes, offset, &countdown);
         assert!(answer.is_ok() || answer.is_err_and(|why| !why.is_empty()));
     }
 }
 
-/// Ends that were made to keep the check busy: what it looks at is in proportion to their length.
-/// Before sums of ranges it summed up whole records from every byte of a block on.
+/// Tails crafted to keep the check busy: the bytes it examines are proportional to their length.
+/// Without range sums it would checksum whole records from every byte of a block on.
 #[pumice_test_macros::test]
 fn crafted_ends_are_judged_in_linear_time() {
     const BLOCKS: usize = 64;

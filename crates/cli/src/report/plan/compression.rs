@@ -75,7 +75,7 @@ fn fills(scale: &Scale) -> Table {
             log_y: false,
         })
         .collect();
-    table.seconds = 75.0;
+    table.seconds = 24.0;
     table
 }
 
@@ -119,7 +119,7 @@ fn compaction(scale: &Scale) -> Table {
         log_x: true,
         log_y: false,
     }];
-    table.seconds = 20.0;
+    table.seconds = 9.0;
     table
 }
 
@@ -159,6 +159,6 @@ fn jobs(scale: &Scale) -> Table {
         log_x: true,
         log_y: false,
     }];
-    table.seconds = 40.0;
+    table.seconds = 12.0;
     table
 }

@@ -80,7 +80,7 @@ fn direct(scale: &Scale) -> Table {
         log_x: true,
         log_y: false,
     }];
-    table.seconds = 40.0;
+    table.seconds = 18.0;
     table
 }
 
@@ -142,6 +142,6 @@ fn workloads(scale: &Scale) -> Table {
     }
     table.columns =
         vec![RATE, CPU, column("p99_us", "p99 us", 1.0, 0), column("peak_mb", "peak MB", 1.0, 0)];
-    table.seconds = 60.0;
+    table.seconds = 24.0;
     table
 }

@@ -41,7 +41,7 @@ fn build(scale: &Scale) -> Table {
         }
     }
     table.columns.push(column("peak_mb", "peak MB", 1.0, 0));
-    table.seconds = 18.0;
+    table.seconds = 22.0;
     table
 }
 
@@ -89,6 +89,6 @@ fn read(scale: &Scale) -> Table {
         log_y: true,
     }];
     table.columns = vec![RATE, CPU, column("peak_mb", "peak MB", 1.0, 0)];
-    table.seconds = 75.0;
+    table.seconds = 50.0;
     table
 }

@@ -50,6 +50,6 @@ pub(super) fn tables(scale: &Scale) -> Vec<Table> {
             log_y: false,
         })
         .into();
-    table.seconds = 25.0 * scale.growth.iter().sum::<u64>() as f64;
+    table.seconds = 11.5 * scale.growth.iter().sum::<u64>() as f64;
     vec![table]
 }

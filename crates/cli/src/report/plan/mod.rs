@@ -11,14 +11,20 @@ mod compression;
 mod control;
 mod core_rows;
 mod coroutines;
+mod engines;
 mod filters;
 mod growth;
+mod limits;
 mod priorities;
+mod scale;
 mod server;
 #[cfg(test)]
 mod tests;
 
 pub use control::{SINE_ROW, commanded};
+pub use core_rows::BASELINE_TABLE;
+pub use limits::{BASELINES, Clock, Limit};
+pub use scale::{Budget, Scale};
 
 use super::machine::Machine;
 
@@ -39,13 +45,15 @@ pub enum Section {
     Server,
     /// The core table.
     Core,
+    /// Other engines.
+    Engines,
     /// Cost against size.
     Growth,
 }
 
 impl Section {
     /// All, in the order of the page.
-    pub const ALL: [Section; 8] = [
+    pub const ALL: [Section; 9] = [
         Section::Compression,
         Section::Control,
         Section::Filters,
@@ -53,6 +61,7 @@ impl Section {
         Section::Coroutines,
         Section::Server,
         Section::Core,
+        Section::Engines,
         Section::Growth,
     ];
 
@@ -66,138 +75,9 @@ impl Section {
             Section::Coroutines => "coroutines",
             Section::Server => "server",
             Section::Core => "core",
+            Section::Engines => "engines",
             Section::Growth => "growth",
         }
-    }
-}
-
-/// How long the report may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Budget {
-    /// About so many seconds.
-    Seconds(u64),
-    /// As long as it takes.
-    Full,
-}
-
-impl Budget {
-    /// `10m`, `1h`, `30s`, `full`.
-    ///
-    /// # Errors
-    /// It is none of these.
-    pub fn parse(text: &str) -> Result<Budget, String> {
-        let wrong = || format!("--budget: '{text}' is no time such as 10m, 1h or full");
-        if text == "full" {
-            return Ok(Budget::Full);
-        }
-        let unit = match text.chars().last() {
-            Some('s') => 1,
-            Some('m') => 60,
-            Some('h') => 3600,
-            _ => return Err(wrong()),
-        };
-        let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-        if number == 0 || number > 1_000_000 {
-            return Err(wrong());
-        }
-        Ok(Budget::Seconds(number * unit))
-    }
-}
-
-/// How large everything is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scale {
-    /// Keys and operations, as a share of those of the short report.
-    pub size: f64,
-    /// Rounds of each row.
-    pub rounds: u32,
-    /// Millions of keys of the growth rows, before `size` where that is below 1.
-    pub growth: Vec<u64>,
-    /// Time of the sine, as a share of the original's.
-    pub sine_time: f64,
-    /// Processors.
-    pub cpus: usize,
-    /// There is a RocksDB library.
-    pub rocksdb: bool,
-    /// There is a redis-server.
-    pub redis: bool,
-    /// Rows that only a longer report has are in it.
-    pub long: bool,
-}
-
-/// Bytes in memory that a report of size 1 needs for its databases.
-const MEMORY_NEED: f64 = 1.5e9;
-/// Bytes on disk for each million keys of growth, both engines, with what compactions need.
-const DISK_NEED: f64 = 0.8e9;
-const SHORT_SECONDS: u64 = 600;
-
-impl Scale {
-    /// From a budget and a machine; the sentences that say how, and what was left out.
-    pub fn of(budget: Budget, machine: &Machine) -> (Scale, Vec<String>) {
-        let mut said = Vec::new();
-        let (mut size, rounds, mut growth, sine_time, long) = match budget {
-            Budget::Seconds(s) if s <= SHORT_SECONDS => {
-                (s as f64 / SHORT_SECONDS as f64, 1, vec![1, 2, 4], 0.05, false)
-            }
-            Budget::Seconds(s) => {
-                let size = s as f64 / SHORT_SECONDS as f64 / 3.0;
-                (size.clamp(0.5, 3.0), 3, vec![1, 4, 16], 0.1, true)
-            }
-            Budget::Full => (3.0, 5, vec![1, 4, 16, 64], 0.2, true),
-        };
-        let room = machine.memory_free.min(machine.memory_bytes / 2) as f64;
-        if size * MEMORY_NEED > room {
-            size = room / MEMORY_NEED;
-            said.push(format!(
-                "Databases in memory are smaller than the budget allows, since {:.1} GB are free \
-                 for them.",
-                room / 1e9
-            ));
-        }
-        let fits = |millions: &u64| *millions as f64 * DISK_NEED < machine.disk_free as f64;
-        if let Some(large) = growth.iter().position(|millions| !fits(millions)) {
-            let dropped: Vec<String> = growth.drain(large..).map(|m| format!("{m} M")).collect();
-            said.push(format!(
-                "Growth leaves out {} keys: {:.0} GB are free on the disk.",
-                dropped.join(", "),
-                machine.disk_free as f64 / 1e9
-            ));
-        }
-        let scale = Scale {
-            size,
-            rounds,
-            growth,
-            sine_time,
-            cpus: machine.cpus,
-            rocksdb: machine.peer.is_some(),
-            redis: machine.redis.is_some(),
-            long,
-        };
-        said.insert(
-            0,
-            format!(
-                "{} round{}; keys and operations are {size:.3} times those of the ten-minute \
-                 report.",
-                rounds,
-                if rounds == 1 { "" } else { "s" }
-            ),
-        );
-        (scale, said)
-    }
-
-    /// A number of keys or operations, at least 64.
-    pub fn count(&self, at_one: u64) -> u64 {
-        ((at_one as f64 * self.size) as u64).max(64)
-    }
-
-    /// Arms that can be had here.
-    fn possible(&self, arms: Vec<Arm>) -> Vec<Arm> {
-        let has = |arm: &Arm| match arm.work.engine() {
-            Engine::Pumice => true,
-            Engine::RocksDb => self.rocksdb,
-            Engine::Redis => self.redis,
-        };
-        arms.into_iter().filter(has).collect()
     }
 }
 
@@ -210,11 +90,17 @@ pub enum Engine {
     RocksDb,
     /// redis-server.
     Redis,
+    /// The crate fjall.
+    Fjall,
+    /// The crate redb.
+    Redb,
 }
 
 impl Engine {
-    /// Those of db_bench, the peer first.
+    /// Those of db_bench that every table has, the peer first.
     pub const BOTH: [Engine; 2] = [Engine::RocksDb, Engine::Pumice];
+    /// Those of db_bench that only the table of other engines has.
+    pub const OTHERS: [Engine; 2] = [Engine::Fjall, Engine::Redb];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -222,6 +108,8 @@ impl Engine {
             Engine::Pumice => "Pumice",
             Engine::RocksDb => "RocksDB",
             Engine::Redis => "redis-server",
+            Engine::Fjall => "fjall",
+            Engine::Redb => "redb",
         }
     }
 }
@@ -356,6 +244,8 @@ pub enum Work {
     Jobs(Bench, usize),
     /// A server and its client.
     Serve(Serve),
+    /// What memory, codecs and the device can do.
+    Baselines,
 }
 
 impl Work {
@@ -364,6 +254,7 @@ impl Work {
         match self {
             Work::Bench(bench) | Work::Jobs(bench, _) => bench.engine,
             Work::Serve(serve) => serve.engine,
+            Work::Baselines => Engine::Pumice,
         }
     }
 }
@@ -506,6 +397,8 @@ pub struct Plan {
     pub scale: Scale,
     /// What is measured.
     pub tables: Vec<Table>,
+    /// What no engine can avoid in rows of the core tables.
+    pub limits: Vec<Limit>,
     /// How it was scaled.
     pub scaled: Vec<String>,
     /// What is missing and why.
@@ -524,7 +417,9 @@ impl Plan {
         tables.extend(coroutines::tables(&scale));
         tables.extend(server::tables(&scale));
         tables.extend(core_rows::tables(&scale));
+        tables.extend(engines::tables(&scale));
         tables.extend(growth::tables(&scale));
+        let limits = limits::of(&scale);
         let mut left_out = left_out(&scale);
         for table in &mut tables {
             table.rows.iter_mut().for_each(|row| row.arms = scale.possible(row.arms.split_off(0)));
@@ -534,7 +429,7 @@ impl Plan {
             left_out
                 .insert(0, "RocksDB: there is no library (cargo xtask peers, or --engine)".into());
         }
-        Plan { scale, tables, scaled, left_out }
+        Plan { scale, tables, limits, scaled, left_out }
     }
 
     /// Seconds that the tables of these sections take, about.
@@ -549,13 +444,20 @@ impl Plan {
 
 fn left_out(scale: &Scale) -> Vec<String> {
     let mut out = vec![
-        "fjall, redb and LevelDB: there is no driver for them".to_string(),
+        "LevelDB: the crate with its sources (leveldb-sys 2.0.9) does not build with gcc"
+            .to_string(),
         "a throttled device under the sine: the rate limiter stands for the device \
          (docs/bench/background.py makes real ones)"
             .to_string(),
         "RocksDB's own coroutine reads: its C library has none; its published figures are shown"
             .to_string(),
     ];
+    if !scale.others {
+        out.push(
+            "fjall and redb: this program was built without its cargo feature other-engines"
+                .to_string(),
+        );
+    }
     if !scale.redis {
         out.push("redis-server: it is not installed".to_string());
     }

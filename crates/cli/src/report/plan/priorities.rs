@@ -53,6 +53,6 @@ pub(super) fn tables(scale: &Scale) -> Vec<Table> {
         CPU,
     ];
     table.ratios = vec![column("p99_us", "p99", 1.0, 2), RATE, CPU];
-    table.seconds = 50.0;
+    table.seconds = 16.0;
     vec![table]
 }

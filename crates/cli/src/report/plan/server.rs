@@ -32,7 +32,7 @@ pub(super) fn tables(scale: &Scale) -> Vec<Table> {
             log_y: true,
         })
         .into();
-    table.seconds = 60.0;
+    table.seconds = 58.0;
     vec![table]
 }
 

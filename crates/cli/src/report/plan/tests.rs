@@ -13,6 +13,7 @@ fn machine() -> Machine {
         disk_free: 80 << 30,
         peer: Some(Peer::default()),
         redis: Some("7.0".into()),
+        other_engines: true,
         ..Machine::default()
     }
 }
@@ -64,11 +65,11 @@ fn databases_are_made_before_they_are_read() {
 // Plain #[test]: see above.
 #[test]
 fn what_is_missing_here_is_left_out_and_said() {
-    let poor = Machine { peer: None, redis: None, ..machine() };
+    let poor = Machine { peer: None, redis: None, other_engines: false, ..machine() };
     let plan = Plan::new(Budget::Seconds(600), &poor);
     let engines = plan.tables.iter().flat_map(|table| &table.rows).flat_map(|row| &row.arms);
     assert!(engines.map(|arm| arm.work.engine()).all(|engine| engine == Engine::Pumice));
-    for what in ["RocksDB: ", "redis-server: "] {
+    for what in ["RocksDB: ", "redis-server: ", "fjall and redb: "] {
         assert!(plan.left_out.iter().any(|said| said.starts_with(what)), "{what}");
     }
     let full = Machine { disk_free: 10 << 30, memory_free: 1 << 30, ..machine() };
@@ -94,6 +95,8 @@ fn budgets_scale() {
     let shorter = Plan::new(Budget::parse("10m").unwrap(), &machine());
     assert!(longer.seconds(None) > 3.0 * shorter.seconds(None));
     assert!(shorter.seconds(Some(Section::Core)) < shorter.seconds(None));
+    // What is asked for is what it says that it takes.
+    assert!((300.0..600.0).contains(&shorter.seconds(None)), "{}", shorter.seconds(None));
 }
 
 // Plain #[test]: see above.

@@ -1,4 +1,4 @@
-//! Futures resolved by fibers, polled by the least executor.
+//! Futures resolved by fibers, polled by a minimal executor.
 
 use super::*;
 use crate::future;

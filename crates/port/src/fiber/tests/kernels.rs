@@ -1,4 +1,5 @@
-//! Fibers on older kernels, played by refusing what these lack. Each test is a process of its own.
+//! Fibers on older kernels, simulated by refusing what these lack. Each test is a process of its
+//! own.
 
 use super::limits::{in_child_of, is_child};
 use super::*;
@@ -123,7 +124,7 @@ fn fibers_start_and_serve_on_kernels_of_every_age() {
     if !alone("fibers_start_and_serve_on_kernels_of_every_age") {
         return;
     }
-    // Reads by io_uring came with 5.6: before, threads serve.
+    // io_uring has plain reads since 5.6: on older kernels threads serve.
     for (version, ring) in [
         ((4, 18), false),
         ((5, 4), false),
@@ -160,8 +161,8 @@ fn fibers_start_and_serve_on_kernels_of_every_age() {
     }
 }
 
-/// Whatever refuses a ring, and wherever on its way, threads serve; what a runtime cannot do
-/// without is an error, and the next one starts.
+/// Whatever refuses a ring, and at whatever step, threads serve; what a runtime cannot do without
+/// is an error, and the next one starts.
 #[test]
 fn a_runtime_starts_or_says_why_whatever_is_refused() {
     if !alone("a_runtime_starts_or_says_why_whatever_is_refused") {
@@ -173,7 +174,7 @@ fn a_runtime_starts_or_says_why_whatever_is_refused() {
     drop(build().unwrap());
     for resource in machine::Resource::ALL {
         for errno in errors {
-            // For good: nothing of it is to be had.
+            // Refused for good: no part of it is available.
             machine::refuse(resource, errno, 0, u64::MAX);
             let built = build();
             let is_ring = resource as usize >= machine::Resource::RingSetup as usize;

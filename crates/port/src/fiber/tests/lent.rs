@@ -1,4 +1,5 @@
-//! Plain threads share a few loops: descriptors do not grow with threads, and none is no error.
+//! Plain threads share a few loops: descriptors do not grow with threads, and having none is not an
+//! error.
 
 use super::limits::{in_child_of, is_child};
 use super::*;
@@ -23,8 +24,8 @@ fn file() -> File {
     file
 }
 
-/// Reads every block, through the ring if there is one, together; whether children were fibers. The
-/// children are `apart` if they need not be.
+/// Reads every block, through the ring if there is one, together; whether children were fibers.
+/// `apart` runs the children independently of each other.
 fn read_all(file: &File, apart: bool) -> bool {
     let fd = file.as_raw();
     let mut sums = [0usize; BLOCKS];
@@ -120,7 +121,7 @@ fn many_threads_share_a_few_loops() {
     assert!(read_all(&file, true));
 }
 
-/// Without a loop, and without a descriptor for one, reads are done all the same.
+/// Without a loop, and without a descriptor for one, reads still work.
 fn read_without_descriptors(file: &File) {
     let lost = Resource::Descriptor;
     machine::refuse(lost, lost.usual_errno(), 0, u64::MAX);
@@ -239,7 +240,7 @@ fn late() -> usize {
     1
 }
 
-/// Nobody looks after the stacks of a loop that nobody has.
+/// Nothing trims the stacks of a loop that is not borrowed.
 #[test]
 fn a_loop_goes_back_with_few_stacks() {
     if !is_child() {

@@ -59,7 +59,7 @@ fn held() -> (usize, usize) {
 }
 
 fn settle(expected: usize) {
-    // Loops that nobody joins end on their own time.
+    // Loops that are not joined end in their own time.
     while held().1 > expected {
         std::thread::yield_now();
     }
@@ -162,7 +162,7 @@ fn other_faults_are_not_called_overflows() {
         let rt = runtime(1);
         rt.spawn("wild", || {
             let nowhere = std::hint::black_box(std::ptr::without_provenance::<u64>(0x1000));
-            // SAFETY: it is not; the test is that the process ends as it does without fibers.
+            // SAFETY: not safe; the test is that the process ends as it does without fibers.
             unsafe { nowhere.read_volatile() }
         })
         .join()
@@ -182,7 +182,7 @@ fn the_deepest_stack_is_reported_with_its_fiber() {
     rt.spawn("shallow", || dig(2)).join().unwrap();
     rt.spawn("deep", || dig(200)).join().unwrap();
     rt.spawn("middle", || dig(80)).join().unwrap();
-    // The joiner goes on before the loop has taken the fiber apart.
+    // The joiner continues before the loop has freed the fiber.
     rt.run("after", || ());
     let stats = rt.stats();
     assert!((200 << 10..400 << 10).contains(&stats.stack_high_water_bytes), "{stats:?}");

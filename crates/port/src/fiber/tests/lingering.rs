@@ -89,6 +89,6 @@ fn a_wake_up_while_lingering_is_not_lost() {
         assert!(waker.is_finished());
         task::park(&TEST);
     });
-    // Nobody waits for anybody on a thread.
+    // On a thread there is nothing to wait for.
     linger(LONG);
 }

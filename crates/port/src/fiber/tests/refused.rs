@@ -1,5 +1,5 @@
-//! Fibers that get no stack: whoever waits for one hears of it, what it holds is let go on a fiber,
-//! and the loop goes on.
+//! Fibers that get no stack: the waiter is told, the captures are dropped on a fiber, and the loop
+//! continues.
 
 use super::*;
 use crate::future;
@@ -67,7 +67,7 @@ fn joining_and_running_tell_of_it() {
     assert_eq!((refuse_stacks(0, 0), borrowed), (0, 0));
 }
 
-/// A body that panics with what another one did not start with has started itself.
+/// A body that panics with the `NotStarted` of another fiber has itself run.
 #[test]
 fn a_panic_that_came_through_is_no_refusal() {
     let rt = runtime(1);
@@ -110,7 +110,7 @@ fn a_scope_ends_when_children_did_not_begin() {
         });
         assert_eq!(refused, [false, true, false]);
     });
-    // Nobody asks: the scope itself says so.
+    // The child is not joined: the scope itself panics.
     let lost = rt.spawn("parent", || {
         refuse_stacks(0, 1);
         scope_here(|scope| drop(scope.spawn("child", || ())));

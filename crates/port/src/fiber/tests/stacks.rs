@@ -36,7 +36,7 @@ fn kept(pool: &StackPool) -> usize {
     pool.free().iter().map(|stack| stack.depth()).max().unwrap_or(0)
 }
 
-/// Leaps: one frame of 128 KiB, of which only the far end is touched, then more.
+/// Steps over the paint: one frame of 128 KiB, of which only the far end is touched, then more.
 #[inline(never)]
 fn leap() -> u64 {
     let mut frame = std::mem::MaybeUninit::<[u64; 16 << 10]>::uninit();
@@ -54,7 +54,8 @@ fn a_stack_keeps_little_in_memory() {
         assert_eq!(pool.free().len(), 1);
         assert!(kept(&pool) <= KEPT_STACK_BYTES, "{} after {depth} frames", kept(&pool));
     }
-    // Shallow ones leave the paint alone, and what one has leapt over goes in the end.
+    // Shallow fibers leave the paint alone, and memory beyond an undisturbed paint is freed in the
+    // end.
     for _ in 0..3 {
         run(&mut pool, || assert!(leap() > 0));
         for _ in 0..UNASKED {
@@ -71,7 +72,7 @@ fn stacks_are_given_back_with_time() {
     use_at_once(&mut pool, KEPT_STACKS + 500);
     assert_eq!(pool.free().len(), KEPT_STACKS, "the rest went at once");
     let mut now = 5_000;
-    // The first look begins a time of rest, during which 100 stacks are in use.
+    // The first look begins a period during which 100 stacks are in use.
     assert!(pool.look_at().is_some_and(|at| at <= now));
     pool.look(now);
     assert_eq!((pool.free().len(), pool.look_at()), (KEPT_STACKS, Some(now + LOOK_NANOS)));
@@ -144,7 +145,7 @@ fn memory_comes_back_after_many_deep_fibers() {
     assert!(most > FIBERS * (100 << 10));
     let bound = KEPT_STACKS * KEPT_STACK_BYTES + (8 << 20);
     assert!(left < bound && later < bound, "{left} and {later} bytes are left");
-    // Nobody needs them: the sleeping loop wakes by itself.
+    // They are unused: the sleeping loop wakes by itself.
     let limit = std::time::Instant::now() + Duration::from_secs(60);
     while resident() - before > 8 << 20 {
         assert!(std::time::Instant::now() < limit, "{} bytes stay", resident() - before);

@@ -192,11 +192,11 @@ fn a_spent_budget_lets_others_run() {
     });
     // The fourth third is too much.
     assert_eq!(*order.lock(), "aaaabbbbaaaabbbb");
-    // It is no matter on a thread.
+    // On a thread it makes no difference.
     (0..10_000_000).for_each(|_| spend(BUDGET));
 }
 
-/// Deadlines, completions and other threads' wake-ups come to their turn beside a fiber that never
+/// Deadlines, completions and other threads' wake-ups get their turn beside a fiber that never
 /// waits.
 #[test]
 fn a_loop_looks_around_when_budgets_are_spent() {
@@ -274,7 +274,7 @@ fn a_loop_that_stands_still_is_reported_once() {
     let reported = Arc::new(AtomicBool::new(false));
     let own = Arc::clone(&reported);
     let blocker = rt.spawn_on(1, "blocker", move || {
-        // What the watchdog is there to find: a wait the loop does not know of.
+        // What the watchdog exists to find: a wait the loop does not know of.
         while !own.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(5));
         }

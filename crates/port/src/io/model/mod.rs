@@ -1,11 +1,11 @@
-//! The test of the reactor's book-keeping on a ring that misbehaves as much as a kernel may.
+//! Tests the reactor's bookkeeping on a ring that misbehaves as much as a kernel may.
 //!
 //! Clients do groups of operations on regions of their own of one file, with buffers from a common
-//! arena, the one that real rings register; some call their operations off; the run may end with
-//! operations in flight. Checked are: a group ends only when the kernel is done with each of its
-//! buffers; each operation has its own result; what was read is what was written; buffers that
-//! nobody uses are never touched; owners are woken when, and only when, a group of theirs has
-//! ended; draining ends everything.
+//! arena, the one that real rings register; some cancel their operations; the run may end with
+//! operations in flight. Checked: a group ends only when the kernel is done with each of its
+//! buffers; each operation has its own result; what was read is what was written; unused buffers
+//! are never touched; owners are woken exactly when a group of theirs has ended; draining ends
+//! everything.
 //!
 //! Invariants cited by unsafe blocks: 1. the arena lives longer than the ring and is accessed
 //! through raw pointers only, never by its buffers' slices.
@@ -34,7 +34,7 @@ const BUFFER_BYTES: usize = 64;
 const GROUP_MAX: u64 = 6;
 /// Turns in which all operations end, or some never will.
 const TURNS_MAX: u32 = 10_000;
-/// What buffers hold that nobody uses.
+/// The contents of unused buffers.
 const CANARY: u8 = 0xA5;
 
 /// One planned operation of a client.
@@ -72,7 +72,7 @@ struct Model {
 /// A violated promise, or the message of a panic.
 pub fn run(seed: u64) -> Result<ModelReport, String> {
     let arena = Arena::new(BUFFERS, BUFFER_BYTES);
-    // SAFETY: invariant 1; nobody has a buffer yet.
+    // SAFETY: invariant 1; no buffer is in use yet.
     unsafe { arena.start().write_bytes(CANARY, arena.len()) };
     let own = Arc::clone(&arena);
     let outcome = catch_unwind(AssertUnwindSafe(|| Model::new(seed, own).run()));
@@ -98,7 +98,7 @@ impl Model {
     }
 
     fn run(mut self) -> Result<ModelReport, String> {
-        // A notification from before is not ours.
+        // An earlier notification is not ours.
         task::park_until(&FOR_MODEL, Some(0));
         let steps = 50 + self.rng.uniform(150);
         for _ in 0..steps {
@@ -120,7 +120,7 @@ impl Model {
         self.check_end()
     }
 
-    /// Lets everything complete, calling off what would not.
+    /// Lets everything complete, cancelling what would not.
     fn wait_for_all(&mut self) -> Result<(), String> {
         let mut turns = 0;
         while self.book.inflight() > 0 {
@@ -150,7 +150,7 @@ impl Model {
             canaries = canaries.and(self.check_canary(buffer));
         }
         canaries?;
-        // What was reported twice may not have been reaped to the end: that is poll's business.
+        // Duplicate completions may not have been reaped: that is up to poll.
         while self.book.ring_mut().can_complete() {
             self.book.poll(Wait::No);
         }
@@ -282,7 +282,7 @@ impl Model {
         groups.filter(|active| self.book.is_done(active.group)).count()
     }
 
-    /// Ends a client's group, if it has one, and holds it to what the kernel did.
+    /// Ends a client's group, if it has one, and compares its results with what the kernel did.
     fn finish(&mut self, client: usize) -> Result<(), String> {
         let Some(Active { group, planned }) = self.clients[client].active.take() else {
             return Ok(());

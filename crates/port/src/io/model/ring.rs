@@ -1,16 +1,16 @@
-//! A ring with a kernel made of dice: everything io_uring may do, in any order, by seed.
+//! A ring with a simulated, random kernel: everything io_uring may do, in any order, by seed.
 //!
 //! Requests are taken in part or not at all; operations complete in any order and any later time,
 //! also short or with an error; a cancellation may end its target, come too late, or be ignored by
-//! an operation that completes all the same; completions beyond the queue are kept aside and appear
+//! an operation that completes anyway; completions beyond the queue are kept aside and appear
 //! later; a completion may even be reported twice, which the real kernel does not do. A ring may
 //! fail for good, as if a sandbox had begun to refuse it.
 //!
 //! Invariants:
 //! 1. While an operation is in the kernel its buffer is written to at random (reads) or must not
-//!    change (writes): whoever gives the buffer back too early is found out by its bytes.
-//! 2. Buffers are ranges of one arena that outlives the ring, so a late access, the very error that
-//!    is looked for, still touches memory of the arena only.
+//!    change (writes): a buffer that is given back too early is detected by its bytes.
+//! 2. Buffers are ranges of one arena that outlives the ring, so a late access, which is the bug
+//!    this looks for, still touches only memory of the arena.
 //!
 //! Thread safety: none.
 
@@ -21,9 +21,9 @@ use pumice_base::random::Rng;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-/// As many calls for a completion that can never come end the run as stuck.
+/// After this many waits for a completion that can never come the run counts as stuck.
 const VAIN_MAX: u32 = 1000;
-/// Every how many steps a completion is reported twice, in runs that do so.
+/// One in this many steps reports a completion twice, in runs that do so.
 const DUPLICATE_ONE_IN: u64 = 4;
 
 /// What the dice did.
@@ -74,7 +74,7 @@ pub(super) struct DiceRing {
     overflow: VecDeque<Completion>,
     vain: u32,
     duplicates: bool,
-    /// So many times it can be entered before it fails.
+    /// How many times it can be entered before it fails.
     enters_left: Option<u64>,
     /// Results of operations that were reaped, by buffer.
     pub(super) results: BTreeMap<usize, i32>,
@@ -91,7 +91,7 @@ impl DiceRing {
         let enters_left = rng.one_in(4).then(|| rng.uniform(60));
         let mut completion_capacity = 1 + rng.uniform(2 * capacity as u64) as usize;
         if enters_left.is_some() {
-            // What is kept aside was done, and nobody would ever hear of it.
+            // Completions kept aside were done, and would otherwise never be reported.
             completion_capacity = usize::MAX;
         }
         DiceRing {
@@ -117,7 +117,7 @@ impl DiceRing {
     pub(super) fn uses(&self, buffer: usize) -> bool {
         self.in_use.contains_key(&buffer)
     }
-    /// Whether no operation is anywhere in the ring; late cancellations may be.
+    /// Whether the ring holds no operation; late cancellations may remain.
     pub(super) fn is_idle(&self) -> bool {
         let calls = self.queued.iter().any(|request| matches!(request.what, What::Call(_)));
         self.kernel.is_empty() && self.in_use.is_empty() && !calls
@@ -243,7 +243,7 @@ impl DiceRing {
         self.end(op, bytes as i32);
     }
 
-    /// Time passes in the kernel: buffers are scribbled on, operations complete.
+    /// Time passes in the kernel: buffers are overwritten, operations complete.
     fn turn(&mut self, at_least_one: bool) {
         for place in 0..self.kernel.len() {
             let call = self.kernel[place].call;
@@ -387,7 +387,7 @@ impl Uring for DiceRing {
         self.kernel.clear();
         self.queued.clear();
         self.in_use.clear();
-        // As another ring, it goes on.
+        // Continues as another ring.
         self.enters_left = None;
     }
 }

@@ -1,10 +1,10 @@
-//! An operation that completes again and again, in the book, over a ring that does as it is told.
+//! An operation that completes repeatedly, in the ticket table, over a scripted ring.
 
 use super::super::tickets::{Completion, Request, Uring, What};
 use super::*;
 use std::os::fd::IntoRawFd;
 
-/// A ring whose kernel is the test.
+/// A ring whose kernel is played by the test.
 #[derive(Default)]
 struct Told {
     asked: Vec<Request>,
@@ -43,7 +43,7 @@ fn tell(book: &mut Tickets<Told>, user_data: u64, result: i32, more: bool) {
     book.poll(Wait::No);
 }
 
-/// A descriptor of nobody, and its other end, which sees when it is closed.
+/// A descriptor without an owner, and its other end, which sees when it is closed.
 fn brought() -> (i32, UnixStream) {
     let (one, other) = UnixStream::pair().unwrap();
     other.set_nonblocking(true).unwrap();
@@ -68,7 +68,7 @@ fn results_come_in_order_and_the_last_one_ends_it() {
         assert_eq!(book.next(group, None), (last > 0).then_some(last));
         assert_eq!((book.next(group, None), book.inflight()), (None, 0));
         book.finish(group, |_, result| assert_eq!(result, last));
-        // Nobody has that number any more.
+        // That number is no longer in use.
         tell(&mut book, number, -1, false);
         assert_eq!((book.stats().stale, book.stats().completions), (1, 1));
     }
@@ -89,7 +89,7 @@ fn what_an_abandoned_one_brings_is_closed() {
     assert!(is_closed(&late_end) && book.inflight() == 1);
     tell(&mut book, number, last, false);
     assert!(is_closed(&last_end) && book.inflight() == 0);
-    // Its place is free, under another number.
+    // Its slot is free, under another number.
     let next = book.begin(std::iter::once(Op::accept(Socket::new(0)).call), None);
     let number = book.ring_mut().asked.last().unwrap().user_data;
     assert_eq!(number as u32, 0);

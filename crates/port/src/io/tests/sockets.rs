@@ -17,7 +17,7 @@ fn refuse_poll_sets() {
     let more = (libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K) as u16;
     let give = (libc::BPF_RET | libc::BPF_K) as u16;
     let line = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    // The second argument's lower half, wherever the machine has it first.
+    // The lower half of the second argument, on either byte order.
     let second = if cfg!(target_endian = "big") { 28 } else { 24 };
     install(&mut [
         line(load, 0, 0, 0),
@@ -29,8 +29,8 @@ fn refuse_poll_sets() {
     ]);
 }
 
-/// A thousand waits for sockets are no set that is asked about again and again, and who speaks
-/// beside them pays nothing for them.
+/// A thousand waiting sockets are not polled again and again, and an active socket beside them pays
+/// nothing for them.
 #[test]
 fn a_wait_costs_the_same_however_many_wait() {
     let runtime = Runtime::builder().loops(1).io(IoMode::Threads).build().unwrap();
@@ -72,7 +72,7 @@ fn a_wait_costs_the_same_however_many_wait() {
     idle.into_iter().for_each(|wait| assert_eq!(wait.join().unwrap(), 0));
 }
 
-/// What has been waited for once is known: neither waiting again nor a wait that is over in time
+/// A socket that was waited for once is known: neither another wait nor one that ends by its time
 /// costs a call.
 #[test]
 fn waiting_again_registers_nothing() {
@@ -89,7 +89,7 @@ fn waiting_again_registers_nothing() {
         }
         let waits = with_reactor(Reactor::stats).unwrap().enters - waits_before;
         let spent = calls() - before;
-        // What the loop sleeps in takes two where the kernel knows no nanoseconds.
+        // The loop's sleep takes two calls where the kernel does not support nanoseconds.
         assert!(spent <= 2 * waits, "{spent} calls in {waits} waits of the loop");
         far.send_all(b"x").unwrap();
         near.set_receive_timeout(Some(LIMIT));
@@ -121,7 +121,8 @@ fn a_loop_sleeps_exactly_without_a_call_that_waits_exactly() {
     }
 }
 
-/// Out of descriptors, or of watches: whoever asks hears of it, and is served when there are some.
+/// Out of descriptors, or of watches: the caller gets the error, and is served when there are some
+/// again.
 #[test]
 fn a_refused_registration_is_an_error_of_the_call() {
     let runtime = Runtime::builder().loops(1).io(IoMode::Threads).build().unwrap();

@@ -1,4 +1,4 @@
-//! Sending and then receiving in one call is what both are by themselves.
+//! Sending and then receiving in one call does the same as both separately.
 
 use super::waiting::{BOUND, SOON, pairs};
 use super::*;
@@ -13,7 +13,7 @@ fn an_exchange_sends_all_and_brings_the_answer() {
             let server = thread::spawn("echo", move || echo(&far));
             let mut buf = [0; 100];
             for round in 0..100u8 {
-                // Nothing to send is a receive.
+                // With nothing to send it is a receive.
                 near.send_all(&[round]).unwrap();
                 assert_eq!((near.exchange(&[], &mut buf).unwrap(), buf[0]), (1, round));
                 assert_eq!(near.exchange(&[round, 1, 2], &mut buf).unwrap(), 3);
@@ -26,8 +26,7 @@ fn an_exchange_sends_all_and_brings_the_answer() {
     });
 }
 
-/// More than there is room for: the rest leaves when the other side takes it, which answers only
-/// then.
+/// More than there is room for: the rest is sent as the other side reads, which answers only then.
 #[test]
 fn an_exchange_of_more_than_there_is_room_for_sends_the_rest_first() {
     const BYTES: usize = 8 << 20;
@@ -54,7 +53,7 @@ fn an_exchange_of_more_than_there_is_room_for_sends_the_rest_first() {
     });
 }
 
-/// What comes while the rest of the own bytes waits for room is not lost.
+/// Bytes that arrive while the rest of ours waits for room are not lost.
 #[test]
 fn what_comes_during_the_sending_is_received() {
     on_each_runtime(|| {
@@ -86,7 +85,7 @@ fn an_exchange_ends_by_timeouts_and_by_the_other_side() {
             let e = near.exchange(b"sent", &mut buf).unwrap_err();
             assert_eq!(e.kind(), ErrorKind::TimedOut);
             assert_eq!(far.receive(&mut buf).unwrap(), 4);
-            // Nobody reads: it is the time of sending that is over.
+            // The peer does not read: it is the send timeout that expires.
             near.set_receive_timeout(Some(BOUND));
             near.set_send_timeout(Some(SOON));
             let e = near.exchange(&vec![1; 8 << 20], &mut buf).unwrap_err();
@@ -105,7 +104,7 @@ fn an_exchange_ends_by_timeouts_and_by_the_other_side() {
     });
 }
 
-/// What many fibers send in a turn of their loop leaves by one call into the kernel.
+/// The sends of many fibers in a turn of their loop reach the kernel in one call.
 #[test]
 fn fibers_that_answer_in_one_turn_enter_the_kernel_together() {
     const FIBERS: u64 = 40;
@@ -152,8 +151,8 @@ fn fibers_that_answer_in_one_turn_enter_the_kernel_together() {
     }
     servers.into_iter().for_each(|server| server.join().unwrap());
     let (operations, enters) = stats;
-    // The last answers and the receives after them may not have been asked for yet.
+    // The last answers and the receives after them may not have been submitted yet.
     assert!(operations >= 2 * (ANSWERS - FIBERS), "{operations} operations: no send is one");
-    // A turn resumes eight at least before it looks at the clock.
+    // A turn resumes at least eight before it looks at the clock.
     assert!(enters <= ANSWERS / 4, "{enters} calls for {ANSWERS} answers");
 }

@@ -1,4 +1,4 @@
-//! Connections taken by one request that stays, and by calls where there is none.
+//! Connections accepted by one multishot request, and by calls where there is none.
 
 use super::*;
 use crate::fiber;
@@ -18,7 +18,7 @@ fn all_that_come_are_taken_in_turn() {
             let has_ring = fiber::with_reactor(|reactor| reactor.has_ring()) == Some(true);
             let mut taken = 0;
             while let Ok(stream) = incoming.accept() {
-                // This kernel knows it, where it lets us have a ring at all.
+                // This kernel supports it, if it allows a ring at all.
                 assert_eq!(incoming.is_series(), has_ring);
                 assert_eq!(stream.local(), Some(address));
                 stream.send_all(&[taken as u8]).unwrap();
@@ -42,7 +42,8 @@ fn all_that_come_are_taken_in_turn() {
     });
 }
 
-/// Nobody asks for what the request has taken: the other side sees the end, and the name is free.
+/// A connection that was accepted but not taken is closed: the other side sees the end, and the
+/// name is free.
 #[test]
 fn what_nobody_asks_for_is_closed() {
     for mode in [IoMode::Uring, IoMode::Threads] {
@@ -73,7 +74,7 @@ fn what_nobody_asks_for_is_closed() {
                 let end = stream.receive(&mut [0]).map_err(|e| e.kind());
                 assert!(matches!(end, Ok(0) | Err(ErrorKind::ConnectionReset)), "{end:?}");
             }
-            // A fiber that unwinds lets go of the listener a moment later.
+            // A fiber that unwinds releases the listener a moment later.
             let until = crate::time::monotonic_nanos() + BOUND;
             while panics && Listener::bind_tcp(address).is_err() {
                 assert!(crate::time::monotonic_nanos() < until, "the name is free again");

@@ -1,12 +1,12 @@
-//! Who waits for a socket is woken by what concerns it, and by nothing that concerned another one
-//! before; over io_uring, over epoll and on threads.
+//! A task that waits for a socket is woken by its events, and by none of an earlier socket with the
+//! same descriptor; over io_uring, over epoll and on threads.
 
 use super::*;
 use crate::os;
 use crate::sync::Event;
 use std::sync::atomic::AtomicUsize;
 
-/// What would hang fails after that; nothing waits for it to pass.
+/// A hang fails after this time; nothing waits for it to pass.
 pub(super) const BOUND: u64 = 60_000_000_000;
 pub(super) const SOON: u64 = 1_000_000;
 
@@ -16,7 +16,7 @@ fn tcp_pair() -> (Stream, Stream) {
     (near, listener.accept_within(BOUND).unwrap())
 }
 
-/// Both kinds of stream; who receives on one of these does not wait for ever.
+/// Both kinds of stream; a receive on one of these does not wait forever.
 pub(super) fn pairs() -> [(Stream, Stream); 2] {
     let pairs = [tcp_pair(), Stream::pair().unwrap()];
     for (near, far) in &pairs {
@@ -94,7 +94,7 @@ fn what_is_left_can_be_received_at_once() {
     });
 }
 
-/// Receiving stops there, though more has come, which the kernel does not tell again.
+/// Receiving stops there, though more has come, which the kernel does not report again.
 #[test]
 fn urgent_bytes_keep_nothing_back() {
     on_each_runtime(|| {
@@ -214,7 +214,7 @@ fn connecting_ends_by_time_and_by_refusal() {
         first.set_receive_timeout(Some(BOUND));
         assert_eq!(first.receive(&mut [0; 5]).unwrap(), 1);
         drop((listener, accepted, first, full));
-        // A name that nobody has, as long as this socket is there.
+        // A name that is unused as long as this socket exists.
         let fd = any.socket(0).unwrap();
         any.bind(&fd).unwrap();
         let nobody = TcpListener::from(fd);
@@ -225,7 +225,7 @@ fn connecting_ends_by_time_and_by_refusal() {
     });
 }
 
-/// Whoever waits for a connection's time to be over is not in the way of the others.
+/// A task that waits for a connection to time out does not block the others.
 #[test]
 fn thousands_of_waits_end_by_time_and_the_sockets_serve_on() {
     for mode in [IoMode::Uring, IoMode::Threads] {
@@ -258,7 +258,7 @@ fn thousands_of_waits_end_by_time_and_the_sockets_serve_on() {
 /// wait together, and each gets its own bytes.
 #[test]
 fn ten_thousand_sockets_wait_together() {
-    // Other tests have theirs at the same time.
+    // Other tests use descriptors at the same time.
     let pairs = (os::descriptor_limit() / 4).min(5000) as usize;
     for mode in [IoMode::Uring, IoMode::Threads] {
         let runtime = Runtime::builder().loops(2).io(mode).stack_bytes(32 << 10);

@@ -1,4 +1,4 @@
-//! Promises of order: who is woken first.
+//! Promises of order: which waiter is woken first.
 
 use super::super::{Condvar, Event, Mutex, RwLock, Semaphore};
 use super::{Start, bodies};
@@ -43,11 +43,11 @@ pub(super) fn condvar_in_order(start: &dyn Start) {
     assert_eq!(state.arrived, state.woken);
 }
 
-/// The first wants more than there is; the next, who wants less, waits behind it.
+/// The first wants more than is free; the next one, which wants less, waits behind it.
 pub(super) fn permits_in_order(start: &dyn Start) {
     let shared = Arc::new((Semaphore::new(1), Mutex::new(Vec::new()), Event::new()));
     start.run(bodies(3, &shared, |number, (semaphore, order, seen)| {
-        // Asking for nothing fails exactly when somebody waits.
+        // Asking for zero permits fails exactly when a task waits.
         let until_somebody_waits = || {
             while semaphore.try_acquire(0) {
                 thread::yield_now();

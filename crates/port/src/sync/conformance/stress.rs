@@ -1,4 +1,4 @@
-//! Random work on one of each primitive; what goes in must come out, and everybody must end.
+//! Random work on one of each primitive; what goes in must come out, and every task must end.
 
 use super::super::{Condvar, Event, Mutex, RwLock, Semaphore};
 use super::{Start, bodies, share};
@@ -23,8 +23,8 @@ struct Ring {
     begin: Event,
 }
 
-/// Producers and consumers in equal number move numbers through a queue of few places, and read,
-/// write and take permits meanwhile; consumers wait with deadlines or without.
+/// Producers and consumers in equal number move numbers through a small queue, and read, write and
+/// take permits meanwhile; consumers wait with or without deadlines.
 pub(super) fn random_load(start: &dyn Start) {
     let seed = 0x5eed_0001_u64;
     println!("random load: seed {seed:#x}");
@@ -126,7 +126,7 @@ impl Ring {
     }
 }
 
-/// xorshift: enough to mix the schedules, the same on every run.
+/// xorshift: good enough to mix the schedules, and the same on every run.
 struct Random(u64);
 
 impl Random {

@@ -243,7 +243,7 @@ fn extend_move(ctx: &PickContext<'_>, inputs: &mut InputLevel, index: usize) {
     inputs.files = level.files()[span].to_vec();
 }
 
-/// Takes files behind the cursor's one until the level is back at its target.
+/// Adds the files that follow the cursor's until the level is back at its target.
 fn extend_round_robin(ctx: &PickContext<'_>, start: &mut Start) {
     let level = ctx.version.level(start.inputs.level);
     let cmp = &ctx.version.comparator().user;

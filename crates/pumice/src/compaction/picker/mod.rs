@@ -112,7 +112,7 @@ pub struct CompactionPick {
     pub output_level: usize,
     /// Inputs by level, shallowest first; no level is empty.
     pub inputs: Vec<InputLevel>,
-    /// Files of the first level behind the output that overlaps, in key order: where outputs
+    /// Files of the first level below the output level that overlap, in key order: where outputs
     /// should end.
     pub grandparents: Vec<Arc<FileMetaData>>,
     /// The files may change level without being rewritten.
@@ -122,8 +122,8 @@ pub struct CompactionPick {
     /// Nothing older than the inputs overlaps them: tombstones can go and sequence numbers be
     /// zeroed.
     pub bottommost: bool,
-    /// No level behind that of the outputs has files: what is set for the bottommost level's
-    /// compression holds, whether or not `bottommost` is true.
+    /// No level below the output level has files: the bottommost level's compression settings
+    /// apply, whether or not `bottommost` is true.
     pub deepest: bool,
     /// The compression of the outputs, if it is not what is set for their level.
     pub compression: Option<CompressionType>,

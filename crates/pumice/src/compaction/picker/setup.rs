@@ -252,7 +252,7 @@ impl PickContext<'_> {
         self.options.compression.for_level(level, self.targets.base_level, non_empty)
     }
 
-    /// Smallest key of the file behind the inputs, around the end to the first.
+    /// Smallest key of the file after the inputs, wrapping around to the first file.
     fn next_cursor(&self, reason: CompactionReason, inputs: &[InputLevel]) -> Option<Vec<u8>> {
         let start = inputs.first().filter(|i| i.level > 0)?;
         if self.options.compaction_pri != CompactionPri::RoundRobin

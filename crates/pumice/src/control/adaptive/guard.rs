@@ -24,7 +24,7 @@ const RISE: f64 = 1.05;
 const USED: f64 = 0.5;
 /// Beyond so many times the rate of the device there is no limit.
 const FREE: f64 = 1.25;
-/// Who writes less than this share of the device is not what makes reads slow.
+/// Writes below this share of the device's rate are not what makes reads slow.
 const INNOCENT: f64 = 0.02;
 
 /// What a tick shows: seconds since the last one, totals, and what the device takes.

@@ -10,7 +10,7 @@
 //!
 //! However slow the device gets, this never reaches the end of the room: the cap falls as the wait
 //! grows. For L0 the room ends where RocksDB begins to slow writes, with a quarter of what lies
-//! behind that as a guard. What makes a lasting peak smooth is a second law, on the stock less the
+//! beyond that as a guard. A second law makes a lasting peak smooth; it looks at the stock less the
 //! share of the running job that is done:
 //!
 //! ```text

@@ -16,7 +16,7 @@ const ASK_SECONDS: f64 = 4.2;
 /// Seconds of peace after a question that was denied: twice as many each time.
 const REST_SECONDS_MIN: f64 = 4.0;
 const REST_SECONDS_MAX: f64 = 64.0;
-/// After so many the device is known well enough for nobody to ask who does not need to.
+/// After this rest the device is known well enough: only those that need its rate probe again.
 const REST_SECONDS_SURE: f64 = 8.0;
 /// What is asked for, over what is known: at first; while no question was ever denied; and how it
 /// grows with each that is not.

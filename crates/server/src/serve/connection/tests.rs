@@ -17,7 +17,7 @@ struct Planted;
 fn a_panic_in_a_command_leaves_nothing_behind() {
     let name = format!("pumice-server-panic-{}", pumice_port::os::pid());
     let dir = std::env::temp_dir().join(name);
-    // What a process of the same number left.
+    // Left behind by a process with the same id.
     std::fs::remove_dir_all(&dir).ok();
     let keyspace = Keyspace::open(pumice::Options::default(), &dir).unwrap();
     let server = Server::new(Shared::new(keyspace, Config::new()));
@@ -56,12 +56,12 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
     assert_eq!(shared.channels.listeners(b"c"), 0);
     assert!(shared.waiters.is_empty() && shared.waiters.of(b"l").is_empty());
     assert_eq!(Stats::get(&shared.stats.panics), 1);
-    // Once the end has begun nobody comes any more.
+    // Once the shutdown has begun no connection is accepted.
     assert!(server.enter());
     server.leave();
     server.is_ending.set();
     assert!(!server.enter());
-    // The lock is free, and the other side sees the end after what was said.
+    // The lock is free, and the other side sees the end after the output.
     drop(shared.keyspace.locks.one(b"k"));
     theirs.set_receive_timeout(Some(120 * SECOND_NANOS));
     let mut buf = [0; 256];
@@ -89,7 +89,7 @@ fn the_time_of_a_request_begins_with_its_first_byte() {
     let work = |connection: &mut Connection<'_>| {
         let bytes = b"PING\r\n*1\r\n$4\r\nPI".to_vec();
         let mut input = Input { filled: bytes.len(), bytes };
-        // The first one began long ago; it comes whole, and another begins.
+        // The first one began long ago; it is completed, and another begins.
         connection.request_nanos = Some(1);
         assert!(connection.carry_out(&mut input, &mut Parser::new()));
         assert_eq!(connection.out.bytes(), b"+PONG\r\n");

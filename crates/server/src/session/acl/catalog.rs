@@ -2,7 +2,7 @@
 //!
 //! Thread safety: constant data and plain values.
 
-/// Words of a set of commands: room for 512.
+/// Machine words of a command set: room for 512 commands.
 const WORDS: usize = 8;
 
 /// Categories that rules may name, in Redis's order. Some have no command here.
@@ -42,11 +42,11 @@ impl Bits {
     /// Commands that there may be.
     pub const MOST: usize = WORDS * 64;
 
-    /// Whether command `id` is in it; none beyond its room is.
+    /// Whether command `id` is in it; ids beyond its room never are.
     pub fn has(&self, id: u16) -> bool {
         self.0.get(usize::from(id) / 64).is_some_and(|word| word >> (id % 64) & 1 == 1)
     }
-    /// Puts command `id` in or takes it out.
+    /// Adds or removes command `id`.
     pub fn set(&mut self, id: u16, is_in: bool) {
         let Some(word) = self.0.get_mut(usize::from(id) / 64) else { return };
         let bit = 1 << (id % 64);
@@ -57,7 +57,7 @@ impl Bits {
 /// A command or subcommand.
 #[derive(Debug)]
 pub struct Entry {
-    /// In lower case; of a subcommand `command|sub`.
+    /// In lower case; for a subcommand `command|sub`.
     pub name: &'static str,
     /// The number of the command that a subcommand belongs to.
     pub parent: Option<u16>,
@@ -80,7 +80,7 @@ impl Catalog {
         let is = |entry: &Entry| name.eq_ignore_ascii_case(entry.name.as_bytes());
         self.0.iter().position(is).map(|at| at as u16)
     }
-    /// The command of a number that [`Catalog::id`] gave.
+    /// The command of a number returned by [`Catalog::id`].
     pub fn entry(&self, id: u16) -> &Entry {
         &self.0[usize::from(id)]
     }

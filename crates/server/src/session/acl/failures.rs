@@ -1,9 +1,9 @@
-//! How often an address may fail to say who it is.
+//! Rate limit of failed authentications per address.
 //!
-//! Each address may fail so many times at once, and comes back to that within a minute. An attempt
-//! is charged before the password is looked at, and given back when it was right: whoever guesses
-//! learns nothing beyond the rate, however many connections it uses. Addresses of IPv6 count by
-//! their /64. Clients of the Unix socket are not limited: the file's mode says who may come.
+//! Each address has a number of failures in a burst, which refills within a minute. An attempt is
+//! charged before the password is checked, and refunded when it was right: an attacker cannot guess
+//! faster than the rate, however many connections it uses. Addresses of IPv6 count by their /64.
+//! Clients of the Unix socket are not limited: the file's mode controls access.
 //!
 //! Thread safety: everything may be shared. Time is passed in.
 
@@ -22,7 +22,7 @@ const ADDRESSES: usize = 4096;
 pub struct Failures {
     /// 0 for no limit.
     per_minute: AtomicU64,
-    /// When an address will have paid for its failures, in microseconds.
+    /// When an address will have paid off its failures, in microseconds.
     debts: Mutex<BTreeMap<u128, u64>>,
 }
 
@@ -39,7 +39,7 @@ fn group(address: &str) -> Option<u128> {
 }
 
 impl Failures {
-    /// From now on an address may fail so often in a minute; 0 for no limit.
+    /// From now on an address may fail this many times per minute; 0 for no limit.
     pub fn set_per_minute(&self, failures: u64) {
         self.per_minute.store(failures, Ordering::Relaxed);
     }
@@ -59,14 +59,14 @@ impl Failures {
         let mut debts = self.debts.lock();
         if debts.len() >= ADDRESSES && !debts.contains_key(&group) {
             debts.retain(|_, paid| *paid > now);
-            // Whoever owes least is forgotten first.
+            // The address that owes least is forgotten first.
             let least = debts.iter().min_by_key(|(_, paid)| **paid).map(|(group, _)| *group);
             if let Some(least) = least.filter(|_| debts.len() >= ADDRESSES) {
                 debts.remove(&least);
             }
         }
         let paid = debts.entry(group).or_insert(now);
-        // A clock that was set back does not shut anybody out for longer than a minute.
+        // A clock that was set back locks no client out for longer than a minute.
         *paid = (*paid).clamp(now, now + MINUTE_MICROS);
         let over = (*paid + price).saturating_sub(now + MINUTE_MICROS);
         if over > 0 {
@@ -110,7 +110,7 @@ mod tests {
         failures.charge("10.0.0.2:1", NOW).unwrap();
         failures.charge("10.0.0.1:1", NOW + 10_000).unwrap();
         assert_eq!(failures.charge("10.0.0.1:1", NOW + 10_000), Err(10));
-        // In a minute all is forgotten.
+        // Within a minute everything is paid off.
         (0..6).for_each(|_| failures.charge("10.0.0.1:1", NOW + 80_000).unwrap());
     }
 
@@ -140,7 +140,7 @@ mod tests {
             failures.charge(&address, NOW).unwrap();
         }
         assert_eq!(failures.debts.lock().len(), ADDRESSES);
-        // Who owes most is not forgotten for others.
+        // The address that owes most is not forgotten in favour of others.
         assert!(failures.charge("10.0.0.1:1", NOW).is_err());
         assert_eq!(failures.charge("10.0.0.1:1", NOW - 1_000_000_000), Err(30));
     }

@@ -1,6 +1,6 @@
-//! What was refused to whom: ACL LOG.
+//! The log of refusals: ACL LOG.
 //!
-//! What happens again within a minute is counted, not listed again.
+//! A refusal that repeats within a minute is counted, not listed again.
 //!
 //! Thread safety: everything may be shared.
 
@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice_port::sync::Mutex;
 
-/// Refusals that are alike belong together for so long.
+/// How long similar refusals are merged.
 const ALIKE_MILLIS: u64 = 60_000;
-/// So many of the latest entries are looked through for one that is alike.
+/// How many of the latest entries are searched for a similar one.
 const LOOKED_AT: usize = 10;
 /// Bytes that are kept of names that clients chose.
 const NAME_BYTES: usize = 1024;
@@ -38,7 +38,7 @@ pub struct Entry {
     pub refusal: Refusal,
     /// Milliseconds since 1970 of the last one.
     pub millis: u64,
-    /// Who asked last, as CLIENT LIST shows it.
+    /// The last client refused, as CLIENT LIST shows it.
     pub client: String,
 }
 
@@ -55,7 +55,7 @@ pub struct Log {
 pub const REASONS: [&str; 4] = ["command", "key", "channel", "auth"];
 
 impl Log {
-    /// Keeps so many entries from now on.
+    /// Keeps this many entries from now on.
     pub fn set_most(&self, most: u64) {
         self.most.store(most, Ordering::Relaxed);
         self.entries.lock().truncate(most as usize);

@@ -1,4 +1,4 @@
-//! Who may do what: users, their permissions, what was refused.
+//! Access control: users, their permissions, refusals.
 //!
 //! | file | what |
 //! |---|---|
@@ -8,13 +8,13 @@
 //! | `log` | what was refused |
 //! | `failures` | how often an address may fail to say who it is |
 //!
-//! There is always a user `default`: what a connection is before it says who it is. A connection
-//! holds its user; changed rules hold for its next command, at the price of one load for who may
-//! do everything.
+//! There is always a user `default`: a connection's user before it authenticates. A connection
+//! holds its user; changed rules apply to its next command, which costs one load for a user that
+//! may do everything.
 //!
-//! Thread safety: [`Acl`] may be shared. Invariant: a user that has left the list is marked as gone
-//! before anybody looks for its connections, and a connection looks whether its user is gone after
-//! it has taken it: none keeps a user that was deleted.
+//! Thread safety: [`Acl`] may be shared. Invariant: a user removed from the list is marked as gone
+//! before its connections are searched for, and a connection checks whether its user is gone after
+//! taking it: no connection keeps a deleted user.
 
 pub mod catalog;
 pub mod failures;
@@ -31,7 +31,7 @@ use pumice_port::sync::Mutex;
 use super::config::Config;
 use user::{Rules, User};
 
-/// The user of a connection that has not said who it is.
+/// The user of a connection that has not authenticated.
 pub const DEFAULT: &[u8] = b"default";
 
 /// See the module's head.
@@ -40,7 +40,7 @@ pub struct Acl {
     default: Arc<User>,
     /// What was refused.
     pub log: log::Log,
-    /// Who failed to say who it is.
+    /// A client that failed to authenticate.
     pub failures: failures::Failures,
     /// New users may listen to all channels.
     all_channels: AtomicBool,
@@ -61,7 +61,7 @@ impl Default for Acl {
 }
 
 impl Acl {
-    /// Takes the settings over, but for the password.
+    /// Applies the settings, except the password.
     pub fn take_over(&self, config: &Config) {
         self.log.set_most(config.number("acllog-max-len"));
         self.failures.set_per_minute(config.number("auth-failures"));
@@ -82,12 +82,12 @@ impl Acl {
         self.default.set_rules(rules);
     }
 
-    /// The user of who has not said who it is.
+    /// The user of a connection that has not authenticated.
     pub fn default_user(&self) -> &Arc<User> {
         &self.default
     }
 
-    /// Who connects is `default` without saying so.
+    /// New connections are `default` without authenticating.
     pub fn is_open(&self) -> bool {
         let rules = self.default.rules();
         rules.is_on && rules.needs_no_password
@@ -109,10 +109,10 @@ impl Acl {
         self.users.lock().values().cloned().collect()
     }
 
-    /// Makes a user, or changes one: `change` makes its new rules of the old ones.
+    /// Creates or changes a user: `change` derives its new rules from the old ones.
     ///
     /// # Errors
-    /// Those of `change`; nothing has changed then.
+    /// Those of `change`; then nothing has changed.
     pub fn set_user<E>(
         &self,
         name: &[u8],
@@ -138,16 +138,16 @@ impl Acl {
         })
     }
 
-    /// Deletes a user, which is not `default`; who it was.
+    /// Deletes a user other than `default`; returns it.
     pub fn delete_user(&self, name: &[u8]) -> Option<Arc<User>> {
-        debug_assert!(name != DEFAULT, "there is always a user of who has not said who it is");
+        debug_assert!(name != DEFAULT, "the default user cannot be deleted");
         let user = self.users.lock().remove(name)?;
         user.leave();
         Some(user)
     }
 
-    /// Replaces all users; who is not there any more, or has other rules now. `default` stays, with
-    /// other rules if it is named.
+    /// Replaces all users; returns those that are gone or have other rules now. `default` stays,
+    /// with other rules if it is named.
     pub fn replace(&self, mut all: BTreeMap<Vec<u8>, Rules>) -> Vec<Arc<User>> {
         let mut users = self.users.lock();
         if let Some(rules) = all.remove(DEFAULT) {

@@ -1,9 +1,9 @@
 //! One set of permissions: commands, keys and channels that go together.
 //!
-//! What the rules about commands were is kept in words, in their order and without those that
-//! change nothing any more, so that a user reads back what was written.
+//! The rules about commands are also kept as text, in order and without those that no longer have
+//! an effect, so that they read back as they were written.
 //!
-//! Invariant: replaying the words on nothing, or on everything, gives the commands.
+//! Invariant: replaying the rules on the empty or the full set gives the commands.
 //!
 //! Thread safety: plain values.
 
@@ -28,7 +28,7 @@ pub enum BadRule {
     Syntax,
     /// A pattern behind `allkeys`.
     KeysAfterAll,
-    /// A pattern behind `allchannels`.
+    /// A pattern after `allchannels`.
     ChannelsAfterAll,
     /// The password to be removed is not there.
     NoSuchPassword,
@@ -65,7 +65,7 @@ impl BadRule {
     }
 }
 
-/// What a word about commands names.
+/// What a rule about commands names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
     Category(&'static str),
@@ -111,7 +111,7 @@ pub struct Asked<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     may: Bits,
-    /// The words begin with everything.
+    /// The rules begin with the full set.
     from_all: bool,
     words: Vec<Word>,
     /// Commands that are allowed with these first arguments only, in lower case.
@@ -127,7 +127,7 @@ fn has_spaces(text: &[u8]) -> bool {
 }
 
 impl Selector {
-    /// Nothing is allowed, but channels, if so.
+    /// Allows nothing, or only all channels if the flag is set.
     pub fn new(all_channels: bool) -> Selector {
         Selector {
             may: Bits::NONE,
@@ -155,7 +155,7 @@ impl Selector {
     /// Takes a rule.
     ///
     /// # Errors
-    /// What is wrong with it; nothing has changed.
+    /// The error of the rule; nothing has changed.
     pub fn apply(&mut self, catalog: &Catalog, rule: &[u8]) -> Result<(), BadRule> {
         let lower = rule.to_ascii_lowercase();
         match lower.as_slice() {
@@ -238,7 +238,7 @@ impl Selector {
         Ok(())
     }
 
-    /// `+command|argument`, of a command without subcommands.
+    /// `+command|argument`, for a command without subcommands.
     fn add_first(&mut self, catalog: &Catalog, name: &[u8]) -> Result<(), BadRule> {
         let bar = name.iter().rposition(|&b| b == b'|').ok_or(BadRule::Unknown)?;
         let (command, argument) = (&name[..bar], &name[bar + 1..]);
@@ -261,7 +261,7 @@ impl Selector {
         Ok(())
     }
 
-    /// The commands that a word is about.
+    /// The commands that a rule concerns.
     fn commands_of(catalog: &Catalog, named: Named) -> Vec<u16> {
         match named {
             Named::Category(name) => catalog.category(name).collect(),
@@ -296,7 +296,7 @@ impl Selector {
         may
     }
 
-    /// Whether it allows a command; if not, why.
+    /// Whether it allows a command; the reason if not.
     pub fn check(&self, asked: &Asked<'_>) -> Result<(), Denied> {
         let is_first = || {
             let firsts = self.firsts.get(&asked.id);
@@ -320,7 +320,7 @@ impl Selector {
         self.all_keys || self.keys.iter().any(fits)
     }
 
-    /// Listening to a pattern takes that pattern itself.
+    /// Subscribing to a pattern requires that very pattern.
     pub fn allows_channel(&self, name: &[u8], is_pattern: bool) -> bool {
         let fits = |pattern: &Vec<u8>| match is_pattern {
             true => pattern == name,
@@ -329,7 +329,7 @@ impl Selector {
         self.all_channels || self.channels.iter().any(fits)
     }
 
-    /// It allows the command, and reading any key.
+    /// Whether it allows the command, and reading any key.
     pub fn reads_all_keys(&self, asked: &Asked<'_>) -> bool {
         let all = |(pattern, rights): &(Vec<u8>, u8)| pattern == b"*" && rights & READ != 0;
         self.check(asked).is_ok() && (self.all_keys || self.keys.iter().any(all))

@@ -1,8 +1,8 @@
-//! A user: how it shows who it is, and what it may do.
+//! A user: its passwords and permissions.
 //!
 //! Passwords are kept as their SHA-256, as Redis does, and compared in constant time.
 //!
-//! Thread safety: [`Rules`] are plain values; a [`User`] is everybody's.
+//! Thread safety: [`Rules`] are plain values; a [`User`] is shared.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use super::selector::{Asked, BadRule, Denied, Selector};
 /// SHA-256 of a password.
 pub type Hash = [u8; 32];
 
-/// The hash that a password is kept as.
+/// The hash of a stored password.
 pub fn hash_of(password: &[u8]) -> Hash {
     Sha256::digest(password).into()
 }
@@ -43,14 +43,14 @@ fn parse_hash(digits: &[u8]) -> Result<Hash, BadRule> {
     Ok(hash)
 }
 
-/// What a user is, at one moment.
+/// A user's rules at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// It may come.
     pub is_on: bool,
     /// Any password will do.
     pub needs_no_password: bool,
-    /// Kept for who reads the rules back: there is nothing to sanitize here.
+    /// Kept only to be read back: there is nothing to sanitize here.
     sanitizes: Option<bool>,
     passwords: Vec<Hash>,
     root: Selector,
@@ -58,7 +58,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Of a user that may do nothing, but listen to all channels, if so.
+    /// The rules of a user that may do nothing, except listen to all channels if the flag is set.
     pub fn new(all_channels: bool) -> Rules {
         Rules {
             is_on: false,
@@ -70,23 +70,23 @@ impl Rules {
         }
     }
 
-    /// Of a user that may do everything, without a password.
+    /// The rules of a user that may do everything, without a password.
     pub fn unlimited() -> Rules {
         let none = Rules::new(true);
         Rules { is_on: true, needs_no_password: true, root: Selector::unlimited(), ..none }
     }
 
-    /// Makes the password the only one; an empty one: none is needed.
+    /// Makes the password the only one; an empty one means that none is needed.
     pub fn set_only_password(&mut self, password: &[u8]) {
         self.needs_no_password = password.is_empty();
         self.passwords.clear();
         self.passwords.extend((!password.is_empty()).then(|| hash_of(password)));
     }
 
-    /// Takes a rule. `all_channels`: what a new selector says of channels.
+    /// Applies a rule. `all_channels`: whether a new selector allows all channels.
     ///
     /// # Errors
-    /// What is wrong with it; nothing has changed.
+    /// The error of the rule; nothing has changed.
     pub fn apply(
         &mut self,
         catalog: &Catalog,
@@ -132,7 +132,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether a password with this hash is one of it. Takes as long for each.
+    /// Whether a password has this hash. Takes constant time.
     pub fn accepts(&self, hash: &Hash) -> bool {
         let equal = |sum: Choice, known: &Hash| sum | known.ct_eq(hash);
         let is_known = self.passwords.iter().fold(Choice::from(0), equal);
@@ -143,7 +143,7 @@ impl Rules {
         std::iter::once(&self.root).chain(&self.selectors)
     }
 
-    /// Whether one of its selectors allows a command; if not, what came nearest.
+    /// Whether one of its selectors allows a command; the closest miss if not.
     pub fn check(&self, asked: &Asked<'_>) -> Result<(), Denied> {
         let mut nearest = Denied::Command;
         for selector in self.every() {
@@ -160,12 +160,12 @@ impl Rules {
         self.every().any(|selector| selector.allows_channel(name, is_pattern))
     }
 
-    /// One of its selectors allows the command, and reading any key.
+    /// Whether one of its selectors allows the command, and reading any key.
     pub fn reads_all_keys(&self, asked: &Asked<'_>) -> bool {
         self.every().any(|selector| selector.reads_all_keys(asked))
     }
 
-    /// Words about the user itself.
+    /// Rules about the user itself.
     pub fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.is_on { "on" } else { "off" }];
         flags.extend(self.needs_no_password.then_some("nopass"));
@@ -181,7 +181,7 @@ impl Rules {
         self.passwords.iter().map(|hash| hex(hash)).collect()
     }
 
-    /// What it may without selectors in parentheses.
+    /// The root selector, outside parentheses.
     pub fn root(&self) -> &Selector {
         &self.root
     }
@@ -191,7 +191,7 @@ impl Rules {
         &self.selectors
     }
 
-    /// The line of an ACL file that makes the user.
+    /// The line of an ACL file that defines the user.
     pub fn line(&self, catalog: &Catalog, name: &[u8]) -> Vec<u8> {
         let mut line = [b"user ", name].concat();
         for flag in self.flags() {
@@ -234,18 +234,18 @@ impl User {
     pub fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.rules.lock())
     }
-    /// Gives it other rules; they hold for the next command of every connection.
+    /// Replaces its rules; they apply to the next command of every connection.
     pub fn set_rules(&self, rules: Rules) {
         let mut held = self.rules.lock();
         self.is_unlimited.store(rules.root.is_unlimited(), Ordering::Release);
         *held = Arc::new(rules);
     }
-    /// It may do everything: nothing needs to be looked up.
+    /// It may do everything, so nothing needs to be checked.
     #[inline]
     pub fn is_unlimited(&self) -> bool {
         self.is_unlimited.load(Ordering::Acquire)
     }
-    /// It was deleted, or its like has taken its place.
+    /// It was deleted, or replaced by a user of the same name.
     pub fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::SeqCst)
     }

@@ -12,7 +12,7 @@ use rustls::version::TLS13;
 use super::super::Scratch;
 use super::{PATIENCE_NANOS, Papers, TlsCaller};
 
-/// A server's end and a client of it that have agreed upon keys.
+/// A server's end and its client after the handshake.
 fn pair(papers: &Papers) -> (Arc<Link>, TlsCaller) {
     let (ours, theirs) = Stream::pair().unwrap();
     ours.set_receive_timeout(Some(PATIENCE_NANOS));
@@ -53,7 +53,7 @@ fn an_end_is_said_and_a_cut_is_an_error() {
     caller.tls.conn.send_close_notify();
     caller.send(b"");
     assert_eq!(receive_all(&link), (b"all".to_vec(), Ok(())));
-    // It is not taken for cut off after its last word.
+    // After its close notification it does not count as cut off.
     drop(caller);
     assert_eq!(receive_all(&link).1, Ok(()));
 
@@ -127,8 +127,8 @@ fn tasks_send_and_receive_at_once() {
     let (link, mut caller) = pair(&papers);
     let line = |task: usize, i: usize| format!("{task}:{i}:{}\n", "x".repeat(i % 3000));
     thread::scope(|scope| {
-        // Two tasks send, one receives; the client sends all before it takes anything but what the
-        // sockets keep, so that senders wait.
+        // Two tasks send, one receives; the client sends everything before it reads, so that
+        // senders wait once the socket buffers are full.
         for task in 0..2 {
             let link = &link;
             scope.spawn(move || {
@@ -174,7 +174,7 @@ fn after_a_send_that_failed_nothing_is_sent() {
     assert_eq!(failed.kind(), ErrorKind::TimedOut);
     assert_eq!(link.send_all(b"more").unwrap_err().kind(), ErrorKind::BrokenPipe);
     link.end();
-    // Its last record is not whole: the client cannot take it for the end.
+    // Its last record is incomplete: the client cannot mistake it for the end.
     let mut caller = caller;
     assert_eq!(caller.until_closed().unwrap_err().kind(), ErrorKind::UnexpectedEof);
 }

@@ -79,14 +79,14 @@ impl Papers {
         self.0.join(format!("{name}.key")).to_str().unwrap().to_string()
     }
 
-    /// What a server with these certificates is told, but for its port.
+    /// The settings of a server with these certificates, except its port.
     pub fn settings(&self, demand: &str) -> Vec<(&'static str, String)> {
         vec![
             ("tls-cert-file", self.certificate("server")),
             ("tls-key-file", self.key("server")),
             ("tls-ca-cert-file", self.certificate("ca")),
             ("tls-auth-clients", demand.to_string()),
-            // Nobody is too slow here unless a test says so.
+            // No client is too slow here unless a test says so.
             ("auth-timeout", "3600".to_string()),
         ]
     }
@@ -137,7 +137,7 @@ pub fn place<const PORTS: usize>() -> (String, [String; PORTS]) {
     (format!("127.{}.{b}.{c}", 64 + a % 128), ports)
 }
 
-/// Starts a server at such a place, which somebody may have taken meanwhile: then at another.
+/// Starts a server at such an address; at another if it was taken meanwhile.
 pub fn start_there<const PORTS: usize>(
     dir: &Path,
     settings: impl Fn(&[String; PORTS]) -> Vec<(&'static str, String)>,
@@ -177,7 +177,7 @@ pub fn address(running: &Running) -> SocketAddr {
     running.tls_addresses()[0]
 }
 
-/// A socket as std's traits see it, which takes and gives at most so many bytes at once.
+/// A socket as std's traits see it, which transfers at most this many bytes at once.
 pub struct Pipe {
     pub stream: Stream,
     pub most: usize,
@@ -238,7 +238,7 @@ impl TlsCaller {
         self.send(format!("{command}\r\n").as_bytes());
         String::from_utf8(self.until(b"\r\n")).unwrap().trim_end().to_string()
     }
-    /// Receives until the server says that this was all; an error when it was cut off.
+    /// Receives until the server's close notification; an error when it was cut off.
     pub fn until_closed(&mut self) -> std::io::Result<String> {
         let mut buf = vec![0; 1 << 16];
         loop {
@@ -249,7 +249,7 @@ impl TlsCaller {
             }
         }
     }
-    /// Why nothing can be asked: the alert that came, or what this side says.
+    /// Why the connection failed: the received alert, or this side's error.
     pub fn refusal(&mut self) -> String {
         let asked = self.tls.write_all(b"PING\r\n").and_then(|()| self.tls.flush());
         let error = match asked.and_then(|()| self.until_closed()) {
@@ -259,7 +259,7 @@ impl TlsCaller {
         if error.kind() == ErrorKind::InvalidData {
             return error.to_string();
         }
-        // The server had gone before all was sent; what it said before is there.
+        // The server closed before everything was sent; what it sent before is available.
         assert_ne!(error.kind(), ErrorKind::TimedOut, "neither served nor refused");
         let (client, pipe) = (&mut self.tls.conn, &mut self.tls.sock);
         while client.read_tls(pipe).unwrap() > 0 {

@@ -1,4 +1,4 @@
-//! Who may not connect, and who takes too long.
+//! Clients that may not connect, and clients that take too long.
 
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -48,7 +48,7 @@ fn certificates_decide_who_may_connect() {
     }
 }
 
-/// Connections keep what they were made with; a change that is no good changes nothing.
+/// Connections keep their settings; an invalid change has no effect.
 #[pumice_test_macros::test]
 fn certificates_are_read_anew_when_they_are_set() {
     let scratch = Scratch::new("tls-anew");
@@ -89,7 +89,7 @@ fn certificates_are_read_anew_when_they_are_set() {
     assert_eq!(to("other").line("PING"), "+PONG", "nobody has said so");
     assert_eq!(first.line(&set), "+OK");
     assert_eq!(to("ca").line("PING"), "+PONG");
-    // Who may connect changes, too.
+    // The set of clients that may connect changes too.
     let ca = papers.certificate("ca");
     assert_eq!(
         first.line(&format!("CONFIG SET tls-auth-clients yes tls-ca-cert-file {ca}")),
@@ -118,11 +118,12 @@ fn plain_bytes_get_no_plain_bytes() {
     running.stop().unwrap();
 }
 
-/// Clients whose handshake does not end: one says nothing, one begins and stops, one goes on.
+/// Clients whose handshake does not end: one sends nothing, one begins and stops, one keeps
+/// sending.
 fn endless(running: &Running) -> [Stream; 3] {
     let new = || Stream::connect_tcp(address(running), PATIENCE_NANOS).unwrap();
     let (silent, half, drips) = (new(), new(), new());
-    // It may have been let go already.
+    // It may have been ended already.
     half.send_all(&[22, 3, 1, 2, 0, 1]).ok();
     // The head of a handshake message of 16 KiB.
     drips.send_all(&[22, 3, 1, 64, 0, 1, 0, 63, 252]).ok();
@@ -164,7 +165,7 @@ fn a_handshake_has_to_end_in_time() {
     });
     for stream in [silent, half] {
         stream.set_receive_timeout(Some(PATIENCE_NANOS));
-        // If it is told anything it is an alert.
+        // If it gets anything, it is an alert.
         let mut buf = [ALERT; 100];
         stream.receive(&mut buf).unwrap_or(0);
         assert_eq!(buf[0], ALERT);
@@ -206,7 +207,7 @@ fn a_record_that_does_not_come_whole_is_a_request_that_does_not() {
         thread::sleep(Duration::from_millis(20));
         clients.is_empty()
     });
-    // Who is silent between records stays.
+    // A client that is idle between records stays.
     let mut silent = TlsCaller::to(address(&running), &config);
     assert_eq!(silent.line("PING"), "+PONG");
     thread::sleep(Duration::from_millis(1200));

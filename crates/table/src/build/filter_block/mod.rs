@@ -2,10 +2,10 @@
 //! (docs/format/filter.md#contents).
 //!
 //! Fed once per data block with its keys, so that hashing is done in a batch. Hashes are kept, keys
-//! are not, but for one user key per data block where partitions are cut. `rule` says what of a key
-//! goes into a filter, `partitioned` cuts, `top_level` encodes the index over the partitions.
+//! are not, except one user key per data block where partitions are cut. `rule` says which parts of
+//! a key go into a filter, `partitioned` cuts, `top_level` encodes the index over the partitions.
 //!
-//! One owner. What comes out depends on the keys and the settings only, but for sizes that are
+//! One owner. The output depends only on the keys and the settings, except for sizes that are
 //! balanced with those of other tables (`TableBuildContext::filter_balance`).
 //!
 //! Not here: the algorithms (`pumice_filter`), and where blocks go in the file (the caller writes).
@@ -50,7 +50,7 @@ pub(crate) enum FilterBlockBuilder {
 }
 
 impl FilterBlockBuilder {
-    /// A builder as the settings ask for it; `None` if they ask for no filter.
+    /// A builder as configured; `None` without a filter.
     pub fn new(context: &TableBuildContext) -> Option<Self> {
         let rule = KeyRule::new(context)?;
         let mut builder = match &context.table.filter_policy {
@@ -86,7 +86,7 @@ impl FilterBlockBuilder {
     }
 
     /// The filter partition is full and the index should be cut where this data block ends. Never
-    /// true for partitions that are cut by themselves.
+    /// true for decoupled partitions.
     pub fn wants_cut(&self) -> bool {
         match self {
             FilterBlockBuilder::Full(_) => false,
@@ -94,7 +94,7 @@ impl FilterBlockBuilder {
         }
     }
 
-    /// Bytes that the blocks would have in the file if they were finished now, roughly.
+    /// Approximate bytes of the blocks in the file if they were finished now.
     pub fn estimated_bytes(&self) -> usize {
         match self {
             FilterBlockBuilder::Full(full) => full.builder.space(full.builder.len()),
@@ -110,7 +110,7 @@ impl FilterBlockBuilder {
         }
     }
 
-    /// Partitions are cut by themselves, not where the index is cut.
+    /// Partitions are decoupled: not cut where the index is cut.
     pub fn is_decoupled(&self) -> bool {
         match self {
             FilterBlockBuilder::Full(_) => false,
@@ -118,8 +118,8 @@ impl FilterBlockBuilder {
         }
     }
 
-    /// Writes the filter; `None` if no key has an entry. The arguments say how the table's index is
-    /// encoded, whose form the index of the partitions has.
+    /// Writes the filter; `None` if no key has an entry. The arguments give the encoding of the
+    /// table's index, which the index of the partitions shares.
     ///
     /// # Errors
     /// Those of `write`; `Corruption` if a filter does not hold what was added to it

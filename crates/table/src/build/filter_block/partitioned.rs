@@ -2,12 +2,12 @@
 //!
 //! *Decoupled* partitions are cut by their own size, before the key that would exceed it; *coupled*
 //! ones where partitions of the index are cut, at the end of a data block. Coupled ones are those
-//! of RocksDB, which asks for a cut until it has seen one, and so once too often: behind a full
-//! partition comes one of a single data block.
+//! of RocksDB, which requests a cut until it has seen one, and so once too often: a full partition
+//! is followed by one of a single data block.
 //!
 //! A key is looked for in the first partition whose separator is not below it. A prefix seek may
 //! land in one partition and find its match in a neighbour, so a partition also holds
-//! 1. the prefix of the first key behind it: a seek that lands between its last key and its
+//! 1. the prefix of the first key after it: a seek that lands between its last key and its
 //!    separator finds that key;
 //! 2. the prefix of the last key before it: a backward seek that lands before its first key finds
 //!    that one.
@@ -32,9 +32,9 @@ use crate::build::filter_block::{FilterResult, WriteBlock};
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 use crate::options::{IndexShortening, TableBuildContext};
 
-/// Sequence number and type byte of a separator: behind every version of its user key.
+/// Sequence number and type byte of a separator: after every version of its user key.
 const SEPARATOR: (u64, u8) = (0, 0);
-/// Partitions larger than this are not tried for when a filter cannot be as small as asked.
+/// Partitions larger than this are not tried when a filter cannot be as small as requested.
 const MAX_TRIAL_BYTES: usize = 100_000;
 
 /// Builds the partitions of one table's filter.
@@ -75,7 +75,7 @@ struct Partition {
     ends: Vec<BlockEnd>,
     /// The last user keys of those data blocks.
     end_keys: Vec<u8>,
-    /// Prefix of the first key behind it, rule 1; set when it is cut.
+    /// Prefix of the first key after it, rule 1; set when it is cut.
     closing: Option<u64>,
     /// The internal key at which it ends; set when it is cut.
     separator: Vec<u8>,
@@ -168,7 +168,7 @@ impl PartitionedFilterBlock {
                 }
                 self.cut_before(keys, at);
             }
-            // So many keys fit whatever each of them adds.
+            // This many keys fit whatever each of them adds.
             let room = self.keys_per_partition - self.current.hashes.len();
             let sure = room.div_ceil(self.rule.entries_per_key());
             let end = keys.len().min(at + sure);
@@ -205,7 +205,7 @@ impl PartitionedFilterBlock {
         }
     }
 
-    /// The first key from `at` on whose user key is another one than that before it (invariant 1).
+    /// The first key from `at` on whose user key differs from the one before it (invariant 1).
     fn skip_versions(&self, keys: &BlockKeys, mut at: usize) -> usize {
         while at < keys.len() && self.is_version(keys, at) {
             at += 1;
@@ -289,7 +289,7 @@ impl PartitionedFilterBlock {
         }
     }
 
-    /// Makes the filter of a partition, which loses its hashes.
+    /// Builds the filter of a partition, consuming its hashes.
     fn make(&mut self, partition: &mut Partition) {
         let hashes = &mut partition.hashes;
         match &mut self.builder {
@@ -309,7 +309,7 @@ impl PartitionedFilterBlock {
         part(hashes.as_slice()).iter().for_each(|&hash| self.builder.add_hash(hash));
     }
 
-    /// The filter of what the builder was given, and of the prefix behind it.
+    /// The filter of what the builder was given, and of the prefix after it.
     fn finish_filter(&mut self, closing: Option<u64>, separator: &[u8]) {
         if let Some(prefix) = closing {
             self.builder.add_hash_and_alt(prefix, prefix);
@@ -327,7 +327,7 @@ impl PartitionedFilterBlock {
         self.separators.push(separator);
     }
 
-    /// Bytes of all blocks if they were finished now, roughly.
+    /// Approximate bytes of all blocks if they were finished now.
     pub fn estimated_bytes(&self) -> usize {
         let open = |partition: &Partition| match partition.hashes.len() {
             0 => 0,
@@ -397,8 +397,8 @@ impl PartitionedFilterBlock {
         }
     }
 
-    /// The data block behind which the last two partitions are to be cut instead, if the last one
-    /// is less than half full and a cut there makes the smaller one larger.
+    /// The data block after which the last two partitions should be cut instead, if the last one is
+    /// less than half full and a cut there makes the smaller one larger.
     fn even_split(&self, held: &Partition, last: &Partition) -> Option<usize> {
         let (held_len, last_len) = (held.hashes.len(), last.hashes.len());
         if last_len >= self.keys_per_partition / 2 {
@@ -420,7 +420,7 @@ impl PartitionedFilterBlock {
         std::mem::swap(bloom.hashes_mut(), &mut self.current.hashes);
     }
 
-    /// Makes the last two filters with the cut behind data block `at` of `held`.
+    /// Builds the last two filters with the cut after data block `at` of `held`.
     fn make_shared(&mut self, held: &Partition, last: &Partition, at: usize) {
         let end = held.ends[at];
         let mut separator = Vec::new();
@@ -428,7 +428,8 @@ impl PartitionedFilterBlock {
         self.copy(&held.hashes, |all| &all[..end.entries]);
         self.finish_filter(closing(end.last_prefix, end.next_prefix), &separator);
         if self.rule.has_prefixes() && !planted::is(Bug::OpeningPrefixDropped) {
-            // Rule 2; and whatever was not added behind the cut because it had been before it.
+            // Rule 2; and everything that was not added after the cut because it had been added
+            // before it.
             let last_hash = held.hashes.as_slice()[..end.entries].last().copied();
             let last_hash = last_hash.filter(|_| !planted::is(Bug::SharedCutForgetsHash));
             let carried = [end.last_prefix, last_hash].into_iter().flatten();
@@ -440,7 +441,7 @@ impl PartitionedFilterBlock {
     }
 }
 
-/// Rule 1: the prefix of the key behind a cut, unless the key before it has the same.
+/// Rule 1: the prefix of the key after a cut, unless the key before it has the same.
 fn closing(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     after.filter(|_| after != before && !planted::is(Bug::ClosingPrefixDropped))
 }
@@ -458,7 +459,7 @@ fn keys_per_partition(
     let mut trial = bytes.saturating_add(4).max(16);
     while keys == 0 {
         if trial > MAX_TRIAL_BYTES {
-            // This filter wants more than any size tried; a byte for each key.
+            // This filter needs more than any size tried; assume a byte per key.
             keys = bytes;
             break;
         }

@@ -1,6 +1,6 @@
-//! What of a user key goes into a filter: the key, its prefix, or both.
+//! Which parts of a user key go into a filter: the key, its prefix, or both.
 //!
-//! Pure: says which hashes there are, in batches; what is done with them is the caller's.
+//! Pure: says which hashes there are, in batches; the caller decides what is done with them.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Partitions as they come out of the builder, looked at one by one.
+//! Partitions as the builder writes them, checked one by one.
 //!
 //! What tables do with them is tested through `TableBuilder` in `tests/filters.rs`.
 #![allow(clippy::unwrap_used)]
@@ -15,7 +15,7 @@ use super::*;
 use crate::options::TableOptions;
 use crate::read::index::{IndexBlock, IndexEncoding};
 
-/// What came out: separators, and the partitions they lead to.
+/// The result: separators, and the partitions they lead to.
 struct Filters {
     index: IndexBlock,
     blocks: Vec<Vec<u8>>,
@@ -29,7 +29,7 @@ impl Filters {
         FilterReader::new(contents).may_match(contents, key)
     }
 
-    /// The number of the partition that a lookup of an internal key asks.
+    /// The number of the partition that a lookup of an internal key queries.
     fn partition_of(&self, ikey: &[u8]) -> usize {
         let at = self.index.seek(&InternalKeyComparator::default(), ikey);
         at.min(self.index.len() - 1)
@@ -104,7 +104,7 @@ fn digits(i: u64) -> Vec<u8> {
     format!("{i:08}").into_bytes()
 }
 
-/// Partitions are as full as asked, no key is missing, and the last one has its share.
+/// Partitions are as full as configured, no key is missing, and the last one has its share.
 #[pumice_test_macros::test]
 fn decoupled_partitions_have_their_size() {
     for (n, versions) in [(10, 1), (2918, 1), (2919, 1), (3000, 3), (8754, 1), (8800, 2)] {
@@ -184,8 +184,8 @@ fn nothing_comes_of_nothing() {
     assert!(FilterBlockBuilder::new(&context).is_none());
 }
 
-/// The boundary rule, looked at directly: each partition holds the prefix of its neighbours'
-/// nearest keys, also where the last two were cut anew.
+/// The boundary rule, checked directly: each partition holds the prefix of its neighbours' nearest
+/// keys, also where the last two were cut anew.
 #[pumice_test_macros::test]
 fn neighbours_prefixes_are_in_each_partition() {
     for decoupled in [true, false] {
@@ -212,7 +212,7 @@ fn neighbours_prefixes_are_in_each_partition() {
     }
 }
 
-/// Random keys, blocks and sizes: every key and prefix is in the partition that is asked.
+/// Random keys, blocks and sizes: every key and prefix is in the partition that is queried.
 #[pumice_test_macros::test]
 fn random_partitions_lose_nothing() {
     for seed in 0..60 {
@@ -262,7 +262,8 @@ fn random_partitions_lose_nothing() {
     }
 }
 
-/// A hash that memory has changed before the filter is made fails the table, if that is asked for.
+/// A hash that a memory fault changed before the filter is built fails the table, if that check is
+/// enabled.
 #[pumice_test_macros::test]
 fn changed_hashes_are_detected() {
     for partitioned in [false, true] {

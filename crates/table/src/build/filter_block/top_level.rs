@@ -1,6 +1,6 @@
 //! The index over filter partitions: a block of index entries, without compression.
 //!
-//! Separators are collected as internal keys, since only at the end of the table is it known
+//! Separators are collected as internal keys, because only at the end of the table is it known
 //! whether its index stores user keys. The partitions lie back to back, so that handles can be
 //! stored as differences.
 

@@ -74,7 +74,7 @@ impl Entries {
         self.first_ends.push(self.first_keys.len());
     }
 
-    /// Rough size of a block of all entries.
+    /// Approximate size of a block of all entries.
     pub fn estimated_bytes(&self) -> usize {
         self.keys.len() + 8 * self.handles.len() + self.first_keys.len() + 8
     }
@@ -135,10 +135,10 @@ impl Entries {
     /// Replaces `block` by an index block of entries `range`.
     ///
     /// # Errors
-    /// NotSupported if they are too much for a block.
+    /// NotSupported if they exceed a block.
     pub fn encode(&self, range: Range<usize>, form: Form, block: &mut Vec<u8>) -> Result<()> {
         let too_large = || block_too_large("an index", form.bytes_max);
-        // A reader puts shared bytes together again, and counts them all in 32 bits.
+        // A reader reassembles the shared bytes, and counts them all in 32 bits.
         if self.raw_bytes(&range) > form.bytes_max {
             return Err(too_large());
         }

@@ -1,10 +1,10 @@
 //! Indexes and hash indexes of data blocks that RocksDB 10.10 wrote, byte for byte.
 //!
 //! RocksDB writes a table; the keys of its data blocks, and where it cut index partitions, go into
-//! our builders; what comes out is compared with the blocks in the file. Then the table builder
-//! writes the same entries, and the data blocks must be the same bytes at the same places.
+//! our builders; the output is compared with the blocks in the file. Then the table builder writes
+//! the same entries, and the data blocks must be the same bytes at the same places.
 //!
-//! Skipped, aloud, where the library is missing.
+//! Skipped, with a message, where the library is missing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::path::Path;
@@ -31,7 +31,7 @@ use crate::read::table::Table;
 
 const KEYS: u32 = 3000;
 
-/// What RocksDB is to write, and the same settings of ours.
+/// What RocksDB has to write, and the same settings of ours.
 struct Case {
     name: String,
     settings: String,
@@ -151,7 +151,7 @@ impl Case {
 struct FileIndex {
     blocks: Vec<(BlockHandle, Vec<u8>)>,
     data: Vec<BlockHandle>,
-    /// Number of the data block behind each partition.
+    /// Number of the data block after each partition.
     cuts: Vec<usize>,
     meta: Vec<(String, Vec<u8>)>,
 }

@@ -32,7 +32,7 @@ impl PrefixRuns {
         self.ends.push(self.bytes.len());
     }
 
-    /// Bytes that the prefixes take in the meta blocks, at most.
+    /// Maximum bytes of the prefixes in the meta blocks.
     pub fn estimated_bytes(&self) -> usize {
         self.bytes.len() + 4 * self.ends.len()
     }
@@ -59,7 +59,7 @@ impl PrefixRuns {
 pub(super) struct PrefixBlocks {
     prefixes: Vec<u8>,
     metadata: Vec<u8>,
-    /// The prefix whose run may go on.
+    /// The prefix whose run may continue.
     pending: Vec<u8>,
     /// Its first and last block; `None` before the first prefix.
     blocks: Option<(u32, u32)>,

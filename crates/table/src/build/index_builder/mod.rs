@@ -1,8 +1,8 @@
 //! Builds the index of a table (docs/format/table.md#index), in all four forms.
 //!
-//! Two sides. The thread that makes data blocks prepares an [`IndexEntry`] per block
-//! ([`Separators`]); whoever writes the block pushes the entry with the block's handle into the
-//! [`IndexBuilder`], in block order. Entries are kept as they come, separators as internal keys in
+//! There are two sides. The thread that makes data blocks prepares an [`IndexEntry`] per block
+//! ([`Separators`]); the thread that writes the block pushes the entry with the block's handle into
+//! the [`IndexBuilder`], in block order. Entries are kept unencoded, separators as internal keys in
 //! one arena, and encoded by `finish`, because only then is it known whether user keys suffice
 //! (they do if no user key spans two blocks anywhere in the file) and how large partitions are.
 //!
@@ -74,7 +74,7 @@ pub(crate) struct IndexResult {
 }
 
 impl IndexBuilder {
-    /// An empty index of the kind that the options ask for.
+    /// An empty index of the configured kind.
     ///
     /// # Errors
     /// `InvalidArgument` for a hash index without prefix extractor.
@@ -86,7 +86,7 @@ impl IndexBuilder {
                 "Hash index is specified for block-based table, but prefix_extractor is not given",
             ));
         }
-        // RocksDB looks a hash index up by restart points, so each entry is one.
+        // RocksDB addresses a hash index by restart points, so each entry is one.
         let restart_interval = match kind {
             IndexType::HashSearch => 1,
             _ => options.index_block_restart_interval.max(1),
@@ -147,7 +147,7 @@ impl IndexBuilder {
     /// Writes the index through `write`: partitions in order, then the top level; or the block.
     ///
     /// # Errors
-    /// Those of `write`; NotSupported if the index is more than a block can have.
+    /// Those of `write`; NotSupported if the index exceeds a block.
     pub fn finish(&mut self, write: &mut WriteBlock<'_>) -> Result<IndexResult> {
         let form = self.form();
         let mut result = IndexResult {

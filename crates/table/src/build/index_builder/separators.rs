@@ -1,4 +1,4 @@
-//! What the index will say about a data block, prepared where the block is made.
+//! A data block's index entry, prepared where the block is made.
 //!
 //! A separator lies in `[last key of the block, first key of the next)`; it is shortened where the
 //! options allow. Nothing is allocated once the buffers of an entry have grown.
@@ -16,7 +16,7 @@ use crate::build::index_builder::hash::PrefixRuns;
 use crate::options::{IndexShortening, IndexType, TableBuildContext};
 use crate::prefix::common_prefix;
 
-/// The trailer of a separator that is no key of the table.
+/// The trailer of a separator that is not a key of the table.
 fn separator_trailer() -> [u8; TRAILER_LEN] {
     pack(MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK).to_le_bytes()
 }
@@ -36,25 +36,25 @@ pub(crate) struct Separators {
 pub(crate) struct IndexEntry {
     /// The separator, an internal key.
     pub(super) separator: Vec<u8>,
-    /// The user key goes on in the next block, so that user keys do not separate.
+    /// The user key continues in the next block, so user keys do not separate the two.
     pub(super) needs_sequences: bool,
     /// First internal key of the block; empty unless the index stores it.
     pub(super) first_key: Vec<u8>,
     /// Prefixes of the block's keys; empty unless the index hashes them.
     pub(super) prefixes: PrefixRuns,
-    /// The index partition ends behind this entry. Used with coupled partitions only.
+    /// The index partition ends after this entry. Used with coupled partitions only.
     pub cut_after: bool,
 }
 
 impl IndexEntry {
-    /// Bytes that the entry takes in the index, roughly.
+    /// Approximate bytes of the entry in the index.
     pub fn estimated_bytes(&self) -> usize {
         self.separator.len() + self.first_key.len() + self.prefixes.estimated_bytes() + 8
     }
 }
 
 impl Separators {
-    /// Separators as the options ask for them.
+    /// Separators as configured.
     pub fn new(context: &TableBuildContext) -> Self {
         let kind = context.table.index_type;
         let hashes = kind == IndexType::HashSearch;
@@ -116,8 +116,8 @@ impl Separators {
         }
     }
 
-    /// Makes an internal key in `out` of what `shorten` makes of the last key; false if that is of
-    /// no use.
+    /// Puts into `out` an internal key with the last key as shortened by `shorten`; false if that
+    /// is of no use.
     fn shorten(
         &self,
         last_key: &[u8],
@@ -132,7 +132,7 @@ impl Separators {
         useful
     }
 
-    /// The entries of this index need [`Separators::note_prefixes`].
+    /// Whether the entries of this index need [`Separators::note_prefixes`].
     pub fn wants_prefixes(&self) -> bool {
         self.extractor.is_some()
     }
@@ -154,9 +154,9 @@ impl Separators {
     }
 }
 
-/// Where the separator of two user keys in byte order usually ends: one more than the byte of
-/// `last` there is before `next`. As [`pumice_base::Comparator::find_shortest_separator`] has it,
-/// without making it and comparing again; `None` where that is not so simple.
+/// Where the separator of two user keys in byte order usually ends: incrementing the byte of `last`
+/// there still sorts before `next`. As in [`pumice_base::Comparator::find_shortest_separator`],
+/// without building it and comparing again; `None` where it is not that simple.
 fn one_byte_more(last: &[u8], next: &[u8]) -> Option<usize> {
     let at = common_prefix(last, next);
     let (&a, &b) = (last.get(at)?, next.get(at)?);
@@ -169,7 +169,7 @@ mod tests {
     use pumice_base::Comparator;
     use pumice_base::random::Rng;
 
-    /// The short way and the comparator's agree wherever the short way knows something.
+    /// The fast path and the comparator agree wherever the fast path has an answer.
     #[pumice_test_macros::test]
     fn the_short_way_is_the_comparators() {
         let mut rng = Rng::new(0x5e9);

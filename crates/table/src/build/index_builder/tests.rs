@@ -51,7 +51,7 @@ impl Bench {
         }
     }
 
-    /// Adds a block of `keys` that has `size` bytes, behind `padding`.
+    /// Adds a block of `keys` that has `size` bytes, after `padding`.
     fn block(&mut self, keys: &[Vec<u8>], next: Option<&[u8]>, size: u64, padding: u64) {
         let (first, last) = (keys.first().unwrap(), keys.last().unwrap());
         self.separators.prepare(last, next, first, &mut self.entry);
@@ -64,7 +64,7 @@ impl Bench {
         self.builder.push(&self.entry, handle);
     }
 
-    /// The blocks of the index, in the order they are written, and what `finish` says.
+    /// The blocks of the index, in the order they are written, and what `finish` returns.
     fn finish(mut self) -> (Vec<(BlockHandle, Vec<u8>)>, IndexResult) {
         let mut blocks = Vec::new();
         let mut end = self.end;
@@ -104,7 +104,7 @@ fn encodes_the_documented_example() {
     assert_eq!((result.size, result.partitions), (want.len() as u64, 0));
 }
 
-/// Index type 3: behind the handle, or its difference, the first internal key with its length.
+/// Index type 3: after the handle, or its difference, the first internal key with its length.
 #[pumice_test_macros::test]
 fn stores_first_keys_behind_handles() {
     let mut bench = Bench::new(&context(options(IndexType::BinarySearchWithFirstKey)));
@@ -150,7 +150,7 @@ fn a_user_key_in_two_blocks_needs_sequences() {
     assert_eq!(&blocks[0].1[2..11], key("a", 9));
 }
 
-/// A block behind padding carries a full handle, and so shares no key byte.
+/// A block after padding carries a full handle, and so shares no key byte.
 #[pumice_test_macros::test]
 fn handles_behind_padding_are_full() {
     let mut bench = Bench::new(&context(options(IndexType::BinarySearch)));
@@ -200,7 +200,7 @@ struct Model {
     handles: Vec<BlockHandle>,
 }
 
-/// Random blocks of random keys, some with a user key in two blocks, some behind padding.
+/// Random blocks of random keys, some with a user key in two blocks, some after padding.
 fn random(rng: &mut Rng, context: &TableBuildContext) -> (Model, Bench) {
     let cmp = &context.comparator;
     let mut keys: Vec<Vec<u8>> = (0..rng.uniform(400) + 1)
@@ -360,7 +360,7 @@ fn check_prefixes(context: &TableBuildContext, model: &Model, result: &IndexResu
     assert!(metadata.is_empty() && prefixes.is_empty());
 }
 
-/// Partitions have the size asked for, and the last one is not smaller than half of it.
+/// Partitions have the configured size, and the last one is not smaller than half of it.
 #[pumice_test_macros::test]
 fn partitions_have_their_size() {
     for blocks in [1usize, 2, 3, 60, 61, 200, 1000, 1001] {

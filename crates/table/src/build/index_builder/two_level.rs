@@ -21,9 +21,9 @@ use crate::build::index_builder::entries::{Entries, Form};
 use crate::build::index_builder::{IndexEntry, IndexResult, WriteBlock};
 use crate::options::{IndexType, TableOptions};
 
-/// Bytes of a block besides its entries: the word behind the restart points.
+/// Bytes of a block besides its entries: the word after the restart points.
 const BLOCK_OVERHEAD: usize = 4;
-/// Bytes of an entry besides its key, roughly: lengths, handle, restart point.
+/// Approximate bytes of an entry besides its key: lengths, handle, restart point.
 const ENTRY_OVERHEAD: usize = 12;
 
 /// Where the partitions of an index end.
@@ -34,7 +34,7 @@ pub(super) struct Partitions {
     almost_full: usize,
     coupled: bool,
     pushed: usize,
-    /// Coupled: number of the entry behind each partition that ended.
+    /// Coupled: number of the entry after each partition that ended.
     cuts: Vec<usize>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Partitions {
 #[derive(Debug)]
 pub(crate) struct CutRule {
     sizes: Partitions,
-    /// Bytes of the current partition, roughly.
+    /// Approximate bytes of the current partition.
     current_bytes: usize,
 }
 
@@ -54,8 +54,8 @@ impl CutRule {
         applies.then_some(CutRule { sizes, current_bytes: BLOCK_OVERHEAD })
     }
 
-    /// Decides whether the partition ends behind `next`: it has its size, or one more like `next`
-    /// would exceed it and it is nearly full, or the filter's partition is full.
+    /// Decides whether the partition ends after `next`: it has its target size, or one more entry
+    /// like `next` would exceed it and it is nearly full, or the filter's partition is full.
     pub fn decide(&mut self, next: &mut IndexEntry, filter_is_full: bool) {
         let one = entry_bytes(next);
         self.current_bytes += one;
@@ -68,7 +68,7 @@ impl CutRule {
 }
 
 impl Partitions {
-    /// Partitions of the size that `options` ask for.
+    /// Partitions of the size configured in `options`.
     pub fn new(options: &TableOptions) -> Self {
         let target = options.metadata_block_size.max(1);
         let kept = 100 - options.block_size_deviation.min(100) as usize;
@@ -125,10 +125,10 @@ impl Partitions {
         ends
     }
 
-    /// Writes the partitions of `entries` and their top level, and says so in `result`.
+    /// Writes the partitions of `entries` and their top level, and records them in `result`.
     ///
     /// # Errors
-    /// Those of `write`; NotSupported if there is too much for a block.
+    /// Those of `write`; NotSupported if it exceeds a block.
     pub fn write(
         &self,
         entries: &Entries,
@@ -153,12 +153,12 @@ impl Partitions {
     }
 }
 
-/// Bytes of an entry with an internal key, roughly.
+/// Approximate bytes of an entry with an internal key.
 fn entry_bytes(entry: &IndexEntry) -> usize {
     entry.separator.len() + ENTRY_OVERHEAD
 }
 
-/// Where `range`, of at least two entries, is to be cut so that its halves have about equal size.
+/// Where to cut `range`, of at least two entries, so that its halves have about equal size.
 fn even_split(entries: &Entries, form: Form, range: Range<usize>) -> usize {
     let len = |i: usize| entries.encoded_len(i, i - range.start, form);
     let total: usize = range.clone().map(len).sum();

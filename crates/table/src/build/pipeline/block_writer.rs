@@ -1,8 +1,8 @@
 //! Puts finished blocks into the file: type byte, checksum, handle.
 //!
 //! Each block is hashed once and appended with one call, or sealed where it lies in a run. One
-//! owner at a time. Invariant: `offset` is the length of the file, with the blocks sealed in a run
-//! that is not appended yet; that comes before anything else is appended.
+//! owner at a time. Invariant: `offset` is the length of the file, including the blocks sealed in a
+//! run that is not appended yet; the run is appended before anything else.
 
 use pumice_base::Result;
 use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};

@@ -1,7 +1,7 @@
 //! Blocks that wait for the table's dictionary, and the samples it is made of.
 //!
-//! The first blocks of a table with a dictionary are kept until there are enough to learn from, or
-//! no more will come. Which bytes are sampled depends on the blocks alone.
+//! The first blocks of a table with a dictionary are kept until there are enough to train on, or no
+//! more will come. Which bytes are sampled depends on the blocks alone.
 //!
 //! One owner.
 
@@ -37,7 +37,8 @@ impl Waiting {
         Some(Waiting { blocks: Vec::new(), bytes: 0, limit: known.unwrap_or(u64::MAX) })
     }
 
-    /// Keeps a block and leaves an empty vector with room for one like it. True when it was enough.
+    /// Keeps a block and leaves an empty vector with room for one like it. True when there are
+    /// enough.
     pub fn push(&mut self, raw: &mut Vec<u8>, entry: &mut IndexEntry) -> bool {
         self.bytes += raw.len() as u64;
         let empty = Vec::with_capacity(raw.len());
@@ -80,8 +81,8 @@ impl Waiting {
     }
 }
 
-/// The numbers below `count`, each once, so that the first few already lie all over the range:
-/// steps of about the golden section of it, of a length that has no divisor in common with it.
+/// The numbers below `count`, each once, so that the first few are already spread over the range:
+/// steps of about its golden section, of a length coprime to it.
 fn spread(count: usize) -> impl Iterator<Item = usize> {
     let mut step = (count as u64 * 618 / 1000).max(1);
     while gcd(step, count as u64) > 1 {

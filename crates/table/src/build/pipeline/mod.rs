@@ -1,4 +1,4 @@
-//! The way of finished data blocks into the file: compression, then writing in order.
+//! The path of finished data blocks into the file: compression, then writing in order.
 //!
 //! | part | is |
 //! |---|---|
@@ -10,8 +10,8 @@
 //!
 //! Whatever the pipeline, the bytes in the file are those of the serial one.
 //!
-//! Thread safety: a [`Pipeline`] belongs to the emitter. Invariants: (1) after an error nothing is
-//! written any more, no helper is at work, and every call returns the first error; (2) `stage` is
+//! Thread safety: a [`Pipeline`] belongs to the emitter. Invariants: (1) after an error nothing
+//! more is written, no helper is at work, and every call returns the first error; (2) `stage` is
 //! `Gone` only inside a method, or after a panic.
 
 pub(crate) mod block_writer;
@@ -36,7 +36,7 @@ pub(crate) struct Pipeline {
     stage: Stage,
     /// Blocks that wait for a dictionary.
     waiting: Option<Waiting>,
-    /// Helpers join when the first block but the last is on its way.
+    /// Helpers join once the first block, unless it is also the last, is submitted.
     plan: Option<Plan>,
     failed: Option<Error>,
 }
@@ -54,7 +54,8 @@ impl Pipeline {
     }
 
     /// Takes the block at the end of `run` with its index entry and notes its size; both come back
-    /// for the next block. `tail` is about what follows the data blocks. May suspend.
+    /// for the next block. `tail` is the approximate size of what follows the data blocks. May
+    /// suspend.
     ///
     /// # Errors
     /// The first error of any thread.
@@ -139,7 +140,7 @@ impl Pipeline {
         }
     }
 
-    /// Notes an error and ends the work; the first one that was noted. May suspend.
+    /// Records an error and ends the work; returns the first one recorded. May suspend.
     #[cold]
     pub fn fail(&mut self, error: Error) -> Error {
         self.end(true).err();
@@ -168,7 +169,7 @@ impl Pipeline {
         result
     }
 
-    /// What one thread needs to write the rest of the file. After [`Pipeline::drain`].
+    /// The state that one thread needs to write the rest of the file. After [`Pipeline::drain`].
     ///
     /// # Errors
     /// Only if the pipeline is not drained.
@@ -192,7 +193,7 @@ impl Pipeline {
     /// # Errors
     /// I/O errors of closing.
     pub fn close(&mut self) -> Result<()> {
-        // What went wrong has been told by other calls, or is of no interest any more.
+        // Errors have been returned by other calls, or no longer matter.
         self.end(true).err();
         self.out()?.writer.close()
     }

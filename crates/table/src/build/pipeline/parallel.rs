@@ -1,15 +1,15 @@
 //! The pipeline of several threads: blocks wait in the slots of a [`Ring`]; helpers of the
 //! process's pool, and the emitter when the ring is full, compress them and write them in order.
 //!
-//! The bytes do not depend on who does what: a worker makes the same of a block whoever it is, the
-//! write role goes round in block order, and everything that decides about bytes happens on the
+//! The bytes do not depend on which thread does what: any worker produces the same from a block,
+//! the write role passes on in block order, and everything that decides about bytes happens on the
 //! emitter, from entries alone (docs/decisions/0015).
 //!
-//! Thread safety: [`Shared`] is everybody's, [`Parallel`] the emitter's. A slot's mutex is never
-//! contended: the ring says who has the slot, and the mutex makes this known to the compiler. The
-//! same holds for the sink.
-//! Invariants: (1) the first error is noted before the ring is aborted; (2) the sink is there
-//! until [`Parallel::end`] takes it, which the ring allows when nobody else can come any more.
+//! Thread safety: [`Shared`] is used by all threads, [`Parallel`] by the emitter. A slot's mutex is
+//! never contended: the ring decides which thread has the slot, and the mutex only satisfies the
+//! compiler. The same holds for the sink. Invariants: (1) the first error is recorded before the
+//! ring is aborted; (2) the sink is there until [`Parallel::end`] takes it, which the ring allows
+//! once no other thread can attach.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ use crate::handle::BLOCK_TRAILER_LEN;
 
 const _: () = assert!(MAX_SLOTS <= LAG, "a slot comes free before its block leaves the window");
 
-/// A helper books its CPU time after so many blocks.
+/// A helper reports its CPU time once per this many blocks.
 const BOOKED_BLOCKS: u32 = 8;
 
-/// Who may help, and how urgently.
+/// The helpers that may join, and the urgency.
 pub(crate) struct Plan {
     pub helpers: HelperPool,
-    /// `parallel_threads` of RocksDB: at most so many helpers.
+    /// `parallel_threads` of RocksDB: the maximum number of helpers.
     pub threads: usize,
     pub urgency: Urgency,
     /// Target of uncompressed bytes of a data block.
@@ -61,7 +61,7 @@ struct Slot {
     out: Vec<u8>,
     packed: Packed,
     entry: IndexEntry,
-    /// Bytes in the file of the block last written from here.
+    /// Bytes in the file of the last block written from this slot.
     stored: u64,
 }
 
@@ -72,7 +72,7 @@ struct Shared {
     /// Invariant 2.
     sink: Mutex<Option<Sink>>,
     codec: Codec,
-    /// Contexts that nobody uses now.
+    /// Contexts not in use.
     workers: Mutex<Vec<Worker>>,
     /// Invariant 1.
     failed: Mutex<Option<Error>>,
@@ -103,7 +103,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Notes the first error and ends the work.
+    /// Records the first error and ends the work.
     fn fail(&self, error: Error) {
         self.failed.lock().get_or_insert(error);
         self.ring.abort();
@@ -161,7 +161,7 @@ impl Assist for Shared {
     }
 }
 
-/// Notes that a helper panicked; the ring aborts itself after that.
+/// Records that a helper panicked; the ring aborts itself after that.
 struct NotesPanic<'a>(&'a Shared);
 
 impl Drop for NotesPanic<'_> {
@@ -180,12 +180,12 @@ pub(crate) struct Parallel {
     packed_block: Vec<u8>,
     /// The slot to fill next; `None` after the last block.
     free: Option<usize>,
-    /// What the emitter has done and not told the ring.
+    /// The step that the emitter has done and not yet reported to the ring.
     done: Option<Task>,
 }
 
 impl Parallel {
-    /// Goes on where `serial` is, with helpers.
+    /// Continues from `serial`, with helpers.
     pub fn new(serial: Serial, plan: &Plan) -> Self {
         let Serial { sink, worker, packed_block, codec, .. } = serial;
         let count = plan.slots();
@@ -207,8 +207,8 @@ impl Parallel {
         Parallel { shared, offer, worker, packed_block, free: Some(first), done: None }
     }
 
-    /// As [`Serial::submit`]; `raw` and `entry` are exchanged for used ones. After the `last`
-    /// block only [`Parallel::end`] may follow, after an error too. May suspend.
+    /// As [`Serial::submit`]; `raw` and `entry` are swapped for used ones. After the `last` block
+    /// only [`Parallel::end`] may follow, after an error too. May suspend.
     ///
     /// # Errors
     /// The first error of any thread.
@@ -262,8 +262,8 @@ impl Parallel {
         failed.unwrap_or_else(|| Error::aborted("the table was given up"))
     }
 
-    /// Writes what is in progress, or with `abort` drops it, and gives back what one thread needs
-    /// to go on. No helper is at work any more then. Suspends.
+    /// Writes what is in progress, or with `abort` drops it, and returns what one thread needs to
+    /// continue. No helper is at work any longer then. Suspends.
     ///
     /// The error is the first one of any thread.
     pub fn end(mut self, abort: bool) -> (Option<Serial>, Result<()>) {
@@ -288,12 +288,12 @@ impl Parallel {
     }
 }
 
-/// What is shared, for the emitter: when it goes, helpers get nothing any more.
+/// The emitter's handle on the shared state: once it is dropped, helpers get no more work.
 struct Ends(Arc<Shared>);
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        // Also after the last block, where it changes nothing.
+        // Also after the last block, where it has no effect.
         self.0.ring.abort();
     }
 }

@@ -1,7 +1,7 @@
 //! The end of the pipeline: file and index, which get the blocks in order.
 //!
-//! One owner at a time: whoever has the write role. Invariant: the index has an entry for each data
-//! block in the file, in the order of the file.
+//! One owner at a time: the thread with the write role. Invariant: the index has an entry for each
+//! data block in the file, in the order of the file.
 
 use pumice_base::Result;
 
@@ -54,8 +54,8 @@ impl Sink {
         Ok(self.out.offset - start)
     }
 
-    /// Seals the data block at the end of `run`, which is in the file from now on but for being
-    /// written. Returns what it takes in the file.
+    /// Seals the data block at the end of `run`, which counts as part of the file from now on,
+    /// although it is written later. Returns what it takes in the file.
     pub fn keep(&mut self, run: &mut Run, entry: &IndexEntry) -> u64 {
         let start = self.out.offset;
         if let Some(prepopulate) = &self.prepopulate {

@@ -1,8 +1,8 @@
 //! Compresses blocks where it pays, with the contexts of one thread.
 //!
 //! A [`Codec`] says how the blocks of a table are compressed and makes [`Worker`]s; a worker has
-//! the codec's contexts and belongs to one thread at a time. What a worker makes of a block depends
-//! on the block alone, so it does not matter which worker gets it.
+//! the codec's contexts and belongs to one thread at a time. A worker's output depends on the block
+//! alone, so it does not matter which worker gets it.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct Codec {
     pub options: Arc<CompressionOptions>,
     /// Every block is decompressed and compared.
     pub verify: bool,
-    /// Every so many blocks one is timed.
+    /// One in this many blocks is timed.
     pub timed: u32,
     /// The dictionary of the data blocks, once it is made.
     pub dictionary: Option<Dictionary>,
@@ -36,7 +36,7 @@ pub(crate) struct Dictionary {
 }
 
 impl Codec {
-    /// Blocks of which one is timed, if nobody wants to know more.
+    /// One in this many blocks is timed, unless more is requested.
     pub const TIMED: u32 = 64;
 
     /// The same without the dictionary.
@@ -81,7 +81,7 @@ impl Codec {
 /// Buffers above this are given back when their block is in the file.
 const KEPT_BYTES: usize = 8 << 20;
 
-/// Gives the memory of a large block back, which the next one will hardly need.
+/// Frees the buffer of a large block, which the next one is unlikely to need.
 #[inline]
 pub(crate) fn release_large(buffer: &mut Vec<u8>) {
     if buffer.capacity() > KEPT_BYTES {
@@ -117,7 +117,7 @@ pub(crate) enum Outcome {
     /// Stored raw without trying.
     #[default]
     Bypassed,
-    /// Stored raw, as it would not get small enough.
+    /// Stored raw, as compression did not make it small enough.
     Rejected,
     /// Stored compressed.
     Compressed,
@@ -161,11 +161,11 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Makes of block `raw` what is to be stored: `out` if the outcome is `Compressed`, otherwise
-    /// `raw` as it is.
+    /// Turns block `raw` into its stored form: `out` if the outcome is `Compressed`, otherwise
+    /// `raw` unchanged.
     ///
     /// # Errors
-    /// `Corruption` if the codec fails, or verification finds that it did not do its work.
+    /// `Corruption` if the codec fails, or verification finds a mismatch.
     #[inline]
     pub fn pack(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Result<Packed> {
         if self.compressor.is_none() {

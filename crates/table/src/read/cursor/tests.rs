@@ -1,4 +1,4 @@
-//! Walks in blocks that are put together by hand.
+//! Walks in blocks that are assembled by hand.
 //!
 //! Those with separated keys and values (docs/format/table.md#separated-values)
 //! because RocksDB writes them from 11.0 on, and no peer of that age is installed here: they follow
@@ -180,7 +180,7 @@ fn sharing_block(keys: &[Vec<u8>], interval: usize) -> Block {
     Block::decode(bytes, KeyForm::Internal).unwrap()
 }
 
-/// Steps in both directions, with and without a sequence number in the place of the stored one.
+/// Steps in both directions, with and without a sequence number that replaces the stored one.
 #[pumice_test_macros::test]
 fn walks_show_the_entries_of_the_list() {
     for seed in 0..300 {
@@ -234,8 +234,8 @@ fn walks_show_the_entries_of_the_list() {
     }
 }
 
-/// Keys of one restart interval that grow by a byte each: put together they would take a thousand
-/// times what the block takes.
+/// Keys of one restart interval that grow by a byte each: assembled they would take a thousand
+/// times the size of the block.
 #[pumice_test_macros::test]
 fn walking_back_takes_no_more_memory_than_the_block() {
     let key = vec![b'k'; 20_000];

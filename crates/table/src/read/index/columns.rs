@@ -1,10 +1,10 @@
 //! Columns of small integers and strings in one buffer.
 //!
 //! An index block keeps all its arrays in one allocation. The elements of a column are as wide as
-//! its largest needs; a column whose strings all have one length has no ends.
+//! its largest element needs; a column of strings of equal length has no ends.
 //!
-//! Pure functions over bytes; integers are in the machine's own byte order. A column that its
-//! writer made never reads outside of the buffer that it was made in.
+//! Pure functions over bytes; integers are in the machine's own byte order. A column made by its
+//! writer never reads outside its own buffer.
 
 use pumice_base::narrow::{low_u8, low_u16, low_u32, to_usize};
 
@@ -16,7 +16,7 @@ const LINEAR_BYTES_MAX: usize = 256;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Numbers {
     at: u32,
-    /// Bytes per number: 1, 2, 4 or 8. 0: there are none, and all read as 0.
+    /// Bytes per number: 1, 2, 4 or 8. 0: none are stored, and all read as 0.
     width: u8,
 }
 

@@ -1,10 +1,10 @@
 //! Decodes an index block: entries are parsed, then packed into columns.
 //!
-//! Thread safety: pure functions, but for scratch memory that belongs to the thread. Invariants:
-//! keys are held against each other and every length against the block before anything is taken
-//! from them, so that damage yields an error or an index that is wrong, never a panic. Blocks that
-//! an index names follow each other in the file, so that all of them together are not larger than
-//! it. Keys that share bytes take memory in proportion to the block (`expanded_bytes_max`).
+//! Thread safety: pure functions, except for scratch memory that belongs to the thread. Invariants:
+//! keys are checked against each other and every length against the block before anything is taken
+//! from them, so that damage yields an error or an index that is wrong, never a panic. The blocks
+//! of an index follow each other in the file, so together they are not larger than it. Keys that
+//! share bytes take memory in proportion to the block (`expanded_bytes_max`).
 
 use pumice_base::narrow::len_u32;
 use std::cell::Cell;
@@ -26,11 +26,11 @@ pumice_port::worker_local! {
     static SCRATCH: Cell<Scratch> = Cell::new(Scratch::default());
 }
 
-/// Memory that decoding uses again.
+/// Memory that decoding reuses.
 #[derive(Default)]
 struct Scratch {
     entries: Vec<Parsed>,
-    /// Keys that are not whole in the block, and all of their neighbours.
+    /// The keys, if any of them is not contiguous in the block.
     keys: Vec<u8>,
     words: Vec<u64>,
     out: Vec<u8>,
@@ -81,7 +81,8 @@ impl Scratch {
         index
     }
 
-    /// Parses the entries. True: their keys are in `keys`, else they are whole in the block.
+    /// Parses the entries. True: their keys are in `keys`; otherwise they are contiguous in the
+    /// block.
     fn parse(&mut self, data: &[u8], encoding: IndexEncoding) -> Decoded<bool> {
         let end = entries_end(data).ok_or("restart array too large")?;
         let mut src = Decoder::new(&data[..end]);
@@ -120,14 +121,13 @@ impl Scratch {
         Ok(copied)
     }
 
-    /// Parses the entries if each of them is a plain one at a restart point of its own: where one
-    /// begins does not have to be found out from the one before. False: it is not so, and nothing
-    /// is parsed.
+    /// Parses the entries if each of them is a plain one at a restart point of its own: then the
+    /// start of one does not depend on the one before. False: they are not, and nothing is parsed.
     fn parse_at_restarts(&mut self, data: &[u8], end: usize) -> bool {
         let restarts = data[end..].as_chunks::<4>().0;
         let Some((_, restarts)) = restarts.split_last() else { return false };
         self.entries.reserve(restarts.len());
-        // Gaps are noted, not branched on: a branch would make one entry wait for another.
+        // Gaps are recorded, not branched on: a branch would make one entry wait for another.
         let (mut behind_last, mut gaps) = (0, 0);
         for restart in restarts {
             let at = u32::from_le_bytes(*restart) as usize;
@@ -146,7 +146,7 @@ impl Scratch {
         complete
     }
 
-    /// Copies the keys so far out of the block: the next one is not whole there.
+    /// Copies the keys so far out of the block: the next one is not contiguous there.
     fn copy_keys(&mut self, data: &[u8]) -> Decoded<()> {
         for entry in &mut self.entries {
             let key = entry.key(data);
@@ -202,7 +202,7 @@ impl Scratch {
         Ok(index)
     }
 
-    /// What the first and the last user key begin with.
+    /// The common prefix of the first and the last user key.
     fn common_prefix<'k>(&self, keys: &'k [u8], trailer_len: usize) -> &'k [u8] {
         let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
             return &[];
@@ -211,8 +211,8 @@ impl Scratch {
         &first[..common_prefix(first, last.user_key(keys, trailer_len))]
     }
 
-    /// Puts the words of all keys into `words` and checks that the keys ascend, all with `common`
-    /// in front.
+    /// Puts the words of all keys into `words` and checks that the keys ascend, all with the prefix
+    /// `common`.
     fn find_words(
         &mut self,
         keys: &[u8],
@@ -333,7 +333,7 @@ impl Scratch {
             self.words.push(distance as u64);
             line = line.wrapping_add(slope);
         }
-        // At least two bytes each, which `handle` is quick with.
+        // At least two bytes each, the case for which `handle` is fast.
         let far = (self.words.len(), (highest.wrapping_sub(lowest) as u64).max(0x100));
         let distances = self.words.iter().map(|distance| distance.wrapping_sub(lowest as u64));
         let distances = Numbers::write(&mut self.out, far, distances)?;
@@ -407,7 +407,8 @@ pub(super) fn entries_end(data: &[u8]) -> Option<usize> {
 }
 
 /// Takes an entry off `src`, which ends at `end` of the block: how many bytes its key shares with
-/// the key of `last`, the others, and the entry, its key as if it were whole in the block.
+/// the key of `last`, the remaining bytes, and the entry, with its key as if it were contiguous in
+/// the block.
 #[inline]
 fn parse_entry<'a>(
     src: &mut Decoder<'a>,
@@ -451,7 +452,7 @@ pub(super) fn take_entry<'a>(
 }
 
 /// Takes the usual entry at `at`, and where the next one begins: a whole user key below 128 bytes
-/// and a whole handle. `None`: it is of another form or too near to the end of the block.
+/// and a whole handle. `None`: it has another form or is too near the end of the block.
 #[inline]
 pub(super) fn parse_plain(data: &[u8], at: usize, end: usize) -> Option<(Parsed, usize)> {
     let &[shared, key_len] = data.get(at..)?.first_chunk()?;

@@ -8,18 +8,19 @@
 //!
 //! For bytewise orders the bytes that all user keys begin with are stored once, and the next four
 //! or eight bytes of each are its *word*, so that a search counts the integers below the target's
-//! and looks at keys only on ties. Four bytes do where they tell all keys apart. What is behind the
-//! word, the trailer of an internal key included, is the key's *tail*; for other orders that is the
-//! whole key. Offsets of blocks are kept as distances from a straight line through them, mostly two
-//! bytes; a block ends where the next one begins, so sizes are kept only where there are gaps.
+//! and compares keys only on ties. Four bytes suffice where they distinguish all keys. The rest
+//! after the word, including the trailer of an internal key, is the key's *tail*; for other orders
+//! that is the whole key. Offsets of blocks are kept as distances from a straight line through
+//! them, mostly two bytes; a block ends where the next one begins, so sizes are kept only where
+//! there are gaps.
 //!
 //! The first keys of the blocks, where the index has them, are kept as user keys: a point lookup
 //! below the first key of its block need not read the block.
 //!
-//! Separators ascend; a block that breaks this is refused, so that a search may trust the order.
+//! Separators ascend; a block that violates this is rejected, so that a search may trust the order.
 //! Also used for the top level of partitioned indexes and filters. Immutable after construction.
-//! Decoding is in `decode`; `raw` searches a block that is not worth it, `partial` one that is not
-//! even worth decompressing to its end.
+//! Decoding is in `decode`; `raw` searches a block that is not worth decoding, `partial` one that
+//! is not even worth decompressing completely.
 
 mod columns;
 mod decode;
@@ -42,7 +43,7 @@ use crate::prefix::word_at;
 use columns::{Numbers, Strings, count_below_narrow, count_below_wide};
 pub(crate) use raw::RawIndex;
 
-/// What an allocator adds to an allocation on the average: header and rounding.
+/// Average overhead of an allocation: header and rounding.
 pub(crate) const ALLOCATION_OVERHEAD: usize = 16;
 
 /// How the entries of an index block are encoded; from the table's properties.
@@ -57,7 +58,7 @@ pub(crate) struct IndexEncoding {
 }
 
 impl IndexEncoding {
-    /// What tables have since format version 4, unless a user key can be in two blocks.
+    /// The form since format version 4, unless a user key can be in two blocks.
     pub(crate) const USUAL: Self =
         IndexEncoding { user_keys: true, delta_handles: true, first_keys: false };
 }
@@ -65,7 +66,7 @@ impl IndexEncoding {
 /// Bytes of a key that a search reads from its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum Words {
-    /// The order is not that of bytes.
+    /// The comparator is not bytewise.
     #[default]
     None,
     /// Four, and no two are equal.
@@ -107,14 +108,15 @@ pub struct IndexBlock {
     words: Words,
     common_len: u32,
     common_at: u32,
-    /// The first eight bytes of the common prefix, padded with zeros, and which of them are its.
+    /// The first eight bytes of the common prefix, padded with zeros, and a mask of those that
+    /// belong to it.
     common_word: u64,
     common_mask: u64,
     handles: Handles,
     /// How many bytes of its word belong to each key; none: all.
     word_lens: Numbers,
     tails: Strings,
-    /// First user keys of the blocks without the bytes that all begin with, if the index has any.
+    /// First user keys of the blocks, without their common prefix, if the index has any.
     firsts: Option<FirstKeys>,
 }
 
@@ -227,8 +229,8 @@ impl IndexBlock {
         }
     }
 
-    /// The index tells that every user key of block `i` is above `user_key`, so that the block need
-    /// not be read to look it up.
+    /// Whether the index shows that every user key of block `i` is above `user_key`, so that the
+    /// block need not be read to look it up.
     #[inline]
     pub(crate) fn begins_above(
         &self,
@@ -309,7 +311,7 @@ impl IndexBlock {
         }
     }
 
-    /// The answer if the words decide, else the range of ties to search.
+    /// The answer if the words decide, otherwise the range of ties to search.
     #[inline]
     fn seek_words(&self, target: &[u8]) -> Result<usize, (usize, usize)> {
         let (user_len, common_len) = (user_key(target).len(), self.common_len as usize);
@@ -332,8 +334,8 @@ impl IndexBlock {
         if ties == 0 { Ok(at) } else { Err((at, at + ties)) }
     }
 
-    /// Compares the start of a target with what all separators begin with. Equal means that it is
-    /// there, too.
+    /// Compares the start of a target with the common prefix of all separators. Equal means that
+    /// the target has it too.
     #[inline]
     fn compare_common(&self, target: &[u8], user_len: usize) -> Ordering {
         let common_len = self.common_len as usize;
@@ -361,7 +363,7 @@ fn compare_parts<const N: usize>(parts: [&[u8]; N], other: &[u8]) -> Ordering {
         let (head, behind) = rest.split_at(part.len().min(rest.len()));
         let order = part.cmp(head);
         if order.is_ne() {
-            // Where `rest` ends inside of `part`, `part` is the longer one, and so above.
+            // If `rest` ends inside `part`, `part` is longer, and so above.
             return order;
         }
         rest = behind;

@@ -1,6 +1,6 @@
 //! Decoded index blocks against lists of entries, over random blocks of all forms.
 //!
-//! Blocks are encoded here, entry by entry, so that they also hold what no builder writes: gaps
+//! Blocks are encoded here, entry by entry, so that they also contain what no builder writes: gaps
 //! between blocks, offsets beyond 4 GiB, equal separators. Seeds are in the messages.
 #![allow(clippy::unwrap_used)]
 
@@ -41,7 +41,7 @@ struct Case {
     block: Vec<u8>,
 }
 
-/// User keys of a few bytes' alphabet behind a shared prefix, so that words tie and nest.
+/// User keys of a few bytes' alphabet after a shared prefix, so that words tie and nest.
 fn user_key_of(rng: &mut Rng, prefix: &[u8], len_max: u64) -> Vec<u8> {
     let alphabet = [0, 1, b'a', b'b', 0x7f, 0x80, 0xff];
     let mut key = prefix.to_vec();
@@ -156,8 +156,8 @@ impl Case {
     }
 }
 
-/// Two keys in the wrong order, anywhere, are noticed: also where only the part behind the words
-/// tells them apart, or the trailer.
+/// Two keys in the wrong order, anywhere, are noticed: also where only the part after the words
+/// distinguishes them, or the trailer.
 #[pumice_test_macros::test]
 fn keys_out_of_order_are_refused() {
     let mut refused = 0;
@@ -252,8 +252,8 @@ fn random_blocks_match_the_list_of_their_entries() {
     assert!(forms.len() >= 12, "{forms:?}");
 }
 
-/// Every bit of blocks of all forms: an error or an index that can be used, in no more memory than
-/// the block could stand for.
+/// Every bit of blocks of all forms: an error or a usable index, in memory bounded by the size of
+/// the block.
 #[pumice_test_macros::test]
 fn damage_is_refused_or_harmless() {
     for seed in 0..60 {
@@ -286,7 +286,7 @@ fn damage_is_refused_or_harmless() {
     }
 }
 
-/// A raw search of any bytes ends, in an error or somewhere in the block.
+/// A raw search of arbitrary bytes ends, in an error or at a position in the block.
 fn search_raw(block: &[u8], case: &Case, target: &[u8]) {
     let targets = case.entries.iter().map(|entry| match case.encoding.user_keys {
         true => internal_key(&entry.key, 3, ValueType::Value),
@@ -326,8 +326,8 @@ fn search_partial(block: &[u8], target: &[u8]) -> Result<Option<BlockHandle>, Er
     partial::find(&mut prefix, user_key(target))
 }
 
-/// A search that stops early finds what the list of entries has, or nothing; what it has to find
-/// are targets inside of blocks as builders write them, also at their ends.
+/// A search that stops early finds what the list of entries has, or nothing; it must find targets
+/// inside blocks as builders write them, also at their ends.
 #[pumice_test_macros::test]
 fn partial_searches_find_what_whole_ones_do() {
     let (mut found, mut left) = (0, 0);
@@ -388,7 +388,7 @@ fn partial_searches_survive_damage() {
     }
 }
 
-/// Restart points that are not where entries begin are not believed.
+/// Restart points that do not coincide with entry starts are not trusted.
 #[pumice_test_macros::test]
 fn partial_searches_see_wrong_restart_points() {
     let (mut found, mut left) = (0, 0);

@@ -1,17 +1,16 @@
 //! Searches an index block while it is decompressed, for a lookup that is not expected to be
-//! followed by another: what lies behind the entry it looks for is not decompressed.
+//! followed by another: what lies after the target entry is not decompressed.
 //!
-//! For the usual form alone: whole user keys in the order of bytes, whole handles, Snappy. Anything
-//! else, and whatever looks odd, is left to [`super::RawIndex`], which also finds the words for an
-//! error.
+//! Only for the usual form: whole user keys in bytewise order, whole handles, Snappy. Anything
+//! else, and anything suspicious, is left to [`super::RawIndex`], which also reports the error.
 //!
-//! Where the restart points lie in the stream as they are, which is how a codec mostly leaves them,
-//! they tell where entries begin; else the entries are walked.
+//! Where the stream holds the restart points as literals, as it mostly does, they tell where
+//! entries begin; otherwise the entries are walked.
 //!
 //! Thread safety: borrows the block. Invariants: the restart array is never taken for entries: a
 //! walk finds one only if the block can have as many restart points as it had entries up to there,
-//! a search by restart points only before the place that their number gives. What restart points
-//! say is believed where the entries on both sides of the target bear it out.
+//! a search by restart points only before the place that their number gives. Restart points are
+//! trusted where the entries on both sides of the target confirm them.
 
 use pumice_base::Result;
 use pumice_compress::SnappyPrefix;
@@ -22,19 +21,19 @@ use crate::prefix::{prefix_word, word_at};
 
 /// Bytes that are decompressed at a time where restart points are not known.
 const STEP: usize = 256;
-/// Entries that are passed at a time where they are: each costs its decompression, each step a
+/// Entries skipped at a time where they are known: each costs its decompression, each step a
 /// comparison.
 const STRIDE: usize = 16;
-/// Where so many bytes can be read, a usual handle can.
+/// With this many readable bytes, a usual handle can be read.
 const HANDLE_WINDOW: usize = 16;
-/// Longest key that is looked at here.
+/// Longest key that is handled here.
 const KEY_MAX: usize = 64;
-/// An entry is looked at when so many bytes from its start are there: two lengths, the key, and
-/// eight bytes of the handle. The last few of a small block never have so many behind them.
+/// An entry is examined once this many bytes from its start are decompressed: two lengths, the key,
+/// and eight bytes of the handle. The last few of a small block never have that many after them.
 const WINDOW: usize = 2 + KEY_MAX + 8;
 
 /// The handle of the first entry whose separator is at or after user key `target`. `None`: the
-/// block has to be searched as a whole.
+/// whole block must be searched.
 ///
 /// # Errors
 /// `Corruption` for a malformed stream.
@@ -46,7 +45,7 @@ pub(crate) fn find(block: &mut SnappyPrefix<'_>, target: &[u8]) -> Result<Option
     }
 }
 
-/// Restart points as they lie at the end of the stream. That they are the block's is a guess
+/// Restart points as stored at the end of the stream. That they belong to the block is a guess
 /// ([`SnappyPrefix::stored_end`]).
 struct Points<'a> {
     /// All but the first, which is 0, and their number.
@@ -85,7 +84,7 @@ impl<'a> Points<'a> {
         Ok(parse_plain(block.made(), at, self.end))
     }
 
-    /// As [`find`]. What is found is held against what is decompressed: the entry before it is
+    /// As [`find`]. The result is checked against the decompressed bytes: the entry before it is
     /// before the target and ends where it begins.
     fn find(
         &self,
@@ -128,7 +127,7 @@ impl<'a> Points<'a> {
     }
 }
 
-/// As [`find`], one entry after the other.
+/// As [`find`], one entry after another.
 fn walk(block: &mut SnappyPrefix<'_>, target: (u64, &[u8])) -> Result<Option<BlockHandle>> {
     let mut place = Place::default();
     loop {
@@ -156,7 +155,7 @@ struct Place {
 
 /// What a search met.
 enum Passed {
-    /// The end of what is decompressed, or nearly.
+    /// The end of the decompressed bytes, or nearly.
     All,
     /// An entry of another form.
     Odd,
@@ -165,7 +164,7 @@ enum Passed {
 }
 
 impl Place {
-    /// Passes the entries before `target`, whose first bytes are a word.
+    /// Skips the entries before `target`, whose first bytes are a word.
     fn pass(&mut self, block: &[u8], (word, target): (u64, &[u8])) -> Passed {
         while let Some(window) = block.get(self.at..).and_then(|rest| rest.first_chunk::<WINDOW>())
         {

@@ -1,20 +1,20 @@
-//! Searches an index block as it lies in the file, for a lookup that is not expected to be followed
-//! by another: decoding the block would cost more than it saves.
+//! Searches an index block in its encoded form, for a lookup that is not expected to be followed by
+//! another: decoding the block would cost more than it saves.
 //!
-//! Restart points are searched by halves, then the entries of one interval one after the other;
+//! Restart points are searched by bisection, then the entries of one interval one after another;
 //! nothing is allocated unless entries share key bytes.
 //!
-//! What is told: damage of the entries on the way, restart points that are out of order or between
-//! entries where the search ends. What was passed there is before the target and where it ends is
-//! not, so the keys on both sides are in order, too.
+//! Detected: damage of the entries on the path, restart points that are out of order or between
+//! entries where the search ends. Entries skipped there are before the target and the final one is
+//! not, so the keys on both sides are in order too.
 //!
-//! What is not told: other keys, and blocks that overlap, which decoding reports. So the caller has
-//! verified the block's checksum. Where that was made over unordered keys a lookup may miss a key
-//! where an iterator reports Corruption.
+//! Not detected: disorder of other keys, and overlapping blocks, which decoding reports. So the
+//! caller has verified the block's checksum. If that was computed over unordered keys, a lookup may
+//! miss a key where an iterator reports Corruption.
 //!
-//! Thread safety: borrows the block, immutable. Invariant: every length is held against the block
-//! before anything is taken from it, so that damage yields an error or a wrong position, never a
-//! panic.
+//! Thread safety: borrows the block, immutable. Invariant: every length is checked against the
+//! block before anything is taken from it, so that damage yields an error or a wrong position,
+//! never a panic.
 
 use std::cmp::Ordering;
 
@@ -35,14 +35,14 @@ pub(crate) struct RawIndex<'a> {
     encoding: IndexEncoding,
 }
 
-/// An entry of a raw index block, or the end behind the last one.
+/// An entry of a raw index block, or the end after the last one.
 pub(crate) struct RawPosition<'a> {
     index: RawIndex<'a>,
     /// The entry if `at` is before the end.
     entry: Parsed,
     at: usize,
     next: usize,
-    /// The entry's key if `copied`; else it is whole in the block.
+    /// The entry's key if `copied`; otherwise it is contiguous in the block.
     key: Vec<u8>,
     copied: bool,
 }
@@ -63,7 +63,7 @@ impl<'a> RawIndex<'a> {
     /// The first entry whose separator is at or after internal key `target`.
     ///
     /// # Errors
-    /// What is wrong with an entry on the way.
+    /// What is wrong with an entry on the path.
     pub(crate) fn seek(
         self,
         cmp: &InternalKeyComparator,
@@ -87,8 +87,8 @@ impl<'a> RawIndex<'a> {
             found.restart(u32::from_le_bytes(restarts[mid]) as usize)?;
             if found.compare(cmp, target).is_lt() { lo = mid + 1 } else { hi = mid }
         }
-        // Entries behind restart point `lo` are not before the target, those up to the one before
-        // it are.
+        // Entries after restart point `lo` are not before the target, those up to the one before it
+        // are.
         let before = lo.checked_sub(1).map(|i| restarts[i]);
         let behind = restarts.get(lo).map_or(self.end, |at| u32::from_le_bytes(*at) as usize);
         found.restart(before.map_or(0, |at| u32::from_le_bytes(at) as usize))?;

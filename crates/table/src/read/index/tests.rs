@@ -93,7 +93,7 @@ fn decodes_and_searches_what_the_builder_wrote() {
     }
 }
 
-/// First keys, delta-encoded handles or not, and what they say about lookups.
+/// First keys, with and without delta-encoded handles, and what they imply for lookups.
 #[pumice_test_macros::test]
 fn decodes_first_keys() {
     for cmp in [Comparator::Bytewise, Comparator::ReverseBytewise] {
@@ -148,8 +148,8 @@ fn refuse_damage(first_keys: bool) {
     }
 }
 
-/// Entries that share all of the key before and add a byte: put together, their keys take the
-/// square of the block's size. 100,000 entries were 5 GB.
+/// Entries that share all of the key before and add a byte: assembled, their keys take the square
+/// of the block's size. 100,000 entries were 5 GB.
 #[pumice_test_macros::test]
 fn keys_that_grow_out_of_proportion_are_refused() {
     let encoding = IndexEncoding { user_keys: true, delta_handles: true, first_keys: false };
@@ -167,8 +167,8 @@ fn keys_that_grow_out_of_proportion_are_refused() {
     }
 }
 
-/// Blocks of a table follow each other: who reads all that an index names reads no more than the
-/// file.
+/// Blocks of a table follow each other: reading everything that an index names reads no more than
+/// the file.
 #[pumice_test_macros::test]
 fn blocks_that_overlap_are_refused() {
     let encoding = IndexEncoding { user_keys: true, delta_handles: true, first_keys: false };

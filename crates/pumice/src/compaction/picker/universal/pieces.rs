@@ -137,8 +137,8 @@ impl UniversalRules {
         best.1
     }
 
-    /// More than one file of `lower` begins behind the first of two neighbours and ends before the
-    /// second: to take both would rewrite them for nothing.
+    /// More than one file of `lower` lies between two neighbours: taking both neighbours would
+    /// rewrite those files for nothing.
     fn gap_holds_files(
         &self,
         ctx: &PickContext<'_>,

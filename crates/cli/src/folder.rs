@@ -18,12 +18,12 @@ pub fn remove(path: &Path) {
     os::remove_dir(path).ok();
 }
 
-/// Bytes of all files in it.
+/// Bytes of all files in it, without what was only set aside for them.
 pub fn bytes(path: &Path) -> u64 {
     let names = os::read_dir(path).unwrap_or_default();
     let of = |name: &String| match os::stat(&path.join(name)) {
         Ok(stat) if stat.is_dir => bytes(&path.join(name)),
-        Ok(stat) => stat.bytes,
+        Ok(stat) => stat.bytes.min(stat.allocated_bytes),
         Err(_) => 0,
     };
     names.iter().map(of).sum()
@@ -34,8 +34,10 @@ pub fn bytes(path: &Path) -> u64 {
 /// # Errors
 /// `cp` failed.
 pub fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    let status = Command::new("cp").arg("-r").arg(from).arg(to).status();
-    match status {
+    let mut command = Command::new("cp");
+    command.arg("-r").arg(from).arg(to);
+    os::end_with_parent(&mut command);
+    match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("cp -r {}: {status}", from.display())),
         Err(error) => Err(format!("cp: {error}")),
@@ -86,6 +88,8 @@ mod tests {
         replace(&one.join("a"), "12345").unwrap();
         replace(&one.join("a"), "123").unwrap();
         replace(&one.join("inner/b"), "4567").unwrap();
+        replace(&one.join("hole"), "").unwrap();
+        os::truncate(&one.join("hole"), 1 << 20).unwrap();
         assert_eq!(bytes(&one), 7);
         drop_pages(&one).unwrap();
         copy(&one, &two).unwrap();

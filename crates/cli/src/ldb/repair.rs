@@ -1,0 +1,81 @@
+//! `ldb repair`, with RocksDB's answer, and `pumice repair DIR`, which prints what was saved and
+//! what was not. Thread safety: plain functions.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::open::text as failure;
+use super::output::Output;
+use super::{Failure, Invocation};
+use crate::arguments::Arguments;
+use pumice::{RepairOutcome, RepairReport, repair_column_families};
+
+/// Exit status of `pumice repair` when the database opens again and something is lost.
+const INCOMPLETE: u8 = 2;
+
+const USAGE: &str = "\
+pumice repair: makes a database that opens of what is left of a damaged one
+
+USAGE: pumice repair [FLAGS] DIR
+
+Prints what was saved and what was not. Nothing is deleted: what cannot be used moves to DIR/lost.
+Exit status: 0 all is there, 1 it failed and nothing was changed or it can be run again, 2 the
+database opens and something may be lost.
+
+  --try_load_options=<bool>   with the options of the newest OPTIONS file (default: true)
+  --ignore_unknown_options    skip options in it that are unknown here
+";
+
+/// The repair, with the options of the newest OPTIONS file and the flags' over them.
+fn repair(it: &Invocation) -> Result<RepairReport, Failure> {
+    let found = it.repair_options()?;
+    let families = &found.families;
+    repair_column_families(&found.db, &it.db, families, Some(&found.unknown)).map_err(failure)
+}
+
+/// `repair [--verbose]`
+pub fn ldb_repair(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    let report = repair(it)?;
+    if it.arguments.flag("verbose") {
+        eprint!("{report}");
+    }
+    let lost = if report.is_complete() { "" } else { " Some data may have been lost." };
+    let (done, dir) = match report.outcome {
+        RepairOutcome::Healthy => ("Nothing to repair in", it.db.display()),
+        _ => ("Repaired", it.db.display()),
+    };
+    let (tables, bytes) = (report.tables, report.table_bytes);
+    eprintln!(
+        "[WARN] **** {done} rocksdb {dir}; recovered {tables} files; {bytes} bytes.{lost} ****"
+    );
+    out.text("OK\n");
+    Ok(())
+}
+
+/// Runs `pumice repair` with `args`, the words after the subcommand.
+pub fn run(args: &[String]) -> ExitCode {
+    let arguments = Arguments::parse(args);
+    if arguments.has("help") {
+        print!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    if let Some(unknown) = arguments.first_unknown(&["try_load_options", "ignore_unknown_options"])
+    {
+        eprintln!("pumice repair: there is no flag --{unknown}\n\n{USAGE}");
+        return ExitCode::FAILURE;
+    }
+    let [dir] = arguments.words.as_slice() else {
+        eprint!("{USAGE}");
+        return ExitCode::FAILURE;
+    };
+    match repair(&Invocation::of(PathBuf::from(dir), arguments)) {
+        Ok(report) => {
+            print!("{report}");
+            if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) }
+        }
+        Err(failure) => {
+            eprintln!("Failed: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What programs may ask about logs: all that was written since a sequence number, and which there
+//! are.
+//!
+//! Thread safety: from any thread. Every call may suspend.
+
+use pumice_base::{Result, SequenceNumber};
+
+use crate::db::api::Db;
+use crate::log_tail::files::WalFile;
+use crate::log_tail::iterator::WalIterator;
+
+impl Db {
+    /// The batches of the logs from the one that has `sequence` on, which may begin before it, and
+    /// what is written later. [`Db::latest_sequence_number`] plus 1 is the next to come.
+    ///
+    /// Logs are deleted once their writes are in table files, unless `WAL_ttl_seconds` or
+    /// `WAL_size_limit_MB` keep them in the archive: then the first batch begins behind `sequence`,
+    /// and who needs all of them has to look. Writes that skip the log, and ingested files, are
+    /// missing; with `manual_wal_flush` a write appears when it is flushed. Writers that were
+    /// joined come as one batch, with the updates of all column families, dropped ones included.
+    ///
+    /// # Errors
+    /// NotFound "Requested sequence not yet written in the db"; TryAgain if logs were switched
+    /// meanwhile, and a new call finds more; I/O; Corruption.
+    pub fn get_updates_since(&self, sequence: SequenceNumber) -> Result<WalIterator> {
+        self.inner().updates_since(sequence)
+    }
+
+    /// The logs that have a record, archived and live (RocksDB's `GetSortedWalFiles`), by number.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn wal_files(&self) -> Result<Vec<WalFile>> {
+        self.inner().wal_files()
+    }
+
+    /// The log that writes go to (RocksDB's `GetCurrentWalFile`). Its `start_sequence` is 0.
+    ///
+    /// # Errors
+    /// NotFound on a database that is open for reading; I/O.
+    pub fn current_wal_file(&self) -> Result<WalFile> {
+        self.inner().current_wal_file()
+    }
+}

@@ -1,0 +1,137 @@
+//! The archive: logs that nobody needs any more are kept in it, with `WAL_ttl_seconds` or
+//! `WAL_size_limit_MB`, and go when these say so.
+//!
+//! A log gets there by a rename, when it would be deleted otherwise: so the archive takes nothing
+//! that a recovery could ask for, and a crash leaves the log under either name. Under its old one
+//! the next open archives it. Logs without a record are deleted. What recovery has put aside
+//! (`obsolete_files`) lies there, too, and goes by the same rules; without these options it stays.
+//!
+//! It is looked through when obsolete files are deleted, not by a clock: in a database at rest
+//! nothing goes.
+//!
+//! Thread safety: from any thread that may delete obsolete files. No lock is held over I/O.
+
+use std::path::{Path, PathBuf};
+
+use pumice_base::Result;
+use pumice_env::create_dir_durably;
+use pumice_env::filename::{self, FileType};
+use pumice_port::{thread, time};
+
+use crate::engine::DbInner;
+use crate::log_tail::retention::{ArchivedLog, Retention};
+use crate::options::DbOptions;
+
+/// What the options say of the archive.
+pub(crate) fn retention(options: &DbOptions) -> Retention {
+    Retention { ttl_seconds: options.WAL_ttl_seconds, size_limit_mb: options.WAL_size_limit_MB }
+}
+
+impl DbInner {
+    /// Makes the archive's directory, if there is to be one. Suspends.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(crate) fn make_archive(&self) -> Result<()> {
+        if !retention(&self.options()).is_wanted() {
+            return Ok(());
+        }
+        create_dir_durably(&*self.dir.fs, &filename::archive_dir(&self.wal_dir()), false)
+    }
+
+    /// Deletes files that nothing needs, or moves them to the archive: logs, if there is one.
+    /// Failures are logged. Suspends.
+    pub(crate) fn discard_files(&self, paths: &[PathBuf]) {
+        if paths.is_empty() || !retention(&self.options()).is_wanted() {
+            return paths.iter().for_each(|path| self.delete_file(path));
+        }
+        let dir = self.wal_dir();
+        let mut archived = false;
+        for path in paths {
+            if is_log_in(path, &dir) && self.dir.fs.file_size(path).is_ok_and(|bytes| bytes > 0) {
+                archived |= self.archive_log(path, &dir);
+            } else {
+                self.delete_file(path);
+            }
+        }
+        // A later sync of one directory alone could make only a half of the move durable.
+        if archived {
+            for dir in [filename::archive_dir(&dir), dir] {
+                let synced = thread::contain("Log archive", || self.dir.fs.sync_dir(&dir));
+                if let Err(error) = synced.and_then(|synced| synced) {
+                    self.warn(format_args!("{}: {error}", dir.display()));
+                }
+            }
+        }
+    }
+
+    /// Moves a log of `dir` to the archive; whether that was done.
+    fn archive_log(&self, path: &Path, dir: &Path) -> bool {
+        let Some(name) = path.file_name() else { return false };
+        let to = filename::archive_dir(dir).join(name);
+        let moved = thread::contain("Log archive", || {
+            // Recovery may have put it aside: a rename to another name of a file does nothing.
+            if self.dir.fs.exists(&to)? {
+                self.dir.fs.remove(&to)?;
+            }
+            self.dir.fs.rename(path, &to)
+        });
+        match moved.and_then(|moved| moved) {
+            Ok(()) => {
+                self.info(format_args!("Moved {} to {}", path.display(), to.display()));
+                true
+            }
+            Err(error) => {
+                self.warn(format_args!(
+                    "Failed to move {} to the archive: {error}",
+                    path.display()
+                ));
+                false
+            }
+        }
+    }
+
+    /// Deletes logs of the archive whose time is over or for which there is no room, if it was not
+    /// looked for them a short while ago. Failures are logged. Suspends.
+    pub(crate) fn purge_archive(&self) {
+        let retention = retention(&self.options());
+        let now = time::wall_seconds();
+        if !retention.is_wanted()
+            || !self.logs.history.claim_purge(now, retention.interval_seconds())
+        {
+            return;
+        }
+        let dir = filename::archive_dir(&self.wal_dir());
+        let found = thread::contain("Log archive", || self.archived_logs(&dir));
+        let logs = match found.and_then(|logs| logs) {
+            Ok(logs) => logs,
+            Err(error) => return self.warn(format_args!("{}: {error}", dir.display())),
+        };
+        for number in retention.expired(&logs, now) {
+            let path = filename::log_file(&dir, number);
+            self.info(format_args!("Deleting archived log {}", path.display()));
+            self.delete_file(&path);
+        }
+    }
+
+    /// The logs in archive `dir`, ascending.
+    fn archived_logs(&self, dir: &Path) -> Result<Vec<ArchivedLog>> {
+        let fs = &self.dir.fs;
+        let mut logs = Vec::new();
+        for name in fs.list(dir)? {
+            let Some((number, FileType::Wal)) = filename::parse(&name) else { continue };
+            let path = dir.join(name);
+            let (bytes, modified) = (fs.file_size(&path)?, fs.modified_time(&path)?);
+            logs.push(ArchivedLog { number, bytes, modified });
+        }
+        logs.sort_by_key(|log| log.number);
+        Ok(logs)
+    }
+}
+
+/// `path` is a log, and in `dir`.
+fn is_log_in(path: &Path, dir: &Path) -> bool {
+    let name = path.file_name().and_then(std::ffi::OsStr::to_str);
+    let parsed = name.and_then(filename::parse);
+    path.parent() == Some(dir) && matches!(parsed, Some((_, FileType::Wal)))
+}

@@ -1,0 +1,214 @@
+//! Making a repaired database the one that opens.
+//!
+//! Order: the tables are there and synced; what is to leave gets a second name in `lost`; the new
+//! MANIFEST is written and synced; CURRENT names it; what is to leave loses its old name. So at
+//! every moment the directory holds either the database as it was, with all its files, or the
+//! repaired one, and whatever is not part of that is in `lost`. Where files cannot have two
+//! names, they are renamed after the change of CURRENT.
+//!
+//! Thread safety: the caller holds the lock of the database. Suspends on I/O.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pumice_base::{FileNumber, Result, SequenceNumber};
+use pumice_env::{
+    BufferedWriter, FileOptions, FileSystem, create_dir_durably, filename, parent_of, write_file,
+};
+use pumice_manifest::{FileMetaData, VersionEdit};
+use pumice_wal::LogWriter;
+
+use crate::repair::output::Outputs;
+use crate::repair::site::{Family, Site};
+
+/// Where what cannot be used goes, as in RocksDB.
+pub(super) const LOST: &str = "lost";
+/// Bytes that are compared at a time.
+const CHUNK_BYTES: usize = 1 << 16;
+
+/// A column family of the repaired database.
+pub(super) struct PlannedFamily {
+    pub family: Family,
+    pub files: Vec<(usize, Arc<FileMetaData>)>,
+    pub cursors: Vec<(usize, Vec<u8>)>,
+}
+
+/// The repaired database.
+pub(super) struct Plan {
+    pub families: Vec<PlannedFamily>,
+    pub min_log: FileNumber,
+    /// An empty log that is to be there: what the others had is in tables.
+    pub new_log: Option<FileNumber>,
+    pub last_sequence: SequenceNumber,
+    pub max_family: u32,
+    pub db_id: Option<String>,
+    /// What leaves the directory for `lost`.
+    pub retire: Vec<PathBuf>,
+    /// What the repair wrote on its way and is in other tables now.
+    pub remove: Vec<PathBuf>,
+}
+
+/// See the module head.
+///
+/// # Errors
+/// I/O. Unless CURRENT was reached, nothing has changed.
+pub(super) fn install(site: &Site<'_>, outputs: &mut Outputs<'_>, plan: &Plan) -> Result<()> {
+    let dirs: BTreeSet<&Path> = plan.retire.iter().map(|path| parent_of(path)).collect();
+    for dir in &dirs {
+        create_dir_durably(&**site.fs, &dir.join(LOST), true)?;
+    }
+    let mut linked = BTreeSet::new();
+    for path in &plan.retire {
+        if second_name(&**site.fs, path)? {
+            linked.insert(path);
+        }
+    }
+    for dir in &dirs {
+        site.fs.sync_dir(&dir.join(LOST))?;
+    }
+    if let Some(log) = plan.new_log {
+        let log = filename::log_file(&site.wal_dir, log);
+        outputs.written.push(log.clone());
+        write_file(&**site.fs, &log, b"", true)?;
+        site.fs.sync_dir(&site.wal_dir)?;
+    }
+    let (number, next_file) = (outputs.new_number(), outputs.new_number());
+    let manifest = filename::manifest_file(site.dir, number);
+    outputs.written.push(manifest.clone());
+    write_manifest(site, &manifest, number, &plan.edits(next_file))?;
+    site.fs.sync_dir(site.dir)?;
+    filename::prepare_current_file(&**site.fs, site.dir, number, true)?;
+    // From here on it is not known which of the two opens until the call has returned.
+    outputs.written.clear();
+    filename::rename_current_file(&**site.fs, site.dir, number, true)?;
+    for path in &plan.retire {
+        match linked.contains(path) {
+            true => site.fs.remove(path)?,
+            false => site.fs.rename(path, &lost_name(&**site.fs, path)?)?,
+        }
+    }
+    for path in &plan.remove {
+        site.fs.remove(path)?;
+    }
+    for dir in dirs {
+        site.fs.sync_dir(&dir.join(LOST))?;
+        site.fs.sync_dir(dir)?;
+    }
+    Ok(())
+}
+
+fn write_manifest(
+    site: &Site<'_>,
+    path: &Path,
+    number: FileNumber,
+    edits: &[VersionEdit],
+) -> Result<()> {
+    let file = site.fs.create(path, &FileOptions::default())?;
+    let file = BufferedWriter::new(file, site.db.manifest_writer());
+    let mut writer = LogWriter::new(file, number, false, true);
+    for edit in edits {
+        writer.add_record(&edit.encode())?;
+    }
+    writer.flush()?;
+    if site.db.use_fsync {
+        writer.fsync()?
+    } else {
+        writer.sync()?
+    }
+    writer.close()
+}
+
+impl Plan {
+    /// The database from nothing. Only the last edit tells the next file number, without which no
+    /// reader takes a MANIFEST.
+    fn edits(&self, next_file: FileNumber) -> Vec<VersionEdit> {
+        let mut edits = Vec::new();
+        if self.db_id.is_some() {
+            edits.push(VersionEdit { db_id: self.db_id.clone(), ..VersionEdit::default() });
+        }
+        for PlannedFamily { family, files, cursors } in &self.families {
+            let id = family.id;
+            edits.push(VersionEdit {
+                comparator: Some(family.icmp.user.name().to_string()),
+                column_family: id,
+                add_column_family: (id != 0).then(|| family.name.clone()),
+                ..VersionEdit::default()
+            });
+            edits.push(VersionEdit {
+                column_family: id,
+                log_number: Some(family.log_number),
+                new_files: files.clone(),
+                compact_cursors: cursors.clone(),
+                ..VersionEdit::default()
+            });
+        }
+        edits.push(VersionEdit {
+            prev_log_number: Some(0),
+            next_file_number: Some(next_file),
+            last_sequence: Some(self.last_sequence),
+            min_log_number_to_keep: Some(self.min_log),
+            max_column_family: Some(self.max_family),
+            ..VersionEdit::default()
+        });
+        edits
+    }
+}
+
+/// Gives a file a name in `lost`, too, unless it has one; false where it cannot have two.
+fn second_name(fs: &dyn FileSystem, path: &Path) -> Result<bool> {
+    match former_name(fs, path)? {
+        Some(_) => Ok(true),
+        None => Ok(fs.link(path, &lost_name(fs, path)?).is_ok()),
+    }
+}
+
+/// The names that a file may get in `lost`.
+fn names(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let lost = parent_of(path).join(LOST);
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    (0u64..).map(move |n| lost.join(if n == 0 { name.clone() } else { format!("{name}.{n}") }))
+}
+
+/// A name for it in `lost` that nothing has.
+fn lost_name(fs: &dyn FileSystem, path: &Path) -> Result<PathBuf> {
+    for name in names(path) {
+        if !fs.exists(&name)? {
+            return Ok(name);
+        }
+    }
+    unreachable!("there are names without end")
+}
+
+/// The name in `lost` that a repair which did not come to its end has given it.
+fn former_name(fs: &dyn FileSystem, path: &Path) -> Result<Option<PathBuf>> {
+    for name in names(path) {
+        if !fs.exists(&name)? {
+            return Ok(None);
+        }
+        if same_bytes(fs, path, &name)? {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// Unreadable files are like nothing.
+fn same_bytes(fs: &dyn FileSystem, a: &Path, b: &Path) -> Result<bool> {
+    if fs.file_size(a)? != fs.file_size(b)? {
+        return Ok(false);
+    }
+    let (Ok(mut a), Ok(mut b)) = (fs.open_sequential(a), fs.open_sequential(b)) else {
+        return Ok(false);
+    };
+    let (mut left, mut right) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
+    loop {
+        let (Ok(n), Ok(m)) = (a.read(&mut left), b.read(&mut right)) else { return Ok(false) };
+        if n != m || left[..n] != right[..m] {
+            return Ok(false);
+        }
+        if n == 0 {
+            return Ok(true);
+        }
+    }
+}

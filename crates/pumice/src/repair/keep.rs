@@ -1,0 +1,243 @@
+//! Repair by a MANIFEST that can be believed: levels, column families and everything else stay,
+//! damaged tables are replaced by what can be read of them, damaged logs by tables of level 0.
+//!
+//! Thread safety: the caller holds the lock of the database. Suspends on I/O.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pumice_base::{FileNumber, Result};
+use pumice_env::filename;
+use pumice_manifest::FileMetaData;
+
+use crate::recovery::version_recovery::RecoveredVersions;
+use crate::repair::install::{Plan, PlannedFamily, install};
+use crate::repair::logs::{self, FoundLog};
+use crate::repair::merge::{Input, Merge};
+use crate::repair::output::Outputs;
+use crate::repair::report::{FileFate, RepairOutcome, RepairReport, RepairedFile};
+use crate::repair::site::{Family, Site};
+use crate::repair::survey::Survey;
+use crate::repair::tables::{self, FoundTable};
+
+/// What is to be done about a table of the MANIFEST.
+enum Finding {
+    Sound,
+    /// Something of it can be read.
+    Damaged(Input),
+    Gone,
+}
+
+/// Brings the database in order; `recovered` is what its MANIFEST says.
+///
+/// # Errors
+/// InvalidArgument and NotSupported, before anything is changed, for what cannot be kept; I/O.
+pub(super) fn keep(
+    site: &Site<'_>,
+    survey: &Survey,
+    unlisted: &[FoundTable],
+    recovered: &RecoveredVersions,
+    report: &mut RepairReport,
+) -> Result<()> {
+    let families: BTreeMap<u32, Family> = families(site, recovered)?;
+    report.column_families = families.values().map(|family| family.name.clone()).collect();
+    let mut findings = BTreeMap::new();
+    for (id, family) in &recovered.families {
+        for (_, file) in family.version.all_files() {
+            let finding = look(site, survey, (*id, &family.name, file), report)?;
+            findings.insert(file.number, finding);
+        }
+    }
+    let logs = logs::find(site, recovered.oldest_log())?;
+    if logs.is_empty() {
+        report.note(
+            "there is no log: of checkpoints and backups that is so, else what it had is lost",
+        );
+    }
+    let convert = logs.iter().any(|log| !log.damage.is_empty());
+    for log in &logs {
+        report.files.push(log.reported(convert, 0));
+    }
+    if convert || findings.values().any(|finding| !matches!(finding, Finding::Sound)) {
+        report.outcome = RepairOutcome::Repaired;
+        report.files.extend(
+            unlisted
+                .iter()
+                .map(|table| table.reported(FileFate::NotUsed, "the MANIFEST does not name it")),
+        );
+        let change =
+            Change { site, survey, unlisted, recovered, families, findings, logs, convert };
+        return survey.undoing(
+            site,
+            (recovered.db_id.as_deref(), recovered.next_file_number),
+            |outputs| change.make(outputs, report),
+        );
+    }
+    for (_, file) in recovered.families.values().flat_map(|family| family.version.all_files()) {
+        report.tables += 1;
+        report.table_bytes += file.file_size;
+    }
+    if survey.current.as_ref().ok() == Some(&recovered.manifest_number) {
+        return Ok(());
+    }
+    report.outcome = RepairOutcome::CurrentRestored;
+    filename::set_current_file(&**site.fs, site.dir, recovered.manifest_number, true)
+}
+
+fn families(site: &Site<'_>, recovered: &RecoveredVersions) -> Result<BTreeMap<u32, Family>> {
+    let family = |(id, found): (&u32, &crate::recovery::version_recovery::RecoveredFamily)| {
+        let order = found.version.comparator().user.name().to_string();
+        let family = site.family(*id, &found.name, Some(&order))?;
+        Ok((*id, Family { log_number: found.log_number, ..family }))
+    };
+    recovered.families.iter().map(family).collect()
+}
+
+/// A file that the MANIFEST names and that is gone.
+fn missing(name: &str, column_family: &str) -> RepairedFile {
+    RepairedFile {
+        name: name.to_string(),
+        column_family: column_family.to_string(),
+        fate: FileFate::Lost,
+        entries: 0,
+        entries_lost: None,
+        reason: "it is not there".to_string(),
+    }
+}
+
+/// Reads a table that the MANIFEST names.
+fn look(
+    site: &Site<'_>,
+    survey: &Survey,
+    known: tables::Known<'_>,
+    report: &mut RepairReport,
+) -> Result<Finding> {
+    let (_, family, meta) = known;
+    let number = meta.number;
+    let Some(path) = survey.tables.get(&number) else {
+        report.old_data_may_return = true;
+        report.files.push(missing(&filename::table_file_name(number), family));
+        return Ok(Finding::Gone);
+    };
+    let mut found = tables::examine(site, path.clone(), number, Some(known))?;
+    if found.bytes != meta.file_size && found.is_sound() {
+        let text = format!("it has {} bytes, not {}", found.bytes, meta.file_size);
+        found.contents = Err(pumice_base::Error::corruption(text));
+    }
+    let (finding, fate) = match &found.contents {
+        Ok(contents) if contents.damage.is_empty() => (Finding::Sound, FileFate::Kept),
+        Ok(contents) if contents.entries > 0 => {
+            let meta = Arc::new(meta.clone());
+            let input = Input { path: path.clone(), meta, known: true, rewrite: true };
+            (Finding::Damaged(input), FileFate::Rewritten)
+        }
+        _ => (Finding::Gone, FileFate::Lost),
+    };
+    let lossless = |contents: &tables::Contents| contents.entries_lost == Some(0);
+    report.old_data_may_return |= !found.contents.as_ref().is_ok_and(lossless);
+    let mut file = found.reported(fate, &found.defect());
+    file.column_family = family.to_string();
+    report.files.push(file);
+    Ok(finding)
+}
+
+struct Change<'a> {
+    site: &'a Site<'a>,
+    survey: &'a Survey,
+    unlisted: &'a [FoundTable],
+    recovered: &'a RecoveredVersions,
+    families: BTreeMap<u32, Family>,
+    findings: BTreeMap<FileNumber, Finding>,
+    logs: Vec<FoundLog>,
+    convert: bool,
+}
+
+impl Change<'_> {
+    fn make(&self, outputs: &mut Outputs<'_>, report: &mut RepairReport) -> Result<()> {
+        let mut converted = match self.convert {
+            true => logs::convert(self.site, outputs, &self.logs, &self.families)?,
+            false => BTreeMap::new(),
+        };
+        let behind_logs = self.convert.then(|| outputs.new_number());
+        let mut last_sequence = self.recovered.last_sequence;
+        let mut planned = Vec::new();
+        for (id, family) in &self.families {
+            let version = &self.recovered.families[id].version;
+            let mut files = Vec::new();
+            for (level, file) in version.all_files() {
+                files.extend(self.kept(outputs, family, level, file)?.map(|file| (level, file)));
+            }
+            let tables = converted.remove(id).unwrap_or_default();
+            for (epoch, table) in (version.max_epoch_number() + 1..).zip(tables) {
+                last_sequence = last_sequence.max(table.largest_seq);
+                let table = FileMetaData { epoch_number: epoch, ..(*table).clone() };
+                files.push((0, Arc::new(table)));
+            }
+            let log_number = behind_logs.unwrap_or(family.log_number);
+            let cursors = version.compact_cursors().iter();
+            planned.push(PlannedFamily {
+                family: Family { log_number, ..family.clone() },
+                files,
+                cursors: cursors.map(|(level, key)| (*level, key.clone())).collect(),
+            });
+        }
+        for (_, file) in planned.iter().flat_map(|family| &family.files) {
+            report.tables += 1;
+            report.table_bytes += file.file_size;
+        }
+        let plan = Plan {
+            families: planned,
+            min_log: behind_logs.unwrap_or(self.recovered.min_log_to_keep),
+            new_log: behind_logs,
+            last_sequence,
+            max_family: self.recovered.max_column_family,
+            db_id: self.recovered.db_id.clone(),
+            retire: self.retired(),
+            remove: Vec::new(),
+        };
+        install(self.site, outputs, &plan)
+    }
+
+    /// The table itself, or what is left of it, in its place.
+    fn kept(
+        &self,
+        outputs: &mut Outputs<'_>,
+        family: &Family,
+        level: usize,
+        file: &Arc<FileMetaData>,
+    ) -> Result<Option<Arc<FileMetaData>>> {
+        let input = match self.findings.get(&file.number) {
+            Some(Finding::Sound) => return Ok(Some(Arc::clone(file))),
+            Some(Finding::Damaged(input)) => input,
+            Some(Finding::Gone) | None => return Ok(None),
+        };
+        let mut merge = Merge::new(self.site, family, std::slice::from_ref(input))?;
+        let tombstones = std::mem::take(&mut merge.tombstones);
+        let written = outputs.write(family, level, None, &mut merge, tombstones)?;
+        // Bounds and age are the old ones, so that it has their place among its neighbours.
+        let placed = written.into_iter().next().map(|new| FileMetaData {
+            smallest: file.smallest.clone(),
+            largest: file.largest.clone(),
+            smallest_seq: file.smallest_seq,
+            largest_seq: file.largest_seq,
+            epoch_number: file.epoch_number,
+            oldest_ancester_time: file.oldest_ancester_time,
+            file_creation_time: file.file_creation_time,
+            ..(*new).clone()
+        });
+        Ok(placed.map(Arc::new))
+    }
+
+    fn retired(&self) -> Vec<PathBuf> {
+        let replaced = self.findings.iter().filter(|(_, f)| !matches!(f, Finding::Sound));
+        let mut retired: Vec<PathBuf> =
+            replaced.filter_map(|(number, _)| self.survey.tables.get(number).cloned()).collect();
+        retired.extend(self.unlisted.iter().map(|table| table.path.clone()));
+        if self.convert {
+            retired.extend(self.logs.iter().map(|log| log.path.clone()));
+        }
+        retired.extend(self.survey.manifest_paths(self.site));
+        retired
+    }
+}

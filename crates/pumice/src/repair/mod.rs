@@ -1,0 +1,114 @@
+//! Repairing a damaged database; docs/repair.md is the page for users.
+//!
+//! Everything is read before anything is written, so what cannot be kept is refused while the
+//! directory is as it was. `survey` decides whether a MANIFEST can be believed; `keep` repairs by
+//! it, `rebuild` without; `install` makes the result the database that opens.
+//!
+//! Thread safety: a repair holds the database's lock. Invariants: (1) nothing is deleted that the
+//! repair has not written itself, files only move to `lost`; (2) a repair that is killed at any
+//! moment leaves the old database or the repaired one, and can be run again.
+
+mod history;
+mod install;
+mod keep;
+mod logs;
+mod merge;
+mod output;
+mod rebuild;
+pub(crate) mod report;
+mod site;
+mod survey;
+mod tables;
+
+use std::path::{Path, PathBuf};
+
+use pumice_base::Result;
+use pumice_env::filename;
+
+use crate::callbacks::Mark;
+use crate::engine::open::ColumnFamilyDescriptor;
+use crate::options::{ColumnFamilyOptions, DbOptions, Options};
+use report::RepairReport;
+use site::Site;
+use survey::Survey;
+
+/// Makes a database that opens of what is left of the one at `path`, and tells what was saved and
+/// what was not. Nothing is deleted: what cannot be used moves to the directory `lost` in it. A
+/// healthy database is not changed.
+///
+/// Every column family has the options `options.cf`; its comparator is the one that its files name
+/// if that is built in. Every table is read as a whole; where the MANIFEST is lost, most of them
+/// are also written anew, for which there must be space.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::{Db, Options, RepairOutcome};
+///
+/// # let dir = std::env::temp_dir().join(format!("pumice-repair-doc-{}", std::process::id()));
+/// let mut options = Options::default();
+/// options.db.create_if_missing = true;
+/// let db = Db::open(&options, &dir)?;
+/// db.put("apple", "green")?;
+/// db.close()?;
+/// std::fs::remove_file(dir.join("CURRENT")).unwrap();
+///
+/// let report = pumice::repair(&options, &dir)?;
+/// assert_eq!(report.outcome, RepairOutcome::CurrentRestored);
+/// assert!(report.is_complete());
+/// let db = Db::open(&options, &dir)?;
+/// assert_eq!(db.get("apple")?.as_deref(), Some(&b"green"[..]));
+/// # db.close()?;
+/// # drop(db);
+/// # std::fs::remove_dir_all(&dir).unwrap();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// IoError if the database is open; Corruption if nothing of a database is there; NotSupported or
+/// InvalidArgument, with the file named, for what could not be kept: blob files, user-defined
+/// timestamps, prepared transactions, an unknown comparator, formats of the future. Nothing is
+/// changed then. I/O errors, after which it can be called again.
+pub fn repair(options: &Options, path: impl AsRef<Path>) -> Result<RepairReport> {
+    run(&options.db, path.as_ref(), &[], Some(&options.cf))
+}
+
+/// As [`repair()`], with options of their own for column families. Those that are not named get
+/// `unknown`; without it they are refused.
+///
+/// # Errors
+/// As [`repair()`]; InvalidArgument for a column family without options.
+pub fn repair_column_families(
+    options: &DbOptions,
+    path: impl AsRef<Path>,
+    families: &[ColumnFamilyDescriptor],
+    unknown: Option<&ColumnFamilyOptions>,
+) -> Result<RepairReport> {
+    run(options, path.as_ref(), families, unknown)
+}
+
+fn run(
+    db: &DbOptions,
+    dir: &Path,
+    families: &[ColumnFamilyDescriptor],
+    unknown: Option<&ColumnFamilyOptions>,
+) -> Result<RepairReport> {
+    Mark::new().check_may_lock()?;
+    let wal_dir = match db.wal_dir.as_str() {
+        "" => dir.to_path_buf(),
+        dir => PathBuf::from(dir),
+    };
+    let site = Site { fs: &db.file_system, dir, wal_dir, db, named: families, unknown };
+    Survey::new(&site)?; // No lock file is made where there is no database.
+    let _lock = site.fs.lock(&filename::lock_file(dir))?;
+    let survey = Survey::new(&site)?;
+    let mut report = RepairReport::new();
+    match survey.believable(&site, &mut report)? {
+        Some((recovered, unlisted)) => {
+            keep::keep(&site, &survey, &unlisted, &recovered, &mut report)?;
+        }
+        None => rebuild::rebuild(&site, &survey, &mut report)?,
+    }
+    report.files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(report)
+}

@@ -1,0 +1,292 @@
+//! Repair without a MANIFEST that can be believed: the database is put together from its tables
+//! and logs.
+//!
+//! Which table is newer than which is not known, so sequence numbers decide, key by key: tables
+//! whose keys overlap are merged into one sorted run with every version of every key, which goes
+//! below everything else. Tables that overlap with no other stay as they are. Where there is only
+//! level 0, tables are merged whose sequence numbers overlap. What a damaged MANIFEST still tells
+//! is used: column families, and tables that were obsolete.
+//!
+//! Thread safety: the caller holds the lock of the database. Suspends on I/O.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pumice_base::dbformat::FILE_NUMBER_FOUND_MAX;
+use pumice_base::{FileNumber, Result};
+use pumice_env::filename;
+use pumice_manifest::{FileMetaData, is_open_end};
+
+use crate::engine::open::DEFAULT_COLUMN_FAMILY_NAME;
+use crate::repair::history::History;
+use crate::repair::install::{Plan, PlannedFamily, install};
+use crate::repair::logs::{self, FoundLog};
+use crate::repair::merge::{Input, Merge};
+use crate::repair::output::Outputs;
+use crate::repair::report::{FileFate, RepairOutcome, RepairReport};
+use crate::repair::site::{Family, Site};
+use crate::repair::survey::Survey;
+use crate::repair::tables::{self, Contents, FoundTable};
+
+struct Rebuild<'a> {
+    site: &'a Site<'a>,
+    survey: &'a Survey,
+    history: History,
+    families: BTreeMap<u32, Family>,
+    inputs: BTreeMap<u32, Vec<Input>>,
+    logs: Vec<FoundLog>,
+}
+
+/// Puts the database together.
+///
+/// # Errors
+/// InvalidArgument and NotSupported, before anything is changed, for what cannot be kept; I/O.
+pub(super) fn rebuild(site: &Site<'_>, survey: &Survey, report: &mut RepairReport) -> Result<()> {
+    report.outcome = RepairOutcome::Rebuilt;
+    let history = History::of(&**site.fs, site.dir, &survey.manifests);
+    let mut found = Vec::new();
+    for (number, path) in &survey.tables {
+        let known = history
+            .live
+            .get(number)
+            .and_then(|(id, meta)| Some((*id, history.families.get(id)?.name.as_str(), &**meta)));
+        found.push(tables::examine(site, path.clone(), *number, known)?);
+    }
+    let logs = logs::find(site, 0)?;
+    let families = families(site, &history, &found, report)?;
+    report.column_families = families.values().map(|family| family.name.clone()).collect();
+    let mut rebuild = Rebuild { site, survey, history, families, inputs: BTreeMap::new(), logs };
+    for table in &found {
+        rebuild.take(table, report);
+    }
+    for log in &rebuild.logs {
+        let strange =
+            |id: &u32| !rebuild.families.contains_key(id) && !rebuild.history.dropped.contains(id);
+        let unknown = log.entries.iter().filter(|(id, _)| strange(id));
+        let left_out = unknown.map(|(_, entries)| entries).sum();
+        let mut file = log.reported(true, left_out);
+        if left_out > 0 {
+            file.reason.push_str("nothing tells the name of a column family that it writes to");
+        }
+        report.files.push(file);
+    }
+    let db_id = rebuild.history.db_id.clone();
+    let next_file = rebuild.history.next_file.min(FILE_NUMBER_FOUND_MAX);
+    survey.undoing(site, (db_id.as_deref(), next_file), |outputs| rebuild.make(outputs, report))
+}
+
+/// The column families that MANIFESTs or tables name.
+fn families(
+    site: &Site<'_>,
+    history: &History,
+    found: &[FoundTable],
+    report: &mut RepairReport,
+) -> Result<BTreeMap<u32, Family>> {
+    let mut names: BTreeMap<u32, (String, Option<String>)> = BTreeMap::new();
+    for (id, known) in &history.families {
+        names.insert(*id, (known.name.clone(), known.comparator.clone()));
+    }
+    for contents in found.iter().filter_map(|table| table.contents.as_ref().ok()) {
+        let id = contents.family;
+        if history.dropped.contains(&id) {
+            continue;
+        }
+        let name = match contents.family_name.as_str() {
+            "" => format!("column_family_{id}"),
+            name => name.to_string(),
+        };
+        let order = Some(contents.comparator.clone()).filter(|order| !order.is_empty());
+        let entry = names.entry(id).or_insert((name, None));
+        if entry.1.is_none() {
+            entry.1 = order;
+        }
+    }
+    names.entry(0).or_insert((DEFAULT_COLUMN_FAMILY_NAME.to_string(), None));
+    let mut families: BTreeMap<u32, Family> = BTreeMap::new();
+    // Of two with one name the later was made when the earlier had been dropped.
+    let mut taken = BTreeSet::new();
+    for (id, (name, order)) in names.iter().rev() {
+        if !taken.insert(name.clone()) {
+            report.note(format!("a later column family is called {name}, too: #{id} was dropped"));
+            continue;
+        }
+        let family = site.family(*id, name, order.as_deref())?;
+        let log_number = history.families.get(id).map_or(0, |known| known.log_number);
+        families.insert(*id, Family { log_number, ..family });
+    }
+    Ok(families)
+}
+
+impl Rebuild<'_> {
+    /// Decides whether a table is used.
+    fn take(&mut self, table: &FoundTable, report: &mut RepairReport) {
+        let contents = match &table.contents {
+            Ok(contents) => contents,
+            Err(error) => {
+                let fate = match self.history.obsolete.contains(&table.number) {
+                    true => FileFate::NotUsed,
+                    false => FileFate::Lost,
+                };
+                return report.files.push(table.reported(fate, &error.to_string()));
+            }
+        };
+        if let Some(reason) = self.unusable(table, contents) {
+            return report.files.push(table.reported(FileFate::NotUsed, reason));
+        }
+        report.old_data_may_return = true;
+        if contents.lacks_sequence {
+            report.note(format!(
+                "{} was ingested: its entries count as the oldest, only the MANIFEST knew better",
+                table.name
+            ));
+        }
+        let known = self.history.live.get(&table.number).map(|(_, meta)| meta);
+        let known = known.filter(|meta| meta.file_size == table.bytes);
+        let rewrite = !contents.damage.is_empty() || table.path != self.usual_name(table.number);
+        let fate = if rewrite { FileFate::Rewritten } else { FileFate::Kept };
+        report.files.push(table.reported(fate, &table.defect()));
+        self.inputs.entry(contents.family).or_default().push(Input {
+            path: table.path.clone(),
+            meta: Arc::clone(known.unwrap_or(&contents.meta)),
+            known: known.is_some(),
+            rewrite,
+        });
+    }
+
+    fn usual_name(&self, number: FileNumber) -> PathBuf {
+        filename::table_file(self.site.dir, number)
+    }
+
+    fn unusable(&self, table: &FoundTable, contents: &Contents) -> Option<&'static str> {
+        if self.history.obsolete.contains(&table.number) {
+            return Some("other tables had replaced it");
+        }
+        if self.history.dropped.contains(&contents.family) {
+            return Some("its column family was dropped");
+        }
+        let Some(family) = self.families.get(&contents.family) else {
+            return Some("its column family was replaced by one of the same name");
+        };
+        let order = contents.comparator.as_str();
+        if !order.is_empty() && order != family.icmp.user.name() {
+            return Some("its column family has another comparator");
+        }
+        (contents.entries == 0).then_some("there is nothing in it")
+    }
+
+    fn make(mut self, outputs: &mut Outputs<'_>, report: &mut RepairReport) -> Result<()> {
+        let mut last_sequence = self.history.last_sequence;
+        for log in &self.logs {
+            last_sequence = last_sequence.max(log.last_sequence());
+        }
+        let mut ours = BTreeSet::new();
+        for (id, written) in logs::convert(self.site, outputs, &self.logs, &self.families)? {
+            for meta in written {
+                let path = filename::table_file(self.site.dir, meta.number);
+                ours.insert(path.clone());
+                let input = Input { path, meta, known: false, rewrite: false };
+                self.inputs.entry(id).or_default().push(input);
+            }
+        }
+        let behind_logs = outputs.new_number();
+        let (mut planned, mut kept) = (Vec::new(), BTreeSet::new());
+        for (id, family) in &self.families {
+            let inputs = self.inputs.remove(id).unwrap_or_default();
+            last_sequence =
+                inputs.iter().map(|input| input.meta.largest_seq).fold(last_sequence, u64::max);
+            let files = place(self.site, outputs, family, inputs, &mut kept)?;
+            let family = Family { log_number: behind_logs, ..family.clone() };
+            planned.push(PlannedFamily { family, files, cursors: Vec::new() });
+        }
+        for (_, file) in planned.iter().flat_map(|family| &family.files) {
+            report.tables += 1;
+            report.table_bytes += file.file_size;
+        }
+        for file in report.files.iter_mut().filter(|file| file.fate == FileFate::Kept) {
+            if !kept.contains(&self.site.dir.join(&file.name)) {
+                file.fate = FileFate::Rewritten;
+            }
+        }
+        let in_logs = self.logs.iter().flat_map(|log| log.entries.keys().copied());
+        let ids = self.families.keys().copied().chain(in_logs);
+        let plan = Plan {
+            families: planned,
+            min_log: behind_logs,
+            new_log: Some(behind_logs),
+            last_sequence,
+            max_family: ids.fold(self.history.max_family, u32::max),
+            db_id: self.history.db_id.clone(),
+            retire: self.retired(&kept),
+            remove: ours.into_iter().filter(|path| !kept.contains(path)).collect(),
+        };
+        install(self.site, outputs, &plan)
+    }
+
+    fn retired(&self, kept: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+        let tables = self.survey.tables.values().filter(|path| !kept.contains(*path)).cloned();
+        let logs = self.logs.iter().map(|log| log.path.clone());
+        tables.chain(logs).chain(self.survey.manifest_paths(self.site)).collect()
+    }
+}
+
+/// Puts the tables of a column family into one level, merged where they must be. Notes those that
+/// stay as they are in `kept`.
+fn place(
+    site: &Site<'_>,
+    outputs: &mut Outputs<'_>,
+    family: &Family,
+    inputs: Vec<Input>,
+    kept: &mut BTreeSet<PathBuf>,
+) -> Result<Vec<(usize, Arc<FileMetaData>)>> {
+    let level = family.run_level();
+    let mut files = Vec::new();
+    for group in groups(family, level, inputs) {
+        match group.as_slice() {
+            [alone] if !alone.rewrite => {
+                kept.insert(alone.path.clone());
+                files.push(Arc::clone(&alone.meta));
+            }
+            group => {
+                let mut merge = Merge::new(site, family, group)?;
+                let tombstones = std::mem::take(&mut merge.tombstones);
+                let cut = (level > 0).then_some(family.options.target_file_size_base);
+                files.extend(outputs.write(family, level, cut, &mut merge, tombstones)?);
+            }
+        }
+    }
+    files.sort_by_key(|file| (file.largest_seq, file.number));
+    let with_epoch = |(at, file): (usize, Arc<FileMetaData>)| {
+        let epoch_number = if level == 0 { at as u64 + 1 } else { 1 };
+        (level, Arc::new(FileMetaData { epoch_number, ..(*file).clone() }))
+    };
+    Ok(files.into_iter().enumerate().map(with_epoch).collect())
+}
+
+/// Tables that cannot stand side by side come into one group.
+fn groups(family: &Family, level: usize, mut inputs: Vec<Input>) -> Vec<Vec<Input>> {
+    match level {
+        0 => inputs.sort_by_key(|input| input.meta.smallest_seq),
+        _ => inputs.sort_by(|a, b| family.icmp.compare(&a.meta.smallest, &b.meta.smallest)),
+    }
+    let mut groups: Vec<Vec<Input>> = Vec::new();
+    for input in inputs {
+        let joins = groups.last().is_some_and(|group| {
+            group.iter().any(|other| match level {
+                0 => input.meta.smallest_seq <= other.meta.largest_seq,
+                _ => touches(family, &other.meta, &input.meta),
+            })
+        });
+        match groups.last_mut().filter(|_| joins) {
+            Some(group) => group.push(input),
+            None => groups.push(vec![input]),
+        }
+    }
+    groups
+}
+
+/// Whether `next`, which does not begin before `file`, begins within it.
+fn touches(family: &Family, file: &FileMetaData, next: &FileMetaData) -> bool {
+    let order = family.icmp.user.compare(next.smallest_user_key(), file.largest_user_key());
+    order.is_lt() || order.is_eq() && !is_open_end(&file.largest)
+}

@@ -1,0 +1,151 @@
+//! What a repair found and did, for programs and, by `Display`, for people.
+//!
+//! Thread safety: plain data.
+
+use std::fmt;
+
+/// What kind of repair a database needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RepairOutcome {
+    /// None: everything could be read, and nothing was changed.
+    Healthy,
+    /// CURRENT was lost and names the newest MANIFEST again. Nothing else was changed.
+    CurrentRestored,
+    /// What the MANIFEST says was kept; damaged files were replaced by what is left of them.
+    Repaired,
+    /// The MANIFEST could not be used: the database was put together from its tables and logs.
+    Rebuilt,
+}
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFate {
+    /// It is part of the database as it was.
+    Kept,
+    /// Its entries are in new tables, the file is in `lost`.
+    Rewritten,
+    /// It held nothing that belongs to the database; it is in `lost`.
+    NotUsed,
+    /// It could not be used, or is not there. What there is of it is in `lost`.
+    Lost,
+}
+
+/// A file of the database and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepairedFile {
+    /// Its name in the directory.
+    pub name: String,
+    /// Its column family; empty for logs and what is unknown.
+    pub column_family: String,
+    /// What became of it.
+    pub fate: FileFate,
+    /// Entries that could be read, deletions of keys and of ranges included.
+    pub entries: u64,
+    /// Entries that could not be read, `None` where nothing tells how many there were.
+    pub entries_lost: Option<u64>,
+    /// Why it was not kept; empty if it was.
+    pub reason: String,
+}
+
+/// What a repair found and did; see [`crate::repair()`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepairReport {
+    /// What kind of repair it was.
+    pub outcome: RepairOutcome,
+    /// The column families of the database, by id.
+    pub column_families: Vec<String>,
+    /// Tables and logs, in the order of their numbers.
+    pub files: Vec<RepairedFile>,
+    /// Tables that the database consists of now.
+    pub tables: u64,
+    /// Their bytes.
+    pub table_bytes: u64,
+    /// Values that were overwritten or deleted may show again, because what replaced them is lost
+    /// or because nothing tells which tables were obsolete.
+    pub old_data_may_return: bool,
+    /// What else a person should know, sentence by sentence.
+    pub notes: Vec<String>,
+}
+
+impl RepairReport {
+    pub(super) fn new() -> Self {
+        RepairReport {
+            outcome: RepairOutcome::Healthy,
+            column_families: Vec::new(),
+            files: Vec::new(),
+            tables: 0,
+            table_bytes: 0,
+            old_data_may_return: false,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Nothing is known or suspected to be missing.
+    pub fn is_complete(&self) -> bool {
+        let whole = |file: &RepairedFile| {
+            file.fate == FileFate::NotUsed
+                || file.fate != FileFate::Lost && file.entries_lost == Some(0)
+        };
+        !self.old_data_may_return && self.files.iter().all(whole)
+    }
+
+    pub(super) fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
+}
+
+impl fmt::Display for RepairOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RepairOutcome::Healthy => "healthy: nothing was changed",
+            RepairOutcome::CurrentRestored => "CURRENT was restored, nothing else was changed",
+            RepairOutcome::Repaired => "repaired: what the MANIFEST says was kept",
+            RepairOutcome::Rebuilt => "rebuilt from tables and logs",
+        })
+    }
+}
+
+impl fmt::Display for RepairedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fate = match self.fate {
+            FileFate::Kept => "kept",
+            FileFate::Rewritten => "rewritten",
+            FileFate::NotUsed => "not used",
+            FileFate::Lost => "lost",
+        };
+        write!(f, "{}: {fate}, {} entries", self.name, self.entries)?;
+        match self.entries_lost {
+            Some(0) => {}
+            Some(lost) => write!(f, ", {lost} lost")?,
+            None => write!(f, ", unknown how many lost")?,
+        }
+        if !self.column_family.is_empty() {
+            write!(f, ", column family {}", self.column_family)?;
+        }
+        if !self.reason.is_empty() {
+            write!(f, ": {}", self.reason)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RepairReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.outcome)?;
+        writeln!(f, "column families: {}", self.column_families.join(", "))?;
+        writeln!(f, "tables: {}, {} bytes", self.tables, self.table_bytes)?;
+        for file in self.files.iter().filter(|file| file.fate != FileFate::Kept) {
+            writeln!(f, "{file}")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "{note}")?;
+        }
+        if self.old_data_may_return {
+            writeln!(f, "values that were overwritten or deleted may show again")?;
+        }
+        match self.is_complete() {
+            true => writeln!(f, "nothing is known to be lost"),
+            false => writeln!(f, "some data may have been lost"),
+        }
+    }
+}

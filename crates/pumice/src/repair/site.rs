@@ -1,0 +1,92 @@
+//! The directory that is repaired and the options that it is repaired with.
+//!
+//! Thread safety: shared, read only.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
+use pumice_env::FileSystem;
+
+use crate::engine::open::ColumnFamilyDescriptor;
+use crate::options::{ColumnFamilyOptions, CompactionStyle, DbOptions};
+
+/// See the module head.
+pub(super) struct Site<'a> {
+    pub fs: &'a Arc<dyn FileSystem>,
+    pub dir: &'a Path,
+    pub wal_dir: PathBuf,
+    pub db: &'a DbOptions,
+    pub named: &'a [ColumnFamilyDescriptor],
+    /// For column families that are not named; without it there must be none.
+    pub unknown: Option<&'a ColumnFamilyOptions>,
+}
+
+/// A column family and how its tables are written.
+#[derive(Clone)]
+pub(super) struct Family {
+    pub id: u32,
+    pub name: String,
+    pub icmp: InternalKeyComparator,
+    pub options: Arc<ColumnFamilyOptions>,
+    /// Logs before it hold nothing that is not in tables.
+    pub log_number: u64,
+}
+
+impl Site<'_> {
+    /// The options of a column family.
+    ///
+    /// # Errors
+    /// InvalidArgument if there are none for it.
+    pub fn options_of(&self, name: &str) -> Result<&ColumnFamilyOptions> {
+        let named = self.named.iter().find(|descriptor| descriptor.name == name);
+        named.map(|descriptor| &descriptor.options).or(self.unknown).ok_or_else(|| {
+            Error::invalid_argument(format!("no options are given for column family {name}"))
+        })
+    }
+
+    /// The order of a column family: the one that was found in its files, which must be built in
+    /// or the options'.
+    ///
+    /// # Errors
+    /// InvalidArgument if it is neither.
+    pub fn comparator_of(&self, family: &str, found: Option<&str>) -> Result<Comparator> {
+        let given = &self.options_of(family)?.comparator;
+        match found {
+            None | Some("") => Ok(given.clone()),
+            Some(found) if found == given.name() => Ok(given.clone()),
+            Some(found) => Comparator::builtin(found).ok_or_else(|| {
+                Error::invalid_argument(format!(
+                    "{}: does not match existing comparator {found} of column family {family}",
+                    given.name()
+                ))
+            }),
+        }
+    }
+
+    /// A column family with the order that was found in its files.
+    ///
+    /// # Errors
+    /// As [`Site::comparator_of`].
+    pub fn family(&self, id: u32, name: &str, found: Option<&str>) -> Result<Family> {
+        let comparator = self.comparator_of(name, found)?;
+        Ok(Family {
+            id,
+            name: name.to_string(),
+            icmp: InternalKeyComparator::new(comparator),
+            options: Arc::new(self.options_of(name)?.clone()),
+            log_number: 0,
+        })
+    }
+}
+
+impl Family {
+    /// Where tables go whose level is not known: below everything, as one sorted run; level 0
+    /// where that is all there is.
+    pub fn run_level(&self) -> usize {
+        let flat = self.options.compaction_style == CompactionStyle::Fifo;
+        let reserved = i32::from(self.options.cf_allow_ingest_behind);
+        let deepest = self.options.num_levels - 1 - reserved;
+        if flat { 0 } else { usize::try_from(deepest).unwrap_or(0) }
+    }
+}

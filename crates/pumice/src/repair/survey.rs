@@ -1,0 +1,248 @@
+//! What is in the directory, by name, and whether a MANIFEST can be believed.
+//!
+//! A MANIFEST that can be read may still be old: its last changes may be cut off so that nothing
+//! shows. Then tables that it names are gone while others are there that it does not name; or the
+//! log that it names is gone and a table has later entries than those that it names; or something
+//! is of a column family that was made later.
+//!
+//! Thread safety: plain data; nothing is written but by `undoing`. Suspends on I/O.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use pumice_base::{Error, FileNumber, Result, SequenceNumber};
+use pumice_env::filename::{self, FileType};
+
+use crate::recovery::version_recovery::{self, RecoveredVersions};
+use crate::repair::history::{History, is_refusal};
+use crate::repair::install::LOST;
+use crate::repair::logs;
+use crate::repair::output::Outputs;
+use crate::repair::report::{FileFate, RepairReport, RepairedFile};
+use crate::repair::site::Site;
+use crate::repair::tables::{self, FoundTable};
+
+/// See the module head.
+pub(super) struct Survey {
+    pub tables: BTreeMap<FileNumber, PathBuf>,
+    /// Ascending.
+    pub manifests: Vec<FileNumber>,
+    /// The MANIFEST that CURRENT names.
+    pub current: Result<FileNumber>,
+    /// No file has this number or a larger one.
+    pub next_number: FileNumber,
+}
+
+impl Survey {
+    /// Lists the directory.
+    ///
+    /// # Errors
+    /// Corruption if nothing there is of a database; NotSupported if there are blob files; I/O.
+    pub fn new(site: &Site<'_>) -> Result<Self> {
+        let (mut tables, mut manifests) = (BTreeMap::new(), Vec::new());
+        let mut largest = 0;
+        let mut found = false;
+        for name in site.fs.list(site.dir)? {
+            let Some((number, kind)) = filename::parse(&name) else { continue };
+            found |= !matches!(kind, FileType::Lock | FileType::InfoLog);
+            match kind {
+                FileType::Table => drop(tables.insert(number, site.dir.join(&name))),
+                FileType::Descriptor => manifests.push(number),
+                FileType::Blob => {
+                    let text = format!("values in blob files ({name}) cannot be repaired");
+                    return Err(Error::not_supported(text));
+                }
+                FileType::InfoLog => continue,
+                _ => {}
+            }
+            largest = largest.max(number);
+        }
+        for dir in [site.wal_dir.clone(), site.wal_dir.join(LOST), site.dir.join(LOST)] {
+            for name in site.fs.list(&dir).unwrap_or_default() {
+                // Names in `lost` may have a number behind them.
+                let parsed = filename::parse(&name).or_else(|| {
+                    filename::parse(name.rsplit_once('.').map_or("", |(stem, _)| stem))
+                });
+                if let Some((number, kind)) = parsed.filter(|(_, kind)| *kind != FileType::InfoLog)
+                {
+                    found |= kind == FileType::Wal;
+                    largest = largest.max(number);
+                }
+            }
+        }
+        if !found {
+            return Err(Error::corruption(format!(
+                "{}: repair found no files",
+                site.dir.display()
+            )));
+        }
+        manifests.sort_unstable();
+        let next_number = version_recovery::check_found(largest, site.dir)? + 1;
+        let current = version_recovery::current_manifest(&**site.fs, site.dir);
+        Ok(Survey { tables, manifests, current, next_number })
+    }
+
+    /// The MANIFEST to go by and the tables that it does not name; None if there is none, and why
+    /// is noted.
+    ///
+    /// # Errors
+    /// InvalidArgument and NotSupported for what cannot be kept.
+    pub fn believable(
+        &self,
+        site: &Site<'_>,
+        report: &mut RepairReport,
+    ) -> Result<Option<(RecoveredVersions, Vec<FoundTable>)>> {
+        if let Err(error) = &self.current {
+            report.note(format!("CURRENT: {error}"));
+        }
+        let first = self.current.as_ref().copied().unwrap_or(0);
+        let newer = self.manifests.iter().rev().filter(|number| **number > first);
+        for number in self.current.iter().chain(newer) {
+            let spec = |name: &str, order: Option<&str>| {
+                Ok((site.comparator_of(name, order)?, crate::options::MAX_LEVELS as usize))
+            };
+            let fs = &**site.fs;
+            match version_recovery::recover_manifest(fs, site.dir, *number, &spec) {
+                Ok(recovered) => {
+                    recovered.check_writable()?;
+                    let unlisted = self.unlisted(site, &recovered)?;
+                    match self.out_of_date(site, &recovered, &unlisted)? {
+                        None => return Ok(Some((recovered, unlisted))),
+                        Some(why) => {
+                            let name = filename::manifest_file_name(*number);
+                            report.note(format!("{name} is out of date: {why}"));
+                        }
+                    }
+                }
+                Err(error) if is_refusal(&error) => return Err(error),
+                Err(error) => {
+                    report.note(format!("{}: {error}", filename::manifest_file_name(*number)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The tables that a MANIFEST does not name, without those that a repair wrote which did not
+    /// come to its end.
+    fn unlisted(&self, site: &Site<'_>, recovered: &RecoveredVersions) -> Result<Vec<FoundTable>> {
+        let listed = |number| {
+            recovered.families.values().any(|f| f.version.find_by_number(number).is_some())
+        };
+        let mut unlisted = Vec::new();
+        for (number, path) in self.tables.iter().filter(|(number, _)| !listed(**number)) {
+            let table = tables::examine(site, path.clone(), *number, None)?;
+            if !table.contents.as_ref().is_ok_and(|contents| contents.marked) {
+                unlisted.push(table);
+            }
+        }
+        Ok(unlisted)
+    }
+
+    /// Why the MANIFEST is older than the files; see the module head.
+    fn out_of_date(
+        &self,
+        site: &Site<'_>,
+        recovered: &RecoveredVersions,
+        unlisted: &[FoundTable],
+    ) -> Result<Option<String>> {
+        // What it has replaced itself is no sign of a later change.
+        let history = History::of(&**site.fs, site.dir, &[recovered.manifest_number]);
+        let strange: Vec<_> = unlisted
+            .iter()
+            .filter(|table| !history.obsolete.contains(&table.number))
+            .filter_map(|table| Some((table, table.contents.as_ref().ok()?)))
+            .collect();
+        let logs = logs::find(site, recovered.oldest_log())?;
+        let in_tables = strange.iter().map(|(table, contents)| (&table.name, contents.family));
+        let in_logs = logs.iter().flat_map(|log| log.entries.keys().map(|id| (&log.name, *id)));
+        let later = |(_, id): &(&String, u32)| *id > recovered.max_column_family;
+        if let Some((name, id)) = in_tables.chain(in_logs).find(later) {
+            return Ok(Some(format!("it does not name column family {id}, and {name} does")));
+        }
+        let Some((table, _)) = strange.first() else { return Ok(None) };
+        for (_, file) in recovered.families.values().flat_map(|f| f.version.all_files()) {
+            if !self.tables.contains_key(&file.number) {
+                let gone = filename::table_file_name(file.number);
+                let text = format!("it names {gone}, which is gone, and not {}", table.name);
+                return Ok(Some(text));
+            }
+        }
+        let log = filename::log_file(&site.wal_dir, recovered.oldest_log());
+        if site.fs.exists(&log)? {
+            return Ok(None);
+        }
+        let newer = strange.iter().find(|(_, contents)| {
+            let last = contents.meta.largest_seq;
+            last > newest_of(recovered, contents.family) && !logs.iter().any(|log| log.covers(last))
+        });
+        Ok(newer.map(|(table, _)| {
+            let log = log.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            format!("it names {log}, which is gone, and not {}, which is newer", table.name)
+        }))
+    }
+
+    /// The MANIFESTs.
+    pub fn manifest_paths(&self, site: &Site<'_>) -> Vec<PathBuf> {
+        let path = |number: &FileNumber| filename::manifest_file(site.dir, *number);
+        self.manifests.iter().map(path).collect()
+    }
+
+    /// Calls `change`, which writes files; if it fails before CURRENT is reached, they are removed:
+    /// the disk may be full of them.
+    ///
+    /// # Errors
+    /// Of `change`; I/O.
+    pub fn undoing(
+        &self,
+        site: &Site<'_>,
+        (db_id, next_file): (Option<&str>, FileNumber),
+        change: impl FnOnce(&mut Outputs<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let id = crate::version::identity::identity(&**site.fs, site.dir, db_id, true)?;
+        let mut outputs = Outputs::new(site, &id, self.next_number.max(next_file));
+        let changed = change(&mut outputs);
+        if changed.is_err() {
+            for path in &outputs.written {
+                drop(site.fs.remove(path));
+            }
+        }
+        changed
+    }
+}
+
+/// The largest sequence number in the tables of a column family.
+fn newest_of(recovered: &RecoveredVersions, family: u32) -> SequenceNumber {
+    let version = recovered.families.get(&family).map(|family| &family.version);
+    let files = version.into_iter().flat_map(|version| version.all_files());
+    files.map(|(_, file)| file.largest_seq).max().unwrap_or(0)
+}
+
+impl FoundTable {
+    /// The table in the report.
+    pub fn reported(&self, fate: FileFate, reason: &str) -> RepairedFile {
+        let contents = self.contents.as_ref().ok();
+        RepairedFile {
+            name: self.name.clone(),
+            column_family: contents.map_or(String::new(), |c| c.family_name.clone()),
+            fate,
+            entries: contents.map_or(0, |contents| contents.entries),
+            entries_lost: contents.and_then(|contents| contents.entries_lost),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+impl logs::FoundLog {
+    /// The log in the report; `left_out` of its entries have no place in the database.
+    pub fn reported(&self, convert: bool, left_out: u64) -> RepairedFile {
+        RepairedFile {
+            name: self.name.clone(),
+            column_family: String::new(),
+            fate: if convert { FileFate::Rewritten } else { FileFate::Kept },
+            entries: self.count() - left_out,
+            entries_lost: self.damage.is_empty().then_some(left_out),
+            reason: self.damage.join("; "),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! What is in a table file, as far as it can be read.
+//!
+//! Thread safety: plain data and free functions. Every block is read once. Suspends on I/O.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, parse_internal_key};
+use pumice_base::range_tombstone::RangeTombstone;
+use pumice_base::{
+    Comparator, Error, ErrorKind, FileNumber, InternalKeyComparator, Result, SequenceNumber,
+    ValueType,
+};
+use pumice_manifest::FileMetaData;
+use pumice_table::properties::UNKNOWN_COLUMN_FAMILY;
+use pumice_table::{Table, TableOptions, TableProperties, TableReadContext, unique_id_of};
+
+use crate::repair::site::Site;
+
+/// The property of tables that a repair wrote. Persisted.
+pub(super) const MARK: &str = "pumice.repair";
+
+/// A table file of the directory.
+pub(super) struct FoundTable {
+    pub number: FileNumber,
+    pub name: String,
+    pub path: PathBuf,
+    pub bytes: u64,
+    /// What is in it, or why it cannot be opened.
+    pub contents: std::result::Result<Contents, Error>,
+}
+
+/// What is in a table.
+pub(super) struct Contents {
+    /// As the table itself tells it, on level 0.
+    pub meta: Arc<FileMetaData>,
+    pub family: u32,
+    pub family_name: String,
+    pub comparator: String,
+    /// Entries that could be read, range tombstones included.
+    pub entries: u64,
+    /// Entries that could not, by the table's properties.
+    pub entries_lost: Option<u64>,
+    /// What could not be read.
+    pub damage: Vec<Error>,
+    /// A repair wrote it.
+    pub marked: bool,
+    /// It was ingested, and nothing but a MANIFEST knows the sequence number of its entries.
+    pub lacks_sequence: bool,
+}
+
+impl FoundTable {
+    /// It can be read from end to end.
+    pub fn is_sound(&self) -> bool {
+        self.contents.as_ref().is_ok_and(|contents| contents.damage.is_empty())
+    }
+
+    /// The first thing that is wrong with it.
+    pub fn defect(&self) -> String {
+        match &self.contents {
+            Ok(contents) => contents.damage.first().map(Error::to_string).unwrap_or_default(),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+/// Opens a table without caches and filters. `known` is what a MANIFEST says of it.
+///
+/// # Errors
+/// Those of the table.
+pub(super) fn open(
+    site: &Site<'_>,
+    path: &std::path::Path,
+    number: FileNumber,
+    comparator: &Comparator,
+    known: Option<&FileMetaData>,
+) -> Result<Arc<Table>> {
+    let file = site.fs.open_random(path)?;
+    let bytes = file.len();
+    let id = known.map(|file| file.unique_id).filter(|id| *id != [0, 0]);
+    let options = TableOptions { no_block_cache: true, block_cache: None, ..Default::default() };
+    let context = TableReadContext {
+        options: Arc::new(options),
+        comparator: InternalKeyComparator::new(comparator.clone()),
+        file_number: number,
+        expected_unique_id: id,
+        largest_seqno: known.map_or(u64::MAX, |file| file.largest_seq),
+        skip_filters: true,
+        ..TableReadContext::default()
+    };
+    Table::open(context, file, bytes)
+}
+
+/// What a MANIFEST says of a table: the id and the name of its column family, and its metadata.
+pub(super) type Known<'a> = (u32, &'a str, &'a FileMetaData);
+
+/// Reads the table `path`.
+///
+/// # Errors
+/// InvalidArgument or NotSupported for what a repair cannot keep: another order, values in blob
+/// files. Damage is no error.
+pub(super) fn examine(
+    site: &Site<'_>,
+    path: PathBuf,
+    number: FileNumber,
+    known: Option<Known<'_>>,
+) -> Result<FoundTable> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let bytes = site.fs.file_size(&path).unwrap_or(0);
+    let contents = match read(site, &path, number, known) {
+        Ok(contents) => Ok(contents),
+        Err(Refusal::Damaged(error)) => Err(error),
+        Err(Refusal::Foreign(error)) => return Err(error.with_context(path.display())),
+    };
+    Ok(FoundTable { number, name, path, bytes, contents })
+}
+
+enum Refusal {
+    Damaged(Error),
+    Foreign(Error),
+}
+
+impl From<Error> for Refusal {
+    /// A newer format or a codec that is not there may be whole: that is no damage.
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::NotSupported => Refusal::Foreign(error),
+            _ => Refusal::Damaged(error),
+        }
+    }
+}
+
+fn read(
+    site: &Site<'_>,
+    path: &std::path::Path,
+    number: FileNumber,
+    known: Option<Known<'_>>,
+) -> std::result::Result<Contents, Refusal> {
+    let meta = known.map(|(_, _, meta)| meta);
+    // Its properties tell the order that the rest is read in.
+    let table = open(site, path, number, &Comparator::Bytewise, meta)?;
+    let properties = table.properties().clone();
+    let (family, name) =
+        known.map_or_else(|| family_of(&properties), |(id, name, _)| (id, name.to_string()));
+    if properties.user_timestamps_persisted == 0 {
+        return Err(Refusal::Foreign(Error::not_supported("user-defined timestamps")));
+    }
+    let comparator =
+        site.comparator_of(&name, Some(&properties.comparator)).map_err(Refusal::Foreign)?;
+    let table = open(site, path, number, &comparator, meta)?;
+    let mut found = Bounds::new(table.comparator().clone());
+    let mut iter = table.salvage();
+    while iter.valid() {
+        let key = parse_internal_key(iter.key())?;
+        if key.value_type == ValueType::BlobIndex {
+            return Err(Refusal::Foreign(Error::not_supported("values in blob files")));
+        }
+        found.add(iter.key(), key.sequence);
+        iter.next();
+    }
+    let mut damage = iter.damage().to_vec();
+    if let Some(error) = damage.iter().find(|e| e.kind() == ErrorKind::NotSupported) {
+        return Err(Refusal::Foreign(error.clone()));
+    }
+    for tombstone in tombstones(&table) {
+        found.add_tombstone(&tombstone);
+    }
+    damage.extend(table.verify_meta().err());
+    let said = properties.num_entries.checked_sub(properties.num_range_deletions);
+    let entries_lost = match said.and_then(|said| said.checked_sub(found.points)) {
+        None | Some(0) if !damage.is_empty() && found.points == 0 => None,
+        Some(lost) => Some(lost),
+        None => Some(0),
+    };
+    let stored = properties.global_seqno(u64::MAX)?;
+    Ok(Contents {
+        family,
+        family_name: name,
+        comparator: properties.comparator.clone(),
+        entries: found.points + found.tombstones,
+        entries_lost,
+        damage,
+        marked: properties.collected(MARK).is_some(),
+        lacks_sequence: known.is_none() && stored == Some(0),
+        meta: Arc::new(found.meta(number, table.file_size(), &properties)),
+    })
+}
+
+/// The column family that a table says it is of; one that says none is of the default one.
+fn family_of(properties: &TableProperties) -> (u32, String) {
+    let id = properties.column_family_id;
+    match u32::try_from(id) {
+        Ok(id) if u64::from(id) != UNKNOWN_COLUMN_FAMILY && id != 0 => {
+            (id, properties.column_family_name.clone())
+        }
+        _ => (0, crate::engine::open::DEFAULT_COLUMN_FAMILY_NAME.to_string()),
+    }
+}
+
+/// The range tombstones of a table, in order and cut where they overlap.
+pub(super) fn tombstones(table: &Table) -> Vec<RangeTombstone> {
+    let fragments = table.range_tombstones_ref().into_iter().flat_map(|list| list.fragments());
+    let mut all = Vec::new();
+    for fragment in fragments {
+        all.extend(fragment.seqs.iter().map(|seq| RangeTombstone {
+            start: fragment.start.clone(),
+            end: fragment.end.clone(),
+            seq: *seq,
+        }));
+    }
+    all
+}
+
+/// The part of a tombstone that counts in a file with such bounds in its MANIFEST; tables may have
+/// more of it than that.
+pub(super) fn within_bounds(
+    mut tombstone: RangeTombstone,
+    file: &FileMetaData,
+    cmp: &Comparator,
+) -> Option<RangeTombstone> {
+    let (low, high) = (file.smallest_user_key(), file.largest_user_key());
+    if cmp.compare(&tombstone.start, low).is_lt() {
+        tombstone.start = low.to_vec();
+    }
+    if cmp.compare(&tombstone.end, high).is_gt() {
+        tombstone.end = high.to_vec();
+    }
+    cmp.compare(&tombstone.start, &tombstone.end).is_lt().then_some(tombstone)
+}
+
+/// Collects what bounds the entries of a table.
+pub(super) struct Bounds {
+    icmp: InternalKeyComparator,
+    smallest: Vec<u8>,
+    largest: Vec<u8>,
+    seqs: (SequenceNumber, SequenceNumber),
+    pub points: u64,
+    pub tombstones: u64,
+}
+
+impl Bounds {
+    pub fn new(icmp: InternalKeyComparator) -> Self {
+        let seqs = (MAX_SEQUENCE, 0);
+        Bounds { icmp, smallest: Vec::new(), largest: Vec::new(), seqs, points: 0, tombstones: 0 }
+    }
+
+    /// A point entry, which come in order.
+    pub fn add(&mut self, ikey: &[u8], sequence: SequenceNumber) {
+        if self.smallest.is_empty() {
+            self.smallest.extend_from_slice(ikey);
+        }
+        self.largest.clear();
+        self.largest.extend_from_slice(ikey);
+        self.seqs = (self.seqs.0.min(sequence), self.seqs.1.max(sequence));
+        self.points += 1;
+    }
+
+    /// A tombstone, after the last point entry.
+    pub fn add_tombstone(&mut self, tombstone: &RangeTombstone) {
+        let seq = tombstone.seq;
+        let first = internal_key(&tombstone.start, seq, ValueType::RangeDeletion);
+        let last = internal_key(&tombstone.end, MAX_SEQUENCE, ValueType::RangeDeletion);
+        if self.smallest.is_empty() || self.icmp.compare(&first, &self.smallest).is_lt() {
+            self.smallest = first;
+        }
+        if self.largest.is_empty() || self.icmp.compare(&last, &self.largest).is_gt() {
+            self.largest = last;
+        }
+        self.seqs = (self.seqs.0.min(seq), self.seqs.1.max(seq));
+        self.tombstones += 1;
+    }
+
+    /// Nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.smallest.is_empty()
+    }
+
+    /// What a MANIFEST says of such a table.
+    pub fn meta(
+        self,
+        number: FileNumber,
+        file_size: u64,
+        properties: &TableProperties,
+    ) -> FileMetaData {
+        let tail = match properties.tail_start_offset {
+            0 => 0,
+            start => file_size.saturating_sub(start),
+        };
+        let meta = FileMetaData {
+            number,
+            file_size,
+            smallest: self.smallest,
+            largest: self.largest,
+            smallest_seq: if self.points + self.tombstones == 0 { 0 } else { self.seqs.0 },
+            largest_seq: self.seqs.1,
+            oldest_ancester_time: properties.creation_time,
+            file_creation_time: properties.file_creation_time,
+            unique_id: unique_id_of(properties).unwrap_or([0, 0]),
+            tail_size: tail,
+            ..FileMetaData::default()
+        };
+        meta.stats.get_or_init(|| crate::version::table_cache::file_stats(properties));
+        meta
+    }
+}

@@ -173,6 +173,10 @@ fn child_of(parent: u32) -> Option<u32> {
     numbers.into_iter().find(|pid| status(*pid).contains(&line) && !has_ended(*pid))
 }
 
+fn command_line(pid: u32) -> Vec<u8> {
+    fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
+}
+
 fn signal(name: &str, pid: &str) -> bool {
     Command::new("kill").args([name, "--", pid]).status().unwrap().success()
 }
@@ -181,8 +185,10 @@ fn signal(name: &str, pid: &str) -> bool {
 fn dies_with_its_child(mut command: Command) {
     let mut parent = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let child = loop {
-        // One may end before it is stopped.
+        // It may end before it is stopped, and it may not be stopped before it has said that it
+        // ends with its parent, which it does before it becomes another program.
         if let Some(child) = child_of(parent.id())
+            && command_line(child) != command_line(parent.id())
             && signal("-STOP", &child.to_string())
             && !has_ended(child)
         {

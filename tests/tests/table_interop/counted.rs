@@ -150,6 +150,9 @@ fn flushes_of_a_smaller_limit(engine: &impl Engine) -> usize {
     engine.set("write_buffer_size", "1048576");
     for n in 0..20_000 {
         engine.put(&key(n), &[b'v'; 1000]);
+        if n % 250 == 0 {
+            engine.settle(); // One flush takes all memtables that wait for it.
+        }
     }
     engine.settle();
     engine.tables()

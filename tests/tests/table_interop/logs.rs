@@ -7,7 +7,9 @@ use std::process::Command;
 use pumice_peer::{Db as PeerDb, Options as PeerOptions, Peer};
 use pumice_peer::{WriteOptions, WriteSettings};
 
-const OPTIONS: &str = "create_if_missing=true;WAL_ttl_seconds=1000000";
+/// With tables that Debian's ldb can read.
+const OPTIONS: &str = "create_if_missing=true;WAL_ttl_seconds=1000000;\
+                       block_based_table_factory={format_version=5}";
 const ROUNDS: u32 = 3;
 const ROUND_KEYS: u32 = 20;
 

@@ -152,7 +152,9 @@ fn build_of(bytes: &[u8]) -> String {
 }
 
 fn redis() -> Option<String> {
-    let output = Command::new("redis-server").arg("--version").output().ok()?;
+    let mut command = Command::new("redis-server");
+    os::end_with_parent(&mut command);
+    let output = command.arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
     output.status.success().then(|| version.to_string())

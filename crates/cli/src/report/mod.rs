@@ -343,8 +343,9 @@ fn commit(program: &Path) -> String {
         return commit.to_string();
     }
     let folder = program.parent().unwrap_or(Path::new("."));
-    let output =
-        Command::new("git").arg("-C").arg(folder).args(["rev-parse", "--short", "HEAD"]).output();
+    let mut command = Command::new("git");
+    os::end_with_parent(&mut command);
+    let output = command.arg("-C").arg(folder).args(["rev-parse", "--short", "HEAD"]).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string());
     match text {
         Ok(text) if !text.is_empty() => format!("{text} (of the checkout)"),

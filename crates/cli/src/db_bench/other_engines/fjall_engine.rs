@@ -30,18 +30,27 @@ const VERSION: &str = "3.1.13";
 /// Its options.
 pub struct Fjall {
     flags: Flags,
+    memtable_bytes: usize,
 }
 
 impl Fjall {
     /// With the options that `flags` say.
-    pub fn new(flags: &Flags) -> Self {
-        Fjall { flags: flags.clone() }
+    ///
+    /// # Errors
+    /// The size of memtables is no number.
+    pub fn new(flags: &Flags) -> Result<Self> {
+        let mut options = pumice::ColumnFamilyOptions::default();
+        let name = "write_buffer_size";
+        for given in flags.options.iter().filter(|given| given.option == name) {
+            options.set(name, &given.value).map_err(text)?;
+        }
+        Ok(Fjall { flags: flags.clone(), memtable_bytes: options.write_buffer_size })
     }
 
     fn keyspace_options(&self) -> KeyspaceCreateOptions {
         let flags = &self.flags;
-        let mut options = KeyspaceCreateOptions::default()
-            .max_memtable_size(u64::try_from(flags.write_buffer_size).unwrap_or(0));
+        let mut options =
+            KeyspaceCreateOptions::default().max_memtable_size(self.memtable_bytes as u64);
         if flags.is_given("block_size") {
             let bytes = u32::try_from(flags.block_size).unwrap_or(u32::MAX);
             options = options.data_block_size_policy(BlockSizePolicy::all(bytes));

@@ -145,7 +145,7 @@ pub fn check(flags: &Flags, entries: &[Entry]) -> Result<(), String> {
 #[cfg(feature = "other-engines")]
 pub fn run(flags: &Flags, entries: &[Entry]) -> Result<(), String> {
     match flags.engine.as_str() {
-        "fjall" => super::drive(&fjall_engine::Fjall::new(flags), flags, entries),
+        "fjall" => super::drive(&fjall_engine::Fjall::new(flags)?, flags, entries),
         _ => super::drive(&redb_engine::Redb::new(flags), flags, entries),
     }
 }
@@ -231,6 +231,7 @@ use without_pools;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::option_flags::find;
     use super::super::spec;
     use super::*;
 
@@ -247,7 +248,8 @@ mod tests {
     fn all_that_they_follow_exists() {
         let rows = Flags::rows();
         let names = DRIVER.iter().chain(&FJALL).chain(&REDB);
-        names.for_each(|name| assert!(rows.iter().any(|row| row.name == *name), "{name}"));
+        let exists = |name| rows.iter().any(|row| row.name == name) || find(name).is_some();
+        names.for_each(|name| assert!(exists(name), "{name}"));
         BENCHMARKS.iter().for_each(|name| assert!(spec::parse(name).is_ok(), "{name}"));
     }
 

@@ -1,7 +1,7 @@
 //! Pieces of work that their owner shares with whoever comes to help.
 //!
-//! Contract: docs/port/shared_work.md. Nobody has to come: the owner does what nobody has begun, and
-//! waits for what somebody is at, and for nothing else.
+//! Contract: docs/port/shared_work.md. Nobody has to come: the owner does what nobody has begun,
+//! and waits for what somebody is at, and for nothing else.
 //!
 //! | a piece is | entered by | left by |
 //! |---|---|---|

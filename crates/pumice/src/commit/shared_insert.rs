@@ -42,7 +42,7 @@ impl Helpers {
     }
 
     /// How many to ask for a group of `updates` in the leader's batch and those of `followers`.
-    pub fn to_ask(&mut self, followers: usize, updates: u64) -> usize {
+    pub fn decide(&mut self, followers: usize, updates: u64) -> usize {
         let useful = (updates / UPDATES_PER_MEMBER).saturating_sub(1);
         let useful = usize::try_from(useful).unwrap_or(usize::MAX).min(followers).min(self.most);
         if useful == 0 || self.now > 0 {

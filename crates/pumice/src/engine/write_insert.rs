@@ -53,7 +53,7 @@ impl DbInner {
     }
 
     fn helpers_to_ask(&self, key_space: &CfMap, followers: usize, updates: u32) -> usize {
-        let asked = self.writes.helpers.lock().to_ask(followers, u64::from(updates));
+        let asked = self.writes.helpers.lock().decide(followers, u64::from(updates));
         let concurrent = |cf: &CfData| cf.super_version.load().mem.takes_concurrent_adds();
         if asked > 0 && key_space.all().all(|cf| concurrent(cf)) { asked } else { 0 }
     }

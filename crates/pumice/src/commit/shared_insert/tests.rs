@@ -23,7 +23,7 @@ fn as_many_are_asked_as_the_group_can_use_and_as_came_before() {
     for (most, followers, updates, expected) in cases {
         let mut helpers = Helpers::new(most);
         let asked = [(); 4].map(|()| {
-            let asked = helpers.to_ask(followers, updates);
+            let asked = helpers.decide(followers, updates);
             helpers.came(asked, asked);
             asked
         });
@@ -35,21 +35,21 @@ fn as_many_are_asked_as_the_group_can_use_and_as_came_before() {
 fn those_who_do_not_come_are_not_asked_again_at_once() {
     let mut helpers = Helpers::new(15);
     for asked in 1..=8 {
-        assert_eq!(helpers.to_ask(100, 10_000), asked);
+        assert_eq!(helpers.decide(100, 10_000), asked);
         helpers.came(asked, asked);
     }
-    assert_eq!(helpers.to_ask(100, 10_000), 9);
+    assert_eq!(helpers.decide(100, 10_000), 9);
     helpers.came(9, 3);
-    assert_eq!(helpers.to_ask(100, 10_000), 3);
+    assert_eq!(helpers.decide(100, 10_000), 3);
     helpers.came(3, 0);
     for _ in 1..PAUSE_UPDATES / 128 {
-        assert_eq!(helpers.to_ask(100, 127), 0, "a small group does not count");
-        assert_eq!(helpers.to_ask(100, 128), 0);
+        assert_eq!(helpers.decide(100, 127), 0, "a small group does not count");
+        assert_eq!(helpers.decide(100, 128), 0);
     }
-    assert_eq!(helpers.to_ask(100, 128), 1);
+    assert_eq!(helpers.decide(100, 128), 1);
     helpers.came(1, 0);
-    assert_eq!(helpers.to_ask(100, PAUSE_UPDATES / 2), 0);
-    assert_eq!(helpers.to_ask(100, PAUSE_UPDATES / 2), 1);
+    assert_eq!(helpers.decide(100, PAUSE_UPDATES / 2), 0);
+    assert_eq!(helpers.decide(100, PAUSE_UPDATES / 2), 1);
 }
 
 /// Batches of one, two, three, .. updates, each with its number.

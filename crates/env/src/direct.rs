@@ -260,6 +260,7 @@ impl WritableFile for DirectWritableFile {
 mod tests {
     use super::*;
 
+    // Plain #[test]: arithmetic alone.
     #[test]
     fn a_read_takes_the_units_around_it() {
         for (offset, bytes, unit, start, whole, skip) in [

@@ -399,7 +399,14 @@ fn run(peer: &Peer, seed: u64, drawn: Drawn) -> Result<Outcome, String> {
         }
         if reopens {
             snapshots = 0;
-            (ours, theirs) = (ours.reopen(&paths[0])?, theirs.reopen(&paths[1])?);
+            match both(ours.reopen(&paths[0]), theirs.reopen(&paths[1]))? {
+                Some(opened) => (ours, theirs) = opened,
+                None if drawn == Drawn::RangeDeletions => return Err("a damaged log".to_string()),
+                None => {
+                    outcome.stopped = Some(step);
+                    return Ok(outcome);
+                }
+            }
         }
     }
     ours.close()?;
@@ -422,6 +429,20 @@ fn same(step: u64, call: &Call, ours: Answer, theirs: Answer) -> Result<u64, Str
     })
 }
 
+/// What both opened, or None if both found damage: recovery writes a table of what was logged, and
+/// finds misuse in it as a flush does.
+fn both<A, B>(
+    ours: Result<A, String>,
+    theirs: Result<B, String>,
+) -> Result<Option<(A, B)>, String> {
+    let corruption = |why: &String| why.starts_with("Corruption");
+    match (ours, theirs) {
+        (Ok(ours), Ok(theirs)) => Ok(Some((ours, theirs))),
+        (Err(ours), Err(theirs)) if corruption(&ours) && corruption(&theirs) => Ok(None),
+        (ours, theirs) => Err(format!("ours   {:?}\ntheirs {:?}", ours.err(), theirs.err())),
+    }
+}
+
 /// Each engine opens what the other left, compacts it and shows the same.
 fn exchange(
     peer: &Peer,
@@ -430,8 +451,9 @@ fn exchange(
 ) -> Result<(), String> {
     let all = Call::Walk(None, [None, None], b"k20".to_vec());
     let open = |path: &Path| rocksdb::Store::open(peer, text, path);
-    let mut it = own::Store::open(text, theirs)?;
-    let mut its = open(ours)?;
+    let Some((mut it, mut its)) = both(own::Store::open(text, theirs), open(ours))? else {
+        return Ok(());
+    };
     for call in [&all, &Call::Compact(None, None), &all] {
         same(OPERATIONS, call, it.run(call), its.run(call))?;
     }

@@ -430,8 +430,12 @@ fn exchange(
 ) -> Result<(), String> {
     let all = Call::Walk(None, [None, None], b"k20".to_vec());
     let open = |path: &Path| rocksdb::Store::open(peer, text, path);
-    let mut it = own::Store::open(text, theirs)?;
-    let mut its = open(ours)?;
+    let (mut it, mut its) = match (own::Store::open(text, theirs), open(ours)) {
+        (Ok(it), Ok(its)) => (it, its),
+        // A recovery that flushes finds misuse, too.
+        (Err(it), Err(its)) if it == its && it.starts_with("Corruption") => return Ok(()),
+        (it, its) => return Err(format!("open: ours {:?} theirs {:?}", it.err(), its.err())),
+    };
     for call in [&all, &Call::Compact(None, None), &all] {
         same(OPERATIONS, call, it.run(call), its.run(call))?;
     }

@@ -1,10 +1,12 @@
 //! Files of the operating system that bypass its page cache (O_DIRECT).
 //!
-//! The device moves whole blocks between block boundaries, on both sides. Reads of any position and
-//! buffer go through an aligned buffer of the thread's pool, unless they happen to fit. A writer
-//! collects bytes in one aligned buffer and writes whole blocks; where the content must be complete
-//! in between (flush, sync, close) it writes the last, partial block padded with zeros and then
-//! cuts the file to its true length. That block stays in the buffer and is written again.
+//! The device moves whole blocks between block boundaries, on both sides. A read takes the units
+//! around it that the kernel asks for, often 512 bytes; writes are in blocks of 4,096 whatever it
+//! asks for. Reads of any position and buffer go through an aligned buffer of the thread's pool,
+//! unless they happen to fit. A writer collects bytes in one aligned buffer and writes whole
+//! blocks; where the content must be complete in between (flush, sync, close) it writes the last,
+//! partial block padded with zeros and then cuts the file to its true length. That block stays in
+//! the buffer and is written again.
 //!
 //! Invariants:
 //! 1. A `DirectWritableFile`'s buffer holds the bytes from position `start`, a block boundary, to
@@ -27,9 +29,11 @@ const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// A file open for direct reads.
 pub(crate) struct DirectRandomAccessFile {
-    pub(crate) file: File,
-    pub(crate) bytes: u64,
-    pub(crate) path: PathBuf,
+    file: File,
+    bytes: u64,
+    path: PathBuf,
+    /// Positions and lengths of reads are multiples of this; a power of two.
+    unit: usize,
 }
 
 /// The whole blocks around a range of a file.
@@ -42,10 +46,10 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn around(offset: u64, bytes: usize) -> Self {
-        let start = offset / BLOCK * BLOCK;
+    fn around(offset: u64, bytes: usize, unit: usize) -> Self {
+        let start = offset & !(unit as u64 - 1);
         let skip = (offset - start) as usize;
-        Blocks { start, bytes: (skip + bytes).next_multiple_of(DIRECT_ALIGNMENT), skip }
+        Blocks { start, bytes: (skip + bytes).next_multiple_of(unit), skip }
     }
     /// Copies the range out of the blocks, of which `have` bytes were read.
     fn copy_to(self, blocks: &[u8], have: usize, buf: &mut [u8]) -> usize {
@@ -55,13 +59,18 @@ impl Blocks {
     }
 }
 
-fn is_aligned(offset: u64, buf: &[u8]) -> bool {
-    offset.is_multiple_of(BLOCK)
-        && buf.len().is_multiple_of(DIRECT_ALIGNMENT)
+fn is_aligned(offset: u64, buf: &[u8], unit: usize) -> bool {
+    offset.is_multiple_of(unit as u64)
+        && buf.len().is_multiple_of(unit)
         && buf.as_ptr().addr().is_multiple_of(DIRECT_ALIGNMENT)
 }
 
 impl DirectRandomAccessFile {
+    /// A reader of `file`, which was opened for direct reads and has `bytes`.
+    pub(crate) fn new(file: File, bytes: u64, path: PathBuf) -> Self {
+        let unit = file.direct_read_unit();
+        DirectRandomAccessFile { file, bytes, path, unit }
+    }
     fn error(&self, offset: u64, bytes: usize, e: &std::io::Error) -> Error {
         Error::io(&operation::pread(offset, bytes), &self.path, e)
     }
@@ -69,11 +78,11 @@ impl DirectRandomAccessFile {
 
 impl RandomAccessFile for DirectRandomAccessFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        if is_aligned(offset, buf) {
+        if is_aligned(offset, buf, self.unit) {
             let result = self.file.read_at(buf, offset);
             return result.map_err(|e| self.error(offset, buf.len(), &e));
         }
-        let blocks = Blocks::around(offset, buf.len());
+        let blocks = Blocks::around(offset, buf.len(), self.unit);
         let mut scratch = PooledBuffer::take(blocks.bytes);
         let have = self
             .file
@@ -84,7 +93,7 @@ impl RandomAccessFile for DirectRandomAccessFile {
     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
         let mut scratch: Vec<(Blocks, PooledBuffer)> = requests
             .iter()
-            .map(|r| Blocks::around(r.offset, r.buf.len()))
+            .map(|r| Blocks::around(r.offset, r.buf.len(), self.unit))
             .map(|blocks| (blocks, PooledBuffer::take(blocks.bytes)))
             .collect();
         let mut reads: Vec<BatchRead<'_>> = scratch
@@ -244,5 +253,24 @@ impl WritableFile for DirectWritableFile {
     }
     fn path(&self) -> &Path {
         self.file.path()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Plain #[test]: arithmetic alone.
+    #[test]
+    fn a_read_takes_the_units_around_it() {
+        for (offset, bytes, unit, start, whole, skip) in [
+            (5_000, 100, 512, 4608, 512, 392),
+            (5_000, 121, 512, 4608, 1024, 392),
+            (5_000, 100, 4096, 4096, 4096, 904),
+            (1_024, 512, 512, 1024, 512, 0),
+        ] {
+            let blocks = Blocks::around(offset, bytes, unit);
+            assert_eq!((blocks.start, blocks.bytes, blocks.skip), (start, whole, skip));
+        }
     }
 }

@@ -56,7 +56,7 @@ impl FileSystem for PosixFs {
         let bytes = at(operation::OPEN_RANDOM, path, file.stat())?.bytes;
         let path = path.to_path_buf();
         Ok(if options.direct {
-            Arc::new(DirectRandomAccessFile { file, bytes, path })
+            Arc::new(DirectRandomAccessFile::new(file, bytes, path))
         } else {
             Arc::new(PosixRandomAccessFile { file, bytes, path })
         })

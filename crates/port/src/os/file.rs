@@ -9,6 +9,7 @@
 //!    pass no pointers.
 //! 2. Strings given to libc are live NUL-terminated `CString`s, and out-structs are live locals.
 
+use super::aligned::DIRECT_ALIGNMENT;
 use super::read::Heat;
 use crate::fiber::{is_alone, offload};
 use crate::io::{self as ring, Op};
@@ -298,6 +299,21 @@ impl File {
     /// Length, times and identity.
     pub fn stat(&self) -> io::Result<FileStat> {
         Ok(FileStat::from_metadata(&self.inner.metadata()?))
+    }
+    /// The unit, in bytes, of the positions and lengths of direct reads: what the kernel asks for
+    /// this file (Linux 6.1), a power of two from 512 to [`DIRECT_ALIGNMENT`]; the latter where it
+    /// does not say or asks for more. Buffers need [`DIRECT_ALIGNMENT`] all the same.
+    pub fn direct_read_unit(&self) -> usize {
+        // SAFETY: `statx` is all integers, so zeroed is a value.
+        let mut told: libc::statx = unsafe { std::mem::zeroed() };
+        let (fd, mask) = (self.inner.as_raw_fd(), libc::STATX_DIOALIGN);
+        // SAFETY: invariants 1 and 2.
+        let code =
+            unsafe { libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, mask, &raw mut told) };
+        let unit = told.stx_dio_offset_align as usize;
+        let known = check(code).is_ok() && told.stx_mask & mask != 0;
+        let usable = unit.is_power_of_two() && (512..=DIRECT_ALIGNMENT).contains(&unit);
+        if known && usable { unit } else { DIRECT_ALIGNMENT }
     }
     /// Closes, reporting what the kernel says (a network file system may say that a write failed).
     pub fn close(self) -> io::Result<()> {

@@ -108,11 +108,13 @@ pub fn load(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     if bulk {
         set_manual(true)?;
     }
-    let loaded = load_lines(it, &opened);
-    if loaded.is_ok() && it.arguments.flag("compact") {
-        let options = CompactRangeOptions::default();
-        db.compact_range_cf(&options, cf, None, None).map_err(failure)?;
-    }
+    let loaded = load_lines(it, &opened).and_then(|bad_lines| {
+        if it.arguments.flag("compact") {
+            let options = CompactRangeOptions::default();
+            db.compact_range_cf(&options, cf, None, None).map_err(failure)?;
+        }
+        Ok(bad_lines)
+    });
     if bulk {
         set_manual(manual)?;
     }

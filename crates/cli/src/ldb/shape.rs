@@ -7,7 +7,7 @@ use super::open::{Access, Found, Opened, text as failure};
 use super::output::Output;
 use super::{Failure, Invocation};
 use pumice::{BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions};
-use pumice_base::Result as EngineResult;
+use pumice_base::{Error, Result as EngineResult};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, PosixFs, WriterOptions, filename};
 use pumice_manifest::VersionEdit;
 use pumice_wal::LogWriter;
@@ -147,11 +147,14 @@ pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     let Ok(number) = word.parse::<u64>() else {
         return Err(format!("Failed to parse SST file number {word}"));
     };
+    // Nothing is opened, as the table may be damaged; but only what an open for writing would take.
+    it.options(Access::Write)?;
     let fs = PosixFs::shared();
     let told = |error| format!("failed to unsafely remove SST file: {error}");
     let lock = fs.lock(&filename::lock_file(&it.db)).map_err(told)?;
     let manifest = current_manifest(&*fs, &it.db).map_err(told)?;
     let state = ManifestState::read(&*fs, &manifest).map_err(told)?;
+    check_writable(&state).map_err(told)?;
     let place = state.families.iter().find_map(|(id, family)| {
         family.version.find_by_number(number).map(|(level, _)| (*id, level))
     });
@@ -173,6 +176,20 @@ pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     write_manifest(&*fs, &it.db, state.next_file_number, &records).map_err(told)?;
     drop(lock);
     eprintln!("unsafely removed SST file");
+    Ok(())
+}
+
+/// Refuses what the engine opens for reading only.
+fn check_writable(state: &ManifestState) -> EngineResult<()> {
+    for family in state.families.values() {
+        let mut tables = family.version.all_files();
+        let linked = tables.any(|(_, file)| file.oldest_blob_file_number != 0);
+        if linked || !family.version.blob_files().is_empty() {
+            let name = &family.name;
+            let why = format!("column family {name} has values in blob files: it can only be read");
+            return Err(Error::not_supported(why));
+        }
+    }
     Ok(())
 }
 

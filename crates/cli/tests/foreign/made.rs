@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::run::Given;
 use pumice_peer::{ColumnFamily, Db, Options, Peer, WriteBatch, WriteOptions, WriteSettings};
 
 /// What a tool may do with a database.
@@ -66,6 +67,11 @@ impl Made {
             (self.own)(&mut options, path);
             options
         })
+    }
+
+    /// The options that are not read are in the MANIFEST, too: the order is one that is built in.
+    pub fn by_manifest(&self, given: Given) -> bool {
+        given != Given::Options && self.name == "reverse"
     }
 
     /// Makes the database at `path`.

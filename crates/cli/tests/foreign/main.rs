@@ -16,7 +16,7 @@ mod run;
 
 use made::{ALL, May, PLAIN};
 use pumice_peer::Peer;
-use run::{COMMANDS, Case, Directory, Given, Original, rows};
+use run::{COMMANDS, Case, Directory, Given, HARMLESS, Original, rows};
 
 /// Of what may work one run of so many is made, another for each database; all refusals are.
 const ONE_IN: usize = 6;
@@ -46,4 +46,37 @@ fn what_is_not_understood_is_not_touched() {
     }
     assert!(runs > 0, "no such database");
     assert!(wrong.is_empty(), "{} runs went wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A new command of `ldb` is run here, or is said to change nothing.
+#[pumice_test_macros::test]
+fn every_command_that_writes_is_run() {
+    let mut ldb = std::process::Command::new(env!("CARGO_BIN_EXE_pumice"));
+    let help = ldb.args(["ldb", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    for line in commands.lines() {
+        let name = line.split_whitespace().next().unwrap();
+        let run = COMMANDS.iter().any(|command| command.words.split(' ').any(|word| word == name));
+        assert!(run != HARMLESS.contains(&name), "{name}: run={run}");
+    }
+}
+
+/// `load --bulk_load` puts automatic compactions off; they are on again where it fails later.
+#[pumice_test_macros::test]
+fn a_load_that_fails_leaves_the_options_as_they_were() {
+    let Some(library) = pumice_peer::installed_library() else { return };
+    let peer = &Peer::load(library).unwrap();
+    let directory = &Directory::new("load-fails");
+    let made = ALL.iter().find(|made| made.name == "uint64add").unwrap();
+    let original = &Original::new(peer, directory, made);
+    let mut files = original.files.clone();
+    files.retain(|name, _| !name.to_string_lossy().starts_with("OPTIONS-"));
+    let path = directory.database();
+    run::write_files(&path, &files);
+    let ran = run::run(&path, original, "load --bulk_load --compact", "n ==> new\n");
+    assert!(!ran.worked && ran.err.contains("merge_operator"), "{}", ran.err);
+    let rows = rows(&run::read_files(&path));
+    let off = rows.iter().filter(|((_, name), _)| name == "disable_auto_compactions");
+    assert_eq!(off.map(|(_, value)| value.as_str()).collect::<Vec<_>>(), ["false"; 2]);
 }

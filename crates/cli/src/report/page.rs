@@ -143,8 +143,9 @@ impl Page<'_> {
         out.push_str(
             "<h2 id=\"overview\">Pumice over RocksDB</h2>\n<p class=\"soft\">Geometric means of \
              the ratios of each table below, and how many of them are losses.</p>\n\
-             <div class=\"scroll\"><table><tr><th class=\"l\">table</th><th class=\"l\">ratio of</th>\
-             <th>rows</th><th>mean</th><th>losses</th><th>CPU, mean</th><th>losses</th></tr>\n",
+             <div class=\"scroll\"><table><tr><th class=\"l\">table</th>\
+             <th class=\"l\">ratio of</th><th>rows</th><th>mean</th><th>losses</th>\
+             <th>CPU, mean</th><th>losses</th></tr>\n",
         );
         for line in &lines {
             let (section, title) = (line.section.name(), escaped(&line.title));
@@ -152,7 +153,8 @@ impl Page<'_> {
             add(
                 out,
                 format_args!(
-                    "<tr class=\"first\"><td class=\"l row\"><a href=\"#{section}\">{title}</a></td>\
+                    "<tr class=\"first\"><td class=\"l row\">\
+                     <a href=\"#{section}\">{title}</a></td>\
                      <td class=\"l\">{measure}</td><td>{count}</td>{}{}</tr>\n",
                     means_cells(Some(line.first)),
                     means_cells(line.cpu)

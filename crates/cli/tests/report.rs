@@ -72,7 +72,9 @@ fn pumice_alone_gets_a_page_with_raw_data() {
     }
     let journal = text(dir, "runs.jsonl");
     let found = ids(&journal);
-    assert!(found.contains(&"compression/fill/zstd 8, 4 threads/Pumice, helpers said".to_string()));
+    assert!(
+        found.contains(&"compression/fill/zstd 8, 4 threads/Pumice, explicit helpers".to_string())
+    );
     assert!(found.contains(&"compression/jobs/8 processes/Pumice, 8".to_string()));
     let json = text(dir, "report.json");
     assert!(json.contains("\"machine\":{\"cpus\":") && json.contains("\"peer\":null"));
@@ -103,6 +105,7 @@ fn both_engines_are_compared() {
     {
         assert!(page.contains(what), "{what}");
     }
+    assert!(page.contains("<h2 id=\"overview\">"));
     assert!(page.contains("<td class=\"good\">") || page.contains("<td class=\"bad\">"));
     let json = text(dir, "report.json");
     let version = json.split("\"peer\":{\"version\":\"").nth(1).unwrap();

@@ -100,7 +100,7 @@ fn draw(table: &Table, data: &Data, plot: &Plot) -> Vec<Picture> {
         })
         .collect();
     if table.section == Section::Compression && table.name != "jobs" {
-        let names = ["RocksDB", "Pumice", "Pumice, helpers said"];
+        let names = ["RocksDB", "Pumice", "Pumice, explicit helpers"];
         said.extend(words::scaling(table, data, &plot.rows, &names));
     }
     // Pairs that are not peers, and that a reader looks for.

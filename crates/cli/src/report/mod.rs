@@ -24,6 +24,7 @@ mod journal;
 mod limits;
 mod machine;
 mod originals;
+mod overview;
 mod page;
 mod parse;
 mod plan;

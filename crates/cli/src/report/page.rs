@@ -8,9 +8,10 @@ use super::limits::Distance;
 use super::machine::Machine;
 use super::originals::{self, Original};
 use super::plan::{Arm, Clock, Column, Engine, Plan, Row, Section, Table};
-use super::{figures, limits, run, words};
+use super::{figures, limits, overview, run, words};
 use crate::plot::{STYLE, escaped};
 use pumice_port::time::local_time;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 const CSS: &str = "\
@@ -59,6 +60,7 @@ impl Page<'_> {
              <title>Pumice beside RocksDB</title><style>{STYLE}{CSS}</style></head>\n<body><main>\n"
         );
         self.head(&mut out);
+        self.overview(&mut out);
         for section in Section::ALL {
             self.section(&mut out, section);
         }
@@ -84,7 +86,7 @@ impl Page<'_> {
             ),
             format!(
                 "{}, commit {}{}; {}.",
-                machine.program,
+                self.programs(),
                 self.commit,
                 machine.redis.as_ref().map_or(String::new(), |v| format!("; redis-server {v}")),
                 self.dates()
@@ -130,6 +132,44 @@ impl Page<'_> {
             add(out, format_args!("<li class=\"bad\">Failed: {}</li>\n", escaped(text)));
         }
         out.push_str("</ul></details>\n");
+    }
+
+    /// A line for each table: who is ahead.
+    fn overview(&self, out: &mut String) {
+        let lines = overview::of(self.plan, self.data);
+        if lines.is_empty() {
+            return;
+        }
+        out.push_str(
+            "<h2 id=\"overview\">Pumice over RocksDB</h2>\n<p class=\"soft\">Geometric means of \
+             the ratios of each table below, and how many of them are losses.</p>\n\
+             <div class=\"scroll\"><table><tr><th class=\"l\">table</th><th class=\"l\">ratio of</th>\
+             <th>rows</th><th>mean</th><th>losses</th><th>CPU, mean</th><th>losses</th></tr>\n",
+        );
+        for line in &lines {
+            let (section, title) = (line.section.name(), escaped(&line.title));
+            let (measure, count) = (escaped(line.measure), line.first.count);
+            add(
+                out,
+                format_args!(
+                    "<tr class=\"first\"><td class=\"l row\"><a href=\"#{section}\">{title}</a></td>\
+                     <td class=\"l\">{measure}</td><td>{count}</td>{}{}</tr>\n",
+                    means_cells(Some(line.first)),
+                    means_cells(line.cpu)
+                ),
+            );
+        }
+        out.push_str("</table></div>\n");
+    }
+
+    /// What was measured, which need not be the program that draws the page.
+    fn programs(&self) -> String {
+        let all = self.data.all().filter_map(|run| run.build.split(';').next());
+        let all: BTreeSet<&str> = all.collect();
+        match all.is_empty() {
+            true => self.machine.program.clone(),
+            false => all.into_iter().collect::<Vec<_>>().join(", "),
+        }
     }
 
     fn dates(&self) -> String {
@@ -292,6 +332,13 @@ fn distance(out: &mut String, one: &Distance) {
     let clock = if one.clock == Clock::Wall { "time" } else { "CPU" };
     let costs = escaped(&one.costs);
     add(out, format_args!("<td class=\"l\">{clock}</td><td class=\"l\">{costs}</td></tr>\n"));
+}
+
+/// The mean and the losses.
+fn means_cells(means: Option<overview::Means>) -> String {
+    let Some(means) = means else { return "<td></td><td></td>".to_string() };
+    let class = if means.losses > 0 { "bad" } else { "good" };
+    format!("<td>{:.2}</td><td class=\"{class}\">{}</td>", means.mean, means.losses)
 }
 
 /// The cell beside all arms of a row.

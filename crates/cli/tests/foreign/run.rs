@@ -77,7 +77,7 @@ fn in_range(family: &str, key: &(String, Vec<u8>)) -> bool {
 /// Each table holds one key in three, and its share of what the owner merges.
 fn of_first_table((family, key): &(String, Vec<u8>)) -> bool {
     let number = key.strip_prefix(b"k").and_then(|n| std::str::from_utf8(n).ok()?.parse().ok());
-    family == "default" && (number.is_some_and(|n: usize| n % 3 == 0) || key == b"e0")
+    family == "default" && (number.is_some_and(|n: usize| n.is_multiple_of(3)) || key == b"e0")
 }
 
 /// Every command of `ldb` that writes, and flags that could change how.

@@ -40,7 +40,7 @@ fn thread_counts(codec: &str, scale: &Scale) -> Vec<usize> {
 fn fills(scale: &Scale) -> Table {
     let mut table = Table::new(Section::Compression, "fill", "fillseq by codec, level and threads");
     table.note =
-        "Threads are compression_parallel_threads. \"helpers said\" lets a build of Pumice \
+        "Threads are compression_parallel_threads. \"explicit helpers\" lets a build of Pumice \
                   have as many helpers, whatever the processors; otherwise its pool gives a build \
                   one helper less than there are processors. lz4 has Pumice's \
                   --compression_parallel_fast_codecs."
@@ -57,7 +57,11 @@ fn fills(scale: &Scale) -> Table {
             let mut arms = vec![Arm::plain(bench(Engine::RocksDb)), Arm::plain(ours.clone())];
             if threads > 1 {
                 let said = ours.with(&format!("--compression_helpers={threads}"));
-                arms.push(Arm::named("Pumice, helpers said", Some("RocksDB"), Work::Bench(said)));
+                arms.push(Arm::named(
+                    "Pumice, explicit helpers",
+                    Some("RocksDB"),
+                    Work::Bench(said),
+                ));
             }
             let name = format!("{codec}, {threads} thread{}", if threads == 1 { "" } else { "s" });
             table.rows.push(Row { name, x: threads as f64, arms });
@@ -103,7 +107,7 @@ fn compaction(scale: &Scale) -> Table {
         let said = bench(Engine::Pumice).with(&format!("--compression_helpers={threads}"));
         let mut arms = Engine::BOTH.map(|engine| Arm::plain(bench(engine))).to_vec();
         if threads > 1 {
-            arms.push(Arm::named("Pumice, helpers said", Some("RocksDB"), Work::Bench(said)));
+            arms.push(Arm::named("Pumice, explicit helpers", Some("RocksDB"), Work::Bench(said)));
         }
         let name = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         table.rows.push(Row { name, x: f64::from(threads), arms });

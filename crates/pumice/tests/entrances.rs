@@ -15,6 +15,7 @@ use pumice::{
 };
 use pumice_base::ValueType;
 use pumice_base::coding::put_length_prefixed;
+use pumice_port::sim;
 use pumice_port::testing::block_on;
 
 const IGNORE: WriteOptions = WriteOptions { ignore_missing_column_families: true, ..SYNC };
@@ -298,6 +299,38 @@ fn concurrent_changes_of_options_are_all_kept() {
         assert_eq!(kept, (u64::from(round), u64::from(round)), "round {round}");
     }
     db.close().unwrap();
+}
+
+/// The same in simulations, where each lock is a place at which the other may go on.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn simulated_changes_of_options_are_all_kept() {
+    for seed in 0..100 {
+        let (report, outcome) = sim::run(&sim::Options::new(seed), || {
+            let (_, fs) = memory();
+            let db = Db::open(&options(&fs), DIR).unwrap();
+            pumice_port::thread::scope(|scope| {
+                for name in ["max_total_wal_size", "wal_bytes_per_sync"] {
+                    let db = &db;
+                    scope.spawn(move || {
+                        for round in 1..=4 {
+                            db.set_db_options(&[(name, &round.to_string())]).unwrap();
+                            let now = db.options();
+                            let own = match name {
+                                "max_total_wal_size" => now.max_total_wal_size,
+                                _ => now.wal_bytes_per_sync,
+                            };
+                            assert_eq!(own, round, "{name}");
+                        }
+                    });
+                }
+            });
+            let now = db.options();
+            assert_eq!((now.max_total_wal_size, now.wal_bytes_per_sync), (4, 4));
+            db.close().unwrap();
+        });
+        assert!(outcome.is_ok() && report.stuck.is_none(), "seed {seed}: {outcome:?}");
+    }
 }
 
 /// Whatever size of blocks is asked for, the arena takes what it can count (as RocksDB's does).

@@ -1,5 +1,5 @@
 //! Each operation on a directory beside each other one, which is held up at one of its system calls
-//! after the other. (There is no repair.)
+//! after the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,8 +26,10 @@ const HELD_UP: Duration = Duration::from_secs(20);
 enum Done {
     /// Put this key with sync and closed.
     Put(usize),
-    Read,
+    /// Found so many of the old keys.
+    Read(usize),
     Copied,
+    Repaired,
     Destroyed,
 }
 
@@ -58,8 +60,9 @@ fn read(options: &Options, _who: usize) -> Result<Done> {
     options.db.create_if_missing = false;
     let families = [ColumnFamilyDescriptor::new("default", options.cf.clone())];
     let (db, _) = Db::open_read_only(&options.db, DIR, &families, false)?;
-    db.get_opt(&Default::default(), &key(0))?;
-    Ok(Done::Read)
+    let found = |n: &usize| db.get_opt(&Default::default(), &key(*n)).map(|value| value.is_some());
+    let old = (0..OLD).map(|n| found(&n)).collect::<Result<Vec<bool>>>()?;
+    Ok(Done::Read(old.iter().filter(|there| **there).count()))
 }
 
 fn copy(options: &Options, _who: usize) -> Result<Done> {
@@ -74,12 +77,17 @@ fn destroy(options: &Options, _who: usize) -> Result<Done> {
     Db::destroy(options, DIR).map(|()| Done::Destroyed)
 }
 
-const OPERATIONS: [(&str, Operation); 6] = [
+fn repair(options: &Options, _who: usize) -> Result<Done> {
+    pumice::repair(options, DIR).map(|_| Done::Repaired)
+}
+
+const OPERATIONS: [(&str, Operation); 7] = [
     ("create or open", put),
     ("open", open),
     ("create", create),
     ("open for reading", read),
     ("checkpoint", copy),
+    ("repair", repair),
     ("destroy", destroy),
 ];
 
@@ -108,7 +116,8 @@ fn is_expected(text: &str) -> bool {
     let known = [
         "lock",           // Somebody has it open.
         "does not exist", // It was destroyed,
-        "No such file",   // or is going.
+        "No such file",   // or is going,
+        "found no files", // or there was none to repair.
         "exists",         // Somebody else was first.
         "Try again",      // It changed all the time.
     ];
@@ -124,6 +133,11 @@ fn check(fs: &MemFs, done: &[Option<Done>], empty: bool, what: &str) {
         Done::Put(n) => Some(*n),
         _ => None,
     });
+    for done in done.iter().flatten() {
+        if let Done::Read(old) = done {
+            assert!(*old == OLD || empty || destroyed, "{what}: {old} of {OLD} keys were read");
+        }
+    }
     let there = fs.shared().exists("/db/CURRENT".as_ref()).unwrap();
     assert!(there || destroyed || empty, "{what}: it is gone");
     if there {

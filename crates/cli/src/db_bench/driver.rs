@@ -380,6 +380,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             total_order_seek: flags.total_order_seek,
             auto_prefix_mode: flags.is_given("auto_prefix_mode").then_some(flags.auto_prefix_mode),
             prefix_same_as_start: flags.prefix_same_as_start,
+            tailing: flags.use_tailing_iterator,
             readahead_size: usize::try_from(flags.readahead_size).unwrap_or(0),
             limited: flags.rate_limit_user_ops,
             snapshot: flags.explicit_snapshot,

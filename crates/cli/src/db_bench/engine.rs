@@ -34,6 +34,8 @@ pub struct ReadSettings {
     pub auto_prefix_mode: Option<bool>,
     /// Iterators stay within the prefix of their seek key.
     pub prefix_same_as_start: bool,
+    /// Iterators see what is written after they were made, once they seek.
+    pub tailing: bool,
     /// Bytes to read ahead in iterators.
     pub readahead_size: usize,
     /// Charge reads of files to the rate limiter.

@@ -140,6 +140,8 @@ flag_table! {
         engine's default stands";
     total_order_seek: bool = false, "Total order seek regardless of the prefix extractor";
     prefix_same_as_start: bool = false, "Iterators return keys with the prefix of the seek key";
+    use_tailing_iterator: bool = false,
+        "Use tailing iterator to access a series of keys instead of get";
     readahead_size: i32 = 0, "Iterator readahead size";
     use_direct_io_for_flush_and_compaction: bool,
         "Use O_DIRECT for background flush and compaction writes";

@@ -359,6 +359,7 @@ fn read_options(
         verify_checksums: settings.verify_checksums,
         total_order_seek: settings.total_order_seek,
         prefix_same_as_start: settings.prefix_same_as_start,
+        tailing: settings.tailing,
         readahead_size: settings.readahead_size,
         rate_limiter_priority: settings.limited.then_some(IoPriority::User),
         iterate_lower_bound: lower.map(<[u8]>::to_vec),

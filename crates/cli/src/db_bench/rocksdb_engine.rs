@@ -333,6 +333,7 @@ fn read_options(
         verify_checksums: settings.verify_checksums,
         total_order_seek: settings.total_order_seek,
         prefix_same_as_start: settings.prefix_same_as_start,
+        tailing: settings.tailing,
         readahead_size: settings.readahead_size,
         snapshot: snapshot.then(|| db.snapshot()),
         iterate_lower_bound: lower.map(<[u8]>::to_vec),

@@ -91,7 +91,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("use_plain_table", "false", "plain tables"),
     ("use_secondary_db", "false", "secondary instances"),
     ("use_stderr_info_logger", "false", "an info log on stderr"),
-    ("use_tailing_iterator", "false", "tailing iterators"),
     ("use_tiered_cache", "false", "secondary caches"),
     ("use_trie_index", "false", "trie indexes"),
     ("use_uint64_comparator", "false", "the comparator of integers"),

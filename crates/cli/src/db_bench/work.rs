@@ -299,7 +299,8 @@ fn multi_read<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     Ok(())
 }
 
-/// Seeks with a new iterator each, as RocksDB's db_bench does without `use_tailing_iterator`.
+/// Seeks with a new iterator each; with `use_tailing_iterator` and no bounds by one for each
+/// database, as RocksDB's db_bench.
 fn seek<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let (plan, flags) = (&worker.shared.plan, &worker.shared.flags);
     let mut limit = Limit::new(flags, flags.duration, plan.reads);
@@ -310,6 +311,8 @@ fn seek<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let distance = u64::try_from(flags.max_scan_distance).unwrap_or(0);
     let mut copied = [0u8; 256];
     let (mut read, mut found, mut bytes) = (0u64, 0u64, 0u64);
+    let keeps = flags.use_tailing_iterator && distance == 0;
+    let mut kept: Vec<Option<D::Cursor>> = worker.shared.dbs.iter().map(|_| None).collect();
     while !limit.reached(1) {
         let number = worker.random_key();
         let bounds = match (distance, flags.reverse_iterator) {
@@ -318,7 +321,10 @@ fn seek<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
             (_, false) => [None, Some(bound.key((number + distance).min(plan.num)))],
         };
         let db = worker.pick();
-        let mut cursor = worker.shared.dbs[db].cursor(&plan.read, bounds)?;
+        let mut cursor = match kept[db].take() {
+            Some(cursor) => cursor,
+            None => worker.shared.dbs[db].cursor(&plan.read, bounds)?,
+        };
         let key = keys.key(number);
         cursor.seek(key);
         read += 1;
@@ -339,6 +345,7 @@ fn seek<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
             }
         }
         during("iterator", cursor.status())?;
+        kept[db] = keeps.then_some(cursor);
         worker.limit_read(read, 256);
         worker.finished(1, Operation::Seek);
     }

@@ -66,6 +66,23 @@ fn scans_find_what_was_written() {
     assert!(error.contains("multiscan needs a num above 1500"), "{error}");
 }
 
+/// One iterator makes all seeks, with either engine, and sees what the second fill wrote.
+#[pumice_test_macros::test]
+fn a_tailing_iterator_is_kept() {
+    let library = pumice_peer::installed_library();
+    let engines = library.map(|path| format!("--engine={}", path.display()));
+    for engine in std::iter::once(String::new()).chain(engines) {
+        for (flag, iterators) in [("--use_tailing_iterator", 1), ("", 200)] {
+            let dir = tempfile::tempdir().unwrap();
+            let words = "--num=100 --reads=200 --statistics --benchmarks=fillseq,seekrandom";
+            let out = db_bench(dir.path(), &format!("{words} {flag} {engine}")).good();
+            assert!(result(&out, "seekrandom").ends_with("(200 of 200 found)"), "{out}");
+            let count = format!("rocksdb.num.iterator.created COUNT : {iterators}\n");
+            assert!(out.contains(&count), "{engine} {flag} {iterators}: {out}");
+        }
+    }
+}
+
 #[pumice_test_macros::test]
 fn checksums_codecs_and_loads_are_counted() {
     let dir = tempfile::tempdir().unwrap();

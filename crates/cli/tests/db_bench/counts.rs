@@ -4,7 +4,7 @@ use crate::{db_bench, lines};
 use std::collections::BTreeMap;
 
 /// Flags of RocksDB's that are refused.
-const REFUSED_FLAGS: usize = 52;
+const REFUSED_FLAGS: usize = 51;
 /// Benchmarks of RocksDB's that are refused.
 const REFUSED_BENCHMARKS: usize = 15;
 

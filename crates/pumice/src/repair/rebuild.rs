@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pumice_base::dbformat::FILE_NUMBER_FOUND_MAX;
+use pumice_base::dbformat::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
 use pumice_base::{FileNumber, Result};
 use pumice_env::filename;
 use pumice_manifest::{FileMetaData, is_open_end};
@@ -142,7 +142,8 @@ impl Rebuild<'_> {
             ));
         }
         let known = self.history.live.get(&table.number).map(|(_, meta)| meta);
-        let known = known.filter(|meta| meta.file_size == table.bytes);
+        let known = known
+            .filter(|meta| meta.file_size == table.bytes && meta.largest_seq <= LAST_SEQUENCE_MAX);
         let rewrite = !contents.damage.is_empty() || table.path != self.usual_name(table.number);
         let fate = if rewrite { FileFate::Rewritten } else { FileFate::Kept };
         report.files.push(table.reported(fate, &table.defect()));
@@ -171,6 +172,10 @@ impl Rebuild<'_> {
         let order = contents.comparator.as_str();
         if !order.is_empty() && order != family.icmp.user.name() {
             return Some("its column family has another comparator");
+        }
+        // No database could go on after them.
+        if contents.meta.largest_seq > LAST_SEQUENCE_MAX {
+            return Some("its sequence numbers are out of range");
         }
         (contents.entries == 0).then_some("there is nothing in it")
     }

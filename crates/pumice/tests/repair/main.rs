@@ -19,8 +19,12 @@ use made::{
     with_obsolete_tables,
 };
 use pumice::{ColumnFamilyOptions, Db, FileFate, Options, RepairOutcome};
+use pumice_base::ValueType;
+use pumice_base::dbformat::{MAX_SEQUENCE, internal_key};
 use pumice_base::random::Rng;
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FileLoss, NameLoss};
+use pumice_env::{BufferedWriter, FileOptions, WriterOptions};
+use pumice_table::{TableBuildContext, TableBuilder};
 
 #[pumice_test_macros::test]
 fn a_healthy_database_is_left_alone() {
@@ -74,6 +78,26 @@ fn a_lost_manifest_is_made_of_tables_and_logs() {
         made.holds_all();
         assert_eq!(made.repair().unwrap().outcome, RepairOutcome::Healthy);
     }
+}
+
+/// No database could go on after them, so the rebuilt one would not open.
+#[pumice_test_macros::test]
+fn a_table_with_sequence_numbers_out_of_range_is_not_used() {
+    let made = plain();
+    let before = made.files(DIR);
+    let file = made.shared.create(Path::new("/db/000900.sst"), &FileOptions::default()).unwrap();
+    let writer = BufferedWriter::new(file, WriterOptions::new(1 << 20));
+    let context = TableBuildContext { original_file_number: 900, ..Default::default() };
+    let mut builder = TableBuilder::new(context, writer).unwrap();
+    builder.add(&internal_key(b"strange", MAX_SEQUENCE - 1, ValueType::Value), b"value").unwrap();
+    builder.finish().unwrap();
+    made.shared.remove(&made.manifest()).unwrap();
+    let report = made.repair().unwrap();
+    assert_eq!(fates(&report, FileFate::NotUsed), ["000900.sst"]);
+    let mut before = before;
+    before.retain(|name, _| !name.starts_with("MANIFEST"));
+    made.has_all_of(&before);
+    made.holds_all();
 }
 
 /// Cut anywhere: what a torn end hides is found out by the files.

@@ -1,6 +1,6 @@
 //! The page: one HTML file with everything in it, readable on a telephone, light and dark.
 //!
-//! Thread safety: pure functions. It computes nothing but medians, spreads and ratios of `data`;
+//! Thread safety: pure functions. It computes nothing but medians, spreads, ratios and their means;
 //! every figure is one of the raw data beside it.
 
 use super::data::{Data, Summary};

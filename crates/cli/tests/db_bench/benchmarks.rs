@@ -66,7 +66,7 @@ fn scans_find_what_was_written() {
     assert!(error.contains("multiscan needs a num above 1500"), "{error}");
 }
 
-/// One iterator makes all seeks, with either engine, and sees what the second fill wrote.
+/// One iterator makes all seeks of a thread, with either engine.
 #[pumice_test_macros::test]
 fn a_tailing_iterator_is_kept() {
     let library = pumice_peer::installed_library();

@@ -170,6 +170,30 @@ pub fn read_fast<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     Ok(())
 }
 
+/// `readtorowcache`: a get of each key, in order, whatever `--reads` and `--duration` say.
+pub fn read_all<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
+    let mut readers = worker.readers();
+    let mut keys = worker.keys();
+    let (mut found, mut bytes) = (0u64, 0u64);
+    let num = worker.shared.plan.num;
+    for number in 0..num {
+        let db = worker.pick();
+        if worker.shared.plan.families.total > 1 {
+            readers[db].select(worker.family(db, number));
+        }
+        let key = keys.key(number);
+        if let Some(len) = during("get", readers[db].get(key))? {
+            found += 1;
+            bytes += (key.len() + len) as u64;
+        }
+        worker.limit_read(number + 1, 256);
+        worker.finished(1, Operation::Read);
+    }
+    worker.stats.add_bytes(bytes);
+    worker.stats.set_message(format!("({found} of {num} found)\n"));
+    Ok(())
+}
+
 /// `verify`: `db` has the keys and values of `truth` and no others.
 ///
 /// # Errors

@@ -114,6 +114,7 @@ pub const SPECS: &[Spec] = &[
     Spec { divide_reads: 1000, ..workers("readrandomsmall", Work::ReadRandom) },
     workers("readrandomfast", Work::ReadFast),
     Spec { longer_key: 1, ..workers("readmissing", Work::ReadRandom) },
+    workers("readtorowcache", Work::ReadAll),
     workers("multireadrandom", Work::MultiRead),
     Spec { coroutines: true, ..workers("readrandomcoroutine", Work::ReadRandom) },
     Spec { coroutines: true, ..workers("multireadrandomcoroutine", Work::MultiRead) },
@@ -165,7 +166,6 @@ pub const MISSING: &[(&str, &str)] = &[
     ("openandcompact", "OpenAndCompact"),
     ("randomtransaction", "transactions"),
     ("readrandomoperands", "GetMergeOperands"),
-    ("readtorowcache", "the row cache"),
     ("replay", "traces"),
     ("restore", "backups"),
     ("stats_history", "the history of statistics"),
@@ -209,6 +209,13 @@ impl Spec {
         if self.name == "timeseries" && !matches!(&*flags.expire_style, "none" | "delete") {
             let style = &flags.expire_style;
             return Err(format!("ERROR: expire_style {style} is not supported yet"));
+        }
+        if self.action == Action::Workers(Work::ReadAll)
+            && !(flags.use_existing_keys && flags.row_cache_size > 0)
+        {
+            let words = "Please set use_existing_keys to true and specify a row cache size in \
+                         readtorowcache benchmark";
+            return Err(words.into());
         }
         if !self.coroutines {
             return Ok(());

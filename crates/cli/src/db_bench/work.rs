@@ -26,6 +26,8 @@ pub enum Work {
     ReadRandom,
     /// Gets of random keys of a power of two, by the hundred.
     ReadFast,
+    /// Gets of all keys, in order.
+    ReadAll,
     /// Multi-gets of random keys.
     MultiRead,
     /// Seeks to random keys.
@@ -118,6 +120,7 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
         Work::ReadBackward => read_in_order(worker, false),
         Work::ReadRandom => read_random(worker),
         Work::ReadFast => scan_work::read_fast(worker),
+        Work::ReadAll => scan_work::read_all(worker),
         Work::MultiRead => multi_read(worker),
         Work::Seek => seek(worker),
         Work::CreateIterators => scan_work::create_iterators(worker),

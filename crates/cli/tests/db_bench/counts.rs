@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Flags of RocksDB's that are refused.
 const REFUSED_FLAGS: usize = 51;
 /// Benchmarks of RocksDB's that are refused.
-const REFUSED_BENCHMARKS: usize = 15;
+const REFUSED_BENCHMARKS: usize = 14;
 
 /// Another value than any default.
 fn value(kind: &str) -> &'static str {

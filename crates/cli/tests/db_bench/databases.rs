@@ -156,6 +156,36 @@ fn numbers_out_of_bounds_are_refused_in_words() {
     assert!(out.contains("rocksdb.db.write.micros P50 : 0.000000"), "{out}");
 }
 
+/// `readtorowcache` reads every key that there is, so that all later reads hit; it insists on a
+/// cache and on existing keys, as RocksDB's.
+#[pumice_test_macros::test]
+fn a_row_cache_is_filled() {
+    let dir = tempfile::tempdir().unwrap();
+    db_bench(dir.path(), "--benchmarks=fillrandom --num=1000").good();
+    let read = "--use_existing_db --use_existing_keys --row_cache_size=10000000 --statistics \
+                --benchmarks=readtorowcache,readrandom --num=1000 --reads=500";
+    let out = db_bench(dir.path(), read).good();
+    let keys: u64 = {
+        let line = out.lines().find(|line| line.starts_with("readtorowcache")).unwrap();
+        let (_, counts) = line.split_once('(').unwrap();
+        let (found, rest) = counts.split_once(" of ").unwrap();
+        assert_eq!(rest, format!("{found} found)"), "{line}");
+        found.parse().unwrap()
+    };
+    assert!((500..1000).contains(&keys), "{keys}");
+    for (ticker, count) in [("miss", keys), ("hit", 500)] {
+        let expected = format!("rocksdb.row.cache.{ticker} COUNT : {count}");
+        assert!(out.lines().any(|line| line == expected), "{expected}: {out}");
+    }
+    let words = "Please set use_existing_keys to true and specify a row cache size in \
+                 readtorowcache benchmark\n";
+    for lacks in
+        [read.replace("--use_existing_keys", ""), read.replace("--row_cache_size", "--seed")]
+    {
+        assert_eq!(db_bench(dir.path(), &lacks).bad(), words, "{lacks}");
+    }
+}
+
 /// Reads of few keys come from the row cache, with either engine.
 #[pumice_test_macros::test]
 fn reads_go_through_a_row_cache() {

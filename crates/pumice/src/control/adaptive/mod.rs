@@ -131,6 +131,22 @@ impl Stock {
     }
 }
 
+/// What cannot wait writes so many bytes a second, of late.
+#[derive(Debug, Default)]
+struct UrgentWrites {
+    always: Counter,
+    /// By compactions out of L0, which sometimes can wait.
+    level0: Counter,
+    rate: Average,
+}
+
+/// Appending to the log takes this share of the time, of late.
+#[derive(Debug, Default)]
+struct LogWatch {
+    seconds: Counter,
+    share: Average,
+}
+
 /// See the module head.
 #[derive(Debug, Default)]
 pub(crate) struct Adaptive {
@@ -141,15 +157,10 @@ pub(crate) struct Adaptive {
     learned: Learned,
     probe: Probe,
     guard: ReadGuard,
-    urgent_written: Counter,
-    log_seconds: Counter,
-    /// Share of the time that appending to the log takes, of late.
-    log_share: Average,
-    level0_written: Counter,
+    log: LogWatch,
+    urgent: UrgentWrites,
     /// Compactions out of L0 do not wait.
     level0_first: bool,
-    /// Bytes a second that is written by what cannot wait, of late.
-    urgent: Average,
     /// A thread is kept for merges.
     merges: bool,
     /// Seconds since nothing is limited.
@@ -201,13 +212,13 @@ impl Adaptive {
             drained: totals.l0.drained,
             job_seconds: totals.l0.seconds,
         });
-        let level0 = self.level0_written.advance(totals.l0.written);
+        let level0 = self.urgent.level0.advance(totals.l0.written);
         let urgent = totals.logged + totals.flush.written + totals.merge.written;
         let urgent =
-            self.urgent_written.advance(urgent) + if self.level0_first { level0 } else { 0.0 };
-        self.urgent.add(urgent / seconds, weight(seconds, URGENT_HORIZON));
-        let log_seconds = self.log_seconds.advance(totals.log_seconds);
-        self.log_share.add(log_seconds / seconds, weight(seconds, URGENT_HORIZON));
+            self.urgent.always.advance(urgent) + if self.level0_first { level0 } else { 0.0 };
+        self.urgent.rate.add(urgent / seconds, weight(seconds, URGENT_HORIZON));
+        let log_seconds = self.log.seconds.advance(totals.log_seconds);
+        self.log.share.add(log_seconds / seconds, weight(seconds, URGENT_HORIZON));
         let memtables = inputs.families.iter().map(|f| f.memtable_bytes);
         self.debt.learn(&DebtLook {
             seconds,
@@ -358,11 +369,11 @@ impl Adaptive {
         self.free_seconds = if limited { 0.0 } else { self.free_seconds + inputs.seconds };
         let admitted = self.learned.admitted_rate();
         let held_back = self.cap.is_some_and(|cap| admitted > HELD_BACK_SHARE * cap);
-        let log_share = self.log_share.get().unwrap_or(0.0);
+        let log_share = self.log.share.get().unwrap_or(0.0);
         let look = ProbeLook { known: device_rate, admitted, held_back, log_share };
         let known = self.probe.tick(inputs.seconds, limited.then_some(look));
         let used = USED_SHARE + (1.0 - USED_SHARE) * owed * owed;
-        let urgent = self.urgent.get().unwrap_or(0.0);
+        let urgent = self.urgent.rate.get().unwrap_or(0.0);
         let left = limited.then_some(known * used - urgent - inputs.claimed_elsewhere);
         let for_reads = self.guard.tick(&ReadLook {
             seconds: inputs.seconds,
@@ -408,7 +419,7 @@ impl Policy for Adaptive {
             waiting_rate,
             level0_first: self.level0_first,
             merges: self.merges,
-            claim: self.urgent.get().unwrap_or(0.0),
+            claim: self.urgent.rate.get().unwrap_or(0.0),
             all_threads: cap.is_some() || inputs.families.iter().any(pressed),
             times_log: self.merges,
             tick_within: self.tick_seconds,

@@ -8,6 +8,10 @@
 //! Until a few questions were denied, what is known says little: a database that is idle, or young,
 //! asks little of its device, and all may ask.
 //!
+//! Fewer writes are no sign of a full device by themselves: fewer may come. The log waits only if
+//! the device is as busy as it is known to get. Less than that, and it could not have answered;
+//! more, and it has just taken what it was asked for.
+//!
 //! Thread safety: plain data.
 
 /// Seconds of a question. The rate of the device is measured over two seconds, and a question has
@@ -25,9 +29,13 @@ const MORE_UNTRIED: f64 = 4.0;
 const MORE_AGAIN: f64 = 2.0;
 /// The device takes more if what is known has grown so much: less is chance.
 const GROWN: f64 = 1.08;
-/// A question is over when writes come at less than this share of their rate before it: the log
-/// waits, and the device is full.
+/// A question is over when writes come at less than this share of their rate before it, on a busy
+/// device: the log waits, and the device is full.
 const HARM: f64 = 0.85;
+/// A device is busy from this share of what it is known to take on.
+const BUSY: f64 = 0.9;
+/// What was written of late says nothing of a question in its first so many seconds.
+const SETTLE_SECONDS: f64 = 1.0;
 
 /// A question: what was known and written when it began, and what is asked for over what is known.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +53,8 @@ pub(super) struct ProbeLook {
     /// User bytes a second that are let in, and whether more would come.
     pub admitted: f64,
     pub held_back: bool,
+    /// Bytes a second that were written to the device of late, the log included.
+    pub written: f64,
 }
 
 /// See the module head.
@@ -83,17 +93,20 @@ impl Probe {
             }
             Some(asked) => {
                 let slower = look.admitted < HARM * asked.admitted;
-                if slower && !look.held_back {
+                let busy = look.written >= BUSY * asked.before;
+                let takes_more = look.written > GROWN * asked.before;
+                let settled = since >= SETTLE_SECONDS;
+                if slower && is_sure {
+                    self.end(busy && !takes_more);
+                } else if slower && settled && busy && !takes_more && !look.held_back {
                     // No cap slows writes: the log waits for the device.
                     self.rest = self.rest.max(REST_SECONDS_SURE);
-                    self.deny();
-                } else if slower && is_sure {
-                    self.deny();
+                    self.end(true);
                 } else if since >= ASK_SECONDS && look.known > asked.before * GROWN {
                     self.rest = self.rest.min(REST_SECONDS_MIN);
                     self.ask(&look, asked.more * MORE_AGAIN);
                 } else if since >= ASK_SECONDS {
-                    self.deny();
+                    self.end(busy);
                 }
             }
         }
@@ -105,9 +118,11 @@ impl Probe {
         self.question = Some(Question { before: look.known, admitted: look.admitted, more });
     }
 
-    fn deny(&mut self) {
+    /// A rest follows the question; a longer one if the answer was no.
+    fn end(&mut self, denied: bool) {
         (self.since, self.question) = (Some(0.0), None);
-        self.rest = (self.rest * 2.0).clamp(REST_SECONDS_MIN, REST_SECONDS_MAX);
+        let longer = if denied { 2.0 } else { 1.0 };
+        self.rest = (self.rest * longer).clamp(REST_SECONDS_MIN, REST_SECONDS_MAX);
     }
 }
 
@@ -119,7 +134,7 @@ mod tests {
     const DEVICE: f64 = 100e6;
 
     fn look(known: f64) -> ProbeLook {
-        ProbeLook { known, admitted: 10e6, held_back: true }
+        ProbeLook { known, admitted: 10e6, held_back: true, written: known }
     }
 
     /// So many seconds, limited; what is known in the end, and the seconds in which more was asked
@@ -185,14 +200,44 @@ mod tests {
         assert_eq!(probe.tick(0.1, Some(harmed)), DEVICE);
     }
 
+    /// A question of a young database, and then writes at four fifths of their rate while so much
+    /// is written; the rest that follows.
+    fn rest_after_fewer_writes(held_back: bool, written: f64) -> f64 {
+        let mut probe = Probe::default();
+        assert!(probe.tick(0.1, Some(look(DEVICE))) > DEVICE);
+        let fewer = ProbeLook { admitted: 8e6, held_back, written, ..look(DEVICE) };
+        for _ in 0..60 {
+            if probe.tick(0.1, Some(fewer)) == DEVICE {
+                break;
+            }
+        }
+        probe.rest
+    }
+
     /// Also of a device that nobody knows, if no cap explains it; then it is known.
     #[pumice_test_macros::test]
     fn a_log_that_waits_tells_that_the_device_is_full() {
-        for held_back in [true, false] {
-            let mut probe = Probe::default();
-            assert!(probe.tick(0.1, Some(look(DEVICE))) > DEVICE);
-            let harmed = ProbeLook { admitted: 8e6, held_back, ..look(DEVICE) };
-            assert_eq!(probe.tick(0.1, Some(harmed)) > DEVICE, held_back);
+        assert!(rest_after_fewer_writes(false, DEVICE) > REST_SECONDS_SURE);
+        assert_eq!(rest_after_fewer_writes(true, DEVICE), REST_SECONDS_MIN);
+    }
+
+    /// A device that is idle, or takes more than it ever has, is not what writes wait for: fewer
+    /// come, and the next question is soon.
+    #[pumice_test_macros::test]
+    fn fewer_writes_do_not_tell_that_the_device_is_full() {
+        for written in [0.1 * DEVICE, 0.5 * DEVICE, 1.5 * DEVICE, 4.0 * DEVICE] {
+            assert_eq!(rest_after_fewer_writes(false, written), REST_SECONDS_MIN, "{written}");
         }
+    }
+
+    /// Nor does a question that the device was too idle to answer make the next one rarer.
+    #[pumice_test_macros::test]
+    fn an_idle_device_has_not_answered() {
+        let mut probe = Probe { rest: 2.0 * REST_SECONDS_SURE, ..Probe::default() };
+        for _ in 0..1000 {
+            let idle = ProbeLook { written: 0.3 * DEVICE, ..look(DEVICE) };
+            probe.tick(0.1, Some(idle));
+        }
+        assert_eq!(probe.rest, 2.0 * REST_SECONDS_SURE);
     }
 }

@@ -74,7 +74,7 @@ const WAITING_SHARE_MIN: f64 = 0.1;
 const WAITING_RATE_MIN: f64 = 1024.0 * 1024.0;
 /// So much of the device is given away while nothing is owed, and all when the debt is full.
 const USED_SHARE: f64 = 0.9;
-/// What is written of late, and what of that cannot wait: averages over about so many seconds.
+/// What cannot wait writes so much: an average over about so many seconds.
 const URGENT_HORIZON: f64 = 0.5;
 /// A thread stays kept for merges so many seconds after the last need, lest a long compaction takes
 /// it in between.
@@ -141,15 +141,15 @@ pub(crate) struct Adaptive {
     learned: Learned,
     probe: Probe,
     guard: ReadGuard,
-    all_written: Counter,
     urgent_written: Counter,
+    log_seconds: Counter,
+    /// Share of the time that appending to the log takes, of late.
+    log_share: Average,
     level0_written: Counter,
     /// Compactions out of L0 do not wait.
     level0_first: bool,
     /// Bytes a second that is written by what cannot wait, of late.
     urgent: Average,
-    /// Bytes a second that the database writes, of late.
-    written: Average,
     /// A thread is kept for merges.
     merges: bool,
     /// Seconds since nothing is limited.
@@ -206,16 +206,15 @@ impl Adaptive {
         let urgent =
             self.urgent_written.advance(urgent) + if self.level0_first { level0 } else { 0.0 };
         self.urgent.add(urgent / seconds, weight(seconds, URGENT_HORIZON));
-        let compacted = totals.merge.written + totals.l0.written + totals.deep_written;
-        let all = self.all_written.advance(totals.logged + totals.flush.written + compacted);
-        self.written.add(all / seconds, weight(seconds, URGENT_HORIZON));
+        let log_seconds = self.log_seconds.advance(totals.log_seconds);
+        self.log_share.add(log_seconds / seconds, weight(seconds, URGENT_HORIZON));
         let memtables = inputs.families.iter().map(|f| f.memtable_bytes);
         self.debt.learn(&DebtLook {
             seconds,
             rested: inputs.rested,
             flushed: totals.flush.drained,
             growth: self.learned.growth(),
-            written: compacted,
+            written: totals.merge.written + totals.l0.written + totals.deep_written,
             debt: sum(|f| f.debt_bytes),
             soft: sum(|f| f.soft_bytes),
             memtable: memtables.fold(0.0, f64::max),
@@ -359,8 +358,8 @@ impl Adaptive {
         self.free_seconds = if limited { 0.0 } else { self.free_seconds + inputs.seconds };
         let admitted = self.learned.admitted_rate();
         let held_back = self.cap.is_some_and(|cap| admitted > HELD_BACK_SHARE * cap);
-        let written = self.written.get().unwrap_or(0.0) + inputs.claimed_elsewhere;
-        let look = ProbeLook { known: device_rate, admitted, held_back, written };
+        let log_share = self.log_share.get().unwrap_or(0.0);
+        let look = ProbeLook { known: device_rate, admitted, held_back, log_share };
         let known = self.probe.tick(inputs.seconds, limited.then_some(look));
         let used = USED_SHARE + (1.0 - USED_SHARE) * owed * owed;
         let urgent = self.urgent.get().unwrap_or(0.0);
@@ -411,6 +410,7 @@ impl Policy for Adaptive {
             merges: self.merges,
             claim: self.urgent.get().unwrap_or(0.0),
             all_threads: cap.is_some() || inputs.families.iter().any(pressed),
+            times_log: self.merges,
             tick_within: self.tick_seconds,
         }
     }

@@ -5,12 +5,9 @@
 //! again from time to time: if the device takes it, the next moment brings twice as much more, else
 //! it is left in peace for a while, a longer one each time. A question is not free: what a full
 //! device makes wait is the log, so that nobody asks while writes are as fast as they want to be.
+//! Fewer writes alone are no sign of that, since the user may have fewer: the log has to wait.
 //! Until a few questions were denied, what is known says little: a database that is idle, or young,
 //! asks little of its device, and all may ask.
-//!
-//! Fewer writes are no sign of a full device by themselves: fewer may come. The log waits only if
-//! the device is as busy as it is known to get. Less than that, and it could not have answered;
-//! more, and it has just taken what it was asked for.
 //!
 //! Thread safety: plain data.
 
@@ -29,13 +26,11 @@ const MORE_UNTRIED: f64 = 4.0;
 const MORE_AGAIN: f64 = 2.0;
 /// The device takes more if what is known has grown so much: less is chance.
 const GROWN: f64 = 1.08;
-/// A question is over when writes come at less than this share of their rate before it, on a busy
-/// device: the log waits, and the device is full.
+/// A question is over when writes come at less than this share of their rate before it. The device
+/// is full, and a young database knows it, if no cap holds them back and the log takes this share
+/// of the time.
 const HARM: f64 = 0.85;
-/// A device is busy from this share of what it is known to take on.
-const BUSY: f64 = 0.9;
-/// What was written of late says nothing of a question in its first so many seconds.
-const SETTLE_SECONDS: f64 = 1.0;
+const LOG_WAITS_SHARE: f64 = 0.5;
 
 /// A question: what was known and written when it began, and what is asked for over what is known.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +48,8 @@ pub(super) struct ProbeLook {
     /// User bytes a second that are let in, and whether more would come.
     pub admitted: f64,
     pub held_back: bool,
-    /// Bytes a second that were written to the device of late, the log included.
-    pub written: f64,
+    /// Share of the time that appending to the log takes.
+    pub log_share: f64,
 }
 
 /// See the module head.
@@ -93,20 +88,16 @@ impl Probe {
             }
             Some(asked) => {
                 let slower = look.admitted < HARM * asked.admitted;
-                let busy = look.written >= BUSY * asked.before;
-                let takes_more = look.written > GROWN * asked.before;
-                let settled = since >= SETTLE_SECONDS;
-                if slower && is_sure {
-                    self.end(busy && !takes_more);
-                } else if slower && settled && busy && !takes_more && !look.held_back {
-                    // No cap slows writes: the log waits for the device.
+                if slower && !look.held_back && look.log_share > LOG_WAITS_SHARE {
                     self.rest = self.rest.max(REST_SECONDS_SURE);
-                    self.end(true);
+                    self.deny();
+                } else if slower && is_sure {
+                    self.deny();
                 } else if since >= ASK_SECONDS && look.known > asked.before * GROWN {
                     self.rest = self.rest.min(REST_SECONDS_MIN);
                     self.ask(&look, asked.more * MORE_AGAIN);
                 } else if since >= ASK_SECONDS {
-                    self.end(busy);
+                    self.deny();
                 }
             }
         }
@@ -118,11 +109,9 @@ impl Probe {
         self.question = Some(Question { before: look.known, admitted: look.admitted, more });
     }
 
-    /// A rest follows the question; a longer one if the answer was no.
-    fn end(&mut self, denied: bool) {
+    fn deny(&mut self) {
         (self.since, self.question) = (Some(0.0), None);
-        let longer = if denied { 2.0 } else { 1.0 };
-        self.rest = (self.rest * longer).clamp(REST_SECONDS_MIN, REST_SECONDS_MAX);
+        self.rest = (self.rest * 2.0).clamp(REST_SECONDS_MIN, REST_SECONDS_MAX);
     }
 }
 
@@ -134,7 +123,7 @@ mod tests {
     const DEVICE: f64 = 100e6;
 
     fn look(known: f64) -> ProbeLook {
-        ProbeLook { known, admitted: 10e6, held_back: true, written: known }
+        ProbeLook { known, admitted: 10e6, held_back: true, log_share: 0.0 }
     }
 
     /// So many seconds, limited; what is known in the end, and the seconds in which more was asked
@@ -191,6 +180,15 @@ mod tests {
         assert!((50.0..100.0).contains(&too_much), "{too_much} s of 1000");
     }
 
+    /// A user who writes less for a moment has not filled the device of a young database.
+    #[pumice_test_macros::test]
+    fn fewer_writes_are_no_harm_while_the_log_does_not_wait() {
+        let mut probe = Probe::default();
+        assert!(probe.tick(0.1, Some(look(DEVICE))) > DEVICE);
+        let fewer = ProbeLook { admitted: 2e6, held_back: false, ..look(DEVICE) };
+        assert!(probe.tick(0.1, Some(fewer)) > DEVICE);
+    }
+
     /// Where the log waits the question is over.
     #[pumice_test_macros::test]
     fn a_question_that_harms_writes_is_withdrawn() {
@@ -200,44 +198,14 @@ mod tests {
         assert_eq!(probe.tick(0.1, Some(harmed)), DEVICE);
     }
 
-    /// A question of a young database, and then writes at four fifths of their rate while so much
-    /// is written; the rest that follows.
-    fn rest_after_fewer_writes(held_back: bool, written: f64) -> f64 {
-        let mut probe = Probe::default();
-        assert!(probe.tick(0.1, Some(look(DEVICE))) > DEVICE);
-        let fewer = ProbeLook { admitted: 8e6, held_back, written, ..look(DEVICE) };
-        for _ in 0..60 {
-            if probe.tick(0.1, Some(fewer)) == DEVICE {
-                break;
-            }
-        }
-        probe.rest
-    }
-
     /// Also of a device that nobody knows, if no cap explains it; then it is known.
     #[pumice_test_macros::test]
     fn a_log_that_waits_tells_that_the_device_is_full() {
-        assert!(rest_after_fewer_writes(false, DEVICE) > REST_SECONDS_SURE);
-        assert_eq!(rest_after_fewer_writes(true, DEVICE), REST_SECONDS_MIN);
-    }
-
-    /// A device that is idle, or takes more than it ever has, is not what writes wait for: fewer
-    /// come, and the next question is soon.
-    #[pumice_test_macros::test]
-    fn fewer_writes_do_not_tell_that_the_device_is_full() {
-        for written in [0.1 * DEVICE, 0.5 * DEVICE, 1.5 * DEVICE, 4.0 * DEVICE] {
-            assert_eq!(rest_after_fewer_writes(false, written), REST_SECONDS_MIN, "{written}");
+        for held_back in [true, false] {
+            let mut probe = Probe::default();
+            assert!(probe.tick(0.1, Some(look(DEVICE))) > DEVICE);
+            let harmed = ProbeLook { admitted: 8e6, held_back, log_share: 0.9, ..look(DEVICE) };
+            assert_eq!(probe.tick(0.1, Some(harmed)) > DEVICE, held_back);
         }
-    }
-
-    /// Nor does a question that the device was too idle to answer make the next one rarer.
-    #[pumice_test_macros::test]
-    fn an_idle_device_has_not_answered() {
-        let mut probe = Probe { rest: 2.0 * REST_SECONDS_SURE, ..Probe::default() };
-        for _ in 0..1000 {
-            let idle = ProbeLook { written: 0.3 * DEVICE, ..look(DEVICE) };
-            probe.tick(0.1, Some(idle));
-        }
-        assert_eq!(probe.rest, 2.0 * REST_SECONDS_SURE);
     }
 }

@@ -53,6 +53,10 @@ impl Learned {
         let admitted = self.admitted.advance(totals.admitted);
         let faded = self.peak * (1.0 - weight(seconds, DEMAND_SECONDS));
         self.peak = faded.max(admitted / seconds);
+        if self.admitted_rate.get().is_none() {
+            // What comes in the first milliseconds is no rate of a second.
+            self.admitted_rate.add(0.0, 1.0);
+        }
         self.admitted_rate.add(admitted / seconds, weight(seconds, ADMITTED_HORIZON));
         self.window_grown += self.memory.advance(totals.flush.drained + in_memory);
         self.window_admitted += admitted;
@@ -116,5 +120,23 @@ impl Learned {
     /// Memtable bytes in a file of L0.
     pub fn file_bytes(&self) -> Option<f64> {
         self.file_bytes.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A burst of a memtable in the first 5 ms is not what comes in the second after it.
+    #[pumice_test_macros::test]
+    fn the_first_look_is_no_rate_of_a_second() {
+        let mut learned = Learned::default();
+        let mut totals = Totals { admitted: 1.3e6, ..Totals::default() };
+        learned.learn(0.005, &totals, &[]);
+        for _ in 0..100 {
+            totals.admitted += 0.2e6;
+            learned.learn(0.01, &totals, &[]);
+        }
+        assert!(learned.admitted_rate() < 20e6, "{}", learned.admitted_rate());
     }
 }

@@ -20,6 +20,8 @@ pub const L0_COST: f64 = 1.6;
 pub const DEEP_COST: f64 = 6.0;
 /// Memtables that a compaction takes at most (`picker`, where a file is one memtable).
 const JOB_MAX: f64 = 25.0;
+/// The rate of the device is measured over so many seconds (`DeviceScheduler::rate`).
+const MEASURE_SECONDS: f64 = 2.0;
 /// Memtables that a deeper compaction takes on at a time.
 const SLICE: f64 = 10.0;
 
@@ -364,6 +366,8 @@ impl Tree {
 /// When the policy was last asked, and what it said.
 struct Ticker {
     ticked: f64,
+    /// Since when the rate of the device is measured, and what had been written then.
+    measured: f64,
     written: f64,
     sealed: usize,
     rested: bool,
@@ -389,9 +393,13 @@ impl Ticker {
         let compacted = totals.merge.written + totals.l0.written + totals.deep_written;
         let written = totals.logged + totals.flush.written + compacted;
         let seconds = now - self.ticked;
-        let rate = (written - self.written) / seconds;
-        (self.ticked, self.written) = (now, written);
-        tree.device_rate = (tree.device_rate * (1.0 - seconds / 300.0)).max(rate);
+        self.ticked = now;
+        let span = now - self.measured;
+        if span >= MEASURE_SECONDS {
+            let rate = (written - self.written) / span;
+            (self.measured, self.written) = (now, written);
+            tree.device_rate = (tree.device_rate * (1.0 - span / 300.0)).max(rate);
+        }
         self.grants = policy.tick(&Inputs {
             seconds,
             rested: std::mem::take(&mut self.rested),
@@ -419,7 +427,8 @@ impl Outcome {
 pub fn run(policy: &mut dyn Policy, shape: Shape, load: &Load<'_>) -> Outcome {
     let mut tree = Tree::new(shape);
     let grants = Grants::default();
-    let mut ticker = Ticker { ticked: -0.1, written: 0.0, sealed: 0, rested: true, grants };
+    let mut ticker =
+        Ticker { ticked: -0.1, measured: 0.0, written: 0.0, sealed: 0, rested: true, grants };
     let mut outcome = Outcome::default();
     let (mut flush_rest, mut deep_rest) = (0.0, 0.0);
     let mut unpayable_until = 0.0;

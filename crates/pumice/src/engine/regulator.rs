@@ -81,6 +81,7 @@ impl DbInner {
         self.writes.controller.set_cap(None);
         self.background.regulator.member.set_waiting_rate(None, false);
         self.background.regulator.merges.store(false, Ordering::Relaxed);
+        self.background.regulator.times_log.store(false, Ordering::Relaxed);
         self.background.regulator.member.claim(0.0);
         self.use_all_threads(&mut state, false);
         state.tasks.regulating = false;
@@ -135,6 +136,7 @@ impl DbInner {
         self.writes.controller.set_cap(grants.cap.map(round_down_u64));
         regulator.member.set_waiting_rate(grants.waiting_rate, !grants.level0_first);
         regulator.merges.store(grants.merges, Ordering::Relaxed);
+        regulator.times_log.store(grants.times_log, Ordering::Relaxed);
         regulator.member.claim(grants.claim);
         let before = law.history.back().map_or(Binding::Free, |tick| tick.grants.binding);
         tick.grants = grants;

@@ -105,6 +105,9 @@ pub(crate) struct Regulator {
     pub all_threads: AtomicBool,
     /// A compaction thread is kept for merges inside L0.
     pub merges: AtomicBool,
+    /// Appending to the log is timed.
+    pub times_log: AtomicBool,
+    pub log_micros: AtomicU64,
     pub law: Mutex<Law>,
     /// How quick reads are.
     pub reads: ReadWatch,
@@ -124,6 +127,8 @@ impl Regulator {
             finished: Finished::default(),
             all_threads: AtomicBool::new(false),
             merges: AtomicBool::new(false),
+            times_log: AtomicBool::new(false),
+            log_micros: AtomicU64::new(0),
             law: Mutex::new(Law::new()),
             reads,
             wake: Condvar::new(),
@@ -134,6 +139,17 @@ impl Regulator {
     /// Has the task tick now. Requires: state lock held.
     pub fn wake(&self) {
         self.wake.notify_all();
+    }
+
+    /// How long an append to the log takes is wanted.
+    #[inline]
+    pub fn times_log(&self) -> bool {
+        self.times_log.load(Ordering::Relaxed)
+    }
+
+    /// An append to the log took so many microseconds.
+    pub fn log_took(&self, micros: u64) {
+        self.log_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
     /// A flush of so many memtable bytes ended well.
@@ -168,6 +184,7 @@ impl Regulator {
         Totals {
             admitted: admitted as f64,
             logged: logged as f64,
+            log_seconds: self.log_micros.load(Ordering::Relaxed) as f64 / 1e6,
             flush: of(IoClass::Flush, &done.flushed_bytes, &done.flush_micros),
             flushes: done.flushes.load(Ordering::Relaxed) as f64,
             merge: of(IoClass::Merge, &done.merged_files, &done.merge_micros),

@@ -1,4 +1,4 @@
-//! The database: its state, and the locks that guard it.
+//! The database: its locks, and the wiring of its parts (`state`).
 //!
 //! | lock | guards | held over I/O |
 //! |---|---|---|

@@ -5,13 +5,13 @@
 //! meanwhile, which other databases use too: one task, which exists only while there is something
 //! to wait for, starts them again. Manual compactions go on: their caller wants to see the error.
 //!
-//! Retries never end, since nothing else brings the tree in order. But after [`FAILURES_MAX`]
+//! Retries never end, since nothing else brings the tree in order. But after `FAILURES_MAX`
 //! failures in a row those that wait for a compaction get the error instead: writers that are
 //! stopped, flushes that would stop writes, `wait_for_compact`. RocksDB makes a failed read in a
 //! compaction a Fatal background error at once; here writing goes on as long as there is room in
 //! the tree, and again as soon as a compaction succeeds.
 //!
-//! Thread safety: `CompactionRetry` belongs to the state lock.
+//! Thread safety: from any thread; `state::retry` has what belongs to the state lock.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

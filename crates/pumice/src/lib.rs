@@ -93,6 +93,7 @@ mod recovery;
 mod repair;
 mod row_cache;
 mod snapshot;
+mod state;
 pub mod stats;
 mod table_output;
 mod ttl;

@@ -6,6 +6,7 @@
 //! | a room of the engine names only rooms below it | `rooms` |
 //! | the port seam, unsafe code and unfinished work | `bans` |
 //! | file heads, lengths of files, functions and lines | `lengths` |
+//! | methods belong to the part they use; the engine's wiring only shrinks | `owners` |
 //! | no file that no crate reaches | `reach` |
 //! | rows of options name a test, and are read | `proofs` |
 //! | no second default of an option, no second enumeration | `defaults` |
@@ -23,6 +24,7 @@ mod bans;
 mod defaults;
 mod floors;
 mod lengths;
+mod owners;
 mod proofs;
 mod reach;
 mod references;
@@ -85,6 +87,7 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
     }
     violations.extend(reach::check(root, &sources)?);
     violations.extend(references::check(root, &sources)?);
+    violations.extend(owners::check(&sources));
     violations.extend(proofs::check(&sources));
     violations.extend(defaults::check(&sources));
     violations.extend(api_lines::check(root)?);

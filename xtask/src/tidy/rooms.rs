@@ -31,6 +31,7 @@ const ROOMS: &[&str] = &[
     "ingest",
     "recovery",
     "control",
+    "state",
     "engine",
     "repair",
     "db",

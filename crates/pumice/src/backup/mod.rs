@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use meta::{FileEntry, Meta, NOTE_BYTES_MAX};
 use pumice_base::checksum::crc32c_extend;
 use pumice_base::{Error, Result};
 use pumice_env::filename::{self, FileType};
@@ -26,7 +27,6 @@ use pumice_table::{Table, TableReadContext};
 
 use crate::Db;
 use crate::engine::checkpoint::{KeepFiles, Moment};
-use meta::{FileEntry, Meta, NOTE_BYTES_MAX};
 
 const META: &str = "meta";
 const PRIVATE: &str = "private";
@@ -283,7 +283,7 @@ impl BackupEngine {
             )?);
         }
         self.fs.sync_dir(&self.dir.join(SHARED))?;
-        for (from, name, bytes) in private_files(&inner.dir.path, &inner.wal_dir(), &moment) {
+        for (from, name, bytes) in private_files(&inner.dir.path, &inner.logs.dir(), &moment) {
             let path = format!("{PRIVATE}/{id}/{name}");
             let (_, crc) = self.read_through(&from, bytes, Some(&self.dir.join(&path)))?;
             meta.files.push(FileEntry { path, crc: Some(crc), bytes: None });

@@ -13,9 +13,9 @@ use pumice_manifest::{FileMetaData, UserRange, Version, VersionEdit};
 use crate::compaction::picker::{FilesRequest, InputLevel};
 use crate::db::api::Db;
 use crate::engine::DbInner;
-use crate::engine::error_handler::Reason;
 use crate::engine::reserve::Reserved;
 use crate::options::requests::CompactFilesOptions;
+use crate::state::errors::Reason;
 use crate::version::family::{CfData, ColumnFamily};
 
 /// First and last user key; None for an open end.
@@ -166,7 +166,7 @@ impl DbInner {
         }
         if !doomed.is_empty() {
             let count = edit.deleted_files.len();
-            self.info(format_args!("[{}] Deleting {count} files in ranges", cf.name));
+            self.reports.info(format_args!("[{}] Deleting {count} files in ranges", cf.name));
             reserved.add(cf.id, family.plan.reserve_files(doomed));
         }
         Ok(edit)

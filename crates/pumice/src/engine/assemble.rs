@@ -22,21 +22,21 @@ use crate::commit::controller::WriteController;
 use crate::commit::queue::WriteQueue;
 use crate::commit::shared_insert::Helpers;
 use crate::commit::wal::Wals;
-use crate::engine::compaction_tuning;
-use crate::engine::events::EventState;
-use crate::engine::family_state::CfState;
-use crate::engine::manifest_log::ManifestLog;
 use crate::engine::open::ColumnFamilyDescriptor;
-use crate::engine::parts::{
-    Background, Directory, Life, Logs, Reports, Resources, Settings, Writes,
-};
-use crate::engine::regulator::Regulator;
-use crate::engine::{CfMap, DbInner, DbState, Files};
+use crate::engine::parts::Life;
+use crate::engine::{DbInner, compaction_tuning};
 use crate::log_tail::history::LogHistory;
 use crate::options::DbOptions;
 use crate::recovery::lock::Mode;
 use crate::recovery::version_recovery::{RecoveredFamily, RecoveredVersions};
 use crate::snapshot::SnapshotList;
+use crate::state::events::EventState;
+use crate::state::family::CfState;
+use crate::state::manifest_log::ManifestLog;
+use crate::state::parts::{Background, Directory, Logs, Resources, Settings, Writes};
+use crate::state::regulator::Regulator;
+use crate::state::reports::Reports;
+use crate::state::{CfMap, DbState, Files};
 use crate::stats::db_stats::DbStats;
 use crate::stats::{Logger, TableBuilds};
 use crate::version::family::{CfData, new_memtable};
@@ -154,7 +154,7 @@ fn new_background(options: &DbOptions, fs: &dyn FileSystem, path: &Path) -> Resu
     Ok(Background {
         tuner: compaction_tuning::new_tuner(options),
         regulator: Regulator::of(fs, path, options),
-        lanes: crate::engine::lanes::Lanes::new(options)?,
+        lanes: crate::state::lanes::Lanes::new(options)?,
         compaction_behind: AtomicBool::new(false),
         bottommost_threshold: AtomicU64::new(u64::MAX),
         purge_scheduled: AtomicBool::new(false),

@@ -14,10 +14,10 @@ use pumice_port::thread;
 use pumice_table::TableReason;
 
 use crate::commit::controller::StallInputs;
-use crate::engine::compaction_tuning::Deferral;
-use crate::engine::family_state::CfState;
-use crate::engine::{DbInner, DbState};
+use crate::engine::DbInner;
 use crate::snapshot::SnapshotOwner;
+use crate::state::DbState;
+use crate::state::family::{CfState, Deferral};
 
 impl CfState {
     /// The numbers that decide the stall state.
@@ -182,7 +182,8 @@ impl DbInner {
                 || (soft > 0 && pending >= soft / 4)
         };
         if self.is_adaptive() {
-            let all = self.may_use_all_threads() || self.writes.controller.is_stopped();
+            let all = self.background.regulator.may_use_all_threads()
+                || self.writes.controller.is_stopped();
             self.background.compaction_behind.store(all, Ordering::Release);
             return if all || state.manual.waiting() > 0 { limit } else { 1 };
         }

@@ -15,10 +15,11 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, Result};
 use pumice_manifest::VersionEdit;
 
-use crate::engine::error_handler::Reason;
-use crate::engine::family_state::CfState;
-use crate::engine::manifest_log::EditGroup;
-use crate::engine::{DbInner, DbState};
+use crate::engine::DbInner;
+use crate::state::DbState;
+use crate::state::errors::Reason;
+use crate::state::family::CfState;
+use crate::state::manifest_log::EditGroup;
 use crate::version::family::CfData;
 
 /// Waiters check again this often even if they are not woken.
@@ -62,7 +63,7 @@ impl DbInner {
                 let family = state.cfs.get(&cf.id).ok_or_else(|| dropped(cf))?;
                 let edit = move_edit(family, from, target)?;
                 if edit.is_some() {
-                    self.info(format_args!("[{}] Moving files of level {from}", cf.name));
+                    self.reports.info(format_args!("[{}] Moving files of level {from}", cf.name));
                 }
                 Ok(edit)
             });

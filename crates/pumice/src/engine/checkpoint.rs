@@ -23,7 +23,6 @@ use pumice_env::{FileLock, FileSystem, create_dir_durably, filename, parent_of};
 
 use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
-use crate::ingest::transfer::{self, is_unlinkable};
 use crate::options::requests::FlushOptions;
 use crate::stats::listener::FlushReason;
 use crate::version::identity::{is_session_id, new_session_id};
@@ -76,7 +75,7 @@ impl DbInner {
             return Err(Error::invalid_argument("Directory exists"));
         }
         let staging = Staging::new(&*self.dir.fs, target)?;
-        self.info(format_args!(
+        self.reports.info(format_args!(
             "Started the snapshot process -- creating snapshot in directory {}",
             target.display()
         ));
@@ -87,12 +86,12 @@ impl DbInner {
         });
         match result {
             Ok(sequence) => {
-                self.info(format_args!("Snapshot DONE. All is good"));
-                self.info(format_args!("Snapshot sequence number: {sequence}"));
+                self.reports.info(format_args!("Snapshot DONE. All is good"));
+                self.reports.info(format_args!("Snapshot sequence number: {sequence}"));
                 Ok(())
             }
             Err(error) => {
-                self.info(format_args!("Snapshot failed -- {error}"));
+                self.reports.info(format_args!("Snapshot failed -- {error}"));
                 Err(error)
             }
         }
@@ -109,20 +108,20 @@ impl DbInner {
         let mut linking = true;
         for &number in &moment.tables {
             let from = filename::table_file(&self.dir.path, number);
-            self.link_or_copy(&from, &filename::table_file(staging, number), &mut linking)?;
+            self.dir.link_or_copy(&from, &filename::table_file(staging, number), &mut linking)?;
         }
         let (manifest, bytes) = moment.manifest;
         let from = filename::manifest_file(&self.dir.path, manifest);
-        self.copy(&from, &filename::manifest_file(staging, manifest), bytes)?;
+        self.dir.copy(&from, &filename::manifest_file(staging, manifest), bytes)?;
         if moment.options != 0 {
             let from = filename::options_file(&self.dir.path, moment.options);
             let bytes = self.dir.fs.file_size(&from)?;
-            self.copy(&from, &filename::options_file(staging, moment.options), bytes)?;
+            self.dir.copy(&from, &filename::options_file(staging, moment.options), bytes)?;
         }
-        let wal_dir = self.wal_dir();
+        let wal_dir = self.logs.dir();
         for &(number, bytes) in &moment.logs {
             let from = filename::log_file(&wal_dir, number);
-            self.copy(&from, &filename::log_file(staging, number), bytes)?;
+            self.dir.copy(&from, &filename::log_file(staging, number), bytes)?;
         }
         // The last file makes it a database; this also makes all the names durable.
         filename::set_current_file(&*self.dir.fs, staging, manifest, true)?;
@@ -177,22 +176,6 @@ impl DbInner {
             logs: wal.live(),
             sequence: self.last_sequence.load(Ordering::Acquire),
         })
-    }
-
-    /// Gives a table file a second name, or copies it once links have turned out impossible.
-    pub(super) fn link_or_copy(&self, from: &Path, to: &Path, linking: &mut bool) -> Result<()> {
-        if *linking {
-            match self.dir.fs.link(from, to) {
-                Err(error) if is_unlinkable(&error) => *linking = false,
-                result => return result,
-            }
-        }
-        self.copy(from, to, self.dir.fs.file_size(from)?)
-    }
-
-    /// Copies the first `bytes` bytes of a file, durably.
-    fn copy(&self, from: &Path, to: &Path, bytes: u64) -> Result<()> {
-        transfer::copy(&*self.dir.fs, false, (from, bytes), to, &|| Ok(()))
     }
 }
 

@@ -11,10 +11,10 @@ use pumice_port::os::is_forked;
 use pumice_port::pool::Priority;
 use pumice_port::thread;
 
-use crate::engine::family_state::CfState;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::{DbInner, start_task};
 use crate::options::requests::FlushOptions;
+use crate::state::family::CfState;
 use crate::stats::listener::{FlushReason, TableFileDeletionInfo};
 
 const POLL: Duration = Duration::from_millis(50);
@@ -78,7 +78,7 @@ impl DbInner {
         } else if self.life.mark.is_inside() {
             self.close_elsewhere();
         } else if let Err(error) = self.close() {
-            self.info(format_args!("close failed: {error}"));
+            self.reports.info(format_args!("close failed: {error}"));
         }
     }
 
@@ -195,8 +195,8 @@ impl DbInner {
     fn let_go(&self, result: &mut Result<()>) -> Vec<TableFileDeletionInfo> {
         // The last writer is done once leadership can be had.
         let _alone = self.exclusive();
-        self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));
-        let closed = self.wal_at_rest().close(false);
+        self.state.lock().cfs.values().for_each(|cf| cf.give_up_memory());
+        let closed = self.logs.at_rest().close(false);
         let manifest = self.close_manifest().and(self.check_failed_log());
         if result.is_ok() {
             *result = closed.and(manifest);
@@ -204,7 +204,7 @@ impl DbInner {
         // What the last jobs made obsolete, while the directory is still ours.
         let deleted = self.delete_silently();
         self.untrack_tables();
-        self.info(format_args!("Shutdown complete"));
+        self.reports.info(format_args!("Shutdown complete"));
         *self.dir.lock.lock() = None;
         deleted
     }

@@ -7,40 +7,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
-use pumice_env::{IoClass, JobIo};
-use pumice_manifest::{FileMetaData, Version, VersionEdit};
+use pumice_env::IoClass;
+use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::lane::Floor;
 use pumice_port::pool::Priority;
 use pumice_port::sync::{Mutex, MutexGuard};
 use pumice_port::{thread, time};
 
 use crate::compaction::env::{CompactionEnv, LaneKind};
-use crate::compaction::picker::{CompactionPick, CompactionReason, Reach};
+use crate::compaction::picker::{CompactionReason, Reach};
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
-use crate::engine::error_handler::Reason;
-use crate::engine::family_state::CfState;
-use crate::engine::manual_compaction::ManualTicket;
-use crate::engine::{DbInner, DbState};
-use crate::options::CompactionStyle;
-use crate::read::range_del::truncate_to_file;
-use crate::stats::{CompactionStats, HistogramKind, Ticker};
-use crate::version::family::CfData;
-
-/// A picked compaction.
-pub(crate) struct CompactionWork {
-    pub cf: Arc<CfData>,
-    pub version: Arc<Version>,
-    pub pick: CompactionPick,
-    /// Number in the column family's list of running compactions.
-    pub id: u64,
-    pub base_level: usize,
-    pub max_subcompactions: usize,
-    pub manual: Option<ManualTicket>,
-    /// The account of its writes.
-    pub io: Option<Arc<JobIo>>,
-}
+use crate::engine::DbInner;
+use crate::state::DbState;
+use crate::state::errors::Reason;
+use crate::state::family::CfState;
+use crate::state::work::{CompactionWork, input_tombstones, oldest_time, split_points};
+use crate::stats::{CompactionStats, Ticker};
 
 impl DbInner {
     /// Runs one due compaction after the other. Body of a pool job; whether there was one.
@@ -167,7 +150,7 @@ impl DbInner {
             return Reach::All;
         }
         let others = state.jobs.running_compactions - state.jobs.running_merges;
-        match self.may_keep_for_merges() {
+        match self.background.regulator.may_keep_for_merges() {
             true if others + 1 >= limit => Reach::Merges,
             false if state.jobs.running_deep + 1 >= limit => Reach::Upper,
             _ => Reach::All,
@@ -219,7 +202,7 @@ impl DbInner {
             let version = Arc::clone(&cf.version);
             cf.plan.finished(&version, work.id, freed);
             if let Some(io) = &work.io {
-                self.level0_ended(cf, io, result.is_ok());
+                self.background.regulator.level0_ended(cf, io, result.is_ok());
             }
             self.update_stall(cf);
             match result {
@@ -293,7 +276,7 @@ impl DbInner {
             self.state.lock().manual.wrote(ticket, &numbers);
         }
         let micros = time::now_micros() - started_micros;
-        let counts = self.count_compaction(work, &files, &part, micros);
+        let counts = self.reports.count_compaction(work, &files, &part, micros);
         self.note_compaction_end(job, work, &files, &counts, part.parts);
         Ok(())
     }
@@ -310,7 +293,7 @@ impl DbInner {
         }
         self.add_cursor(work, &mut edit);
         self.change_inputs(work, edit)?;
-        self.info(format_args!(
+        self.reports.info(format_args!(
             "[{}] Moved {} files to level-{} {bytes} bytes",
             work.cf.name,
             work.pick.input_files().filter(moved).count(),
@@ -336,9 +319,9 @@ impl DbInner {
             CompactionReason::FifoTtl => Some(Ticker::FifoTtlCompactions),
             _ => None,
         } {
-            self.tick(ticker, 1);
+            self.reports.tick(ticker, 1);
         }
-        self.info(format_args!(
+        self.reports.info(format_args!(
             "[{}] Deleted {count} files of level {}, {} bytes",
             work.cf.name,
             work.pick.start_level,
@@ -478,123 +461,8 @@ impl DbInner {
         self.change_versions(|_| Ok(edit.into()), |_| ())
     }
 
-    fn count_compaction(
-        &self,
-        work: &CompactionWork,
-        files: &[Arc<FileMetaData>],
-        part: &SubcompactionResult,
-        micros: u64,
-    ) -> CompactionStats {
-        let bytes_at = |same: bool| -> u64 {
-            let inputs = work.pick.input_files();
-            let at = inputs.filter(|(level, _)| (*level == work.pick.output_level) == same);
-            at.map(|(_, file)| file.file_size).sum()
-        };
-        let counts = &part.counts;
-        let raw_bytes = |f: &Arc<FileMetaData>| f.stats().raw_key_size + f.stats().raw_value_size;
-        let job = CompactionStats {
-            count: 1,
-            micros,
-            cpu_micros: part.cpu_micros,
-            bytes_read_non_output_levels: bytes_at(false),
-            bytes_read_output_level: bytes_at(true),
-            bytes_written: files.iter().map(|f| f.file_size).sum(),
-            bytes_written_pre_comp: files.iter().map(raw_bytes).sum(),
-            bytes_moved: 0,
-            num_input_records: counts.entries_in,
-            num_dropped_records: counts.dropped_hidden
-                + counts.dropped_obsolete
-                + counts.dropped_range_deleted
-                + counts.dropped_by_filter,
-        };
-        work.cf.stats.compacted(work.pick.output_level, &job);
-        let read = job.bytes_read_non_output_levels + job.bytes_read_output_level;
-        self.tick(Ticker::CompactReadBytes, read);
-        self.tick(Ticker::CompactWriteBytes, job.bytes_written);
-        let by_reason = match work.pick.reason {
-            CompactionReason::FilesMarkedForCompaction => {
-                Some((Ticker::CompactReadBytesMarked, Ticker::CompactWriteBytesMarked))
-            }
-            CompactionReason::PeriodicCompaction => {
-                Some((Ticker::CompactReadBytesPeriodic, Ticker::CompactWriteBytesPeriodic))
-            }
-            CompactionReason::Ttl => {
-                Some((Ticker::CompactReadBytesTtl, Ticker::CompactWriteBytesTtl))
-            }
-            _ => None,
-        };
-        if let Some((read_ticker, write_ticker)) = by_reason {
-            self.tick(read_ticker, read);
-            self.tick(write_ticker, job.bytes_written);
-        }
-        self.tick(Ticker::CompactionKeyDropObsolete, counts.dropped_obsolete);
-        self.tick(Ticker::CompactionKeyDropNewerEntry, counts.dropped_hidden);
-        self.tick(Ticker::CompactionKeyDropRangeDel, counts.dropped_range_deleted);
-        self.tick(Ticker::CompactionKeyDropUser, counts.dropped_by_filter);
-        self.tick(Ticker::CompactionCpuTotalTime, job.cpu_micros);
-        self.measure(HistogramKind::CompactionTime, micros);
-        self.measure(HistogramKind::CompactionCpuTime, job.cpu_micros);
-        let inputs = work.pick.input_files().count() as u64;
-        self.measure(HistogramKind::NumFilesInSingleCompaction, inputs);
-        if part.parts > 1 {
-            self.measure(HistogramKind::NumSubcompactionsScheduled, part.parts as u64);
-        }
-        job
-    }
-
     /// What the last released snapshot leaves to be cleaned up (`SnapshotList::catch_up_limit`).
     pub(crate) fn caught_up_below(&self) -> u64 {
         self.snapshots.catch_up_limit(|| self.last_sequence.load(Ordering::Acquire))
     }
-}
-
-/// All range tombstones of the inputs, cut to their files' bounds.
-fn input_tombstones(work: &CompactionWork) -> Result<Option<Arc<FragmentedTombstones>>> {
-    let comparator = work.cf.comparator();
-    let tables = work.cf.tables();
-    let mut all = Vec::new();
-    for (level, file) in work.pick.input_files() {
-        if let Some(list) = tables.table_at(file, level)?.range_tombstones() {
-            truncate_to_file(comparator, &list, &file.smallest, &file.largest, &mut all);
-        }
-    }
-    Ok((!all.is_empty()).then(|| Arc::new(FragmentedTombstones::build(all, comparator))))
-}
-
-/// Since when the oldest input's data is in the tree, as far as that is known; else now.
-fn oldest_time(work: &CompactionWork) -> u64 {
-    let times = work.pick.input_files().map(|(_, file)| file.oldest_ancester_time);
-    times.filter(|time| *time > 0).min().unwrap_or_else(time::wall_seconds)
-}
-
-/// User keys that cut the inputs into parts of about equal bytes.
-fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
-    let parts = work.max_subcompactions;
-    let universal = work.cf.options().compaction_style == CompactionStyle::Universal;
-    let worthwhile = work.pick.start_level == 0 || work.manual.is_some() || universal;
-    // Inside L0 the point is to have fewer files: parts would leave as many, and again, for ever.
-    if parts < 2 || !worthwhile || work.pick.output_level == 0 {
-        return Vec::new();
-    }
-    let comparator = work.cf.comparator();
-    let mut starts: Vec<(&[u8], u64)> = work
-        .pick
-        .input_files()
-        .map(|(_, file)| (file.smallest_user_key(), file.file_size))
-        .collect();
-    starts.sort_by(|a, b| comparator.compare(a.0, b.0));
-    let total: u64 = starts.iter().map(|(_, bytes)| bytes).sum();
-    let share = total / parts as u64 + 1;
-    let mut points: Vec<Vec<u8>> = Vec::new();
-    let mut bytes = 0;
-    let mut last = starts.first().map(|(key, _)| *key).unwrap_or_default();
-    for (key, size) in &starts {
-        let fresh = comparator.compare(key, last).is_gt();
-        if fresh && bytes >= share * (points.len() as u64 + 1) && points.len() + 1 < parts {
-            points.push(key.to_vec());
-            last = key;
-        }
-        bytes += size;
-    }
-    points
 }

@@ -21,19 +21,11 @@ use pumice_table::TableReason;
 
 use crate::control::drain_rule::{Drainer, Verdict};
 use crate::control::tuner::{CompactionSwitch, JobEvents, Tuner};
-use crate::engine::family_state::CfState;
-use crate::engine::{DbInner, DbState, start_task};
+use crate::engine::{DbInner, start_task};
 use crate::options::{BackgroundPolicy, ColumnFamilyOptions, DbOptions};
+use crate::state::DbState;
+use crate::state::family::{CfState, Deferral};
 use crate::stats::Ticker;
-
-/// Automatic compactions of a column family make way for flushes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Deferral {
-    #[default]
-    None,
-    Guarded,
-    Seed,
-}
 
 /// Refuses a family that wants to be tuned by a limiter that is not there.
 pub(crate) fn check_tuned(options: &DbOptions, family: &ColumnFamilyOptions) -> Result<()> {
@@ -49,21 +41,6 @@ pub(crate) fn check_tuned(options: &DbOptions, family: &ColumnFamilyOptions) -> 
 pub(crate) fn new_tuner(options: &DbOptions) -> Option<Arc<Tuner>> {
     let limiter = options.rate_limiter.as_ref()?;
     Some(Arc::new(Tuner::new(limiter.refill_period_us())))
-}
-
-impl CfState {
-    /// In which form the family is tuned; `None` if it is not.
-    fn tuned(&self, policy: BackgroundPolicy) -> Deferral {
-        match policy {
-            BackgroundPolicy::SeedRule => Deferral::Seed,
-            BackgroundPolicy::Static | BackgroundPolicy::DrainAutoTune
-                if self.data.options().auto_tuned_compaction =>
-            {
-                Deferral::Guarded
-            }
-            _ => Deferral::None,
-        }
-    }
 }
 
 impl DbInner {
@@ -126,7 +103,7 @@ impl DbInner {
             cf.deferral = if defer { Deferral::Guarded } else { Deferral::None };
             if cf.deferral != before {
                 let word = if defer { "disabled" } else { "enabled" };
-                self.info(format_args!("[{}] Automatic compaction {word}", cf.data.name));
+                self.reports.info(format_args!("[{}] Automatic compaction {word}", cf.data.name));
             }
             self.queue_compaction(&mut state, id);
         }
@@ -184,7 +161,7 @@ impl CompactionSwitch for DbInner {
         }
         let disable = verdict == Verdict::Disable;
         if disable {
-            self.tick(Ticker::CompactionDisabledCount, 1);
+            self.reports.tick(Ticker::CompactionDisabledCount, 1);
         }
         if self.options().background_policy == BackgroundPolicy::SeedRule {
             // As the original: the next change of the tree sees it, and schedules.

@@ -8,13 +8,14 @@ use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::{Version, VersionEdit};
 
 use crate::callbacks::has_code;
+use crate::engine::DbInner;
 use crate::engine::assemble::new_family_state;
 use crate::engine::compaction_tuning::check_tuned;
-use crate::engine::error_handler::Reason;
-use crate::engine::manifest_log::EditGroup;
 use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
-use crate::engine::{CfMap, DbInner, DbState};
 use crate::recovery::version_recovery::RecoveredFamily;
+use crate::state::errors::Reason;
+use crate::state::manifest_log::EditGroup;
+use crate::state::{CfMap, DbState};
 use crate::version::family::ColumnFamily;
 
 impl DbInner {
@@ -99,7 +100,7 @@ impl DbInner {
         drop(manifest);
         // Still alone: nobody writes before the error stops writes.
         created.inspect_err(|error| self.background_error_of_leader(error, Reason::Manifest))?;
-        self.info(format_args!("Created column family [{name}] (ID {id})"));
+        self.reports.info(format_args!("Created column family [{name}] (ID {id})"));
         Ok(ColumnFamily::new(data, Arc::downgrade(self)))
     }
 
@@ -116,7 +117,7 @@ impl DbInner {
             return Err(Error::invalid_argument("Can't drop default column family"));
         }
         let full = self.with_errors_told(self.drop_alone(cf))?;
-        self.info(format_args!("Dropped column family with id {}", cf.id()));
+        self.reports.info(format_args!("Dropped column family with id {}", cf.id()));
         // Who resumes writes it again.
         self.write_options_file().or_else(|e| if full && e.is_no_space() { Ok(()) } else { Err(e) })
     }
@@ -156,7 +157,7 @@ impl DbInner {
         state.jobs.flush_queue.retain(|queued| *queued != id);
         state.jobs.compaction_queue.retain(|queued| *queued != id);
         self.writes.controller.forget(family.stall);
-        self.give_up_memory(&family);
+        family.give_up_memory();
         let uncache = family.data.options().uncache_aggressiveness;
         for file in family.files() {
             self.table_left(state, file, uncache, true);

@@ -21,109 +21,22 @@
 //!
 //! Thread safety: `ErrorState` belongs to the state lock. Lock order as in `db`.
 
-use pumice_base::narrow::saturating_u64;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use pumice_base::narrow::saturating_u64;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, ErrorKind, Result, Severity, SubCode};
+use pumice_base::{Error, Result, Severity};
 use pumice_manifest::VersionEdit;
-use pumice_port::task::{self, TaskRef};
+use pumice_port::task;
 
-use crate::engine::manifest_log::EditGroup;
 use crate::engine::memtable_switch::all_ids;
-use crate::engine::{DbInner, DbState, start_task};
-use crate::stats::listener::{BackgroundErrorReason, FlushReason};
-
-/// What was being done when a background error happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// A flush.
-    Flush,
-    /// A compaction.
-    Compaction,
-    /// Writing the log or the memtable.
-    WriteCallback,
-    /// Writing the MANIFEST.
-    Manifest,
-}
-
-impl Reason {
-    fn told(self) -> BackgroundErrorReason {
-        match self {
-            Reason::Flush => BackgroundErrorReason::Flush,
-            Reason::Compaction => BackgroundErrorReason::Compaction,
-            Reason::WriteCallback => BackgroundErrorReason::WriteCallback,
-            Reason::Manifest => BackgroundErrorReason::ManifestWrite,
-        }
-    }
-}
-
-/// What `task` has to tell the listeners.
-pub(crate) struct UntoldError {
-    task: TaskRef,
-    reason: BackgroundErrorReason,
-    error: Error,
-}
-
-/// The present background error.
-#[derive(Default)]
-pub(crate) struct ErrorState {
-    error: Option<Error>,
-    resuming: bool,
-    /// What failed during the `resume` that is under way.
-    failed_again: Option<Error>,
-    /// A job that tries to resume is scheduled or running.
-    retrying: bool,
-    /// The disk was full for a compaction, and none has ended well since.
-    pub compaction_found_no_space: bool,
-}
-
-impl ErrorState {
-    /// The error, if there is one.
-    pub fn current(&self) -> Option<&Error> {
-        self.error.as_ref()
-    }
-    /// The error because of which flushes and compactions must not start.
-    pub fn stopping_jobs(&self) -> Option<&Error> {
-        if self.resuming { self.failed_again.as_ref() } else { self.error.as_ref() }
-    }
-    /// `resume` is under way.
-    pub fn is_resuming(&self) -> bool {
-        self.resuming
-    }
-}
-
-/// How bad an error is, by its kind and what it interrupted; `paranoid` as `paranoid_checks`.
-fn severity(error: &Error, reason: Reason, paranoid: bool) -> Severity {
-    if error.severity() == Severity::Unrecoverable {
-        return Severity::Unrecoverable; // A panic.
-    }
-    match error.kind() {
-        ErrorKind::Corruption if reason == Reason::Compaction && !paranoid => Severity::Soft,
-        ErrorKind::Corruption => Severity::Unrecoverable,
-        ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped => Severity::None,
-        // It has not begun.
-        ErrorKind::CompactionTooLarge => Severity::None,
-        // Somebody wants it no more; a lack of memory is no such reason.
-        ErrorKind::Aborted if error.subcode() != SubCode::MemoryLimit => Severity::None,
-        _ if error.subcode() == SubCode::SpaceLimit => Severity::Hard,
-        _ if reason == Reason::Compaction => Severity::Soft,
-        _ if reason == Reason::Manifest => Severity::Fatal,
-        _ => Severity::Hard,
-    }
-}
-
-/// Trying again may help without anybody looking at the device.
-fn heals(error: &Error, reason: Reason) -> bool {
-    if planted::is(Bug::NoSpaceForGood) && error.is_no_space() {
-        return false;
-    }
-    error.severity() < Severity::Unrecoverable
-        && error.subcode() != SubCode::SpaceLimit
-        && (error.is_no_space() || reason != Reason::WriteCallback)
-}
+use crate::engine::{DbInner, start_task};
+use crate::state::DbState;
+use crate::state::errors::{Reason, UntoldError, heals, severity};
+use crate::state::manifest_log::EditGroup;
+use crate::stats::listener::FlushReason;
 
 /// Sleeps between two automatic attempts to resume.
 fn wait_to_retry(interval: Duration) {
@@ -188,7 +101,7 @@ impl DbInner {
             return;
         }
         let error = error.with_severity(severity);
-        self.info(format_args!("Background error, reason {reason:?}: {error}"));
+        self.reports.info(format_args!("Background error, reason {reason:?}: {error}"));
         self.reports.events.background_error();
         tell(UntoldError { task: task::current(), reason: reason.told(), error: error.clone() });
         let mut state = self.state.lock();
@@ -264,7 +177,7 @@ impl DbInner {
         // A thread of its own: it sleeps most of the time, maybe for days.
         if let Err(error) = start_task("pumice:resume", job) {
             state.errors.retrying = false; // The next error tries to start one again.
-            self.warn(format_args!("No thread to resume from a background error: {error}"));
+            self.reports.warn(format_args!("No thread to resume from a background error: {error}"));
         }
     }
 
@@ -321,10 +234,10 @@ impl DbInner {
         self.changed.notify_all();
         drop(state);
         if result.is_ok() {
-            self.info(format_args!("Successfully resumed DB"));
+            self.reports.info(format_args!("Successfully resumed DB"));
             self.delete_obsolete_files();
             if full && let Err(error) = self.write_options_file() {
-                self.warn(format_args!("Unable to persist options: {error}"));
+                self.reports.warn(format_args!("Unable to persist options: {error}"));
             }
         }
         self.with_errors_told(result)
@@ -335,12 +248,12 @@ impl DbInner {
         {
             let _alone = self.exclusive();
             self.replace_broken_manifest()?;
-            let failed = self.wal_at_rest().failure().is_some();
+            let failed = self.logs.at_rest().failure().is_some();
             if failed {
                 // The tail of the failed log is unknown; what it should hold is in memory.
                 self.manifest.lock().hold();
                 let number = self.new_file_number();
-                let mut wal = self.wal_at_rest();
+                let mut wal = self.logs.at_rest();
                 let old = wal.number();
                 wal.switch(number, true)?;
                 drop(wal);
@@ -358,7 +271,7 @@ impl DbInner {
     /// tables behind that cannot be deleted. What is held back is not recorded anyway. Requires
     /// leadership.
     fn replace_broken_manifest(&self) -> Result<()> {
-        let failed = self.wal_at_rest().failure().is_some();
+        let failed = self.logs.at_rest().failure().is_some();
         let manifest = self.manifest.lock();
         let replace = manifest.broken && !manifest.held && !failed;
         drop(manifest);
@@ -392,38 +305,5 @@ impl DbInner {
             manifest.hold();
         }
         left
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What nobody wants any more is no error of the database; a panic and a lack of memory are,
-    /// or whoever flushes would try for ever.
-    #[pumice_test_macros::test]
-    fn aborted_jobs_tell_why() {
-        let aborted = Error::aborted("a job");
-        assert_eq!(severity(&aborted, Reason::Flush, true), Severity::None);
-        let no_memory = aborted.with_subcode(SubCode::MemoryLimit);
-        assert_eq!(severity(&no_memory, Reason::Flush, true), Severity::Hard);
-        assert_eq!(severity(&no_memory, Reason::Compaction, true), Severity::Soft);
-        for panic in [Error::aborted("a panic"), Error::io_message("a panic")] {
-            let panic = panic.with_severity(Severity::Unrecoverable);
-            for paranoid in [false, true] {
-                let severity = severity(&panic, Reason::Compaction, paranoid);
-                assert_eq!(severity, Severity::Unrecoverable);
-            }
-        }
-    }
-
-    /// Damage that a compaction reads; what a flush or the MANIFEST meets is not about old files.
-    #[pumice_test_macros::test]
-    fn damage_in_a_compaction_stops_writes_only_if_paranoid() {
-        let damage = Error::corruption("a block");
-        assert_eq!(severity(&damage, Reason::Compaction, false), Severity::Soft);
-        assert_eq!(severity(&damage, Reason::Compaction, true), Severity::Unrecoverable);
-        assert_eq!(severity(&damage, Reason::Flush, false), Severity::Unrecoverable);
-        assert_eq!(severity(&damage, Reason::Manifest, false), Severity::Unrecoverable);
     }
 }

@@ -17,19 +17,12 @@ use std::time::Duration;
 
 use pumice_port::time;
 
-use crate::engine::{DbInner, DbState, start_task};
+use crate::engine::{DbInner, start_task};
+use crate::state::DbState;
+use crate::state::expiry::next_expiry;
 
 /// The longest wait, for the case that the wall clock was set.
 const LOOK_AGAIN_SECONDS: u64 = 600;
-
-/// See the module head.
-#[derive(Default)]
-pub(crate) struct ExpiryWatch {
-    /// The task that waits exists.
-    pub waiting: bool,
-    /// What it waits for, seconds since 1970.
-    next: u64,
-}
 
 impl DbInner {
     /// Files or options changed: has the next file that gets too old watched. Requires: state lock
@@ -87,13 +80,4 @@ impl DbInner {
         }
         self.schedule_background(state);
     }
-}
-
-/// The next moment after `now` at which a file gets too old. The clock is read only if need be.
-fn next_expiry(state: &DbState, now: impl Fn() -> u64) -> Option<u64> {
-    let moments = state.cfs.values().filter(|cf| !cf.data.is_dropped());
-    let mut moments = moments.filter_map(|cf| cf.plan.expires_at(&cf.version)).peekable();
-    moments.peek()?;
-    let now = now();
-    moments.filter(|at| *at > now).min()
 }

@@ -9,11 +9,12 @@ use pumice_base::{Error, Result};
 use pumice_port::time;
 
 use crate::commit::controller::{WriteStall, write_stall};
-use crate::engine::compaction_tuning::Deferral;
-use crate::engine::error_handler::Reason;
+use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
-use crate::engine::{DbInner, DbState};
 use crate::options::requests::{FlushOptions, WaitForCompactOptions};
+use crate::state::DbState;
+use crate::state::errors::Reason;
+use crate::state::family::Deferral;
 use crate::stats::Ticker;
 use crate::stats::listener::FlushReason;
 
@@ -151,8 +152,8 @@ impl DbInner {
 
     /// Makes the log durable. Writers that do not sync go on meanwhile.
     fn sync_wal(&self) -> Result<()> {
-        let Some(sync) = self.wal_at_rest().begin_sync()? else { return Ok(()) };
-        self.tick(Ticker::WalFileSynced, 1);
+        let Some(sync) = self.logs.at_rest().begin_sync()? else { return Ok(()) };
+        self.reports.tick(Ticker::WalFileSynced, 1);
         let result = sync.run();
         self.logs.wal.lock().end_sync(&sync, &result);
         self.logs.synced.notify_all();

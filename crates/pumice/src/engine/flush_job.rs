@@ -19,14 +19,14 @@ use pumice_port::{thread, time};
 use pumice_table::TableReason;
 
 use crate::compaction::env::LaneKind;
-use crate::engine::error_handler::Reason;
-use crate::engine::family_state::CfState;
-use crate::engine::manifest_log::EditGroup;
-use crate::engine::{DbInner, DbState};
+use crate::engine::DbInner;
 use crate::flush::grouping::{Grouping, flushed_together};
 use crate::flush::write_level0;
+use crate::state::DbState;
+use crate::state::errors::Reason;
+use crate::state::family::CfState;
+use crate::state::manifest_log::EditGroup;
 use crate::stats::listener::FlushReason;
-use crate::stats::{CompactionStats, HistogramKind, Ticker};
 use crate::version::family::CfData;
 
 /// What a flush works on.
@@ -133,7 +133,7 @@ impl DbInner {
             reason: cf.imm.back().map_or(FlushReason::Others, |m| m.reason),
             io: self.job_io(IoClass::Flush),
         };
-        self.flush_begins(cf, work.io.as_ref());
+        cf.flush_begins(work.io.as_ref());
         state.files.pending_outputs.insert(number);
         Some(work)
     }
@@ -184,8 +184,8 @@ impl DbInner {
         }
         for (work, table) in live {
             let bytes = table.file.as_ref().map_or(0, |f| f.file_size);
-            self.count_flush(work, bytes, table.micros, table.cpu_micros);
-            self.count_garbage(work, table.file.as_deref());
+            self.reports.count_flush(&work.cf, bytes, table.micros, table.cpu_micros);
+            self.reports.count_garbage(&work.mems, table.file.as_deref());
             let file = table.file.as_deref();
             self.note_flush_end(&work.cf, table.job, file, table.micros, work.reason);
         }
@@ -256,30 +256,9 @@ impl DbInner {
                 }
             }
             // At the same moment: no look sees the memtables in both places, or in none.
-            self.flush_released(cf);
+            self.background.regulator.flush_released(cf);
         }
         self.queue_compaction(state, work.cf.id);
         self.schedule_background(state);
-    }
-
-    /// Counts how much of the memtables was worth writing.
-    fn count_garbage(&self, work: &FlushWork, file: Option<&FileMetaData>) {
-        let payload: u64 = work.mems.iter().map(|mem| mem.data_bytes()).sum();
-        let stats = file.and_then(|file| file.stats.get());
-        let written = stats.map_or(0, |stats| stats.raw_key_size + stats.raw_value_size);
-        self.tick(Ticker::MemtablePayloadBytesAtFlush, payload);
-        self.tick(Ticker::MemtableGarbageBytesAtFlush, payload.saturating_sub(written));
-    }
-
-    fn count_flush(&self, work: &FlushWork, bytes: u64, micros: u64, cpu_micros: u64) {
-        work.cf.stats.flushed(&CompactionStats {
-            count: 1,
-            micros,
-            cpu_micros,
-            bytes_written: bytes,
-            ..CompactionStats::default()
-        });
-        self.tick(Ticker::FlushWriteBytes, bytes);
-        self.measure(HistogramKind::FlushTime, micros);
     }
 }

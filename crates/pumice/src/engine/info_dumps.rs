@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pumice_env::filename::{self, FileType};
 use pumice_port::time;
 
-use crate::engine::{DbInner, DbState, start_task};
+use crate::engine::{DbInner, start_task};
 use crate::options::ColumnFamilyOptions;
 use crate::options::row::OptionSet;
+use crate::state::DbState;
 use crate::stats::Logger;
 
 impl DbInner {
@@ -30,7 +30,7 @@ impl DbInner {
         log.header(format_args!("Host name (Env):  {}", self.host_id()));
         log.header(format_args!("DB Session ID:  {}", self.dir.session_id));
         log.header(format_args!("DB ID:  {}", self.dir.db_id));
-        self.log_directory(&**log);
+        self.dir.log_directory(&**log);
         let skipped = &self.options().skipped_options;
         if !skipped.is_empty() {
             let list = skipped.join(", ");
@@ -46,28 +46,6 @@ impl DbInner {
             log_options(&**log, "Options.", options);
             log_options(&**log, "", &options.table_factory);
         }
-    }
-
-    /// A line for each kind of file in the directory; one that cannot be read has no lines.
-    fn log_directory(&self, log: &(dyn Logger + 'static)) {
-        let Ok(names) = self.dir.fs.list(&self.dir.path) else { return };
-        let mut tables = 0;
-        for name in &names {
-            match filename::parse(name) {
-                Some((_, FileType::Table)) => tables += 1,
-                Some((_, FileType::Current)) => log.header(format_args!("CURRENT file:  {name}")),
-                Some((_, FileType::Identity)) => log.header(format_args!("IDENTITY file:  {name}")),
-                Some((_, FileType::Descriptor)) => {
-                    log.header(format_args!("MANIFEST file:  {name}"));
-                }
-                Some((_, FileType::Wal)) => {
-                    log.header(format_args!("Write Ahead Log file:  {name}"));
-                }
-                _ => {}
-            }
-        }
-        let dir = self.dir.path.display();
-        log.header(format_args!("SST files in {dir} dir, Total Num: {tables}"));
     }
 
     /// `stats_dump_period_sec` may be another: has the next dump waited for, if there is to be one.
@@ -139,17 +117,17 @@ impl DbInner {
         if mine.is_err() {
             return;
         }
-        self.warn(format_args!("------- DUMPING STATS -------"));
-        self.warn(format_args!("{}", self.reports.stats.report(now)));
+        self.reports.warn(format_args!("------- DUMPING STATS -------"));
+        self.reports.warn(format_args!("{}", self.reports.stats.report(now)));
         let families: Vec<_> = self.cfs.load().all().cloned().collect();
         for cf in families {
             if cf.stats.lock().wants_report() {
-                self.warn(format_args!("{}", self.cf_report(&cf)));
+                self.reports.warn(format_args!("{}", self.cf_report(&cf)));
             }
             cf.stats.lock().end_interval(now);
         }
         if let Some(statistics) = &self.reports.statistics {
-            self.warn(format_args!("STATISTICS:\n{statistics}"));
+            self.reports.warn(format_args!("STATISTICS:\n{statistics}"));
         }
     }
 }

@@ -27,20 +27,20 @@ use pumice_port::time;
 use pumice_table::unique_id_of;
 
 use crate::compaction::picker::InputLevel;
-use crate::engine::error_handler::Reason;
-use crate::engine::family_state::CfState;
-use crate::engine::manifest_log::{EditGroup, ManifestLog};
+use crate::engine::DbInner;
 use crate::engine::reserve::Reserved;
 use crate::engine::write_path::no_sequence;
-use crate::engine::{DbInner, DbState};
 use crate::ingest::checksums::{self, FileChecksum};
 use crate::ingest::external::{ExternalFile, examine};
 use crate::ingest::place::{self, Demand, Place, Tree};
-use crate::ingest::replace;
 use crate::ingest::transfer::{self, Transferred};
-use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions};
+use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions, replace};
 use crate::options::CompactionStyle;
 use crate::options::requests::WriteOptions;
+use crate::state::DbState;
+use crate::state::errors::Reason;
+use crate::state::family::CfState;
+use crate::state::manifest_log::{EditGroup, ManifestLog};
 use crate::stats::CompactionStats;
 use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
 use crate::version::family::CfData;
@@ -393,7 +393,7 @@ impl DbInner {
         }
         for Incoming { external, .. } in &request.files {
             if let Err(error) = self.dir.fs.remove(&external.path) {
-                self.warn(format_args!(
+                self.reports.warn(format_args!(
                     "{} was added to DB successfully but failed to remove original file link : \
                      {error}",
                     external.path.display()

@@ -41,7 +41,7 @@ impl OutputEnv for DbInner {
         (self.io_priority(reason), self.job_events(reason))
     }
     fn built(&self, table: &BuildStats) -> u64 {
-        self.count_build(table)
+        self.reports.count_build(table)
     }
     fn snapshots(&self) -> Vec<SequenceNumber> {
         self.snapshots.sequences()

@@ -19,7 +19,7 @@ use pumice_env::filename::{self, FileType};
 use pumice_port::{thread, time};
 
 use crate::engine::DbInner;
-use crate::log_tail::retention::{ArchivedLog, Retention};
+use crate::log_tail::retention::Retention;
 use crate::options::DbOptions;
 
 /// What the options say of the archive.
@@ -36,7 +36,7 @@ impl DbInner {
         if !retention(&self.options()).is_wanted() {
             return Ok(());
         }
-        create_dir_durably(&*self.dir.fs, &filename::archive_dir(&self.wal_dir()), false)
+        create_dir_durably(&*self.dir.fs, &filename::archive_dir(&self.logs.dir()), false)
     }
 
     /// Deletes files that nothing needs, or moves them to the archive: logs, if there is one.
@@ -45,7 +45,7 @@ impl DbInner {
         if paths.is_empty() || !retention(&self.options()).is_wanted() {
             return paths.iter().for_each(|path| self.delete_file(path));
         }
-        let dir = self.wal_dir();
+        let dir = self.logs.dir();
         let mut archived = false;
         for path in paths {
             if is_log_in(path, &dir) && self.dir.fs.file_size(path).is_ok_and(|bytes| bytes > 0) {
@@ -59,7 +59,7 @@ impl DbInner {
             for dir in [filename::archive_dir(&dir), dir] {
                 let synced = thread::contain("Log archive", || self.dir.fs.sync_dir(&dir));
                 if let Err(error) = synced.and_then(|synced| synced) {
-                    self.warn(format_args!("{}: {error}", dir.display()));
+                    self.reports.warn(format_args!("{}: {error}", dir.display()));
                 }
             }
         }
@@ -78,11 +78,11 @@ impl DbInner {
         });
         match moved.and_then(|moved| moved) {
             Ok(()) => {
-                self.info(format_args!("Moved {} to {}", path.display(), to.display()));
+                self.reports.info(format_args!("Moved {} to {}", path.display(), to.display()));
                 true
             }
             Err(error) => {
-                self.warn(format_args!(
+                self.reports.warn(format_args!(
                     "Failed to move {} to the archive: {error}",
                     path.display()
                 ));
@@ -101,31 +101,17 @@ impl DbInner {
         {
             return;
         }
-        let dir = filename::archive_dir(&self.wal_dir());
-        let found = thread::contain("Log archive", || self.archived_logs(&dir));
+        let dir = filename::archive_dir(&self.logs.dir());
+        let found = thread::contain("Log archive", || self.dir.archived_logs(&dir));
         let logs = match found.and_then(|logs| logs) {
             Ok(logs) => logs,
-            Err(error) => return self.warn(format_args!("{}: {error}", dir.display())),
+            Err(error) => return self.reports.warn(format_args!("{}: {error}", dir.display())),
         };
         for number in retention.expired(&logs, now) {
             let path = filename::log_file(&dir, number);
-            self.info(format_args!("Deleting archived log {}", path.display()));
+            self.reports.info(format_args!("Deleting archived log {}", path.display()));
             self.delete_file(&path);
         }
-    }
-
-    /// The logs in archive `dir`, ascending.
-    fn archived_logs(&self, dir: &Path) -> Result<Vec<ArchivedLog>> {
-        let fs = &self.dir.fs;
-        let mut logs = Vec::new();
-        for name in fs.list(dir)? {
-            let Some((number, FileType::Wal)) = filename::parse(&name) else { continue };
-            let path = dir.join(name);
-            let (bytes, modified) = (fs.file_size(&path)?, fs.modified_time(&path)?);
-            logs.push(ArchivedLog { number, bytes, modified });
-        }
-        logs.sort_by_key(|log| log.number);
-        Ok(logs)
     }
 }
 

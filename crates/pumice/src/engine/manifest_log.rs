@@ -11,104 +11,22 @@
 //!
 //! Thread safety: `ManifestLog` belongs to the lock `DbInner::manifest`. Suspends.
 
-use pumice_base::narrow::len_u32;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_base::narrow::len_u32;
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{BufferedWriter, FileOptions, filename};
-use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
+use pumice_manifest::VersionEdit;
 use pumice_port::sync::MutexGuard;
 use pumice_wal::LogWriter;
 
-use crate::engine::family_state::CfState;
-use crate::engine::{DbInner, DbState};
+use crate::engine::DbInner;
+use crate::state::DbState;
+use crate::state::family::CfState;
+use crate::state::manifest_log::{EditGroup, ManifestLog, append, next_version, recovering};
 use crate::stats::{HistogramKind, Record};
-
-/// See the module head.
-#[derive(Default)]
-pub(crate) struct ManifestLog {
-    writer: Option<LogWriter>,
-    /// Number of the MANIFEST that CURRENT names.
-    pub number: FileNumber,
-    /// The last write failed: what recovery would read is unknown.
-    pub broken: bool,
-    /// Changes of files take effect in memory only, until `release` (see `hold`).
-    pub held: bool,
-    /// What a failed log should have held is in no MANIFEST yet: from `hold` until a change after
-    /// `release` is durable.
-    pub lacks_failed_log: bool,
-    started: bool,
-    /// The database is closed: another process may own the directory.
-    closed: bool,
-}
-
-impl ManifestLog {
-    /// A MANIFEST of this open is there, and CURRENT names it.
-    pub fn is_started(&self) -> bool {
-        self.started
-    }
-
-    /// The next change starts a new MANIFEST in place of `number`.
-    pub fn replacing(number: FileNumber) -> Self {
-        ManifestLog { number, ..ManifestLog::default() }
-    }
-
-    /// A log has failed whose records are not durable. Its batches are being flushed family by
-    /// family, and no part of a batch may be durable without the others: changes become durable
-    /// together, in the MANIFEST that is started after `release`. No file that an edit named is
-    /// deleted until then.
-    pub fn hold(&mut self) {
-        self.held = true;
-        self.lacks_failed_log = true;
-    }
-
-    /// Everything that was held back goes into the next MANIFEST, which the next change starts.
-    /// Until that is durable the present one counts as broken: it lacks what was held back.
-    /// Whether anything was.
-    pub fn release(&mut self) -> bool {
-        let held = std::mem::take(&mut self.held);
-        if held {
-            self.writer = None;
-            self.broken = true;
-        }
-        held
-    }
-
-    /// Refuses changes of a closed database. Code that writes files outside of jobs asks here and
-    /// keeps the lock while it writes.
-    pub fn check_open(&self) -> Result<()> {
-        if self.closed { Err(Error::shutdown("the database is closed")) } else { Ok(()) }
-    }
-
-    /// Refuses changes while they would take effect in memory only (see [`Self::hold`]): for calls
-    /// that promise their effect.
-    pub fn check_lasting(&self) -> Result<()> {
-        self.check_open()?;
-        if self.held { Err(recovering()) } else { Ok(()) }
-    }
-}
-
-/// Edits for several column families that take effect together.
-#[derive(Default)]
-pub(crate) struct EditGroup {
-    pub edits: Vec<VersionEdit>,
-    /// Files that the edits take out of a version, filled in while they are applied.
-    pub removed: Vec<(u32, Arc<FileMetaData>)>,
-}
-
-impl From<VersionEdit> for EditGroup {
-    fn from(edit: VersionEdit) -> Self {
-        EditGroup { edits: vec![edit], removed: Vec::new() }
-    }
-}
-
-impl From<Vec<VersionEdit>> for EditGroup {
-    fn from(edits: Vec<VersionEdit>) -> Self {
-        EditGroup { edits, removed: Vec::new() }
-    }
-}
 
 impl DbInner {
     /// Takes the MANIFEST lock, lets `build` make edits of the state as it is then, and applies
@@ -245,7 +163,7 @@ impl DbInner {
         if let Err(error) = &result {
             manifest.writer = None;
             manifest.broken = true;
-            self.info(format_args!("MANIFEST write failed: {error}"));
+            self.reports.info(format_args!("MANIFEST write failed: {error}"));
         } else {
             manifest.broken = false;
             manifest.lacks_failed_log = manifest.held;
@@ -257,7 +175,7 @@ impl DbInner {
     /// an edit that was torn from one that had effect (`open::check_logs`). Syncing the directory
     /// of new tables has done it, where that is the logs' too.
     fn name_logs(&self, edits: &[VersionEdit]) -> Result<()> {
-        let dir = self.wal_dir();
+        let dir = self.logs.dir();
         let done = |edit: &VersionEdit| !edit.new_files.is_empty() && dir == self.dir.path;
         match edits.iter().any(|edit| edit.log_number.is_some() && !done(edit)) {
             true => self.dir.fs.sync_dir(&dir),
@@ -268,7 +186,7 @@ impl DbInner {
     /// Writes a new MANIFEST: snapshot, `edits`, sync, CURRENT.
     fn start_manifest(&self, manifest: &mut ManifestLog, edits: &[VersionEdit]) -> Result<()> {
         let number = self.new_file_number();
-        self.info(format_args!("Creating manifest {number}"));
+        self.reports.info(format_args!("Creating manifest {number}"));
         let mut snapshot = self.manifest_snapshot(&self.state.lock());
         let mut edits = edits.to_vec();
         // The MANIFEST's own number lies below the next free one.
@@ -378,29 +296,4 @@ impl DbInner {
             None => Ok(()),
         }
     }
-}
-
-fn recovering() -> Error {
-    Error::aborted("the database is recovering from a failed log")
-}
-
-/// The version that `edit` makes of its column family's; None if it touches no file.
-fn next_version(cf: &CfState, edit: &VersionEdit) -> Result<Option<Arc<Version>>> {
-    if edit.new_files.is_empty() && edit.deleted_files.is_empty() {
-        return Ok(None);
-    }
-    let mut builder = VersionBuilder::new(Arc::clone(&cf.version));
-    builder.apply(edit)?;
-    Ok(Some(builder.build()?))
-}
-
-fn append(writer: &mut LogWriter, edits: &[VersionEdit]) -> Result<()> {
-    for edit in edits {
-        let record = edit.encode();
-        if record.is_empty() {
-            return Err(Error::corruption("refusing to write an empty version edit"));
-        }
-        writer.add_record(&record)?;
-    }
-    writer.flush()
 }

@@ -7,113 +7,24 @@
 //! Thread safety: `ManualQueue` belongs to the state lock. Suspends.
 
 use std::collections::BTreeSet;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pumice_base::{Error, Result};
 use pumice_manifest::UserRange;
 
-use crate::compaction::picker::{FilesRequest, ManualPick, ManualRange};
-use crate::engine::compaction_job::CompactionWork;
-use crate::engine::family_state::CfState;
-use crate::engine::{DbInner, DbState};
+use crate::compaction::picker::{FilesRequest, ManualPick};
+use crate::engine::DbInner;
 use crate::ingest::place::{level_overlaps, memtables_overlap};
 use crate::options::CompactionStyle;
 use crate::options::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
+use crate::state::DbState;
+use crate::state::manual_queue::{ManualTicket, Request};
+use crate::state::work::CompactionWork;
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
 
 const POLL: Duration = Duration::from_millis(200);
-
-/// Identifies a request in the queue.
-#[derive(Clone, Debug)]
-pub(crate) struct ManualTicket {
-    id: u64,
-    resume_at: Option<Vec<u8>>,
-}
-
-/// One level of a manual compaction, done in pieces.
-struct Request {
-    id: u64,
-    family: u32,
-    input_level: usize,
-    output_level: Option<usize>,
-    begin: Option<Vec<u8>>,
-    end: Option<Vec<u8>>,
-    ignore_from_file: u64,
-    forbid_move: bool,
-    exclusive: bool,
-    max_subcompactions: usize,
-    /// Compact these files, and nothing by range.
-    files: Option<FilesRequest>,
-    running: bool,
-    /// Level the pieces went to.
-    wrote_to: Option<usize>,
-    /// Numbers of the files that the last piece wrote.
-    outputs: Vec<u64>,
-    done: Option<Result<()>>,
-}
-
-impl Request {
-    /// What to do for it next.
-    fn pick(&self, cf: &CfState) -> Result<ManualPick> {
-        if let Some(files) = &self.files {
-            let pick = Box::new(cf.plan.pick_files(&cf.version, files)?);
-            return Ok(ManualPick::Pick { pick, resume_at: None });
-        }
-        let range = ManualRange {
-            input_level: self.input_level,
-            output_level: self.output_level,
-            begin: self.begin.as_deref(),
-            end: self.end.as_deref(),
-            ignore_from_file: self.ignore_from_file,
-            forbid_move: self.forbid_move,
-        };
-        Ok(cf.plan.pick_range(&cf.version, &range))
-    }
-}
-
-/// Requests in the order they came.
-#[derive(Default)]
-pub(crate) struct ManualQueue {
-    requests: VecDeque<Request>,
-    next_id: u64,
-}
-
-impl ManualQueue {
-    /// Requests that a job could take up.
-    pub fn waiting(&self) -> usize {
-        self.requests.iter().filter(|r| r.done.is_none() && !r.running).count()
-    }
-    /// Automatic compactions must not start.
-    pub fn excludes_automatic(&self) -> bool {
-        self.requests.iter().any(|r| r.exclusive && r.done.is_none())
-    }
-    /// Pieces that were picked will not be done.
-    pub fn give_up(&mut self, error: &Error) {
-        for request in self.requests.iter_mut().filter(|request| request.running) {
-            request.running = false;
-            request.done = Some(Err(error.clone()));
-        }
-    }
-    /// A piece ended.
-    pub fn piece_done(&mut self, ticket: &ManualTicket, result: Result<()>) {
-        let Some(request) = self.requests.iter_mut().find(|r| r.id == ticket.id) else { return };
-        request.running = false;
-        match (result, &ticket.resume_at) {
-            (Err(error), _) => request.done = Some(Err(error)),
-            (Ok(()), None) => request.done = Some(Ok(())),
-            (Ok(()), Some(next)) => request.begin = Some(next.clone()),
-        }
-    }
-    /// A piece wrote these files.
-    pub fn wrote(&mut self, ticket: &ManualTicket, outputs: &[u64]) {
-        if let Some(request) = self.requests.iter_mut().find(|r| r.id == ticket.id) {
-            request.outputs = outputs.to_vec();
-        }
-    }
-}
 
 impl DbInner {
     /// Picks a piece of the first request that nothing conflicts with. State lock held.

@@ -14,12 +14,12 @@ use pumice_base::{Error, Result};
 use pumice_env::perf::{self, PerfMetric};
 
 use crate::commit::queue::{Joined, QueuedBatch, WriteQueue, stalled};
-use crate::engine::compaction_tuning::Deferral;
-use crate::engine::error_handler::Reason;
-use crate::engine::family_state::{CfState, ImmutableMemTable};
-use crate::engine::{DbInner, DbState};
+use crate::engine::DbInner;
 use crate::flush::grouping::to_seal;
 use crate::options::requests::WriteOptions;
+use crate::state::DbState;
+use crate::state::errors::Reason;
+use crate::state::family::{CfState, Deferral, ImmutableMemTable};
 use crate::stats::listener::FlushReason;
 use crate::stats::{HistogramKind, Ticker};
 use crate::version::family::new_memtable;
@@ -73,12 +73,6 @@ impl DbInner {
             Joined::Leader(_) => Ok(Exclusive { db: self }),
             Joined::Done(_, result) => Err(result.err().unwrap_or_else(stalled)),
         }
-    }
-
-    /// A memtable of column family `id` is full: the next leader seals it.
-    pub(crate) fn request_switch(&self, id: u32) {
-        self.writes.full_memtables.lock().insert(id);
-        self.writes.attention.store(true, Ordering::Release);
     }
 
     /// Makes room for a write of `bytes`. Requires leadership.
@@ -151,10 +145,10 @@ impl DbInner {
         if stall.is_some() {
             let micros = now() - started;
             self.reports.stats.stalled(micros);
-            self.tick(Ticker::StallMicros, micros);
+            self.reports.tick(Ticker::StallMicros, micros);
             if self.reports.statistics.as_ref().is_some_and(|statistics| statistics.wants_timers())
             {
-                self.measure(HistogramKind::WriteStall, micros);
+                self.reports.measure(HistogramKind::WriteStall, micros);
             }
         }
         Ok(())
@@ -249,7 +243,7 @@ impl DbInner {
         if holders.is_empty() {
             return Ok(());
         }
-        self.info(format_args!(
+        self.reports.info(format_args!(
             "Flushing all column families with data in WAL number {oldest}. Total log size is {} \
              while max_total_wal_size is {}",
             self.logs.bytes.load(Ordering::Relaxed),
@@ -300,7 +294,7 @@ impl DbInner {
         old.mark_immutable();
         cf.imm.push_back(ImmutableMemTable { mem: Arc::clone(&old), next_log: log_number, reason });
         cf.publish();
-        self.info(format_args!(
+        self.reports.info(format_args!(
             "[{}] New memtable created with log file: #{log_number}. Immutable memtables: {}.",
             cf.data.name,
             cf.imm.len() - 1
@@ -311,7 +305,7 @@ impl DbInner {
 
     /// Number of the log that writes from now on go to: a new one unless the current is empty.
     fn start_log_if_used(&self) -> Result<u64> {
-        let mut wal = self.wal_at_rest();
+        let mut wal = self.logs.at_rest();
         if let Some(error) = wal.failure() {
             // Whoever saw it fail may not have told yet. Only a resume leaves a failed log behind:
             // it flushes all that the log should hold.

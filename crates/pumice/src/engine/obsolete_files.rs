@@ -30,55 +30,13 @@ use pumice_manifest::FileMetaData;
 use pumice_port::os::is_forked;
 use pumice_port::pool::Priority;
 use pumice_port::thread;
-use pumice_table::Table;
 
-use crate::engine::manifest_log::EditGroup;
-use crate::engine::{DbInner, DbState};
+use crate::engine::DbInner;
+use crate::state::DbState;
+use crate::state::manifest_log::EditGroup;
+use crate::state::obsolete::ObsoleteTable;
 use crate::stats::listener::TableFileDeletionInfo;
 use crate::version::table_cache::kept_table;
-
-/// A table that left its version.
-struct ObsoleteTable {
-    number: FileNumber,
-    file: Weak<FileMetaData>,
-    /// No MANIFEST that recovery could read has its column family.
-    dropped: bool,
-    /// `uncache_aggressiveness` of its column family then.
-    uncache: u32,
-    /// The table, if its metadata kept it open then and its blocks are to be uncached.
-    open: Option<Arc<Table>>,
-}
-
-/// Files that were needed once.
-#[derive(Default)]
-pub(crate) struct ObsoleteFiles {
-    tables: Vec<ObsoleteTable>,
-    other: Vec<PathBuf>,
-    /// Files that no edit ever named.
-    unnamed: Vec<PathBuf>,
-    manifests: Vec<FileNumber>,
-    unsure: bool,
-}
-
-impl ObsoleteFiles {
-    /// MANIFEST `number` was replaced, or failed to replace another.
-    pub fn manifest(&mut self, number: FileNumber) {
-        self.manifests.push(number);
-    }
-    /// CURRENT may name a MANIFEST that is to go: a failure left it unknown.
-    pub fn may_be_current(&self) -> bool {
-        self.unsure
-    }
-    /// CURRENT may name MANIFEST `number`, or not.
-    pub fn manifest_in_doubt(&mut self, number: FileNumber) {
-        self.unsure = true;
-        self.manifests.push(number);
-    }
-    /// A file that nothing refers to.
-    pub fn file(&mut self, path: PathBuf) {
-        self.other.push(path);
-    }
-}
 
 /// A thread that deletes files; a close waits for it, even if user code that it calls panics.
 struct RunningDeletion<'a>(&'a DbInner);
@@ -94,7 +52,7 @@ impl DbInner {
     /// Notes what `group`, now installed, made obsolete. Requires: state lock held.
     pub(crate) fn collect_obsolete(&self, state: &mut DbState, group: &EditGroup) {
         let logs = self.logs.wal.lock().release_below(state.files.min_log_to_keep);
-        let dir = self.wal_dir();
+        let dir = self.logs.dir();
         for number in logs {
             state.files.obsolete.file(filename::log_file(&dir, number));
         }
@@ -234,7 +192,7 @@ impl DbInner {
             Ok(()) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => {
-                self.info(format_args!("Failed to delete {}: {error}", path.display()));
+                self.reports.info(format_args!("Failed to delete {}: {error}", path.display()));
             }
         }
     }
@@ -251,7 +209,7 @@ impl DbInner {
             }
             (live, state.files.min_log_to_keep, state.files.options_file_number)
         };
-        let wal_dir = self.wal_dir();
+        let wal_dir = self.logs.dir();
         let mut dirs = vec![self.dir.path.clone()];
         if wal_dir != self.dir.path {
             dirs.push(wal_dir.clone());
@@ -270,7 +228,7 @@ impl DbInner {
                     _ => false,
                 };
                 if obsolete {
-                    self.info(format_args!("Deleting unreferenced file {name}"));
+                    self.reports.info(format_args!("Deleting unreferenced file {name}"));
                     let path = dir.join(&name);
                     match kind {
                         FileType::Table | FileType::Wal | FileType::Trash if paced => {
@@ -287,7 +245,7 @@ impl DbInner {
     /// Gives logs that recovery did not use up a name in the archive: they may be all that is left
     /// of somebody's data. Before the MANIFEST lets go of them, so that a crash cannot lose them.
     pub(crate) fn archive(&self, logs: &[FileNumber]) -> Result<()> {
-        let dir = self.wal_dir();
+        let dir = self.logs.dir();
         let names = logs.iter().map(|number| filename::log_file(Path::new(""), *number));
         self.archive_files(&dir, names)
     }
@@ -321,21 +279,16 @@ impl DbInner {
                 archived = true;
             }
             let (from, to) = (dir.join(&name), archive.join(&name));
-            self.info(format_args!("Archiving {}", from.display()));
+            self.reports.info(format_args!("Archiving {}", from.display()));
             if self.dir.fs.exists(&to)? {
                 self.dir.fs.remove(&to)?; // Of an earlier recovery that did not come to its end.
             }
-            self.link_or_copy(&from, &to, &mut true)?;
+            self.dir.link_or_copy(&from, &to, &mut true)?;
         }
         if !archived {
             return Ok(());
         }
         self.dir.fs.sync_dir(&archive)?;
         self.dir.fs.sync_dir(dir)
-    }
-
-    /// The directory of the logs.
-    pub(crate) fn wal_dir(&self) -> PathBuf {
-        self.logs.wal.lock().dir().to_path_buf()
     }
 }

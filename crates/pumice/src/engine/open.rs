@@ -18,16 +18,15 @@ use pumice_manifest::VersionEdit;
 
 use crate::callbacks::{Mark, mark_code, mark_files};
 use crate::engine::assemble::{Assembly, assemble};
-use crate::engine::compaction_tuning;
-use crate::engine::family_state::CfState;
-use crate::engine::found_files;
 use crate::engine::recovery::Recovered;
-use crate::engine::{DbInner, DbState};
+use crate::engine::{DbInner, compaction_tuning, found_files};
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::recovery::lock::Mode;
 use crate::recovery::manifest_reader::DroppedTail;
 use crate::recovery::moment::{Stamp, read_settled};
 use crate::recovery::version_recovery::{self, RecoveredFamily, RecoveredVersions};
+use crate::state::DbState;
+use crate::state::family::CfState;
 use crate::stats::ContainedLogger;
 use crate::version::family::ColumnFamily;
 
@@ -299,7 +298,7 @@ impl DbInner {
     fn tell_dropped(&self) {
         let dropped = self.state.lock().files.dropped_tail.clone();
         let Some(DroppedTail { manifest, offset, bytes, .. }) = dropped else { return };
-        self.info(format_args!(
+        self.reports.info(format_args!(
             "WARNING: {}: a crash tore the last change. Dropped {bytes} bytes from offset {offset} \
              on; what they said was never acknowledged",
             manifest.display()
@@ -430,7 +429,7 @@ impl DbInner {
                 self.dir.path.display()
             )));
         }
-        self.state.lock().cfs.values().for_each(|cf| self.give_up_memory(cf));
+        self.state.lock().cfs.values().for_each(|cf| cf.give_up_memory());
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use pumice_env::filename;
 
 use crate::engine::DbInner;
 use crate::engine::compaction_tuning::check_tuned;
-use crate::engine::lanes::check_priority;
+use crate::state::lanes::check_priority;
 use crate::version::family::CfData;
 use crate::version::table_cache::TableCache;
 
@@ -82,7 +82,7 @@ impl DbInner {
             self.changed.notify_all();
         }
         for (name, value) in changes {
-            self.info(format_args!("[{}] SetOptions() {name}: {value}", cf.name));
+            self.reports.info(format_args!("[{}] SetOptions() {name}: {value}", cf.name));
         }
         self.write_options_file()
     }
@@ -126,7 +126,7 @@ impl DbInner {
         self.resources.open_tables.set_max_open_files(max_open_files);
         drop(changing);
         for (name, value) in changes {
-            self.info(format_args!("SetDBOptions() {name}: {value}"));
+            self.reports.info(format_args!("SetDBOptions() {name}: {value}"));
         }
         self.write_options_file()
     }

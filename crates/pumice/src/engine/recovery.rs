@@ -27,10 +27,11 @@ use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
 use crate::commit::batch::{self, BatchRecord};
 use crate::commit::predecessor::Predecessor;
-use crate::engine::{DbInner, DbState};
+use crate::engine::DbInner;
 use crate::flush::write_level0;
 use crate::recovery::moment::Stamp;
 use crate::recovery::version_recovery::check_found;
+use crate::state::DbState;
 use crate::version::family::{CfData, new_memtable};
 
 /// What replay found.
@@ -158,7 +159,7 @@ impl Replay<'_> {
         path: PathBuf,
         file: Option<Box<dyn SequentialFile>>,
     ) -> Result<()> {
-        self.db.info(format_args!("Recovering log #{number} mode {:?}", self.mode));
+        self.db.reports.info(format_args!("Recovering log #{number} mode {:?}", self.mode));
         let file = file.map_or_else(|| self.db.dir.fs.open_sequential(&path), Ok)?;
         let mut reader = LogReader::new(file, LogReaderOptions::wal(number, self.mode), None);
         let mut record = Vec::new();
@@ -177,7 +178,7 @@ impl Replay<'_> {
                 }
                 Ok(None) => break,
                 Err(e) if e.is_corruption() && self.mode == WalRecoveryMode::PointInTime => {
-                    self.db.info(format_args!("{}: {e}", path.display()));
+                    self.db.reports.info(format_args!("{}: {e}", path.display()));
                     set_aside = true;
                     break;
                 }
@@ -185,7 +186,7 @@ impl Replay<'_> {
             }
         }
         if reader.end() != LogEnd::EndOfFile && self.mode == WalRecoveryMode::PointInTime {
-            self.db.info(format_args!(
+            self.db.reports.info(format_args!(
                 "{}: stopped at offset {} ({:?})",
                 path.display(),
                 reader.last_record_offset(),
@@ -214,7 +215,7 @@ impl Replay<'_> {
             WalRecoveryMode::AbsoluteConsistency => return Err(Error::corruption(text)),
             WalRecoveryMode::PointInTime | WalRecoveryMode::TolerateCorruptedTail => {}
         }
-        self.db.info(format_args!("{text}: what follows is not applied"));
+        self.db.reports.info(format_args!("{text}: what follows is not applied"));
         self.stopped = true;
         self.damaged_log.get_or_insert(said.number);
         Ok(())
@@ -266,7 +267,7 @@ impl Replay<'_> {
         match self.mode {
             WalRecoveryMode::SkipAnyCorrupted => Ok(false),
             WalRecoveryMode::PointInTime => {
-                self.db.info(format_args!("{error}"));
+                self.db.reports.info(format_args!("{error}"));
                 self.stopped = true;
                 self.damaged_log.get_or_insert(log);
                 Ok(false)

@@ -18,10 +18,11 @@ use pumice_base::{Error, ErrorKind, FileNumber, Result, SubCode};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{Deletion, DeletionEvents, SstFileManager};
 
-use crate::engine::compaction_job::CompactionWork;
-use crate::engine::error_handler::Reason;
-use crate::engine::{DbInner, DbState};
+use crate::engine::DbInner;
 use crate::options::InfoLogLevel;
+use crate::state::DbState;
+use crate::state::errors::Reason;
+use crate::state::work::CompactionWork;
 use crate::stats::{Logger, Statistics, Ticker};
 
 /// Counts and logs what becomes of deleted files. It outlives the database, as trash does, but does
@@ -148,8 +149,8 @@ impl DbInner {
         if manager.enough_room_for_compaction(bytes, free) {
             return Ok(Some(ReservedRoom { manager, bytes }));
         }
-        self.tick(Ticker::CompactionCancelled, 1);
-        self.info(format_args!(
+        self.reports.tick(Ticker::CompactionCancelled, 1);
+        self.reports.info(format_args!(
             "[{}] Cancelled compaction of {bytes} bytes: not enough room",
             work.cf.name
         ));

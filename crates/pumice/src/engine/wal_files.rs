@@ -6,13 +6,13 @@
 //! Thread safety: from any thread. Reads files and so suspends.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
 use pumice_env::SequentialFile;
-use pumice_env::filename::{self, FileType};
+use pumice_env::filename;
 use pumice_wal::{LogReader, LogReaderOptions};
 
 use crate::commit::batch;
@@ -36,10 +36,10 @@ impl LogSource for DbInner {
         wal.number() == number && wal.holds_back()
     }
     fn open(&self, file: LogFile) -> Result<Box<dyn SequentialFile>> {
-        self.at_log(file, |path| self.dir.fs.open_sequential(path)).map(|(_, opened)| opened)
+        self.logs.at_log(file, |path| self.dir.fs.open_sequential(path)).map(|(_, opened)| opened)
     }
     fn report(&self, number: FileNumber, what: &str) {
-        self.warn(format_args!("log #{number}: {what}"));
+        self.reports.warn(format_args!("log #{number}: {what}"));
     }
 }
 
@@ -68,7 +68,7 @@ impl DbInner {
         let mut list = Vec::new();
         for file in self.log_files()? {
             let Some(start) = file.start else { continue };
-            match self.at_log(file, |path| self.dir.fs.file_size(path)) {
+            match self.logs.at_log(file, |path| self.dir.fs.file_size(path)) {
                 Ok((archived, bytes)) => list.push(describe(file.number, archived, start, bytes)),
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error),
@@ -101,8 +101,8 @@ impl DbInner {
         };
         let mut found = BTreeMap::new();
         // In this order a log that moves meanwhile is in one of the lists, or in both.
-        self.list_logs(&dir, false, &mut found)?;
-        self.list_logs(&filename::archive_dir(&dir), true, &mut found)?;
+        self.dir.list_logs(&dir, false, &mut found)?;
+        self.dir.list_logs(&filename::archive_dir(&dir), true, &mut found)?;
         self.logs.history.retain_starts(|number| found.contains_key(&number));
         let mut files = Vec::new();
         for (number, archived) in found {
@@ -122,25 +122,6 @@ impl DbInner {
         Ok(without_passed_over(files))
     }
 
-    fn list_logs(
-        &self,
-        dir: &Path,
-        archived: bool,
-        found: &mut BTreeMap<FileNumber, bool>,
-    ) -> Result<()> {
-        let names = match self.dir.fs.list(dir) {
-            Ok(names) => names,
-            Err(error) if archived && error.is_not_found() => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        for name in names {
-            if let Some((number, FileType::Wal)) = filename::parse(&name) {
-                found.insert(number, archived);
-            }
-        }
-        Ok(())
-    }
-
     /// Sequence number of the first record in a log; None if there is none yet.
     fn start_of(&self, file: LogFile) -> Result<Option<SequenceNumber>> {
         if let Some(start) = self.logs.history.start_of(file.number) {
@@ -157,26 +138,6 @@ impl DbInner {
             }
         }
         Ok(None)
-    }
-
-    /// Does something with a log where it is thought to be, or else in the other place; says
-    /// whether that was the archive.
-    fn at_log<T>(
-        &self,
-        file: LogFile,
-        mut act: impl FnMut(&Path) -> Result<T>,
-    ) -> Result<(bool, T)> {
-        let dir = self.wal_dir();
-        let path = |archived: bool| -> PathBuf {
-            let find = if archived { filename::archived_log_file } else { filename::log_file };
-            find(&dir, file.number)
-        };
-        match act(&path(file.archived)) {
-            Err(error) if error.is_not_found() => {
-                act(&path(!file.archived)).map(|done| (!file.archived, done))
-            }
-            result => result.map(|done| (file.archived, done)),
-        }
     }
 }
 

@@ -19,9 +19,9 @@ use pumice_port::thread;
 use crate::commit::batch::{self, BatchRecord};
 use crate::commit::queue::Follower;
 use crate::commit::shared_insert::SharedInsert;
+use crate::engine::DbInner;
 use crate::engine::write_path::{LargePut, Own};
-use crate::engine::{CfMap, DbInner};
-use crate::version::family::CfData;
+use crate::state::CfMap;
 use crate::version::super_version::SuperVersion;
 
 impl DbInner {
@@ -40,7 +40,7 @@ impl DbInner {
     ) -> Result<()> {
         let key_space = self.cfs.load();
         if !followers.is_empty() {
-            let asked = self.helpers_to_ask(&key_space, followers.len(), count);
+            let asked = self.writes.helpers_to_ask(&key_space, followers.len(), count);
             if asked > 0 {
                 let end = first + u64::from(count);
                 return self.insert_with_helpers(&key_space, first..end, own, (followers, asked));
@@ -50,12 +50,6 @@ impl DbInner {
         self.insert_own::<false>(&key_space, &mut next, own)?;
         let mut batches = followers.iter().map(|f| batch::records(&f.batch.rep));
         batches.try_for_each(|records| self.insert::<false>(&key_space, &mut next, records))
-    }
-
-    fn helpers_to_ask(&self, key_space: &CfMap, followers: usize, updates: u32) -> usize {
-        let asked = self.writes.helpers.lock().decide(followers, u64::from(updates));
-        let concurrent = |cf: &CfData| cf.super_version.load().mem.takes_concurrent_adds();
-        if asked > 0 && key_space.all().all(|cf| concurrent(cf)) { asked } else { 0 }
     }
 
     #[inline(never)]
@@ -128,7 +122,7 @@ impl DbInner {
             let sequence = *next;
             *next += 1;
             if at.as_ref().is_none_or(|(id, _)| *id != column_family) {
-                self.note_full_memtable(&at);
+                self.writes.note_full_memtable(&at);
                 let Some(cf) = key_space.by_id(column_family) else { continue };
                 at = Some((column_family, cf.super_version.load_full()));
             }
@@ -147,16 +141,7 @@ impl DbInner {
             }
             mem.add(sequence, value_type, key, value)?;
         }
-        self.note_full_memtable(&at);
+        self.writes.note_full_memtable(&at);
         Ok(())
-    }
-
-    #[inline(always)]
-    fn note_full_memtable(&self, at: &Option<(u32, Arc<SuperVersion>)>) {
-        if let Some((id, super_version)) = at
-            && super_version.mem.should_flush()
-        {
-            self.request_switch(*id);
-        }
     }
 }

@@ -58,9 +58,9 @@ impl DbInner {
             // Everything up to here, what this group has written before included, though nobody
             // else may see that yet.
             let found = get::get_for_merge(cf, view, &options, sequence, key);
-            self.tick(Ticker::NumberKeysRead, 1);
+            self.reports.tick(Ticker::NumberKeysRead, 1);
             let value = found.ok().flatten()?;
-            self.tick(Ticker::BytesRead, value.len() as u64);
+            self.reports.tick(Ticker::BytesRead, value.len() as u64);
             let operator = cf.merge_operator();
             full_merge(operator.as_deref(), key, Some(&value), &[operand.to_vec()]).ok()
         });

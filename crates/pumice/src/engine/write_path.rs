@@ -20,9 +20,10 @@ use pumice_port::{fiber, thread};
 use crate::budget;
 use crate::commit::batch::{self, BatchRecord, WriteBatch};
 use crate::commit::queue::{Follower, Joined, QueuedBatch};
-use crate::engine::error_handler::Reason;
-use crate::engine::{CfMap, DbInner};
+use crate::engine::DbInner;
 use crate::options::requests::WriteOptions;
+use crate::state::CfMap;
+use crate::state::errors::Reason;
 use crate::stats::{HistogramKind, Record};
 
 /// From here on a value goes from the caller's memory to the log and to the memtable, and is not
@@ -380,7 +381,12 @@ impl DbInner {
             return Err(error);
         }
         self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
-        self.count_writes(options, 1 + followers.len() as u64, u64::from(count), bytes as u64);
+        self.reports.count_writes(
+            options,
+            1 + followers.len() as u64,
+            u64::from(count),
+            bytes as u64,
+        );
         Ok(())
     }
 
@@ -394,7 +400,7 @@ impl DbInner {
     ) -> Result<()> {
         let times = self.background.regulator.times_log();
         let started = if sync || times { pumice_port::time::now_micros() } else { 0 };
-        let mut wal = if sync { self.wal_at_rest() } else { self.logs.wal.lock() };
+        let mut wal = if sync { self.logs.at_rest() } else { self.logs.wal.lock() };
         let appended = if followers.is_empty() {
             let parts = [&*own.rep, own.value()];
             wal.append(if own.large.is_some() { &parts } else { &parts[..1] }, sync)
@@ -412,7 +418,7 @@ impl DbInner {
         match appended {
             Ok(logged) => {
                 self.logs.bytes.store(total, Ordering::Relaxed);
-                self.count_logged(bytes as u64, logged, sync.then_some(started));
+                self.reports.count_logged(bytes as u64, logged, sync.then_some(started));
                 Ok(())
             }
             Err(error) => {

@@ -3,14 +3,14 @@
 //!
 //! Thread safety: `CfData` is read from anywhere without a lock; `ColumnFamily` is an owned handle
 //! that may outlive the drop of its column family, whose data then stays readable until the last
-//! handle goes. What changes under the state lock is `engine::family_state`.
+//! handle goes. What changes under the state lock is `state::family`.
 
-use pumice_base::narrow::{round_down_u64, to_usize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use pumice_base::extension::MergeOperator;
+use pumice_base::narrow::{round_down_u64, to_usize};
 use pumice_base::{Comparator, InternalKeyComparator, SequenceNumber};
 use pumice_filter::RateBalance;
 use pumice_manifest::Version;

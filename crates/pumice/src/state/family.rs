@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::FileNumber;
+use pumice_env::JobIo;
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
 
 use crate::commit::controller::WriteStall;
 use crate::compaction::plan::CompactionPlan;
-use crate::engine::compaction_tuning::Deferral;
-use crate::engine::regulator::Reliefs;
-use crate::engine::retry::CompactionRetry;
 use crate::flush::grouping::Unflushed;
+use crate::options::BackgroundPolicy;
+use crate::state::regulator::Reliefs;
+use crate::state::retry::CompactionRetry;
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
@@ -135,5 +136,51 @@ impl CfState {
     /// Numbers of all files of the current version.
     pub fn files(&self) -> impl Iterator<Item = &Arc<FileMetaData>> {
         self.version.levels().iter().flat_map(|level| level.files().iter())
+    }
+
+    /// A flush of all sealed memtables begins. Requires: state lock held.
+    pub fn flush_begins(&mut self, io: Option<&Arc<JobIo>>) {
+        let sum =
+            |of: fn(&MemTable) -> u64| self.imm.iter().map(|m| of(&m.mem)).sum::<u64>() as f64;
+        let bytes = sum(|mem| mem.memory_bytes() as u64);
+        let entries = sum(|mem| mem.num_entries() - mem.num_range_deletes());
+        self.reliefs.flush = io.map(|io| (Arc::clone(io), bytes, entries));
+    }
+
+    /// A compaction that takes `files` out of L0 begins, with so many entries in all its inputs.
+    /// Requires: state lock held.
+    pub fn level0_begins(&mut self, io: &Arc<JobIo>, files: usize, entries: u64) {
+        self.reliefs.level0.push((Arc::clone(io), files as f64, entries as f64));
+    }
+
+    /// The memtables of `cf` are not going to be flushed any more: who waits for memory does not
+    /// wait for theirs. Requires leadership, and that nobody writes to them again.
+    pub fn give_up_memory(&self) {
+        self.mem.mark_flushed();
+        self.imm.iter().for_each(|sealed| sealed.mem.mark_flushed());
+    }
+}
+
+/// Automatic compactions of a column family make way for flushes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Deferral {
+    #[default]
+    None,
+    Guarded,
+    Seed,
+}
+
+impl CfState {
+    /// In which form the family is tuned; `None` if it is not.
+    pub fn tuned(&self, policy: BackgroundPolicy) -> Deferral {
+        match policy {
+            BackgroundPolicy::SeedRule => Deferral::Seed,
+            BackgroundPolicy::Static | BackgroundPolicy::DrainAutoTune
+                if self.data.options().auto_tuned_compaction =>
+            {
+                Deferral::Guarded
+            }
+            _ => Deferral::None,
+        }
     }
 }

@@ -1,0 +1,99 @@
+//! The queue of compactions that callers asked for.
+//!
+//! Thread safety: `ManualQueue` belongs to the state lock.
+
+use std::collections::VecDeque;
+
+use pumice_base::{Error, Result};
+
+use crate::compaction::picker::{FilesRequest, ManualPick, ManualRange};
+use crate::state::family::CfState;
+
+/// Identifies a request in the queue.
+#[derive(Clone, Debug)]
+pub(crate) struct ManualTicket {
+    pub id: u64,
+    pub resume_at: Option<Vec<u8>>,
+}
+
+/// One level of a manual compaction, done in pieces.
+pub(crate) struct Request {
+    pub id: u64,
+    pub family: u32,
+    pub input_level: usize,
+    pub output_level: Option<usize>,
+    pub begin: Option<Vec<u8>>,
+    pub end: Option<Vec<u8>>,
+    pub ignore_from_file: u64,
+    pub forbid_move: bool,
+    pub exclusive: bool,
+    pub max_subcompactions: usize,
+    /// Compact these files, and nothing by range.
+    pub files: Option<FilesRequest>,
+    pub running: bool,
+    /// Level the pieces went to.
+    pub wrote_to: Option<usize>,
+    /// Numbers of the files that the last piece wrote.
+    pub outputs: Vec<u64>,
+    pub done: Option<Result<()>>,
+}
+
+impl Request {
+    /// What to do for it next.
+    pub fn pick(&self, cf: &CfState) -> Result<ManualPick> {
+        if let Some(files) = &self.files {
+            let pick = Box::new(cf.plan.pick_files(&cf.version, files)?);
+            return Ok(ManualPick::Pick { pick, resume_at: None });
+        }
+        let range = ManualRange {
+            input_level: self.input_level,
+            output_level: self.output_level,
+            begin: self.begin.as_deref(),
+            end: self.end.as_deref(),
+            ignore_from_file: self.ignore_from_file,
+            forbid_move: self.forbid_move,
+        };
+        Ok(cf.plan.pick_range(&cf.version, &range))
+    }
+}
+
+/// Requests in the order they came.
+#[derive(Default)]
+pub(crate) struct ManualQueue {
+    pub requests: VecDeque<Request>,
+    pub next_id: u64,
+}
+
+impl ManualQueue {
+    /// Requests that a job could take up.
+    pub fn waiting(&self) -> usize {
+        self.requests.iter().filter(|r| r.done.is_none() && !r.running).count()
+    }
+    /// Automatic compactions must not start.
+    pub fn excludes_automatic(&self) -> bool {
+        self.requests.iter().any(|r| r.exclusive && r.done.is_none())
+    }
+    /// Pieces that were picked will not be done.
+    pub fn give_up(&mut self, error: &Error) {
+        for request in self.requests.iter_mut().filter(|request| request.running) {
+            request.running = false;
+            request.done = Some(Err(error.clone()));
+        }
+    }
+    /// A piece ended.
+    pub fn piece_done(&mut self, ticket: &ManualTicket, result: Result<()>) {
+        let Some(request) = self.requests.iter_mut().find(|r| r.id == ticket.id) else { return };
+        request.running = false;
+        match (result, &ticket.resume_at) {
+            (Err(error), _) => request.done = Some(Err(error)),
+            (Ok(()), None) => request.done = Some(Ok(())),
+            (Ok(()), Some(next)) => request.begin = Some(next.clone()),
+        }
+    }
+    /// A piece wrote these files.
+    pub fn wrote(&mut self, ticket: &ManualTicket, outputs: &[u64]) {
+        if let Some(request) = self.requests.iter_mut().find(|r| r.id == ticket.id) {
+            request.outputs = outputs.to_vec();
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What the locks of a database guard, and the decisions that need nothing but that.
+//!
+//! The room below `engine`: data, and functions of data. Nothing here knows the database that the
+//! data belongs to, takes a lock of it, or starts a job: `engine` does, and asks here.
+//!
+//! | part | is |
+//! |---|---|
+//! | this file | what the state lock guards, and the map of column families |
+//! | `family` | a column family under the state lock |
+//! | `parts`, `reports` | the parts of a database: directory, logs, writes, what it tells, .. |
+//! | `manifest_log` | the MANIFEST's state, and edits that take effect together |
+//! | `errors`, `retry` | background errors, and compactions that failed |
+//! | `work`, `manual_queue` | picked compactions, and those that callers asked for |
+//! | `obsolete`, `expiry` | files that nothing needs, and files that get too old |
+//! | `lanes`, `regulator` | at which priority jobs compute; the adaptive policy's state |
+//! | `events`, `tree_shape` | what listeners have yet to hear; jobs and trees in numbers |
+//! | `properties`, `property_texts` | properties of data, as numbers and as texts |
+//!
+//! Thread safety: [`DbState`] belongs to the state lock; a [`CfMap`] never changes.
+
+pub(crate) mod errors;
+pub(crate) mod events;
+pub(crate) mod expiry;
+pub(crate) mod family;
+pub(crate) mod lanes;
+pub(crate) mod manifest_log;
+pub(crate) mod manual_queue;
+pub(crate) mod obsolete;
+pub(crate) mod parts;
+pub(crate) mod properties;
+pub(crate) mod property_texts;
+pub(crate) mod regulator;
+pub(crate) mod reports;
+pub(crate) mod retry;
+pub(crate) mod tree_shape;
+pub(crate) mod work;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pumice_base::{FileNumber, Result};
+
+use crate::recovery::manifest_reader::DroppedTail;
+use crate::state::errors::ErrorState;
+use crate::state::expiry::ExpiryWatch;
+use crate::state::family::CfState;
+use crate::state::manual_queue::ManualQueue;
+use crate::state::obsolete::ObsoleteFiles;
+use crate::version::family::CfData;
+
+/// The column families as writers and readers find them, without a lock.
+#[derive(Clone, Default)]
+pub(crate) struct CfMap {
+    pub by_id: BTreeMap<u32, Arc<CfData>>,
+    pub default: Option<Arc<CfData>>,
+}
+
+impl CfMap {
+    /// The live column families.
+    pub fn new(families: impl Iterator<Item = Arc<CfData>>) -> Self {
+        let by_id: BTreeMap<u32, Arc<CfData>> = families.map(|cf| (cf.id, cf)).collect();
+        CfMap { default: by_id.get(&0).cloned(), by_id }
+    }
+    /// The column family with that id.
+    #[inline]
+    pub fn by_id(&self, id: u32) -> Option<&Arc<CfData>> {
+        if id == 0 { self.default.as_ref() } else { self.by_id.get(&id) }
+    }
+    /// The column family with that name.
+    pub fn by_name(&self, name: &str) -> Option<&Arc<CfData>> {
+        self.by_id.values().find(|cf| cf.name == name)
+    }
+    /// All of them, by id.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<CfData>> {
+        self.by_id.values()
+    }
+}
+
+/// What the state lock guards.
+#[derive(Default)]
+pub(crate) struct DbState {
+    pub cfs: BTreeMap<u32, CfState>,
+    /// There has been more than one column family since the open (RocksDB's
+    /// `single_column_family_mode_` is the opposite). Atomic for those who only read the state.
+    pub had_families: AtomicBool,
+    /// The open has succeeded: jobs and tasks may start. Earlier ones would outlive an open that
+    /// fails, and keep the directory locked.
+    pub opened: bool,
+    pub manual: ManualQueue,
+    pub errors: ErrorState,
+    pub max_column_family: u32,
+    /// How the close went, once it is over.
+    pub closed: Option<Result<()>>,
+    pub jobs: Jobs,
+    pub tasks: Tasks,
+    pub files: Files,
+}
+
+/// Jobs of the pools: what waits for one, and how many there are.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    pub flush_queue: VecDeque<u32>,
+    pub compaction_queue: VecDeque<u32>,
+    /// Jobs; one may flush several column families.
+    pub running_flushes: usize,
+    pub running_compactions: usize,
+    /// Those of them that start below the level under L0, and those inside L0.
+    pub running_deep: usize,
+    pub running_merges: usize,
+    /// Jobs handed to a pool, running or not.
+    pub scheduled_flushes: usize,
+    pub scheduled_compactions: usize,
+    /// A compaction was wanted since a job last looked and found none: a job that ends without
+    /// work has others look again.
+    pub compaction_wanted: bool,
+    /// Compactions that the bottom pool has, running or not.
+    pub bottom_compactions: usize,
+    /// Ingestions under way; closing waits for them.
+    pub running_ingestions: usize,
+    /// Threads that delete obsolete files.
+    pub running_deletions: usize,
+    /// `pause_background_work` calls outstanding.
+    pub paused: usize,
+    /// A close saves what is in no log: flushes run even if background work is paused.
+    pub saving: bool,
+}
+
+/// The tasks that exist only while there is something to wait for. A close waits for them.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    /// A task waits until failed compactions may be tried again.
+    pub awaiting_retry: bool,
+    /// The timer's task of auto-tuned compaction exists.
+    pub tuning: bool,
+    /// The task of the adaptive policy exists.
+    pub regulating: bool,
+    /// The task that dumps reports into the info log exists.
+    pub dumping: bool,
+    pub expiry: ExpiryWatch,
+}
+
+/// Files beside the versions: being written, obsolete, and what recovery needs.
+#[derive(Default)]
+pub(crate) struct Files {
+    /// Numbers of files being written; they are in no version yet.
+    pub pending_outputs: BTreeSet<FileNumber>,
+    pub obsolete: ObsoleteFiles,
+    /// `disable_file_deletions` calls outstanding.
+    pub deletions_disabled: usize,
+    /// Smallest log that recovery may need, as last written to the MANIFEST.
+    pub min_log_to_keep: FileNumber,
+    pub options_file_number: FileNumber,
+    /// What the open dropped from the MANIFEST, since a crash had torn it.
+    pub dropped_tail: Option<DroppedTail>,
+    /// What `sst_file_manager` keeps free for this database after a full disk.
+    pub disk_buffer: u64,
+}
+
+impl DbState {
+    /// A compaction has a thread, or a place in a pool's queue.
+    pub fn has_compaction_jobs(&self) -> bool {
+        self.jobs.scheduled_compactions + self.jobs.bottom_compactions > 0
+    }
+    /// The open took back a change of which later bytes had survived than earlier ones.
+    pub fn took_change_back(&self) -> bool {
+        self.files.dropped_tail.as_ref().is_some_and(|tail| tail.holed)
+    }
+}

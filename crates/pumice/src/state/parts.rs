@@ -1,0 +1,268 @@
+//! The parts of a database, by what they serve; each has the methods that need nothing else.
+//!
+//! Thread safety: as the fields say; what is neither behind a lock nor atomic never changes after
+//! the open. The order of the locks is in `engine`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use pumice_base::{FileNumber, Result, SizeLimits};
+use pumice_env::filename::{self, FileType};
+use pumice_env::{FileLock, FileSystem};
+use pumice_memtable::WriteBufferManager;
+use pumice_port::pool::ThreadPools;
+use pumice_port::sync::{Condvar, Mutex, MutexGuard};
+
+use crate::commit::batch::WriteBatch;
+use crate::commit::controller::{StallInputs, WriteController, WriteStall};
+use crate::commit::queue::WriteQueue;
+use crate::commit::shared_insert::Helpers;
+use crate::commit::wal::Wals;
+use crate::control::tuner::Tuner;
+use crate::ingest::transfer::{self, is_unlinkable};
+use crate::log_tail::files::LogFile;
+use crate::log_tail::history::LogHistory;
+use crate::log_tail::retention::ArchivedLog;
+use crate::options::DbOptions;
+use crate::state::CfMap;
+use crate::state::lanes::Lanes;
+use crate::state::regulator::Regulator;
+use crate::stats::Logger;
+use crate::stats::cf_stats::StallCause;
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
+use crate::version::table_cache::OpenTables;
+
+/// Where the database is, and who it is.
+pub(crate) struct Directory {
+    pub path: PathBuf,
+    pub fs: Arc<dyn FileSystem>,
+    pub read_only: bool,
+    pub db_id: String,
+    pub session_id: String,
+    /// Taken by the close.
+    pub lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+/// What the database was told.
+pub(crate) struct Settings {
+    pub options: ArcSwap<DbOptions>,
+    /// Held while the options are changed; comes before the state lock.
+    pub change: Mutex<()>,
+    /// What keys, values and batches may have.
+    pub limits: SizeLimits,
+}
+
+/// What it may share with other databases of the process.
+pub(crate) struct Resources {
+    pub open_tables: Arc<OpenTables>,
+    pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
+    pub pools: Arc<ThreadPools>,
+}
+
+/// What steers flushes and compactions.
+pub(crate) struct Background {
+    /// None without a rate limiter.
+    pub tuner: Option<Arc<Tuner>>,
+    pub regulator: Regulator,
+    pub lanes: Lanes,
+    /// Compaction needs all its threads: low-priority writes make way.
+    pub compaction_behind: AtomicBool,
+    /// When the oldest snapshot passes this, there may be more to compact.
+    pub bottommost_threshold: AtomicU64,
+    /// A job that deletes obsolete files is queued and has not started.
+    pub purge_scheduled: AtomicBool,
+    /// Notified when a file gets too old earlier than was thought.
+    pub expiry_changed: Condvar,
+}
+
+/// What writers share.
+pub(crate) struct Writes {
+    pub queue: WriteQueue,
+    /// The leader's: how many members it asks to insert beside it.
+    pub helpers: Mutex<Helpers>,
+    /// The leader's batch, for groups of several.
+    pub scratch: Mutex<WriteBatch>,
+    pub controller: WriteController,
+    /// Something in `attend` may hold; the leader looks there.
+    pub attention: AtomicBool,
+    pub full_memtables: Mutex<BTreeSet<u32>>,
+    /// Sequence of the newest write that skipped the log; 0 if none did since the open.
+    pub last_unlogged: AtomicU64,
+}
+
+/// The write-ahead logs.
+pub(crate) struct Logs {
+    pub wal: Mutex<Wals>,
+    /// Notified when a sync of the log that did not hold `wal` is over.
+    pub synced: Condvar,
+    pub bytes: AtomicU64,
+    pub bytes_limit: AtomicU64,
+    /// The log that flushes were last asked for to make it obsolete.
+    pub relieved: AtomicU64,
+    pub history: LogHistory,
+}
+
+impl Logs {
+    /// The logs, for who wants to sync, switch or close: while nobody syncs. Suspends.
+    pub fn at_rest(&self) -> MutexGuard<'_, Wals> {
+        let mut wal = self.wal.lock();
+        while wal.is_syncing() {
+            wal = self.synced.wait(wal);
+        }
+        wal
+    }
+
+    /// The directory of the logs.
+    pub fn dir(&self) -> PathBuf {
+        self.wal.lock().dir().to_path_buf()
+    }
+
+    /// Does something with a log where it is thought to be, or else in the other place; says
+    /// whether that was the archive.
+    pub fn at_log<T>(
+        &self,
+        file: LogFile,
+        mut act: impl FnMut(&Path) -> Result<T>,
+    ) -> Result<(bool, T)> {
+        let dir = self.dir();
+        let path = |archived: bool| -> PathBuf {
+            let find = if archived { filename::archived_log_file } else { filename::log_file };
+            find(&dir, file.number)
+        };
+        match act(&path(file.archived)) {
+            Err(error) if error.is_not_found() => {
+                act(&path(!file.archived)).map(|done| (!file.archived, done))
+            }
+            result => result.map(|done| (file.archived, done)),
+        }
+    }
+}
+
+impl Directory {
+    pub fn list_logs(
+        &self,
+        dir: &Path,
+        archived: bool,
+        found: &mut BTreeMap<FileNumber, bool>,
+    ) -> Result<()> {
+        let names = match self.fs.list(dir) {
+            Ok(names) => names,
+            Err(error) if archived && error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for name in names {
+            if let Some((number, FileType::Wal)) = filename::parse(&name) {
+                found.insert(number, archived);
+            }
+        }
+        Ok(())
+    }
+
+    /// The logs in archive `dir`, ascending.
+    pub fn archived_logs(&self, dir: &Path) -> Result<Vec<ArchivedLog>> {
+        let fs = &self.fs;
+        let mut logs = Vec::new();
+        for name in fs.list(dir)? {
+            let Some((number, FileType::Wal)) = filename::parse(&name) else { continue };
+            let path = dir.join(name);
+            let (bytes, modified) = (fs.file_size(&path)?, fs.modified_time(&path)?);
+            logs.push(ArchivedLog { number, bytes, modified });
+        }
+        logs.sort_by_key(|log| log.number);
+        Ok(logs)
+    }
+
+    /// Gives a table file a second name, or copies it once links have turned out impossible.
+    pub fn link_or_copy(&self, from: &Path, to: &Path, linking: &mut bool) -> Result<()> {
+        if *linking {
+            match self.fs.link(from, to) {
+                Err(error) if is_unlinkable(&error) => *linking = false,
+                result => return result,
+            }
+        }
+        self.copy(from, to, self.fs.file_size(from)?)
+    }
+
+    /// Copies the first `bytes` bytes of a file, durably.
+    pub fn copy(&self, from: &Path, to: &Path, bytes: u64) -> Result<()> {
+        transfer::copy(&*self.fs, false, (from, bytes), to, &|| Ok(()))
+    }
+
+    /// A line for each kind of file in the directory; one that cannot be read has no lines.
+    pub fn log_directory(&self, log: &(dyn Logger + 'static)) {
+        let Ok(names) = self.fs.list(&self.path) else { return };
+        let mut tables = 0;
+        for name in &names {
+            match filename::parse(name) {
+                Some((_, FileType::Table)) => tables += 1,
+                Some((_, FileType::Current)) => log.header(format_args!("CURRENT file:  {name}")),
+                Some((_, FileType::Identity)) => log.header(format_args!("IDENTITY file:  {name}")),
+                Some((_, FileType::Descriptor)) => {
+                    log.header(format_args!("MANIFEST file:  {name}"));
+                }
+                Some((_, FileType::Wal)) => {
+                    log.header(format_args!("Write Ahead Log file:  {name}"));
+                }
+                _ => {}
+            }
+        }
+        let dir = self.path.display();
+        log.header(format_args!("SST files in {dir} dir, Total Num: {tables}"));
+    }
+}
+
+impl Writes {
+    /// A memtable of column family `id` is full: the next leader seals it.
+    pub fn request_switch(&self, id: u32) {
+        self.full_memtables.lock().insert(id);
+        self.attention.store(true, Ordering::Release);
+    }
+
+    pub fn helpers_to_ask(&self, key_space: &CfMap, followers: usize, updates: u32) -> usize {
+        let asked = self.helpers.lock().decide(followers, u64::from(updates));
+        let concurrent = |cf: &CfData| cf.super_version.load().mem.takes_concurrent_adds();
+        if asked > 0 && key_space.all().all(|cf| concurrent(cf)) { asked } else { 0 }
+    }
+
+    #[inline(always)]
+    pub fn note_full_memtable(&self, at: &Option<(u32, Arc<SuperVersion>)>) {
+        if let Some((id, super_version)) = at
+            && super_version.mem.should_flush()
+        {
+            self.request_switch(*id);
+        }
+    }
+
+    pub fn stall_text(
+        &self,
+        cf: &CfData,
+        cause: StallCause,
+        new: WriteStall,
+        inputs: &StallInputs,
+    ) -> String {
+        let what = if new.is_stop() { "Stopping" } else { "Stalling" };
+        let mut text = match cause {
+            StallCause::MemtableLimit => format!(
+                "{what} writes because we have {} immutable memtables (waiting for flush), \
+                 max_write_buffer_number is set to {}",
+                inputs.immutable_memtables,
+                cf.options().max_write_buffer_number
+            ),
+            StallCause::L0FileCountLimit => {
+                format!("{what} writes because we have {} level-0 files", inputs.l0_files)
+            }
+            StallCause::PendingCompactionBytes => format!(
+                "{what} writes because of estimated pending compaction bytes {}",
+                inputs.pending_bytes
+            ),
+        };
+        if new.is_delay() {
+            text.push_str(&format!(" rate {}", self.controller.delayed_rate()));
+        }
+        text
+    }
+}

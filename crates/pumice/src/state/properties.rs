@@ -1,0 +1,185 @@
+//! Properties that are numbers, of a column family's data or of what the state lock guards.
+//!
+//! Thread safety: from any thread. Numbers are read one by one and need not fit together. May open
+//! table files and so suspend.
+
+use pumice_base::Comparator;
+use pumice_manifest::{FileMetaData, Version};
+use pumice_memtable::MemTable;
+
+use crate::state::family::CfState;
+use crate::state::{DbState, property_texts};
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
+
+/// Properties with a level at the end of their names.
+pub(crate) fn level_property(cf: &CfData, view: &SuperVersion, name: &str) -> Option<String> {
+    let (what, level) = name.split_once("-at-level").or_else(|| {
+        let level = name.strip_prefix("num-files-at-level")?;
+        Some(("num-files", level))
+    })?;
+    let digits = !level.is_empty() && level.bytes().all(|b| b.is_ascii_digit());
+    let level: usize = if digits { level.parse().ok()? } else { return None };
+    if level >= view.version.num_levels() {
+        return None;
+    }
+    match what {
+        "num-files" => Some(view.version.num_level_files(level).to_string()),
+        "compression-ratio" => Some(format!("{:.6}", compression_ratio(cf, view, level))),
+        "aggregated-table-properties" => {
+            property_texts::aggregated_properties(cf, view, level..level + 1)
+        }
+        _ => None,
+    }
+}
+
+/// Bytes of keys and values per byte of file; -1 for an empty level.
+pub(crate) fn compression_ratio(cf: &CfData, view: &SuperVersion, level: usize) -> f64 {
+    let (mut raw, mut stored) = (0u64, 0u64);
+    for file in view.version.files(level) {
+        if file.stats.get().is_some() || cf.tables().table(file).is_ok() {
+            raw += file.stats().raw_key_size + file.stats().raw_value_size;
+            stored += file.file_size;
+        }
+    }
+    if stored == 0 { -1.0 } else { raw as f64 / stored as f64 }
+}
+
+pub(crate) fn immutable_memtables(view: &SuperVersion, of: fn(&MemTable) -> u64) -> u64 {
+    view.imm.iter().map(|mem| of(mem)).sum()
+}
+
+pub(crate) fn all_memtables(view: &SuperVersion, of: fn(&MemTable) -> u64) -> u64 {
+    of(&view.mem) + immutable_memtables(view, of)
+}
+
+pub(crate) fn memtable_number(view: &SuperVersion, name: &str) -> Option<u64> {
+    let memory: fn(&MemTable) -> u64 = |mem| mem.memory_bytes() as u64;
+    let number = match name {
+        "num-immutable-mem-table" => view.imm.len() as u64,
+        // Nothing keeps memtables after their flush.
+        "num-immutable-mem-table-flushed" => 0,
+        "cur-size-active-mem-table" => memory(&view.mem),
+        "cur-size-all-mem-tables" | "size-all-mem-tables" => all_memtables(view, memory),
+        "num-entries-active-mem-table" => view.mem.num_entries(),
+        "num-entries-imm-mem-tables" => immutable_memtables(view, MemTable::num_entries),
+        "num-deletes-active-mem-table" => view.mem.num_deletes(),
+        "num-deletes-imm-mem-tables" => immutable_memtables(view, MemTable::num_deletes),
+        _ => return None,
+    };
+    Some(number)
+}
+
+pub(crate) fn file_number(cf: &CfData, view: &SuperVersion, name: &str) -> Option<u64> {
+    let version = &view.version;
+    let number = match name {
+        "num-live-versions" => cf.live_versions().len() as u64,
+        "current-super-version-number" => cf.super_version_number(),
+        "live-sst-files-size" => version.total_bytes(),
+        "total-sst-files-size" => bytes_of_live_versions(cf),
+        "estimate-live-data-size" => live_data_bytes(version, cf.comparator()),
+        "estimate-table-readers-mem" => {
+            let tables = cf.tables();
+            version.all_files().map(|(_, file)| tables.memory(file) as u64).sum()
+        }
+        // Values are never stored apart from their keys.
+        "num-blob-files"
+        | "total-blob-file-size"
+        | "live-blob-file-size"
+        | "live-blob-file-garbage-size" => 0,
+        _ => return None,
+    };
+    Some(number)
+}
+
+/// Bytes of all files of all versions that somebody reads, each file once.
+pub(crate) fn bytes_of_live_versions(cf: &CfData) -> u64 {
+    let versions = cf.live_versions();
+    let files = versions.iter().flat_map(|v| v.all_files());
+    let mut sizes: Vec<(u64, u64)> = files.map(|(_, f)| (f.number, f.file_size)).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes.iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// Bytes of a largest set of files, taken from the last level upwards, that do not overlap: what
+/// would remain if everything were compacted, roughly.
+pub(crate) fn live_data_bytes(version: &Version, comparator: &Comparator) -> u64 {
+    // Kept files, disjoint and ordered by their keys.
+    let mut kept: Vec<&FileMetaData> = Vec::new();
+    let mut bytes = 0;
+    for level in version.levels().iter().rev() {
+        for file in level.files() {
+            let at = kept.partition_point(|k| {
+                comparator.compare(k.largest_user_key(), file.smallest_user_key()).is_lt()
+            });
+            let free = kept.get(at).is_none_or(|k| {
+                comparator.compare(file.largest_user_key(), k.smallest_user_key()).is_lt()
+            });
+            if free {
+                kept.insert(at, file);
+                bytes += file.file_size;
+            }
+        }
+    }
+    bytes
+}
+
+pub(crate) fn cache_number(cf: &CfData, name: &str) -> Option<u64> {
+    let number: fn(&pumice_table::BlockCache) -> usize = match name {
+        "block-cache-capacity" => |cache| cache.capacity(),
+        "block-cache-usage" => |cache| cache.usage(),
+        "block-cache-pinned-usage" => |cache| cache.pinned_usage(),
+        _ => return None,
+    };
+    let options = cf.table_options();
+    Some(number(options.block_cache.as_ref()?) as u64)
+}
+
+pub(crate) fn database_number(state: &DbState, name: &str) -> Option<u64> {
+    let number = match name {
+        "is-file-deletions-enabled" => u64::from(state.files.deletions_disabled == 0),
+        "min-log-number-to-keep" => state.files.min_log_to_keep,
+        "min-obsolete-sst-number-to-keep" => {
+            state.files.pending_outputs.first().copied().unwrap_or(u64::MAX)
+        }
+        "num-running-flushes" => state.jobs.running_flushes as u64,
+        "num-running-compactions" => {
+            (state.jobs.running_compactions + state.jobs.bottom_compactions) as u64
+        }
+        _ => return None,
+    };
+    Some(number)
+}
+
+pub(crate) fn family_number(cf: &CfState, name: &str) -> Option<u64> {
+    let number = match name {
+        "mem-table-flush-pending" => u64::from(cf.wants_flush()),
+        "compaction-pending" => u64::from(cf.plan.needs_compaction()),
+        "base-level" => cf.plan.base_level() as u64,
+        "estimate-pending-compaction-bytes" => cf.plan.estimated_pending_bytes(),
+        _ => return None,
+    };
+    Some(number)
+}
+
+/// Estimate of the keys in memtables and table files, overwrites and deletions considered.
+pub(crate) fn estimate_num_keys(cf: &CfData, view: &SuperVersion) -> u64 {
+    let entries = all_memtables(view, MemTable::num_entries);
+    let deletions = all_memtables(view, MemTable::num_deletes);
+    let (mut kept, mut sampled) = (0i128, 0u64);
+    for (_, file) in view.version.all_files() {
+        // Opening a table fills in the counts.
+        if file.stats.get().is_none() && cf.tables().table(file).is_err() {
+            continue;
+        }
+        let stats = file.stats();
+        // A deletion counts as an entry and hides another.
+        kept += i128::from(stats.num_entries) - 2 * i128::from(stats.num_deletions);
+        sampled += 1;
+    }
+    let files = view.version.num_files() as i128;
+    let in_files = kept.max(0) * files / i128::from(sampled.max(1));
+    let keys = in_files + i128::from(entries) - 2 * i128::from(deletions);
+    u64::try_from(keys.max(0)).unwrap_or(u64::MAX)
+}

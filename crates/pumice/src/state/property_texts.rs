@@ -1,0 +1,193 @@
+//! Properties that are texts, laid out as RocksDB lays them out.
+//!
+//! Thread safety: from any thread. May open table files and so suspend.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::ops::Range;
+use std::sync::Arc;
+
+use pumice_cache::{RoleSum, StatsAge};
+use pumice_manifest::file_meta::debug_key;
+use pumice_port::time;
+use pumice_table::{BlockCache, BlockKind, CachedBlock, TableProperties};
+
+use crate::stats::cf_stats::{self, BlockCacheView};
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
+
+/// Roles of entries, in RocksDB's order, each with its name in texts and in maps. Most have no
+/// entries here, since they are memory charged to the cache; maps name them all the same.
+pub(crate) const ROLES: [(&str, &str); 14] = [
+    ("DataBlock", "data-block"),
+    ("FilterBlock", "filter-block"),
+    ("FilterMetaBlock", "filter-meta-block"),
+    ("DeprecatedFilterBlock", "deprecated-filter-block"),
+    ("IndexBlock", "index-block"),
+    ("OtherBlock", "other-block"),
+    ("WriteBuffer", "write-buffer"),
+    ("CompressionDictionaryBuildingBuffer", "compression-dictionary-building-buffer"),
+    ("FilterConstruction", "filter-construction"),
+    ("BlockBasedTableReader", "block-based-table-reader"),
+    ("FileMetadata", "file-metadata"),
+    ("BlobValue", "blob-value"),
+    ("BlobCache", "blob-cache"),
+    ("Misc", "misc"),
+];
+
+/// Number of the role in `ROLES`.
+pub(crate) fn role_of(block: &CachedBlock) -> usize {
+    match block.kind() {
+        BlockKind::Data => 0,
+        BlockKind::Filter => 1,
+        BlockKind::FilterIndex => 2,
+        BlockKind::Index => 4,
+        _ => 5,
+    }
+}
+
+/// `rocksdb.block-cache-entry-stats`; None without a block cache.
+pub(crate) fn block_cache_report(cf: &CfData, age: StatsAge) -> Option<String> {
+    let options = cf.table_options();
+    Some(cf_stats::block_cache_report(&cache_view(options.block_cache.as_ref()?, age)))
+}
+
+/// The same as names and values, RocksDB's `BlockCacheEntryStatsMapKeys`.
+pub(crate) fn block_cache_map(cf: &CfData, age: StatsAge) -> Option<BTreeMap<String, String>> {
+    let options = cf.table_options();
+    let view = cache_view(options.block_cache.as_ref()?, age);
+    let mut map = BTreeMap::from([
+        ("id".to_string(), view.identity),
+        ("capacity".to_string(), view.capacity.to_string()),
+        ("secs_for_last_collection".to_string(), format!("{:.6}", view.last_secs)),
+        ("secs_since_last_collection".to_string(), view.secs_since.to_string()),
+    ]);
+    for ((_, name), (_, entries, bytes)) in ROLES.iter().zip(&view.roles) {
+        let percent = *bytes as f64 * 100.0 / view.capacity.max(1) as f64;
+        map.insert(format!("count.{name}"), entries.to_string());
+        map.insert(format!("bytes.{name}"), bytes.to_string());
+        map.insert(format!("percent.{name}"), format!("{percent:.6}"));
+    }
+    Some(map)
+}
+
+/// What the cache holds; walks all of it unless it was walked lately.
+pub(crate) fn cache_view(cache: &Arc<BlockCache>, age: StatsAge) -> BlockCacheView {
+    let stats = cache.entry_stats(age, ROLES.len(), role_of);
+    let role = |(names, sum): (&(&'static str, &str), &RoleSum)| (names.0, sum.entries, sum.bytes);
+    // In a simulation what a seed gives must not show where the memory lies.
+    let address = if pumice_port::sim::is_running() { 0 } else { Arc::as_ptr(cache).addr() };
+    BlockCacheView {
+        identity: format!("HyperClockCache@{address:#x}#{}", pumice_port::os::pid()),
+        capacity: stats.capacity,
+        usage: stats.usage,
+        table_size: stats.table_len,
+        occupancy: stats.occupancy,
+        collections: stats.collections,
+        last_copies: stats.copies,
+        last_secs: stats.duration_micros as f64 / 1e6,
+        secs_since: time::now_micros().saturating_sub(stats.ended_micros) / 1_000_000,
+        roles: ROLES.iter().zip(&stats.roles).map(role).collect(),
+    }
+}
+
+/// `rocksdb.sstables`: every file with its bytes, sequence numbers and bounds.
+pub(crate) fn files_report(cf: &CfData, view: &SuperVersion) -> String {
+    let mut out = String::new();
+    let number = cf.super_version_number();
+    for level in view.version.levels() {
+        push(&mut out, format_args!("--- level {} --- version# {number} ---\n", level.number()));
+        for file in level.files() {
+            push(
+                &mut out,
+                format_args!(
+                    " {}:{}[{} .. {}][{} .. {}](0)\n",
+                    file.number,
+                    file.file_size,
+                    file.smallest_seq,
+                    file.largest_seq,
+                    debug_key(&file.smallest, true),
+                    debug_key(&file.largest, true)
+                ),
+            );
+        }
+    }
+    out
+}
+
+pub(crate) fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("writing to a String cannot fail");
+}
+
+/// `rocksdb.aggregated-table-properties` of these levels; None if a table cannot be read.
+pub(crate) fn aggregated_properties(
+    cf: &CfData,
+    view: &SuperVersion,
+    levels: Range<usize>,
+) -> Option<String> {
+    let mut sum = TableProperties::default();
+    for file in levels.flat_map(|level| view.version.files(level)) {
+        let tables = cf.tables();
+        let table = tables.table(file).ok()?;
+        add_properties(&mut sum, table.properties());
+    }
+    Some(properties_text(&sum))
+}
+
+pub(crate) fn add_properties(sum: &mut TableProperties, table: &TableProperties) {
+    for (mine, theirs) in [
+        (&mut sum.num_data_blocks, table.num_data_blocks),
+        (&mut sum.num_entries, table.num_entries),
+        (&mut sum.num_deletions, table.num_deletions),
+        (&mut sum.num_merge_operands, table.num_merge_operands),
+        (&mut sum.num_range_deletions, table.num_range_deletions),
+        (&mut sum.raw_key_size, table.raw_key_size),
+        (&mut sum.raw_value_size, table.raw_value_size),
+        (&mut sum.data_size, table.data_size),
+        (&mut sum.index_size, table.index_size),
+        (&mut sum.index_partitions, table.index_partitions),
+        (&mut sum.top_level_index_size, table.top_level_index_size),
+        (&mut sum.filter_size, table.filter_size),
+        (&mut sum.num_filter_entries, table.num_filter_entries),
+        (&mut sum.slow_compression_size, table.slow_compression_size),
+        (&mut sum.fast_compression_size, table.fast_compression_size),
+    ] {
+        *mine = mine.saturating_add(theirs);
+    }
+    sum.index_key_is_user_key |= table.index_key_is_user_key;
+    sum.index_value_is_delta_encoded |= table.index_value_is_delta_encoded;
+}
+
+/// What sums up over tables, in RocksDB's words and order. What belongs to one table (names,
+/// times, ids) has no place in a sum and is left out.
+pub(crate) fn properties_text(p: &TableProperties) -> String {
+    let mut out = String::new();
+    let average = |total: u64| total as f64 / p.num_entries.max(1) as f64;
+    let index = format!(
+        "index block size (user-key? {}, delta-value? {})",
+        p.index_key_is_user_key, p.index_value_is_delta_encoded
+    );
+    let table_size = p.data_size.saturating_add(p.index_size).saturating_add(p.filter_size);
+    push(&mut out, format_args!("# data blocks={}; ", p.num_data_blocks));
+    push(&mut out, format_args!("# entries={}; ", p.num_entries));
+    push(&mut out, format_args!("# deletions={}; ", p.num_deletions));
+    push(&mut out, format_args!("# merge operands={}; ", p.num_merge_operands));
+    push(&mut out, format_args!("# range deletions={}; ", p.num_range_deletions));
+    push(&mut out, format_args!("raw key size={}; ", p.raw_key_size));
+    push(&mut out, format_args!("raw average key size={:.6}; ", average(p.raw_key_size)));
+    push(&mut out, format_args!("raw value size={}; ", p.raw_value_size));
+    push(&mut out, format_args!("raw average value size={:.6}; ", average(p.raw_value_size)));
+    push(&mut out, format_args!("data block size={}; ", p.data_size));
+    push(&mut out, format_args!("{index}={}; ", p.index_size));
+    if p.index_partitions > 0 {
+        push(&mut out, format_args!("# index partitions={}; ", p.index_partitions));
+        push(&mut out, format_args!("top-level index size={}; ", p.top_level_index_size));
+    }
+    push(&mut out, format_args!("filter block size={}; ", p.filter_size));
+    push(&mut out, format_args!("# entries for filter={}; ", p.num_filter_entries));
+    push(&mut out, format_args!("(estimated) table size={table_size}; "));
+    let (slow, fast) = (p.slow_compression_size, p.fast_compression_size);
+    push(&mut out, format_args!("slow compression estimated data size={slow}; "));
+    push(&mut out, format_args!("fast compression estimated data size={fast}; "));
+    out
+}

@@ -1,0 +1,73 @@
+//! How compactions of a column family have gone lately, and when they may start again.
+//!
+//! A failure stops the automatic compactions of its column family for a while, longer with every
+//! failure since the last success. Retries never end, since nothing else brings the tree in order.
+//! But after [`FAILURES_MAX`] failures in a row those that wait for a compaction get the error.
+//! Who starts them again, and why so, is `engine::retry`.
+//!
+//! Thread safety: `CompactionRetry` belongs to the state lock.
+
+use std::time::Duration;
+
+use pumice_base::Error;
+use pumice_base::narrow::saturating_u64;
+use pumice_port::time;
+
+use crate::state::DbState;
+
+/// The first failure is followed by so long a wait, doubled per failure.
+pub(crate) const BASE: Duration = Duration::from_millis(100);
+
+/// At most so often doubled: 3.2 s. A disk that has space again must be used again within 5 s.
+pub(crate) const DOUBLED_MAX: u32 = 5;
+
+/// After so many failures in a row, 3 s of waits between them, those who wait get the error.
+pub(crate) const FAILURES_MAX: u32 = 6;
+
+/// How compactions of a column family have gone lately. See the module head.
+#[derive(Default)]
+pub(crate) struct CompactionRetry {
+    /// Microseconds of the monotonic clock; 0 if nothing has failed.
+    pub not_before: u64,
+    /// Since the last success.
+    pub failures: u32,
+    pub error: Option<Error>,
+}
+
+impl CompactionRetry {
+    /// Automatic compactions must not start yet.
+    pub fn is_too_early(&self) -> bool {
+        self.not_before != 0 && time::now_micros() < self.not_before
+    }
+    /// A compaction succeeded: the disk works.
+    pub fn succeeded(&mut self) {
+        *self = CompactionRetry::default();
+    }
+    /// The error to tell those who wait for a compaction; None while it is worth waiting.
+    pub fn hopeless(&self) -> Option<&Error> {
+        self.error.as_ref().filter(|_| self.failures >= FAILURES_MAX)
+    }
+
+    /// A compaction failed; `await_retry` has to follow.
+    pub fn failed(&mut self, error: &Error) {
+        let wait = BASE * 2u32.pow(self.failures.min(DOUBLED_MAX));
+        self.not_before = time::now_micros() + saturating_u64(wait.as_micros());
+        self.failures = self.failures.saturating_add(1);
+        self.error = Some(error.clone());
+    }
+}
+
+impl DbState {
+    /// The error of the compactions that would have to end the stop of writes, when that is not to
+    /// be expected any more.
+    pub fn hopeless_stop(&self) -> Option<&Error> {
+        let stopped = self.cfs.values().filter(|cf| cf.stall.waits_for_compaction());
+        stopped.filter_map(|cf| cf.compaction_retry.hopeless()).next()
+    }
+
+    /// When the first column family may try again that may not now, microseconds.
+    pub fn next_retry(&self) -> Option<u64> {
+        let early = self.cfs.values().filter(|cf| cf.compaction_retry.is_too_early());
+        early.map(|cf| cf.compaction_retry.not_before).min()
+    }
+}

@@ -1,0 +1,101 @@
+//! A picked compaction, and what follows from its inputs alone.
+//!
+//! Thread safety: plain data; the version keeps the inputs.
+
+use std::sync::Arc;
+
+use pumice_base::Result;
+use pumice_base::range_tombstone::FragmentedTombstones;
+use pumice_env::{IoClass, JobIo};
+use pumice_manifest::Version;
+use pumice_port::time;
+
+use crate::compaction::picker::CompactionPick;
+use crate::options::CompactionStyle;
+use crate::read::range_del::truncate_to_file;
+use crate::state::manual_queue::ManualTicket;
+use crate::version::family::CfData;
+
+/// A picked compaction.
+pub(crate) struct CompactionWork {
+    pub cf: Arc<CfData>,
+    pub version: Arc<Version>,
+    pub pick: CompactionPick,
+    /// Number in the column family's list of running compactions.
+    pub id: u64,
+    pub base_level: usize,
+    pub max_subcompactions: usize,
+    pub manual: Option<ManualTicket>,
+    /// The account of its writes.
+    pub io: Option<Arc<JobIo>>,
+}
+
+/// All range tombstones of the inputs, cut to their files' bounds.
+pub(crate) fn input_tombstones(work: &CompactionWork) -> Result<Option<Arc<FragmentedTombstones>>> {
+    let comparator = work.cf.comparator();
+    let tables = work.cf.tables();
+    let mut all = Vec::new();
+    for (level, file) in work.pick.input_files() {
+        if let Some(list) = tables.table_at(file, level)?.range_tombstones() {
+            truncate_to_file(comparator, &list, &file.smallest, &file.largest, &mut all);
+        }
+    }
+    Ok((!all.is_empty()).then(|| Arc::new(FragmentedTombstones::build(all, comparator))))
+}
+
+/// Since when the oldest input's data is in the tree, as far as that is known; else now.
+pub(crate) fn oldest_time(work: &CompactionWork) -> u64 {
+    let times = work.pick.input_files().map(|(_, file)| file.oldest_ancester_time);
+    times.filter(|time| *time > 0).min().unwrap_or_else(time::wall_seconds)
+}
+
+/// User keys that cut the inputs into parts of about equal bytes.
+pub(crate) fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
+    let parts = work.max_subcompactions;
+    let universal = work.cf.options().compaction_style == CompactionStyle::Universal;
+    let worthwhile = work.pick.start_level == 0 || work.manual.is_some() || universal;
+    // Inside L0 the point is to have fewer files: parts would leave as many, and again, for ever.
+    if parts < 2 || !worthwhile || work.pick.output_level == 0 {
+        return Vec::new();
+    }
+    let comparator = work.cf.comparator();
+    let mut starts: Vec<(&[u8], u64)> = work
+        .pick
+        .input_files()
+        .map(|(_, file)| (file.smallest_user_key(), file.file_size))
+        .collect();
+    starts.sort_by(|a, b| comparator.compare(a.0, b.0));
+    let total: u64 = starts.iter().map(|(_, bytes)| bytes).sum();
+    let share = total / parts as u64 + 1;
+    let mut points: Vec<Vec<u8>> = Vec::new();
+    let mut bytes = 0;
+    let mut last = starts.first().map(|(key, _)| *key).unwrap_or_default();
+    for (key, size) in &starts {
+        let fresh = comparator.compare(key, last).is_gt();
+        if fresh && bytes >= share * (points.len() as u64 + 1) && points.len() + 1 < parts {
+            points.push(key.to_vec());
+            last = key;
+        }
+        bytes += size;
+    }
+    points
+}
+
+impl CompactionWork {
+    /// How soon writers wait for it.
+    pub fn io_class(&self) -> IoClass {
+        match (self.pick.start_level, self.pick.output_level) {
+            (0, 0) => IoClass::Merge,
+            (0, _) => IoClass::Level0,
+            _ => IoClass::Deep,
+        }
+    }
+
+    /// It is none that compactions out of L0 wait for: those of the level below L0 cannot run
+    /// beside them.
+    pub fn is_deep(&self) -> bool {
+        let leveled = self.cf.options().compaction_style == CompactionStyle::Level;
+        let start = self.pick.start_level;
+        start != 0 && !(leveled && start == self.base_level)
+    }
+}

@@ -38,7 +38,7 @@ use crate::read::pinned::PinnedSlice;
 use crate::stats::listener::TableFileCreationReason;
 use crate::version::family::ColumnFamily;
 
-/// Bytes of the time behind a value.
+/// Bytes of the time after a value.
 const TIME_BYTES: usize = 4;
 /// When RocksDB got the feature, 9 May 2013: no value is older.
 const TIME_MIN: i32 = 1_368_146_402;

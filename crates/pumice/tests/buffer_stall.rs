@@ -1,5 +1,5 @@
 //! Writers that a write-buffer manager stalls (`allow_stall`) always go on: whatever holds the
-//! memory is flushed, whoever it belongs to, and what nobody can flush is not waited for.
+//! memory is flushed, no matter whose, and what nobody can flush is not waited for.
 //!
 //! Plain #[test]: a simulation is a runtime of its own, in which waiting for ever is seen.
 #![allow(clippy::unwrap_used)]

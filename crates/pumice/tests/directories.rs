@@ -40,7 +40,7 @@ fn a_new_database_keeps_its_directories() {
     }
 }
 
-/// Whoever made the directory was killed, so nobody synced it.
+/// The process that made the directory was killed, so nobody synced it.
 #[pumice_test_macros::test]
 fn a_directory_that_is_there_already_is_not_trusted() {
     let fs = MemFs::new(1);

@@ -152,7 +152,7 @@ fn writers_get_the_error_of_the_compaction_that_they_wait_for() {
         };
         let error = writer.join().unwrap().expect("the tree grows without end");
         assert!(error.to_string().contains("IO error"), "{error}");
-        // So do those who come later, at once, and whoever waits for the tree to be in order.
+        // So do those who come later, at once, and those who wait for the tree to be in order.
         let started = time::now_nanos();
         put(&db, "c", b"").unwrap_err();
         assert!(time::now_nanos() - started < SECOND);

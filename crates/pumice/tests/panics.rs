@@ -1,5 +1,5 @@
-//! Code of the user's that panics in a background job or in a write: whoever waits for it hears of
-//! it, the database takes no more writes, what it has can be read, and reopening cures it.
+//! Code of the user's that panics in a background job or in a write: the caller that waits for it
+//! hears of it, the database takes no more writes, what it has can be read, and reopening cures it.
 #![allow(clippy::unwrap_used)]
 
 use std::panic::AssertUnwindSafe;

@@ -525,7 +525,7 @@ fn an_iterator_keeps_its_files() {
     let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek_to_first();
     refill();
-    // Whoever deletes does it behind the compaction's back: gives them time.
+    // The deletion runs beside the compaction: gives it time.
     let tables = || fs.list(DIR.as_ref()).unwrap().iter().filter(|n| n.ends_with(".sst")).count();
     let mut tries = 0;
     while tables() > db.live_files_metadata().len() && tries < 50 {

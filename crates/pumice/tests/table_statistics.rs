@@ -399,7 +399,7 @@ fn seeks_within_a_prefix_ask_its_filter() {
         first && iter.valid() && iter.key().unwrap() == key(5, 1999)
     };
     assert_eq!(spared(&mut |iter| ends(iter)), (true, 0));
-    // Whoever wants all keys gets them.
+    // A caller that wants all keys gets them.
     let options = ReadOptions { total_order_seek: true, ..options };
     let mut iter = db.cursor_opt(&options).unwrap();
     iter.seek(&key(3, 5));

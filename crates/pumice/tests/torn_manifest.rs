@@ -74,14 +74,14 @@ fn with_fs(options: &Options, fs: &Arc<dyn FileSystem>) -> Options {
     options
 }
 
-/// The sectors' pieces behind `from`.
+/// The sectors' pieces after `from`.
 fn pieces(len: usize, from: usize) -> Vec<std::ops::Range<usize>> {
     (from / SECTOR..len.div_ceil(SECTOR))
         .map(|sector| (sector * SECTOR).max(from)..((sector + 1) * SECTOR).min(len))
         .collect()
 }
 
-/// Opens, compares, writes, and opens again: nothing is appended behind the damage.
+/// Opens, compares, writes, and opens again: nothing is appended after the damage.
 fn opens_with(options: &Options, fs: &Arc<dyn FileSystem>, expected: &Contents) {
     let torn = manifest(fs);
     let db = Db::open(options, DIR).unwrap();
@@ -177,7 +177,7 @@ fn a_lost_sector_before_an_intact_change_is_refused() {
     let options = with_fs(&options, &shared);
     let path = manifest(&shared);
     let end = fs.file_size(&path).unwrap() as usize;
-    // One more intact change: the sound bytes of the present one, once more behind it.
+    // One more intact change: the sound bytes of the present one, once more after it.
     fs.damage(&path, |bytes| {
         let again = bytes[from..].to_vec();
         bytes.extend(again);

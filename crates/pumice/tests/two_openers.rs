@@ -1,5 +1,5 @@
 //! Two who open one directory at once, in a simulation: one of them has it, the other an error, and
-//! whoever comes second finds what the first one left.
+//! the second one finds what the first one left.
 #![allow(clippy::unwrap_used)]
 
 mod common;

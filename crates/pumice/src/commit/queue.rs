@@ -18,7 +18,7 @@
 //! Invariants: (1) `busy` is true exactly while there is a leader; (2) an entry in `order` is
 //! Waiting and nobody but a leader takes it out, and a leader parts only through `finish`, so no
 //! waiter is forgotten; (3) the task of an entry is woken after the entry has become Leader or
-//! Done and the lock is free; whoever wakes for another reason looks and waits again.
+//! Done and the lock is free; a writer that wakes for another reason looks and waits again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

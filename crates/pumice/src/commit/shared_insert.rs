@@ -1,7 +1,7 @@
 //! The batches of a group that members insert beside their leader, and how many members are asked.
 //!
 //! The leader has logged the group and given every batch its sequence numbers, so the batches may
-//! enter the memtables in any order, from any task. Whoever was asked and has come takes one batch
+//! enter the memtables in any order, from any task. Each member that comes takes one batch
 //! after the other; the leader does the same and publishes when all are in. A member that comes
 //! late finds nothing to do: the leader never waits for one that has not begun.
 //!

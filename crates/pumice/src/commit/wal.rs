@@ -303,7 +303,7 @@ impl Wals {
         result
     }
 
-    /// A `LogSync` is under way: invariant 3 holds up whoever wants to sync, switch or close.
+    /// A `LogSync` is under way: by invariant 3 nobody else may sync, switch or close.
     pub fn is_syncing(&self) -> bool {
         self.syncing
     }

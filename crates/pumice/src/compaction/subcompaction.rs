@@ -127,7 +127,7 @@ fn compact(
         bottommost: job.pick.bottommost,
         tombstones: job.tombstones.clone(),
         end: end.clone(),
-        // Older L0 files may lie beside an output of L0, and older files may be ingested behind all
+        // Older L0 files may lie beside an output of L0, and older files may be ingested below all
         // others: then nothing is known to be below.
         beyond: (job.pick.output_level > 0 && !options.cf_allow_ingest_behind).then(|| Beyond {
             cursor: job.version.beyond_cursor(job.pick.output_level),

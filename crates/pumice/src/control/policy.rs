@@ -75,6 +75,8 @@ pub(crate) struct Totals {
     pub admitted: f64,
     /// Bytes that were logged on the device of the tables.
     pub logged: f64,
+    /// Seconds that appending to the log took, in ticks after one that said `times_log`.
+    pub log_seconds: f64,
     /// What flushes have done; memtable bytes are what they drained.
     pub flush: JobTotals,
     /// Flushes that are over.
@@ -165,6 +167,8 @@ pub(crate) struct Grants {
     pub claim: f64,
     /// All compaction threads may work; else one does.
     pub all_threads: bool,
+    /// The time that appending to the log takes is wanted.
+    pub times_log: bool,
     /// Seconds until the next tick at most: little memory fills quickly.
     pub tick_within: f64,
 }

@@ -106,6 +106,9 @@ pub(crate) struct Regulator {
     all_threads: AtomicBool,
     /// A compaction thread is kept for merges inside L0.
     merges: AtomicBool,
+    /// Appending to the log is timed.
+    times_log: AtomicBool,
+    log_micros: AtomicU64,
     law: Mutex<Law>,
     /// How quick reads are.
     pub reads: ReadWatch,
@@ -125,6 +128,8 @@ impl Regulator {
             finished: Finished::default(),
             all_threads: AtomicBool::new(false),
             merges: AtomicBool::new(false),
+            times_log: AtomicBool::new(false),
+            log_micros: AtomicU64::new(0),
             law: Mutex::new(Law::new()),
             reads,
             wake: Condvar::new(),
@@ -135,6 +140,17 @@ impl Regulator {
     /// Has the task tick now. Requires: state lock held.
     pub fn wake(&self) {
         self.wake.notify_all();
+    }
+
+    /// How long an append to the log takes is wanted.
+    #[inline]
+    pub fn times_log(&self) -> bool {
+        self.times_log.load(Ordering::Relaxed)
+    }
+
+    /// An append to the log took so many microseconds.
+    pub fn log_took(&self, micros: u64) {
+        self.log_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
     /// A flush of so many memtable bytes ended well.
@@ -169,6 +185,7 @@ impl Regulator {
         Totals {
             admitted: admitted as f64,
             logged: logged as f64,
+            log_seconds: self.log_micros.load(Ordering::Relaxed) as f64 / 1e6,
             flush: of(IoClass::Flush, &done.flushed_bytes, &done.flush_micros),
             flushes: done.flushes.load(Ordering::Relaxed) as f64,
             merge: of(IoClass::Merge, &done.merged_files, &done.merge_micros),
@@ -317,6 +334,7 @@ impl DbInner {
         self.writes.controller.set_cap(None);
         self.background.regulator.member.set_waiting_rate(None, false);
         self.background.regulator.merges.store(false, Ordering::Relaxed);
+        self.background.regulator.times_log.store(false, Ordering::Relaxed);
         self.background.regulator.member.claim(0.0);
         self.use_all_threads(&mut state, false);
         state.tasks.regulating = false;
@@ -371,6 +389,7 @@ impl DbInner {
         self.writes.controller.set_cap(grants.cap.map(round_down_u64));
         regulator.member.set_waiting_rate(grants.waiting_rate, !grants.level0_first);
         regulator.merges.store(grants.merges, Ordering::Relaxed);
+        regulator.times_log.store(grants.times_log, Ordering::Relaxed);
         regulator.member.claim(grants.claim);
         let before = law.history.back().map_or(Binding::Free, |tick| tick.grants.binding);
         tick.grants = grants;

@@ -392,7 +392,8 @@ impl DbInner {
         own: &Own<'_>,
         followers: &[Follower],
     ) -> Result<()> {
-        let started = if sync { pumice_port::time::now_micros() } else { 0 };
+        let times = self.background.regulator.times_log();
+        let started = if sync || times { pumice_port::time::now_micros() } else { 0 };
         let mut wal = if sync { self.wal_at_rest() } else { self.logs.wal.lock() };
         let appended = if followers.is_empty() {
             let parts = [&*own.rep, own.value()];
@@ -405,6 +406,9 @@ impl DbInner {
         };
         let total = wal.total_bytes();
         drop(wal);
+        if times {
+            self.background.regulator.log_took(pumice_port::time::now_micros() - started);
+        }
         match appended {
             Ok(logged) => {
                 self.logs.bytes.store(total, Ordering::Relaxed);

@@ -34,7 +34,7 @@ use crate::version::family::CfData;
 /// of them is left to write. Writes count to `io`.
 ///
 /// # Errors
-/// I/O, Corruption if entries got lost on the way; the file then stays behind for the caller to
+/// I/O, Corruption if entries got lost on the way; the file then stays for the caller to
 /// discard.
 pub(crate) fn write_level0(
     env: &dyn OutputEnv,

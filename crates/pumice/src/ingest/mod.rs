@@ -49,7 +49,7 @@ pub struct IngestExternalFileOptions {
     pub allow_global_seqno: bool,
     /// Memtables may be flushed while writes wait. Without, they must not overlap the files.
     pub allow_blocking_flush: bool,
-    /// Put the files behind everything: existing keys win over theirs. Needs a column family
+    /// Put the files below everything: existing keys win over theirs. Needs a column family
     /// that was opened with `allow_ingest_behind` all its life.
     pub ingest_behind: bool,
     /// Store the sequence number in the file too, for RocksDB before 5.16. Files are then copied.

@@ -122,7 +122,7 @@ impl Tree<'_> {
         place
     }
 
-    /// The place of a file that goes behind all others.
+    /// The place of a file that goes below all others.
     ///
     /// # Errors
     /// InvalidArgument if the last level has no room, or a file above it has entries that cannot

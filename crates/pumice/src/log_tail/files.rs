@@ -38,7 +38,7 @@ pub(crate) struct LogFile {
     pub start: Option<SequenceNumber>,
 }
 
-/// Leaves out logs that begin behind a later one, of `files` in ascending order. Recovery passed
+/// Leaves out logs that begin after a later one, of `files` in ascending order. Recovery passed
 /// over them, and others have their sequence numbers: what is in them is in no database.
 pub(crate) fn without_passed_over(files: Vec<LogFile>) -> Vec<LogFile> {
     let mut next = SequenceNumber::MAX;

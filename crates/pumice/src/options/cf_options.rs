@@ -146,7 +146,7 @@ option_table! {
         /// there. Pumice's own.
         auto_tuned_compaction: bool = false, mutable, unsaved
             => "auto_tuned::policies_and_tuning_change_at_run_time";
-        /// Reserve the last level for files that are ingested behind all others.
+        /// Reserve the last level for files that are ingested as the oldest.
         cf_allow_ingest_behind: bool = false, fixed, newer
             => "behind::automatic_compactions_leave_the_last_level_alone";
         /// How files are merged: leveled, universal or FIFO.

@@ -3,7 +3,7 @@
 //! One trait, [`OptionValue`], implemented here for the plain types. Text forms are RocksDB's:
 //! integers take a `K`, `M`, `G` or `T` suffix (powers of 1024), booleans are `true`/`false` or
 //! `1`/`0`, lists join with `:`, nested structures are `{name=value;name=value;}`.
-//! Differs from RocksDB on purpose: text behind a number (`64QX`) and negative unsigned numbers
+//! Differs from RocksDB on purpose: text after a number (`64QX`) and negative unsigned numbers
 //! are errors instead of being cut off or wrapped.
 //!
 //! Thread safety: pure functions.

@@ -90,7 +90,7 @@ impl LevelIterator {
     }
 
     /// The neighbouring file, of which `end` is the end that is met first, has nothing to show: its
-    /// keys lie behind all that have the prefix.
+    /// keys lie after all that have the prefix.
     fn is_out_of_scope(&self, end: Option<&[u8]>) -> bool {
         match (&self.scope, end) {
             (Some(scope), Some(key)) if self.has_prefix => {

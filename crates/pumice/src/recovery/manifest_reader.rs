@@ -28,7 +28,7 @@ pub(crate) struct DroppedTail {
     /// Where it begins.
     pub offset: u64,
     pub bytes: u64,
-    /// Bytes of it are there behind bytes that are not: more than a file that is too short or ends
+    /// Bytes of it are there after bytes that are not: more than a file that is too short or ends
     /// in zeros, which any reader of the format passes over.
     pub holed: bool,
 }
@@ -83,7 +83,7 @@ pub(crate) fn for_each_edit(
     drop_tail(fs, path, &progress, defect, cut)
 }
 
-/// Where a record behind `end` begins.
+/// Where a record after `end` begins.
 fn next_record(end: u64) -> u64 {
     let left = BLOCK_BYTES as u64 - end % BLOCK_BYTES as u64;
     if left <= TRAILER_BYTES_MAX { end + left } else { end }

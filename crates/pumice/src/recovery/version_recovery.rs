@@ -31,7 +31,7 @@ pub(crate) struct RecoveredVersions {
     pub min_log_to_keep: FileNumber,
     pub max_column_family: u32,
     pub db_id: Option<String>,
-    /// What the MANIFEST has behind its last whole change.
+    /// What the MANIFEST has after its last whole change.
     pub dropped: Option<DroppedTail>,
 }
 

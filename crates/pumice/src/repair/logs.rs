@@ -32,7 +32,7 @@ pub(super) struct FoundLog {
     pub entries: BTreeMap<u32, u64>,
     /// First and last sequence numbers of records that follow each other.
     pub runs: Vec<(SequenceNumber, SequenceNumber)>,
-    /// Why an open would not take all that is sound in it and behind it.
+    /// Why an open would not take all that is sound in it and after it.
     pub damage: Vec<String>,
 }
 

@@ -67,7 +67,7 @@ impl<'a> Merge<'a> {
         Ok(merge)
     }
 
-    /// Finds the smallest entry behind `last`; of equal ones that of the newest file.
+    /// Finds the smallest entry after `last`; of equal ones that of the newest file.
     fn choose(&mut self) -> Result<()> {
         loop {
             self.active.retain(|(_, iter)| iter.valid());

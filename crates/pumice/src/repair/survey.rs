@@ -59,7 +59,7 @@ impl Survey {
         }
         for dir in [site.wal_dir.clone(), site.wal_dir.join(LOST), site.dir.join(LOST)] {
             for name in site.fs.list(&dir).unwrap_or_default() {
-                // Names in `lost` may have a number behind them.
+                // Names in `lost` may have a number after them.
                 let parsed = filename::parse(&name).or_else(|| {
                     filename::parse(name.rsplit_once('.').map_or("", |(stem, _)| stem))
                 });

@@ -124,7 +124,7 @@ fn is_expected(text: &str) -> bool {
     known.iter().any(|known| text.contains(known))
 }
 
-/// The tables that whoever may open it finds, or None without a database.
+/// The tables that an open finds, if it may open, or None without a database.
 fn check(fs: &MemFs, done: &[Option<Done>], empty: bool, what: &str) {
     let mut options = Options::default();
     options.db.file_system = fs.shared();

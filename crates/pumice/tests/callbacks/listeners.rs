@@ -87,7 +87,7 @@ fn with(listener: &Arc<Acts>, fs: &MemFs) -> Options {
     options
 }
 
-/// Opens once whoever has the directory lets go of it.
+/// Opens once the holder of the directory lets go of it.
 fn open_at_last(options: &Options) -> Db {
     loop {
         match Db::open(options, DIR) {

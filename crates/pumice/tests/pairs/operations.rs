@@ -20,7 +20,7 @@ pub struct Operation {
     pub run: fn(&Stage, usize) -> Result<()>,
 }
 
-/// The write behind each operation.
+/// The write after each operation.
 pub static PROBE: Operation = Operation { name: "probe", run: |_, _| Ok(()) };
 
 /// All of them.

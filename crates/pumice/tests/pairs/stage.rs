@@ -215,7 +215,7 @@ impl Stage {
         self.notes.lock().push((who, operation, done));
     }
 
-    /// A write right behind the operation: errors that nobody was told of show here.
+    /// A write right after the operation: errors that nobody was told of show here.
     pub fn probe(&self, who: usize) {
         let Some(db) = self.handles[who].lock().take() else { return };
         let name = format!("probe{who}");

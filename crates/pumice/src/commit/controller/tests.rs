@@ -173,7 +173,7 @@ fn a_cap_that_rises_is_seen_by_who_waits() {
     assert!(controller.wait_micros(rest) < 20_000);
 }
 
-/// What the followers of a group wrote is paid for by whoever writes next.
+/// What the followers of a group wrote is paid for by the next writer.
 #[pumice_test_macros::test]
 fn followers_are_paid_for() {
     let controller = WriteController::new(0);

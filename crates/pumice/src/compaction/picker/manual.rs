@@ -79,7 +79,7 @@ pub fn pick_range(ctx: &PickContext<'_>, manual: &ManualRange<'_>) -> ManualPick
     }
 }
 
-/// Cuts `inputs` where input and output bytes reach the limit, behind at least one file. Returns
+/// Cuts `inputs` where input and output bytes reach the limit, after at least one file. Returns
 /// whether all files stayed.
 fn limit_bytes(ctx: &PickContext<'_>, inputs: &mut InputLevel, output_level: usize) -> bool {
     let limit = ctx.options.compaction_limit();

@@ -213,7 +213,7 @@ impl PickContext<'_> {
         }
     }
 
-    /// The files of the first level behind `output_level` that overlaps `range`.
+    /// The files of the first level below `output_level` that overlaps `range`.
     fn grandparents(&self, output_level: usize, range: &UserRange<'_>) -> Vec<Arc<FileMetaData>> {
         let deeper = self.version.levels().iter().skip(output_level + 1);
         deeper
@@ -234,7 +234,7 @@ impl PickContext<'_> {
             (0, Some(oldest)) => self.version.level(0).index_of(oldest.number).unwrap_or(0),
             _ => 0,
         };
-        // What is ingested behind later is older than anything here.
+        // What is ingested below later is older than anything here.
         (!self.options.reserved_last_level || planted::is(Bug::ReservedLevelForgotten))
             && !self.version.range_exists_after(output_level, index, range)
     }
@@ -283,7 +283,7 @@ impl PickContext<'_> {
         inputs.files.iter().all(|file| self.moves_cheaply(file, pick.output_level))
     }
 
-    /// `file` in `output_level` would not overlap more of the level behind than one compaction
+    /// `file` in `output_level` would not overlap more of the level below than one compaction
     /// may read.
     pub(super) fn moves_cheaply(&self, file: &FileMetaData, output_level: usize) -> bool {
         let Some(next) = self.version.levels().get(output_level + 1) else {

@@ -142,6 +142,9 @@ pub(crate) struct Adaptive {
     probe: Probe,
     guard: ReadGuard,
     urgent_written: Counter,
+    log_seconds: Counter,
+    /// Share of the time that appending to the log takes, of late.
+    log_share: Average,
     level0_written: Counter,
     /// Compactions out of L0 do not wait.
     level0_first: bool,
@@ -203,6 +206,8 @@ impl Adaptive {
         let urgent =
             self.urgent_written.advance(urgent) + if self.level0_first { level0 } else { 0.0 };
         self.urgent.add(urgent / seconds, weight(seconds, URGENT_HORIZON));
+        let log_seconds = self.log_seconds.advance(totals.log_seconds);
+        self.log_share.add(log_seconds / seconds, weight(seconds, URGENT_HORIZON));
         let memtables = inputs.families.iter().map(|f| f.memtable_bytes);
         self.debt.learn(&DebtLook {
             seconds,
@@ -353,7 +358,8 @@ impl Adaptive {
         self.free_seconds = if limited { 0.0 } else { self.free_seconds + inputs.seconds };
         let admitted = self.learned.admitted_rate();
         let held_back = self.cap.is_some_and(|cap| admitted > HELD_BACK_SHARE * cap);
-        let look = ProbeLook { known: device_rate, admitted, held_back };
+        let log_share = self.log_share.get().unwrap_or(0.0);
+        let look = ProbeLook { known: device_rate, admitted, held_back, log_share };
         let known = self.probe.tick(inputs.seconds, limited.then_some(look));
         let used = USED_SHARE + (1.0 - USED_SHARE) * owed * owed;
         let urgent = self.urgent.get().unwrap_or(0.0);
@@ -404,6 +410,7 @@ impl Policy for Adaptive {
             merges: self.merges,
             claim: self.urgent.get().unwrap_or(0.0),
             all_threads: cap.is_some() || inputs.families.iter().any(pressed),
+            times_log: self.merges,
             tick_within: self.tick_seconds,
         }
     }

@@ -5,6 +5,7 @@
 //! again from time to time: if the device takes it, the next moment brings twice as much more, else
 //! it is left in peace for a while, a longer one each time. A question is not free: what a full
 //! device makes wait is the log, so that nobody asks while writes are as fast as they want to be.
+//! Fewer writes alone are no sign of that, since the user may have fewer: the log has to wait.
 //! Until a few questions were denied, what is known says little: a database that is idle, or young,
 //! asks little of its device, and all may ask.
 //!
@@ -25,9 +26,11 @@ const MORE_UNTRIED: f64 = 4.0;
 const MORE_AGAIN: f64 = 2.0;
 /// The device takes more if what is known has grown so much: less is chance.
 const GROWN: f64 = 1.08;
-/// A question is over when writes come at less than this share of their rate before it: the log
-/// waits, and the device is full.
+/// A question is over when writes come at less than this share of their rate before it. The device
+/// is full, and a young database knows it, if no cap holds them back and the log takes this share
+/// of the time.
 const HARM: f64 = 0.85;
+const LOG_WAITS_SHARE: f64 = 0.5;
 
 /// A question: what was known and written when it began, and what is asked for over what is known.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +48,8 @@ pub(super) struct ProbeLook {
     /// User bytes a second that are let in, and whether more would come.
     pub admitted: f64,
     pub held_back: bool,
+    /// Share of the time that appending to the log takes.
+    pub log_share: f64,
 }
 
 /// See the module head.
@@ -83,8 +88,7 @@ impl Probe {
             }
             Some(asked) => {
                 let slower = look.admitted < HARM * asked.admitted;
-                if slower && !look.held_back {
-                    // No cap slows writes: the log waits for the device.
+                if slower && !look.held_back && look.log_share > LOG_WAITS_SHARE {
                     self.rest = self.rest.max(REST_SECONDS_SURE);
                     self.deny();
                 } else if slower && is_sure {
@@ -119,7 +123,7 @@ mod tests {
     const DEVICE: f64 = 100e6;
 
     fn look(known: f64) -> ProbeLook {
-        ProbeLook { known, admitted: 10e6, held_back: true }
+        ProbeLook { known, admitted: 10e6, held_back: true, log_share: 0.0 }
     }
 
     /// So many seconds, limited; what is known in the end, and the seconds in which more was asked
@@ -176,6 +180,15 @@ mod tests {
         assert!((50.0..100.0).contains(&too_much), "{too_much} s of 1000");
     }
 
+    /// A user who writes less for a moment has not filled the device of a young database.
+    #[pumice_test_macros::test]
+    fn fewer_writes_are_no_harm_while_the_log_does_not_wait() {
+        let mut probe = Probe::default();
+        assert!(probe.tick(0.1, Some(look(DEVICE))) > DEVICE);
+        let fewer = ProbeLook { admitted: 2e6, held_back: false, ..look(DEVICE) };
+        assert!(probe.tick(0.1, Some(fewer)) > DEVICE);
+    }
+
     /// Where the log waits the question is over.
     #[pumice_test_macros::test]
     fn a_question_that_harms_writes_is_withdrawn() {
@@ -191,7 +204,7 @@ mod tests {
         for held_back in [true, false] {
             let mut probe = Probe::default();
             assert!(probe.tick(0.1, Some(look(DEVICE))) > DEVICE);
-            let harmed = ProbeLook { admitted: 8e6, held_back, ..look(DEVICE) };
+            let harmed = ProbeLook { admitted: 8e6, held_back, log_share: 0.9, ..look(DEVICE) };
             assert_eq!(probe.tick(0.1, Some(harmed)) > DEVICE, held_back);
         }
     }

@@ -21,7 +21,7 @@ impl Logger for Lines {
     }
 }
 
-/// The line that `act` logs, from the member behind the time on.
+/// The line that `act` logs, from the member after the time on.
 fn logged(act: impl FnOnce(&dyn Logger)) -> String {
     let lines = Lines(Mutex::new(Vec::new()));
     act(&lines);

@@ -30,7 +30,7 @@ const MISUSE: &str = "Found SD and type: 0 on the same key, violating the contra
     TransactionDBOptions::rollback_deletion_type_callback is configured properly. Mixing SD and \
     DEL can lead to undefined behaviors";
 
-/// What the input has behind a single deletion.
+/// What the input has after a single deletion.
 enum Below {
     /// Another key, or nothing.
     Nothing,

@@ -167,7 +167,7 @@ impl UniversalRules {
         limit
     }
 
-    /// Runs behind `end` are so large a part of all that they are the compressed part already.
+    /// Runs after `end` are so large a part of all that they are the compressed part already.
     pub(super) fn leaves_uncompressed(&self, runs: &[Run], end: usize) -> bool {
         let Ok(percent) = u128::try_from(self.compression_size_percent) else { return false };
         let total = u128::from(sum(runs, |run| run.compensated));

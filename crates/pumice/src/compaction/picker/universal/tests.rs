@@ -1,5 +1,5 @@
 //! Which runs are merged, case by case. Runs are written newest first: `5` is an L0 file of that
-//! size, `7@3` a level; `*` behind one says that it is being compacted, `5+9` that tombstones make
+//! size, `7@3` a level; `*` after one says that it is being compacted, `5+9` that tombstones make
 //! it count 9 more.
 #![allow(clippy::unwrap_used)]
 

@@ -307,9 +307,8 @@ impl MemTable {
         });
     }
 
-    /// Starts loading what [`MemTable::get_with`] reads for these keys, so that lookups of them soon
-    /// after miss the CPU caches less; each key's misses overlap with the others'. No effect but
-    /// that. Does nothing to a vector or a small table.
+    /// Starts loading what [`MemTable::get_with`] reads for these keys: lookups soon after miss the
+    /// CPU caches less, as the misses of all keys overlap. Nothing for a vector or a small table.
     pub fn warm<'k>(&self, mut keys: impl Iterator<Item = &'k [u8]>, seq: SequenceNumber) {
         let Rep::SkipList(list) = &self.rep else { return };
         if !list.has_index() {

@@ -61,14 +61,18 @@ pub(crate) unsafe fn write_entry(at: *mut u8, user_key: &[u8], trailer: u64, val
 /// Any address will do, null included.
 #[inline]
 pub(crate) fn prefetch(at: *const u8) {
+    prefetch_line(at);
+    prefetch_line(at.wrapping_add(64));
+}
+
+/// Starts loading the cache line at `at`, which may be any address.
+#[inline]
+pub(crate) fn prefetch_line(at: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch never faults.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(at.cast());
-            _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(64).cast());
-        }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = at;

@@ -131,6 +131,12 @@ impl Index {
         Index { newest: AtomicPtr::new(ptr::null_mut()), builder: Mutex::new(builder) }
     }
 
+    /// There is a tree.
+    #[inline]
+    pub(crate) fn is_built(&self) -> bool {
+        !self.newest.load(Acquire).is_null()
+    }
+
     /// A node before every key with `prefix`, of at least level `INDEX_LEVEL`.
     #[inline]
     pub(crate) fn search(&self, prefix: u64) -> Option<Node> {

@@ -11,7 +11,8 @@
 //! are visited for 10 bytes more a node.
 //!
 //! Searches start from the head, or near the target by the [`Index`], which then leaves only the
-//! lowest levels to walk.
+//! lowest levels to walk. Where many keys share a prefix, as after a common head, a walk compares
+//! whole keys (`walk`).
 //!
 //! Exclusive inserts keep a *splice*, the predecessors at every level of the place where the last
 //! one went: the next key in order is placed with one comparison.
@@ -43,6 +44,10 @@ use crate::arena::{Arena, Bump, Lane, SharedLane};
 use crate::entry::{Entry, EntryRef, Target, entry_bytes, prefetch, write_entry};
 use crate::index::{INDEX_LEVEL, Index};
 use crate::order::KeyOrder;
+
+mod walk;
+
+pub(crate) use walk::WARMED_MAX;
 
 /// log2 of the branching factor.
 const BRANCHING_BITS: u32 = 1;
@@ -208,41 +213,6 @@ impl SkipList {
             .expect("no limit of steps")
     }
 
-    /// Walks to `target` from a node before it and down from a level of that node. `None` after
-    /// `steps_max` steps forward.
-    #[inline(always)]
-    fn walk<O: KeyOrder>(
-        &self,
-        order: O,
-        target: &Target<'_>,
-        (mut prev, mut level): (Node, usize),
-        steps_max: usize,
-        at_level: &mut impl FnMut(usize, Node),
-    ) -> Option<Position> {
-        let (mut bound, mut found) = (ptr::null_mut(), false);
-        let mut steps = 0;
-        loop {
-            let step = self.step(order, target, prev, level, bound);
-            if step.moved {
-                prev = step.next;
-                steps += 1;
-                if steps > steps_max {
-                    return None;
-                }
-                continue;
-            }
-            if step.next != bound {
-                bound = step.next;
-                found = step.found;
-            }
-            at_level(level, prev);
-            if level == 0 {
-                return Some(Position { prev, next: bound, found, near: false });
-            }
-            level -= 1;
-        }
-    }
-
     /// Examines one link. `bound` is a node known to be at or after the target, or null.
     #[inline(always)]
     fn step<O: KeyOrder>(
@@ -264,6 +234,12 @@ impl SkipList {
             Ordering::Less => Step { next, moved: true, found: false },
             at => Step { next, moved: false, found: at == Ordering::Equal },
         }
+    }
+
+    /// It is so large that searches start from an index.
+    #[inline]
+    pub(crate) fn has_index(&self) -> bool {
+        self.index.is_built()
     }
 
     /// Finds `target`.

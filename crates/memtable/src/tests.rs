@@ -533,3 +533,36 @@ fn iterator_outlives_the_other_owners() {
         assert_eq!(pumice_base::dbformat::trailer(iter.key()), pack(1, 2));
     }
 }
+
+/// Enough entries for an index, six or so of a prefix; lookups are prepared while others insert.
+#[pumice_test_macros::test]
+fn what_is_warmed_is_found_as_before() {
+    const KEYS: u64 = 20_000;
+    let name = |n: u64| format!("{:04}key:{n:08}", n % 3000).into_bytes();
+    for user in comparators() {
+        let table = new_table(SKIP_LIST, user);
+        let insert = |numbers: std::ops::Range<u64>| {
+            for n in numbers {
+                table.add_concurrent(n + 1, ValueType::Value, &name(n * 2), &name(n)).unwrap();
+            }
+        };
+        insert(0..KEYS);
+        thread::scope(|scope| {
+            scope.spawn(|| insert(KEYS..2 * KEYS));
+            let mut rng = Rng::new(7);
+            for count in (0..40).cycle().take(400) {
+                let numbers: Vec<u64> = (0..count).map(|_| rng.uniform(2 * KEYS)).collect();
+                let keys: Vec<Vec<u8>> = numbers.iter().map(|n| name(*n)).collect();
+                table.warm(keys.iter().map(Vec::as_slice), KEYS);
+                for (n, key) in numbers.iter().zip(&keys) {
+                    let mut found = None;
+                    table.get_with(key, KEYS, |_, _, value| {
+                        found = Some(value.to_vec());
+                        false
+                    });
+                    assert_eq!(found, n.is_multiple_of(2).then(|| name(n / 2)), "{n}");
+                }
+            }
+        });
+    }
+}

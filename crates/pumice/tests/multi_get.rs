@@ -184,3 +184,24 @@ fn an_error_is_the_answer_of_its_keys_only() {
     }
     drop(fs);
 }
+
+#[pumice_test_macros::test]
+fn a_large_memtable_answers_the_same() {
+    let (_, fs) = memory();
+    let db = Db::open(&options(&fs), common::DIR).unwrap();
+    let name = |n: usize| format!("common__{n:06}").into_bytes();
+    for n in (0..20_000).step_by(2) {
+        db.put(name(n), name(n * 3)).unwrap();
+    }
+    db.delete(name(100)).unwrap();
+    let mut draw = Draw(11);
+    for count in 0..60 {
+        let keys: Vec<_> =
+            (0..count).map(|_| name(draw.below(20_100))).chain([name(100)]).collect();
+        for (key, answer) in keys.iter().zip(db.multi_get(&keys)) {
+            let answer = answer.unwrap().map(|value| value.to_vec());
+            assert_eq!(answer, db.get(key).unwrap().map(|value| value.to_vec()), "{key:?}");
+        }
+    }
+    db.close().unwrap();
+}

@@ -419,6 +419,7 @@ impl Loop {
         }
         let mut resumed = 0;
         while let Some(task) = self.own.queue.pop() {
+            self.own.queue.load_ahead();
             self.resume(task);
             resumed += 1;
             let look = self.own.tired.replace(false) || resumed % CLOCK_RESUMES == 0;

@@ -6,6 +6,7 @@
 //!
 //! Thread safety: all methods from anywhere; the order is first in, first out within one `take`.
 
+use super::ahead;
 use crate::atomic::{AtomicPtr, Ordering};
 use crate::task::Task;
 use std::ptr;
@@ -89,6 +90,16 @@ impl Queue {
             self.tail.set(None);
         }
         Some(task)
+    }
+
+    /// Starts loading what the next task touches when it is resumed, and the record of the one
+    /// after it.
+    #[inline]
+    pub(crate) fn load_ahead(&self) {
+        let Some(first) = self.head.get() else { return };
+        ahead::load_stack(first);
+        let second = first.next.load(Ordering::Relaxed);
+        ahead::load_record(second);
     }
 
     #[inline]

@@ -12,6 +12,7 @@
 //!
 //! Thread safety: see each item.
 
+mod ahead;
 pub(crate) mod budget;
 pub(crate) mod coroutine;
 pub(crate) mod cpu;

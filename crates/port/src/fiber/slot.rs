@@ -29,6 +29,8 @@ pub(crate) struct Slot {
     pub(crate) exit: ExitCell,
     /// Where the loop's timers have this slot.
     pub(crate) timer: Cell<u32>,
+    /// Where on its stack the fiber suspended last, 0 before.
+    pub(crate) stack_at: Cell<usize>,
     /// CPU time used by others while the fiber was away, counted only while a watch existed.
     pub(crate) cpu_away: Cell<u64>,
     /// From the first resume to the end.
@@ -54,6 +56,7 @@ impl Slot {
             stack_low: AtomicUsize::new(0),
             stack_usable: AtomicUsize::new(0),
             timer: Cell::new(NO_TIMER),
+            stack_at: Cell::new(0),
             cpu_away: Cell::new(0),
             body: Cell::new(None),
             fiber: UnsafeCell::new(None),
@@ -66,6 +69,8 @@ impl Slot {
     /// Suspends the fiber, as [`ExitCell::suspend`].
     #[inline]
     pub(crate) fn suspend(&self) {
+        let here = 0u8;
+        self.stack_at.set(std::ptr::from_ref(&here).addr());
         cpu::switch(&self.cpu_away, || self.exit.suspend());
     }
 

@@ -36,7 +36,7 @@ impl Reactor {
             return None;
         }
         let task = task::current();
-        let mut ops = [Op::send_now(socket, data), Op::receive(socket, buf)];
+        let mut ops = [Op::send_now(socket, data), Op::receive_later(socket, buf)];
         let group = on!(self, book => book.begin(ops.iter().map(|op| op.call), Some(task)));
         let mut is_called_off = false;
         while !self.is_done(group) {

@@ -33,6 +33,7 @@ pub(super) enum Part {
     CoopTaskrun,
     TaskrunFlag,
     MultishotAccept,
+    PollFirst,
     SingleIssuer,
     DeferTaskrun,
     NoSubmissionArray,
@@ -61,9 +62,10 @@ const THREADS: &str = "no ring: the pool of threads";
 /// | feature | what io_uring_setup answers |
 /// | flag of io_uring_setup | EINVAL: then with fewer flags, at last with none |
 /// | registration | its error |
+/// | receive that waits first | a ring that was made with SingleIssuer, which is younger |
 /// | accept that repeats | EINVAL of the first one: then without, for that listener |
 /// | enter itself | a no-op that makes the whole way when the ring is made |
-pub(super) const TABLE: [Row; 24] = [
+pub(super) const TABLE: [Row; 25] = [
     row(Part::Nop, (5, 1), THREADS),
     row(Part::Fsync, (5, 1), THREADS),
     row(Part::PollAdd, (5, 1), THREADS),
@@ -85,6 +87,7 @@ pub(super) const TABLE: [Row; 24] = [
     row(Part::CoopTaskrun, (5, 19), "completions interrupt the thread"),
     row(Part::TaskrunFlag, (5, 19), "completions interrupt the thread"),
     row(Part::MultishotAccept, (5, 19), "accept4(2), and a poll when no connection waits"),
+    row(Part::PollFirst, (5, 19), "a receive is tried before it waits"),
     row(Part::SingleIssuer, (6, 0), "completions run at any entry into the kernel"),
     row(Part::DeferTaskrun, (6, 1), "completions run at any entry into the kernel"),
     row(Part::NoSubmissionArray, (6, 6), "an index is written for each request"),

@@ -50,8 +50,9 @@ pub(crate) enum Call {
     Write { fd: RawFd, buf: *const u8, bytes: u32, offset: u64 },
     /// fdatasync, or fsync with `all`.
     Sync { fd: RawFd, all: bool },
-    /// recv on a socket in blocking mode.
-    Receive { socket: Socket, buf: *mut u8, bytes: u32 },
+    /// recv on a socket in blocking mode. With `later` nothing is expected to be there yet, and a
+    /// ring waits before it tries.
+    Receive { socket: Socket, buf: *mut u8, bytes: u32, later: bool },
     /// send on a socket in blocking mode; never raises SIGPIPE. Bytes without room are not sent, or
     /// the call fails with EAGAIN, unless it `waits`.
     Send { socket: Socket, buf: *const u8, bytes: u32, waits: bool },
@@ -115,7 +116,12 @@ impl<'a> Op<'a> {
     /// Receives what has come, at least one byte unless the other side has ended.
     pub(crate) fn receive(socket: impl Into<Socket>, buf: &'a mut [u8]) -> Self {
         let (socket, bytes) = (socket.into(), length(buf.len()));
-        Op::new(Call::Receive { socket, buf: buf.as_mut_ptr(), bytes })
+        Op::new(Call::Receive { socket, buf: buf.as_mut_ptr(), bytes, later: false })
+    }
+    /// As `receive`, when the other side is about to get what it will answer.
+    pub(crate) fn receive_later(socket: impl Into<Socket>, buf: &'a mut [u8]) -> Self {
+        let (socket, bytes) = (socket.into(), length(buf.len()));
+        Op::new(Call::Receive { socket, buf: buf.as_mut_ptr(), bytes, later: true })
     }
     /// Sends some of `data`.
     pub(crate) fn send(socket: impl Into<Socket>, data: &'a [u8]) -> Self {
@@ -168,7 +174,7 @@ pub(crate) fn perform(call: &Call) -> i32 {
             }
             Call::Sync { fd, all: false } => libc::fdatasync(fd) as isize,
             Call::Sync { fd, all: true } => libc::fsync(fd) as isize,
-            Call::Receive { socket, buf, bytes } => {
+            Call::Receive { socket, buf, bytes, .. } => {
                 libc::recv(socket.fd, buf.cast(), bytes as usize, 0)
             }
             Call::Send { socket, buf, bytes, waits } => {
@@ -196,7 +202,7 @@ pub(super) fn attempt(call: &Call) -> i32 {
     // SAFETY: invariant 1 for the buffers; everything else is numbers.
     let result = unsafe {
         match *call {
-            Call::Receive { socket, buf, bytes } => {
+            Call::Receive { socket, buf, bytes, .. } => {
                 libc::recv(socket.fd, buf.cast(), bytes as usize, libc::MSG_DONTWAIT)
             }
             Call::Send { socket, buf, bytes, .. } => {

@@ -44,6 +44,9 @@ const COMPLETIONS_PER_ENTRY: u32 = 4;
 /// thread, so a lent ring does not set it.
 const WORKERS_MAX: [u32; 2] = [4, 0];
 
+/// IORING_RECVSEND_POLL_FIRST: a receive that would find nothing is not tried before it waits.
+const POLL_FIRST: u16 = 1;
+
 /// The size of a ring's registered buffers: enough for a data block of the usual size at any
 /// alignment.
 pub(crate) const PINNED_BYTES: usize = 16 << 10;
@@ -73,6 +76,8 @@ pub(crate) struct KernelRing {
     ring: Option<IoUring>,
     pinned: Pinned,
     waits: Waits,
+    /// The kernel knows [`POLL_FIRST`].
+    polls_first: bool,
     kicker: Kicker,
     /// A kick was seen by poll(2) and not yet reported.
     kicked: bool,
@@ -119,9 +124,18 @@ impl KernelRing {
         };
         demand_operations(&ring)?;
         let release = Release::of(&ring)?;
-        let (kicker, pinned) = (kicker.clone(), Pinned::Untried(pinned));
-        let mut new =
-            KernelRing { ring: Some(ring), pinned, waits, kicker, kicked: false, release };
+        // No answer tells; a kernel with the flag that came next has it.
+        let polls_first =
+            ring.params().is_setup_single_issuer() && !kernel::is_missing(Part::PollFirst);
+        let mut new = KernelRing {
+            ring: Some(ring),
+            pinned: Pinned::Untried(pinned),
+            waits,
+            polls_first,
+            kicker: kicker.clone(),
+            kicked: false,
+            release,
+        };
         new.greet()?;
         Ok(new)
     }
@@ -326,7 +340,7 @@ fn entry_of(call: Call) -> squeue::Entry {
             let flags = if all { types::FsyncFlags::empty() } else { types::FsyncFlags::DATASYNC };
             opcode::Fsync::new(types::Fd(fd)).flags(flags).build()
         }
-        Call::Receive { socket, buf, bytes } => {
+        Call::Receive { socket, buf, bytes, .. } => {
             opcode::Recv::new(types::Fd(socket.fd), buf, bytes).build()
         }
         Call::Send { socket, buf, bytes, waits } => {
@@ -358,6 +372,14 @@ impl Uring for KernelRing {
             {
                 opcode::ReadFixed::new(types::Fd(fd), buf, bytes, 0)
                     .offset(offset)
+                    .build()
+                    .user_data(request.user_data)
+            }
+            (What::Call(Call::Receive { socket, buf, bytes, later: true }), _)
+                if self.polls_first =>
+            {
+                opcode::Recv::new(types::Fd(socket.fd), buf, bytes)
+                    .ioprio(POLL_FIRST)
                     .build()
                     .user_data(request.user_data)
             }

@@ -310,10 +310,9 @@ impl Connection<'_> {
     fn limit_waits(&mut self, input: &Input) -> bool {
         let hot = &self.server.shared.hot;
         let nanos = |seconds: &AtomicU64| seconds.load(Ordering::Relaxed) * SECOND_NANOS;
-        let now = time::now_nanos();
         self.request_nanos = match (input.filled, self.request_nanos) {
             (0, _) if !self.link.has_part() => None,
-            (_, began) => Some(began.unwrap_or(now)),
+            (_, began) => Some(began.unwrap_or_else(time::now_nanos)),
         };
         let silence = match nanos(&hot.silence_seconds) {
             0 => None,
@@ -321,11 +320,10 @@ impl Connection<'_> {
             _ if self.session.subscriptions() > 0 => None,
             nanos => Some(nanos),
         };
-        let left = |began: u64, limit: u64| began.saturating_add(limit).saturating_sub(now);
         let request = self.request_nanos.zip(Some(nanos(&hot.request_seconds)).filter(|n| *n > 0));
         let request = request.map(|(began, limit)| {
             let more = (input.filled / REQUEST_BYTES_PER_SECOND) as u64 * SECOND_NANOS;
-            left(began, limit + more)
+            began.saturating_add(limit + more).saturating_sub(time::now_nanos())
         });
         let limit = [silence, request, self.auth_left()].into_iter().flatten().min();
         self.link.socket().set_receive_timeout(limit);

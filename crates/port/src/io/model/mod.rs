@@ -221,7 +221,7 @@ impl Model {
         let buf = buffer.start();
         let mut data = Vec::new();
         let call = match self.rng.uniform(8) {
-            0 => Call::Receive { socket: Socket::new(0), buf, bytes },
+            0 => Call::Receive { socket: Socket::new(0), buf, bytes, later: false },
             1 => Call::Sync { fd: 0, all: false },
             _ if writes => {
                 let mut content = [0; BUFFER_BYTES];

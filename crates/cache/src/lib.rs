@@ -17,6 +17,7 @@
 mod admission;
 mod cache;
 mod entry_stats;
+mod growth;
 mod handle;
 mod key;
 mod slot;

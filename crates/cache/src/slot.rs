@@ -8,8 +8,8 @@
 //! | state | bits | who enters it | who leaves it |
 //! |---|---|---|---|
 //! | empty | 000 | the owner, after the value left | an inserter: `try_claim` |
-//! | owned | 100 | an inserter, an evictor or the last unpinner | that thread alone |
-//! | visible | 111 | the inserter: `publish` | an eraser, or an evictor while unpinned |
+//! | owned | 100 | an inserter, an evictor, a mover or the last unpinner | that thread alone |
+//! | visible | 111 | the owner: `publish`, `disown` | an eraser, or an evictor or mover while unpinned |
 //! | hidden | 110 | an eraser (or born so: standalone) | the thread that drops the last pin |
 //!
 //! Invariants:
@@ -20,7 +20,7 @@
 //!    by dropping the last pin.
 //! 3. Any thread may raise the count for a moment in any state (a lookup pins first and looks
 //!    after), so the owner changes state bits by arithmetic that keeps the count.
-//! 4. `publish` releases, pinning acquires; unpinning releases, becoming the owner acquires. All
+//! 4. `publish` and `disown` release, pinning acquires; unpinning releases, becoming the owner acquires. All
 //!    are read-modify-writes of `meta`, so the release sequence is never broken.
 
 use std::cell::UnsafeCell;
@@ -69,6 +69,8 @@ pub(crate) struct Slot<V> {
     pub(crate) displacements: AtomicU32,
     /// Sweeps left. Lossy on purpose: a plain store costs a hit nothing.
     countdown: AtomicU8,
+    /// The level at which the entry was placed; written and read by the owner (head of `growth`).
+    level: AtomicU8,
     /// The last miss noted here, of whatever key; see [`Slot::note_miss`]. Not the entry's.
     missed: AtomicU16,
     value: UnsafeCell<MaybeUninit<V>>,
@@ -89,6 +91,7 @@ impl<V> Slot<V> {
             charge: AtomicUsize::new(charge),
             displacements: AtomicU32::new(0),
             countdown: AtomicU8::new(0),
+            level: AtomicU8::new(0),
             missed: AtomicU16::new(0),
             value: UnsafeCell::new(MaybeUninit::new(value)),
         }
@@ -122,13 +125,36 @@ impl<V> Slot<V> {
             && self.meta.fetch_or(OCCUPIED, Acquire) & OCCUPIED == 0
     }
 
+    /// The level last written here.
+    #[inline]
+    pub(crate) fn level(&self) -> u8 {
+        self.level.load(Relaxed)
+    }
+    /// Writes the level. The caller owns the slot.
+    #[inline]
+    pub(crate) fn set_level(&self, level: u8) {
+        self.level.store(level, Relaxed);
+    }
+
     /// Fills the slot and makes it visible, with one pin for the caller, who must own it.
     #[inline]
     pub(crate) fn publish(&self, key: CacheKey, charge: usize, priority: Priority, value: V) {
+        self.publish_aged(key, charge, priority.initial_countdown(), value);
+    }
+
+    /// Takes the entry over from `from`; the caller owns both slots. Visible here afterwards with
+    /// one pin for the caller, who still owns `from`, which is without a value.
+    pub(crate) fn publish_from(&self, from: &Slot<V>) {
+        let countdown = from.countdown.load(Relaxed);
+        self.publish_aged(from.key(), from.charge(), countdown, from.take_value());
+    }
+
+    #[inline]
+    fn publish_aged(&self, key: CacheKey, charge: usize, countdown: u8, value: V) {
         self.key[0].store(key.0, Relaxed);
         self.key[1].store(key.1, Relaxed);
         self.charge.store(charge, Relaxed);
-        self.countdown.store(priority.initial_countdown(), Relaxed);
+        self.countdown.store(countdown, Relaxed);
         // SAFETY: the caller owns the slot, which holds no value (invariant 1).
         unsafe { (*self.value.get()).write(value) };
         self.meta.fetch_add((SHAREABLE | VISIBLE) + 1, Release);
@@ -226,6 +252,19 @@ impl<V> Slot<V> {
     /// Makes a visible entry hidden. The caller holds a pin.
     pub(crate) fn hide(&self) {
         self.meta.fetch_and(!VISIBLE, Relaxed);
+    }
+
+    /// Makes the caller owner of a visible, unpinned entry. False: it is not one.
+    pub(crate) fn try_own(&self) -> bool {
+        let meta = self.meta.load(Relaxed);
+        meta & VISIBLE != 0
+            && meta & PINS == 0
+            && self.meta.compare_exchange(meta, OCCUPIED, Acquire, Relaxed).is_ok()
+    }
+
+    /// Makes an entry visible again whose value the caller, its owner, left in place.
+    pub(crate) fn disown(&self) {
+        self.meta.fetch_add(SHAREABLE | VISIBLE, Release);
     }
 
     /// One pass of the clock's hand.

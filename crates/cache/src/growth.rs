@@ -8,20 +8,33 @@
 //! entry, the binary logarithm of their number. After a doubling, inserts, and hits of entries of
 //! older levels, move a few entries each to the new level, until all slots of the old one were
 //! looked at. Pinned entries cannot move: they stay where they are until the next doubling. A
-//! search therefore looks at the current level, where nearly all entries are, and after a miss at
-//! older levels that have entries. An entry being moved is owned for that moment: a lookup misses
-//! it and an erasure does not find it, as one being inserted.
+//! lookup therefore searches the current level, where nearly all entries are, and after a miss
+//! older levels that have entries. It misses an entry that is just being moved.
+//!
+//! An erasure misses none that was there before it:
+//! - Entries move from older levels to newer ones only, and the mover gives up what leads to the
+//!   old place after the entry can be found at the new one. So an erasure searches the levels
+//!   oldest first. An entry in motion it marks as erased (`slot`, invariant 5).
+//! - One of all entries walks over the slots, and an entry might move from before it to behind
+//!   it. So no move begins meanwhile, and one that began before it erases its entry, unless the
+//!   walk comes after the entry is at its new place.
 //!
 //! The table does not shrink.
 //!
 //! Thread safety: all methods from any thread. Invariants:
 //! 1. `len` is a power of two, at most the number of slots, and only grows.
-//! 2. `counts[level]` is at least the number of visible and hidden entries of that level: it is
-//!    raised before an entry is published and lowered while it is owned.
+//! 2. `counts[level]` is at least the number of entries of that level: it is raised before an entry
+//!    is published, and lowered after it was removed or published at another level.
 //! 3. An entry of a level lies in the first slots, as many as the level says, so a walk over the
 //!    slots of the last level meets the entries of all older ones.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    fence,
+};
+
+use crossbeam_utils::CachePadded;
 
 use crate::key::CacheKey;
 use crate::slot::Slot;
@@ -32,15 +45,20 @@ const FIRST_SLOTS: usize = 1024;
 /// Slots that one insert looks at for entries to move. Two would do: by the next doubling there
 /// are inserts for seven tenths of the slots of the last level.
 const MOVE_STEP: usize = 4;
+/// One erasure of all entries that began, in [`Growth::erasures`]; the low bits are those under
+/// way.
+const ERASURE_BEGAN: u64 = 1 << 32;
 
 /// The slots in use, and what is left of older levels.
 pub(crate) struct Growth {
     len: AtomicUsize,
     first_len: usize,
     /// Slots of the last level that were looked at for entries to move.
-    looked_at: AtomicUsize,
-    /// Entries by level.
-    counts: [AtomicUsize; usize::BITS as usize],
+    looked_at: CachePadded<AtomicUsize>,
+    /// Erasures of all entries: begun (high half), under way (low half).
+    erasures: AtomicU64,
+    /// Entries by level; apart from what lookups read.
+    counts: CachePadded<[AtomicUsize; usize::BITS as usize]>,
 }
 
 impl Growth {
@@ -50,8 +68,9 @@ impl Growth {
         Growth {
             len: AtomicUsize::new(first_len),
             first_len,
-            looked_at: AtomicUsize::new(slots),
-            counts: std::array::from_fn(|_| AtomicUsize::new(0)),
+            looked_at: CachePadded::new(AtomicUsize::new(slots)),
+            erasures: AtomicU64::new(0),
+            counts: CachePadded::new(std::array::from_fn(|_| AtomicUsize::new(0))),
         }
     }
 
@@ -76,23 +95,30 @@ impl Growth {
         self.count(len).fetch_add(1, Relaxed);
     }
 
-    /// The entry in `slot`, which the caller owns, leaves it. Returns for how many slots it was
-    /// placed.
-    pub(crate) fn left<V>(&self, slot: &Slot<V>) -> usize {
-        let len = 1 << slot.level();
+    /// An entry placed for `len` slots is no longer there.
+    pub(crate) fn left(&self, len: usize) {
         self.count(len).fetch_sub(1, Relaxed);
-        len
     }
 
-    /// Calls `f` with every number of slots for which entries may be placed, latest first.
+    /// Calls `f` with every number of slots for which entries may be placed, first ones first. All
+    /// that `f` reads before one of them is read before what it reads for the next.
     pub(crate) fn for_each_len(&self, mut f: impl FnMut(usize)) {
-        let mut len = self.len();
-        while len >= self.first_len {
+        let mut len = self.first_len;
+        while len <= self.len() {
             if self.count(len).load(Relaxed) > 0 {
                 f(len);
             }
-            len /= 2;
+            fence(Acquire);
+            len *= 2;
         }
+    }
+
+    /// Runs `f`, which erases all entries, without any move that it could miss.
+    pub(crate) fn erasing_all(&self, f: impl FnOnce()) {
+        self.erasures.fetch_add(ERASURE_BEGAN + 1, SeqCst);
+        fence(SeqCst);
+        f();
+        self.erasures.fetch_sub(1, Release);
     }
 }
 
@@ -129,32 +155,46 @@ impl<V> Table<V> {
         if self.growth.looked_at.load(Relaxed) >= len / 2 {
             return;
         }
+        let erasures = self.growth.erasures.load(SeqCst);
+        if erasures % ERASURE_BEGAN != 0 {
+            return;
+        }
         let from = self.growth.looked_at.fetch_add(MOVE_STEP, Relaxed);
         for slot in self.slots[..len / 2].iter().skip(from).take(MOVE_STEP) {
-            if 1 << slot.level() < len && slot.try_own() {
-                self.move_to(slot, len);
+            if slot.len_placed_for() < len && slot.begin_move() {
+                self.move_to(slot, len, erasures);
             }
         }
     }
 
-    /// Moves the entry in `slot`, which the caller owns, to the level of `len`.
-    fn move_to(&self, slot: &Slot<V>, len: usize) {
+    /// Moves the entry in `slot`, of which the caller began a move after it read `erasures`, to the
+    /// level of `len`, if it is of an older one.
+    fn move_to(&self, slot: &Slot<V>, len: usize, erasures: u64) {
         let hash = slot.key().hash();
-        let Some(to) = self.claim(hash, len, Some(slot)) else {
-            slot.disown();
-            return;
-        };
-        let old_len = self.growth.left(slot);
-        self.growth.placed(to, len);
-        if std::ptr::eq(to, slot) {
-            slot.disown();
+        let old_len = slot.len_placed_for();
+        let mut to = slot;
+        let mut erased = false;
+        // Another entry may have come into the slot before the move began.
+        if old_len < len
+            && let Some(claimed) = self.claim(hash, len, Some(slot))
+        {
+            to = claimed;
+            self.growth.placed(to, len);
+            fence(Release);
+            if !std::ptr::eq(to, slot) {
+                erased = to.take_over(slot);
+                fence(Release);
+            }
+            self.growth.left(old_len);
             self.roll_back(hash, old_len, Some(slot));
-            return;
         }
-        to.publish_from(slot);
-        slot.release();
-        self.roll_back(hash, old_len, Some(slot));
-        if to.unpin_borrowed() {
+        // Whoever erases all entries and is not seen here sees the entry in `to`.
+        fence(SeqCst);
+        if erased || self.growth.erasures.load(Relaxed) / ERASURE_BEGAN != erasures / ERASURE_BEGAN
+        {
+            to.erase_moving(None);
+        }
+        if !to.end_move() {
             self.remove(to);
         }
     }

@@ -216,19 +216,34 @@ impl<V> Table<V> {
         for _ in 0..len {
             let slot = &self.slots[probe.index()];
             let ends_here = slot.displacements.load(Relaxed) == 0;
-            let mut owned = false;
-            if slot.try_pin(key, &mut owned) {
-                slot.hide();
-                owned = slot.unpin_borrowed();
-                found = true;
-            }
-            if owned {
-                self.remove(slot);
-            }
+            found |= self.erase_slot(slot, Some(key));
             if ends_here {
                 break;
             }
             probe.advance();
+        }
+        found
+    }
+
+    /// Hides the entry in `slot`, under `key` or, with `None`, whatever its key; true if there was
+    /// one.
+    fn erase_slot(&self, slot: &Slot<V>, key: Option<CacheKey>) -> bool {
+        let mut found = false;
+        // Again only if a move began or ended in between.
+        while !found && slot.is_erasable(key) {
+            let mut owned = false;
+            let pinned = match key {
+                Some(key) => slot.try_pin(key, &mut owned),
+                None => slot.try_pin_any(&mut owned),
+            };
+            if pinned {
+                slot.hide();
+                owned = slot.unpin_borrowed();
+            }
+            if owned {
+                self.remove(slot);
+            }
+            found = pinned || slot.erase_moving(key);
         }
         found
     }
@@ -306,7 +321,8 @@ impl<V> Table<V> {
         let value = slot.take_value();
         let charge = slot.charge();
         let hash = slot.key().hash();
-        let len = self.growth.left(slot);
+        let len = slot.len_placed_for();
+        self.growth.left(len);
         slot.release();
         self.roll_back(hash, len, Some(slot));
         (value, charge)
@@ -457,16 +473,11 @@ impl<V> Table<V> {
 
     /// Hides every visible entry.
     pub(crate) fn erase_all(&self) {
-        for slot in self.in_use() {
-            let mut owned = false;
-            if slot.try_pin_any(&mut owned) {
-                slot.hide();
-                owned = slot.unpin_borrowed();
+        self.growth.erasing_all(|| {
+            for slot in self.in_use() {
+                self.erase_slot(slot, None);
             }
-            if owned {
-                self.remove(slot);
-            }
-        }
+        });
     }
 }
 

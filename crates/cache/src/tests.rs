@@ -3,13 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicI64, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use pumice_base::random::Rng;
 use pumice_base::{ErrorKind, SubCode};
 use pumice_port::thread;
 
 use crate::{Cache, CacheKey, CacheOptions, Handle, MemoryAccount, Priority};
+
+mod growth;
 
 /// Counts itself; dead values fail `check`.
 struct Canary {
@@ -399,33 +404,4 @@ fn admission_serves_skewed_reads() {
             }
         }
     }
-}
-
-/// A table takes slots into use as entries need them. Entries stay findable while they move, those
-/// that pins hold in place, too; afterwards no count is left behind.
-#[pumice_test_macros::test]
-fn slots_come_into_use_with_entries() {
-    let entries = if cfg!(miri) { 1_500 } else { 40_000u64 };
-    let cache = new_cache::<u64>(1 << 20, 1);
-    let mut pins = Vec::new();
-    for n in 0..entries {
-        let handle = cache.insert(key(n), n, 1, Priority::Low).unwrap();
-        assert!(!handle.is_standalone());
-        if n % 100 == 0 {
-            pins.push((n, handle));
-        }
-        let (slots, needed) = (cache.table_len() as u64, (n + 1) * 10 / 7);
-        assert!(slots == 1024 || (needed..=2 * needed + 32).contains(&slots), "{n}: {slots}");
-        let earlier = n / 2;
-        assert_eq!(cache.lookup(&key(earlier)).as_deref(), Some(&earlier));
-    }
-    for n in 0..entries {
-        assert_eq!(cache.lookup(&key(n)).as_deref(), Some(&n));
-    }
-    assert!(pins.iter().all(|(n, pin)| **pin == *n));
-    drop(pins);
-    for n in 0..entries {
-        assert!(cache.erase(&key(n)) && cache.lookup(&key(n)).is_none(), "{n}");
-    }
-    assert_eq!((cache.usage(), cache.occupancy(), cache.displacements()), (0, 0, 0));
 }

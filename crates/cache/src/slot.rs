@@ -9,7 +9,7 @@
 //! |---|---|---|---|
 //! | empty | 000 | the owner, after the value left | an inserter: `try_claim` |
 //! | owned | 100 | an inserter, an evictor, a mover or the last unpinner | that thread alone |
-//! | visible | 111 | an inserter: `publish`; a mover: `end_move` | an eraser; unpinned, an evictor or mover |
+//! | visible | 111 | the owner: `publish`, `end_move` | an eraser; unpinned, an evictor or mover |
 //! | hidden | 110 | an eraser (or born so: standalone) | the thread that drops the last pin |
 //!
 //! Invariants:

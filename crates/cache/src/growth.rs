@@ -156,7 +156,7 @@ impl<V> Table<V> {
             return;
         }
         let erasures = self.growth.erasures.load(SeqCst);
-        if erasures % ERASURE_BEGAN != 0 {
+        if !erasures.is_multiple_of(ERASURE_BEGAN) {
             return;
         }
         let from = self.growth.looked_at.fetch_add(MOVE_STEP, Relaxed);

@@ -23,7 +23,7 @@ const ESTIMATED_ENTRY_CHARGE: usize = 4096;
 pub struct CacheOptions {
     /// Limit of the total charge of entries and reservations, bytes.
     pub capacity: usize,
-    /// Mean charge of an entry, which fixes the number of slots; 0: 4 KiB.
+    /// Mean charge of an entry, which limits the number of slots; 0: 4 KiB.
     pub estimated_entry_charge: usize,
     /// Fail inserts that would exceed the capacity instead of exceeding it.
     pub strict_capacity_limit: bool,
@@ -153,7 +153,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
     pub fn capacity(&self) -> usize {
         self.table().capacity()
     }
-    /// Changes the limit and evicts down to it. The number of slots stays as it was made.
+    /// Changes the limit and evicts down to it. The largest number of slots stays as it was made.
     pub fn set_capacity(&self, capacity: usize) {
         self.table().set_capacity(capacity);
     }
@@ -165,7 +165,8 @@ impl<V: Send + Sync + 'static> Cache<V> {
     pub fn occupancy(&self) -> usize {
         self.table().occupancy()
     }
-    /// Number of slots.
+    /// Number of slots in use: as many as the entries needed at their most, up to the number that
+    /// the capacity and the estimated charge gave when the cache was made.
     pub fn table_len(&self) -> usize {
         self.table().len()
     }

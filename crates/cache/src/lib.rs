@@ -1,14 +1,16 @@
-//! The block cache: a fixed open-addressing table of slots with clock eviction.
+//! The block cache: an open-addressing table of slots with clock eviction.
 //!
 //! Shape of RocksDB's HyperClockCache. A hit costs one atomic read-modify-write to pin the entry
 //! and one to unpin it; there is no lock, no list and no shared counter on that path, so two
 //! threads that hit different entries never write the same cache line.
 //!
-//! Layers: `slot` (one entry and its life cycle) < `table` (probing, eviction, accounting) <
-//! `handle` (pins as Rust values) < [`Cache`].
+//! Layers: `slot` (one entry and its life cycle) < `table` (probing, eviction, accounting) and
+//! `growth` (how many slots are in use) < `handle` (pins as Rust values) < [`Cache`].
 //!
-//! Costs: the number of slots is fixed by `capacity / estimated_entry_charge`, so much smaller
-//! entries than estimated are evicted for lack of slots before the capacity is used; there is no
+//! Costs: the largest number of slots is fixed by `capacity / estimated_entry_charge`, so much
+//! smaller entries than estimated are evicted for lack of slots before the capacity is used. Slots
+//! come into use as entries need them; while entries move to new ones a lookup may miss one that
+//! is there, and `for_each` may meet one twice or not at all. There is no
 //! order between entries of one priority beyond the clock's countdown.
 //!
 //! Thread safety: everything is `Send + Sync`. Nothing blocks, except `Cache::entry_stats`.
@@ -17,6 +19,7 @@
 mod admission;
 mod cache;
 mod entry_stats;
+mod growth;
 mod handle;
 mod key;
 mod slot;

@@ -1,15 +1,15 @@
 //! One slot: an entry, its pin count and its life cycle in one 64-bit word.
 //!
 //! ```text
-//! meta:  occupied | shareable | visible | standalone | 0.. | pins (48 bits)
-//!           63         62         61         60
+//! meta:  occupied | shareable | visible | standalone | moving | erased | 0.. | pins (48 bits)
+//!           63         62         61         60          59       58
 //! ```
 //!
 //! | state | bits | who enters it | who leaves it |
 //! |---|---|---|---|
 //! | empty | 000 | the owner, after the value left | an inserter: `try_claim` |
-//! | owned | 100 | an inserter, an evictor or the last unpinner | that thread alone |
-//! | visible | 111 | the inserter: `publish` | an eraser, or an evictor while unpinned |
+//! | owned | 100 | an inserter, an evictor, a mover or the last unpinner | that thread alone |
+//! | visible | 111 | the owner: `publish`, `end_move` | an eraser; unpinned, an evictor or mover |
 //! | hidden | 110 | an eraser (or born so: standalone) | the thread that drops the last pin |
 //!
 //! Invariants:
@@ -20,14 +20,18 @@
 //!    by dropping the last pin.
 //! 3. Any thread may raise the count for a moment in any state (a lookup pins first and looks
 //!    after), so the owner changes state bits by arithmetic that keeps the count.
-//! 4. `publish` releases, pinning acquires; unpinning releases, becoming the owner acquires. All
-//!    are read-modify-writes of `meta`, so the release sequence is never broken.
+//! 4. `publish` and `end_move` release, pinning acquires; unpinning releases, becoming the owner
+//!    acquires. All are read-modify-writes of `meta`, so the release sequence is never broken.
+//! 5. `moving` is set exactly in an owned slot whose entry is on its way from or to another slot,
+//!    or to another level in place. Then `key` is the entry's, and an eraser, who cannot hide what
+//!    it cannot pin, sets `erased`: the mover removes the entry instead of making it visible.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
+    fence,
 };
 
 use crate::key::{CacheKey, Priority};
@@ -36,6 +40,8 @@ const OCCUPIED: u64 = 1 << 63;
 const SHAREABLE: u64 = 1 << 62;
 const VISIBLE: u64 = 1 << 61;
 const STANDALONE: u64 = 1 << 60;
+const MOVING: u64 = 1 << 59;
+const ERASED: u64 = 1 << 58;
 const PINS: u64 = (1 << 48) - 1;
 const STATE: u64 = OCCUPIED | SHAREABLE | VISIBLE;
 
@@ -69,6 +75,8 @@ pub(crate) struct Slot<V> {
     pub(crate) displacements: AtomicU32,
     /// Sweeps left. Lossy on purpose: a plain store costs a hit nothing.
     countdown: AtomicU8,
+    /// The level at which the entry was placed; written and read by the owner (head of `growth`).
+    level: AtomicU8,
     /// The last miss noted here, of whatever key; see [`Slot::note_miss`]. Not the entry's.
     missed: AtomicU16,
     value: UnsafeCell<MaybeUninit<V>>,
@@ -89,6 +97,7 @@ impl<V> Slot<V> {
             charge: AtomicUsize::new(charge),
             displacements: AtomicU32::new(0),
             countdown: AtomicU8::new(0),
+            level: AtomicU8::new(0),
             missed: AtomicU16::new(0),
             value: UnsafeCell::new(MaybeUninit::new(value)),
         }
@@ -122,16 +131,91 @@ impl<V> Slot<V> {
             && self.meta.fetch_or(OCCUPIED, Acquire) & OCCUPIED == 0
     }
 
+    /// For how many slots in use the entry was placed: what its level says.
+    #[inline]
+    pub(crate) fn len_placed_for(&self) -> usize {
+        1 << self.level.load(Relaxed)
+    }
+    /// Writes the level. The caller owns the slot.
+    #[inline]
+    pub(crate) fn set_level(&self, level: u8) {
+        self.level.store(level, Relaxed);
+    }
+
     /// Fills the slot and makes it visible, with one pin for the caller, who must own it.
     #[inline]
     pub(crate) fn publish(&self, key: CacheKey, charge: usize, priority: Priority, value: V) {
+        self.fill(key, charge, priority.initial_countdown(), value);
+        self.meta.fetch_add((SHAREABLE | VISIBLE) + 1, Release);
+    }
+
+    /// Writes an entry. The caller owns the slot, which holds none.
+    #[inline]
+    fn fill(&self, key: CacheKey, charge: usize, countdown: u8, value: V) {
+        // Who sees this key, and so no longer the one before, sees also where a move put that one
+        // (`Table::erase`).
+        fence(Release);
         self.key[0].store(key.0, Relaxed);
         self.key[1].store(key.1, Relaxed);
         self.charge.store(charge, Relaxed);
-        self.countdown.store(priority.initial_countdown(), Relaxed);
+        self.countdown.store(countdown, Relaxed);
         // SAFETY: the caller owns the slot, which holds no value (invariant 1).
         unsafe { (*self.value.get()).write(value) };
-        self.meta.fetch_add((SHAREABLE | VISIBLE) + 1, Release);
+    }
+
+    /// Makes the caller owner of a visible, unpinned entry, in order to move it. False: it is not
+    /// one. Ends with [`Slot::end_move`] here, or with [`Slot::take_over`] elsewhere.
+    pub(crate) fn begin_move(&self) -> bool {
+        let meta = self.meta.load(Relaxed);
+        meta & VISIBLE != 0
+            && meta & PINS == 0
+            && self.meta.compare_exchange(meta, OCCUPIED | MOVING, Acquire, Relaxed).is_ok()
+    }
+
+    /// Takes the entry over from `from`, which is released, all but visible yet: the move is to be
+    /// ended here. The caller owns both slots and began a move of `from`. Returns whether the entry
+    /// was erased meanwhile.
+    pub(crate) fn take_over(&self, from: &Slot<V>) -> bool {
+        let countdown = from.countdown.load(Relaxed);
+        self.fill(from.key(), from.charge(), countdown, from.take_value());
+        self.meta.fetch_or(MOVING, Release);
+        // `from` last: an eraser that comes too late there finds the entry here.
+        from.meta.fetch_and(!(OCCUPIED | MOVING | ERASED), AcqRel) & ERASED != 0
+    }
+
+    /// Makes an entry visible that the caller, its owner, moved. False: it was erased meanwhile,
+    /// and the caller, still owner, must remove it.
+    #[must_use]
+    pub(crate) fn end_move(&self) -> bool {
+        let mut old = self.meta.load(Relaxed);
+        loop {
+            let erased = old & ERASED != 0;
+            let now = old & !(MOVING | ERASED);
+            let new = if erased { now } else { now | SHAREABLE | VISIBLE };
+            match self.meta.compare_exchange_weak(old, new, Release, Relaxed) {
+                Ok(_) => return !erased,
+                Err(seen) => old = seen,
+            }
+        }
+    }
+
+    /// Erases the entry if it is being moved, under `key` or, with `None`, whatever its key.
+    /// If it gave up the slot meanwhile, another entry in motion may be erased in its stead, which
+    /// a cache may do.
+    pub(crate) fn erase_moving(&self, key: Option<CacheKey>) -> bool {
+        let mut old = self.meta.load(Acquire);
+        while old & MOVING != 0 && key.is_none_or(|key| self.key() == key) {
+            match self.meta.compare_exchange_weak(old, old | ERASED, Relaxed, Acquire) {
+                Ok(_) => return true,
+                Err(seen) => old = seen,
+            }
+        }
+        false
+    }
+
+    /// There is an entry to erase, under `key` or, with `None`, whatever its key.
+    pub(crate) fn is_erasable(&self, key: Option<CacheKey>) -> bool {
+        self.meta.load(Acquire) & (VISIBLE | MOVING) != 0 && key.is_none_or(|key| self.key() == key)
     }
 
     /// Pins the entry if it is visible under `key`. False leaves no pin behind, and may have made

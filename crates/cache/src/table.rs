@@ -2,7 +2,8 @@
 //!
 //! Probing is double hashing over a power of two of slots. Every slot counts the entries that
 //! were displaced past it, so a search ends at the first slot with a zero count, and removal
-//! leaves no tombstones: it walks the probe path again and takes its counts back.
+//! leaves no tombstones: it walks the probe path again and takes its counts back. Slots come into
+//! use as entries need them: `growth`.
 //!
 //! Life: the table lives on the heap behind a raw pointer and is owned by `entries`: one count for
 //! the [`crate::Cache`] and one per entry, standalone ones included. Handles therefore need no
@@ -24,6 +25,7 @@ use std::sync::atomic::{
 use crossbeam_utils::CachePadded;
 
 use crate::admission::Return;
+use crate::growth::Growth;
 use crate::key::{CacheKey, Priority};
 use crate::slot::{Slot, Sweep};
 
@@ -46,14 +48,20 @@ const PROMPT: u16 = 16;
 /// Smallest table.
 const SLOTS_MIN: usize = 64;
 
+/// How many of `len` slots entries may fill.
+pub(crate) fn occupancy_max(len: usize) -> usize {
+    len / 10 * 7
+}
+
 /// The part of the cache that outlives it while entries are pinned.
 pub(crate) struct Table<V> {
-    slots: Box<[Slot<V>]>,
+    pub(crate) slots: Box<[Slot<V>]>,
+    pub(crate) growth: Growth,
     /// Entries may fill this many slots: 70 %, beyond which probe paths grow quickly.
     occupancy_max: usize,
     clock: CachePadded<AtomicUsize>,
     /// Entries plus one for the cache.
-    entries: CachePadded<AtomicUsize>,
+    pub(crate) entries: CachePadded<AtomicUsize>,
     usage: CachePadded<AtomicUsize>,
     /// Part of `usage`: standalone entries and reservations, which nothing can evict.
     unevictable: AtomicUsize,
@@ -61,7 +69,7 @@ pub(crate) struct Table<V> {
 }
 
 /// The slots an entry may be in, in probe order.
-struct Probe {
+pub(crate) struct Probe {
     at: usize,
     step: usize,
     mask: usize,
@@ -69,16 +77,16 @@ struct Probe {
 
 impl Probe {
     #[inline]
-    fn new(hash: u64, slots: usize) -> Self {
+    pub(crate) fn new(hash: u64, slots: usize) -> Self {
         // An odd step visits every slot of a power of two.
         Probe { at: hash as usize, step: (hash >> 32) as usize | 1, mask: slots - 1 }
     }
     #[inline]
-    fn index(&self) -> usize {
+    pub(crate) fn index(&self) -> usize {
         self.at & self.mask
     }
     #[inline]
-    fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         self.at = self.at.wrapping_add(self.step);
     }
 }
@@ -88,12 +96,14 @@ impl<V> Table<V> {
     pub(crate) fn new(capacity: usize, entries_max: usize) -> NonNull<Self> {
         let wanted = entries_max.saturating_mul(10) / 7 + 1;
         let len = wanted.max(SLOTS_MIN).next_power_of_two();
-        // Zeroed pages come from the system untouched, so slots never used cost no memory.
+        // Zeroed pages come from the system untouched, so slots never used cost no memory as long
+        // as those in use are neighbours.
         // SAFETY: an all-zero slot is a valid, empty slot (head of `slot`).
         let slots = unsafe { Box::<[Slot<V>]>::new_zeroed_slice(len).assume_init() };
         let table = Box::new(Table {
             slots,
-            occupancy_max: len / 10 * 7,
+            growth: Growth::new(len),
+            occupancy_max: occupancy_max(len),
             clock: CachePadded::new(AtomicUsize::new(0)),
             entries: CachePadded::new(AtomicUsize::new(1)),
             usage: CachePadded::new(AtomicUsize::new(0)),
@@ -107,8 +117,14 @@ impl<V> Table<V> {
     pub(crate) fn displacements(&self) -> u64 {
         self.slots.iter().map(|slot| u64::from(slot.displacements.load(Relaxed))).sum()
     }
+    /// Number of slots in use: a power of two.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.growth.len()
+    }
+    /// The slots in use.
+    fn in_use(&self) -> &[Slot<V>] {
+        &self.slots[..self.len()]
     }
     pub(crate) fn occupancy(&self) -> usize {
         self.entries.load(Relaxed) - 1
@@ -124,15 +140,26 @@ impl<V> Table<V> {
         let _evicted = self.evict(self.usage().saturating_sub(capacity), 0);
     }
     pub(crate) fn pinned_usage(&self) -> usize {
-        let in_slots: usize = self.slots.iter().map(Slot::pinned_charge).sum();
+        let in_slots: usize = self.in_use().iter().map(Slot::pinned_charge).sum();
         in_slots + self.unevictable.load(Relaxed)
     }
 
     /// The visible entry under `key`, pinned.
     #[inline]
     pub(crate) fn lookup(&self, key: CacheKey) -> Option<&Slot<V>> {
-        let mut probe = Probe::new(key.hash(), self.slots.len());
-        for _ in 0..self.slots.len() {
+        let hash = key.hash();
+        let len = self.len();
+        match self.lookup_in(key, hash, len) {
+            None if len > self.growth.first_len() => self.lookup_older(key, hash, len),
+            found => found,
+        }
+    }
+
+    /// The visible entry under `key` among those placed when `len` slots were in use, pinned.
+    #[inline]
+    pub(crate) fn lookup_in(&self, key: CacheKey, hash: u64, len: usize) -> Option<&Slot<V>> {
+        let mut probe = Probe::new(hash, len);
+        for _ in 0..len {
             let slot = &self.slots[probe.index()];
             let mut owned = false;
             if slot.try_pin(key, &mut owned) {
@@ -161,11 +188,12 @@ impl<V> Table<V> {
     /// Records that the key with this hash was missed, and returns when it was missed before: in
     /// time if an entry inserted then would still be here.
     pub(crate) fn note_miss(&self, hash: u64, priority: Priority) -> Return {
-        let len = self.slots.len();
-        let now = self.clock.load(Relaxed) / (len / usize::from(MISS_TIMES_PER_SWEEP));
+        // Misses are noted in all slots, whatever part is in use: the cache is full, and one of
+        // few large entries needs no fewer notes.
+        let now = self.clock.load(Relaxed) / (self.len() / usize::from(MISS_TIMES_PER_SWEEP));
         // The sweeps that an entry stays without a hit are one more than its countdown.
         let stays = (u16::from(priority.initial_countdown()) + 1) * MISS_TIMES_PER_SWEEP;
-        let slot = &self.slots[hash as usize & (len - 1)];
+        let slot = &self.slots[hash as usize & (self.slots.len() - 1)];
         match slot.note_miss((hash >> 40) as u16, now as u16) {
             Some(time) if time <= stays / PROMPT => Return::Prompt,
             Some(time) if time <= stays => Return::InTime,
@@ -175,24 +203,47 @@ impl<V> Table<V> {
 
     /// Hides every entry under `key`; true if there was one.
     pub(crate) fn erase(&self, key: CacheKey) -> bool {
+        let hash = key.hash();
         let mut found = false;
-        let mut probe = Probe::new(key.hash(), self.slots.len());
-        for _ in 0..self.slots.len() {
+        self.growth.for_each_len(|len| found |= self.erase_in(key, hash, len));
+        found
+    }
+
+    /// [`Table::erase`] among the entries placed when `len` slots were in use.
+    fn erase_in(&self, key: CacheKey, hash: u64, len: usize) -> bool {
+        let mut found = false;
+        let mut probe = Probe::new(hash, len);
+        for _ in 0..len {
             let slot = &self.slots[probe.index()];
             let ends_here = slot.displacements.load(Relaxed) == 0;
-            let mut owned = false;
-            if slot.try_pin(key, &mut owned) {
-                slot.hide();
-                owned = slot.unpin_borrowed();
-                found = true;
-            }
-            if owned {
-                self.remove(slot);
-            }
+            found |= self.erase_slot(slot, Some(key));
             if ends_here {
                 break;
             }
             probe.advance();
+        }
+        found
+    }
+
+    /// Hides the entry in `slot`, under `key` or, with `None`, whatever its key; true if there was
+    /// one.
+    fn erase_slot(&self, slot: &Slot<V>, key: Option<CacheKey>) -> bool {
+        let mut found = false;
+        // Again only if a move began or ended in between.
+        while !found && slot.is_erasable(key) {
+            let mut owned = false;
+            let pinned = match key {
+                Some(key) => slot.try_pin(key, &mut owned),
+                None => slot.try_pin_any(&mut owned),
+            };
+            if pinned {
+                slot.hide();
+                owned = slot.unpin_borrowed();
+            }
+            if owned {
+                self.remove(slot);
+            }
+            found = pinned || slot.erase_moving(key);
         }
         found
     }
@@ -211,21 +262,33 @@ impl<V> Table<V> {
             self.entries.fetch_sub(1, Relaxed);
             return Err(value);
         }
+        self.grow_or_move();
         let hash = key.hash();
-        let mut probe = Probe::new(hash, self.slots.len());
-        for _ in 0..self.slots.len() {
+        let len = self.len();
+        let Some(slot) = self.claim(hash, len, None) else {
+            self.entries.fetch_sub(1, Relaxed);
+            return Err(value);
+        };
+        self.growth.placed(slot, len);
+        slot.publish(key, charge, priority, value);
+        Ok(slot)
+    }
+
+    /// A slot for an entry of `len` slots in use: the first on its path that is empty, which the
+    /// caller owns then, or `own`, which the caller owns. `None`: only other threads' unfinished
+    /// inserts can have filled the rest of the table.
+    pub(crate) fn claim(&self, hash: u64, len: usize, own: Option<&Slot<V>>) -> Option<&Slot<V>> {
+        let mut probe = Probe::new(hash, len);
+        for _ in 0..len {
             let slot = &self.slots[probe.index()];
-            if slot.try_claim() {
-                slot.publish(key, charge, priority, value);
-                return Ok(slot);
+            if own.is_some_and(|own| std::ptr::eq(own, slot)) || slot.try_claim() {
+                return Some(slot);
             }
             slot.displacements.fetch_add(1, Relaxed);
             probe.advance();
         }
-        // Only other threads' unfinished inserts can fill the rest of the table.
-        self.roll_back(hash, None);
-        self.entries.fetch_sub(1, Relaxed);
-        Err(value)
+        self.roll_back(hash, len, None);
+        None
     }
 
     /// An entry outside the table, already charged, pinned.
@@ -241,9 +304,9 @@ impl<V> Table<V> {
     }
 
     /// Takes back the displacement counts from the start of the probe path to `end`, or all round.
-    fn roll_back(&self, hash: u64, end: Option<&Slot<V>>) {
-        let mut probe = Probe::new(hash, self.slots.len());
-        for _ in 0..self.slots.len() {
+    pub(crate) fn roll_back(&self, hash: u64, len: usize, end: Option<&Slot<V>>) {
+        let mut probe = Probe::new(hash, len);
+        for _ in 0..len {
             let slot = &self.slots[probe.index()];
             if end.is_some_and(|end| std::ptr::eq(slot, end)) {
                 return;
@@ -258,8 +321,10 @@ impl<V> Table<V> {
         let value = slot.take_value();
         let charge = slot.charge();
         let hash = slot.key().hash();
+        let len = slot.len_placed_for();
+        self.growth.left(len);
         slot.release();
-        self.roll_back(hash, Some(slot));
+        self.roll_back(hash, len, Some(slot));
         (value, charge)
     }
 
@@ -370,12 +435,12 @@ impl<V> Table<V> {
         let mut pinned = 0;
         let mut looked = 0;
         while (done.charge < charge || done.entries < entries)
-            && looked < SWEEPS_MAX * self.slots.len()
+            && looked < SWEEPS_MAX * self.len()
             && pinned <= EVICTION_EFFORT_CAP * (done.entries + 1) + CLOCK_STEP
         {
             let hand = self.clock.fetch_add(CLOCK_STEP, Relaxed);
             for i in 0..CLOCK_STEP {
-                let slot = &self.slots[hand.wrapping_add(i) & (self.slots.len() - 1)];
+                let slot = &self.slots[hand.wrapping_add(i) & (self.len() - 1)];
                 match slot.sweep() {
                     Sweep::Passed | Sweep::Aged => {}
                     Sweep::Pinned => pinned += 1,
@@ -393,7 +458,7 @@ impl<V> Table<V> {
 
     /// Calls `f` for every visible entry, pinned meanwhile.
     pub(crate) fn for_each(&self, f: &mut dyn FnMut(&CacheKey, usize, &V)) {
-        for slot in &self.slots {
+        for slot in self.in_use() {
             let mut owned = false;
             if slot.try_pin_any(&mut owned) {
                 // SAFETY: pinned until below.
@@ -408,16 +473,11 @@ impl<V> Table<V> {
 
     /// Hides every visible entry.
     pub(crate) fn erase_all(&self) {
-        for slot in &self.slots {
-            let mut owned = false;
-            if slot.try_pin_any(&mut owned) {
-                slot.hide();
-                owned = slot.unpin_borrowed();
+        self.growth.erasing_all(|| {
+            for slot in self.in_use() {
+                self.erase_slot(slot, None);
             }
-            if owned {
-                self.remove(slot);
-            }
-        }
+        });
     }
 }
 

@@ -3,13 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicI64, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use pumice_base::random::Rng;
 use pumice_base::{ErrorKind, SubCode};
 use pumice_port::thread;
 
 use crate::{Cache, CacheKey, CacheOptions, Handle, MemoryAccount, Priority};
+
+mod growth;
 
 /// Counts itself; dead values fail `check`.
 struct Canary {

@@ -67,7 +67,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
     }
 
     #[inline]
-    fn table(&self) -> &Table<V> {
+    pub(crate) fn table(&self) -> &Table<V> {
         // SAFETY: the head's invariant.
         unsafe { self.table.as_ref() }
     }

@@ -85,6 +85,12 @@ impl Growth {
         self.first_len
     }
 
+    /// Entries of all levels.
+    #[cfg(test)]
+    pub(crate) fn counted(&self) -> usize {
+        self.counts.iter().map(|count| count.load(Relaxed)).sum()
+    }
+
     fn count(&self, len: usize) -> &AtomicUsize {
         &self.counts[len.trailing_zeros() as usize % self.counts.len()]
     }
@@ -111,6 +117,11 @@ impl Growth {
             fence(Acquire);
             len *= 2;
         }
+    }
+
+    /// What a move has to know before it begins.
+    pub(crate) fn erasures(&self) -> u64 {
+        self.erasures.load(SeqCst)
     }
 
     /// Runs `f`, which erases all entries, without any move that it could miss.
@@ -155,7 +166,7 @@ impl<V> Table<V> {
         if self.growth.looked_at.load(Relaxed) >= len / 2 {
             return;
         }
-        let erasures = self.growth.erasures.load(SeqCst);
+        let erasures = self.growth.erasures();
         if !erasures.is_multiple_of(ERASURE_BEGAN) {
             return;
         }
@@ -169,7 +180,7 @@ impl<V> Table<V> {
 
     /// Moves the entry in `slot`, of which the caller began a move after it read `erasures`, to the
     /// level of `len`, if it is of an older one.
-    fn move_to(&self, slot: &Slot<V>, len: usize, erasures: u64) {
+    pub(crate) fn move_to(&self, slot: &Slot<V>, len: usize, erasures: u64) {
         let hash = slot.key().hash();
         let old_len = slot.len_placed_for();
         let mut to = slot;

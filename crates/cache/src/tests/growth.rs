@@ -24,6 +24,7 @@ fn slots_come_into_use_with_entries() {
         assert_eq!(cache.lookup(&key(n)).as_deref(), Some(&n));
     }
     assert!(pins.iter().all(|(n, pin)| **pin == *n));
+    assert_eq!(cache.table().growth.counted() as u64, entries);
     drop(pins);
     for n in 0..entries {
         assert!(cache.erase(&key(n)) && cache.lookup(&key(n)).is_none(), "{n}");
@@ -71,6 +72,7 @@ fn is_a_map_while_it_grows() {
         pins.clear();
         let charge: usize = model.values().map(|entry| entry.1).sum();
         assert_eq!((cache.usage(), cache.occupancy()), (charge, model.len()));
+        assert_eq!(cache.table().growth.counted(), model.len());
         let mut met = 0;
         cache.for_each(|_, _, _| met += 1);
         assert_eq!(met, model.len());
@@ -184,5 +186,103 @@ fn an_erasure_of_all_misses_no_entry_that_moves() {
         }
         inserter.join().unwrap();
         assert_eq!((cache.usage(), cache.occupancy(), cache.displacements()), (0, 0, 0));
+    }
+}
+
+/// A cache whose slots have just doubled, and an entry of the level before.
+fn just_grown() -> (Arc<Cache<u64>>, CacheKey) {
+    let cache = new_cache::<u64>(1 << 17, 1);
+    for n in 0..720 {
+        drop(cache.insert(key(n), n, 1, Priority::Low).unwrap());
+    }
+    assert_eq!(cache.table_len(), 2048);
+    let slots = cache.table().slots[..1024].iter();
+    let mut old = slots.filter(|slot| slot.pinned_charge() == 0 && slot.is_erasable(None));
+    let found = old.find(|slot| slot.len_placed_for() == 1024).unwrap().key();
+    (cache, found)
+}
+
+/// Moves the entry under `moved` in three steps, with `between` after the first.
+fn move_with(cache: &Cache<u64>, moved: CacheKey, between: impl FnOnce()) {
+    let table = cache.table();
+    let mut slots = table.slots[..1024].iter();
+    let slot = slots.find(|slot| slot.is_erasable(Some(moved))).unwrap();
+    let erasures = table.growth.erasures();
+    assert!(slot.begin_move());
+    assert!(cache.lookup(&moved).is_none(), "in motion");
+    between();
+    table.move_to(slot, 2048, erasures);
+}
+
+fn is_clean(cache: &Cache<u64>) {
+    assert_eq!(cache.table().growth.counted(), cache.occupancy());
+    cache.erase_all();
+    assert_eq!((cache.usage(), cache.occupancy(), cache.displacements()), (0, 0, 0));
+    assert_eq!(cache.table().growth.counted(), 0);
+}
+
+#[pumice_test_macros::test]
+fn an_entry_that_moved_is_as_before() {
+    let (cache, moved) = just_grown();
+    move_with(&cache, moved, || {});
+    assert!(cache.lookup(&moved).is_some());
+    assert_eq!(cache.occupancy(), 720);
+    is_clean(&cache);
+}
+
+#[pumice_test_macros::test]
+fn an_entry_that_is_erased_in_motion_stays_away() {
+    let (cache, moved) = just_grown();
+    move_with(&cache, moved, || assert!(cache.erase(&moved)));
+    assert!(cache.lookup(&moved).is_none());
+    assert_eq!(cache.occupancy(), 719);
+    is_clean(&cache);
+}
+
+/// The walk met neither the old place, where the entry was in motion, nor the new one, where it was
+/// not yet.
+#[pumice_test_macros::test]
+fn an_erasure_of_all_takes_an_entry_in_motion_that_it_did_not_meet() {
+    let (cache, moved) = just_grown();
+    move_with(&cache, moved, || cache.table().growth.erasing_all(|| {}));
+    assert!(cache.lookup(&moved).is_none());
+    assert_eq!(cache.occupancy(), 719);
+    is_clean(&cache);
+}
+
+#[pumice_test_macros::test]
+fn nothing_begins_to_move_while_all_is_erased() {
+    let (cache, _) = just_grown();
+    let old = || {
+        let slots = cache.table().slots[..1024].iter();
+        slots.filter(|slot| slot.is_erasable(None) && slot.len_placed_for() == 1024).count()
+    };
+    let before = old();
+    let insert = |n| drop(cache.insert(key(n), n, 1, Priority::Low).unwrap());
+    cache.table().growth.erasing_all(|| (1000..1050).for_each(insert));
+    assert_eq!(old(), before);
+    (2000..2050).for_each(insert);
+    assert!(old() < before);
+    is_clean(&cache);
+}
+
+/// At its new place, before it is visible there.
+#[pumice_test_macros::test]
+fn an_entry_that_is_erased_on_arrival_is_not_made_visible() {
+    for is_erased in [false, true] {
+        let cache = new_cache::<u64>(1 << 17, 1);
+        let [from, to] = [&cache.table().slots[0], &cache.table().slots[1]];
+        assert!(from.try_claim());
+        from.publish(key(5), 1, Priority::Low, 55);
+        assert!(!from.unpin_borrowed());
+        assert!(from.begin_move() && to.try_claim());
+        assert!(!to.take_over(from), "nobody erased it");
+        if is_erased {
+            assert!(!from.erase_moving(Some(key(5))) && to.erase_moving(Some(key(5))));
+        }
+        assert_eq!(to.end_move(), !is_erased);
+        let mut owned = false;
+        assert_eq!(to.try_pin(key(5), &mut owned), !is_erased);
+        assert!(from.try_claim(), "given up");
     }
 }

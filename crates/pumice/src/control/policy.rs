@@ -75,7 +75,8 @@ pub(crate) struct Totals {
     pub admitted: f64,
     /// Bytes that were logged on the device of the tables.
     pub logged: f64,
-    /// Seconds that appending to the log took, in ticks after one that said `times_log`.
+    /// Seconds that leaders spent in appending to the log, their syncs and waits for other tasks'
+    /// included, in ticks after one that said `times_log`.
     pub log_seconds: f64,
     /// What flushes have done; memtable bytes are what they drained.
     pub flush: JobTotals,

@@ -19,7 +19,8 @@
 //! Invariant: while there is an error no write is accepted, not even during `resume`, so that a log
 //! whose tail is unknown is never followed by records.
 //!
-//! Thread safety: `ErrorState` belongs to the state lock. Lock order as in `db`.
+//! Thread safety: from any thread; the present error is `state::errors`, under the state lock. The
+//! order of the locks is in `engine`.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

@@ -9,7 +9,7 @@
 //! Ages are counted on the wall clock, waiting goes by the monotonic one: the task looks again from
 //! time to time, in case the wall clock was set.
 //!
-//! Thread safety: [`ExpiryWatch`] belongs to the state lock.
+//! Thread safety: from any thread; the moment waited for is `state::expiry`, under the state lock.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

@@ -9,7 +9,8 @@
 //! After a failed write or sync the file's tail is unknown: the writer is dropped, no file may be
 //! deleted that an edit named (`ManifestLog::broken`), and the next change starts a new MANIFEST.
 //!
-//! Thread safety: `ManifestLog` belongs to the lock `DbInner::manifest`. Suspends.
+//! Thread safety: from any thread; the log's state (`state::manifest_log`) is under the lock
+//! `DbInner::manifest`. Suspends.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -4,7 +4,8 @@
 //! job when nothing conflicts, and reported back here. Moving the result to another level is
 //! `change_level`.
 //!
-//! Thread safety: `ManualQueue` belongs to the state lock. Suspends.
+//! Thread safety: from any thread; the queue is `state::manual_queue`, under the state lock.
+//! Suspends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! A table file becomes a candidate when an edit removes it from its column family's version. It
 //! is deleted when the last `Arc` of its metadata is gone: every version, iterator and job that
-//! could read the file holds that `Arc`, and whoever lets go of it last asks for the deletion. Logs
+//! could read the file holds that `Arc`; the last to let go of it asks for the deletion. Logs
 //! go, or into the archive (`log_archive`), when no column family has unflushed data in them,
 //! manifests when CURRENT names another.
 //!
@@ -16,7 +16,8 @@
 //! column family wants that. Not those of a table that a reader of an old version was the first to
 //! open.
 //!
-//! Thread safety: `ObsoleteFiles` belongs to the state lock; deleting happens outside of it.
+//! Thread safety: from any thread; the candidates are `state::obsolete`, under the state lock, and
+//! deleting happens outside of it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -5,8 +5,8 @@
 //! to the write controller (the cap), to the device scheduler (the rate of deep compactions) and to
 //! the scheduling of compactions (how many threads, one kept for L0 and the base level).
 //!
-//! Thread safety: `Regulator` from anywhere; its `law` lock is the task's, and a leaf. What belongs
-//! to the state lock says so.
+//! Thread safety: from any thread; what needs the state lock held says so. What a tick remembers is
+//! `state::regulator`.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;

@@ -143,6 +143,8 @@ impl Logs {
 }
 
 impl Directory {
+    /// Adds the logs in `dir`, which is the archive if `archived`, to `found`; an archive may be
+    /// missing.
     pub fn list_logs(
         &self,
         dir: &Path,
@@ -222,6 +224,8 @@ impl Writes {
         self.attention.store(true, Ordering::Release);
     }
 
+    /// How many members of a group are asked to insert beside their leader: none if a memtable
+    /// takes one inserter only.
     pub fn helpers_to_ask(&self, key_space: &CfMap, followers: usize, updates: u32) -> usize {
         let asked = self.helpers.lock().decide(followers, u64::from(updates));
         let concurrent = |cf: &CfData| cf.super_version.load().mem.takes_concurrent_adds();

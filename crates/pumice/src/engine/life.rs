@@ -1,4 +1,4 @@
-//! The parts of [`DbInner`](super::DbInner), by what they serve.
+//! How far a database's life has come, from its open to its close.
 //!
 //! Thread safety: as the fields say; what is neither behind a lock nor atomic never changes after
 //! the open. The order of the locks is in `engine`.
@@ -9,7 +9,7 @@ use std::sync::{OnceLock, Weak};
 use crate::callbacks::Mark;
 use crate::engine::DbInner;
 
-/// How far the database's life has come.
+/// See the module head.
 pub(crate) struct Life {
     /// A close has begun: nothing is written any more.
     pub closing: AtomicBool,

@@ -4,6 +4,7 @@
 //! Decoding never panics and never reads past its input: it returns `None` and leaves the input
 //! unusable.
 
+use crate::copying;
 use crate::narrow::{len_u32, low_u8};
 
 /// Longest encoding of a 32-bit varint.
@@ -65,7 +66,7 @@ pub fn put_varsigned64(dst: &mut Vec<u8>, value: i64) {
 #[inline]
 pub fn put_length_prefixed(dst: &mut Vec<u8>, bytes: &[u8]) {
     put_varint32(dst, len_u32(bytes.len()));
-    dst.extend_from_slice(bytes);
+    copying::extend(dst, bytes);
 }
 /// Bytes that [`put_varint64`] appends for `value`.
 #[inline]

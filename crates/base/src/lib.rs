@@ -10,6 +10,7 @@
 pub mod checksum;
 pub mod coding;
 pub mod comparator;
+pub mod copying;
 pub mod dbformat;
 pub mod error;
 pub mod extension;

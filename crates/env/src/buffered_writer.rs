@@ -16,6 +16,7 @@ use crate::observed_file::{self, FileTimes};
 use crate::perf::{self, IoMetric};
 use crate::rate_limiter::{IoKind, IoPriority, RateLimiter, RateLimiterEvents};
 use pumice_base::checksum::crc32c_extend;
+use pumice_base::copying;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_port::time::now_nanos;
@@ -119,7 +120,7 @@ impl BufferedWriter {
     #[inline]
     pub fn append(&mut self, data: &[u8]) -> Result<()> {
         if data.len() <= self.buffer.capacity() - self.buffer.len() && self.failed.is_none() {
-            self.buffer.extend_from_slice(data);
+            copying::extend(&mut self.buffer, data);
             return Ok(());
         }
         self.append_slow(data)
@@ -128,7 +129,7 @@ impl BufferedWriter {
     /// Data larger than the whole buffer is written without being copied.
     fn append_slow(&mut self, data: &[u8]) -> Result<()> {
         if data.len() <= self.options.buffer_bytes_max {
-            self.buffer_for(data.len())?.extend_from_slice(data);
+            copying::extend(self.buffer_for(data.len())?, data);
             return Ok(());
         }
         self.flush_buffer()?;

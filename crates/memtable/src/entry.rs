@@ -13,6 +13,7 @@
 use std::cmp::Ordering;
 use std::slice;
 
+use pumice_base::copying;
 use pumice_base::dbformat::TRAILER_LEN;
 use pumice_base::narrow::len_u32;
 
@@ -52,8 +53,23 @@ pub(crate) unsafe fn write_entry(at: *mut u8, user_key: &[u8], trailer: u64, val
         key.copy_from_nonoverlapping(user_key.as_ptr(), user_key.len());
         let behind = key.add(user_key.len());
         behind.cast::<u64>().write_unaligned(trailer.to_le());
-        let behind = behind.add(TRAILER_LEN);
-        behind.copy_from_nonoverlapping(value.as_ptr(), value.len());
+        copy_value(behind.add(TRAILER_LEN), value);
+    }
+}
+
+/// Copies a value, in pieces for the reason that [`copying`] gives.
+///
+/// # Safety
+/// As many bytes as `value` has are writable at `to`.
+#[inline]
+unsafe fn copy_value(to: *mut u8, value: &[u8]) {
+    let mut to = to;
+    for piece in value.chunks(copying::PIECE_BYTES) {
+        // SAFETY: the pieces are the value, which fits by the contract.
+        unsafe {
+            to.copy_from_nonoverlapping(piece.as_ptr(), piece.len());
+            to = to.add(piece.len());
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! Pure functions. `prefix_word` maps a key to a `u64` so that unequal words order as the keys do
 //! under `memcmp`; equal words say nothing (short keys are padded with zeros).
 
+use pumice_base::copying;
+
 /// Length of the longest common prefix.
 #[inline]
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
@@ -62,7 +64,7 @@ pub(crate) fn copy_value(dst: &mut [u8], src: &[u8]) {
     match src.len() {
         64..=128 => copy_ends::<64>(dst, src),
         32..64 => copy_ends::<32>(dst, src),
-        _ => dst.copy_from_slice(src),
+        _ => copying::copy(dst, src),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::record::{
     RECYCLABLE_HEADER_BYTES, RECYCLABLE_OFFSET, SET_COMPRESSION,
 };
 use pumice_base::checksum::{crc32c, crc32c_extend, mask_crc};
+use pumice_base::copying;
 use pumice_base::narrow::{len_u16, low_u32, to_usize};
 use pumice_base::{Error, Result};
 use pumice_env::{BufferedWriter, FileSyncer};
@@ -196,7 +197,7 @@ impl LogWriter {
             buffer.extend_from_slice(&low_u32(self.log_number).to_le_bytes());
         }
         let payload = buffer.len();
-        pieces.for_each(|piece| buffer.extend_from_slice(piece));
+        pieces.for_each(|piece| copying::extend(buffer, piece));
         debug_assert_eq!(buffer.len() - payload, bytes, "the pieces are the payload");
         let crc = crc32c_extend(self.header_crcs[usize::from(kind)], &buffer[payload..]);
         buffer[start..start + 4].copy_from_slice(&mask_crc(crc).to_le_bytes());

@@ -91,6 +91,11 @@ impl Run {
             now => now + now / 2,
         };
         let needed = self.len + bytes;
+        // What a block left behind when it went off has room for most of the next ones.
+        if needed <= self.bytes.capacity() {
+            self.bytes.resize(self.bytes.capacity().min(needed + ROOM_BEHIND), 0);
+            return;
+        }
         // An entry larger than the next allocation is most likely alone in its block.
         let wanted = if needed > next { needed + ROOM_BEHIND } else { next };
         // Zeros from the allocator: room that is never used costs no page faults.

@@ -46,8 +46,9 @@ const GAPS: f64 = 3.0;
 const JOB_WEIGHT: f64 = 0.3;
 /// The throughput goes by about so many seconds in which there was something to do.
 const THROUGHPUT_WINDOW: f64 = 30.0;
-/// A job that nothing is known of is expected to take so much longer than it has, in seconds.
-const UNKNOWN_SECONDS: f64 = 1.0;
+/// A job that nothing is known of is expected to take so many seconds, and as long again as it has
+/// taken: the next look shows how it goes on, and until then the room lasts.
+const UNKNOWN_SECONDS: f64 = 0.1;
 /// A job that takes longer than expected is expected to take half of the surplus on top.
 const OVERDUE_SHARE: f64 = 0.5;
 
@@ -158,7 +159,8 @@ impl Drain {
         };
         let Some(speed) = self.speed.get() else {
             let unknown = self.progress.get().is_none();
-            return by_progress.max(if unknown { UNKNOWN_SECONDS } else { 1e-3 });
+            let least = if unknown { UNKNOWN_SECONDS + job.elapsed } else { 1e-3 };
+            return by_progress.max(least);
         };
         let expected = job.stock / speed.max(1e-9);
         let overdue = (job.elapsed - expected).max(0.0);

@@ -132,6 +132,21 @@ fn small_files_and_slow_syncs_slow_nothing() {
     }
 }
 
+/// Nor the first memtables of a database that has never seen a flush.
+#[pumice_test_macros::test]
+fn the_first_flush_slows_nothing() {
+    let shape = Shape { memtables: 2.0, pace: 800.0 * MB, ..ROCKSDB };
+    let load = Load {
+        seconds: 1.0,
+        offered: &|_| 400.0 * MB,
+        device: &|_| 4000.0 * MB,
+        full: &|_| false,
+    };
+    let outcome = run(&mut Adaptive::default(), shape, &load);
+    let let_in = outcome.admitted / (400.0 * MB);
+    assert!(let_in > 0.99, "{let_in}: {outcome:?}");
+}
+
 /// What the device bears for a moment is not slowed because there was nothing to do before.
 #[pumice_test_macros::test]
 fn rests_do_not_count_as_work() {

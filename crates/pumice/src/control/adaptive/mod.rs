@@ -59,8 +59,10 @@ use self::probe::{Probe, ProbeLook};
 use self::rates::{Average, Counter, Drain, Look, weight};
 use super::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief};
 
-/// The cap rises towards what the law says in about so many seconds; it falls at once.
+/// The cap falls at once. It rises towards what the law says in about so many seconds, but at once to
+/// its average of the last: what fell for a moment, as a flush ended, was no news.
 const RISE_SECONDS: f64 = 0.5;
+const OF_LATE_SECONDS: f64 = 0.3;
 /// Writes are never slowed below this many bytes a second, as RocksDB's.
 const CAP_MIN: f64 = 16.0 * 1024.0;
 /// A cap so many times above what is written does not bind, and is not given out.
@@ -91,6 +93,8 @@ const TICK_SHARE: f64 = 0.5;
 const TICK_SECONDS: f64 = 0.1;
 const TICK_SECONDS_MIN: f64 = 0.005;
 const TICK_MEMORY_SHARE: f64 = 0.1;
+/// They come sooner towards the end of a flush, each after this share of what is left of it.
+const TICK_FLUSH_SHARE: f64 = 0.5;
 /// All compaction threads work from so many times the trigger of L0 on, or this share of the
 /// soft limit of debt.
 const PRESSED_L0: f64 = 2.0;
@@ -167,6 +171,8 @@ pub(crate) struct Adaptive {
     free_seconds: f64,
     tick_seconds: f64,
     cap: Option<f64>,
+    /// Its average of late, while there is one.
+    cap_of_late: Average,
 }
 
 impl Adaptive {
@@ -232,13 +238,16 @@ impl Adaptive {
         });
     }
 
-    /// How long the next tick may wait.
+    /// How long the next tick may wait: memory takes ten times as long to fill at least, and no
+    /// flush ends long before it, since its memory is to be given out when it is there.
     fn next_tick(&self, families: &[FamilyInputs]) -> f64 {
         let memory = families.iter().map(|f| f.memtable_bytes * f.memtables_max);
         let least = memory.fold(f64::INFINITY, f64::min);
         let peak = (self.learned.peak() * self.learned.growth()).max(1.0);
         let filled = least * TICK_MEMORY_SHARE / peak;
-        filled.clamp(TICK_SECONDS_MIN, TICK_SECONDS)
+        let flushes = families.iter().filter_map(|f| f.flush);
+        let flushed = flushes.map(|job| TICK_FLUSH_SHARE * self.flush.seconds_left(&job));
+        flushed.fold(filled, f64::min).clamp(TICK_SECONDS_MIN, TICK_SECONDS)
     }
 
     /// What the memory of a family lets in.
@@ -335,18 +344,26 @@ impl Adaptive {
     fn follow(&mut self, wanted: Option<f64>, seconds: f64) -> Option<f64> {
         let loose = LOOSE * self.learned.peak();
         let wanted = wanted.filter(|cap| *cap < loose).map(|cap| cap.max(CAP_MIN));
+        let rises = weight(seconds, RISE_SECONDS);
+        let of_late = self.cap_of_late.get().unwrap_or(0.0);
         self.cap = match (self.cap, wanted) {
             (Some(now), Some(wanted)) if wanted > now => {
-                Some(now + (wanted - now) * weight(seconds, RISE_SECONDS))
+                let now = now.max(of_late.min(wanted));
+                Some(now + (wanted - now) * rises)
             }
             (_, Some(wanted)) => Some(wanted),
             // Not at once either, lest everybody who waited comes in one step.
             (Some(now), None) => {
-                let risen = now + (loose.max(now * LOOSE) - now) * weight(seconds, RISE_SECONDS);
+                let now = now.max(of_late);
+                let risen = now + (loose.max(now * LOOSE) - now) * rises;
                 (risen < loose).then_some(risen)
             }
             (None, None) => None,
         };
+        match self.cap {
+            Some(cap) => self.cap_of_late.add(cap, weight(seconds, OF_LATE_SECONDS)),
+            None => self.cap_of_late = Average::default(),
+        }
         self.cap
     }
 

@@ -136,15 +136,36 @@ fn small_files_and_slow_syncs_slow_nothing() {
 #[pumice_test_macros::test]
 fn the_first_flush_slows_nothing() {
     let shape = Shape { memtables: 2.0, pace: 800.0 * MB, ..ROCKSDB };
-    let load = Load {
-        seconds: 1.0,
-        offered: &|_| 400.0 * MB,
-        device: &|_| 4000.0 * MB,
-        full: &|_| false,
-    };
+    let load =
+        Load { seconds: 1.0, offered: &|_| 400.0 * MB, device: &|_| 4000.0 * MB, full: &|_| false };
     let outcome = run(&mut Adaptive::default(), shape, &load);
     let let_in = outcome.admitted / (400.0 * MB);
     assert!(let_in > 0.99, "{let_in}: {outcome:?}");
+}
+
+/// A writer who is as fast as flushes gets nearly what he would without a cap: ticks find the end of
+/// a flush, and a cap that fell for it is soon what it was.
+#[pumice_test_macros::test]
+fn a_writer_as_fast_as_flushes_gets_what_they_bear() {
+    let pace = 800.0 * MB;
+    for memtables in [2.0, 3.0, 6.0] {
+        for offered in [0.5 * pace, 0.8 * pace, pace, 1.5 * pace] {
+            let shape = Shape { memtables, pace, soft: 1e6 * MB, hard: 4e6 * MB, ..ROCKSDB };
+            let load = Load {
+                seconds: 4.0,
+                offered: &|_| offered,
+                device: &|_| 1e6 * MB,
+                full: &|_| false,
+            };
+            let admitted = |change| {
+                let mut policy = Blind { policy: Adaptive::default(), hide: |_| {}, change };
+                run(&mut policy, shape, &load).admitted
+            };
+            let share = admitted(|_| {}) / admitted(|grants| grants.cap = None);
+            println!("{memtables} memtables, {:.1} of the pace: {share:.3}", offered / pace);
+            assert!(share > 0.94, "{memtables} memtables, {offered}: {share}");
+        }
+    }
 }
 
 /// What the device bears for a moment is not slowed because there was nothing to do before.

@@ -59,10 +59,13 @@ use self::probe::{Probe, ProbeLook};
 use self::rates::{Average, Counter, Drain, Look, weight};
 use super::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief};
 
-/// The cap falls at once. It rises towards what the law says in about so many seconds, but at once to
-/// its average of the last: what fell for a moment, as a flush ended, was no news.
+/// The cap falls at once. It rises towards what the law says in about so many seconds, or in this
+/// share of the time in which all memory can fill: where flushes follow each other in milliseconds,
+/// a cap that lags behind them is felt. To its average over this share of the time it rises at once:
+/// what fell for a moment, as a flush ended, was no news.
 const RISE_SECONDS: f64 = 0.5;
-const OF_LATE_SECONDS: f64 = 0.3;
+const RISE_FILL_SHARE: f64 = 0.1;
+const OF_LATE_SHARE: f64 = 0.6;
 /// Writes are never slowed below this many bytes a second, as RocksDB's.
 const CAP_MIN: f64 = 16.0 * 1024.0;
 /// A cap so many times above what is written does not bind, and is not given out.
@@ -170,6 +173,8 @@ pub(crate) struct Adaptive {
     /// Seconds since nothing is limited.
     free_seconds: f64,
     tick_seconds: f64,
+    /// All memory takes so long to fill at the fastest.
+    fill_seconds: f64,
     cap: Option<f64>,
     /// Its average of late, while there is one.
     cap_of_late: Average,
@@ -240,11 +245,12 @@ impl Adaptive {
 
     /// How long the next tick may wait: memory takes ten times as long to fill at least, and no
     /// flush ends long before it, since its memory is to be given out when it is there.
-    fn next_tick(&self, families: &[FamilyInputs]) -> f64 {
+    fn next_tick(&mut self, families: &[FamilyInputs]) -> f64 {
         let memory = families.iter().map(|f| f.memtable_bytes * f.memtables_max);
         let least = memory.fold(f64::INFINITY, f64::min);
         let peak = (self.learned.peak() * self.learned.growth()).max(1.0);
-        let filled = least * TICK_MEMORY_SHARE / peak;
+        self.fill_seconds = least / peak;
+        let filled = TICK_MEMORY_SHARE * self.fill_seconds;
         let flushes = families.iter().filter_map(|f| f.flush);
         let flushed = flushes.map(|job| TICK_FLUSH_SHARE * self.flush.seconds_left(&job));
         flushed.fold(filled, f64::min).clamp(TICK_SECONDS_MIN, TICK_SECONDS)
@@ -344,7 +350,8 @@ impl Adaptive {
     fn follow(&mut self, wanted: Option<f64>, seconds: f64) -> Option<f64> {
         let loose = LOOSE * self.learned.peak();
         let wanted = wanted.filter(|cap| *cap < loose).map(|cap| cap.max(CAP_MIN));
-        let rises = weight(seconds, RISE_SECONDS);
+        let rise_seconds = RISE_SECONDS.min(RISE_FILL_SHARE * self.fill_seconds);
+        let rises = weight(seconds, rise_seconds);
         let of_late = self.cap_of_late.get().unwrap_or(0.0);
         self.cap = match (self.cap, wanted) {
             (Some(now), Some(wanted)) if wanted > now => {
@@ -361,7 +368,7 @@ impl Adaptive {
             (None, None) => None,
         };
         match self.cap {
-            Some(cap) => self.cap_of_late.add(cap, weight(seconds, OF_LATE_SECONDS)),
+            Some(cap) => self.cap_of_late.add(cap, weight(seconds, OF_LATE_SHARE * rise_seconds)),
             None => self.cap_of_late = Average::default(),
         }
         self.cap

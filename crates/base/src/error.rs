@@ -3,11 +3,13 @@
 //! `Error` is one pointer wide and cheap to clone (a background error is reported many times).
 //! `kind` has the meaning and number of RocksDB's `Status` codes; `Display` prints what
 //! `Status::ToString` prints ("Corruption: bad block ...", "IO error: No such file ...").
-//! A missing key is not an error: reads return `Ok(None)`.
+//! A missing key is not an error: reads return `Ok(None)`. What the operating system said is kept
+//! as the `source`, and is in the text too, as RocksDB's texts have it.
 //!
 //! Thread safety: immutable after construction, `Send + Sync`.
 
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -114,7 +116,7 @@ struct Inner {
     subcode: SubCode,
     severity: Severity,
     message: String,
-    os_error: Option<i32>,
+    source: Option<Arc<io::Error>>,
 }
 
 /// An error with kind, subcode, severity and a message that names file, offset and operation.
@@ -129,7 +131,7 @@ impl Error {
             subcode: SubCode::None,
             severity: Severity::None,
             message: message.into(),
-            os_error: None,
+            source: None,
         }))
     }
 
@@ -178,7 +180,7 @@ impl Error {
     ///
     /// The text is RocksDB's `While open a file for random read: PATH: REASON`, which `Display`
     /// puts after the subcode's text: `IO error: No such file or directory: While open a ...`.
-    pub fn io(operation: &str, path: &Path, source: &std::io::Error) -> Self {
+    pub fn io(operation: &str, path: &Path, source: &io::Error) -> Self {
         let os_error = source.raw_os_error();
         let reason = os_reason(source);
         let subcode = match os_error {
@@ -192,7 +194,7 @@ impl Error {
             subcode,
             severity: Severity::None,
             message: format!("{operation}: {}: {reason}", path.display()),
-            os_error,
+            source: Some(Arc::new(copy_of(source))),
         }))
     }
 
@@ -236,7 +238,7 @@ impl Error {
     }
     /// The errno, when an operating-system call failed.
     pub fn os_error(&self) -> Option<i32> {
-        self.0.os_error
+        self.0.source.as_ref()?.raw_os_error()
     }
     /// Stored bytes are wrong.
     pub fn is_corruption(&self) -> bool {
@@ -252,8 +254,16 @@ impl Error {
     }
 }
 
+/// The same failure once more: `io::Error` cannot be cloned.
+fn copy_of(source: &io::Error) -> io::Error {
+    match source.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(source.kind(), source.to_string()),
+    }
+}
+
 /// The text of `strerror`, which `io::Error` prints with an ` (os error N)` tail.
-fn os_reason(source: &std::io::Error) -> String {
+fn os_reason(source: &io::Error) -> String {
     let text = source.to_string();
     match text.find(" (os error") {
         Some(at) => text[..at].to_string(),
@@ -296,10 +306,44 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    /// The failure of the operating system, an [`io::Error`], if there was one.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// Errors are equal if nothing that they tell is different.
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        let told = |e: &Self| (e.kind(), e.subcode(), e.severity(), e.os_error());
+        told(self) == told(other) && self.message() == other.message()
+    }
+}
+
+impl Eq for Error {}
+
+/// For programs whose errors are `io::Error`; the error itself is inside
+/// ([`io::Error::get_ref`]).
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match (error.kind(), &error.0.source) {
+            (_, Some(source)) => source.kind(),
+            (ErrorKind::NotFound, _) => io::ErrorKind::NotFound,
+            (ErrorKind::Corruption, _) => io::ErrorKind::InvalidData,
+            (ErrorKind::NotSupported, _) => io::ErrorKind::Unsupported,
+            (ErrorKind::InvalidArgument, _) => io::ErrorKind::InvalidInput,
+            (ErrorKind::TimedOut, _) => io::ErrorKind::TimedOut,
+            (ErrorKind::Busy, _) => io::ErrorKind::ResourceBusy,
+            _ => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
+    }
+}
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -323,6 +367,27 @@ mod tests {
             device.to_string(),
             "IO error: No space left on device: append: f: No space left on device"
         );
+    }
+
+    #[test]
+    fn what_the_system_said_is_the_source() {
+        use std::error::Error as _;
+        let full = io::Error::from_raw_os_error(28);
+        let error = Error::io("append", Path::new("f"), &full).with_context("000007.log");
+        let source = error.source().unwrap().downcast_ref::<io::Error>().unwrap();
+        assert_eq!((source.kind(), source.raw_os_error()), (full.kind(), Some(28)));
+        assert!(Error::corruption("x").source().is_none());
+        let odd = io::Error::new(io::ErrorKind::UnexpectedEof, "short");
+        let error = Error::io("read", Path::new("f"), &odd);
+        assert_eq!((error.os_error(), error.source().unwrap().to_string()), (None, "short".into()));
+        assert_eq!(error, error.clone());
+        assert_ne!(error, error.with_severity(Severity::Hard));
+        assert_ne!(error, error.with_context("x"));
+        let outer = io::Error::from(error.clone());
+        assert_eq!((outer.kind(), outer.to_string()), (odd.kind(), error.to_string()));
+        let inner = outer.get_ref().unwrap().downcast_ref::<Error>();
+        assert_eq!(inner, Some(&error));
+        assert_eq!(io::Error::from(Error::corruption("x")).kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

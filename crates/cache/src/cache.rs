@@ -50,6 +50,12 @@ unsafe impl<V: Send + Sync + 'static> Send for Cache<V> {}
 // SAFETY: as above.
 unsafe impl<V: Send + Sync + 'static> Sync for Cache<V> {}
 
+impl<V: Send + Sync + 'static> std::fmt::Debug for Cache<V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache").field("capacity", &self.capacity()).finish_non_exhaustive()
+    }
+}
+
 impl<V: Send + Sync + 'static> Cache<V> {
     /// An empty cache.
     pub fn new(options: CacheOptions) -> Arc<Self> {

@@ -244,7 +244,7 @@ fn a_change_of_style_begins_with_the_files_that_are_there() {
     }
     db.pause_background_work();
     let automatic = [("disable_auto_compactions", "false")];
-    db.set_options(db.default_column_family(), &automatic).unwrap();
+    db.set_options(&automatic).unwrap();
     db.close().unwrap();
     copy(&root.0, &our_dir);
     copy(&root.0, &their_dir);

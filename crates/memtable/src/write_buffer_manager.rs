@@ -55,6 +55,14 @@ pub struct WriteBufferManager {
     users: Mutex<Vec<Weak<dyn BufferUser>>>,
 }
 
+impl std::fmt::Debug for WriteBufferManager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("WriteBufferManager");
+        shown.field("buffer_bytes", &self.buffer_bytes).field("used", &self.used);
+        shown.finish_non_exhaustive()
+    }
+}
+
 impl WriteBufferManager {
     /// A limit of `buffer_bytes` (0: none), charged to `account`; with `allow_stall` writers are
     /// asked to wait at the limit.

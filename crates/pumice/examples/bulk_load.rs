@@ -17,7 +17,7 @@ fn main() -> Result<()> {
     writer.open(&file)?;
     for row in 0..ROWS {
         // In ascending order of keys, each once.
-        writer.put(&row.to_be_bytes(), format!("row {row}").as_bytes())?;
+        writer.put(row.to_be_bytes(), format!("row {row}"))?;
     }
     let made = writer.finish()?;
     println!("{} entries in {}", made.num_entries, if made.file_size > 0 { "a file" } else { "-" });

@@ -2,43 +2,23 @@
 //!
 //! `cargo run --release -p pumice --example prometheus [DIRECTORY]`
 
-use std::fmt::Write;
 use std::sync::Arc;
 
-use pumice::{Db, HistogramKind, Result, Statistics, Ticker};
-
-/// `rocksdb.block.cache.hit` becomes `rocksdb_block_cache_hit`.
-fn name(rocksdb: &str) -> String {
-    rocksdb.replace(['.', '-'], "_")
-}
+use pumice::stats::{MetricKind, MetricsPage};
+use pumice::{Db, Result, Statistics};
 
 /// The page that `/metrics` answers with.
-fn metrics(db: &Db, statistics: &Statistics) -> String {
-    let mut page = String::new();
-    let mut line = |text: std::fmt::Arguments<'_>| {
-        writeln!(page, "{text}").expect("a String grows");
-    };
-    for ticker in Ticker::ALL {
-        let name = name(ticker.name());
-        line(format_args!("# TYPE {name} counter\n{name} {}", statistics.ticker(*ticker)));
-    }
-    for kind in HistogramKind::ALL {
-        let (name, values) = (name(kind.name()), statistics.histogram(*kind));
-        line(format_args!("# TYPE {name} summary"));
-        for quantile in [0.5, 0.95, 0.99] {
-            let value = values.percentile(quantile * 100.0);
-            line(format_args!("{name}{{quantile=\"{quantile}\"}} {value}"));
-        }
-        line(format_args!("{name}_sum {}\n{name}_count {}", values.sum(), values.count()));
-    }
+fn metrics(db: &Db, statistics: &Statistics) -> MetricsPage {
+    let mut page = MetricsPage::new();
+    page.statistics(statistics);
     for property in [
         "rocksdb.estimate-num-keys",
         "rocksdb.estimate-live-data-size",
         "rocksdb.cur-size-all-mem-tables",
         "rocksdb.estimate-pending-compaction-bytes",
     ] {
-        let (name, value) = (name(property), db.property_int(property).unwrap_or(0));
-        line(format_args!("# TYPE {name} gauge\n{name} {value}"));
+        let value = db.property_int(property).unwrap_or(0);
+        page.number(property, MetricKind::Gauge, property, value);
     }
     page
 }

@@ -22,8 +22,7 @@ fn main() -> Result<()> {
         db.put(n.to_be_bytes(), [0; 100])?;
     }
     db.flush()?;
-    let default = db.default_column_family();
-    db.set_options(default, &[("level0_file_num_compaction_trigger", "8")])?; // While it is open.
+    db.set_options(&[("level0_file_num_compaction_trigger", "8")])?; // While it is open.
     println!("{} keys", db.iter()?.count());
     println!("memtables may take {} bytes", budget.memory_bytes / 4);
     db.close()

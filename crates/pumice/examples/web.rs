@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use pumice::{Db, ReadOptions, WriteBatch, WriteOptions};
+use pumice::Db;
 
 /// What a handler answers: status and body.
 type Response = (u16, Vec<u8>);
@@ -22,14 +22,12 @@ type Response = (u16, Vec<u8>);
 async fn handle(db: &Db, method: &str, path: &str, body: Vec<u8>) -> pumice::Result<Response> {
     let key = path.trim_start_matches('/');
     match method {
-        "GET" => Ok(match db.get_async(&ReadOptions::default(), key.as_bytes()).await? {
+        "GET" => Ok(match db.get_async(key).await? {
             Some(value) => (200, value.into_vec()),
             None => (404, b"no such key".to_vec()),
         }),
         "PUT" => {
-            let mut batch = WriteBatch::new();
-            batch.put(key, body);
-            db.write_async(&WriteOptions::default(), batch).await?;
+            db.put_async(key, body).await?;
             Ok((201, Vec::new()))
         }
         _ => Ok((405, Vec::new())),

@@ -58,12 +58,13 @@
 //! | own properties of tables | [`TablePropertiesCollector`] |
 //! | values that expire | [`DbWithTtl`] |
 //! | all that is written, in order | [`Db::get_updates_since`] |
-//! | futures | [`Db::get_async`], [`Db::multi_get_async`], [`Db::write_async`] |
+//! | futures | [`Db::get_async`], [`Db::put_async`], .., [`Db::call_async`] for the rest |
 //! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
 //! | locks, sleep and the like for fibers | [`fiber`] |
 //! | what a call did, and how long | [`perf`] |
 //! | what is left of a damaged database | [`repair()`] |
 //! | what goes on inside | [`Db::property`], [`Statistics`], [`EventListener`], the file `LOG` |
+//! | the same for Prometheus | [`Statistics::to_prometheus`], [`stats::MetricsPage`] |
 //!
 //! Whole programs: `crates/pumice/examples`. Without the features `lz4` and `zstd`, which are on by
 //! default, the crate needs no C compiler, and refuses these codecs by name.
@@ -72,7 +73,8 @@
 //! handles are `Send` and `Sync` except iterators, which are `Send`.
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![deny(missing_docs, missing_debug_implementations)]
+#![deny(clippy::return_self_not_must_use)]
 
 pub mod backup;
 mod budget;

@@ -73,6 +73,12 @@ pub struct DbWithTtl {
     ttls: Arc<Mutex<Vec<FamilyTtl>>>,
 }
 
+impl std::fmt::Debug for DbWithTtl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DbWithTtl").field("db", &self.db).finish_non_exhaustive()
+    }
+}
+
 /// The present, as values have it.
 fn now() -> [u8; TIME_BYTES] {
     low_u32(wall_seconds()).to_le_bytes()
@@ -416,6 +422,7 @@ impl DbWithTtl {
 }
 
 /// A cursor: moved as [`DbIterator`], which it gives; `value` is without its time.
+#[derive(Debug)]
 pub struct TtlIterator(DbIterator);
 
 impl TtlIterator {
@@ -423,6 +430,10 @@ impl TtlIterator {
     /// time.
     pub fn value(&self) -> Option<&[u8]> {
         Some(self.0.value()?.split_last_chunk::<TIME_BYTES>()?.0)
+    }
+    /// Key and value under the cursor; None where one of them is.
+    pub fn item(&self) -> Option<(&[u8], &[u8])> {
+        Some((self.key()?, self.value()?))
     }
     /// When it was written, in seconds since 1970.
     pub fn written_at(&self) -> Option<i32> {
@@ -444,6 +455,8 @@ impl DerefMut for TtlIterator {
 }
 
 /// Keys and values as [`Entries`], without their times.
+#[derive(Debug)]
+#[must_use = "nothing is read before it is iterated over"]
 pub struct TtlEntries(Entries);
 
 fn entry(item: Result<(Vec<u8>, Vec<u8>)>) -> Result<(Vec<u8>, Vec<u8>)> {

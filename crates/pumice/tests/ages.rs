@@ -136,7 +136,7 @@ fn the_age_of_data_is_that_of_its_oldest_part() {
             db.live_files_metadata().into_iter().filter(|file| file.level == 0).collect();
         assert_eq!(level0.len(), 2);
         let trigger = [("level0_file_num_compaction_trigger", "2")];
-        db.set_options(db.default_column_family(), &trigger).unwrap();
+        db.set_options(&trigger).unwrap();
         sleep(Duration::from_secs(60));
         assert_eq!(levels(&db), [(1, 1), (4, 1)]);
         db.close().unwrap();
@@ -255,7 +255,7 @@ fn ages_can_be_set_while_the_database_is_at_rest() {
         sleep_until(at + 100 * DAY);
         assert_eq!(levels(&db), [(0, 1), (4, 1)]);
         let set = |name, value: &str| {
-            db.set_options(db.default_column_family(), &[(name, value)]).unwrap();
+            db.set_options(&[(name, value)]).unwrap();
             sleep(Duration::from_secs(10));
         };
         set("ttl", "9000000");

@@ -150,17 +150,17 @@ fn policies_and_tuning_change_at_run_time() {
         // Flushes have to be alone for a look: a compaction that waits drains in their place.
         let late =
             [("level0_file_num_compaction_trigger", "14"), ("auto_tuned_compaction", "true")];
-        db.set_options(db.default_column_family(), &late).unwrap();
+        db.set_options(&late).unwrap();
         let before = ticker(&options, Ticker::CompactionDisabledCount);
         load(&db, 3);
         assert!(ticker(&options, Ticker::CompactionDisabledCount) > before);
         assert!(l0_files(&db) > 14, "{} files", l0_files(&db));
         let off = [("auto_tuned_compaction", "false")];
-        db.set_options(db.default_column_family(), &off).unwrap();
+        db.set_options(&off).unwrap();
         db.wait_for_compact(&Default::default()).unwrap();
         assert!(l0_files(&db) < 14, "{} files", l0_files(&db));
         // Deferred while it is closed.
-        db.set_options(db.default_column_family(), &[("auto_tuned_compaction", "true")]).unwrap();
+        db.set_options(&[("auto_tuned_compaction", "true")]).unwrap();
         load(&db, 2);
         db.close().unwrap();
     });
@@ -209,7 +209,7 @@ fn compaction_comes_back_as_soon_as_writes_are_slowed() {
             ("level0_file_num_compaction_trigger", "4"),
             ("level0_slowdown_writes_trigger", next.as_str()),
         ];
-        db.set_options(db.default_column_family(), &slow).unwrap();
+        db.set_options(&slow).unwrap();
         listener.on.store(true, Ordering::Relaxed);
         let before = listener.compactions.load(Ordering::Relaxed);
         let families = [db.default_column_family(), &other];
@@ -266,10 +266,7 @@ fn what_cannot_be_tuned_is_refused() {
     refused(Db::open(&options, DIR).err().unwrap());
     let tuned = std::mem::take(&mut options.cf);
     let db = Db::open(&options, DIR).unwrap();
-    refused(
-        db.set_options(db.default_column_family(), &[("auto_tuned_compaction", "true")])
-            .unwrap_err(),
-    );
+    refused(db.set_options(&[("auto_tuned_compaction", "true")]).unwrap_err());
     refused(db.create_column_family(&tuned, "x").err().unwrap());
     let error = db.set_db_options(&[("background_policy", "nosuch")]).unwrap_err().to_string();
     assert!(error.contains("background_policy"), "{error}");
@@ -284,7 +281,7 @@ fn options_that_rocksdb_does_not_know_are_not_in_its_file() {
     let fs = Arc::clone(&options.db.file_system);
     let db = Db::open(&options, DIR).unwrap();
     db.set_db_options(&[("background_io_priority", "idle")]).unwrap();
-    db.set_options(db.default_column_family(), &[("auto_tuned_compaction", "true")]).unwrap();
+    db.set_options(&[("auto_tuned_compaction", "true")]).unwrap();
     db.close().unwrap();
     let names = fs.list(DIR.as_ref()).unwrap();
     let is_options =

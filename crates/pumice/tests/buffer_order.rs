@@ -100,7 +100,7 @@ fn a_new_write_buffer_size_holds_for_the_present_memtable() {
     write(&db, &cf, 2 << 20);
     let flushed = || db.live_files_metadata().len();
     assert_eq!((flushed(), sealed(&db, std::slice::from_ref(&cf))), (0, vec![0]));
-    db.set_options(&cf, &[("write_buffer_size", "1048576")]).unwrap();
+    db.set_options_cf(&cf, &[("write_buffer_size", "1048576")]).unwrap();
     // A flush takes all that are sealed by then: none runs before they are counted.
     db.pause_background_work();
     write(&db, &cf, 2000);
@@ -109,7 +109,7 @@ fn a_new_write_buffer_size_holds_for_the_present_memtable() {
     db.flush_opt(&FlushOptions::default()).unwrap();
     let before = flushed();
     // A larger one holds at once, too.
-    db.set_options(&cf, &[("write_buffer_size", "67108864")]).unwrap();
+    db.set_options_cf(&cf, &[("write_buffer_size", "67108864")]).unwrap();
     write(&db, &cf, 5 << 20);
     assert_eq!((flushed(), sealed(&db, std::slice::from_ref(&cf))), (before, vec![0]));
     db.close().unwrap();

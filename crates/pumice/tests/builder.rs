@@ -70,7 +70,7 @@ fn the_latest_options_come_from_the_file_and_objects_stay() {
     let db = db.unwrap();
     let a = db.column_family("a").unwrap();
     db.merge_cf(&a, "key", "1").unwrap();
-    db.set_options(&a, &[("write_buffer_size", "5MB")]).unwrap();
+    db.set_options_cf(&a, &[("write_buffer_size", "5MB")]).unwrap();
     drop(a);
     db.close().unwrap();
     drop(db);

@@ -251,7 +251,7 @@ impl World {
                 }
                 4 => {
                     let size = ["65536", "131072"][rng.uniform(2) as usize];
-                    self.db.set_options(&self.mirror, &[("write_buffer_size", size)])?;
+                    self.db.set_options_cf(&self.mirror, &[("write_buffer_size", size)])?;
                     self.db.set_db_options(&[("max_background_jobs", "3")])?;
                 }
                 _ => self.db.flush_wal(true)?,

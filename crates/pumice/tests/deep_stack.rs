@@ -90,7 +90,7 @@ fn read_all(db: &Db, dives: &dyn Fn() -> u64) {
         assert_eq!(iter.value().unwrap(), b"1+");
         iter.prev();
         assert_eq!(iter.value().unwrap(), b"0+");
-        check(block_on(db.multi_get_async(&read, keys.clone())));
+        check(block_on(db.multi_get_opt_async(&read, keys.clone())));
     }
 }
 

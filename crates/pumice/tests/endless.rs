@@ -127,7 +127,7 @@ const CALLS: [(&str, Call); 13] = [
     }),
     ("options", |case, n| {
         let default = case.db.default_column_family();
-        case.db.set_options(default, &[("ttl", if n % 2 == 0 { "0" } else { "100000" })])?;
+        case.db.set_options_cf(default, &[("ttl", if n % 2 == 0 { "0" } else { "100000" })])?;
         case.db.set_db_options(&[("max_background_jobs", if n % 2 == 0 { "3" } else { "4" })])
     }),
     ("verify_checksum", |case, _| case.db.verify_checksum()),

@@ -48,7 +48,31 @@ fn keys_are_whatever_is_bytes() {
     let found: Vec<_> = found.into_iter().map(|value| value.unwrap().unwrap().into_vec()).collect();
     assert_eq!(found, [b"4".to_vec(), b"1,2".to_vec()]);
     assert_eq!(db.multi_get(&["d", "sum"]).len(), 2);
+    let read = ReadOptions::default();
+    assert_eq!(keys(db.range_opt(&read, "s".."t").unwrap()), "sum");
+    assert_eq!(keys(db.prefix_opt(&read, "su").unwrap()), "sum");
+    assert!(db.key_may_exist_opt(&read, "sum").unwrap());
+    assert!(!db.key_may_exist_cf_opt(&read, &family, "sum").unwrap());
+    let mut cursor = db.cursor().unwrap();
+    assert_eq!(cursor.item(), None);
+    cursor.seek("a");
+    assert_eq!(cursor.item(), Some((&b"sum"[..], &b"1,2"[..])));
+    cursor.seek_for_prev(String::from("t"));
+    assert_eq!(cursor.key(), Some(&b"sum"[..]));
+    cursor.seek(b"t");
+    assert_eq!(cursor.item(), None);
+    drop(cursor);
+    // A flush of one family alone.
+    let level0 = |cf| db.property_int_cf(cf, "rocksdb.num-files-at-level0");
+    db.flush_cf(&family).unwrap();
+    assert_eq!((level0(&family), level0(db.default_column_family())), (Some(1), Some(0)));
     db.flush().unwrap();
+    assert_eq!(level0(db.default_column_family()), Some(1));
+    // Options of one family alone.
+    db.set_options(&[("write_buffer_size", "1MB")]).unwrap();
+    db.set_options_cf(&family, &[("write_buffer_size", "2MB")]).unwrap();
+    let buffer = |cf| db.column_family_options(cf).unwrap().write_buffer_size;
+    assert_eq!((buffer(db.default_column_family()), buffer(&family)), (1 << 20, 2 << 20));
     drop(family);
     db.close().unwrap();
 }

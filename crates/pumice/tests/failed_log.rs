@@ -134,11 +134,11 @@ fn no_files_are_deleted_for_good_while_a_failed_log_is_being_left() {
         let resuming = Arc::clone(&db);
         let resume = thread::spawn("resume", move || resuming.resume());
         thread::sleep(Duration::from_millis(500));
-        let error = db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap_err();
+        let error = db.delete_files_in_ranges_cf(cf, &[(None, None)], true).unwrap_err();
         assert!(error.to_string().contains("recovering from a failed log"), "{error}");
         assert!(!resume.is_finished() && is_in(&db, b"a") && is_in(&after_a_crash(), b"a"));
         resume.join().unwrap().unwrap();
-        db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap();
+        db.delete_files_in_ranges_cf(cf, &[(None, None)], true).unwrap();
         for db in [&db, &after_a_crash()] {
             assert!(!is_in(db, b"a") && is_in(db, b"b"));
         }

@@ -84,11 +84,7 @@ fn the_oldest_files_go_once_there_are_too_many_bytes() {
     let db = Db::open(&options, DIR).unwrap();
     assert_eq!((l0(&db).len(), contents(&db).len()), (kept, kept * 100));
     // The limit can change while the database is open.
-    db.set_options(
-        db.default_column_family(),
-        &[("compaction_options_fifo", "{max_table_files_size=1}")],
-    )
-    .unwrap();
+    db.set_options(&[("compaction_options_fifo", "{max_table_files_size=1}")]).unwrap();
     settle(&db);
     assert!(l0(&db).is_empty() && contents(&db).is_empty());
     db.close().unwrap();
@@ -156,11 +152,7 @@ fn a_leveled_tree_becomes_fifo_and_back() {
     settle(&db);
     assert_eq!(contents(&db).len(), 2000);
     // Deep levels go first, whatever their age.
-    db.set_options(
-        db.default_column_family(),
-        &[("compaction_options_fifo", "{max_table_files_size=130000}")],
-    )
-    .unwrap();
+    db.set_options(&[("compaction_options_fifo", "{max_table_files_size=130000}")]).unwrap();
     settle(&db);
     assert_eq!((l0(&db).len(), contents(&db).len()), (10, 1000));
     db.close().unwrap();

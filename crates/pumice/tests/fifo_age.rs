@@ -105,7 +105,7 @@ fn the_time_can_change_while_the_database_is_at_rest() {
         let db = Db::open(&fifo(&fs, 10 * HOUR), DIR).unwrap();
         let ttl = |seconds: u64| {
             let family = db.default_column_family();
-            db.set_options(family, &[("ttl", &seconds.to_string())]).unwrap();
+            db.set_options_cf(family, &[("ttl", &seconds.to_string())]).unwrap();
         };
         let first = one_file(&db, 0);
         sleep_until(first + HOUR);
@@ -186,7 +186,7 @@ fn nothing_goes_while_automatic_compaction_is_off() {
         sleep_until(at + 5 * HOUR);
         assert_eq!(files(&db), 1);
         let on = [("disable_auto_compactions", "false")];
-        db.set_options(db.default_column_family(), &on).unwrap();
+        db.set_options(&on).unwrap();
         sleep(Duration::from_secs(5));
         assert_eq!(files(&db), 0);
         db.close().unwrap();

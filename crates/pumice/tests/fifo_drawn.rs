@@ -56,7 +56,7 @@ impl Life {
         let fifo = format!("{{max_table_files_size={};allow_compaction=false}}", self.bytes());
         let ttl = self.ttl.to_string();
         let changes = [("ttl", ttl.as_str()), ("compaction_options_fifo", fifo.as_str())];
-        db.set_options(db.default_column_family(), &changes).unwrap();
+        db.set_options(&changes).unwrap();
     }
 
     fn write(&mut self, db: &Db) {

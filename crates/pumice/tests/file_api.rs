@@ -84,13 +84,13 @@ fn files_inside_ranges_are_deleted() {
     // Nothing lies wholly inside.
     let (start, end) = (&files[3].smallest_key, &files[6].largest_key);
     let narrow = (Some(&start[..]), Some(&files[3].largest_key[..8]));
-    db.delete_files_in_ranges(cf, &[narrow], true).unwrap();
+    db.delete_files_in_ranges_cf(cf, &[narrow], true).unwrap();
     assert_eq!(levels(&db)[&2], files.len());
     // Four files, the last only if its last key counts; two ranges that share files.
     let range = (Some(&start[..]), Some(&end[..]));
-    db.delete_files_in_ranges(cf, &[range], false).unwrap();
+    db.delete_files_in_ranges_cf(cf, &[range], false).unwrap();
     assert_eq!(levels(&db)[&2], files.len() - 3);
-    db.delete_files_in_ranges(cf, &[range, range], true).unwrap();
+    db.delete_files_in_ranges_cf(cf, &[range, range], true).unwrap();
     assert_eq!(levels(&db)[&2], files.len() - 4);
     assert_eq!(get(&db, start), None);
     assert!(get(&db, &files[2].largest_key).is_some());
@@ -103,10 +103,10 @@ fn files_inside_ranges_are_deleted() {
     assert_eq!(contents(&db).len(), left);
     // All of it; what is in level 0 stays.
     let cf = db.default_column_family();
-    db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap();
+    db.delete_files_in_ranges_cf(cf, &[(None, None)], true).unwrap();
     assert_eq!(levels(&db), BTreeMap::from([(0, 1)]));
     assert_eq!(contents(&db).len(), 100);
-    db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap();
+    db.delete_files_in_ranges_cf(cf, &[(None, None)], true).unwrap();
     db.close().unwrap();
 }
 
@@ -127,15 +127,15 @@ fn a_suggested_range_is_compacted_when_there_is_time() {
         reasons.0.lock().clear();
         let settle = || db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
         // There is nothing above the last level.
-        db.suggest_compact_range(cf, Some(&key(300)), Some(&key(400))).unwrap();
+        db.suggest_compact_range_cf(cf, Some(&key(300)), Some(&key(400))).unwrap();
         settle();
         assert_eq!((levels(&db)[&0], reasons.0.lock().len()), (2, 0));
-        db.suggest_compact_range(cf, None, Some(&key(400))).unwrap();
+        db.suggest_compact_range_cf(cf, None, Some(&key(400))).unwrap();
         settle();
         assert_eq!(levels(&db)[&0], 1, "{style:?}");
         assert!(!reasons.0.lock().is_empty());
         assert!(reasons.0.lock().iter().all(|r| *r == CompactionReason::FilesMarkedForCompaction));
-        db.suggest_compact_range(cf, None, None).unwrap();
+        db.suggest_compact_range_cf(cf, None, None).unwrap();
         settle();
         assert_eq!(levels(&db).keys().copied().collect::<Vec<_>>(), [3], "{style:?}");
         assert_eq!(contents(&db).len(), 1000);
@@ -164,7 +164,7 @@ fn given_files_are_compacted_with_what_must_go_along() {
         level0.sort_by_key(|file| file.file_number);
         // The second newest file: the two that are older go along, the newest stays.
         let how = CompactFilesOptions::default();
-        let outputs = db.compact_files(&how, cf, &[&level0[2].name], 3).unwrap();
+        let outputs = db.compact_files_cf(&how, cf, &[&level0[2].name], 3).unwrap();
         assert_eq!(names(&db, 0), [level0[3].name.clone()]);
         // No limit of size: with what overlapped it is one file now.
         assert_eq!(outputs.len(), 1);
@@ -183,7 +183,7 @@ fn given_files_are_compacted_with_what_must_go_along() {
         };
         let named: Vec<&str> = all.iter().map(String::as_str).collect();
         let before: u64 = db.live_files_metadata().iter().map(|f| f.size).sum();
-        let outputs = db.compact_files(&how, cf, &named, 3).unwrap();
+        let outputs = db.compact_files_cf(&how, cf, &named, 3).unwrap();
         assert!(outputs.len() > 1, "{outputs:?}");
         let after: u64 = db.live_files_metadata().iter().map(|f| f.size).sum();
         assert!(after < before / 2, "{before} {after}");
@@ -193,7 +193,7 @@ fn given_files_are_compacted_with_what_must_go_along() {
         flush(&db);
         let level0 = names(&db, 0);
         let newest = level0.iter().max().unwrap();
-        assert_eq!(db.compact_files(&how, cf, &[newest], 0).unwrap().len(), 1);
+        assert_eq!(db.compact_files_cf(&how, cf, &[newest], 0).unwrap().len(), 1);
         assert_eq!(levels(&db)[&0], 1);
         assert_eq!(get(&db, &key(5)).unwrap(), b"last");
         db.close().unwrap();
@@ -212,7 +212,7 @@ fn files_that_cannot_be_compacted_are_named() {
     to_level(&db, 2);
     let name = names(&db, 2).remove(0);
     let refused = |names: &[&str], level: i32| {
-        let error = db.compact_files(&how, cf, names, level).unwrap_err();
+        let error = db.compact_files_cf(&how, cf, names, level).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         error.to_string()
     };
@@ -228,7 +228,7 @@ fn files_that_cannot_be_compacted_are_named() {
         let error = refused(names, level);
         assert!(error.contains(text), "{error}");
     }
-    db.compact_files(&how, cf, &[&name], 2).unwrap();
+    db.compact_files_cf(&how, cf, &[&name], 2).unwrap();
     db.close().unwrap();
 }
 
@@ -248,12 +248,12 @@ fn fifo_compacts_given_files_in_level_0_alone() {
     level0.sort();
     let how = CompactFilesOptions::default();
     for level in 1..4 {
-        let error = db.compact_files(&how, cf, &[&level0[1]], level).unwrap_err();
+        let error = db.compact_files_cf(&how, cf, &[&level0[1]], level).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let text = "Exceed the maximum output level defined by the current compaction algorithm";
         assert!(error.to_string().contains(&format!("{text} --- 0")), "{error}");
     }
-    db.compact_files(&how, cf, &[&level0[1]], 0).unwrap();
+    db.compact_files_cf(&how, cf, &[&level0[1]], 0).unwrap();
     assert_eq!(levels(&db), BTreeMap::from([(0, 2)]));
     assert_eq!(get(&db, &key(15)).unwrap(), b"round 1");
     assert_eq!(get(&db, &key(25)).unwrap(), b"round 2");
@@ -272,10 +272,10 @@ fn a_wish_outlives_the_levels_below() {
     to_level(&db, 2);
     fill(&db, 0..50, "above");
     flush(&db);
-    db.suggest_compact_range(cf, None, None).unwrap();
-    db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap();
+    db.suggest_compact_range_cf(cf, None, None).unwrap();
+    db.delete_files_in_ranges_cf(cf, &[(None, None)], true).unwrap();
     assert_eq!(levels(&db), BTreeMap::from([(0, 1)]));
-    db.set_options(cf, &[("disable_auto_compactions", "false")]).unwrap();
+    db.set_options_cf(cf, &[("disable_auto_compactions", "false")]).unwrap();
     db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
     assert_eq!(levels(&db).get(&0), None);
     assert_eq!(contents(&db).len(), 50);
@@ -306,21 +306,21 @@ fn a_deletion_that_the_manifest_fails_to_take_is_an_error_of_the_database() {
     to_level(&db, 2);
     let before = levels(&db);
     mem.add_fault(FaultRule::once(FaultOp::Sync, "*MANIFEST-*", 0, Fault::Eio));
-    db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap_err();
+    db.delete_files_in_ranges_cf(cf, &[(None, None)], true).unwrap_err();
     assert_eq!(*told.0.lock(), [BackgroundErrorReason::ManifestWrite]);
     let error = db.put_opt(&WriteOptions::default(), b"a", b"b").unwrap_err();
     assert_eq!(error.severity(), Severity::Fatal, "{error}");
     assert_eq!((levels(&db), contents(&db).len()), (before, 500));
     db.resume().unwrap();
     db.put_opt(&WriteOptions::default(), b"a", b"b").unwrap();
-    db.delete_files_in_ranges(cf, &[(None, None)], true).unwrap();
+    db.delete_files_in_ranges_cf(cf, &[(None, None)], true).unwrap();
     assert_eq!(contents(&db).len(), 1);
     db.close().unwrap();
     // What is nobody's failure is none of the database's.
     let dropped = Db::open(&options, DIR).unwrap();
     let other = dropped.create_column_family(&options.cf, "other").unwrap();
     dropped.drop_column_family(&other).unwrap();
-    dropped.delete_files_in_ranges(&other, &[(None, None)], true).unwrap_err();
+    dropped.delete_files_in_ranges_cf(&other, &[(None, None)], true).unwrap_err();
     assert_eq!(told.0.lock().len(), 1);
     dropped.close().unwrap();
 }
@@ -354,11 +354,11 @@ fn files_that_are_being_compacted_are_left_to_that() {
         stall(&mem, FaultOp::Create, "*.sst", 20);
         let (handle, family, name) = (db.clone(), cf.clone(), busy.name.clone());
         let compacting = thread::spawn("compact", move || {
-            handle.compact_files(&CompactFilesOptions::default(), &family, &[&name], 2)
+            handle.compact_files_cf(&CompactFilesOptions::default(), &family, &[&name], 2)
         });
         thread::sleep(Duration::from_secs(1));
         let compact = |names: &[&str]| {
-            db.compact_files(&CompactFilesOptions::default(), &cf, names, 2).unwrap_err()
+            db.compact_files_cf(&CompactFilesOptions::default(), &cf, names, 2).unwrap_err()
         };
         let error = compact(&[&busy.name]);
         assert_eq!(error.kind(), ErrorKind::Aborted);
@@ -367,7 +367,7 @@ fn files_that_are_being_compacted_are_left_to_that() {
         assert_eq!(error.kind(), ErrorKind::Aborted);
         assert!(error.to_string().contains("is currently being compacted."), "{error}");
         assert_eq!(compact(&["/999999.sst"]).kind(), ErrorKind::InvalidArgument);
-        db.delete_files_in_ranges(&cf, &[(None, None)], true).unwrap();
+        db.delete_files_in_ranges_cf(&cf, &[(None, None)], true).unwrap();
         assert_eq!(names(&db, 2), [busy.name]);
         assert!(!compacting.is_finished(), "the test comes too late");
         assert_eq!(compacting.join().unwrap().unwrap(), names(&db, 2));
@@ -395,10 +395,10 @@ fn what_waits_for_files_that_are_being_deleted_goes_on() {
         stall(&mem, FaultOp::Sync, "*MANIFEST-*", 20);
         let (handle, family) = (db.clone(), cf.clone());
         let deleting = thread::spawn("delete", move || {
-            handle.delete_files_in_ranges(&family, &[(None, Some(&key(200)))], true)
+            handle.delete_files_in_ranges_cf(&family, &[(None, Some(&key(200)))], true)
         });
         thread::sleep(Duration::from_secs(1));
-        db.suggest_compact_range(&cf, None, None).unwrap();
+        db.suggest_compact_range_cf(&cf, None, None).unwrap();
         thread::sleep(Duration::from_secs(1));
         assert!(!deleting.is_finished(), "the test comes too late");
         assert_eq!((levels(&db)[&0], reasons.0.lock().len()), (1, 0));

@@ -316,7 +316,7 @@ fn nobody_waits_for_the_compaction_of_a_family_that_is_dropped() {
             } else {
                 fs.add_fault(FaultRule::always(FaultOp::Read, "*.sst", Fault::Eio));
             }
-            db.set_options(&doomed, &[("disable_auto_compactions", "false")]).unwrap();
+            db.set_options_cf(&doomed, &[("disable_auto_compactions", "false")]).unwrap();
             thread::sleep(Duration::from_millis(50));
             db.drop_column_family(&doomed).unwrap();
             if paused {

@@ -372,13 +372,13 @@ impl Test {
                 let values = changes.map(|name| self.options.cf.get(name).unwrap());
                 let family = self.db.default_column_family();
                 let changes = [(changes[0], &values[0][..]), (changes[1], &values[1][..])];
-                self.db.set_options(family, &changes).unwrap();
+                self.db.set_options_cf(family, &changes).unwrap();
             }
             10 => {
                 let name = BUILTIN[self.rng.uniform(5) as usize];
                 self.options.cf.prefix_extractor = builtin_slice_transform(name);
                 let family = self.db.default_column_family();
-                self.db.set_options(family, &[("prefix_extractor", name)]).unwrap();
+                self.db.set_options_cf(family, &[("prefix_extractor", name)]).unwrap();
             }
             0..=5 => self.db.flush_opt(&FlushOptions::default()).unwrap(),
             6 | 7 => {

@@ -93,10 +93,10 @@ fn futures(db: &Db) -> usize {
     let mut batch = WriteBatch::new();
     batch.put(b"written", b"yes");
     let calls = (
-        db.get_async(&read, key(7)),
-        db.multi_get_async(&read, keys),
-        db.multi_get_cf_async(&read, in_cf),
-        db.write_async(&WriteOptions::default(), batch),
+        db.get_opt_async(&read, key(7)),
+        db.multi_get_opt_async(&read, keys),
+        db.multi_get_cf_opt_async(&read, in_cf),
+        db.write_opt_async(&WriteOptions::default(), batch),
     );
     let mut refused = 0;
     let mut is_refused = |error: Error| {
@@ -170,7 +170,7 @@ fn a_database_closes_behind_a_refused_call() {
             std::hint::spin_loop();
         }
     });
-    let call = db.get_async(&ReadOptions::default(), key(1));
+    let call = db.get_opt_async(&ReadOptions::default(), key(1));
     drop(db);
     go.store(true, Ordering::Release);
     holds_the_loop.join().unwrap();

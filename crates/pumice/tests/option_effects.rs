@@ -247,7 +247,7 @@ fn cached_with(prepopulate: &str) -> [u64; 3] {
     let before = statistics.ticker(Ticker::BlockCacheDataAdd);
     fill(&db, 3000);
     let off = [("block_based_table_factory", "{prepopulate_block_cache=kDisable}")];
-    db.set_options(db.default_column_family(), &off).unwrap();
+    db.set_options(&off).unwrap();
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     let by_compaction = statistics.ticker(Ticker::BlockCacheDataAdd) - before;
     db.close().unwrap();
@@ -286,7 +286,7 @@ fn samples_estimate_what_other_codecs_would_save() {
     flush();
     let (data, fast, slow) = sizes();
     assert!(data > 200_000 && (fast, slow) == (0, 0), "{data} {fast} {slow}");
-    db.set_options(db.default_column_family(), &[("sample_for_compression", "5")]).unwrap();
+    db.set_options(&[("sample_for_compression", "5")]).unwrap();
     flush();
     let one = sizes();
     // The second table alone was sampled.
@@ -376,7 +376,7 @@ fn many_range_deletions_make_a_memtable_full() {
     assert!(db.get_opt(&ReadOptions::default(), &key(39)).unwrap().is_none());
     delete(40, 1);
     assert_eq!(tables(), [20, 20]);
-    db.set_options(db.default_column_family(), &[("memtable_max_range_deletions", "0")]).unwrap();
+    db.set_options(&[("memtable_max_range_deletions", "0")]).unwrap();
     delete(41, 19);
     db.put_opt(&WriteOptions::default(), b"next", b"value").unwrap();
     assert_eq!(tables(), [20, 20, 20], "the present memtable had its limit already");

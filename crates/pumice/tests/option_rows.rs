@@ -432,9 +432,9 @@ fn levels_with(text: &str) -> [(u64, Vec<u64>); 3] {
             }
             flush(&db);
         }
-        db.set_options(cf, &[("disable_auto_compactions", "false")]).unwrap();
+        db.set_options_cf(cf, &[("disable_auto_compactions", "false")]).unwrap();
         db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
-        db.set_options(cf, &[("disable_auto_compactions", "true")]).unwrap();
+        db.set_options_cf(cf, &[("disable_auto_compactions", "true")]).unwrap();
     }
     let files = db.live_files_metadata();
     db.close().unwrap();
@@ -489,11 +489,11 @@ fn automatic_compactions_can_be_switched_off() {
     (0..5).for_each(|_| another(&db));
     assert_eq!(in_level0(&db), 5);
     let cf = db.default_column_family();
-    db.set_options(cf, &[("disable_auto_compactions", "false")]).unwrap();
+    db.set_options_cf(cf, &[("disable_auto_compactions", "false")]).unwrap();
     assert_eq!(in_level0(&db), 0);
     (0..2).for_each(|_| another(&db));
     assert_eq!(in_level0(&db), 2);
-    db.set_options(cf, &[("level0_file_num_compaction_trigger", "2")]).unwrap();
+    db.set_options_cf(cf, &[("level0_file_num_compaction_trigger", "2")]).unwrap();
     assert_eq!(in_level0(&db), 0);
     db.close().unwrap();
     let again = saved(&options.db.file_system);

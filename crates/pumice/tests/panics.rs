@@ -338,7 +338,7 @@ fn ingest(db: &Db) -> bool {
 
 fn delete_files(db: &Db) -> bool {
     let range = (Some(&b"x"[..]), Some(&b"y"[..]));
-    db.delete_files_in_ranges(db.default_column_family(), &[range], true).is_ok()
+    db.delete_files_in_ranges(&[range], true).is_ok()
 }
 
 /// Whether there was comparison `nth`.

@@ -109,8 +109,7 @@ fn compactions_need_room() {
         assert_eq!((cancelled(&options), db.live_files_metadata().len()), (1, 3));
         put(&db).unwrap();
         // Automatic ones are tried again and again.
-        db.set_options(db.default_column_family(), &[("disable_auto_compactions", "false")])
-            .unwrap();
+        db.set_options(&[("disable_auto_compactions", "false")]).unwrap();
         thread::sleep(Duration::from_secs(10));
         let tries = cancelled(&options);
         assert!((4..20).contains(&tries), "{tries} in 10 s");

@@ -144,7 +144,7 @@ fn the_info_log_tells_what_was_dropped() {
 fn is_refused(options: &Options, fs: &Arc<dyn FileSystem>, why: &str) {
     let all = || names(fs, DIR).into_iter().filter(|name| !name.starts_with("LOG"));
     let before: Vec<String> = all().collect();
-    let error = Db::open(options, DIR).err().expect("opened");
+    let error = Db::open(options, DIR).expect_err("opened");
     assert!(error.is_corruption(), "{error}");
     assert!(error.to_string().contains("MANIFEST"), "{error}");
     assert!(error.to_string().contains(why), "{error}");

@@ -377,7 +377,7 @@ fn everything_is_tracked() {
         assert!(manager.total_size() > before + 30_000);
         settle();
         let cf = one.default_column_family();
-        one.delete_files_in_ranges(cf, &[(None, None)], true).unwrap();
+        one.delete_files_in_ranges_cf(cf, &[(None, None)], true).unwrap();
         one.drop_column_family(&family).unwrap();
         drop(family);
         settle();

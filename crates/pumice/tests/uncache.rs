@@ -116,7 +116,7 @@ fn each_family_has_its_own() {
     assert_eq!(data_blocks(&cache), 2 * ENTRIES + 1);
     db.drop_column_family(&cf).unwrap();
     drop(cf);
-    db.set_options(db.default_column_family(), &[("uncache_aggressiveness", "7")]).unwrap();
+    db.set_options(&[("uncache_aggressiveness", "7")]).unwrap();
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     db.close().unwrap();
     assert_eq!(data_blocks(&cache), 0);

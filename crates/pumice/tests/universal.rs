@@ -232,9 +232,7 @@ fn options_change_while_the_database_is_open() {
     }
     settle(&db);
     assert_eq!((runs(&db), jobs.reasons().len()), (8, 0));
-    let set = |members: &str| {
-        db.set_options(db.default_column_family(), &[("compaction_options_universal", members)])
-    };
+    let set = |members: &str| db.set_options(&[("compaction_options_universal", members)]);
     assert!(set("{max_read_amp=3}").is_err());
     set("{min_merge_width=2;max_merge_width=3}").unwrap();
     settle(&db);

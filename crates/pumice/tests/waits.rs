@@ -185,8 +185,7 @@ fn a_close_ends_the_stalls_of_paused_work() {
             options.cf.level0_stop_writes_trigger = if l0 { 2 } else { 36 };
             options.cf.max_write_buffer_number = 2;
             let db = Db::open(&options, "/db").unwrap();
-            db.set_options(db.default_column_family(), &[("disable_auto_compactions", "true")])
-                .unwrap();
+            db.set_options(&[("disable_auto_compactions", "true")]).unwrap();
             let no_wait = FlushOptions { wait: !l0, allow_write_stall: true };
             for round in 0..2 {
                 db.put_opt(&UNLOGGED, b"a", b"value").unwrap();
@@ -203,7 +202,7 @@ fn a_close_ends_the_stalls_of_paused_work() {
                 db.put_opt(&UNLOGGED, b"b", b"value").unwrap();
                 db.pause_background_work();
                 let on = [("disable_auto_compactions", "false")];
-                db.set_options(db.default_column_family(), &on).unwrap();
+                db.set_options(&on).unwrap();
             }
             let writer = {
                 let db = db.clone();
@@ -396,7 +395,7 @@ fn compactions_are_not_forgotten_when_a_job_ends() {
             let ask = || {
                 let changes = [("level0_file_num_compaction_trigger", "1")];
                 for _ in 0..20 {
-                    db.set_options(db.default_column_family(), &changes).unwrap();
+                    db.set_options(&changes).unwrap();
                     let (timeout_micros, other) = (100_000_000, WaitForCompactOptions::default());
                     let patient = WaitForCompactOptions { timeout_micros, ..other };
                     db.wait_for_compact(&patient).unwrap();

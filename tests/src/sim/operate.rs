@@ -78,7 +78,7 @@ impl Session {
             ("max_sequential_skip_in_iterations", ["0", "8"]),
         ][rng.uniform(5) as usize];
         let value = values[rng.uniform(2) as usize];
-        Ok(self.db.set_options(&self.families[cf], &[(name, value)])?)
+        Ok(self.db.set_options_cf(&self.families[cf], &[(name, value)])?)
     }
 
     fn set_db_options(&self, rng: &mut Rng) -> Result<(), Stop> {

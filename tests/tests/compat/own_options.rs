@@ -42,11 +42,8 @@ fn pumice_writes(path: &Path) {
     // They are changed, too, and the file is written anew.
     db.set_db_options(&[("background_policy", "static"), ("background_cpu_priority", "idle")])
         .unwrap();
-    db.set_options(
-        db.default_column_family(),
-        &[("auto_tuned_compaction", "false"), ("write_buffer_size", "2097152")],
-    )
-    .unwrap();
+    db.set_options(&[("auto_tuned_compaction", "false"), ("write_buffer_size", "2097152")])
+        .unwrap();
     db.close().unwrap();
 }
 

@@ -221,13 +221,13 @@ impl Life<'_> {
         let cf = db.default_column_family();
         match scope {
             Scope::Db => self.told("set_db_options", db.set_db_options(&[(name, value)])),
-            Scope::Cf => self.told("set_options", db.set_options(cf, &[(name, value)])),
+            Scope::Cf => self.told("set_options", db.set_options_cf(cf, &[(name, value)])),
             Scope::Table => {
                 let nested = match name.split_once('.') {
                     Some((option, member)) => format!("{{{option}={{{member}={value};}};}}"),
                     None => format!("{{{name}={value};}}"),
                 };
-                let changed = db.set_options(cf, &[("table_factory", &nested)]);
+                let changed = db.set_options_cf(cf, &[("table_factory", &nested)]);
                 self.told("set_options", changed)
             }
         }

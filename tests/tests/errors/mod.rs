@@ -156,9 +156,9 @@ fn requests_that_contradict_themselves_are_refused() {
     assert_eq!(again.to_string(), "Invalid argument: Column family already exists");
     let dropped = db.drop_column_family(db.default_column_family()).unwrap_err().to_string();
     assert_eq!(dropped, "Invalid argument: Can't drop default column family");
-    let error = db.set_options(family, &[("nope", "1")]).unwrap_err().to_string();
+    let error = db.set_options_cf(family, &[("nope", "1")]).unwrap_err().to_string();
     assert_eq!(error, "Invalid argument: Extra option not recognized: nope");
-    let error = db.set_options(family, &[("num_levels", "3")]).unwrap_err().to_string();
+    let error = db.set_options_cf(family, &[("num_levels", "3")]).unwrap_err().to_string();
     assert_eq!(error, "Invalid argument: Option not changeable: num_levels");
     let error = db.checkpoint(&fixture.path).unwrap_err().to_string();
     assert_eq!(error, "Invalid argument: Directory exists");

@@ -55,7 +55,7 @@ impl Engine for Ours {
         self.statistics.ticker(Ticker::NoFileOpens)
     }
     fn set(&self, name: &str, value: &str) {
-        self.db.set_options(self.db.default_column_family(), &[(name, value)]).unwrap();
+        self.db.set_options(&[(name, value)]).unwrap();
     }
     fn settle(&self) {
         self.db.wait_for_compact(&pumice::WaitForCompactOptions::default()).unwrap();

@@ -314,7 +314,7 @@ impl BenchDb for PumiceDb {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let level = i32::try_from(level).map_err(|error| error.to_string())?;
         let family = self.db.default_column_family();
-        self.db.compact_files(&options, family, &names, level).map(drop).map_err(text)
+        self.db.compact_files_cf(&options, family, &names, level).map(drop).map_err(text)
     }
 
     fn table_files(&self) -> Result<Vec<engine::TableFile>> {

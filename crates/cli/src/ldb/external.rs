@@ -102,7 +102,7 @@ pub fn load(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let (db, cf) = (&opened.db, &opened.cf);
     let manual = db.column_family_options(cf).map_err(failure)?.disable_auto_compactions;
     let set_manual = |on: bool| {
-        db.set_options(cf, &[("disable_auto_compactions", &on.to_string())]).map_err(failure)
+        db.set_options_cf(cf, &[("disable_auto_compactions", &on.to_string())]).map_err(failure)
     };
     let bulk = it.arguments.flag("bulk_load");
     if bulk {

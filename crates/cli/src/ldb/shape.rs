@@ -82,7 +82,7 @@ pub fn change_compaction_style(it: &Invocation, out: &mut Output) -> Result<(), 
     opened.db.pause_background_work();
     for family in automatic.iter().filter_map(|name| opened.db.column_family(name)) {
         let back = [("disable_auto_compactions", "false")];
-        opened.db.set_options(&family, &back).map_err(failure)?;
+        opened.db.set_options_cf(&family, &back).map_err(failure)?;
     }
     opened.db.close().map_err(failure)?;
     let left = left?;
@@ -125,7 +125,7 @@ fn become_one_file(opened: &Opened) -> Result<(), Failure> {
         let (target, compaction) = (target.to_string(), compaction.to_string());
         let changes =
             [("target_file_size_base", &target[..]), ("max_compaction_bytes", &compaction[..])];
-        opened.db.set_options(&opened.cf, &changes).map_err(failure)
+        opened.db.set_options_cf(&opened.cf, &changes).map_err(failure)
     };
     set(WHOLE, WHOLE)?;
     let options = CompactRangeOptions {

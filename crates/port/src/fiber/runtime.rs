@@ -254,6 +254,12 @@ pub struct Runtime {
     watchdog: Option<(Arc<Event>, JoinHandle<()>)>,
 }
 
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime").field("loops", &self.threads.len()).finish_non_exhaustive()
+    }
+}
+
 impl Runtime {
     /// A builder with the defaults.
     pub fn builder() -> Builder {

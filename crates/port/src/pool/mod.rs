@@ -64,6 +64,12 @@ pub struct ThreadPools {
     keeper: Arc<OnceLock<Keeper>>,
 }
 
+impl std::fmt::Debug for ThreadPools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ThreadPools").finish_non_exhaustive()
+    }
+}
+
 impl Default for ThreadPools {
     fn default() -> Self {
         Self::new()

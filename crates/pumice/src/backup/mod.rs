@@ -59,6 +59,13 @@ pub struct BackupEngine {
     turn: Mutex<()>,
 }
 
+impl std::fmt::Debug for BackupEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("BackupEngine");
+        shown.field("dir", &self.dir).field("writable", &self.writable).finish_non_exhaustive()
+    }
+}
+
 /// All backups: what their meta files say, or why that is no backup.
 type Known = BTreeMap<u32, Result<Meta>>;
 

@@ -36,6 +36,12 @@ struct Handle {
     default: ColumnFamily,
 }
 
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
         self.inner.close_for_last_handle();
@@ -185,6 +191,7 @@ impl Db {
     ///
     /// # Panics
     /// In code that the database calls under its locks (comparators, prefix extractors, files).
+    #[must_use = "it is released when it is dropped"]
     pub fn snapshot(&self) -> Snapshot {
         self.inner().life.mark.assert_may_lock();
         self.inner().snapshot()
@@ -208,6 +215,20 @@ impl Db {
     /// As [`Db::flush`].
     pub fn flush_opt(&self, options: &FlushOptions) -> Result<()> {
         self.inner().flush_families(options, &BTreeSet::from([0]), FlushReason::ManualFlush)
+    }
+    /// [`Db::flush`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::flush`]; InvalidArgument for a handle of another database.
+    pub fn flush_cf(&self, cf: &ColumnFamily) -> Result<()> {
+        self.flush_cfs(&[cf])
+    }
+    /// [`Db::flush`] of `cf` with options.
+    ///
+    /// # Errors
+    /// As [`Db::flush_cf`].
+    pub fn flush_cf_opt(&self, options: &FlushOptions, cf: &ColumnFamily) -> Result<()> {
+        self.flush_cfs_opt(options, &[cf])
     }
     /// [`Db::flush`] of several column families.
     ///
@@ -343,11 +364,19 @@ impl Db {
         self.inner().drop_column_family(cf)
     }
 
-    /// Changes mutable options of a column family by name.
+    /// Changes mutable options of the default column family by name: all of `changes` or none.
     ///
     /// # Errors
-    /// InvalidArgument naming the option that is unknown, immutable or out of bounds.
-    pub fn set_options(&self, cf: &ColumnFamily, changes: &[(&str, &str)]) -> Result<()> {
+    /// InvalidArgument naming the option that is unknown, immutable or out of bounds; I/O errors of
+    /// the new OPTIONS file.
+    pub fn set_options(&self, changes: &[(&str, &str)]) -> Result<()> {
+        self.set_options_cf(&self.handle.default, changes)
+    }
+    /// [`Db::set_options`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::set_options`]; InvalidArgument for a handle of another database.
+    pub fn set_options_cf(&self, cf: &ColumnFamily, changes: &[(&str, &str)]) -> Result<()> {
         self.inner().set_cf_options(self.live(cf)?, changes)
     }
     /// Changes mutable options of the database by name.
@@ -373,7 +402,7 @@ impl Db {
     pub fn property(&self, name: &str) -> Option<String> {
         self.inner().property(&self.handle.default.data, name)
     }
-    /// A property of `cf`.
+    /// A property of `cf`; None also for a handle of another database.
     pub fn property_cf(&self, cf: &ColumnFamily, name: &str) -> Option<String> {
         self.inner().property(self.data(cf).ok()?, name)
     }

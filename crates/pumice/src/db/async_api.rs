@@ -55,68 +55,262 @@ impl<T> Future for DbFuture<T> {
     }
 }
 
+impl<T> std::fmt::Debug for DbFuture<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DbFuture").finish_non_exhaustive()
+    }
+}
+
+/// What a read of one key answers.
+type Found = Result<Option<PinnedSlice>>;
+
+/// The same error for each of `count` keys.
+fn refused_keys(count: usize) -> impl FnOnce(Error) -> Vec<Found> {
+    move |error| (0..count).map(|_| Err(error.clone())).collect()
+}
+
+/// Reads.
 impl Db {
     /// [`Db::get`] as a future.
-    pub fn get_async(
-        &self,
-        options: &ReadOptions,
-        key: impl Into<Vec<u8>>,
-    ) -> DbFuture<Result<Option<PinnedSlice>>> {
-        self.get_cf_async(options, self.default_column_family(), key)
+    pub fn get_async(&self, key: impl Into<Vec<u8>>) -> DbFuture<Found> {
+        self.get_opt_async(&ReadOptions::DEFAULT, key)
     }
-
     /// [`Db::get_cf`] as a future.
-    pub fn get_cf_async(
+    pub fn get_cf_async(&self, cf: &ColumnFamily, key: impl Into<Vec<u8>>) -> DbFuture<Found> {
+        self.get_cf_opt_async(&ReadOptions::DEFAULT, cf, key)
+    }
+    /// [`Db::get_opt`] as a future.
+    pub fn get_opt_async(&self, options: &ReadOptions, key: impl Into<Vec<u8>>) -> DbFuture<Found> {
+        self.get_cf_opt_async(options, self.default_column_family(), key)
+    }
+    /// [`Db::get_cf_opt`] as a future.
+    pub fn get_cf_opt_async(
         &self,
         options: &ReadOptions,
         cf: &ColumnFamily,
         key: impl Into<Vec<u8>>,
-    ) -> DbFuture<Result<Option<PinnedSlice>>> {
+    ) -> DbFuture<Found> {
         let (options, cf, key) = (options.clone(), cf.clone(), key.into());
-        self.start("get_async", move |db| db.get_cf_opt(&options, &cf, &key), Err)
+        self.call_async(move |db| db.get_cf_opt(&options, &cf, &key))
     }
 
     /// [`Db::multi_get`] as a future.
     pub fn multi_get_async(
         &self,
-        options: &ReadOptions,
-        keys: Vec<Vec<u8>>,
-    ) -> DbFuture<Vec<Result<Option<PinnedSlice>>>> {
-        let (options, count) = (options.clone(), keys.len());
-        let refused = move |error: Error| (0..count).map(|_| Err(error.clone())).collect();
-        self.start("multi_get_async", move |db| db.multi_get_opt(&options, &keys), refused)
+        keys: impl IntoIterator<Item: Into<Vec<u8>>>,
+    ) -> DbFuture<Vec<Found>> {
+        self.multi_get_opt_async(&ReadOptions::DEFAULT, keys)
     }
-
     /// [`Db::multi_get_cf`] as a future.
-    pub fn multi_get_cf_async(
+    pub fn multi_get_cf_async<K: Into<Vec<u8>>>(
+        &self,
+        keys: impl IntoIterator<Item = (ColumnFamily, K)>,
+    ) -> DbFuture<Vec<Found>> {
+        self.multi_get_cf_opt_async(&ReadOptions::DEFAULT, keys)
+    }
+    /// [`Db::multi_get_opt`] as a future.
+    pub fn multi_get_opt_async(
         &self,
         options: &ReadOptions,
-        keys: Vec<(ColumnFamily, Vec<u8>)>,
-    ) -> DbFuture<Vec<Result<Option<PinnedSlice>>>> {
-        let (options, count) = (options.clone(), keys.len());
-        let refused = move |error: Error| (0..count).map(|_| Err(error.clone())).collect();
+        keys: impl IntoIterator<Item: Into<Vec<u8>>>,
+    ) -> DbFuture<Vec<Found>> {
+        let options = options.clone();
+        let keys: Vec<Vec<u8>> = keys.into_iter().map(Into::into).collect();
+        let refused = refused_keys(keys.len());
+        self.start(move |db| db.multi_get_opt(&options, &keys), refused)
+    }
+    /// [`Db::multi_get_cf_opt`] as a future.
+    pub fn multi_get_cf_opt_async<K: Into<Vec<u8>>>(
+        &self,
+        options: &ReadOptions,
+        keys: impl IntoIterator<Item = (ColumnFamily, K)>,
+    ) -> DbFuture<Vec<Found>> {
+        let options = options.clone();
+        let keys: Vec<(_, Vec<u8>)> = keys.into_iter().map(|(cf, key)| (cf, key.into())).collect();
+        let refused = refused_keys(keys.len());
         let call = move |db: &Db| {
             let keys: Vec<_> = keys.iter().map(|(cf, key)| (cf, &key[..])).collect();
             db.multi_get_cf_opt(&options, &keys)
         };
-        self.start("multi_get_async", call, refused)
+        self.start(call, refused)
+    }
+}
+
+/// Writes. Those that are started one after the other are not ordered: wait for the first if it
+/// matters.
+impl Db {
+    /// [`Db::put`] as a future.
+    pub fn put_async(
+        &self,
+        key: impl Into<Vec<u8>>,
+        value: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<()>> {
+        self.put_opt_async(&WriteOptions::default(), key, value)
+    }
+    /// [`Db::put_cf`] as a future.
+    pub fn put_cf_async(
+        &self,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+        value: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<()>> {
+        self.put_cf_opt_async(&WriteOptions::default(), cf, key, value)
+    }
+    /// [`Db::put_opt`] as a future.
+    pub fn put_opt_async(
+        &self,
+        options: &WriteOptions,
+        key: impl Into<Vec<u8>>,
+        value: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<()>> {
+        self.put_cf_opt_async(options, self.default_column_family(), key, value)
+    }
+    /// [`Db::put_cf_opt`] as a future.
+    pub fn put_cf_opt_async(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+        value: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<()>> {
+        let (options, cf, key, value) = (*options, cf.clone(), key.into(), value.into());
+        self.call_async(move |db| db.put_cf_opt(&options, &cf, key, value))
     }
 
-    /// [`Db::write`] as a future. Writes started one after the other are not ordered: wait for
-    /// the first if it matters.
-    pub fn write_async(
+    /// [`Db::delete`] as a future.
+    pub fn delete_async(&self, key: impl Into<Vec<u8>>) -> DbFuture<Result<()>> {
+        self.delete_opt_async(&WriteOptions::default(), key)
+    }
+    /// [`Db::delete_cf`] as a future.
+    pub fn delete_cf_async(
+        &self,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<()>> {
+        self.delete_cf_opt_async(&WriteOptions::default(), cf, key)
+    }
+    /// [`Db::delete_opt`] as a future.
+    pub fn delete_opt_async(
+        &self,
+        options: &WriteOptions,
+        key: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<()>> {
+        self.delete_cf_opt_async(options, self.default_column_family(), key)
+    }
+    /// [`Db::delete_cf_opt`] as a future.
+    pub fn delete_cf_opt_async(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<()>> {
+        let (options, cf, key) = (*options, cf.clone(), key.into());
+        self.call_async(move |db| db.delete_cf_opt(&options, &cf, key))
+    }
+
+    /// [`Db::merge`] as a future.
+    pub fn merge_async(
+        &self,
+        key: impl Into<Vec<u8>>,
+        operand: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<()>> {
+        self.merge_opt_async(&WriteOptions::default(), key, operand)
+    }
+    /// [`Db::merge_cf`] as a future.
+    pub fn merge_cf_async(
+        &self,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+        operand: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<()>> {
+        self.merge_cf_opt_async(&WriteOptions::default(), cf, key, operand)
+    }
+    /// [`Db::merge_opt`] as a future.
+    pub fn merge_opt_async(
+        &self,
+        options: &WriteOptions,
+        key: impl Into<Vec<u8>>,
+        operand: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<()>> {
+        self.merge_cf_opt_async(options, self.default_column_family(), key, operand)
+    }
+    /// [`Db::merge_cf_opt`] as a future.
+    pub fn merge_cf_opt_async(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+        operand: impl Into<Vec<u8>>,
+    ) -> DbFuture<Result<()>> {
+        let (options, cf, key, operand) = (*options, cf.clone(), key.into(), operand.into());
+        self.call_async(move |db| db.merge_cf_opt(&options, &cf, key, operand))
+    }
+
+    /// [`Db::write`] as a future.
+    pub fn write_async(&self, updates: WriteBatch) -> DbFuture<Result<()>> {
+        self.write_opt_async(&WriteOptions::default(), updates)
+    }
+    /// [`Db::write_opt`] as a future.
+    pub fn write_opt_async(
         &self,
         options: &WriteOptions,
         mut updates: WriteBatch,
     ) -> DbFuture<Result<()>> {
         let options = *options;
-        self.start("write_async", move |db| db.write_opt(&options, &mut updates), Err)
+        self.call_async(move |db| db.write_opt(&options, &mut updates))
+    }
+}
+
+/// Everything else.
+impl Db {
+    /// Whatever `call` does with the database, as a future: a flush, a compaction, a scan, or
+    /// several calls in their order. It runs on one fiber, where calls of the database suspend that
+    /// fiber alone; what else waits should be of [`crate::fiber`].
+    ///
+    /// ```
+    /// # use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
+    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+    /// #     let mut future = pin!(future);
+    /// #     loop {
+    /// #         let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    /// #         if let Poll::Ready(value) = polled {
+    /// #             return value;
+    /// #         }
+    /// #         std::thread::yield_now();
+    /// #     }
+    /// # }
+    /// # fn main() -> Result<(), pumice::Error> {
+    /// # let dir = std::env::temp_dir().join(format!("pumice-call-{}", std::process::id()));
+    /// # let db = pumice::Db::builder(&dir).create(true).open()?;
+    /// # block_on(async {
+    /// db.put_async("apple", "green").await?;
+    /// let keys = db
+    ///     .call_async(|db| {
+    ///         db.flush()?;
+    ///         db.iter()?.map(|entry| Ok(entry?.0)).collect::<Result<Vec<_>, _>>()
+    ///     })
+    ///     .await?;
+    /// assert_eq!(keys, ["apple".as_bytes()]);
+    /// # Ok::<(), pumice::Error>(())
+    /// # })?;
+    /// # db.close()?;
+    /// # pumice::Db::destroy(&Default::default(), &dir)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `call`; Aborted with subcode MemoryLimit, and IoError, where
+    /// it is not made for want of memory or of the shared runtime.
+    pub fn call_async<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Db) -> Result<T> + Send + 'static,
+    ) -> DbFuture<Result<T>> {
+        self.start(call, Err)
     }
 
     /// Makes `call` on a fiber; where there is no memory for one the answer is what `refused` says.
     fn start<T: Send + 'static>(
         &self,
-        name: &'static str,
         call: impl FnOnce(&Db) -> T + Send + 'static,
         refused: impl FnOnce(Error) -> T + Send + 'static,
     ) -> DbFuture<T> {
@@ -128,7 +322,7 @@ impl Db {
             None => Runtime::try_shared(),
         };
         DbFuture(match runtime {
-            Ok(runtime) => State::Started(future::spawn(runtime, name, body, refused)),
+            Ok(runtime) => State::Started(future::spawn(runtime, "db_async", body, refused)),
             Err(e) => State::Refused(Some(Box::new(refused(Error::io_message(format!(
                 "While starting the loops of the shared runtime: {e}"
             )))))),

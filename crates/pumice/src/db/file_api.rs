@@ -22,15 +22,24 @@ use crate::version::family::{CfData, ColumnFamily};
 pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 impl Db {
-    /// Deletes the table files that lie wholly inside one of `ranges` (with the last key of a range
-    /// only if `include_end`), but those of level 0 and those that are being compacted. Nothing is
-    /// read or written for it. What was deleted or overwritten by the entries that go, and lies in
-    /// other files, is seen again; snapshots see the deletion, too.
+    /// Deletes the table files of the default column family that lie wholly inside one of `ranges`
+    /// (with the last key of a range only if `include_end`), but those of level 0 and those that
+    /// are being compacted. Nothing is read or written for it. What was deleted or overwritten by
+    /// the entries that go, and lies in other files, is seen again; snapshots see the deletion,
+    /// too.
     ///
     /// # Errors
-    /// ColumnFamilyDropped; the background error; Aborted while the database is recovering from a
-    /// failed log; IoError of the MANIFEST, which is a background error then.
-    pub fn delete_files_in_ranges(
+    /// The background error; Aborted while the database is recovering from a failed log; IoError of
+    /// the MANIFEST, which is a background error then.
+    pub fn delete_files_in_ranges(&self, ranges: &[KeyRange<'_>], include_end: bool) -> Result<()> {
+        self.delete_files_in_ranges_cf(self.default_column_family(), ranges, include_end)
+    }
+
+    /// [`Db::delete_files_in_ranges`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::delete_files_in_ranges`]; ColumnFamilyDropped.
+    pub fn delete_files_in_ranges_cf(
         &self,
         cf: &ColumnFamily,
         ranges: &[KeyRange<'_>],
@@ -51,23 +60,31 @@ impl Db {
     /// [`Db::delete_files_in_range`] of `cf`.
     ///
     /// # Errors
-    /// As [`Db::delete_files_in_ranges`].
+    /// As [`Db::delete_files_in_ranges_cf`].
     pub fn delete_files_in_range_cf(
         &self,
         cf: &ColumnFamily,
         begin: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Result<()> {
-        self.delete_files_in_ranges(cf, &[(begin, end)], true)
+        self.delete_files_in_ranges_cf(cf, &[(begin, end)], true)
     }
 
-    /// Marks the table files that overlap `[begin, end]` (None: open end) to be compacted once
-    /// there is nothing more urgent, but those of the last level with data. Returns at once. The
-    /// marks are forgotten when the database closes.
+    /// Marks the table files of the default column family that overlap `[begin, end]` (None: open
+    /// end) to be compacted once there is nothing more urgent, but those of the last level with
+    /// data. Returns at once. The marks are forgotten when the database closes.
     ///
     /// # Errors
-    /// ColumnFamilyDropped; NotSupported on a database that is open for reading.
-    pub fn suggest_compact_range(
+    /// NotSupported on a database that is open for reading.
+    pub fn suggest_compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
+        self.suggest_compact_range_cf(self.default_column_family(), begin, end)
+    }
+
+    /// [`Db::suggest_compact_range`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::suggest_compact_range`]; ColumnFamilyDropped.
+    pub fn suggest_compact_range_cf(
         &self,
         cf: &ColumnFamily,
         begin: Option<&[u8]>,
@@ -76,15 +93,29 @@ impl Db {
         self.inner().suggest_compact_range(self.live(cf)?, begin, end)
     }
 
-    /// Compacts the table files with these names (as in [`crate::LiveFile::name`]) into
-    /// `output_level`, with every file that has to go along: older ones of level 0, those between
-    /// the named ones, and what overlaps down to that level. They are always rewritten, by a
-    /// background thread. Returns the names of the new files.
+    /// Compacts the table files of the default column family with these names (as in
+    /// [`crate::LiveFile::name`]) into `output_level`, with every file that has to go along: older
+    /// ones of level 0, those between the named ones, and what overlaps down to that level. They
+    /// are always rewritten, by a background thread. Returns the names of the new files.
     ///
     /// # Errors
     /// InvalidArgument if there is no such file or the level does not fit; Aborted if a running
     /// compaction is in the way; Incomplete while background work is paused; the background error.
     pub fn compact_files(
+        &self,
+        options: &CompactFilesOptions,
+        input_file_names: &[&str],
+        output_level: i32,
+    ) -> Result<Vec<String>> {
+        let default = self.default_column_family();
+        self.compact_files_cf(options, default, input_file_names, output_level)
+    }
+
+    /// [`Db::compact_files`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::compact_files`]; ColumnFamilyDropped.
+    pub fn compact_files_cf(
         &self,
         options: &CompactFilesOptions,
         cf: &ColumnFamily,

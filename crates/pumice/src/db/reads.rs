@@ -103,6 +103,25 @@ impl Db {
     pub fn key_may_exist_cf(&self, cf: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.key_may_exist_cf_opt_value(&EVERYDAY, cf, key)?.0)
     }
+    /// [`Db::key_may_exist`] with options.
+    ///
+    /// # Errors
+    /// As [`Db::key_may_exist`].
+    pub fn key_may_exist_opt(&self, options: &ReadOptions, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.key_may_exist_cf_opt(options, self.default_column_family(), key)
+    }
+    /// [`Db::key_may_exist`] in `cf` with options.
+    ///
+    /// # Errors
+    /// As [`Db::key_may_exist`].
+    pub fn key_may_exist_cf_opt(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+    ) -> Result<bool> {
+        Ok(self.key_may_exist_cf_opt_value(options, cf, key)?.0)
+    }
     /// [`Db::key_may_exist`], and the value where it was found on the way: then the key is there.
     ///
     /// # Errors
@@ -161,7 +180,8 @@ impl Db {
         self.inner().iterator(options, self.data(cf)?)
     }
 
-    /// The keys and values of the default column family in key order, from both ends.
+    /// The keys and values of the default column family in key order, from both ends. An item may
+    /// be an error, see [`Entries`].
     ///
     /// # Errors
     /// As [`Db::cursor`].
@@ -208,6 +228,17 @@ impl Db {
     ) -> Result<Entries> {
         self.range_cf_opt(&EVERYDAY, cf, range)
     }
+    /// [`Db::range`] with options.
+    ///
+    /// # Errors
+    /// As [`Db::range_cf_opt`].
+    pub fn range_opt<K: AsRef<[u8]>>(
+        &self,
+        options: &ReadOptions,
+        range: impl RangeBounds<K>,
+    ) -> Result<Entries> {
+        self.range_cf_opt(options, self.default_column_family(), range)
+    }
     /// [`Db::range`] of `cf` with options.
     ///
     /// # Errors
@@ -235,6 +266,13 @@ impl Db {
     /// As [`Db::prefix`].
     pub fn prefix_cf(&self, cf: &ColumnFamily, prefix: impl AsRef<[u8]>) -> Result<Entries> {
         self.prefix_cf_opt(&EVERYDAY, cf, prefix)
+    }
+    /// [`Db::prefix`] with options.
+    ///
+    /// # Errors
+    /// As [`Db::prefix_cf_opt`].
+    pub fn prefix_opt(&self, options: &ReadOptions, prefix: impl AsRef<[u8]>) -> Result<Entries> {
+        self.prefix_cf_opt(options, self.default_column_family(), prefix)
     }
     /// [`Db::prefix`] of `cf` with options.
     ///

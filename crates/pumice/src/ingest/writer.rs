@@ -97,6 +97,12 @@ pub struct SstFileWriter {
     info: ExternalSstFileInfo,
 }
 
+impl std::fmt::Debug for SstFileWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SstFileWriter").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
 impl SstFileWriter {
     /// A writer for files that any column family with such options may ingest.
     ///
@@ -185,24 +191,24 @@ impl SstFileWriter {
     ///
     /// # Errors
     /// InvalidArgument if no file is open or `key` is not after the one before; I/O.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.add(key, value, ValueType::Value)
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.add(key.as_ref(), value.as_ref(), ValueType::Value)
     }
 
     /// Adds a merge operand to `key`.
     ///
     /// # Errors
     /// As [`SstFileWriter::put`].
-    pub fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
-        self.add(key, operand, ValueType::Merge)
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.add(key.as_ref(), operand.as_ref(), ValueType::Merge)
     }
 
     /// Deletes `key`.
     ///
     /// # Errors
     /// As [`SstFileWriter::put`].
-    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
-        self.add(key, b"", ValueType::Deletion)
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.add(key.as_ref(), b"", ValueType::Deletion)
     }
 
     fn add(&mut self, key: &[u8], value: &[u8], value_type: ValueType) -> Result<()> {
@@ -236,7 +242,11 @@ impl SstFileWriter {
     ///
     /// # Errors
     /// InvalidArgument if no file is open or `end` sorts before `begin`; I/O.
-    pub fn delete_range(&mut self, begin: &[u8], end: &[u8]) -> Result<()> {
+    pub fn delete_range(&mut self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
+        self.add_range(begin.as_ref(), end.as_ref())
+    }
+
+    fn add_range(&mut self, begin: &[u8], end: &[u8]) -> Result<()> {
         let order = self.comparator().compare(begin, end);
         let limits = self.context.limits;
         check_not_forked()?;

@@ -29,6 +29,7 @@ impl ColumnFamilyOptions {
     /// For a column family whose keys are only looked up one by one, never iterated over: hash
     /// indexes in data blocks, Bloom filters in tables and memtables, a block cache of so many MiB.
     /// Options of tables start from their defaults. RocksDB's `OptimizeForPointLookup`.
+    #[must_use]
     pub fn for_point_lookups(mut self, block_cache_mib: usize) -> Self {
         self.table_factory = BlockBasedTableOptions {
             data_block_index_type: DataBlockIndexType::BinaryAndHash,
@@ -45,6 +46,7 @@ impl ColumnFamilyOptions {
     /// For a database of less than a gigabyte that should take little memory: small memtables and
     /// files, indexes and filters in `block_cache`. Options of tables start from their defaults.
     /// RocksDB's `OptimizeForSmallDb`; of a whole database it is [`Options::for_small_db`].
+    #[must_use]
     pub fn for_small_db(mut self, block_cache: Arc<BlockCache>) -> Self {
         self.write_buffer_size = 2 * MEBIBYTE;
         self.target_file_size_base = 2 << 20;
@@ -63,6 +65,7 @@ impl ColumnFamilyOptions {
     /// Universal compaction in so many bytes of memtables: fewer bytes written per byte, more read
     /// and more space taken. RocksDB's `OptimizeUniversalStyleCompaction`, whose default budget is
     /// 512 MiB.
+    #[must_use]
     pub fn optimize_universal(mut self, memtable_bytes: u64) -> Self {
         self.set_memtables(memtable_bytes);
         self.compaction_style = CompactionStyle::Universal;
@@ -73,6 +76,7 @@ impl ColumnFamilyOptions {
     /// Leveled compaction in so many bytes of memtables: L0 is as large as L1, the first two levels
     /// are not compressed, the others with LZ4, in a build without it with Snappy. RocksDB's
     /// `OptimizeLevelStyleCompaction`, whose default budget is 512 MiB.
+    #[must_use]
     pub fn optimize_leveled(mut self, memtable_bytes: u64) -> Self {
         self.set_memtables(memtable_bytes);
         self.level0_file_num_compaction_trigger = 2;
@@ -98,6 +102,7 @@ impl ColumnFamilyOptions {
 impl DbOptions {
     /// So many background jobs at once, where the default is 2. RocksDB's `IncreaseParallelism`,
     /// whose default is 16; good is the number of cores.
+    #[must_use]
     pub fn increase_parallelism(mut self, total_threads: usize) -> Self {
         self.max_background_jobs = i32::try_from(total_threads).unwrap_or(i32::MAX);
         self
@@ -112,6 +117,7 @@ impl DbOptions {
 
 impl Options {
     /// See [`ColumnFamilyOptions::for_point_lookups`].
+    #[must_use]
     pub fn for_point_lookups(mut self, block_cache_mib: usize) -> Self {
         self.cf = self.cf.for_point_lookups(block_cache_mib);
         self
@@ -119,6 +125,7 @@ impl Options {
 
     /// See [`ColumnFamilyOptions::for_small_db`]: one cache of 16 MiB holds blocks, indexes and
     /// filters, and memtables are charged to it.
+    #[must_use]
     pub fn for_small_db(mut self) -> Self {
         let cache = cache(SMALL_CACHE_BYTES);
         self.cf = self.cf.for_small_db(Arc::clone(&cache));
@@ -129,6 +136,7 @@ impl Options {
     /// For loading a database at once, which nothing stalls: all files stay in L0 until the program
     /// compacts everything with [`crate::Db::compact_range`] and opens it with other options.
     /// RocksDB's `PrepareForBulkLoad`.
+    #[must_use]
     pub fn for_bulk_load(mut self) -> Self {
         let cf = &mut self.cf;
         cf.level0_file_num_compaction_trigger = NEVER;
@@ -148,18 +156,21 @@ impl Options {
     }
 
     /// See [`DbOptions::increase_parallelism`].
+    #[must_use]
     pub fn increase_parallelism(mut self, total_threads: usize) -> Self {
         self.db = self.db.increase_parallelism(total_threads);
         self
     }
 
     /// See [`ColumnFamilyOptions::optimize_universal`].
+    #[must_use]
     pub fn optimize_universal(mut self, memtable_bytes: u64) -> Self {
         self.cf = self.cf.optimize_universal(memtable_bytes);
         self
     }
 
     /// See [`ColumnFamilyOptions::optimize_leveled`].
+    #[must_use]
     pub fn optimize_leveled(mut self, memtable_bytes: u64) -> Self {
         self.cf = self.cf.optimize_leveled(memtable_bytes);
         self

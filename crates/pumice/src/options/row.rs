@@ -28,6 +28,7 @@ use super::value::{Refusal, members};
 pub type Hints = BTreeMap<&'static str, String>;
 
 /// What a row does with a value.
+#[derive(Debug)]
 pub enum RowKind<S: 'static> {
     /// A public field of the struct.
     Field {
@@ -70,6 +71,7 @@ pub enum Saved {
 }
 
 /// One option.
+#[derive(Debug)]
 pub struct OptionRow<S: 'static> {
     /// RocksDB's name.
     pub name: &'static str,

@@ -244,6 +244,7 @@ pub(crate) use option_enum;
 
 /// Text that is kept as it was given, for names of objects and nested structures that this build
 /// does not interpret.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verbatim(String);
 
 impl OptionValue for Verbatim {

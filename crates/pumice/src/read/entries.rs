@@ -104,6 +104,9 @@ enum Side {
 /// Keys and values in key order; `rev()` gives them from the end. An error is an item, and the last
 /// one.
 ///
+/// Calls that look at no item, `count()` above all, take an error for one more entry. Where that
+/// matters `db.iter()?.try_fold(0, |n, entry| entry.map(|_| n + 1))?` counts.
+///
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {
 /// # let dir = std::env::temp_dir().join(format!("pumice-entries-{}", std::process::id()));
@@ -123,6 +126,7 @@ enum Side {
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "nothing is read before it is iterated over"]
 pub struct Entries {
     cursor: DbIterator,
     limits: Limits,
@@ -197,6 +201,12 @@ impl Entries {
             return None;
         }
         Some(Ok((key.to_vec(), value.to_vec())))
+    }
+}
+
+impl std::fmt::Debug for Entries {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entries").field("cursor", &self.cursor).finish_non_exhaustive()
     }
 }
 

@@ -22,6 +22,7 @@ use pumice_port::os::is_forked;
 use pumice_table::Extractor;
 
 mod backward;
+mod entry;
 mod observer;
 
 use crate::budget;
@@ -142,47 +143,6 @@ impl DbIterator {
         }
     }
 
-    /// The cursor is on a key.
-    #[inline]
-    pub fn valid(&self) -> bool {
-        self.at.place != Place::Nowhere
-    }
-
-    /// The user key under the cursor; None if it is not `valid`.
-    #[inline]
-    pub fn key(&self) -> Option<&[u8]> {
-        match self.at.place {
-            Place::Inner | Place::Observed => Some(dbformat::user_key(self.inner.key())),
-            Place::Saved => Some(&self.buffers.saved_key),
-            Place::Nowhere => None,
-        }
-    }
-
-    /// The value under the cursor; None if it is not `valid`.
-    #[inline]
-    pub fn value(&self) -> Option<&[u8]> {
-        match self.at.place {
-            Place::Inner => Some(self.inner.value()),
-            Place::Observed => Some(self.used_value()),
-            Place::Saved => Some(&self.buffers.saved_value),
-            Place::Nowhere => None,
-        }
-    }
-
-    /// How `left` and `right` are ordered here.
-    pub(crate) fn order(&self, left: &[u8], right: &[u8]) -> Ordering {
-        self.comparator.compare(left, right)
-    }
-
-    /// The first error since the last seek; the end of the data is not an error.
-    ///
-    /// # Errors
-    /// Corruption or an I/O error of a file that was read.
-    pub fn status(&self) -> Result<()> {
-        self.status.clone()?;
-        self.inner.status()
-    }
-
     /// Moves to the first key (at or after the lower bound).
     pub fn seek_to_first(&mut self) {
         self.observe_seek(SeekKind::ToEnd, Self::go_to_first);
@@ -221,7 +181,11 @@ impl DbIterator {
     }
 
     /// Moves to the first key at or after `target`.
-    pub fn seek(&mut self, target: &[u8]) {
+    pub fn seek(&mut self, target: impl AsRef<[u8]>) {
+        self.seek_to(target.as_ref());
+    }
+
+    fn seek_to(&mut self, target: &[u8]) {
         self.observe_seek(SeekKind::ToTarget, |iter| iter.go_to(target));
     }
 
@@ -241,7 +205,11 @@ impl DbIterator {
     }
 
     /// Moves to the last key at or before `target`.
-    pub fn seek_for_prev(&mut self, target: &[u8]) {
+    pub fn seek_for_prev(&mut self, target: impl AsRef<[u8]>) {
+        self.seek_to_prev(target.as_ref());
+    }
+
+    fn seek_to_prev(&mut self, target: &[u8]) {
         self.observe_seek(SeekKind::ToTarget, |iter| iter.go_before(target));
     }
 
@@ -504,18 +472,6 @@ impl DbIterator {
             VALUE_TYPE_FOR_SEEK,
         );
         self.inner.seek(&self.buffers.seek_target);
-    }
-
-    fn used_value(&self) -> &[u8] {
-        self.note_used();
-        self.inner.value()
-    }
-
-    /// The value of `inner` is returned or goes into what is.
-    fn note_used(&self) {
-        if self.measured {
-            self.inner.note_use();
-        }
     }
 
     /// Shows an entry whose stored value is not the user's value.

@@ -72,8 +72,46 @@ impl fmt::Debug for PinnedSlice {
     }
 }
 
+impl PartialEq for PinnedSlice {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for PinnedSlice {}
+
 impl PartialEq<[u8]> for PinnedSlice {
     fn eq(&self, other: &[u8]) -> bool {
         **self == *other
+    }
+}
+
+impl PartialEq<&[u8]> for PinnedSlice {
+    fn eq(&self, other: &&[u8]) -> bool {
+        **self == **other
+    }
+}
+
+impl<const N: usize> PartialEq<[u8; N]> for PinnedSlice {
+    fn eq(&self, other: &[u8; N]) -> bool {
+        **self == *other
+    }
+}
+
+impl<const N: usize> PartialEq<&[u8; N]> for PinnedSlice {
+    fn eq(&self, other: &&[u8; N]) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<Vec<u8>> for PinnedSlice {
+    fn eq(&self, other: &Vec<u8>) -> bool {
+        **self == **other
+    }
+}
+
+impl From<PinnedSlice> for Vec<u8> {
+    fn from(value: PinnedSlice) -> Self {
+        value.into_vec()
     }
 }

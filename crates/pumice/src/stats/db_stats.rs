@@ -74,6 +74,12 @@ pub struct DbStats {
     interval_start: Mutex<Snapshot>,
 }
 
+impl std::fmt::Debug for DbStats {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DbStats").finish_non_exhaustive()
+    }
+}
+
 impl Default for DbStats {
     fn default() -> Self {
         Self::new()

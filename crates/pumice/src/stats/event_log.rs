@@ -23,6 +23,7 @@ use super::listener::{
 const MARK: &str = "EVENT_LOG_v1";
 
 /// A JSON object under construction, members in the order of the calls.
+#[derive(Clone, Debug)]
 pub struct Event(String);
 
 impl Event {

@@ -92,6 +92,7 @@ fn last_two(path: &str) -> &str {
 }
 
 /// Drops every line.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct NullLogger;
 
 impl Logger for NullLogger {
@@ -123,6 +124,13 @@ pub struct InfoLog {
     roll_micros: u64,
     keep: usize,
     open: Mutex<OpenFile>,
+}
+
+impl std::fmt::Debug for InfoLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("InfoLog");
+        shown.field("dir", &self.dir).field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// What options say about the info log.

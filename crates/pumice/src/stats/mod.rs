@@ -3,6 +3,7 @@
 //! | module | role |
 //! |---|---|
 //! | `names`, `statistics`, `table_stats` | tickers and histograms |
+//! | `prometheus` | the same as text for Prometheus |
 //! | `listener` | callbacks of programs |
 //! | `info_log`, `event_log` | the file LOG: lines for people and for programs |
 //! | `contained_logger` | a logger of the program in its place |
@@ -19,6 +20,7 @@ pub mod info_log;
 mod info_log_level;
 pub mod listener;
 pub mod names;
+mod prometheus;
 mod rate_stats;
 pub mod statistics;
 mod table_builds;
@@ -31,6 +33,7 @@ pub use info_log::{InfoLog, InfoLogSettings, Logger, NullLogger};
 pub use info_log_level::InfoLogLevel;
 pub use listener::EventListener;
 pub use names::{HistogramKind, Ticker};
+pub use prometheus::{MetricFamily, MetricKind, MetricsPage};
 pub use statistics::{Record, Statistics, StatsLevel, Tally, Timer};
 pub(crate) use table_builds::{TableBuilds, record_build};
 pub(crate) use table_stats::TableTickers;

@@ -185,6 +185,12 @@ pub struct Statistics {
     baseline: Mutex<Baseline>,
 }
 
+impl fmt::Debug for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Statistics").field("level", &self.level()).finish_non_exhaustive()
+    }
+}
+
 impl Default for Statistics {
     fn default() -> Self {
         Self::new()
@@ -386,6 +392,12 @@ impl Statistics {
 pub struct Tally<'a> {
     shard: &'a Shard,
     histograms: bool,
+}
+
+impl fmt::Debug for Tally<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tally").field("histograms", &self.histograms).finish_non_exhaustive()
+    }
 }
 
 impl Tally<'_> {

@@ -224,6 +224,21 @@ impl ColumnFamily {
     }
 }
 
+/// Handles are equal if they are of the same column family of the same open database.
+impl PartialEq for ColumnFamily {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.data, &other.data)
+    }
+}
+
+impl Eq for ColumnFamily {}
+
+impl std::hash::Hash for ColumnFamily {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.data).hash(state);
+    }
+}
+
 impl std::fmt::Debug for ColumnFamily {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ColumnFamily({}, {:?})", self.data.id, self.data.name)

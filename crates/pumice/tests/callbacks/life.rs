@@ -114,7 +114,7 @@ pub fn live(db: &Db, options: &Options, acked: &Mutex<Acked>) {
     life.note("ingest", life.ingest());
     life.note("family", life.family());
     let changes = [("level0_stop_writes_trigger", "40")];
-    life.note("set_options", db.set_options(db.default_column_family(), &changes));
+    life.note("set_options", db.set_options(&changes));
     life.note("checkpoint", db.checkpoint("/life copy"));
     life.read();
 }

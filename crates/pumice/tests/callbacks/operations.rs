@@ -92,9 +92,7 @@ pub static OPERATIONS: [(&str, Operation); 48] = [
         db.column_family("default").map(drop).unwrap_or_default();
         Ok(())
     }),
-    ("set_options", |db, _| {
-        db.set_options(db.default_column_family(), &[("level0_slowdown_writes_trigger", "21")])
-    }),
+    ("set_options", |db, _| db.set_options(&[("level0_slowdown_writes_trigger", "21")])),
     ("set_db_options", |db, _| db.set_db_options(&[("delayed_write_rate", "2000000")])),
     ("options", |db, _| {
         drop(db.options());
@@ -146,17 +144,14 @@ pub static OPERATIONS: [(&str, Operation); 48] = [
     }),
     ("delete_files_in_ranges", |db, _| {
         let cf = db.default_column_family();
-        db.delete_files_in_ranges(cf, &[(Some(b"a"), Some(b"b"))], true)
+        db.delete_files_in_ranges_cf(cf, &[(Some(b"a"), Some(b"b"))], true)
     }),
-    ("suggest_compact_range", |db, _| {
-        db.suggest_compact_range(db.default_column_family(), None, None)
-    }),
+    ("suggest_compact_range", |db, _| db.suggest_compact_range(None, None)),
     ("compact_files", |db, _| {
         let files: Vec<_> = db.live_files_metadata().into_iter().map(|file| file.name).collect();
         let names: Vec<&str> = files.iter().map(String::as_str).collect();
         let how = CompactFilesOptions::default();
-        db.compact_files(&how, db.default_column_family(), &names[..names.len().min(1)], 6)
-            .map(drop)
+        db.compact_files(&how, &names[..names.len().min(1)], 6).map(drop)
     }),
     ("list_column_families", |_, options| Db::list_column_families(&options.db, DIR).map(drop)),
     ("open", |_, options| again(options)),

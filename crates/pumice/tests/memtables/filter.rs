@@ -152,7 +152,7 @@ fn the_options_hold_for_memtables_to_come() {
     options.cf.memtable_prefix_bloom_size_ratio = 0.0;
     options.db.avoid_flush_during_recovery = true;
     let db = Db::open(&options, "/db").unwrap();
-    let set = |name, value| db.set_options(db.default_column_family(), &[(name, value)]).unwrap();
+    let set = |name, value| db.set_options(&[(name, value)]).unwrap();
     let memory = |db: &Db| db.property_int("rocksdb.cur-size-active-mem-table").unwrap();
     let bare = memory(&db);
     fill(&db);

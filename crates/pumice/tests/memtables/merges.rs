@@ -94,7 +94,7 @@ fn without_a_limit_nothing_is_resolved() {
     assert_eq!(operator.calls.load(Relaxed), 0);
     assert_eq!(read(&db, &operator).1, 20);
     // The limit is that of the memtable.
-    db.set_options(db.default_column_family(), &[("max_successive_merges", "1")]).unwrap();
+    db.set_options(&[("max_successive_merges", "1")]).unwrap();
     merge(&db, "20");
     assert_eq!(read(&db, &operator).1, 21);
     db.flush_opt(&FlushOptions::default()).unwrap();
@@ -189,7 +189,7 @@ fn a_write_reads_files_only_if_it_must() {
 fn strictly_a_write_reads_what_it_needs() {
     let (fs, _, operator, db) = with_cold_base(2, false);
     let family = db.default_column_family();
-    db.set_options(family, &[("strict_max_successive_merges", "true")]).unwrap();
+    db.set_options_cf(family, &[("strict_max_successive_merges", "true")]).unwrap();
     // Holds for memtables to come; this one has no entry of the key.
     db.put_opt(&WriteOptions::default(), b"a", b"").unwrap();
     db.flush_opt(&FlushOptions::default()).unwrap();

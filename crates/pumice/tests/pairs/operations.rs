@@ -286,8 +286,8 @@ fn set_options(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     let bytes = ["40000", "50000"][who];
     let changes = [("write_buffer_size", bytes), ("level0_file_num_compaction_trigger", "2")];
-    db.set_options(db.default_column_family(), &changes)?;
-    db.set_options(stage.family("doomed"), &[("paranoid_file_checks", "true")])
+    db.set_options(&changes)?;
+    db.set_options_cf(stage.family("doomed"), &[("paranoid_file_checks", "true")])
         .or_else(|error| if error.to_string().contains("dropped") { Err(error) } else { Ok(()) })
 }
 
@@ -407,16 +407,16 @@ fn delete_files(stage: &Stage, who: usize) -> Result<()> {
     (0..KEYS).for_each(|n| stage.may_become("replaced", &key(n), None));
     let (low, high) = (key(20 * who as u32), key(20 * who as u32 + 19));
     let family = stage.family("replaced");
-    db.delete_files_in_ranges(family, &[(Some(&low), Some(&high))], true)?;
-    db.delete_files_in_ranges(family, &[(None, None)], false)
+    db.delete_files_in_ranges_cf(family, &[(Some(&low), Some(&high))], true)?;
+    db.delete_files_in_ranges_cf(family, &[(None, None)], false)
 }
 
 fn suggest_compact(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     put_mark(stage, &db, &format!("g{who}"))?;
     db.flush_opt(&FlushOptions::default())?;
-    db.suggest_compact_range(db.default_column_family(), None, None)?;
-    db.suggest_compact_range(stage.family("other"), Some(&key(5)), Some(&key(30)))
+    db.suggest_compact_range(None, None)?;
+    db.suggest_compact_range_cf(stage.family("other"), Some(&key(5)), Some(&key(30)))
 }
 
 /// All files of two families, into a level of each task's own.
@@ -428,7 +428,7 @@ fn compact_files(stage: &Stage, who: usize) -> Result<()> {
         let files = db.live_files_metadata();
         let names = files.iter().filter(|file| file.column_family_name == family.name());
         let names: Vec<&str> = names.map(|file| file.name.as_str()).collect();
-        db.compact_files(&CompactFilesOptions::default(), family, &names, 3 + who as i32)?;
+        db.compact_files_cf(&CompactFilesOptions::default(), family, &names, 3 + who as i32)?;
     }
     Ok(())
 }

@@ -111,7 +111,7 @@ fn work(db: &Db, runtime: Option<&Runtime>, done: &mut Done) {
                 done.read(n, found);
             }
         }
-        let writes: Vec<_> = (26..30).map(|n| (n, db.write_async(&sync(), batch(n)))).collect();
+        let writes: Vec<_> = (26..30).map(|n| (n, db.write_opt_async(&sync(), batch(n)))).collect();
         for (n, future) in writes {
             done.wrote(n, block_on(future));
         }
@@ -126,11 +126,11 @@ fn work(db: &Db, runtime: Option<&Runtime>, done: &mut Done) {
     });
     answers.into_iter().for_each(|found| read_all(done, found));
     if runtime.is_some() {
-        let gets: Vec<_> = (0..8).map(|n| (n, db.get_async(&read, key(n)))).collect();
+        let gets: Vec<_> = (0..8).map(|n| (n, db.get_opt_async(&read, key(n)))).collect();
         for (n, future) in gets {
             done.read(n, block_on(future));
         }
-        read_all(done, block_on(db.multi_get_async(&read, keys)));
+        read_all(done, block_on(db.multi_get_opt_async(&read, keys)));
     }
     done.note("compact", db.compact_range(&CompactRangeOptions::default(), None, None));
     for n in 40..44 {

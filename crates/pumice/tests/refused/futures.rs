@@ -22,18 +22,18 @@ fn a_future_is_an_error_where_the_runtime_cannot_start() {
     };
     let keys = || vec![b"key".to_vec(), b"other".to_vec()];
     let cf = db.default_column_family().clone();
-    let named = || keys().into_iter().map(|key| (cf.clone(), key)).collect();
+    let named = || keys().into_iter().map(|key| (cf.clone(), key)).collect::<Vec<_>>();
     for resource in [Resource::Descriptor, Resource::Thread] {
         for _again in 0..2 {
             machine::refuse(resource, resource.usual_errno(), 0, u64::MAX);
             let errors = [
-                block_on(db.get_async(&read, "key")).unwrap_err(),
-                block_on(db.get_cf_async(&read, &cf, "key")).unwrap_err(),
-                block_on(db.write_async(&write, batch())).unwrap_err(),
-                block_on(db.multi_get_async(&read, keys())).pop().unwrap().unwrap_err(),
-                block_on(db.multi_get_cf_async(&read, named())).pop().unwrap().unwrap_err(),
+                block_on(db.get_opt_async(&read, "key")).unwrap_err(),
+                block_on(db.get_cf_opt_async(&read, &cf, "key")).unwrap_err(),
+                block_on(db.write_opt_async(&write, batch())).unwrap_err(),
+                block_on(db.multi_get_opt_async(&read, keys())).pop().unwrap().unwrap_err(),
+                block_on(db.multi_get_cf_opt_async(&read, named())).pop().unwrap().unwrap_err(),
             ];
-            assert_eq!(block_on(db.multi_get_async(&read, keys())).len(), 2);
+            assert_eq!(block_on(db.multi_get_opt_async(&read, keys())).len(), 2);
             machine::refuse(resource, 0, 0, 0);
             for error in errors {
                 assert_eq!(error.kind(), ErrorKind::IoError);
@@ -43,9 +43,9 @@ fn a_future_is_an_error_where_the_runtime_cannot_start() {
         }
     }
     // Nothing of it was done, and now it can be.
-    assert!(block_on(db.get_async(&read, "key")).unwrap().is_none());
-    block_on(db.write_async(&write, batch())).unwrap();
-    assert_eq!(&*block_on(db.get_async(&read, "key")).unwrap().unwrap(), b"value");
+    assert!(block_on(db.get_opt_async(&read, "key")).unwrap().is_none());
+    block_on(db.write_opt_async(&write, batch())).unwrap();
+    assert_eq!(&*block_on(db.get_opt_async(&read, "key")).unwrap().unwrap(), b"value");
     db.close().unwrap();
     drop(db);
     std::fs::remove_dir_all(&folder).unwrap();

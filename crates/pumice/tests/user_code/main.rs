@@ -148,10 +148,10 @@ const CALLS: [(&str, Call); 9] = [
     ("futures", |db, _| {
         let read = ReadOptions::default();
         let keys: Vec<_> = (0..KEYS).step_by(9).map(key).collect();
-        for found in block_on(db.multi_get_async(&read, keys)) {
+        for found in block_on(db.multi_get_opt_async(&read, keys)) {
             assert!(found?.is_some());
         }
-        assert_eq!(block_on(db.get_async(&read, key(3)))?.as_deref(), Some(&value(3)[..]));
+        assert_eq!(block_on(db.get_opt_async(&read, key(3)))?.as_deref(), Some(&value(3)[..]));
         Ok(())
     }),
     ("iterate", |db, _| {

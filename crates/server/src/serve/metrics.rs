@@ -6,8 +6,7 @@
 //!
 //! Thread safety: reads shared counters. Suspends.
 
-use std::fmt::Write;
-
+use pumice::stats::{MetricKind, MetricsPage};
 use pumice_port::{os, time};
 
 use super::Server;
@@ -19,29 +18,22 @@ use crate::session::{Shared, acl};
 /// Answers a request.
 pub fn answer(server: &Server, path: Option<&str>) -> Page {
     match path {
-        Some("/metrics") => {
-            Page::ok("text/plain; version=0.0.4; charset=utf-8", page(&server.shared))
-        }
+        Some("/metrics") => Page::ok(MetricsPage::CONTENT_TYPE, page(&server.shared).to_string()),
         _ => Page::missing("the page is /metrics\n"),
     }
 }
 
 /// The page.
-fn page(shared: &Shared) -> String {
-    let mut text = String::new();
-    let written = write_server(shared, &mut text)
-        .and_then(|()| write_latencies(shared, &mut text))
-        .and_then(|()| write_engine(shared, &mut text));
-    written.expect("a String takes everything");
-    text
+fn page(shared: &Shared) -> MetricsPage {
+    let mut page = MetricsPage::new();
+    add_counters(shared, &mut page);
+    add_gauges(shared, &mut page);
+    add_latencies(shared, &mut page);
+    add_engine(shared, &mut page);
+    page
 }
 
-fn row(text: &mut String, name: &str, kind: &str, help: &str, value: u64) -> std::fmt::Result {
-    writeln!(text, "# HELP pumice_{name} {help}\n# TYPE pumice_{name} {kind}")?;
-    writeln!(text, "pumice_{name} {value}")
-}
-
-fn write_server(shared: &Shared, text: &mut String) -> std::fmt::Result {
+fn add_counters(shared: &Shared, page: &mut MetricsPage) {
     let (stats, clients) = (&shared.stats, &shared.clients);
     let evicted = &clients.evicted;
     for (name, help, value) in [
@@ -57,11 +49,21 @@ fn write_server(shared: &Shared, text: &mut String) -> std::fmt::Result {
         ("received_bytes_total", "Bytes received.", &stats.received),
         ("sent_bytes_total", "Bytes sent.", &stats.sent),
     ] {
-        row(text, name, "counter", help, Stats::get(value))?;
+        page.number(&format!("pumice_{name}"), MetricKind::Counter, help, Stats::get(value));
     }
     let usage = time::resource_usage();
     let cpu = usage.user_micros + usage.system_micros;
-    row(text, "cpu_microseconds_total", "counter", "Processor time of the process.", cpu)?;
+    let help = "Processor time of the process.";
+    page.number("pumice_cpu_microseconds_total", MetricKind::Counter, help, cpu);
+    let mut refused =
+        page.family("pumice_refused_total", MetricKind::Counter, "Refusals, by reason.");
+    for (reason, count) in acl::log::REASONS.iter().zip(&shared.acl.log.counts) {
+        refused.sample("", &[("reason", reason)], Stats::get(count));
+    }
+}
+
+fn add_gauges(shared: &Shared, page: &mut MetricsPage) {
+    let (clients, usage) = (&shared.clients, time::resource_usage());
     for (name, help, value) in [
         ("clients", "Connections.", clients.len() as u64),
         ("clients_waiting", "Connections that wait for a key.", shared.waiters.len() as u64),
@@ -70,37 +72,32 @@ fn write_server(shared: &Shared, text: &mut String) -> std::fmt::Result {
         ("machine_memory_bytes", "Memory of the machine.", os::total_memory_bytes()),
         ("slow_commands", "Commands in the slow log.", shared.slow.len() as u64),
     ] {
-        row(text, name, "gauge", help, value)?;
+        page.number(&format!("pumice_{name}"), MetricKind::Gauge, help, value);
     }
-    writeln!(text, "# HELP pumice_refused_total Refusals, by reason.")?;
-    writeln!(text, "# TYPE pumice_refused_total counter")?;
-    for (reason, count) in acl::log::REASONS.iter().zip(&shared.acl.log.counts) {
-        writeln!(text, "pumice_refused_total{{reason=\"{reason}\"}} {}", Stats::get(count))?;
-    }
-    writeln!(text, "# HELP pumice_keys Keys of a database.\n# TYPE pumice_keys gauge")?;
+    let mut keys = page.family("pumice_keys", MetricKind::Gauge, "Keys of a database.");
     for db in 0..shared.config.number("databases") {
-        writeln!(text, "pumice_keys{{db=\"{db}\"}} {}", shared.keyspace.keys_in(db as u8))?;
+        keys.sample("", &[("db", &db.to_string())], shared.keyspace.keys_in(db as u8));
     }
-    Ok(())
 }
 
 /// How long commands took, as a histogram.
-fn write_latencies(shared: &Shared, text: &mut String) -> std::fmt::Result {
+fn add_latencies(shared: &Shared, page: &mut MetricsPage) {
     const NAME: &str = "pumice_command_duration_microseconds";
-    writeln!(text, "# HELP {NAME} How long commands took.\n# TYPE {NAME} histogram")?;
+    let mut family = page.family(NAME, MetricKind::Histogram, "How long commands took.");
     let mut sum = 0;
     for (bits, count) in shared.slow.counts().into_iter().enumerate() {
         sum += count;
         // The last bucket has everything that took longer.
         if bits + 1 < BUCKETS {
-            writeln!(text, "{NAME}_bucket{{le=\"{}\"}} {sum}", (1_u64 << bits) - 1)?;
+            family.sample("_bucket", &[("le", &((1_u64 << bits) - 1).to_string())], sum);
         }
     }
-    let micros = Stats::get(&shared.slow.total_micros);
-    writeln!(text, "{NAME}_bucket{{le=\"+Inf\"}} {sum}\n{NAME}_sum {micros}\n{NAME}_count {sum}")
+    family.sample("_bucket", &[("le", "+Inf")], sum);
+    family.sample("_sum", &[], Stats::get(&shared.slow.total_micros));
+    family.sample("_count", &[], sum);
 }
 
-fn write_engine(shared: &Shared, text: &mut String) -> std::fmt::Result {
+fn add_engine(shared: &Shared, page: &mut MetricsPage) {
     let db = shared.keyspace.engine();
     for (property, help) in [
         ("cur-size-all-mem-tables", "Bytes of memtables."),
@@ -116,9 +113,8 @@ fn write_engine(shared: &Shared, text: &mut String) -> std::fmt::Result {
         ("estimate-num-keys", "Keys of the engine, estimated."),
     ] {
         let value = db.property(&format!("rocksdb.{property}"));
-        if let Some(value) = value.and_then(|value| value.parse().ok()) {
-            row(text, &format!("engine_{}", property.replace('-', "_")), "gauge", help, value)?;
+        if let Some(value) = value.and_then(|value| value.parse::<u64>().ok()) {
+            page.number(&format!("pumice_engine_{property}"), MetricKind::Gauge, help, value);
         }
     }
-    Ok(())
 }

@@ -1,0 +1,79 @@
+//! What a cursor stands on: the entry, or nothing, or why there is none.
+//!
+//! Thread safety: as the cursor. Nothing here moves it, reads a file or suspends.
+//! Invariant: key and value are of one entry, and are lent until the cursor moves.
+
+use std::cmp::Ordering;
+
+use pumice_base::{InternalIterator, Result, dbformat};
+
+use super::{DbIterator, Place};
+
+impl DbIterator {
+    /// The cursor is on a key.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.at.place != Place::Nowhere
+    }
+
+    /// The user key under the cursor; None if it is not `valid`.
+    #[inline]
+    pub fn key(&self) -> Option<&[u8]> {
+        match self.at.place {
+            Place::Inner | Place::Observed => Some(dbformat::user_key(self.inner.key())),
+            Place::Saved => Some(&self.buffers.saved_key),
+            Place::Nowhere => None,
+        }
+    }
+
+    /// The value under the cursor; None if it is not `valid`.
+    #[inline]
+    pub fn value(&self) -> Option<&[u8]> {
+        match self.at.place {
+            Place::Inner => Some(self.inner.value()),
+            Place::Observed => Some(self.used_value()),
+            Place::Saved => Some(&self.buffers.saved_value),
+            Place::Nowhere => None,
+        }
+    }
+
+    /// The key and the value under the cursor; None if it is not `valid`.
+    #[inline]
+    pub fn item(&self) -> Option<(&[u8], &[u8])> {
+        Some((self.key()?, self.value()?))
+    }
+
+    /// How `left` and `right` are ordered here.
+    pub(crate) fn order(&self, left: &[u8], right: &[u8]) -> Ordering {
+        self.comparator.compare(left, right)
+    }
+
+    /// The first error since the last seek; the end of the data is not an error.
+    ///
+    /// # Errors
+    /// Corruption or an I/O error of a file that was read.
+    pub fn status(&self) -> Result<()> {
+        self.status.clone()?;
+        self.inner.status()
+    }
+
+    pub(super) fn used_value(&self) -> &[u8] {
+        self.note_used();
+        self.inner.value()
+    }
+
+    /// The value of `inner` is returned or goes into what is.
+    pub(super) fn note_used(&self) {
+        if self.measured {
+            self.inner.note_use();
+        }
+    }
+}
+
+impl std::fmt::Debug for DbIterator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("DbIterator");
+        shown.field("column_family", &self.cf.name).field("key", &self.key());
+        shown.field("status", &self.status).finish_non_exhaustive()
+    }
+}

@@ -233,12 +233,6 @@ impl PartialEq for ColumnFamily {
 
 impl Eq for ColumnFamily {}
 
-impl std::hash::Hash for ColumnFamily {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.data).hash(state);
-    }
-}
-
 impl std::fmt::Debug for ColumnFamily {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ColumnFamily({}, {:?})", self.data.id, self.data.name)

@@ -3,10 +3,10 @@
 //! All stages run, whatever fails, so that one run shows everything that needs fixing: peers, fmt,
 //! tidy, clippy; every test of the workspace on threads, then the tests of the packages that can
 //! wait on fibers over io_uring and on fibers without it (the same programs, another environment);
-//! the server's tests of TLS, in a build that has it; the models of port's primitives under loom; a
-//! share of the simulation and the searches for planted bugs; the examples of the crate; then the
-//! released binary, called as a user would call it. Builds and programs come from one queue, a few
-//! at a time.
+//! the server's tests of TLS, in a build that has it; the models of port's primitives under loom;
+//! the crate built without a C compiler; a share of the simulation and the searches for planted
+//! bugs; the examples of the crate; then the released binary, called as a user would call it.
+//! Builds and programs come from one queue, a few at a time.
 //!
 //! | part | holds |
 //! |---|---|

@@ -114,6 +114,7 @@ pub const STAGES: &[(&str, bool)] = &[
     ("no-uring", true),
     ("tls", true),
     ("loom", true),
+    ("no-c", true),
     ("sim", true),
     ("examples", true),
     ("planted", true),

@@ -1,4 +1,4 @@
-//! Makes the jobs of each stage. There are four chains of builds, each in a folder of its own,
+//! Makes the jobs of each stage. There are five chains of builds, each in a folder of its own,
 //! since cargo lets one build at a time into a folder:
 //!
 //! | chain | folder | leaves |
@@ -7,6 +7,7 @@
 //! | release | `release` | the calls |
 //! | planted bugs, then those inside tables | `planted` | their tests |
 //! | loom | `loom` | the models |
+//! | no C compiler | `no-c` | the tests of a crate without the codecs in C |
 //!
 //! TLS is a feature of the binary that other programs call, and its build replaces that binary, so
 //! it runs when nothing else does.
@@ -132,7 +133,7 @@ type Body = fn(&Arc<Context>) -> Done;
 
 /// The initial jobs; they add the others.
 pub fn first_jobs(context: &Arc<Context>) -> Vec<Job> {
-    let known: [(&'static str, Body); 8] = [
+    let known: [(&'static str, Body); 9] = [
         ("clippy", clippy),
         ("build", build_tests),
         ("peers", find_peers),
@@ -143,6 +144,7 @@ pub fn first_jobs(context: &Arc<Context>) -> Vec<Job> {
         ("release", build_release),
         ("planted", search_planted),
         ("loom", build_loom),
+        ("no-c", build_without_c),
     ];
     let has = |stage: &str| context.choice.has(stage);
     let mut jobs: Vec<Job> = Vec::new();
@@ -312,6 +314,18 @@ fn build_loom(context: &Arc<Context>) -> Done {
     command.arg("--release").env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", folder);
     context.build("loom", command, |programs| {
         let later = programs.into_iter().map(|program| tests(context, "loom", program, |_, _| ()));
+        Done { later: later.collect(), ..Done::default() }
+    })
+}
+
+/// The crate `pumice` as it is built where there is no C compiler: one that fails is in its place.
+fn build_without_c(context: &Arc<Context>) -> Done {
+    let args = ["test", "-p", "pumice", "--no-default-features", "--test=codecs"];
+    let mut command = cargo(&context.root, &args);
+    command.envs([("CC", "/bin/false"), ("CXX", "/bin/false")]);
+    command.env("CARGO_TARGET_DIR", target(&context.root).join("no-c"));
+    context.build("no-c", command, |programs| {
+        let later = programs.into_iter().map(|program| tests(context, "no-c", program, |_, _| ()));
         Done { later: later.collect(), ..Done::default() }
     })
 }

@@ -61,8 +61,8 @@ use super::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief};
 
 /// The cap falls at once. It rises towards what the law says in about so many seconds, or in this
 /// share of the time in which all memory can fill: where flushes follow each other in milliseconds,
-/// a cap that lags behind them is felt. To its average over this share of the time it rises at once:
-/// what fell for a moment, as a flush ended, was no news.
+/// one that lags would be felt. To its average over this share of the time it rises at once: what
+/// fell for a moment, as a flush ended, was no news.
 const RISE_SECONDS: f64 = 0.5;
 const RISE_FILL_SHARE: f64 = 0.1;
 const OF_LATE_SHARE: f64 = 0.6;
@@ -154,6 +154,15 @@ struct LogWatch {
     share: Average,
 }
 
+/// What is let in.
+#[derive(Debug, Default)]
+struct Cap {
+    /// Bytes a second; None for all.
+    now: Option<f64>,
+    /// Its average of late, while there is one.
+    of_late: Average,
+}
+
 /// See the module head.
 #[derive(Debug, Default)]
 pub(crate) struct Adaptive {
@@ -175,9 +184,7 @@ pub(crate) struct Adaptive {
     tick_seconds: f64,
     /// All memory takes so long to fill at the fastest.
     fill_seconds: f64,
-    cap: Option<f64>,
-    /// Its average of late, while there is one.
-    cap_of_late: Average,
+    cap: Cap,
 }
 
 impl Adaptive {
@@ -352,8 +359,8 @@ impl Adaptive {
         let wanted = wanted.filter(|cap| *cap < loose).map(|cap| cap.max(CAP_MIN));
         let rise_seconds = RISE_SECONDS.min(RISE_FILL_SHARE * self.fill_seconds);
         let rises = weight(seconds, rise_seconds);
-        let of_late = self.cap_of_late.get().unwrap_or(0.0);
-        self.cap = match (self.cap, wanted) {
+        let of_late = self.cap.of_late.get().unwrap_or(0.0);
+        self.cap.now = match (self.cap.now, wanted) {
             (Some(now), Some(wanted)) if wanted > now => {
                 let now = now.max(of_late.min(wanted));
                 Some(now + (wanted - now) * rises)
@@ -367,11 +374,11 @@ impl Adaptive {
             }
             (None, None) => None,
         };
-        match self.cap {
-            Some(cap) => self.cap_of_late.add(cap, weight(seconds, OF_LATE_SHARE * rise_seconds)),
-            None => self.cap_of_late = Average::default(),
+        match self.cap.now {
+            Some(cap) => self.cap.of_late.add(cap, weight(seconds, OF_LATE_SHARE * rise_seconds)),
+            None => self.cap.of_late = Average::default(),
         }
-        self.cap
+        self.cap.now
     }
 
     /// Memory or L0 of some family is short, or slows writes.
@@ -392,7 +399,7 @@ impl Adaptive {
         let limited = device_rate > 0.0 && self.is_short(inputs, binding);
         self.free_seconds = if limited { 0.0 } else { self.free_seconds + inputs.seconds };
         let admitted = self.learned.admitted_rate();
-        let held_back = self.cap.is_some_and(|cap| admitted > HELD_BACK_SHARE * cap);
+        let held_back = self.cap.now.is_some_and(|cap| admitted > HELD_BACK_SHARE * cap);
         let log_share = self.log.share.get().unwrap_or(0.0);
         let look = ProbeLook { known: device_rate, admitted, held_back, log_share };
         let known = self.probe.tick(inputs.seconds, limited.then_some(look));

@@ -143,8 +143,8 @@ fn the_first_flush_slows_nothing() {
     assert!(let_in > 0.99, "{let_in}: {outcome:?}");
 }
 
-/// A writer who is as fast as flushes, or faster, gets nearly what he would without a cap: ticks find
-/// the end of a flush, and a cap that fell for it is soon what it was.
+/// A writer who is as fast as flushes, or faster, gets nearly what he would without a cap: ticks
+/// find the end of a flush, and a cap that fell for it is soon what it was.
 #[pumice_test_macros::test]
 fn a_writer_as_fast_as_flushes_gets_what_they_bear() {
     for memtables in [2.0, 3.0, 6.0] {

@@ -6,8 +6,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice::backup::BackupEngine;
-use pumice::{Db, ErrorKind, FileSystem, FlushOptions, MemFs, Options, ReadOptions, WriteOptions};
+use pumice::backup::{BackupEngine, BackupLimits};
+use pumice::{
+    Db, ErrorKind, FileSystem, FlushOptions, MemFs, Options, RateLimiter, RateLimiterMode,
+    RateLimiterOptions, ReadOptions, WriteOptions,
+};
 
 struct Setup {
     fs: Arc<dyn FileSystem>,
@@ -131,5 +134,34 @@ fn damage_is_told_and_changes_nothing() {
     let reader = BackupEngine::open_read_only(Arc::clone(&setup.fs), "/backups").unwrap();
     assert_eq!(reader.delete_backup(2).unwrap_err().kind(), ErrorKind::NotSupported);
     assert!(BackupEngine::open_read_only(Arc::clone(&setup.fs), "/none").is_err());
+    setup.db.close().unwrap();
+}
+
+/// Every byte of a copy passes the limiter of its direction, once or twice by the limiter's mode.
+#[pumice_test_macros::test]
+fn copies_are_charged_to_their_limiter() {
+    let setup = Setup::new();
+    (0..500).for_each(|i| setup.put(&format!("key{i:05}")));
+    let limiter = |mode| {
+        let options = RateLimiterOptions { mode, ..RateLimiterOptions::new(1 << 40) };
+        Arc::new(RateLimiter::new(&options).unwrap())
+    };
+    let charged = |limiter: &Arc<RateLimiter>| limiter.total_bytes_through(None);
+    let (backup, restore) = (limiter(RateLimiterMode::WritesOnly), limiter(RateLimiterMode::AllIo));
+    let engine = setup.engine().limited(BackupLimits {
+        backup: Some(Arc::clone(&backup)),
+        restore: Some(Arc::clone(&restore)),
+    });
+    engine.create_backup(&setup.db, true, b"").unwrap();
+    let bytes = engine.backups().unwrap()[0].size;
+    // CURRENT is made, not copied.
+    let current = setup.fs.file_size(Path::new("/backups/private/1/CURRENT")).unwrap();
+    assert_eq!((charged(&backup), charged(&restore)), (bytes - current, 0));
+    engine.restore_latest_backup("/copy", "/copy").unwrap();
+    assert_eq!((charged(&backup), charged(&restore)), (bytes - current, 2 * bytes));
+    // A check writes nothing.
+    engine.verify_backup(1, true).unwrap();
+    assert_eq!(charged(&backup), bytes - current);
+    assert_eq!(setup.keys("/copy").len(), 500);
     setup.db.close().unwrap();
 }

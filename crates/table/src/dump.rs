@@ -5,13 +5,13 @@
 //! so texts are byte strings. The text of a table is in memory as a whole, in proportion to its
 //! blocks: overlapping data blocks, and crafted keys that grow, are Corruption.
 
-use pumice_base::dbformat::user_key;
+use pumice_base::dbformat::{sequence_and_type, user_key};
 use pumice_base::{Error, Result};
 
 use crate::handle::{BlockHandle, BlockKind};
 use crate::metaindex::{self, MetaIndex};
 use crate::options::TableReadOptions;
-use crate::properties::{TableProperties, UNKNOWN_COLUMN_FAMILY};
+use crate::properties::{TableProperties, UNKNOWN_COLUMN_FAMILY, UNKNOWN_SEQNO};
 use crate::read::block::{Expanded, GlobalSeqno};
 use crate::read::cached_block::CachedBlock;
 use crate::read::cursor::BlockCursor;
@@ -31,6 +31,41 @@ pub fn properties_text(properties: &TableProperties) -> String {
         out.push_str(&format!("  # {}: 0x{}\n", String::from_utf8_lossy(&name), hex(&value)));
     }
     out
+}
+
+/// What `--show_properties` prints beside what RocksDB 7.8 knows: the range of sequence numbers, where it
+/// is recorded, and where the meta blocks begin. Names are Pumice's.
+pub fn newer_properties_text(p: &TableProperties) -> String {
+    let mut out = String::new();
+    if p.key_smallest_seqno != UNKNOWN_SEQNO {
+        out.push_str(&format!("  smallest sequence number: {}\n", p.key_smallest_seqno));
+    }
+    if p.key_largest_seqno != UNKNOWN_SEQNO {
+        out.push_str(&format!("  largest sequence number: {}\n", p.key_largest_seqno));
+    }
+    if p.tail_start_offset > 0 {
+        out.push_str(&format!("  tail start offset: {}\n", p.tail_start_offset));
+    }
+    out
+}
+
+/// What `--list_meta_blocks` prints: name, offset and size of each.
+///
+/// # Errors
+/// Corruption and I/O errors of the metaindex.
+pub fn meta_blocks_text(table: &Table) -> Result<String> {
+    let mut out = format!("Meta Blocks:\n{SHORT_RULE}");
+    for (name, handle) in meta_blocks(table)? {
+        out.push_str(&format!("  {name}: {} {}\n", handle.offset, handle.size));
+    }
+    Ok(out)
+}
+
+fn meta_blocks(table: &Table) -> Result<Vec<(String, BlockHandle)>> {
+    let handle = table.footer.metaindex;
+    let contents = table.file.read(handle, BlockKind::MetaIndex, true)?;
+    MetaIndex::decode_all(contents)
+        .map_err(|what| table.file.bad_block(handle, BlockKind::MetaIndex, what))
 }
 
 /// Collected properties, with the two counters that RocksDB counts among them.
@@ -103,21 +138,20 @@ fn hex_words(words: &[u64]) -> String {
     texts.join("-")
 }
 
-/// What `--command=raw` writes into its file.
+/// What `--command=raw` writes into its file; with `sequences` the sequence number and the type of each
+/// entry of data blocks, too, as `scan` prints them.
 ///
 /// # Errors
 /// Corruption and I/O errors of the table.
-pub fn raw_text(table: &Table) -> Result<Vec<u8>> {
+pub fn raw_text(table: &Table, sequences: bool) -> Result<Vec<u8>> {
     let mut out = Vec::new();
-    let contents = table.file.read(table.footer.metaindex, BlockKind::MetaIndex, true)?;
-    let meta = MetaIndex::decode_all(contents)
-        .map_err(|what| table.file.bad_block(table.footer.metaindex, BlockKind::MetaIndex, what))?;
+    let meta = meta_blocks(table)?;
     footer_text(table, &meta, &mut out);
     metaindex_text(&meta, &mut out);
     put(&mut out, &format!("Table Properties:\n{RULE}  {}\n", property_lines(&table.properties)));
     let blocks = index_text(table, &mut out)?;
     tombstone_text(table, &mut out);
-    data_text(table, &blocks, &mut out)?;
+    data_text(table, &blocks, sequences, &mut out)?;
     Ok(out)
 }
 
@@ -195,13 +229,18 @@ fn tombstone_text(table: &Table, out: &mut Vec<u8>) {
     put(out, &format!("Range deletions:\n{RULE}"));
     for fragment in tombstones.fragments() {
         for _ in &fragment.seqs {
-            entry_text(&fragment.start, &fragment.end, out);
+            entry_text(&fragment.start, "", &fragment.end, out);
         }
     }
     put(out, "\n");
 }
 
-fn data_text(table: &Table, handles: &[BlockHandle], out: &mut Vec<u8>) -> Result<()> {
+fn data_text(
+    table: &Table,
+    handles: &[BlockHandle],
+    sequences: bool,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     if handles.is_empty() {
         return Ok(());
     }
@@ -222,7 +261,10 @@ fn data_text(table: &Table, handles: &[BlockHandle], out: &mut Vec<u8>) -> Resul
         cursor.seek_to_first(&block.block);
         while cursor.valid() {
             keys.add(cursor.key()).map_err(bad)?;
-            entry_text(user_key(cursor.key()), cursor.value(&block.block), out);
+            let (sequence, tag) = sequence_and_type(cursor.key());
+            let note = format!(" seq:{sequence}, type:{tag}");
+            let note = if sequences { note.as_str() } else { "" };
+            entry_text(user_key(cursor.key()), note, cursor.value(&block.block), out);
             cursor.next(&block.block);
         }
         if cursor.damaged() {
@@ -246,8 +288,8 @@ fn data_text(table: &Table, handles: &[BlockHandle], out: &mut Vec<u8>) -> Resul
     Ok(())
 }
 
-fn entry_text(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    put(out, &format!("  HEX    {}: {}\n  ASCII  ", hex(key), hex(value)));
+fn entry_text(key: &[u8], note: &str, value: &[u8], out: &mut Vec<u8>) {
+    put(out, &format!("  HEX    {}{note}: {}\n  ASCII  ", hex(key), hex(value)));
     spaced(key, out);
     put(out, ": ");
     spaced(value, out);

@@ -66,7 +66,7 @@ fn check_contents(context: &TableBuildContext, bytes: &[u8], list: &Entries) {
 /// The table has a dictionary.
 fn has_dictionary(context: &TableBuildContext, bytes: &[u8]) -> bool {
     let table = support::open(support::read_context(context), bytes).unwrap();
-    let text = pumice_table::dump::raw_text(&table).unwrap();
+    let text = pumice_table::dump::raw_text(&table, false).unwrap();
     String::from_utf8_lossy(&text).contains("Compression dictionary block handle")
 }
 

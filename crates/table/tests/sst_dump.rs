@@ -165,7 +165,7 @@ fn dumps_print_as_the_tool_prints() {
     }
     sst_dump(&[&file, "--command=raw"]).unwrap();
     let theirs = std::fs::read(dir.path().join("000009_dump.txt")).unwrap();
-    let ours = pumice_table::dump::raw_text(&table).unwrap();
+    let ours = pumice_table::dump::raw_text(&table, false).unwrap();
     assert_eq!(String::from_utf8_lossy(&ours), String::from_utf8_lossy(&theirs));
     assert!(ours == theirs);
 }

@@ -376,7 +376,7 @@ fn filters_are_consulted() {
 /// Where the dictionary of a table is.
 fn dictionary(bytes: &[u8]) -> std::ops::Range<usize> {
     let table = support::open(TableReadContext::default(), bytes).unwrap();
-    let text = String::from_utf8_lossy(&dump::raw_text(&table).unwrap()).into_owned();
+    let text = String::from_utf8_lossy(&dump::raw_text(&table, false).unwrap()).into_owned();
     let line = text.lines().find(|line| line.contains("Compression dictionary")).unwrap();
     let hex = line.rsplit(' ').next().unwrap();
     let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();

@@ -345,7 +345,37 @@ fn perf_work(db: &dyn Engine, reset: &dyn Fn(), report: &dyn Fn() -> String) -> 
     db.flush();
     measure(&|| read(db));
     measure(&|| walk(db));
+    measure(&|| read_within(db));
+    measure(&|| read_beyond(db));
     all
+}
+
+/// Gets of keys between the first and the last of the table.
+fn read_within(db: &dyn Engine) {
+    for i in (0..=5000).step_by(7) {
+        db.get(&key(i));
+    }
+}
+
+/// How many keys `read_beyond` reads.
+const BEYOND: u64 = 500;
+
+/// Gets of keys behind the last of the table.
+fn read_beyond(db: &dyn Engine) {
+    (0..BEYOND).for_each(|i| assert!(!db.get(&key(7000 + i))));
+}
+
+/// Filters are asked the same of keys within a table's range. RocksDB also asks them about keys
+/// beyond it while there are few tables; that is the difference that docs/statistics.md tells.
+fn check_filters(ours: &[Counters], theirs: &[Counters]) {
+    let asked =
+        |counters: &Counters| (counters["bloom_sst_hit_count"], counters["bloom_sst_miss_count"]);
+    let (within, beyond) = (4, 5);
+    assert_eq!(asked(&ours[within]), asked(&theirs[within]));
+    assert!(asked(&ours[within]).0 > 300 && asked(&ours[within]).1 > 200);
+    assert_eq!(asked(&ours[beyond]), (0, 0));
+    let (hits, misses) = asked(&theirs[beyond]);
+    assert_eq!(hits + misses, BEYOND);
 }
 
 // Plain #[test]: RocksDB blocks its thread, whose perf context it is.
@@ -383,5 +413,6 @@ fn both_perf_contexts_count_the_same() {
     }
     let read = ["get_read_bytes", "iter_read_bytes", "internal_delete_skipped_count"];
     assert!(read.iter().all(|name| ours.iter().any(|part| part[*name] > 0)));
+    check_filters(&ours, &theirs);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

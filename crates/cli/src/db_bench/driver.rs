@@ -74,7 +74,9 @@ impl<'a, E: Engine> Driver<'a, E> {
         };
         let longest = spec::SPECS.iter().filter_map(|spec| spec.value_size).max().unwrap_or(0);
         let lengths = Lengths::new(flags, flags.value_size as usize)?;
-        let values = value_bytes(flags, longest.max(lengths.longest()));
+        let entries = flags.disposable_entries_value_size.max(flags.persistent_entries_value_size);
+        let entries = usize::try_from(entries).unwrap_or(0);
+        let values = value_bytes(flags, longest.max(lengths.longest()).max(entries));
         Ok(Driver {
             engine,
             flags: Arc::new(flags.clone()),

@@ -130,6 +130,11 @@ pub trait BenchDb: Send + Sync + 'static {
     fn wait_for_compaction(&self) -> Result<()>;
     /// Reads all table files and checks their checksums.
     fn verify_checksum(&self) -> Result<()>;
+    /// Backs up into `to`, where older backups are removed first; `rate` limits what is read and
+    /// written, bytes per second, 0 for no limit.
+    fn backup(&self, to: &Path, rate: u64) -> Result<()>;
+    /// Restores the newest backup of the directory `from` into `to`; `rate` as there.
+    fn restore(&self, from: &Path, to: &Path, rate: u64) -> Result<()>;
     /// The text of a property.
     fn property(&self, name: &str) -> Option<String>;
 }

@@ -1,13 +1,15 @@
 //! Benchmarks that fill: in order, at random, each key once; with column families, several
-//! databases, range tombstones and overwrites on request.
+//! databases, range tombstones, overwrites and disposable entries on request.
 //!
 //! Each loop mirrors RocksDB's db_bench in what counts as an operation and which bytes count.
 
+use super::disposable::{Disposables, Entry};
 use super::engine::{BenchDb, Result, Writer};
 use super::stats::Operation;
 use super::worker::{Limit, Worker, during};
 use super::workload::{KeyMaker, ValueMaker};
 use pumice_base::random::Rng;
+use pumice_port::time::now_micros;
 use std::collections::VecDeque;
 
 /// The order of a fill's keys.
@@ -145,7 +147,10 @@ struct Fill<'w, 's, D: BenchDb> {
     values: ValueMaker,
     tombstones: Tombstones,
     overwrites: Option<Overwrites>,
+    /// Of each database; none unless they are asked for.
+    disposables: Vec<Disposables>,
     written: u64,
+    deleted: u64,
 }
 
 /// Fills in `order`.
@@ -196,6 +201,7 @@ impl<'w, 's, D: BenchDb> Fill<'w, 's, D> {
             unique: 0,
             overwritten: 0,
         });
+        let disposables = Disposables::new(flags).filter(|_| order == Order::Unique);
         let sources = shared.dbs.iter().map(|_| Source::new(order, keys, &mut worker.rng));
         Fill {
             sources: sources.collect(),
@@ -205,7 +211,9 @@ impl<'w, 's, D: BenchDb> Fill<'w, 's, D> {
             values: worker.values(),
             tombstones: Tombstones::new(worker),
             overwrites,
+            disposables: disposables.map_or_else(Vec::new, |one| vec![one; shared.dbs.len()]),
             written: 0,
+            deleted: 0,
             worker,
         }
     }
@@ -214,9 +222,14 @@ impl<'w, 's, D: BenchDb> Fill<'w, 's, D> {
     fn batch(&mut self, db: usize) -> Result<Option<u64>> {
         let shared = self.worker.shared;
         let plan = &shared.plan;
-        let (source, writer) = (&mut self.sources[db], &mut self.writers[db]);
         let mut bytes = 0;
         for _ in 0..plan.batch {
+            if !self.disposables.is_empty() {
+                let Some(added) = self.add_disposable(db) else { return Ok(None) };
+                bytes += added;
+                continue;
+            }
+            let (source, writer) = (&mut self.sources[db], &mut self.writers[db]);
             let rng = &mut self.worker.rng;
             let next = match &mut self.overwrites {
                 Some(overwrites) => overwrites.next(source, rng),
@@ -236,13 +249,47 @@ impl<'w, 's, D: BenchDb> Fill<'w, 's, D> {
             }
         }
         self.worker.limit_write(bytes);
-        during("put", writer.commit())?;
+        during("put", self.writers[db].commit())?;
         self.worker.finished(plan.batch, Operation::Write);
         self.worker.follow_sine();
         Ok(Some(bytes))
     }
 
+    /// Adds an entry that is disposable or stands beside one, or a deletion; its bytes, or None: no
+    /// key is left.
+    fn add_disposable(&mut self, db: usize) -> Option<u64> {
+        let shared = self.worker.shared;
+        let flags = &shared.flags;
+        let (at, len) = match self.disposables[db].next(now_micros()) {
+            Entry::Disposable(at) => (at, Some(flags.disposable_entries_value_size)),
+            Entry::Persistent(at) => (at, Some(flags.persistent_entries_value_size)),
+            Entry::Delete(at) => (at, None),
+        };
+        let number = *self.sources[db].shuffled.get(usize::try_from(at).ok()?)?;
+        let writer = &mut self.writers[db];
+        if shared.plan.families.total > 1 {
+            writer.select(self.worker.family(db, number));
+        }
+        let key = self.keys.key(number);
+        let Some(len) = len else {
+            writer.batch_delete(key);
+            self.deleted += 1;
+            return Some(key.len() as u64);
+        };
+        let value = self.values.value_of(usize::try_from(len).unwrap_or(0));
+        writer.batch_put(key, value);
+        self.written += 1;
+        Some((key.len() + value.len()) as u64)
+    }
+
     fn report(&self) {
+        if !self.disposables.is_empty() {
+            println!(
+                "Number of unique keys inserted (disposable+persistent): {}.\n\
+                 Number of 'disposable entry delete': {}",
+                self.written, self.deleted
+            );
+        }
         if let Some(overwrites) = &self.overwrites {
             println!(
                 "Number of unique keys inserted: {}.\nNumber of overwrites: {}",

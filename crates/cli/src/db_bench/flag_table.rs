@@ -97,6 +97,14 @@ flag_table! {
     overwrite_probability: f64 = 0.0,
         "filluniquerandom: the probability that a write overwrites a recent key";
     overwrite_window_size: u32 = 1, "filluniquerandom: how many keys count as recent";
+    disposable_entries_batch_size: u64 = 0,
+        "fillanddeleteuniquerandom: entries that are written and then deleted together; 0 deletes \
+        none";
+    disposable_entries_delete_delay: u64 = 0,
+        "Microseconds from the last of these entries to their deletion, at least";
+    disposable_entries_value_size: i32 = 64, "Size of their values";
+    persistent_entries_batch_size: u64 = 0, "Entries written before the deletions, for good";
+    persistent_entries_value_size: i32 = 64, "Size of their values";
     writes_before_delete_range: i64 = 0,
         "Number of writes before DeleteRange is called regularly";
     writes_per_range_tombstone: i64 = 0, "Number of writes between range tombstones";
@@ -201,6 +209,11 @@ flag_table! {
     num_multi_db: i32 = 0, "Number of databases, in subdirectories of db; 0 means single one";
     use_keep_filter: bool = false, "Whether to use a noop compaction filter";
     db: String = "", "Directory of the database; empty is $TEST_TMPDIR/dbbench";
+    backup_dir: String = "", "Directory of backups; empty is $TEST_TMPDIR/backup";
+    restore_dir: String = "", "Directory restored into; empty is $TEST_TMPDIR/restore";
+    backup_rate_limit: u64 = 0, "If above 0, bytes per second that backup reads and writes";
+    restore_rate_limit: u64 = 0, "If above 0, bytes per second that restore reads and writes";
+    use_stderr_info_logger: bool = false, "Write the info log to stderr in place of LOG";
     wal_dir: String, "If not empty, use the given directory for the WAL";
     open_files: i32 as max_open_files, "Maximum number of files to keep open at the same time";
     memtablerep: String = "skip_list", "skip_list or vector";

@@ -6,7 +6,9 @@
 //! a wrong flag or a failed operation.
 
 mod background_readers;
+mod backups;
 mod cpu_work;
+mod disposable;
 mod driver;
 mod engine;
 mod engine_options;
@@ -29,6 +31,7 @@ mod runner;
 mod scan_work;
 mod spec;
 mod stats;
+mod stderr_logger;
 mod timeseries;
 mod work;
 mod worker;
@@ -168,6 +171,7 @@ fn checked(args: &[String], warn: bool) -> Option<(Option<Flags>, Vec<Entry>)> {
 fn check_numbers(flags: &Flags) -> Result<(), String> {
     Families::new(flags)?;
     Lengths::new(flags, 0)?;
+    disposable::check(flags)?;
     let percent = |number: i32| (1..100).contains(&number);
     let rules = [
         (percent(flags.readwritepercent), "readwritepercent must be above 0 and below 100"),
@@ -244,7 +248,7 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
     };
     driver::print_header(engine, flags);
     let path = match flags.db.as_str() {
-        "" => default_path(),
+        "" => default_directory("dbbench"),
         db => PathBuf::from(db),
     };
     // As in RocksDB's db_bench before the database is opened.
@@ -266,8 +270,8 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
     ended
 }
 
-/// `$TEST_TMPDIR/dbbench`, else a directory of this user's in the temporary directory.
-fn default_path() -> PathBuf {
+/// `$TEST_TMPDIR/name`, else in a directory of this user's in the temporary directory.
+fn default_directory(name: &str) -> PathBuf {
     let base = std::env::var_os("TEST_TMPDIR").map(PathBuf::from).unwrap_or_else(|| {
         let status = os::read_file(Path::new("/proc/self/status")).unwrap_or_default();
         let text = String::from_utf8_lossy(&status);
@@ -278,5 +282,5 @@ fn default_path() -> PathBuf {
             .unwrap_or("0");
         std::env::temp_dir().join(format!("rocksdbtest-{user}"))
     });
-    base.join("dbbench")
+    base.join(name)
 }

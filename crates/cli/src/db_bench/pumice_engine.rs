@@ -3,10 +3,12 @@
 //! Options are set by RocksDB's names, as for the RocksDB library. An option that Pumice does not
 //! have is passed over when its flag was not given, and refused when it was.
 
+use super::backups;
 use super::engine::{self, BenchDb, Engine, Hits, Result};
 use super::engine_options::{self, LIMITER_FAIRNESS, MAX_TRASH_DB_RATIO, NamedOption};
 use super::families::Families;
 use super::flags::Flags;
+use super::stderr_logger::StderrLogger;
 use pumice::options::{FileRules, parse_options_file};
 use pumice::stats::StatsLevel;
 use pumice::{
@@ -67,6 +69,9 @@ impl Pumice {
         }
         options.db.rate_limiter = rate_limiter(flags)?.or(options.db.rate_limiter);
         options.db.sst_file_manager = file_manager(flags)?;
+        if flags.use_stderr_info_logger {
+            options.db.info_log = Some(Arc::new(StderrLogger { level: options.db.info_log_level }));
+        }
         options.db.create_if_missing = true;
         options.db.create_missing_column_families = true;
         if flags.statistics {
@@ -342,6 +347,14 @@ impl BenchDb for PumiceDb {
 
     fn verify_checksum(&self) -> Result<()> {
         self.db.verify_checksum().map_err(text)
+    }
+
+    fn backup(&self, to: &Path, rate: u64) -> Result<()> {
+        backups::make(&self.db, to, rate)
+    }
+
+    fn restore(&self, from: &Path, to: &Path, rate: u64) -> Result<()> {
+        backups::restore(from, to, rate)
     }
 
     fn property(&self, name: &str) -> Option<String> {

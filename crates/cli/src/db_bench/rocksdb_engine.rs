@@ -318,6 +318,14 @@ impl BenchDb for RocksDbHandle {
         Err("Not implemented: RocksDB's C library has no VerifyChecksum".into())
     }
 
+    fn backup(&self, _: &Path, _: u64) -> Result<()> {
+        Err("Not implemented: our binding of RocksDB's library has no BackupEngine".into())
+    }
+
+    fn restore(&self, _: &Path, _: &Path, _: u64) -> Result<()> {
+        Err("Not implemented: our binding of RocksDB's library has no BackupEngine".into())
+    }
+
     fn property(&self, name: &str) -> Option<String> {
         self.db.property(self.db.default_column_family(), name)
     }

@@ -93,6 +93,7 @@ pub const SPECS: &[Spec] = &[
     Spec { batch: Some(1000), ..fill("fillbatch", Order::Sequential) },
     fill("fillrandom", Order::Random),
     Spec { single: true, ..fill("filluniquerandom", Order::Unique) },
+    Spec { single: true, ..fill("fillanddeleteuniquerandom", Order::Unique) },
     Spec { sync: true, divide_num: 1000, ..fill("fillsync", Order::Random) },
     Spec { divide_num: 1000, value_size: Some(100_000), ..fill("fill100K", Order::Random) },
     workers("fillseekseq", Work::FillThenSeek),
@@ -137,6 +138,8 @@ pub const SPECS: &[Spec] = &[
     spec("compact1", Action::CompactLevel(1)),
     Spec { single: true, ..workers("verifychecksum", Work::VerifyChecksum) },
     spec("verify", Action::Verify),
+    Spec { single: true, ..workers("backup", Work::Backup) },
+    Spec { single: true, ..workers("restore", Work::Restore) },
     workers("crc32c", Work::Checksum(ChecksumType::Crc32c)),
     workers("xxhash", Work::Checksum(ChecksumType::XxHash)),
     workers("xxhash64", Work::Checksum(ChecksumType::XxHash64)),
@@ -157,9 +160,7 @@ pub const SPECS: &[Spec] = &[
 /// Benchmarks of RocksDB's that are not built, with the feature they need.
 pub const MISSING: &[(&str, &str)] = &[
     ("approximatememtablestats", "GetApproximateMemTableStats"),
-    ("backup", "backups"),
     ("cache_report_problems", "a cache that looks for problems of its own"),
-    ("fillanddeleteuniquerandom", "disposable entries"),
     ("fillseqdeterministic", "fills that keep the shape of the tree"),
     ("filluniquerandomdeterministic", "fills that keep the shape of the tree"),
     ("getmergeoperands", "GetMergeOperands"),
@@ -167,7 +168,6 @@ pub const MISSING: &[(&str, &str)] = &[
     ("randomtransaction", "transactions"),
     ("readrandomoperands", "GetMergeOperands"),
     ("replay", "traces"),
-    ("restore", "backups"),
     ("stats_history", "the history of statistics"),
     ("verifyfilechecksums", "checksums of whole files"),
 ];
@@ -294,8 +294,8 @@ mod tests {
         assert_eq!((entry.spec.name, entry.repeats, entry.warmups), ("fillrandom", 3, 1));
         assert_eq!(parse("readseq[X2]").unwrap().repeats, 2);
         assert_eq!(parse("nosuch").unwrap_err(), "unknown benchmark 'nosuch'");
-        let error = parse("backup").unwrap_err();
-        assert!(error.contains("'backup'") && error.ends_with("it needs backups"), "{error}");
+        let error = parse("replay").unwrap_err();
+        assert!(error.contains("'replay'") && error.ends_with("it needs traces"), "{error}");
         assert!(MISSING.iter().all(|(name, _)| SPECS.iter().all(|spec| spec.name != *name)));
         for wrong in ["readseq[X0]", "readseq[3]", "readseq[X3", "readseq[X]", "flush[X2]"] {
             assert!(parse(wrong).is_err(), "{wrong}");

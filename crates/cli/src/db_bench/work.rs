@@ -8,8 +8,9 @@ use super::fill::{self, Order, Tombstones};
 use super::mixed_work::{self, Rewrite};
 use super::stats::Operation;
 use super::worker::{Limit, Worker, during, user_limiter, wait_for};
-use super::{cpu_work, mixgraph, scan_work, timeseries};
+use super::{cpu_work, default_directory, mixgraph, scan_work, timeseries};
 use pumice_base::checksum::ChecksumType;
+use std::path::PathBuf;
 
 /// What the workers of a benchmark do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,10 @@ pub enum Work {
     Compact,
     /// Checksums of all files.
     VerifyChecksum,
+    /// A backup in an emptied backup directory.
+    Backup,
+    /// The newest backup into a directory.
+    Restore,
     /// A checksum of memory.
     Checksum(ChecksumType),
     /// Compression, or with true decompression, of memory.
@@ -157,9 +162,29 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
             worker.finished(1, Operation::Other);
             Ok(())
         }
+        Work::Backup => {
+            let db = worker.pick();
+            let to = directory(&worker.shared.flags.backup_dir, "backup");
+            let rate = worker.shared.flags.backup_rate_limit;
+            during("backup", worker.shared.dbs[db].backup(&to, rate))
+        }
+        Work::Restore => {
+            let flags = &worker.shared.flags;
+            let from = directory(&flags.backup_dir, "backup");
+            let to = directory(&flags.restore_dir, "restore");
+            during("restore", worker.shared.db.restore(&from, &to, flags.restore_rate_limit))
+        }
         Work::Checksum(kind) => cpu_work::checksum(worker, kind),
         Work::Codec(back) => cpu_work::codec(worker, back),
         Work::Load => cpu_work::load(worker),
+    }
+}
+
+/// The directory that a flag names, or the one that RocksDB's db_bench takes without the flag.
+fn directory(flag: &str, default: &str) -> PathBuf {
+    match flag {
+        "" => default_directory(default),
+        path => PathBuf::from(path),
     }
 }
 

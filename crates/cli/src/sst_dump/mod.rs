@@ -1,44 +1,57 @@
 //! `pumice sst_dump`: looks into table files, with the commands and texts of RocksDB's tool.
 //!
-//! Exit status 1 if any file is not readable, not intact, or not a table file.
+//! Exit status 1 if any file is not readable, not intact, or not a table file; with `identify` if no
+//! file is a table file.
 
 mod recompress;
+mod regex;
 
 use crate::arguments::Arguments;
 use crate::ldb::{Output, parse_text, show_internal_key, show_plain};
-use pumice_base::dbformat::{MAX_SEQUENCE, seek_key, user_key};
+use pumice_base::dbformat::{
+    MAX_SEQUENCE, TRAILER_LEN, ValueType, seek_key, sequence_and_type, user_key,
+};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileOptions, FileSystem, PosixFs};
 use pumice_manifest::file_meta::debug_bytes;
 use pumice_table::{Table, TableReadContext, TableReadOptions, dump};
 use recompress::Trials;
+use regex::Regex;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 const USAGE: &str = "\
-sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompress]
+sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompress|identify]
     --file=<data_dir_OR_sst_file>
-      Path to SST file or directory containing SST files
+      Path to SST file or directory containing SST files; more of them may follow as plain words
 
-    --command=check|scan|raw|verify|recompress|none
+    --command=check|scan|raw|verify|recompress|identify|none
         check: Iterate over entries in files but don't print anything except if an error is
                encountered (default command)
         scan: Iterate over entries in files and print them to screen
         raw: Dump all the table contents to <file_name>_dump.txt
         verify: Iterate all the blocks in files verifying checksum to detect possible corruption
         recompress: Build the tables anew in memory with other codecs and say how large they get
+        identify: Say whether a file is a table, or which files of a directory are
         none: Only what the flags below ask for
 
     --output_hex        Keys and values as hexadecimal digits
-    --input_key_hex     --from and --to are 0x and hexadecimal digits
+    --input_key_hex     --from, --to and --prefix are 0x and hexadecimal digits
     --from=<user_key>   Key to start reading from when executing check|scan
     --to=<user_key>     Key to stop reading before when executing check|scan
+    --prefix=<user_key> Only keys with this prefix when executing check|scan; not beside --from
     --read_num=<num>    Maximum number of entries to read when executing check|scan
     --show_properties   Print table properties after iterating over the file
     --show_summary      Print the sums of all files
+    --list_meta_blocks  Print names, offsets and sizes of the meta blocks
+    --show_sequence_number_type  With raw: sequence number and type of each entry
+    --require_property_regex=<egrep>, --exclude_property_regex=<egrep>
+                        Only files whose properties, as --show_properties prints them, match, or
+                        do not match
+    --parse_internal_key=<0xKEY>  Print what an internal key is made of, and nothing else
     --verify_checksum   Verify checksums while reading (always done)
 
     With --command=recompress:
@@ -46,7 +59,8 @@ sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompre
     --compression_level=<n>      Level of the codecs
     --compression_level_from=<n> --compression_level_to=<n>
                                  Several levels of one codec
-    --set_block_size=<bytes>     Size of data blocks (16384)
+    --block_size=<bytes>, --set_block_size=<bytes>
+                                 Size of data blocks (16384)
     --compression_max_dict_bytes, --compression_zstd_max_train_bytes,
     --compression_max_dict_buffer_bytes, --compression_use_zstd_finalize_dict
                                  Dictionaries
@@ -61,10 +75,31 @@ const FLAGS: &[&str] = &[
     "input_key_hex",
     "from",
     "to",
+    "prefix",
     "read_num",
     "show_properties",
     "show_summary",
     "verify_checksum",
+    "list_meta_blocks",
+    "show_sequence_number_type",
+    "require_property_regex",
+    "exclude_property_regex",
+];
+
+/// Flags of RocksDB's sst_dump (7.8 to 11.9) whose feature is missing.
+const REFUSED: &[(&str, &str)] = &[
+    ("block_based_table_options", "options of tables as one text"),
+    ("compression_auto_skip", "a codec that passes over blocks"),
+    ("compression_auto_skip_min_sample_every", "a codec that passes over blocks"),
+    ("compression_manager", "compression managers"),
+    ("compression_max_compressed_bytes_per_kb", "a limit on compressed sizes"),
+    ("compression_strategy", "strategies of zlib"),
+    ("decode_blob_index", "blob files"),
+    ("enable_index_compression", "recompressing with other options of tables"),
+    ("env_uri", "environments by URI"),
+    ("fs_uri", "file systems by URI"),
+    ("json", "output as JSON"),
+    ("readahead_size", "a choice of how much is read ahead"),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,18 +109,27 @@ enum Command {
     Raw,
     Verify,
     Recompress,
+    Identify,
     None,
 }
 
 struct Request {
-    file: PathBuf,
+    /// Files and directories.
+    paths: Vec<PathBuf>,
     command: Command,
     hex: bool,
     from: Option<Vec<u8>>,
     to: Option<Vec<u8>>,
+    /// `from` is a prefix that all keys have.
+    is_prefix: bool,
     read_num: u64,
     show_properties: bool,
     show_summary: bool,
+    list_meta_blocks: bool,
+    show_sequences: bool,
+    /// What properties must match, and what they must not.
+    wanted: Option<Regex>,
+    unwanted: Option<Regex>,
     trials: Trials,
 }
 
@@ -105,6 +149,13 @@ pub fn run(args: &[String]) -> ExitCode {
         print!("{USAGE}");
         return ExitCode::SUCCESS;
     }
+    if arguments.has("version") {
+        println!("sst_dump from Pumice {}", env!("CARGO_PKG_VERSION"));
+        return ExitCode::SUCCESS;
+    }
+    if let Some(key) = arguments.text("parse_internal_key") {
+        return parse_internal_key(key);
+    }
     let request = match request(&arguments) {
         Ok(request) => request,
         Err(complaint) => {
@@ -113,7 +164,10 @@ pub fn run(args: &[String]) -> ExitCode {
         }
     };
     let mut out = Output::stdout();
-    let good = process_all(&request, &mut out);
+    let good = match request.command {
+        Command::Identify => identify(&request, &mut out),
+        _ => process_all(&request, &mut out),
+    };
     match out.finish() {
         Ok(()) if good => ExitCode::SUCCESS,
         Ok(()) => ExitCode::FAILURE,
@@ -124,16 +178,46 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
+/// `--parse_internal_key`. RocksDB's tool ends with -1 if the key is none.
+fn parse_internal_key(text: &str) -> ExitCode {
+    const FAILED: u8 = 255;
+    let key = match parse_text(text, true) {
+        Ok(key) => key,
+        Err(complaint) => {
+            eprintln!(
+                "{complaint}\nERROR: Invalid key input '{text}' Use 0x{{hex representation of \
+                 internal rocksdb key}}"
+            );
+            return ExitCode::from(FAILED);
+        }
+    };
+    if key.len() < TRAILER_LEN {
+        eprintln!("Corrupted Key: Internal Key too small. Size={}. ", key.len());
+        return ExitCode::from(FAILED);
+    }
+    let shown = show_internal_key(&key, true);
+    let shown = String::from_utf8_lossy(&shown);
+    let is_known = ValueType::from_u8(sequence_and_type(&key).1).is_some();
+    if !is_known {
+        eprintln!("Corrupted Key: {shown}");
+    }
+    println!("key={shown}");
+    if is_known { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}
+
 fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
+    if let Some((flag, feature)) = REFUSED.iter().find(|(flag, _)| arguments.has(flag)) {
+        return Err(format!("--{flag} is not supported yet: it needs {feature}"));
+    }
     if let Some(unknown) = arguments.first_unknown(&[FLAGS, recompress::FLAGS].concat()) {
         return Err(format!("Unrecognized argument '--{unknown}'"));
     }
-    if let Some(word) = arguments.words.first() {
-        return Err(format!("Unrecognized argument '{word}'"));
-    }
-    let Some(file) = arguments.text("file").filter(|file| !file.is_empty()) else {
+    let file = arguments.text("file").filter(|file| !file.is_empty());
+    let words = arguments.words.iter().map(String::as_str);
+    let paths: Vec<PathBuf> = file.into_iter().chain(words).map(PathBuf::from).collect();
+    if paths.is_empty() {
         return Err("file or directory must be specified.".into());
-    };
+    }
     let command = match arguments.text("command").unwrap_or("check") {
         "check" => Command::Check,
         "scan" => Command::Scan,
@@ -141,9 +225,7 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
         "verify" => Command::Verify,
         "none" | "properties" => Command::None,
         "recompress" => Command::Recompress,
-        "identify" => {
-            return Err("command identify of RocksDB's sst_dump is not supported yet".into());
-        }
+        "identify" => Command::Identify,
         other => return Err(format!("Unknown command '{other}'")),
     };
     let hex = arguments.flag("input_key_hex");
@@ -151,60 +233,118 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
         let given = arguments.text(flag).filter(|text| !text.is_empty());
         given.map(|text| parse_text(text, hex)).transpose()
     };
+    let regex = |flag: &str| arguments.text(flag).map(Regex::parse).transpose();
+    let prefix = bound("prefix")?;
+    if prefix.is_some() && arguments.has("from") {
+        return Err("Cannot specify --prefix and --from".into());
+    }
     let read_num = arguments.number::<u64>("read_num")?.unwrap_or(0);
     Ok(Request {
-        file: PathBuf::from(file),
+        paths,
         command,
         hex: arguments.flag("output_hex"),
-        from: bound("from")?,
+        is_prefix: prefix.is_some(),
+        from: prefix.map_or_else(|| bound("from"), |prefix| Ok(Some(prefix)))?,
         to: bound("to")?,
         // RocksDB's tool takes 0 for "all", too.
         read_num: if read_num == 0 { u64::MAX } else { read_num },
         show_properties: arguments.flag("show_properties")
             || arguments.text("command") == Some("properties"),
         show_summary: arguments.flag("show_summary"),
+        list_meta_blocks: arguments.flag("list_meta_blocks"),
+        show_sequences: arguments.flag("show_sequence_number_type"),
+        wanted: regex("require_property_regex")?,
+        unwanted: regex("exclude_property_regex")?,
         trials: Trials::parse(arguments)?,
     })
 }
 
-/// Processes the file, or every table file of the directory. False: something is wrong.
-fn process_all(request: &Request, out: &mut Output) -> bool {
+/// What a run over all files has found.
+struct Processed {
+    /// Files that are tables, and were not left out by their properties.
+    valid: Vec<PathBuf>,
+    /// A file or directory could not be read, or is not intact, or there was none.
+    failed: bool,
+}
+
+/// Processes each file, and every table file of each directory. Complaints go to stderr.
+fn process_each(request: &Request, out: &mut Output) -> Processed {
     let fs = PosixFs::shared();
-    let files = match table_files(&*fs, &request.file) {
-        Ok(files) => files,
-        Err(error) => {
-            eprintln!("{error}");
-            return false;
-        }
-    };
-    let mut good = !files.is_empty();
+    let mut done = Processed { valid: Vec::new(), failed: false };
     let mut summary = Summary::default();
-    for file in &files {
-        out.text(&format!("Process {}\n", file.display()));
-        match process(&*fs, request, file, &mut summary, out) {
-            Ok(()) => {}
+    for path in &request.paths {
+        let files = match table_files(&*fs, path) {
+            Ok(files) => files,
             Err(error) => {
-                eprintln!("{}: {error}", file.display());
-                eprintln!("{} is not a valid SST file", file.display());
-                good = false;
+                eprintln!("{error}");
+                done.failed = true;
+                continue;
+            }
+        };
+        for file in &files {
+            out.text(&format!("Process {}\n", file.display()));
+            match process(&*fs, request, file, &mut summary, out) {
+                Ok(true) => done.valid.push(file.clone()),
+                Ok(false) => {}
+                Err(error) => {
+                    eprintln!("{}: {error}", file.display());
+                    eprintln!("{} is not a valid SST file", file.display());
+                    done.failed = true;
+                }
             }
         }
-    }
-    if files.is_empty() {
-        eprintln!("{} is not a valid SST file", request.file.display());
+        if files.is_empty() {
+            eprintln!("{} is not a valid SST file", path.display());
+            done.failed = true;
+        }
     }
     if request.show_summary {
-        out.text(&format!(
+        out.text(&summary.text());
+    }
+    done
+}
+
+impl Summary {
+    fn text(&self) -> String {
+        format!(
             "total number of files: {}\ntotal number of data blocks: {}\n\
              total data block size: {}\ntotal index block size: {}\ntotal filter block size: {}\n",
-            summary.files,
-            summary.data_blocks,
-            summary.data_bytes,
-            summary.index_bytes,
-            summary.filter_bytes
-        ));
+            self.files, self.data_blocks, self.data_bytes, self.index_bytes, self.filter_bytes
+        )
     }
-    good
+}
+
+/// [`process_each`]. False: something is wrong.
+fn process_all(request: &Request, out: &mut Output) -> bool {
+    !process_each(request, out).failed
+}
+
+/// Says which files are tables. False: none is.
+fn identify(request: &Request, out: &mut Output) -> bool {
+    let valid = process_each(request, out).valid;
+    let [path] = request.paths.as_slice() else {
+        list_valid("", &valid, out);
+        return !valid.is_empty();
+    };
+    if pumice_port::os::stat(path).is_ok_and(|stat| stat.is_dir) {
+        list_valid(&format!(" found in {}", path.display()), &valid, out);
+    } else if !valid.is_empty() {
+        out.text(&format!("{} is a valid SST file\n", path.display()));
+    }
+    !valid.is_empty()
+}
+
+fn list_valid(whence: &str, valid: &[PathBuf], out: &mut Output) {
+    out.text("------------------------------\n");
+    if valid.is_empty() {
+        eprintln!("No valid SST files{whence}");
+        return;
+    }
+    out.text(&format!("List of valid SST files{whence}:\n"));
+    for file in valid {
+        out.text(&format!("{}\n", file.display()));
+    }
+    out.text(&format!("Number of valid SST files: {}\n", valid.len()));
 }
 
 /// The table files that `path` means, in the order of their numbers.
@@ -252,15 +392,20 @@ fn open(fs: &dyn FileSystem, path: &Path) -> Result<Arc<Table>> {
     }
 }
 
+/// Processes a file. False: its properties are not those that are wanted.
 fn process(
     fs: &dyn FileSystem,
     request: &Request,
     path: &Path,
     summary: &mut Summary,
     out: &mut Output,
-) -> Result<()> {
+) -> Result<bool> {
     let table = open(fs, path)?;
     out.text("Sst file format: block-based\n");
+    if let Some(why) = request.left_out(&table) {
+        eprintln!("{}: skipping because properties string {why}", path.display());
+        return Ok(false);
+    }
     match request.command {
         Command::Check | Command::Scan => read(request, &table, out)?,
         Command::Verify => {
@@ -269,25 +414,52 @@ fn process(
         }
         Command::Raw => {
             let target = dump_path(path);
-            let text = dump::raw_text(&table)?;
+            let text = dump::raw_text(&table, request.show_sequences)?;
             let mut file = fs.create(&target, &FileOptions::default())?;
             file.append(&text)?;
             file.close()?;
             out.text(&format!("raw dump written to file {}\n", target.display()));
         }
         Command::Recompress => request.trials.run(&table, out)?,
-        Command::None => {}
+        Command::Identify | Command::None => {}
     }
     let properties = table.properties();
     if request.show_properties {
         out.text(&dump::properties_text(properties));
+        out.text(&dump::newer_properties_text(properties));
+    }
+    if request.list_meta_blocks {
+        out.text(&dump::meta_blocks_text(&table)?);
     }
     summary.files += 1;
     summary.data_blocks += properties.num_data_blocks;
     summary.data_bytes += properties.data_size;
     summary.index_bytes += properties.index_size;
     summary.filter_bytes += properties.filter_size;
-    Ok(())
+    Ok(true)
+}
+
+impl Request {
+    /// Why the file is left out, if it is.
+    fn left_out(&self, table: &Table) -> Option<&'static str> {
+        if self.wanted.is_none() && self.unwanted.is_none() {
+            return None;
+        }
+        let text = dump::properties_text(table.properties());
+        if self.wanted.as_ref().is_some_and(|wanted| !wanted.is_found_in(&text)) {
+            return Some("doesn't match required regex");
+        }
+        let is_unwanted = self.unwanted.as_ref().is_some_and(|regex| regex.is_found_in(&text));
+        is_unwanted.then_some("matches excluded regex")
+    }
+
+    /// The walk ends before this user key.
+    fn ends_before(&self, order: &InternalKeyComparator, key: &[u8]) -> bool {
+        let is_behind = |end: &Vec<u8>| order.user.compare(key, end) != Ordering::Less;
+        let prefix = self.from.as_ref().filter(|_| self.is_prefix);
+        self.to.as_ref().is_some_and(is_behind)
+            || prefix.is_some_and(|prefix| !key.starts_with(prefix))
+    }
 }
 
 /// `dir/000009_dump.txt` for `dir/000009.sst`.
@@ -311,9 +483,7 @@ fn read(request: &Request, table: &Arc<Table>, out: &mut Output) -> Result<()> {
     }
     let mut count = 0u64;
     while iter.valid() && count < request.read_num {
-        if let Some(end) = &request.to
-            && order.user.compare(user_key(iter.key()), end) != Ordering::Less
-        {
+        if request.ends_before(order, user_key(iter.key())) {
             break;
         }
         count += 1;

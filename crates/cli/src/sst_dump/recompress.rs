@@ -21,6 +21,7 @@ use crate::ldb::Output;
 /// The flags of this command.
 pub const FLAGS: &[&str] = &[
     "set_block_size",
+    "block_size",
     "compression_types",
     "compression_level",
     "compression_level_from",
@@ -91,7 +92,10 @@ impl Trials {
             arguments.number("compression_max_dict_buffer_bytes")?.unwrap_or(0);
         options.use_zstd_dict_trainer = !arguments.flag("compression_use_zstd_finalize_dict");
         options.parallel_threads = number("compression_parallel_threads")?.max(1);
-        let block_bytes = arguments.number("set_block_size")?.unwrap_or(BLOCK_BYTES);
+        let block_bytes = match arguments.number("set_block_size")? {
+            Some(bytes) => bytes,
+            None => arguments.number("block_size")?.unwrap_or(BLOCK_BYTES),
+        };
         let verify = arguments.flag("verify_compression");
         Ok(Trials { codecs, levels, options, block_bytes, verify })
     }

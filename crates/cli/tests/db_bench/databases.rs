@@ -211,3 +211,73 @@ fn reads_go_through_a_row_cache() {
         assert!(hits > 1800, "{engine}: {hits} hits");
     }
 }
+
+/// The first benchmark leaves one backup, whatever was there; the second restores it.
+#[pumice_test_macros::test]
+fn backups_are_made_and_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = db_bench(
+        dir.path(),
+        "--num=1000 --benchmarks=fillseq,backup,overwrite,backup,restore \
+         --backup_rate_limit=1000000000 --restore_rate_limit=1000000000 --threads=3",
+    )
+    .good();
+    assert_eq!(out.matches("backup       : ").count(), 2, "{out}");
+    crate::result(&out, "restore");
+    let meta = std::fs::read_dir(dir.path().join("backup/meta")).unwrap();
+    let meta: Vec<_> = meta.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(meta, ["1"]);
+    let read = "--use_existing_db --num=1000 --benchmarks=readseq --db=restore";
+    let out = db_bench(dir.path(), read).good();
+    assert!(crate::result(&out, "readseq").contains(" 1000 operations;"), "{out}");
+    // Elsewhere, and none there.
+    let flags = "--backup_dir=b --restore_dir=r --num=10";
+    let error = db_bench(dir.path(), &format!("--benchmarks=restore {flags}")).bad();
+    assert!(error.contains("b/meta is missing"), "{error}");
+    db_bench(dir.path(), &format!("--benchmarks=fillseq,backup,restore {flags}")).good();
+    assert!(dir.path().join("r/CURRENT").exists() && dir.path().join("b/meta/1").exists());
+}
+
+#[pumice_test_macros::test]
+fn the_info_log_goes_to_stderr() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = "--num=10 --benchmarks=fillseq";
+    let run = db_bench(dir.path(), &format!("{words} --use_stderr_info_logger"));
+    let log = dir.path().join("dbbench/LOG");
+    assert!(run.err.contains("RocksDB version: Pumice-") && !log.exists(), "{}", run.err);
+    run.good();
+    let run = db_bench(dir.path(), words);
+    assert!(!run.err.contains("RocksDB version") && log.exists(), "{}", run.err);
+}
+
+/// Of each batch of 30 entries 20 are written and deleted, 10 stay.
+#[pumice_test_macros::test]
+fn disposable_entries_are_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let batches = "--disposable_entries_batch_size=20 --persistent_entries_batch_size=10";
+    let out = db_bench(
+        dir.path(),
+        &format!(
+            "--num=1000 --seed=7 --threads=2 {batches} --persistent_entries_value_size=300 \
+             --benchmarks=fillanddeleteuniquerandom,readseq"
+        ),
+    )
+    .good();
+    // Twenty batches of 50 operations.
+    assert!(
+        out.contains("Number of unique keys inserted (disposable+persistent): 600.\n"),
+        "{out}"
+    );
+    assert!(out.contains("Number of 'disposable entry delete': 400\n"), "{out}");
+    // By both threads.
+    assert!(crate::result(&out, "readseq").contains(" 400 operations;"), "{out}");
+    for (words, why) in [
+        ("--persistent_entries_batch_size=1", "needs a disposable_entries_batch_size"),
+        ("--disposable_entries_batch_size=1 --overwrite_probability=0.5", "not compatible with"),
+        ("--disposable_entries_value_size=-1", "have to be positive"),
+    ] {
+        let words = format!("--num=1 --benchmarks=fillanddeleteuniquerandom {words}");
+        let error = db_bench(dir.path(), &words).bad();
+        assert!(error.contains(why), "{words}: {error}");
+    }
+}

@@ -8,7 +8,7 @@
 //! RocksDB restores what is made here, and the other way round. Thread safety: calls on one engine
 //! take turns; a directory has one engine that writes at a time, which is the caller's to see to.
 //! Invariants: a meta file is written when all that it names is durable, and removed before any of
-//! that. Not built: rate limits, threads that copy, blob files, files left out on request.
+//! that. Not built: threads that copy, blob files, files left out on request.
 
 mod meta;
 
@@ -20,7 +20,9 @@ use meta::{FileEntry, Meta, NOTE_BYTES_MAX};
 use pumice_base::checksum::crc32c_extend;
 use pumice_base::{Error, Result};
 use pumice_env::filename::{self, FileType};
-use pumice_env::{FileOptions, FileSystem, create_dir_durably, write_file};
+use pumice_env::{
+    FileOptions, FileSystem, IoKind, IoPriority, RateLimiter, create_dir_durably, write_file,
+};
 use pumice_port::sync::Mutex;
 use pumice_port::time::wall_seconds;
 use pumice_table::{Table, TableReadContext};
@@ -51,11 +53,23 @@ pub struct BackupInfo {
     pub app_metadata: Vec<u8>,
 }
 
+/// The limits of a [`BackupEngine`], in bytes per second of its copies; the default has none. A limiter is
+/// asked with [`IoPriority::Low`] for what is read and for what is written, and its mode decides what of
+/// that counts. Other engines and databases may share it.
+#[derive(Clone, Debug, Default)]
+pub struct BackupLimits {
+    /// Limits backups, and the reading of [`BackupEngine::verify_backup`].
+    pub backup: Option<Arc<RateLimiter>>,
+    /// Limits restores.
+    pub restore: Option<Arc<RateLimiter>>,
+}
+
 /// Makes, lists, checks, restores and deletes the backups of one directory. Every call suspends.
 pub struct BackupEngine {
     fs: Arc<dyn FileSystem>,
     dir: PathBuf,
     writable: bool,
+    limits: BackupLimits,
     turn: Mutex<()>,
 }
 
@@ -79,7 +93,7 @@ impl BackupEngine {
         for part in [META, PRIVATE, SHARED] {
             create_dir_durably(&*fs, &dir.join(part), false)?;
         }
-        Ok(BackupEngine { fs, dir, writable: true, turn: Mutex::new(()) })
+        Ok(BackupEngine::at(fs, dir, true))
     }
 
     /// Opens the backup directory `dir` for what changes nothing in it.
@@ -91,7 +105,18 @@ impl BackupEngine {
         if !fs.exists(&dir.join(META))? {
             return Err(Error::not_found(format!("{} is missing", dir.join(META).display())));
         }
-        Ok(BackupEngine { fs, dir, writable: false, turn: Mutex::new(()) })
+        Ok(BackupEngine::at(fs, dir, false))
+    }
+
+    /// The same engine, which copies no faster than `limits` let it.
+    #[must_use]
+    pub fn limited(mut self, limits: BackupLimits) -> BackupEngine {
+        self.limits = limits;
+        self
+    }
+
+    fn at(fs: Arc<dyn FileSystem>, dir: PathBuf, writable: bool) -> BackupEngine {
+        BackupEngine { fs, dir, writable, limits: BackupLimits::default(), turn: Mutex::new(()) }
     }
 
     /// Backs up the present state of `db` with the caller's `note`; returns the backup's number.
@@ -164,7 +189,7 @@ impl BackupEngine {
         let meta = take(self.load()?, id)?;
         for file in meta.files.iter().filter(|_| with_checksum) {
             let path = self.dir.join(&file.path);
-            let (_, crc) = self.read_through(&path, None, None)?;
+            let crc = self.copy(&path, None, None, self.limits.backup.as_deref())?;
             check_crc(file, crc, &path, &path)?;
         }
         Ok(())
@@ -292,7 +317,7 @@ impl BackupEngine {
         self.fs.sync_dir(&self.dir.join(SHARED))?;
         for (from, name, bytes) in private_files(&inner.dir.path, &inner.logs.dir(), &moment) {
             let path = format!("{PRIVATE}/{id}/{name}");
-            let (_, crc) = self.read_through(&from, bytes, Some(&self.dir.join(&path)))?;
+            let crc = self.save(&from, bytes, &self.dir.join(&path))?;
             meta.files.push(FileEntry { path, crc: Some(crc), bytes: None });
         }
         let path = format!("{PRIVATE}/{id}/CURRENT");
@@ -315,7 +340,7 @@ impl BackupEngine {
             let path = format!("{SHARED}/{number:06}_s{session}_{bytes}.sst");
             return self.share_as(from, bytes, path, known);
         }
-        let (_, crc) = self.read_through(from, None, None)?;
+        let crc = self.copy(from, None, None, self.limits.backup.as_deref())?;
         self.share_as(from, bytes, format!("{SHARED}/{number:06}_{crc}_{bytes}.sst"), known)
     }
 
@@ -327,7 +352,7 @@ impl BackupEngine {
         let to = self.dir.join(&path);
         let name = &path[SHARED.len() + 1..];
         let temporary = self.dir.join(SHARED).join(format!(".{name}.tmp"));
-        let (_, crc) = self.read_through(from, Some(bytes), Some(&temporary))?;
+        let crc = self.save(from, Some(bytes), &temporary)?;
         self.fs.rename(&temporary, &to)?;
         Ok(FileEntry { path, crc: Some(crc), bytes: None })
     }
@@ -405,7 +430,7 @@ impl BackupEngine {
                 Some(_) => db_dir.join(&name),
                 None => return Err(Error::corruption(format!("{}: a stranger", file.path))),
             };
-            let (_, crc) = self.read_through(&from, None, Some(&to))?;
+            let crc = self.copy(&from, None, Some(&to), self.limits.restore.as_deref())?;
             check_crc(file, crc, &from, &to)?;
         }
         self.fs.sync_dir(wal_dir)?;
@@ -430,14 +455,20 @@ impl BackupEngine {
         Ok(())
     }
 
+    /// [`Self::copy`] for a backup.
+    fn save(&self, from: &Path, bytes: Option<u64>, to: &Path) -> Result<u32> {
+        self.copy(from, bytes, Some(to), self.limits.backup.as_deref())
+    }
+
     /// Reads the first `bytes` of a file, or all, and copies them durably if there is a target;
-    /// returns their number and CRC-32C.
-    fn read_through(
+    /// returns their CRC-32C.
+    fn copy(
         &self,
         from: &Path,
         bytes: Option<u64>,
         to: Option<&Path>,
-    ) -> Result<(u64, u32)> {
+        limiter: Option<&RateLimiter>,
+    ) -> Result<u32> {
         let mut source = self.fs.open_sequential(from)?;
         let mut target = match to {
             Some(to) => Some(self.fs.create(to, &FileOptions::default())?),
@@ -453,7 +484,10 @@ impl BackupEngine {
                 break;
             }
             crc = crc32c_extend(crc, &buffer[..read]);
+            // How many are read is known only then, as in RocksDB's engine.
+            wait_for(limiter, read as u64, IoKind::Read);
             if let Some(target) = &mut target {
+                wait_for(limiter, read as u64, IoKind::Write);
                 target.append(&buffer[..read])?;
             }
             done += read as u64;
@@ -465,7 +499,16 @@ impl BackupEngine {
             target.sync()?;
             target.close()?;
         }
-        Ok((done, crc))
+        Ok(crc)
+    }
+}
+
+/// Takes `bytes` from the limiter, a burst at a time.
+fn wait_for(limiter: Option<&RateLimiter>, bytes: u64, kind: IoKind) {
+    let Some(limiter) = limiter else { return };
+    let mut left = bytes;
+    while left > 0 {
+        left -= limiter.request_token(left, 0, IoPriority::Low, kind, None);
     }
 }
 

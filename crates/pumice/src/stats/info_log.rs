@@ -261,24 +261,30 @@ impl InfoLog {
     }
 }
 
+/// The line of LOG for a message of now and this thread, with its line end.
+pub fn line(level: InfoLogLevel, message: fmt::Arguments<'_>) -> String {
+    let mark = match level {
+        InfoLogLevel::Info | InfoLogLevel::Header => "",
+        InfoLogLevel::Debug => "[DEBUG] ",
+        InfoLogLevel::Warn => "[WARN] ",
+        InfoLogLevel::Error => "[ERROR] ",
+        InfoLogLevel::Fatal => "[FATAL] ",
+    };
+    let time = time::local_time_string(time::wall_micros());
+    let mut line = format!("{time} {} {mark}{message}", thread::current_id());
+    if !line.ends_with('\n') {
+        line.push('\n');
+    }
+    line
+}
+
 impl Logger for InfoLog {
     fn log(&self, level: InfoLogLevel, message: fmt::Arguments<'_>) {
         if level < self.level {
             return;
         }
+        let line = line(level, message);
         let now = time::wall_micros();
-        let mark = match level {
-            InfoLogLevel::Info | InfoLogLevel::Header => "",
-            InfoLogLevel::Debug => "[DEBUG] ",
-            InfoLogLevel::Warn => "[WARN] ",
-            InfoLogLevel::Error => "[ERROR] ",
-            InfoLogLevel::Fatal => "[FATAL] ",
-        };
-        let time = time::local_time_string(now);
-        let mut line = format!("{time} {} {mark}{message}", thread::current_id());
-        if !line.ends_with('\n') {
-            line.push('\n');
-        }
         let mut open = self.open.lock();
         if self.write(&mut open, line.as_bytes(), now).is_err() {
             open.file = None;

@@ -87,7 +87,7 @@ fn data_that_two_partitions_name_is_not_verified_twice() {
     let top = forge.block(&index_block(&top));
     let table = open(&forge.finish(top)).unwrap();
     says(&table.verify_checksums().unwrap_err(), "blocks out of order");
-    says(&dump::raw_text(&table).unwrap_err(), "blocks out of order");
+    says(&dump::raw_text(&table, false).unwrap_err(), "blocks out of order");
 }
 
 /// The keys of a block grow: walking back, and dumping, must not assemble all of them.
@@ -107,7 +107,7 @@ fn keys_that_grow_in_a_data_block_take_little() {
         iter.status().unwrap();
         assert_eq!(count, 60_000);
     });
-    let dumped = within_memory("dump", 512 << 20, || dump::raw_text(&table));
+    let dumped = within_memory("dump", 512 << 20, || dump::raw_text(&table, false));
     says(&dumped.unwrap_err(), "keys take too much memory");
 }
 

@@ -253,7 +253,7 @@ impl Exam<'_> {
         });
         assert!(!dump::properties_text(self.table.properties()).is_empty());
         self.bounded(most, "a dump", |exam| {
-            let dumped = dump::raw_text(&exam.table);
+            let dumped = dump::raw_text(&exam.table, false);
             exam.findings.note(dumped);
         });
         assert!(self.table.approximate_memory() < 64 << 20);

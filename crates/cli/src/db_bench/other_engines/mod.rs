@@ -202,6 +202,12 @@ macro_rules! without_rocksdbs_calls {
         fn verify_checksum(&self) -> Result<()> {
             cannot("verifychecksum")
         }
+        fn backup(&self, _: &std::path::Path, _: u64) -> Result<()> {
+            cannot("backup")
+        }
+        fn restore(&self, _: &std::path::Path, _: &std::path::Path, _: u64) -> Result<()> {
+            cannot("restore")
+        }
         fn property(&self, _: &str) -> Option<String> {
             None
         }

@@ -1,0 +1,192 @@
+//! `pumice sst_dump` beside Debian's sst_dump (RocksDB 7.8.3): the same answers about the same tables,
+//! and how many of the options of RocksDB 11.9's tool there are.
+//!
+//! Where Debian's tool is not installed nothing is compared. Not compared: the line with the
+//! address of the environment, and what complaints say beyond their first line.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::path::Path;
+use std::process::Command;
+
+/// Exit code, standard output, first line of standard error.
+type Said = (Option<i32>, String, String);
+
+fn run(mut command: Command, dir: &Path, words: &str) -> Option<Said> {
+    let output = command.current_dir(dir).args(words.split_whitespace()).output().ok()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let lines = text(&output.stdout);
+    let lines = lines.lines().filter(|line| !line.starts_with("options.env is "));
+    let out = lines.map(|line| format!("{line}\n")).collect();
+    let err = text(&output.stderr).lines().next().unwrap_or_default().to_string();
+    Some((output.status.code(), out, err))
+}
+
+fn pumice(tool: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));
+    command.arg(tool);
+    command
+}
+
+fn ours(dir: &Path, words: &str) -> Said {
+    run(pumice("sst_dump"), dir, words).unwrap()
+}
+
+/// None: it is not installed.
+fn theirs(dir: &Path, words: &str) -> Option<Said> {
+    run(Command::new("sst_dump"), dir, words)
+}
+
+/// A database with one table of `a`, `ab`, `c`; the table's path. None: there is no such program.
+fn made(ldb: impl Fn() -> Command, dir: &Path) -> Option<String> {
+    for words in ["--create_if_missing batchput a 1 ab 2 c 3", "compact"] {
+        let said = run(ldb(), dir, &format!("--db=d {words}"))?;
+        assert_eq!(said.0, Some(0), "{words}: {said:?}");
+    }
+    let names = std::fs::read_dir(dir.join("d")).unwrap();
+    let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    Some(format!("d/{}", names.find(|name| name.ends_with(".sst")).unwrap()))
+}
+
+#[pumice_test_macros::test]
+fn answers_are_those_of_the_tool() {
+    let dir = tempfile::tempdir().unwrap();
+    // Made by Debian's ldb, too: its tool reads no newer format.
+    let Some(table) = made(|| Command::new("ldb"), dir.path()) else { return };
+    std::fs::write(dir.path().join("000007.sst"), "not a table, though it is named as one is")
+        .unwrap();
+    for words in [
+        "--file=$T --command=identify",
+        "--file=d --command=identify",
+        "--file=d/CURRENT --command=identify",
+        "--file=$T --command=scan --prefix=a",
+        "--file=$T --command=scan --prefix=0x6162 --input_key_hex",
+        "--file=$T --command=check --prefix=zz",
+        "--file=$T --command=scan --prefix=a --to=ab",
+        "--file=$T --prefix=a --from=b",
+        "--parse_internal_key=0x6101000000000000FF",
+        "--parse_internal_key=0x0001000000000000",
+        "--parse_internal_key=0x61010A0000000000",
+        "--parse_internal_key=zz",
+    ] {
+        let words = words.replace("$T", &table);
+        let Some(expected) = theirs(dir.path(), &words) else { return };
+        assert_eq!(ours(dir.path(), &words), expected, "{words}");
+    }
+    // Of a file that is none the text is the engine's.
+    let said = ours(dir.path(), "--file=000007.sst --command=identify");
+    let expected = theirs(dir.path(), "--file=000007.sst --command=identify").unwrap();
+    assert_eq!((said.0, said.1), (expected.0, expected.1));
+}
+
+/// What Debian's version has not.
+#[pumice_test_macros::test]
+fn newer_options() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = made(|| pumice("ldb"), dir.path()).unwrap();
+    let good = |words: &str| {
+        let said = ours(dir.path(), words);
+        assert_eq!(said.0, Some(0), "{words}: {said:?}");
+        said.1
+    };
+    let out = good(&format!("--file={table} --command=none --list_meta_blocks"));
+    let (_, blocks) = out.split_once("Meta Blocks:\n------------------------------\n").unwrap();
+    let names: Vec<&str> =
+        blocks.lines().map(|line| line.trim().split_once(": ").unwrap().0).collect();
+    assert!(names.contains(&"rocksdb.properties"), "{out}");
+    let size = std::fs::metadata(dir.path().join(&table)).unwrap().len();
+    for line in blocks.lines() {
+        let (_, numbers) = line.split_once(": ").unwrap();
+        let (offset, bytes) = numbers.split_once(' ').unwrap();
+        let end = offset.parse::<u64>().unwrap() + bytes.parse::<u64>().unwrap();
+        assert!(end < size, "{line}");
+    }
+    let out = good(&format!("--file={table} --command=none --show_properties"));
+    for name in ["smallest sequence number", "largest sequence number", "tail start offset"] {
+        assert!(out.contains(&format!("\n  {name}: ")), "{name}: {out}");
+    }
+    let dump = dir.path().join(table.replace(".sst", "_dump.txt"));
+    good(&format!("--file={table} --command=raw"));
+    assert!(std::fs::read_to_string(&dump).unwrap().contains("  HEX    6162: 32\n"));
+    good(&format!("--file={table} --command=raw --show_sequence_number_type"));
+    let out = good(&format!("--file={table} --command=scan"));
+    let (_, sequence) = out.split_once("'ab' seq:").unwrap();
+    let sequence = sequence.split(',').next().unwrap();
+    let line = format!("  HEX    6162 seq:{sequence}, type:1: 32\n");
+    assert!(std::fs::read_to_string(&dump).unwrap().contains(&line), "{line}");
+    // Which files are looked at.
+    let wanted = format!("{table} --command=scan --require_property_regex=entries:.[1-9]");
+    assert!(good(&wanted).contains("'ab' seq:"));
+    for words in
+        ["--require_property_regex=entries:.7", "--exclude_property_regex=name:.(cf|default)"]
+    {
+        let said = ours(dir.path(), &format!("{table} --command=scan {words}"));
+        assert!(said.2.contains(": skipping because properties string "), "{said:?}");
+        assert!(!said.1.contains(" => "), "{said:?}");
+    }
+    let wrong = ours(dir.path(), &format!("{table} --require_property_regex=(a"));
+    assert!(wrong.0 == Some(1) && wrong.2.contains("'(' without ')'"), "{wrong:?}");
+    // Several files.
+    let out = good(&format!("--command=identify {table} --file={table}"));
+    assert!(
+        out.ends_with(&format!(
+            "List of valid SST files:\n{table}\n{table}\nNumber of valid SST files: 2\n"
+        )),
+        "{out}"
+    );
+}
+
+/// Options of RocksDB 11.9's sst_dump.
+const OPTIONS: &str = "file env_uri fs_uri command output_hex json decode_blob_index \
+    show_sequence_number_type input_key_hex read_num verify_checksum from to prefix \
+    show_properties show_summary set_block_size block_size readahead_size compression_types \
+    compression_strategy require_property_regex exclude_property_regex compression_manager \
+    enable_index_compression verify_compression block_based_table_options parse_internal_key \
+    compression_level compression_level_from compression_level_to compression_max_dict_bytes \
+    compression_parallel_threads compression_zstd_max_train_bytes \
+    compression_max_dict_buffer_bytes compression_auto_skip \
+    compression_auto_skip_min_sample_every compression_max_compressed_bytes_per_kb \
+    compression_use_zstd_finalize_dict list_meta_blocks help version";
+
+/// Commands of RocksDB 11.9's ldb.
+const COMMANDS: &str = "approxsize backup batchput change_compaction_style checkconsistency \
+    checkpoint compact create_column_family delete deleterange drop_column_family dump \
+    dump_live_files dump_wal file_checksum_dump get get_entity get_property idump \
+    ingest_extern_sst list_column_families list_file_range_deletes list_live_files_metadata load \
+    manifest_dump merge multi_get multi_get_entity put put_entity query reduce_levels repair \
+    restore scan singledelete unsafe_remove_sst_file update_manifest write_extern_sst";
+
+/// docs/compatibility.md says how many there are.
+fn assert_stated(words: &str) {
+    let page = include_str!("../../../docs/compatibility.md");
+    assert!(page.contains(words), "docs/compatibility.md lacks: {words}");
+}
+
+#[pumice_test_macros::test]
+fn every_option_is_taken_or_refused_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let names: Vec<&str> = OPTIONS.split_whitespace().collect();
+    let refused = names.iter().filter(|name| {
+        let said = ours(dir.path(), &format!("--file=nosuch.sst --{name}=1"));
+        assert!(!said.2.contains("Unrecognized argument"), "{name}: {said:?}");
+        said.2.starts_with(&format!("--{name} is not supported yet: it needs "))
+    });
+    let taken = names.len() - refused.count();
+    assert_stated(&format!("| options of sst_dump | {taken} of {} |", names.len()));
+    assert!(ours(dir.path(), "--file=x --nosuch=1").2.contains("Unrecognized argument '--nosuch'"));
+}
+
+#[pumice_test_macros::test]
+fn every_command_of_ldb_is_there_or_refused_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let names: Vec<&str> = COMMANDS.split_whitespace().collect();
+    let refused = names.iter().filter(|name| {
+        let said = run(pumice("ldb"), dir.path(), &format!("--db=nosuch {name}")).unwrap();
+        assert!(!said.2.contains("Unknown command"), "{name}: {said:?}");
+        said.2.contains(&format!("Not implemented: command {name} of RocksDB's ldb"))
+    });
+    let run_here = names.len() - refused.count();
+    assert_stated(&format!("| commands of ldb | {run_here} of {} |", names.len()));
+    let unknown = run(pumice("ldb"), dir.path(), "--db=nosuch no_such_command").unwrap();
+    assert!(unknown.2.contains("Unknown command"), "{unknown:?}");
+}

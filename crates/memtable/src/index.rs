@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Release};
 
 use pumice_port::sync::Mutex;
 
-use crate::entry::prefetch;
-use crate::skiplist::Node;
+use crate::entry::{Target, prefetch, prefetch_line};
+use crate::skiplist::{Node, WARMED_MAX};
 
 /// Level of the nodes in the tree: one node in 2^2.
 pub(crate) const INDEX_LEVEL: usize = 2;
@@ -87,6 +87,38 @@ impl Tree {
         Some(node)
     }
 
+    /// As `search` for each of `targets`, level by level, so that their cache misses overlap.
+    fn search_together(&self, targets: &[Target<'_>], found: &mut [Option<Node>]) {
+        const LEFT_OF_ALL: usize = usize::MAX;
+        let mut places = [0; WARMED_MAX];
+        let places = &mut places[..targets.len()];
+        for depth in (0..self.depth).rev() {
+            for (at, target) in places.iter_mut().zip(targets) {
+                if *at == LEFT_OF_ALL {
+                    continue;
+                }
+                let group = &self.groups[self.starts[depth] + *at].0;
+                let below: usize = group.iter().map(|&key| usize::from(key < target.prefix)).sum();
+                *at = below.checked_sub(1).map_or(LEFT_OF_ALL, |below| *at * FANOUT + below);
+                if *at == LEFT_OF_ALL {
+                    continue;
+                }
+                match depth.checked_sub(1) {
+                    Some(next) => {
+                        prefetch(self.groups.as_ptr().wrapping_add(self.starts[next] + *at).cast())
+                    }
+                    None => prefetch_line(self.nodes.as_ptr().wrapping_add(*at).cast()),
+                }
+            }
+        }
+        for (at, found) in places.iter().zip(found) {
+            *found = self.nodes.get(*at).copied();
+            if let Some(node) = *found {
+                prefetch(node.cast_const().cast::<u8>().wrapping_sub(64));
+            }
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.groups.len() * size_of::<Group>() + self.nodes.len() * size_of::<Node>()
     }
@@ -148,6 +180,15 @@ impl Index {
         unsafe { &*tree }.search(prefix)
     }
 
+    /// As [`Index::search`] for each of at most [`WARMED_MAX`] targets.
+    pub(crate) fn search_together(&self, targets: &[Target<'_>], found: &mut [Option<Node>]) {
+        let tree = self.newest.load(Acquire);
+        if !tree.is_null() {
+            // SAFETY: as in `search`.
+            unsafe { &*tree }.search_together(targets, found);
+        }
+    }
+
     /// Continues building by up to `steps` nodes if a tree is due at `entries`. `first` is the
     /// first node of `INDEX_LEVEL`; `prefix_and_next` tells a node's exact prefix and its successor
     /// on that level. Returns the bytes of a tree finished.
@@ -187,5 +228,31 @@ impl Index {
         self.newest.store(&raw mut *tree, Release);
         builder.built.push(tree);
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order::Forward;
+
+    /// Trees of one to three levels, targets left of all, between, at and right of the nodes.
+    #[pumice_test_macros::test]
+    fn searches_together_find_what_each_finds() {
+        for count in [1, 2, 15, 16, 17, 255, 256, 257, 5_000_u64] {
+            let prefixes: Vec<u64> = (0..count).map(|n| 100 + n / 2 * 10).collect();
+            let node = |n: u64| ptr::without_provenance_mut((n as usize + 1) * 64);
+            let tree = Tree::build(&prefixes, (0..count).map(node).collect());
+            let mut names: Vec<[u8; 8]> = (0..count * 5 + 120).map(u64::to_be_bytes).collect();
+            names.push(u64::MAX.to_be_bytes());
+            for chunk in names.chunks(WARMED_MAX - 1) {
+                let targets: Vec<_> =
+                    chunk.iter().map(|name| Target::new(Forward, name, 0)).collect();
+                let mut found = vec![None; targets.len()];
+                tree.search_together(&targets, &mut found);
+                let alone: Vec<_> = targets.iter().map(|t| tree.search(t.prefix)).collect();
+                assert_eq!(found, alone, "{count}: {chunk:?}");
+            }
+        }
     }
 }

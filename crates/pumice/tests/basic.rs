@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use pumice::{
-    CompactRangeOptions, Db, ErrorKind, FlushOptions, Options, PosixFs, ReadOptions, WriteBatch,
-    WriteBufferManager, WriteOptions,
+    ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, FlushOptions, Options, PosixFs,
+    ReadOptions, WriteBatch, WriteBufferManager, WriteOptions,
 };
 use pumice_base::random::Rng;
 
@@ -182,4 +182,61 @@ fn a_snapshot_of_another_database_is_refused() {
     drop(theirs);
     refused(ours.get_opt(&foreign, b"k").err().unwrap());
     ours.close().unwrap();
+}
+
+/// A memtable with an index, in which the places of a batch's keys are looked up ahead of the
+/// inserts: keys in order and in none, some of them twice, of two families, with range deletions
+/// between; and single writes after [`Db::warm`].
+#[pumice_test_macros::test]
+fn batches_in_no_order_enter_a_large_memtable() {
+    let dir = std::env::temp_dir().join(format!("pumice-batches-{}", std::process::id()));
+    let options = Options { cf: ColumnFamilyOptions::default(), ..options() };
+    let db = Db::open(&options, &dir).unwrap();
+    let other = db.create_column_family(&options.cf, "other").unwrap();
+    let mut models = [BTreeMap::new(), BTreeMap::new()];
+    let mut rng = Rng::new(9);
+    for round in 0..600_u64 {
+        let mut batch = WriteBatch::new();
+        let start = rng.uniform(20_000);
+        for n in 0..40 {
+            let number = if round % 3 == 0 { start + n } else { rng.uniform(20_000) };
+            // Many share the first eight bytes.
+            let key = format!("{:04}{number:06}", number % 1000).into_bytes();
+            let value = format!("{round}:{n}").into_bytes();
+            let is_other = rng.uniform(4) == 0;
+            let model = &mut models[usize::from(is_other)];
+            match (rng.uniform(50), is_other) {
+                (0, false) => {
+                    let end = [&key[..], b"z"].concat();
+                    batch.delete_range(&key, &end);
+                    model.retain(|k: &Vec<u8>, _| *k < key || *k >= end);
+                }
+                (_, false) => {
+                    batch.put(&key, &value);
+                    model.insert(key, value);
+                }
+                (_, true) => {
+                    batch.put_cf(&other, &key, &value);
+                    model.insert(key, value);
+                }
+            }
+        }
+        db.write_opt(&WriteOptions::default(), &mut batch).unwrap();
+        let keys: Vec<_> = (0..20)
+            .map(|_| rng.uniform(20_000))
+            .map(|number| format!("{:04}{number:06}", number % 1000).into_bytes())
+            .collect();
+        db.warm(&keys);
+        for key in keys {
+            assert_eq!(db.get(&key).unwrap().as_deref(), models[0].get(&key).map(Vec::as_slice));
+            db.put_opt(&WriteOptions::default(), &key, b"alone").unwrap();
+            models[0].insert(key, b"alone".to_vec());
+        }
+    }
+    check(&db, &models[0]);
+    for (key, value) in &models[1] {
+        assert_eq!(db.get_cf(&other, key).unwrap().as_deref(), Some(&value[..]));
+    }
+    db.close().unwrap();
+    Db::destroy(&options, &dir).unwrap();
 }

@@ -125,8 +125,9 @@ impl SkipList {
     /// no index.
     pub(crate) fn warm<O: KeyOrder>(&self, order: O, targets: &[Target<'_>]) {
         let mut walks = [const { None }; WARMED_MAX];
-        for (walk, target) in walks.iter_mut().zip(targets) {
-            let start = self.index.search(target.prefix);
+        let mut starts = [None; WARMED_MAX];
+        self.index.search_together(targets, &mut starts[..targets.len()]);
+        for (walk, start) in walks.iter_mut().zip(starts) {
             *walk = start.map(|start| Walk::new(start, INDEX_LEVEL));
         }
         for (walk, target) in walks.iter().zip(targets) {

@@ -53,6 +53,15 @@ impl Db {
     ) -> Result<Option<PinnedSlice>> {
         self.inner().get(options, self.data(cf)?, key.as_ref())
     }
+    /// Starts loading into the CPU's caches what reads and writes of `keys` look at in the memtable
+    /// of the default column family. For keys that are read or written one by one right after, a
+    /// few dozen at most: their cache misses overlap. [`Db::multi_get`] and batches need it not.
+    /// Reads no file; never suspends.
+    pub fn warm<K: AsRef<[u8]>>(&self, keys: &[K]) {
+        if self.inner().check_caller().is_ok() {
+            self.default_data().warm(keys.iter().map(AsRef::as_ref));
+        }
+    }
     /// The values of `keys`, all as of one moment, in their order. See [`Db::get`] for errors.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<PinnedSlice>>> {
         self.multi_get_opt(&EVERYDAY, keys)

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use pumice_base::dbformat::MAX_SEQUENCE;
 use pumice_base::extension::MergeOperator;
 use pumice_base::narrow::{round_down_u64, to_usize};
 use pumice_base::{Comparator, InternalKeyComparator, SequenceNumber};
@@ -55,6 +56,11 @@ struct History {
 }
 
 impl CfData {
+    /// Lets the memtable load what reads and writes of these keys are about to look at.
+    pub(crate) fn warm<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+        self.super_version.load().mem.warm(keys, MAX_SEQUENCE);
+    }
+
     /// Assembles the shared part around its first super version.
     pub(crate) fn new(
         id: u32,

@@ -124,6 +124,11 @@ impl Deref for Stored {
 }
 
 impl Reads {
+    /// Reads of Pumice with these options.
+    pub(super) fn with(own: ReadOptions) -> Reads {
+        Reads { own, foreign: None }
+    }
+
     /// Reads from a snapshot.
     pub fn are_of_a_moment(&self) -> bool {
         self.own.snapshot.is_some() || self.foreign.is_some()
@@ -165,6 +170,13 @@ impl Engine {
         match self {
             Engine::Pumice(db) => Ok(db.get_opt(&reads.own, key)?.map(Stored::Pinned)),
             Engine::Foreign(engine) => Ok(reads.reader(&**engine).get(key)?.map(Stored::Own)),
+        }
+    }
+
+    /// Makes reads of these keys, one by one right after, miss the CPU's caches less.
+    pub fn warm<K: AsRef<[u8]>>(&self, keys: &[K]) {
+        if let Engine::Pumice(db) = self {
+            db.warm(keys);
         }
     }
 

@@ -5,6 +5,11 @@
 //! | the first that writes | opens the group, lets the others of its loop run, writes the batch |
 //! | who comes while it is open | adds its write with the lock of its key, and waits for the end |
 //!
+//! A string that replaces whatever is at its key ([`Keyspace::set_together`]) is added without a
+//! look at what is there: the leader looks for all of them, so that their misses of the CPU's
+//! caches overlap. What is not that simple, because there is a collection or an expired key, or a
+//! file must be read to know, is left to its own task.
+//!
 //! So a command's fiber waits once, for write and sync, and the engine gets one batch instead of
 //! one per command. A lock is released when the batch can be read, not when it is durable: a waiter
 //! for the same key joins the next group. Each loop has its own group, so no command waits for
@@ -20,11 +25,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pumice::{WriteBatch, WriteOptions};
+use pumice::{ReadOptions, WriteBatch, WriteOptions};
 use pumice_port::sync::Mutex;
 use pumice_port::task::{self, TaskRef, WaitReason};
 use pumice_port::{fiber, thread, time};
 
+use super::encoding::{Head, Kind, record_key, record_value};
+use super::engine::Reads;
 use super::locks::{Held, KeyLocks};
 use super::txn::{Event, Txn};
 use super::{Keyspace, Outcome};
@@ -32,6 +39,8 @@ use super::{Keyspace, Outcome};
 /// A write of more bytes is committed alone, and a group of more takes no further write.
 const WRITE_BYTES: usize = 16 << 10;
 const GROUP_BYTES: usize = 1 << 20;
+/// Keys that the leader looks for together.
+const KEYS_WARMED: usize = 16;
 /// Slots for open groups; with more loops than slots, loops share them.
 const PLACES: usize = 64;
 
@@ -46,11 +55,31 @@ pub struct Written {
     pub upto: u64,
 }
 
-type End = OnceLock<pumice::Result<Written>>;
+/// How a group ended.
+struct Ended {
+    written: pumice::Result<Written>,
+    /// Which of its strings were not written, in order.
+    left: Vec<usize>,
+}
+
+type End = OnceLock<Ended>;
+
+/// A string to be set at a key, whatever is there.
+struct NewString {
+    stored: u8,
+    record: Vec<u8>,
+    value: Vec<u8>,
+    /// When an older one counts as expired.
+    now: u64,
+    event: Event,
+}
 
 #[derive(Default)]
 struct Group {
     batch: WriteBatch,
+    strings: Vec<NewString>,
+    /// Bytes of `strings`.
+    string_bytes: usize,
     locks: Vec<usize>,
     counted: Vec<(u8, i64)>,
     events: Vec<Event>,
@@ -83,7 +112,10 @@ impl Closed<'_> {
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
         self.unlock();
-        self.group.end.get_or_init(|| Err(pumice::Error::aborted("A write panicked")));
+        self.group.end.get_or_init(|| Ended {
+            written: Err(pumice::Error::aborted("A write panicked")),
+            left: Vec::new(),
+        });
         task::unpark_all(std::mem::take(&mut self.group.members));
     }
 }
@@ -94,22 +126,45 @@ impl Groups {
         &self.0[fiber::loop_index() % PLACES]
     }
 
-    /// Adds the write to the open group, or opens one, which the caller then leads. None if there
-    /// is no room, or it cannot be added; then `held` is unchanged.
-    fn join(&self, txn: &mut Txn<'_>, held: &mut Option<Held<'_>>) -> Option<(Arc<End>, bool)> {
+    /// Adds a write to the open group by `add`, or opens one, which the caller then leads. None if
+    /// there is no room, or it is not of one key; then `held` is unchanged.
+    fn join<T>(
+        &self,
+        held: &mut Option<Held<'_>>,
+        add: impl FnOnce(&mut Group) -> T,
+    ) -> Option<(Member, T)> {
         let mut open = self.place().lock();
-        if open.as_ref().is_some_and(|group| group.batch.data_bytes() > GROUP_BYTES) {
+        let bytes = |group: &Group| group.batch.data_bytes() + group.string_bytes;
+        if open.as_ref().is_some_and(|group| bytes(group) > GROUP_BYTES) {
             return None;
         }
         let number = held.take_if(|held| held.is_one())?.into_one()?;
         let leads = open.is_none();
         let group = open.get_or_insert_default();
         group.locks.push(number);
-        txn.give(&mut group.batch, &mut group.counted, &mut group.events);
+        let added = add(group);
         if !leads {
             group.members.push(task::current());
         }
-        Some((Arc::clone(&group.end), leads))
+        Some((Member { end: Arc::clone(&group.end), leads }, added))
+    }
+}
+
+/// A task's part in a group.
+struct Member {
+    end: Arc<End>,
+    leads: bool,
+}
+
+impl Member {
+    /// Waits for the end.
+    fn wait(&self) -> &Ended {
+        loop {
+            match self.end.get() {
+                Some(ended) => return ended,
+                None => task::park(&GROUP),
+            }
+        }
     }
 }
 
@@ -128,19 +183,101 @@ impl Keyspace {
         durable: bool,
         tell: impl Fn(&[Event]),
     ) -> Outcome<Option<Written>> {
-        if !fiber::is_fiber() || self.engine.pumice().is_none() || !txn.is_small(WRITE_BYTES) {
+        if !self.groups_writes() || !txn.is_small(WRITE_BYTES) {
             return Ok(None);
         }
-        let Some((end, leads)) = self.groups.join(txn, held) else { return Ok(None) };
-        if leads {
+        let add = |group: &mut Group| {
+            txn.give(&mut group.batch, &mut group.counted, &mut group.events);
+        };
+        let Some((member, ())) = self.groups.join(held, add) else { return Ok(None) };
+        if member.leads {
             self.lead(durable, tell);
         }
-        loop {
-            match end.get() {
-                Some(end) => return Ok(Some(end.clone()?)),
-                None => task::park(&GROUP),
+        Ok(Some(member.wait().written.clone()?))
+    }
+
+    /// As [`Keyspace::write_together`], of a string without an expiry that replaces whatever is at
+    /// `key` in `db` at that time. None also when what is there needs more than that. Suspends.
+    ///
+    /// # Errors
+    /// As [`Keyspace::write_together`].
+    pub fn set_together(
+        &self,
+        (db, now): (u8, u64),
+        (key, value): (&[u8], &[u8]),
+        held: &mut Option<Held<'_>>,
+        durable: bool,
+        tell: impl Fn(&[Event]),
+    ) -> Outcome<Option<Written>> {
+        let bytes = key.len() + value.len();
+        if !self.groups_writes() || bytes > WRITE_BYTES.min(self.room()) {
+            return Ok(None);
+        }
+        let add = |group: &mut Group| {
+            let stored = self.databases.stored(db);
+            group.string_bytes += bytes;
+            group.strings.push(NewString {
+                stored,
+                record: record_key(stored, key),
+                value: record_value(Kind::String, 0, &[value]),
+                now,
+                event: Event { db, class: b'$', name: "set", key: key.to_vec() },
+            });
+            group.strings.len() - 1
+        };
+        let Some((member, number)) = self.groups.join(held, add) else { return Ok(None) };
+        if member.leads {
+            self.lead(durable, tell);
+        }
+        let ended = member.wait();
+        if ended.left.binary_search(&number).is_ok() {
+            return Ok(None);
+        }
+        Ok(Some(ended.written.clone()?))
+    }
+
+    /// The calling task's writes may be grouped.
+    fn groups_writes(&self) -> bool {
+        fiber::is_fiber() && self.engine.pumice().is_some()
+    }
+
+    /// Adds the strings of a group to its batch, if what is at their keys is in memory and asks for
+    /// nothing else. Returns the numbers of the others.
+    fn add_strings(&self, group: &mut Group) -> Vec<usize> {
+        let in_memory = ReadOptions { cache_only: true, ..ReadOptions::default() };
+        let reads = Reads::with(in_memory);
+        let mut left = Vec::new();
+        let mut strings = std::mem::take(&mut group.strings).into_iter().enumerate().peekable();
+        let mut warm = Vec::with_capacity(KEYS_WARMED);
+        while strings.peek().is_some() {
+            warm.clear();
+            warm.extend(strings.by_ref().take(KEYS_WARMED));
+            let records: [&[u8]; KEYS_WARMED] =
+                std::array::from_fn(|at| warm.get(at).map_or(&[][..], |(_, new)| &new.record));
+            self.engine.warm(&records[..warm.len()]);
+            for (number, new) in warm.drain(..) {
+                let change = match self.engine.get(&reads, &new.record) {
+                    Ok(None) => Some(1),
+                    Ok(Some(old)) => match Head::read(&old) {
+                        Ok(head) if head.kind == Kind::String && !head.is_expired(new.now) => {
+                            Some(0)
+                        }
+                        _ => None,
+                    },
+                    Err(_) => None,
+                };
+                let Some(change) = change else {
+                    left.push(number);
+                    continue;
+                };
+                group.batch.put(&new.record, &new.value);
+                if change > 0 {
+                    group.counted.push((new.stored, change));
+                }
+                group.events.push(new.event);
             }
         }
+        left
     }
 
     fn lead(&self, durable: bool, tell: impl Fn(&[Event])) {
@@ -148,11 +285,15 @@ impl Keyspace {
         let Some(group) = self.groups.place().lock().take() else { return };
         let mut closed = Closed { locks: &self.locks, group };
         let group = &mut closed.group;
-        let written = self.engine.write(&WriteOptions::default(), &mut group.batch);
+        let left = self.add_strings(group);
+        let written = match group.batch.is_empty() {
+            true => Ok(()),
+            false => self.engine.write(&WriteOptions::default(), &mut group.batch),
+        };
         let written = written.map(|()| Written { micros: time::now_micros(), upto: self.writes() });
         let upto = written.as_ref().ok().map(|written| written.upto);
         // Recorded before `tell`: it is written, even if `tell` fails.
-        group.end.get_or_init(|| written);
+        group.end.get_or_init(|| Ended { written, left });
         let Some(upto) = upto else { return };
         group.counted.iter().for_each(|&(db, sum)| self.add_count(db, sum));
         tell(&group.events);

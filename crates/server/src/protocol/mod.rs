@@ -18,4 +18,4 @@ pub use reply::{Meter, Reply};
 #[cfg(test)]
 mod tests;
 
-pub use request::{Limits, Parser, ProtocolError};
+pub use request::{KeysAhead, Limits, Parser, ProtocolError};

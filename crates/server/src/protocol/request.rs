@@ -261,6 +261,47 @@ impl Parser {
     }
 }
 
+/// The second arguments, usually keys, of the commands at the front of `input`, as far as they are
+/// short arrays that have arrived whole. Checks little: what it shows is only a hint.
+pub struct KeysAhead<'a>(pub &'a [u8]);
+
+/// Arguments of the longest command that [`KeysAhead`] shows.
+const ARGUMENTS_AHEAD: usize = 5;
+
+impl<'a> KeysAhead<'a> {
+    /// The number after `mark`, and what follows its line.
+    fn number(input: &'a [u8], mark: u8) -> Option<(usize, &'a [u8])> {
+        const DIGITS: usize = 7;
+        let (&first, input) = input.split_first()?;
+        let end = input.iter().take(DIGITS + 1).position(|&b| b == b'\r')?;
+        let mut number = 0;
+        for &digit in &input[..end] {
+            number = number * 10 + usize::from(digit.is_ascii_digit().then(|| digit - b'0')?);
+        }
+        (first == mark).then_some((number, input.get(end + 2..)?))
+    }
+}
+
+impl<'a> Iterator for KeysAhead<'a> {
+    type Item = &'a [u8];
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (count, mut rest) = Self::number(self.0, b'*')?;
+        if !(2..=ARGUMENTS_AHEAD).contains(&count) {
+            return None;
+        }
+        let mut key = &[][..];
+        for number in 0..count {
+            let (bytes, input) = Self::number(rest, b'$')?;
+            rest = input.get(bytes + 2..)?;
+            if number == 1 {
+                key = &input[..bytes];
+            }
+        }
+        self.0 = rest;
+        Some(key)
+    }
+}
+
 /// The number of an array's elements; an empty or null array is no request.
 fn count(digits: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
     let number = super::number::integer(digits);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::reply::{Meter, Reply};
-use super::request::{Limits, Parser, ProtocolError, split_words};
+use super::request::{KeysAhead, Limits, Parser, ProtocolError, split_words};
 
 type Commands = Vec<Vec<Vec<u8>>>;
 
@@ -40,6 +40,41 @@ fn request(arguments: &[&[u8]]) -> Vec<u8> {
         bytes.extend_from_slice(b"\r\n");
     }
     bytes
+}
+
+// Plain #[test]: nothing here can suspend.
+#[test]
+fn keys_ahead_are_those_of_whole_short_arrays() {
+    let ahead = |input: &[u8]| KeysAhead(input).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let pipeline: [&[&[u8]]; 4] = [
+        &[b"GET", b"one"],
+        &[b"SET", b"", b"*2\r\n$3\r\nGET\r\n"],
+        &[b"SET", b"two", b"v", b"EX", b"5"],
+        &[b"GET", b"three"],
+    ];
+    let bytes: Vec<u8> = pipeline.iter().flat_map(|words| request(words)).collect();
+    let keys: Vec<Vec<u8>> = pipeline.iter().map(|words| words[1].to_vec()).collect();
+    assert_eq!(ahead(&bytes), keys);
+    for end in 0..bytes.len() {
+        let found = ahead(&bytes[..end]);
+        assert!(found.len() < keys.len() && keys.starts_with(&found), "{end}");
+    }
+    // They end where anything else begins.
+    for other in [&b"PING\r\n"[..], &request(&[b"PING"]), b"*-1\r\n", b"*2\r\n$-1\r\n", b"*2x\r\n"]
+    {
+        assert_eq!(ahead(&[&request(&[b"GET", b"k"]), other, &bytes].concat()), [b"k"]);
+    }
+    let mut random = 7_u64;
+    for _ in 0..20_000 {
+        let mut damaged = bytes.clone();
+        for _ in 0..3 {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let at = (random >> 33) as usize % damaged.len();
+            damaged[at] = b"*$\r\n0159a"[(random >> 20) as usize % 9];
+        }
+        let inside = |key: Vec<u8>| key.is_empty() || damaged.windows(key.len()).any(|w| w == key);
+        assert!(KeysAhead(&damaged).map(<[u8]>::to_vec).all(inside));
+    }
 }
 
 fn sample() -> (Vec<u8>, Commands) {

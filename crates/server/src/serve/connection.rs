@@ -31,7 +31,7 @@ use pumice_port::thread::{self, JoinHandle};
 use pumice_port::time;
 
 use super::Server;
-use super::executor::{error_text, execute};
+use super::executor::{error_text, execute, look_ahead};
 use super::link::Link;
 use crate::protocol::{Limits, Parser, Reply};
 use crate::session::Session;
@@ -397,6 +397,9 @@ impl Connection<'_> {
                         return Pause::Broken;
                     }
                 }
+            }
+            if !parser.is_all(bytes.len()) {
+                look_ahead(shared, &mut self.session, &bytes[parser.done_bytes()..]);
             }
             let mut args = Vec::with_capacity(8);
             parser.arguments(bytes, &mut args);

@@ -30,7 +30,7 @@ use crate::keyspace::encoding::Head;
 use crate::keyspace::locks::Held;
 use crate::keyspace::txn::{Event, Txn};
 use crate::keyspace::{Failure, Keyspace, Outcome};
-use crate::protocol::Reply;
+use crate::protocol::{KeysAhead, Reply};
 use crate::session::slowlog::Measured;
 use crate::session::stats::Stats;
 use crate::session::waiters::Served;
@@ -79,6 +79,19 @@ pub(super) fn error_text(failure: &Failure) -> Cow<'_, str> {
 fn fail(shared: &Shared, out: &mut Reply, text: &str) {
     Stats::add(&shared.stats.errors, 1);
     out.error(text);
+}
+
+/// Commands of a pipeline whose keys are looked for together.
+const KEYS_WARMED: usize = 16;
+
+/// Lets what the commands in `input` read be loaded, so that their misses of the CPU's caches
+/// overlap. Called before each command: does something once in [`KEYS_WARMED`].
+pub fn look_ahead(shared: &Shared, session: &mut Session, input: &[u8]) {
+    session.seen_ahead = session.seen_ahead.saturating_sub(1);
+    if session.seen_ahead == 0 {
+        let keys = KeysAhead(input).take(KEYS_WARMED);
+        session.seen_ahead = shared.keyspace.warm(session.db, keys);
+    }
 }
 
 /// Executes the command in `args`, at least one. Suspends.
@@ -263,6 +276,16 @@ fn single(
     let mark = out.len();
     let keyspace = &shared.keyspace;
     let mut held = locks(shared, row, args);
+    let set = match session.is_last && row.name == "set" && args.len() == 3 {
+        true => set_with_others(shared, session, out, args, now, &mut held),
+        false => Ok(false),
+    };
+    if !matches!(set, Ok(true)) {
+        out.truncate(mark);
+    }
+    if held.is_none() && matches!(set, Ok(false)) {
+        held = locks(shared, row, args);
+    }
     let version = keyspace.databases_version();
     let mut run = |access, out: &mut Reply| {
         begin(keyspace, access, session.db, now).and_then(|mut txn| {
@@ -274,7 +297,11 @@ fn single(
             finish(shared, session, &mut txn, &mut held)
         })
     };
-    let mut result = run(row.access, out);
+    let mut result = match set {
+        Ok(true) => Ok(()),
+        Ok(false) => run(row.access, out),
+        Err(failure) => Err(failure),
+    };
     let reads_once = row.access == Access::Glance && row.is(READONLY);
     if reads_once && (version.is_none() || version != keyspace.databases_version()) {
         // Without locks or a snapshot the key may have been another database's.
@@ -292,6 +319,27 @@ fn single(
         out.truncate(mark);
         fail(shared, out, &error_text(&failure));
     }
+}
+
+/// SET without options, the last command of a connection, together with those of others. False when
+/// it must be executed by itself; then only its lock may have been released.
+fn set_with_others(
+    shared: &Shared,
+    session: &mut Session,
+    out: &mut Reply,
+    args: &[&[u8]],
+    now: u64,
+    held: &mut Option<Held<'_>>,
+) -> Outcome<bool> {
+    out.ok();
+    if out.is_full() {
+        return Err(Failure::TOO_LARGE);
+    }
+    let durable = shared.hot.syncs_always.load(Ordering::Acquire);
+    let tell = |events: &[Event]| tell(shared, events);
+    let (at, string) = ((session.db, now), (args[1], args[2]));
+    session.written = shared.keyspace.set_together(at, string, held, durable, tell)?;
+    Ok(session.written.is_some())
 }
 
 /// Serves clients that wait for what was written, writes, and notifies watchers and subscribers.

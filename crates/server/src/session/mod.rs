@@ -78,6 +78,8 @@ pub struct Session {
     pub closes: bool,
     /// The command is the last one received: its writes may be grouped with those of others.
     pub is_last: bool,
+    /// Commands, with the next one, whose keys have been looked for.
+    pub seen_ahead: usize,
     /// What the command has written, if it was grouped.
     pub written: Option<Written>,
     random: u64,
@@ -104,6 +106,7 @@ impl Session {
             waiter: None,
             closes: false,
             is_last: false,
+            seen_ahead: 0,
             written: None,
         }
     }

@@ -117,6 +117,56 @@ fn watchers_learn_of_what_others_write_for_a_client() {
     server.shared.keyspace.close().unwrap();
 }
 
+/// What a string replaces.
+const BEFORE: [&str; 5] = ["", "SET k v", "SET k v PX 1000", "SET k v PX 10", "SADD k a b c"];
+
+/// SETs of one turn over keys that are absent, strings, expiring, expired and collections; in
+/// memory, and where a file must be read to know.
+// Plain #[test]: it has loops of its own.
+#[test]
+fn strings_of_a_turn_replace_whatever_there_is() {
+    for is_cold in [false, true] {
+        let (fs, statistics) = (Arc::new(MemFs::new(1)), Arc::new(Statistics::new()));
+        let runtime = one_loop();
+        let mut options = options(&fs, &statistics);
+        options.cf.table_factory.no_block_cache = true;
+        let mut server = Quiet::with(Path::new("/data"), options);
+        let client = &mut server.client();
+        for number in 0..CLIENTS {
+            let before = BEFORE[number % BEFORE.len()];
+            if !before.is_empty() {
+                server.say(client, &before.replace('k', &format!("k{number}")));
+            }
+        }
+        if is_cold {
+            server.shared.keyspace.engine().pumice().unwrap().flush().unwrap();
+        }
+        server.now += 100;
+        let server = Arc::new(server);
+        let replies = ask_at_once(&server, &runtime, |number| format!("SET k{number} {number}"));
+        assert_eq!(replies, vec!["+OK"; CLIENTS]);
+        for number in 0..CLIENTS {
+            assert_eq!(server.say(client, &format!("GET k{number}")), {
+                let text = number.to_string();
+                format!("${}|{text}", text.len())
+            });
+            assert_eq!(server.say(client, &format!("TTL k{number}")), ":-1");
+        }
+        assert_eq!(server.say(client, "DBSIZE"), format!(":{CLIENTS}"));
+        // No element of a set is left.
+        let mut cursor = server.shared.keyspace.engine().cursor().unwrap();
+        cursor.seek_to_first();
+        let mut data = 0;
+        while cursor.valid() {
+            data += usize::from(!cursor.key().starts_with(b"\xff\xff"));
+            cursor.next();
+        }
+        assert_eq!(data, CLIENTS);
+        drop(cursor);
+        server.shared.keyspace.close().unwrap();
+    }
+}
+
 // Plain #[test]: it has loops of its own.
 #[test]
 fn a_group_has_bounds() {

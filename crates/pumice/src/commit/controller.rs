@@ -213,14 +213,14 @@ impl WriteController {
         self.rate_bytes_per_sec.store(rate, Ordering::Relaxed);
     }
 
-    /// A column family goes from `old` to its new stall state, which is returned.
-    /// Requires: state lock held.
+    /// Brings `stall`, the stall state of one column family, up to date.
     pub fn update(
         &self,
-        old: WriteStall,
+        stall: &mut WriteStall,
         inputs: &StallInputs,
         options: &ColumnFamilyOptions,
-    ) -> WriteStall {
+    ) {
+        let old = *stall;
         let new = write_stall(inputs, options);
         if new.is_stop() {
             self.stopped.fetch_add(1, Ordering::AcqRel);
@@ -231,13 +231,14 @@ impl WriteController {
         } else if old.is_delay() && new == WriteStall::None {
             self.scale_rate(14, 10);
         }
-        self.forget(old);
+        self.forget(stall);
         self.last_pending_bytes.store(inputs.pending_bytes, Ordering::Relaxed);
-        new
+        *stall = new;
     }
 
-    /// A column family in this state is gone. Requires: state lock held.
-    pub fn forget(&self, stall: WriteStall) {
+    /// The column family with this stall state is gone; it holds back nobody any more.
+    pub fn forget(&self, stall: &mut WriteStall) {
+        let stall = std::mem::replace(stall, WriteStall::None);
         if stall.is_stop() {
             self.stopped.fetch_sub(1, Ordering::AcqRel);
         }

@@ -1,6 +1,6 @@
 //! The write queue: who writes now, and who is written along.
 //!
-//! One writer at a time is the leader. It takes the batches that queued up behind it, logs and
+//! One writer at a time is the leader. It takes the batches that have queued up since, logs and
 //! applies them together, and hands leadership to the first writer it did not take. A lone writer
 //! becomes leader and leaves again with two short lock sections, no allocation and no wake-up. A
 //! group costs its leader two lock sections and one batch of wake-ups, however large it is.
@@ -64,10 +64,17 @@ enum News {
 /// How a writer leaves [`WriteQueue::join`].
 pub(crate) enum Joined {
     /// The caller leads, with its batch.
-    Leader(QueuedBatch),
+    Leader(QueuedBatch, Leadership),
     /// A leader wrote the batch, or a stall refused it.
     Done(Vec<u8>, Result<()>),
 }
+
+/// Proof that the task which has it leads. There is one of a queue at a time, and only the queue
+/// makes it. It has no size. To give leadership away takes it mutably and ends its use: guards do
+/// that when they are dropped, and cannot move it out.
+#[derive(Debug)]
+#[must_use = "leadership that is not given away stops all writers"]
+pub(crate) struct Leadership(());
 
 /// A batch that a leader carries for another writer.
 pub(crate) struct Follower {
@@ -107,7 +114,7 @@ impl State {
     /// while there is nothing.
     fn collect(&mut self, at: usize) -> Option<News> {
         let joined = match std::mem::replace(&mut self.entries[at], Entry::Free) {
-            Entry::Leader(batch) => Joined::Leader(batch),
+            Entry::Leader(batch) => Joined::Leader(batch, Leadership(())),
             Entry::Done(rep, result) => Joined::Done(rep, result),
             Entry::Asked(task, shared) => {
                 self.entries[at] = Entry::Taken(task);
@@ -149,15 +156,15 @@ impl WriteQueue {
         WriteQueue { state: Mutex::foreground(State::default()), group_bytes_max }
     }
 
-    /// Becomes leader if nobody is. Never waits.
+    /// Becomes leader unless there is one: then `None`. Never waits.
     #[inline]
-    pub fn try_lead(&self) -> bool {
+    pub fn try_lead(&self) -> Option<Leadership> {
         let mut state = self.state.lock();
         if state.busy {
-            return false;
+            return None;
         }
         state.busy = true;
-        true
+        Some(Leadership(()))
     }
 
     /// Becomes leader with `batch`, or waits until a leader wrote it. Suspends, unless the batch
@@ -175,7 +182,7 @@ impl WriteQueue {
             let mut state = self.state.lock();
             if !state.busy {
                 state.busy = true;
-                return Joined::Leader(batch);
+                return Joined::Leader(batch, Leadership(()));
             }
             match patient() {
                 Ok(patient) => batch.options.no_slowdown |= !patient,
@@ -199,9 +206,10 @@ impl WriteQueue {
     }
 
     /// Takes followers that may be written with a leader of `leader_bytes` and `options`, in
-    /// arrival order, until one does not fit. Requires leadership; `finish` gives them back.
+    /// arrival order, until one does not fit; `finish` gives them back.
     pub fn take_followers(
         &self,
+        _: &Leadership,
         leader_bytes: usize,
         options: &WriteOptions,
         out: &mut Vec<Follower>,
@@ -234,8 +242,14 @@ impl WriteQueue {
         }
     }
 
-    /// Wakes the first `count` of `followers`, to help with `shared`. Requires leadership.
-    pub fn ask(&self, followers: &[Follower], count: usize, shared: &Arc<SharedInsert>) {
+    /// Wakes the first `count` of `followers`, to help with `shared`.
+    pub fn ask(
+        &self,
+        _: &Leadership,
+        followers: &[Follower],
+        count: usize,
+        shared: &Arc<SharedInsert>,
+    ) {
         let mut asked = Vec::with_capacity(count);
         let mut state = self.state.lock();
         for follower in followers.iter().take(count) {
@@ -251,7 +265,7 @@ impl WriteQueue {
 
     /// The leader parts: `followers` get their batches back with `result`, and the first waiter
     /// leads next.
-    pub fn finish(&self, followers: Vec<Follower>, result: &Result<()>) {
+    pub fn finish(&self, _: &mut Leadership, followers: Vec<Follower>, result: &Result<()>) {
         let mut answered = Vec::with_capacity(followers.len());
         let mut state = self.state.lock();
         for Follower { entry, batch } in followers {
@@ -274,7 +288,7 @@ impl WriteQueue {
 
     /// The leader parts without followers.
     #[inline]
-    pub fn leave(&self) {
+    pub fn leave(&self, _: &mut Leadership) {
         let next = self.state.lock().hand_over();
         if let Some(task) = next {
             task.unpark();
@@ -282,8 +296,8 @@ impl WriteQueue {
     }
 
     /// The leader is going to wait: refuses the writers that do not want to, those in the queue
-    /// and those to come, until [`Self::end_stall`]. Requires leadership.
-    pub fn begin_stall(&self) {
+    /// and those to come, until [`Self::end_stall`].
+    pub fn begin_stall(&self, _: &Leadership) {
         let mut refused = Vec::new();
         let mut guard = self.state.lock();
         let state = &mut *guard;

@@ -16,6 +16,7 @@ use crate::engine::DbInner;
 use crate::engine::reserve::Reserved;
 use crate::options::requests::CompactFilesOptions;
 use crate::state::errors::Reason;
+use crate::state::manifest_log::ManifestLog;
 use crate::version::family::{CfData, ColumnFamily};
 
 /// First and last user key; None for an open end.
@@ -156,12 +157,11 @@ impl DbInner {
         let mut manifest = self.manifest.lock();
         manifest.check_lasting()?;
         let mut reserved = Reserved::new(self);
-        let deleted =
-            self.reserve_inside(cf, ranges, include_end, &mut reserved).and_then(|edit| {
-                match reserved.is_empty() {
-                    true => Ok(()),
-                    false => self.apply_edits(&mut manifest, edit.into(), |_| ()),
-                }
+        let deleted = self
+            .reserve_inside(&manifest, cf, (ranges, include_end), &mut reserved)
+            .and_then(|edit| match reserved.is_empty() {
+                true => Ok(()),
+                false => self.apply_edits(&mut manifest, edit.into(), |_| ()),
             });
         drop(manifest);
         let tried = !reserved.is_empty();
@@ -177,13 +177,13 @@ impl DbInner {
     }
 
     /// The edit that deletes the files inside `ranges`. If there are any, they are reserved, noted
-    /// in `reserved`: no compaction takes them up before the new version is there. Requires the
-    /// MANIFEST lock.
+    /// in `reserved`: no compaction takes them up before the new version is there, since the
+    /// caller has the MANIFEST.
     fn reserve_inside(
         &self,
+        _: &ManifestLog,
         cf: &CfData,
-        ranges: &[KeyRange<'_>],
-        include_end: bool,
+        (ranges, include_end): (&[KeyRange<'_>], bool),
         reserved: &mut Reserved<'_>,
     ) -> Result<VersionEdit> {
         let mut state = self.state.lock();
@@ -216,7 +216,7 @@ impl DbInner {
             let version = Arc::clone(&family.version);
             family.plan.suggest(&version, &UserRange::closed(begin, end), freed);
         }
-        self.queue_compaction(&mut state, cf.id);
+        state.queue_compaction(cf.id);
         self.schedule_background(&mut state);
         Ok(())
     }

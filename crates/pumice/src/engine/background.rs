@@ -3,7 +3,7 @@
 //! Column families that want a flush or a compaction stand in queues; this hands as many pool jobs
 //! out as the limits allow. A job picks its work itself, under the state lock, when it starts.
 //!
-//! Thread safety: `schedule_background` requires the state lock. It never waits.
+//! Thread safety: what takes a `DbState` runs under the state lock and never waits.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,34 +13,10 @@ use pumice_port::pool::Priority;
 use pumice_port::thread;
 use pumice_table::TableReason;
 
-use crate::commit::controller::StallInputs;
 use crate::engine::DbInner;
 use crate::snapshot::SnapshotOwner;
 use crate::state::DbState;
 use crate::state::family::{CfState, Deferral};
-
-impl CfState {
-    /// The numbers that decide the stall state.
-    pub fn stall_inputs(&self, adaptive: bool) -> StallInputs {
-        StallInputs {
-            immutable_memtables: self.imm.len(),
-            l0_files: self.plan.counted_runs(&self.version),
-            pending_bytes: self.plan.estimated_pending_bytes(),
-            thresholds_off: self.deferral == Deferral::Seed,
-            only_stops: adaptive,
-        }
-    }
-
-    /// Automatic compaction may start now, as far as earlier failures and tuning go.
-    pub fn may_compact(&self) -> bool {
-        !self.compaction_retry.is_too_early() && self.deferral == Deferral::None
-    }
-
-    /// Automatic compaction has something to do.
-    pub fn wants_compaction(&self) -> bool {
-        !self.data.options().disable_auto_compactions && self.plan.needs_compaction()
-    }
-}
 
 impl SnapshotOwner for DbInner {
     /// The oldest snapshot may have moved on: marks files that no snapshot needs as they are.
@@ -60,7 +36,7 @@ impl SnapshotOwner for DbInner {
             if let Some(cf) = state.cfs.get_mut(&id) {
                 self.refresh_scores(cf);
             }
-            self.queue_compaction(&mut state, id);
+            state.queue_compaction(id);
         }
         self.schedule_background(&mut state);
     }
@@ -91,7 +67,7 @@ impl DbInner {
         }
     }
 
-    /// Starts jobs for what stands in the queues. Requires: state lock held.
+    /// Starts jobs for what stands in the queues.
     pub(crate) fn schedule_background(&self, state: &mut DbState) {
         if self.dir.read_only
             || !state.opened
@@ -192,18 +168,6 @@ impl DbInner {
             || state.cfs.values().any(pressed);
         self.background.compaction_behind.store(behind, Ordering::Release);
         if behind || state.manual.waiting() > 0 { limit } else { 1 }
-    }
-
-    /// Queues column family `id` for compaction if it wants one. Requires: state lock held.
-    pub(crate) fn queue_compaction(&self, state: &mut DbState, id: u32) {
-        if let Some(cf) = state.cfs.get_mut(&id)
-            && !cf.compaction_queued
-            && !cf.data.is_dropped()
-            && cf.wants_compaction()
-        {
-            cf.compaction_queued = true;
-            state.jobs.compaction_queue.push_back(id);
-        }
     }
 
     /// Recomputes level scores after a version, snapshot or option change. State lock held.

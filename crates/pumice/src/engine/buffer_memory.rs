@@ -5,8 +5,8 @@
 //! that wait to be merged with others, and asks the other databases of the manager, which may have
 //! no writer. When there is nothing left to flush in any of them it does not wait.
 //!
-//! Thread safety: everything here needs leadership of the write queue but `relieve`, which takes it
-//! if it can be had at once. Suspends.
+//! Thread safety: all takes [`Leadership`] but `relieve`, which becomes leader if there is none.
+//! Suspends.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -15,6 +15,7 @@ use pumice_base::Result;
 use pumice_memtable::{BufferUser, StallWaiter, WriteBufferManager};
 use pumice_port::sync::Event;
 
+use crate::commit::queue::Leadership;
 use crate::engine::DbInner;
 use crate::engine::memtable_switch::{Exclusive, STOP_POLL};
 use crate::options::requests::WriteOptions;
@@ -36,13 +37,13 @@ impl BufferUser for DbInner {
         if self.dir.read_only || self.check_waiting().is_err() {
             return false;
         }
-        if !self.writes.queue.try_lead() {
+        let Some(leader) = self.writes.queue.try_lead() else {
             // The leader checks the limit itself, or will be asked again; a stalled one has
             // checked.
             return !self.writes.queue.is_stalled();
-        }
-        let _alone = Exclusive { db: self };
-        self.free_memory(manager).unwrap_or(false)
+        };
+        let leader = Exclusive { db: self, leader };
+        self.free_memory(&leader, manager).unwrap_or(false)
     }
 }
 
@@ -51,15 +52,16 @@ impl DbInner {
     /// cannot.
     pub(super) fn wait_for_buffer_memory(
         &self,
+        leader: &Leadership,
         options: &WriteOptions,
         manager: &WriteBufferManager,
     ) -> Result<()> {
-        let _stall = self.begin_stall(options)?;
+        let _stall = self.begin_stall(leader, options)?;
         self.reports.stats.add_buffer_manager_stop();
         let me: Weak<dyn BufferUser> = self.life.me.get().cloned().unwrap_or_default();
         while manager.should_stall() {
             self.check_waiting()?;
-            let own = self.free_memory(manager)?;
+            let own = self.free_memory(leader, manager)?;
             if !(own || manager.relieve_others(&me)) {
                 break;
             }
@@ -71,10 +73,10 @@ impl DbInner {
     }
 
     /// Seals memtables while those that take writes are over the limit by themselves, and has all
-    /// that are sealed flushed; whether there are any. Requires leadership.
-    fn free_memory(&self, manager: &WriteBufferManager) -> Result<bool> {
+    /// that are sealed flushed; whether there are any.
+    fn free_memory(&self, leader: &Leadership, manager: &WriteBufferManager) -> Result<bool> {
         // Nobody writes meanwhile, so that one more sealed memtable stops nobody.
-        while manager.must_flush() && self.switch_oldest(true)? {}
+        while manager.must_flush() && self.switch_oldest(leader, true)? {}
         let mut state = self.state.lock();
         let sealed = state.cfs.values_mut().filter(|cf| !cf.imm.is_empty());
         let sealed: Vec<u32> = sealed
@@ -84,7 +86,7 @@ impl DbInner {
             })
             .collect();
         for id in &sealed {
-            self.queue_flush(&mut state, *id);
+            state.queue_flush(*id);
         }
         self.schedule_background(&mut state);
         Ok(!sealed.is_empty())
@@ -93,13 +95,13 @@ impl DbInner {
     /// The write-buffer budget is used up: seals the memtable that was made first, of those that
     /// have entries. Families that have one to be flushed already are passed over, as by RocksDB's
     /// `HandleWriteBufferManagerFlush`: to seal another would only bring their writers closer to a
-    /// stop. False if none is left. Requires leadership.
-    pub(super) fn switch_oldest_idle(&self) -> Result<bool> {
-        self.switch_oldest(false)
+    /// stop. False if none is left.
+    pub(super) fn switch_oldest_idle(&self, leader: &Leadership) -> Result<bool> {
+        self.switch_oldest(leader, false)
     }
 
     /// As `switch_oldest_idle`; with `any` the others come after those.
-    fn switch_oldest(&self, any: bool) -> Result<bool> {
+    fn switch_oldest(&self, leader: &Leadership, any: bool) -> Result<bool> {
         let oldest = {
             let state = self.state.lock();
             let candidates = state.cfs.values().filter(|cf| !cf.mem.is_empty());
@@ -108,7 +110,7 @@ impl DbInner {
                 .map(|cf| cf.data.id)
         };
         let Some(id) = oldest else { return Ok(false) };
-        self.switch_memtables(&BTreeSet::from([id]), FlushReason::WriteBufferManager)?;
+        self.switch_memtables(leader, &BTreeSet::from([id]), FlushReason::WriteBufferManager)?;
         Ok(true)
     }
 }

@@ -37,7 +37,7 @@ impl Drop for HeldBack<'_> {
         if let Some(family) = state.cfs.get_mut(&self.family) {
             family.plan.unhold();
         }
-        self.db.queue_compaction(&mut state, self.family);
+        state.queue_compaction(self.family);
         self.db.schedule_background(&mut state);
         self.db.changed.notify_all();
     }

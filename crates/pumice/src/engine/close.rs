@@ -162,7 +162,7 @@ impl DbInner {
             self.changed.notify_all();
             self.background.expiry_changed.notify_all();
             self.reports.dumps_changed.notify_all();
-            self.background.regulator.wake();
+            self.background.regulator.wake(&state);
             while state.jobs.scheduled_flushes > 0
                 || state.has_compaction_jobs()
                 || state.tasks.awaiting_retry

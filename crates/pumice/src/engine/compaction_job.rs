@@ -132,11 +132,11 @@ impl DbInner {
         let reach = self.reach(state);
         let (work, passed_over) = self.next_automatic(state, reach);
         for id in passed_over {
-            self.queue_compaction(state, id);
+            state.queue_compaction(id);
         }
         if let Some(work) = &work {
             // There may be more to do elsewhere in the tree.
-            self.queue_compaction(state, work.cf.id);
+            state.queue_compaction(work.cf.id);
             self.schedule_background(state);
         }
         work
@@ -219,7 +219,7 @@ impl DbInner {
         if let Some(ticket) = &work.manual {
             state.manual.piece_done(ticket, result.clone());
         }
-        self.queue_compaction(state, work.cf.id);
+        state.queue_compaction(work.cf.id);
         self.changed.notify_all();
     }
 

@@ -74,7 +74,7 @@ impl DbInner {
     }
 
     /// Brings a family's deferral up to date with the options and, in the seed's form, with the
-    /// last verdict. Requires: state lock held.
+    /// last verdict.
     pub(crate) fn refresh_deferral(&self, cf: &mut CfState) {
         cf.deferral = match cf.tuned(self.options().background_policy) {
             Deferral::Guarded if cf.deferral == Deferral::Guarded => Deferral::Guarded,
@@ -105,7 +105,7 @@ impl DbInner {
                 let word = if defer { "disabled" } else { "enabled" };
                 self.reports.info(format_args!("[{}] Automatic compaction {word}", cf.data.name));
             }
-            self.queue_compaction(&mut state, id);
+            state.queue_compaction(id);
         }
         self.schedule_background(&mut state);
         self.changed.notify_all();

@@ -152,11 +152,11 @@ impl DbInner {
     }
 
     fn remove_family(&self, state: &mut DbState, id: u32) {
-        let Some(family) = state.cfs.remove(&id) else { return };
+        let Some(mut family) = state.cfs.remove(&id) else { return };
         // No job may ever start for it, so none would take it out.
         state.jobs.flush_queue.retain(|queued| *queued != id);
         state.jobs.compaction_queue.retain(|queued| *queued != id);
-        self.writes.controller.forget(family.stall);
+        self.writes.controller.forget(&mut family.stall);
         family.give_up_memory();
         let uncache = family.data.options().uncache_aggressiveness;
         for file in family.files() {

@@ -32,6 +32,7 @@ use pumice_base::{Error, Result, Severity};
 use pumice_manifest::VersionEdit;
 use pumice_port::task;
 
+use crate::commit::queue::Leadership;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::{DbInner, start_task};
 use crate::state::DbState;
@@ -58,7 +59,7 @@ impl DbInner {
         self.record_error(error, reason, |told| self.tell_error(told));
     }
 
-    /// As `background_error`, for who holds leadership: the listeners are told by the same task's
+    /// As `background_error`, for a task that leads: the listeners are told by the same task's
     /// `with_errors_told`, which has to follow.
     pub(crate) fn background_error_of_leader(&self, error: &Error, reason: Reason) {
         self.record_error(error, reason, |told| self.reports.events.untold.lock().push(told));
@@ -247,8 +248,8 @@ impl DbInner {
     fn try_resume(self: &Arc<Self>) -> Result<()> {
         let ids = all_ids(&self.state.lock());
         {
-            let _alone = self.exclusive();
-            self.replace_broken_manifest()?;
+            let leader = self.exclusive();
+            self.replace_broken_manifest(&leader)?;
             let failed = self.logs.at_rest().failure().is_some();
             if failed {
                 // The tail of the failed log is unknown; what it should hold is in memory.
@@ -261,22 +262,20 @@ impl DbInner {
                 // What follows takes the sequence numbers of what was refused.
                 self.logs.history.end(old, self.last_sequence.load(Ordering::Acquire));
             }
-            self.switch_memtables(&ids, FlushReason::ErrorRecovery)?;
+            self.switch_memtables(&leader, &ids, FlushReason::ErrorRecovery)?;
         }
         self.flush_all_now(&ids)?;
-        let _alone = self.exclusive();
-        self.leave_failed_log()
+        self.leave_failed_log(&self.exclusive())
     }
 
     /// Before anything is flushed that a failed MANIFEST would not take: each try would leave
-    /// tables behind that cannot be deleted. What is held back is not recorded anyway. Requires
-    /// leadership.
-    fn replace_broken_manifest(&self) -> Result<()> {
+    /// tables that cannot be deleted. What is held back is not recorded anyway.
+    fn replace_broken_manifest(&self, leader: &Leadership) -> Result<()> {
         let failed = self.logs.at_rest().failure().is_some();
         let manifest = self.manifest.lock();
         let replace = manifest.broken && !manifest.held && !failed;
         drop(manifest);
-        if replace { self.leave_failed_log() } else { Ok(()) }
+        if replace { self.leave_failed_log(leader) } else { Ok(()) }
     }
 
     /// Records that no column family needs a log before the present one, unless it has unflushed
@@ -285,8 +284,7 @@ impl DbInner {
     ///
     /// A memtable that was sealed before the failure names the failed log as the one to go on with,
     /// so its flush alone does not release that log.
-    /// Requires leadership.
-    fn leave_failed_log(&self) -> Result<()> {
+    fn leave_failed_log(&self, _: &Leadership) -> Result<()> {
         // To the end: a change of somebody else must not start the next MANIFEST, which would make
         // what was held back durable without the numbers of the logs.
         let mut manifest = self.manifest.lock();

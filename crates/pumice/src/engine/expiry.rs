@@ -25,8 +25,7 @@ use crate::state::expiry::next_expiry;
 const LOOK_AGAIN_SECONDS: u64 = 600;
 
 impl DbInner {
-    /// Files or options changed: has the next file that gets too old watched. Requires: state lock
-    /// held. Does not suspend.
+    /// Files or options changed: has the next file that gets too old watched. Does not suspend.
     pub(crate) fn watch_expiry(&self, state: &mut DbState) {
         let Some(next) = next_expiry(state, time::wall_seconds) else { return };
         let watch = &mut state.tasks.expiry;
@@ -75,7 +74,7 @@ impl DbInner {
                 && cf.plan.expires_at(&cf.version).is_some()
             {
                 self.refresh_scores(cf);
-                self.queue_compaction(state, id);
+                state.queue_compaction(id);
             }
         }
         self.schedule_background(state);

@@ -71,7 +71,7 @@ impl DbInner {
             {
                 cf.flush.requested = on;
             }
-            self.queue_flush(&mut state, *id);
+            state.queue_flush(*id);
         }
         self.schedule_background(&mut state);
     }

@@ -77,13 +77,13 @@ impl DbInner {
                 }
                 state.files.pending_outputs.remove(&work.number);
             }
-            // After a failure too: whoever resumes may have asked while this one still ran.
+            // After a failure too: a resume may have asked while this one still ran.
             let again: Vec<u32> = match self.options().atomic_flush {
                 // Where only one may run, others than its own have been passed over.
                 true => state.cfs.keys().copied().collect(),
                 false => works.iter().map(|work| work.cf.id).collect(),
             };
-            again.iter().for_each(|id| self.queue_flush(&mut state, *id));
+            again.iter().for_each(|id| state.queue_flush(*id));
             self.changed.notify_all();
         }
     }
@@ -258,7 +258,7 @@ impl DbInner {
             // At the same moment: no look sees the memtables in both places, or in none.
             self.background.regulator.flush_released(cf);
         }
-        self.queue_compaction(state, work.cf.id);
+        state.queue_compaction(work.cf.id);
         self.schedule_background(state);
     }
 }

@@ -49,7 +49,7 @@ impl DbInner {
     }
 
     /// `stats_dump_period_sec` may be another: has the next dump waited for, if there is to be one.
-    /// Requires: state lock held. Does not suspend.
+    /// Does not suspend.
     pub(crate) fn watch_dumps(&self, state: &mut DbState) {
         if state.tasks.dumping {
             self.reports.dumps_changed.notify_all();

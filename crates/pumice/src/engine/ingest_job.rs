@@ -26,6 +26,7 @@ use pumice_port::sync::MutexGuard;
 use pumice_port::time;
 use pumice_table::unique_id_of;
 
+use crate::commit::queue::Leadership;
 use crate::compaction::picker::InputLevel;
 use crate::engine::DbInner;
 use crate::engine::reserve::Reserved;
@@ -203,12 +204,12 @@ impl DbInner {
         prepared: &mut [Prepared<'_>],
         under_way: &mut UnderWay<'_>,
     ) -> Result<()> {
-        let _alone = self.exclusive_here()?;
+        let leader = self.exclusive_here()?;
         self.check_writable()?;
         if let Some(error) = self.stopping_error() {
             return Err(error);
         }
-        self.flush_overlapping(prepared)?;
+        self.flush_overlapping(&leader, prepared)?;
         // What was written before must not be lost when the files survive.
         if !planted::is(Bug::IngestLogNotSynced) {
             self.flush_wal_as_leader(true)?;
@@ -218,7 +219,7 @@ impl DbInner {
         let snapshots = self.snapshots.close();
         let mut reserved = Reserved::new(self);
         let result = self
-            .place_all(prepared, snapshots.any, &mut reserved)
+            .place_all((&leader, &manifest), prepared, snapshots.any, &mut reserved)
             .and_then(|last| self.store_sequences(prepared).map(|()| last))
             .and_then(|last| self.commit(&mut manifest, prepared, last, under_way));
         drop(manifest);
@@ -232,9 +233,13 @@ impl DbInner {
         result
     }
 
-    /// Flushes the memtables of column families that hold entries in the range of a file. Requires
-    /// leadership, so that nothing is written there afterwards.
-    fn flush_overlapping(self: &Arc<Self>, prepared: &[Prepared<'_>]) -> Result<()> {
+    /// Flushes the memtables of column families that hold entries in the range of a file.
+    /// Nothing is written there afterwards while the caller leads.
+    fn flush_overlapping(
+        self: &Arc<Self>,
+        leader: &Leadership,
+        prepared: &[Prepared<'_>],
+    ) -> Result<()> {
         let mut ids = BTreeSet::new();
         for request in prepared {
             let super_version = request.cf.super_version.load_full();
@@ -254,21 +259,22 @@ impl DbInner {
         if ids.is_empty() || planted::is(Bug::IngestSkipsFlush) {
             return Ok(());
         }
-        self.switch_memtables(&ids, FlushReason::ExternalFileIngestion)?;
-        self.wait_flushed_as_leader(&ids)
+        self.switch_memtables(leader, &ids, FlushReason::ExternalFileIngestion)?;
+        self.wait_flushed_as_leader(leader, &ids)
     }
 
-    /// Waits until the sealed memtables of `ids` are in table files. Requires leadership: nobody
-    /// seals another. To resume from an error takes leadership too, so any error ends the wait.
-    fn wait_flushed_as_leader(&self, ids: &BTreeSet<u32>) -> Result<()> {
+    /// Waits until the sealed memtables of `ids` are in table files. The caller leads: nobody
+    /// else seals another. To resume from an error takes leadership too, so any error ends the
+    /// wait.
+    fn wait_flushed_as_leader(&self, leader: &Leadership, ids: &BTreeSet<u32>) -> Result<()> {
         // A job's listener that writes must not wait for a caller that waits for the job.
-        let _stall = self.begin_stall(&WriteOptions::default())?;
+        let _stall = self.begin_stall(leader, &WriteOptions::default())?;
         let mut state = self.state.lock();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(id) {
                 cf.flush.requested |= !cf.imm.is_empty();
             }
-            self.queue_flush(&mut state, *id);
+            state.queue_flush(*id);
         }
         self.schedule_background(&mut state);
         let waiting = |state: &DbState, id: &u32| {
@@ -289,9 +295,11 @@ impl DbInner {
     }
 
     /// Chooses places for all files and reserves them, noted in `reserved`; returns the last
-    /// sequence number that is then in use. Requires leadership and the MANIFEST lock.
+    /// sequence number that is then in use. It stays the last one while the caller leads, and the
+    /// places stay free while it has the MANIFEST.
     fn place_all(
         &self,
+        _: (&Leadership, &ManifestLog),
         prepared: &mut [Prepared<'_>],
         snapshots: bool,
         reserved: &mut Reserved<'_>,

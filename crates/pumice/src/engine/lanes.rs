@@ -27,7 +27,7 @@ impl DbInner {
         self.writes.controller.is_stopped() || delayed
     }
 
-    /// The lane of a compaction that starts now. Requires: state lock held.
+    /// The lane of a compaction that starts now.
     pub(crate) fn lane_of(&self, state: &DbState, work: &CompactionWork) -> LaneKind {
         let pressed = || {
             let family = state.cfs.get(&work.cf.id);

@@ -20,7 +20,7 @@ use crate::ingest::place::{level_overlaps, memtables_overlap};
 use crate::options::CompactionStyle;
 use crate::options::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
 use crate::state::DbState;
-use crate::state::manual_queue::{ManualTicket, Request};
+use crate::state::manual_queue::{ManualPiece, Request};
 use crate::state::work::CompactionWork;
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
@@ -72,7 +72,7 @@ impl DbInner {
                         id,
                         base_level: cf.plan.base_level(),
                         max_subcompactions: parts,
-                        manual: Some(ManualTicket { id: request.id, resume_at }),
+                        manual: Some(ManualPiece { id: request.id, resume_at }),
                         io: None,
                     });
                     break;

@@ -1,10 +1,11 @@
 //! What a leader does before it writes: wait out stalls, seal full memtables, start a new log.
 //!
-//! Thread safety: everything here needs leadership of the write queue, which makes it the only
-//! place where a memtable or the current log is replaced. Lock order: leadership > manifest >
+//! Thread safety: what seals or waits takes [`Leadership`], so that a memtable or the current log
+//! is replaced by its holder alone. Lock order: leadership > manifest >
 //! state > wal. May wait and do I/O, and so suspends.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_env::perf::{self, PerfMetric};
 
-use crate::commit::queue::{Joined, QueuedBatch, WriteQueue, stalled};
+use crate::commit::queue::{Joined, Leadership, QueuedBatch, WriteQueue, stalled};
 use crate::engine::DbInner;
 use crate::flush::grouping::to_seal;
 use crate::options::requests::WriteOptions;
@@ -32,11 +33,19 @@ const DELAY_STEP_MICROS: u64 = 1024;
 /// Leadership without a write; given away when dropped.
 pub(crate) struct Exclusive<'a> {
     pub(super) db: &'a DbInner,
+    pub(super) leader: Leadership,
+}
+
+impl Deref for Exclusive<'_> {
+    type Target = Leadership;
+    fn deref(&self) -> &Leadership {
+        &self.leader
+    }
 }
 
 impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
-        self.db.writes.queue.leave();
+        self.db.writes.queue.leave(&mut self.leader);
     }
 }
 
@@ -55,7 +64,7 @@ impl DbInner {
         let batch =
             QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
         match self.writes.queue.join(batch, || Ok(true), |_| ()) {
-            Joined::Leader(_) => Exclusive { db: self },
+            Joined::Leader(_, leader) => Exclusive { db: self, leader },
             Joined::Done(..) => unreachable!("a leader never takes an exclusive entry along"),
         }
     }
@@ -70,38 +79,43 @@ impl DbInner {
         let batch =
             QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
         match self.writes.queue.join(batch, || self.patience(), |_| ()) {
-            Joined::Leader(_) => Ok(Exclusive { db: self }),
+            Joined::Leader(_, leader) => Ok(Exclusive { db: self, leader }),
             Joined::Done(_, result) => Err(result.err().unwrap_or_else(stalled)),
         }
     }
 
-    /// Makes room for a write of `bytes`. Requires leadership.
-    pub(crate) fn prepare_write(&self, options: &WriteOptions, bytes: usize) -> Result<()> {
+    /// Makes room for a write of `bytes`.
+    pub(crate) fn prepare_write(
+        &self,
+        leader: &Leadership,
+        options: &WriteOptions,
+        bytes: usize,
+    ) -> Result<()> {
         if self.writes.attention.load(Ordering::Acquire) {
-            self.attend()?;
+            self.handle_pending(leader)?;
         }
         let limit = self.logs.bytes_limit.load(Ordering::Relaxed);
         if self.logs.bytes.load(Ordering::Relaxed) > limit {
-            self.switch_oldest_log()?;
+            self.switch_oldest_log(leader)?;
         }
         if let Some(manager) = &self.resources.write_buffer_manager
             && manager.should_flush()
         {
-            self.switch_oldest_idle()?;
+            self.switch_oldest_idle(leader)?;
         }
         if let Some(manager) = &self.resources.write_buffer_manager
             && manager.should_stall()
         {
-            self.wait_for_buffer_memory(options, manager)?;
+            self.wait_for_buffer_memory(leader, options, manager)?;
         }
         if self.writes.controller.is_stopped() || self.writes.controller.is_delayed() {
-            self.stall(options, bytes as u64)?;
+            self.stall(leader, options, bytes as u64)?;
         }
         Ok(())
     }
 
     /// Looks at everything that rarely holds: background error, shutdown, full memtables.
-    fn attend(&self) -> Result<()> {
+    fn handle_pending(&self, leader: &Leadership) -> Result<()> {
         self.writes.attention.store(false, Ordering::Release);
         if self.life.closing.load(Ordering::Acquire) {
             self.writes.attention.store(true, Ordering::Release);
@@ -115,16 +129,16 @@ impl DbInner {
         if full.is_empty() {
             return Ok(());
         }
-        self.switch_memtables(&full, FlushReason::WriteBufferFull)
+        self.switch_memtables(leader, &full, FlushReason::WriteBufferFull)
     }
 
     /// Waits while writes are stopped, then as long as a slowed write of `bytes` has to.
-    fn stall(&self, options: &WriteOptions, bytes: u64) -> Result<()> {
+    fn stall(&self, leader: &Leadership, options: &WriteOptions, bytes: u64) -> Result<()> {
         let started = pumice_port::time::now_micros();
         let _time = perf::time(PerfMetric::WriteDelayTime);
         let mut stall = None;
         if self.writes.controller.is_stopped() {
-            stall = Some(self.begin_stall(options)?);
+            stall = Some(self.begin_stall(leader, options)?);
             self.wait_while_stopped()?;
         }
         let now = pumice_port::time::now_micros;
@@ -133,7 +147,7 @@ impl DbInner {
         }
         let mut unpaid = self.writes.controller.pay(now(), bytes);
         if unpaid > 0 && stall.is_none() {
-            stall = Some(self.begin_stall(options)?);
+            stall = Some(self.begin_stall(leader, options)?);
         }
         // The rate may change at any time.
         while unpaid > 0 && self.writes.controller.is_delayed() {
@@ -174,11 +188,15 @@ impl DbInner {
     }
 
     /// From here on until the answer is dropped nobody waits who does not want to.
-    pub(crate) fn begin_stall(&self, options: &WriteOptions) -> Result<Stall<'_>> {
+    pub(crate) fn begin_stall(
+        &self,
+        leader: &Leadership,
+        options: &WriteOptions,
+    ) -> Result<Stall<'_>> {
         if self.is_in_a_hurry(options) {
             return Err(stalled());
         }
-        self.writes.queue.begin_stall();
+        self.writes.queue.begin_stall(leader);
         Ok(Stall(&self.writes.queue))
     }
 
@@ -214,7 +232,7 @@ impl DbInner {
     }
 
     /// All logs together are too long: seals the column families that hold the oldest one.
-    fn switch_oldest_log(&self) -> Result<()> {
+    fn switch_oldest_log(&self, leader: &Leadership) -> Result<()> {
         let oldest = self.logs.wal.lock().oldest();
         if self.logs.relieved.swap(oldest, Ordering::Relaxed) == oldest {
             // Asked for already: the flushes that let go of it are under way.
@@ -235,7 +253,7 @@ impl DbInner {
                 }
             }
             for id in waiting {
-                self.queue_flush(&mut state, id);
+                state.queue_flush(id);
             }
             self.schedule_background(&mut state);
             holders
@@ -249,17 +267,22 @@ impl DbInner {
             self.logs.bytes.load(Ordering::Relaxed),
             self.logs.bytes_limit.load(Ordering::Relaxed)
         ));
-        self.switch_memtables(&holders, FlushReason::WalFull)
+        self.switch_memtables(leader, &holders, FlushReason::WalFull)
     }
 
     /// Seals the memtables of `ids` that hold anything, on a new log if the current one has
     /// records, and schedules their flush. With `atomic_flush` those of all column families: no
-    /// batch lies between them. Requires leadership.
+    /// batch lies between them.
     ///
     /// # Errors
     /// I/O of the logs, which is a background error.
-    pub(crate) fn switch_memtables(&self, ids: &BTreeSet<u32>, reason: FlushReason) -> Result<()> {
-        let log_number = self.start_log_if_used()?;
+    pub(crate) fn switch_memtables(
+        &self,
+        leader: &Leadership,
+        ids: &BTreeSet<u32>,
+        reason: FlushReason,
+    ) -> Result<()> {
+        let log_number = self.start_log_if_used(leader)?;
         let mut state = self.state.lock();
         let last_sequence = self.last_sequence.load(Ordering::Acquire);
         let families = state.cfs.values().map(CfState::unflushed);
@@ -278,7 +301,7 @@ impl DbInner {
         }
         // Those that have nothing new may have something sealed.
         for id in ids.iter().chain(&sealed) {
-            self.queue_flush(&mut state, *id);
+            state.queue_flush(*id);
         }
         self.schedule_background(&mut state);
         Ok(())
@@ -304,11 +327,11 @@ impl DbInner {
     }
 
     /// Number of the log that writes from now on go to: a new one unless the current is empty.
-    fn start_log_if_used(&self) -> Result<u64> {
+    fn start_log_if_used(&self, _: &Leadership) -> Result<u64> {
         let mut wal = self.logs.at_rest();
         if let Some(error) = wal.failure() {
-            // Whoever saw it fail may not have told yet. Only a resume leaves a failed log behind:
-            // it flushes all that the log should hold.
+            // The writer that saw it fail may not have reported it yet. Only a resume goes on to
+            // another log: it flushes all that the failed one should hold.
             return Err(error.clone());
         }
         if wal.is_empty() {
@@ -325,13 +348,13 @@ impl DbInner {
         Ok(number)
     }
 
-    /// Recomputes the stall cause of a column family. Requires: state lock held.
+    /// Recomputes the stall cause of a column family.
     pub(crate) fn update_stall(&self, cf: &mut CfState) {
         self.refresh_deferral(cf);
         let options = cf.data.options();
         let inputs = cf.stall_inputs(self.is_adaptive());
         let old = cf.stall;
-        cf.stall = self.writes.controller.update(old, &inputs, &options);
+        self.writes.controller.update(&mut cf.stall, &inputs, &options);
         if cf.stall.is_for_compaction() {
             // Who changes a family's stall schedules what may run next.
             cf.deferral = Deferral::None;
@@ -348,22 +371,11 @@ impl DbInner {
     }
 
     fn seal_alone(&self, ids: &BTreeSet<u32>, reason: FlushReason) -> Result<()> {
-        let _alone = self.exclusive_here()?;
+        let leader = self.exclusive_here()?;
         if let Some(error) = self.stopping_error() {
             return Err(error);
         }
-        self.switch_memtables(ids, reason)
-    }
-
-    /// Queues a flush of column family `id` if it wants one. Requires: state lock held.
-    pub(crate) fn queue_flush(&self, state: &mut DbState, id: u32) {
-        if let Some(cf) = state.cfs.get_mut(&id)
-            && cf.wants_flush()
-            && !cf.flush.queued
-        {
-            cf.flush.queued = true;
-            state.jobs.flush_queue.push_back(id);
-        }
+        self.switch_memtables(&leader, ids, reason)
     }
 }
 

@@ -112,8 +112,8 @@ impl DbInner {
         self.settings.options.load_full()
     }
 
-    /// Replaces the options. Requires: state lock held.
-    pub fn store_options(&self, options: DbOptions) {
+    /// Replaces the options.
+    pub fn store_options(&self, _: &mut DbState, options: DbOptions) {
         self.settings.options.store(Arc::new(options));
     }
 

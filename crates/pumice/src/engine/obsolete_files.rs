@@ -50,7 +50,7 @@ impl Drop for RunningDeletion<'_> {
 }
 
 impl DbInner {
-    /// Notes what `group`, now installed, made obsolete. Requires: state lock held.
+    /// Notes what `group`, now installed, made obsolete.
     pub(crate) fn collect_obsolete(&self, state: &mut DbState, group: &EditGroup) {
         let logs = self.logs.wal.lock().release_below(state.files.min_log_to_keep);
         let dir = self.logs.dir();
@@ -94,14 +94,14 @@ impl DbInner {
     }
 
     /// Table `number` was written, at least in part, for an edit that was never tried: it goes with
-    /// the next deletion. Requires: state lock held.
+    /// the next deletion.
     pub(crate) fn discard_output(&self, state: &mut DbState, number: FileNumber) {
         state.files.pending_outputs.remove(&number);
         state.files.obsolete.unnamed.push(filename::table_file(&self.dir.path, number));
     }
 
     /// Table `number` was written for an edit that failed: it goes once a MANIFEST is durable that
-    /// does not name it. Requires: state lock held.
+    /// does not name it.
     pub(crate) fn abandon_output(&self, state: &mut DbState, number: FileNumber) {
         state.files.pending_outputs.remove(&number);
         state.files.obsolete.file(filename::table_file(&self.dir.path, number));

@@ -333,7 +333,7 @@ impl DbInner {
                 self.refresh_scores(cf);
                 self.update_stall(cf);
             }
-            self.queue_compaction(&mut state, id);
+            state.queue_compaction(id);
         }
         drop(state);
         self.delete_unreferenced_files(true)?;

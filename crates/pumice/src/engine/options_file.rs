@@ -77,7 +77,7 @@ impl DbInner {
                 self.update_stall(family);
             }
             self.refresh_wal_settings(&state);
-            self.queue_compaction(&mut state, cf.id);
+            state.queue_compaction(cf.id);
             self.schedule_background(&mut state);
             self.changed.notify_all();
         }
@@ -105,7 +105,7 @@ impl DbInner {
         self.resources.pools.increase_background_threads(compactions, Priority::Low);
         {
             let mut state = self.state.lock();
-            self.store_options(changed);
+            self.store_options(&mut state, changed);
             // What others see of a change never runs ahead of the options that they read.
             self.writes.controller.set_max_rate(rate);
             self.background.regulator.reads.set_target(read_target);
@@ -118,7 +118,7 @@ impl DbInner {
                     self.refresh_scores(cf);
                     self.update_stall(cf);
                 }
-                self.queue_compaction(&mut state, id);
+                state.queue_compaction(id);
             }
             self.schedule_background(&mut state);
         }

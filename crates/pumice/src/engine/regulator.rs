@@ -36,13 +36,13 @@ impl DbInner {
         self.is_adaptive().then(|| JobIo::new(&self.background.regulator.member, class))
     }
 
-    /// There may be something to regulate: starts the task or wakes it. Requires: state lock held.
+    /// There may be something to regulate: starts the task or wakes it.
     pub(crate) fn regulate(&self, state: &mut DbState) {
         if !self.is_adaptive() || self.dir.read_only {
             return;
         }
         if state.tasks.regulating {
-            self.background.regulator.wake();
+            self.background.regulator.wake(state);
             return;
         }
         if !has_work(state) || self.life.shutting_down.load(Ordering::Acquire) {
@@ -88,7 +88,7 @@ impl DbInner {
         self.changed.notify_all();
     }
 
-    /// All compaction threads may work, or one. Requires: state lock held.
+    /// All compaction threads may work, or one.
     fn use_all_threads(&self, state: &mut DbState, all: bool) {
         if self.background.regulator.all_threads.swap(all, Ordering::Relaxed) != all {
             // Scheduling says anew how many may, and whether compaction is behind.

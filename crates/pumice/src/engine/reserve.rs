@@ -59,7 +59,7 @@ impl Reserved<'_> {
                 self.db.refresh_scores(cf);
                 self.db.update_stall(cf);
             }
-            self.db.queue_compaction(&mut state, id);
+            state.queue_compaction(id);
         }
         self.db.schedule_background(&mut state);
     }

@@ -23,7 +23,7 @@ use crate::engine::{DbInner, start_task};
 use crate::state::DbState;
 
 impl DbInner {
-    /// Has somebody start compactions again when it is time. Requires: state lock held.
+    /// Has somebody start compactions again when it is time.
     pub(crate) fn await_retry(&self, state: &mut DbState) {
         let Some(db) = self.life.me.get().and_then(Weak::upgrade) else { return };
         if state.tasks.awaiting_retry || self.life.shutting_down.load(Ordering::Acquire) {

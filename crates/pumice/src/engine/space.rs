@@ -88,7 +88,7 @@ impl DbInner {
         self.options().sst_file_manager.clone()
     }
 
-    /// The open succeeds: what there is belongs to the manager. Requires: state lock held.
+    /// The open succeeds: what there is belongs to the manager.
     pub(crate) fn track_tables(&self, state: &mut DbState) {
         let Some(manager) = self.manager() else { return };
         for file in state.cfs.values().flat_map(|cf| cf.files()) {

@@ -21,7 +21,7 @@ use pumice_memtable::MemTable;
 use pumice_port::thread;
 
 use crate::commit::batch::{self, BatchRecord};
-use crate::commit::queue::Follower;
+use crate::commit::queue::{Follower, Leadership};
 use crate::commit::shared_insert::SharedInsert;
 use crate::engine::DbInner;
 use crate::engine::write_path::{LargePut, Own};
@@ -64,8 +64,8 @@ impl DbInner {
     #[inline]
     pub(super) fn insert_group(
         &self,
-        first: SequenceNumber,
-        count: u32,
+        leader: &Leadership,
+        (first, count): (SequenceNumber, u32),
         own: &Own<'_>,
         followers: &mut [Follower],
     ) -> Result<()> {
@@ -74,7 +74,13 @@ impl DbInner {
             let asked = self.writes.helpers_to_ask(&key_space, followers.len(), count);
             if asked > 0 {
                 let end = first + u64::from(count);
-                return self.insert_with_helpers(&key_space, first..end, own, (followers, asked));
+                return self.insert_with_helpers(
+                    leader,
+                    &key_space,
+                    first..end,
+                    own,
+                    (followers, asked),
+                );
             }
         }
         let mut next = first;
@@ -86,6 +92,7 @@ impl DbInner {
     #[inline(never)]
     fn insert_with_helpers(
         &self,
+        leader: &Leadership,
         key_space: &CfMap,
         sequences: Range<SequenceNumber>,
         own: &Own<'_>,
@@ -97,7 +104,7 @@ impl DbInner {
         let mut next = sequences.start;
         let reps = followers.iter_mut().map(|follower| std::mem::take(&mut follower.batch.rep));
         let shared = Arc::new(SharedInsert::new(reps, after_own));
-        self.writes.queue.ask(followers, asked, &shared);
+        self.writes.queue.ask(leader, followers, asked, &shared);
         // Also after a panic the leader has to wait for its members.
         let own_in =
             thread::contain("A write", || self.insert_own::<true>(key_space, &mut next, own));

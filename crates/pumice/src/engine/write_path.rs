@@ -4,8 +4,8 @@
 //! with one write call, inserts into the memtables, helped by members if the group is large
 //! (`write_insert`), and publishes the last sequence.
 //!
-//! Thread safety: `DbInner::write` from anywhere; what runs as leader needs leadership of
-//! `Writes::queue`. Lock order: leadership > manifest > state > wal.
+//! Thread safety: `DbInner::write` from anywhere; what runs as leader takes [`Leadership`].
+//! Lock order: leadership > manifest > state > wal.
 //! May wait for other writers, for a stall and for the log device, and so suspend.
 
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use pumice_port::{fiber, thread};
 
 use crate::budget;
 use crate::commit::batch::{self, BatchRecord, WriteBatch};
-use crate::commit::queue::{Follower, Joined, QueuedBatch};
+use crate::commit::queue::{Follower, Joined, Leadership, QueuedBatch};
 use crate::engine::DbInner;
 use crate::options::requests::WriteOptions;
 use crate::state::CfMap;
@@ -36,6 +36,7 @@ const SCRATCH_BYTES_KEPT: usize = 64 << 10;
 /// who queue get an error, and as some of the group may be in memory, nothing more is written.
 struct Turn<'a> {
     db: &'a DbInner,
+    leader: Leadership,
     followers: Vec<Follower>,
     ended: bool,
 }
@@ -54,9 +55,10 @@ impl Turn<'_> {
             return;
         }
         if self.followers.is_empty() {
-            self.db.writes.queue.leave();
+            self.db.writes.queue.leave(&mut self.leader);
         } else {
-            self.db.writes.queue.finish(std::mem::take(&mut self.followers), result);
+            let followers = std::mem::take(&mut self.followers);
+            self.db.writes.queue.finish(&mut self.leader, followers, result);
         }
     }
 }
@@ -171,9 +173,9 @@ impl DbInner {
     fn put_large(&self, options: &WriteOptions, cf: u32, key: &[u8], value: &[u8]) -> Result<()> {
         fiber::spend(budget::WRITE);
         self.check_write(options)?;
-        if self.writes.queue.try_lead() {
+        if let Some(leader) = self.writes.queue.try_lead() {
             let large = Some(LargePut { column_family: cf, key, value });
-            return self.lead_one(options, |b| b.put_cf_but_value(cf, key, value), large);
+            return self.lead_one(leader, options, |b| b.put_cf_but_value(cf, key, value), large);
         }
         self.write_rep(options, self.one_update(|b| b.put_cf(cf, key, value))?.take_rep()).1
     }
@@ -203,8 +205,8 @@ impl DbInner {
             self.yield_low_priority(options, own.data_bytes() as u64)?;
             return self.write_rep(options, own.take_rep()).1;
         }
-        if self.writes.queue.try_lead() {
-            return self.lead_one(options, fill, None);
+        if let Some(leader) = self.writes.queue.try_lead() {
+            return self.lead_one(leader, options, fill, None);
         }
         self.write_rep(options, self.one_update(fill)?.take_rep()).1
     }
@@ -213,6 +215,7 @@ impl DbInner {
     #[inline]
     fn lead_one(
         &self,
+        mut leader: Leadership,
         options: &WriteOptions,
         fill: impl FnOnce(&mut WriteBatch),
         large: Option<LargePut<'_>>,
@@ -221,11 +224,11 @@ impl DbInner {
         scratch.clear();
         fill(&mut scratch);
         if let Err(refused) = scratch.status() {
-            self.writes.queue.leave();
+            self.writes.queue.leave(&mut leader);
             return Err(refused);
         }
         let mut rep = scratch.take_rep();
-        let result = self.lead(options, Own { rep: &mut rep, large });
+        let result = self.lead(leader, options, Own { rep: &mut rep, large });
         if rep.capacity() > SCRATCH_BYTES_KEPT {
             rep = Vec::new();
         }
@@ -307,24 +310,26 @@ impl DbInner {
         drop(wait);
         match joined {
             Joined::Done(rep, result) => (rep, result),
-            Joined::Leader(mut batch) => {
-                let result = self.lead(options, Own { rep: &mut batch.rep, large: None });
+            Joined::Leader(mut batch, leader) => {
+                let own = Own { rep: &mut batch.rep, large: None };
+                let result = self.lead(leader, options, own);
                 (batch.rep, self.with_errors_told(result))
             }
         }
     }
 
-    /// Writes as leader, with what queued up behind, and gives leadership away.
-    fn lead(&self, options: &WriteOptions, own: Own<'_>) -> Result<()> {
-        let mut turn = Turn { db: self, followers: Vec::new(), ended: false };
-        let result = self.prepare_write(options, own.bytes()).and_then(|()| {
+    /// Writes as leader, together with what has queued up since, and gives leadership away.
+    fn lead(&self, leader: Leadership, options: &WriteOptions, own: Own<'_>) -> Result<()> {
+        let mut turn = Turn { db: self, leader, followers: Vec::new(), ended: false };
+        let result = self.prepare_write(&turn.leader, options, own.bytes()).and_then(|()| {
             if !options.disable_wal && fiber::is_fiber() {
                 // Fibers of this loop that are about to write could not queue while this one ran.
                 // Let them, so that one log write serves them all.
                 thread::yield_now();
             }
-            self.writes.queue.take_followers(own.bytes(), options, &mut turn.followers);
-            self.write_group(options, own, &mut turn.followers)
+            let Turn { leader, followers, .. } = &mut turn;
+            self.writes.queue.take_followers(leader, own.bytes(), options, followers);
+            self.write_group(leader, options, own, followers)
         });
         if planted::is(Bug::ErrorKeepsLeadership) && result.is_err() {
             turn.ended = true;
@@ -335,6 +340,7 @@ impl DbInner {
 
     fn write_group(
         &self,
+        leader: &Leadership,
         options: &WriteOptions,
         own: Own<'_>,
         followers: &mut [Follower],
@@ -365,14 +371,14 @@ impl DbInner {
             clock.turn_to(PerfMetric::WriteWalTime);
             let logged = self.log_group(options.sync, bytes, &own, followers);
             if planted::is(Bug::GroupPartlyInserted) && logged.is_err() {
-                self.insert_group(first, batch::count(own.rep), &own, &mut [])?;
+                self.insert_group(leader, (first, batch::count(own.rep)), &own, &mut [])?;
             }
             logged?;
         } else {
             self.writes.last_unlogged.store(first + u64::from(count) - 1, Ordering::Relaxed);
         }
         clock.turn_to(PerfMetric::WriteMemtableTime);
-        let inserted = self.insert_group(first, count, &own, followers);
+        let inserted = self.insert_group(leader, (first, count), &own, followers);
         clock.turn_to(PerfMetric::WritePreAndPostProcessTime);
         if let Err(error) = inserted {
             // The group is logged but only partly in memory: the memory state no longer is what

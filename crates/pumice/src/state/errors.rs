@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     /// What nobody wants any more is no error of the database; a panic and a lack of memory are,
-    /// or whoever flushes would try for ever.
+    /// or flushes would be tried for ever.
     #[pumice_test_macros::test]
     fn aborted_jobs_tell_why() {
         let aborted = Error::aborted("a job");

@@ -12,7 +12,7 @@ use pumice_env::JobIo;
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
 
-use crate::commit::controller::WriteStall;
+use crate::commit::controller::{StallInputs, WriteStall};
 use crate::compaction::plan::CompactionPlan;
 use crate::flush::grouping::Unflushed;
 use crate::options::BackgroundPolicy;
@@ -138,7 +138,7 @@ impl CfState {
         self.version.levels().iter().flat_map(|level| level.files().iter())
     }
 
-    /// A flush of all sealed memtables begins. Requires: state lock held.
+    /// A flush of all sealed memtables begins.
     pub fn flush_begins(&mut self, io: Option<&Arc<JobIo>>) {
         let sum =
             |of: fn(&MemTable) -> u64| self.imm.iter().map(|m| of(&m.mem)).sum::<u64>() as f64;
@@ -148,13 +148,13 @@ impl CfState {
     }
 
     /// A compaction that takes `files` out of L0 begins, with so many entries in all its inputs.
-    /// Requires: state lock held.
     pub fn level0_begins(&mut self, io: &Arc<JobIo>, files: usize, entries: u64) {
         self.reliefs.level0.push((Arc::clone(io), files as f64, entries as f64));
     }
 
     /// The memtables of `cf` are not going to be flushed any more: who waits for memory does not
-    /// wait for theirs. Requires leadership, and that nobody writes to them again.
+    /// wait for theirs. Nobody may write to them again: the family is dropped, or the database
+    /// closes.
     pub fn give_up_memory(&self) {
         self.mem.mark_flushed();
         self.imm.iter().for_each(|sealed| sealed.mem.mark_flushed());
@@ -171,6 +171,27 @@ pub(crate) enum Deferral {
 }
 
 impl CfState {
+    /// The numbers that decide the stall state.
+    pub fn stall_inputs(&self, adaptive: bool) -> StallInputs {
+        StallInputs {
+            immutable_memtables: self.imm.len(),
+            l0_files: self.plan.counted_runs(&self.version),
+            pending_bytes: self.plan.estimated_pending_bytes(),
+            thresholds_off: self.deferral == Deferral::Seed,
+            only_stops: adaptive,
+        }
+    }
+
+    /// Automatic compaction may start now, as far as earlier failures and tuning go.
+    pub fn may_compact(&self) -> bool {
+        !self.compaction_retry.is_too_early() && self.deferral == Deferral::None
+    }
+
+    /// Automatic compaction has something to do.
+    pub fn wants_compaction(&self) -> bool {
+        !self.data.options().disable_auto_compactions && self.plan.needs_compaction()
+    }
+
     /// In which form the family is tuned; `None` if it is not.
     pub fn tuned(&self, policy: BackgroundPolicy) -> Deferral {
         match policy {

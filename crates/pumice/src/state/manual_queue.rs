@@ -9,10 +9,12 @@ use pumice_base::{Error, Result};
 use crate::compaction::picker::{FilesRequest, ManualPick, ManualRange};
 use crate::state::family::CfState;
 
-/// Identifies a request in the queue.
+/// A piece of a manual compaction that was picked.
 #[derive(Clone, Debug)]
-pub(crate) struct ManualTicket {
+pub(crate) struct ManualPiece {
+    /// Of its request.
     pub id: u64,
+    /// Where the next piece begins; `None` after the last one.
     pub resume_at: Option<Vec<u8>>,
 }
 
@@ -81,18 +83,18 @@ impl ManualQueue {
         }
     }
     /// A piece ended.
-    pub fn piece_done(&mut self, ticket: &ManualTicket, result: Result<()>) {
-        let Some(request) = self.requests.iter_mut().find(|r| r.id == ticket.id) else { return };
+    pub fn piece_done(&mut self, piece: &ManualPiece, result: Result<()>) {
+        let Some(request) = self.requests.iter_mut().find(|r| r.id == piece.id) else { return };
         request.running = false;
-        match (result, &ticket.resume_at) {
+        match (result, &piece.resume_at) {
             (Err(error), _) => request.done = Some(Err(error)),
             (Ok(()), None) => request.done = Some(Ok(())),
             (Ok(()), Some(next)) => request.begin = Some(next.clone()),
         }
     }
     /// A piece wrote these files.
-    pub fn wrote(&mut self, ticket: &ManualTicket, outputs: &[u64]) {
-        if let Some(request) = self.requests.iter_mut().find(|r| r.id == ticket.id) {
+    pub fn wrote(&mut self, piece: &ManualPiece, outputs: &[u64]) {
+        if let Some(request) = self.requests.iter_mut().find(|r| r.id == piece.id) {
             request.outputs = outputs.to_vec();
         }
     }

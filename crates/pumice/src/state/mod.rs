@@ -16,7 +16,8 @@
 //! | `events`, `tree_shape` | what listeners have yet to hear; jobs and trees in numbers |
 //! | `properties`, `property_texts` | properties of data, as numbers and as texts |
 //!
-//! Thread safety: [`DbState`] belongs to the state lock; a [`CfMap`] never changes.
+//! Thread safety: [`DbState`] and the [`CfState`]s in it belong to the state lock: a reference to
+//! one is proof that the lock is held. A [`CfMap`] never changes.
 
 pub(crate) mod errors;
 pub(crate) mod events;
@@ -158,6 +159,29 @@ pub(crate) struct Files {
 }
 
 impl DbState {
+    /// Queues a flush of column family `id` if it wants one.
+    pub fn queue_flush(&mut self, id: u32) {
+        if let Some(cf) = self.cfs.get_mut(&id)
+            && cf.wants_flush()
+            && !cf.flush.queued
+        {
+            cf.flush.queued = true;
+            self.jobs.flush_queue.push_back(id);
+        }
+    }
+
+    /// Queues column family `id` for compaction if it wants one.
+    pub fn queue_compaction(&mut self, id: u32) {
+        if let Some(cf) = self.cfs.get_mut(&id)
+            && !cf.compaction_queued
+            && !cf.data.is_dropped()
+            && cf.wants_compaction()
+        {
+            cf.compaction_queued = true;
+            self.jobs.compaction_queue.push_back(id);
+        }
+    }
+
     /// A compaction has a thread, or a place in a pool's queue.
     pub fn has_compaction_jobs(&self) -> bool {
         self.jobs.scheduled_compactions + self.jobs.bottom_compactions > 0

@@ -87,7 +87,7 @@ pub(crate) struct Writes {
     /// The leader's batch, for groups of several.
     pub scratch: Mutex<WriteBatch>,
     pub controller: WriteController,
-    /// Something in `attend` may hold; the leader looks there.
+    /// There may be something for `DbInner::handle_pending`, which the next leader calls.
     pub attention: AtomicBool,
     pub full_memtables: Mutex<BTreeSet<u32>>,
     /// Sequence of the newest write that skipped the log; 0 if none did since the open.

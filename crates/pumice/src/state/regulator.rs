@@ -136,8 +136,8 @@ impl Regulator {
         }
     }
 
-    /// Has the task tick now. Requires: state lock held.
-    pub fn wake(&self) {
+    /// Has the task tick now.
+    pub fn wake(&self, _: &DbState) {
         self.wake.notify_all();
     }
 
@@ -235,14 +235,14 @@ impl Regulator {
         text
     }
 
-    /// The flushed memtables are let go of. Requires: state lock held.
+    /// The flushed memtables are let go of.
     pub fn flush_released(&self, cf: &mut CfState) {
         if let Some((io, bytes, _)) = cf.reliefs.flush.take() {
             self.flushed(&io, bytes);
         }
     }
 
-    /// That compaction ended. Requires: state lock held.
+    /// That compaction ended.
     pub fn level0_ended(&self, cf: &mut CfState, io: &Arc<JobIo>, done: bool) {
         let jobs = &mut cf.reliefs.level0;
         if let Some(at) = jobs.iter().position(|(own, ..)| Arc::ptr_eq(own, io)) {

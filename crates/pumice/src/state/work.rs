@@ -13,7 +13,7 @@ use pumice_port::time;
 use crate::compaction::picker::CompactionPick;
 use crate::options::CompactionStyle;
 use crate::read::range_del::truncate_to_file;
-use crate::state::manual_queue::ManualTicket;
+use crate::state::manual_queue::ManualPiece;
 use crate::version::family::CfData;
 
 /// A picked compaction.
@@ -25,7 +25,7 @@ pub(crate) struct CompactionWork {
     pub id: u64,
     pub base_level: usize,
     pub max_subcompactions: usize,
-    pub manual: Option<ManualTicket>,
+    pub manual: Option<ManualPiece>,
     /// The account of its writes.
     pub io: Option<Arc<JobIo>>,
 }

@@ -69,15 +69,17 @@ fn causes_follow_the_documented_order() {
 fn families_add_up_and_are_forgotten() {
     let controller = WriteController::new(0);
     let o = options();
-    let a = controller.update(WriteStall::None, &inputs(4, 0, 0), &o);
-    let b = controller.update(WriteStall::None, &inputs(0, 20, 0), &o);
+    let (mut a, mut b) = (WriteStall::None, WriteStall::None);
+    controller.update(&mut a, &inputs(4, 0, 0), &o);
+    controller.update(&mut b, &inputs(0, 20, 0), &o);
     assert!(controller.is_stopped() && controller.is_delayed());
     // The same cause again counts once.
-    let a = controller.update(a, &inputs(4, 0, 0), &o);
-    let a = controller.update(a, &inputs(0, 0, 0), &o);
+    controller.update(&mut a, &inputs(4, 0, 0), &o);
+    controller.update(&mut a, &inputs(0, 0, 0), &o);
     assert!(!controller.is_stopped() && controller.is_delayed());
-    controller.forget(b);
-    controller.forget(a);
+    controller.forget(&mut b);
+    controller.forget(&mut a);
+    assert!(a == WriteStall::None && b == WriteStall::None);
     assert!(!controller.is_delayed());
     assert_eq!(controller.delayed_rate(), 0);
 }
@@ -89,7 +91,8 @@ fn the_rate_follows_the_debt() {
     let o = options();
     let controller = WriteController::new(rate);
     let step = |old: WriteStall, at: StallInputs, wanted: u64| {
-        let new = controller.update(old, &at, &o);
+        let mut new = old;
+        controller.update(&mut new, &at, &o);
         let rate = controller.rate_bytes_per_sec.load(Ordering::Relaxed);
         assert_eq!(rate, wanted, "{old:?} -> {new:?} {at:?}");
         new
@@ -107,12 +110,12 @@ fn the_rate_follows_the_debt() {
     // Never above what the user allows, never below the floor.
     let mut cause = cause;
     for _ in 0..20 {
-        cause = controller.update(cause, &inputs(0, 0, 1100), &o);
-        cause = controller.update(cause, &inputs(0, 0, 0), &o);
+        controller.update(&mut cause, &inputs(0, 0, 1100), &o);
+        controller.update(&mut cause, &inputs(0, 0, 0), &o);
     }
     assert_eq!(controller.rate_bytes_per_sec.load(Ordering::Relaxed), rate);
     for _ in 0..60 {
-        cause = controller.update(cause, &inputs(0, 35, 0), &o);
+        controller.update(&mut cause, &inputs(0, 35, 0), &o);
     }
     assert_eq!(controller.delayed_rate(), DELAYED_RATE_MIN);
 }
@@ -123,7 +126,7 @@ fn memtable_delays_without_debt_keep_the_rate() {
     let controller = WriteController::new(1 << 20);
     let mut cause = WriteStall::None;
     for _ in 0..10 {
-        cause = controller.update(cause, &inputs(3, 0, 0), &o);
+        controller.update(&mut cause, &inputs(3, 0, 0), &o);
     }
     assert_eq!(controller.delayed_rate(), 1 << 20);
 }
@@ -144,7 +147,8 @@ fn delays_hold_the_rate() {
     let rate = 1 << 20;
     let controller = WriteController::new(rate);
     assert_eq!(controller.pay(0, 1 << 30), 0, "nobody is slowed");
-    controller.update(WriteStall::None, &inputs(0, 20, 0), &options());
+    let mut stall = WriteStall::None;
+    controller.update(&mut stall, &inputs(0, 20, 0), &options());
     let mut rng = pumice_base::random::Rng::new(1);
     let start = 1_000_000;
     let (mut now, mut bytes) = (start, 0u64);

@@ -29,8 +29,8 @@ fn enqueue(
     let own = Arc::clone(queue);
     let handle =
         pumice_port::thread::spawn("waiter", move || match own.join(batch, || Ok(true), |_| ()) {
-            Joined::Leader(batch) => {
-                own.leave();
+            Joined::Leader(batch, mut leader) => {
+                own.leave(&mut leader);
                 (true, batch.rep, Ok(()))
             }
             Joined::Done(rep, result) => (false, rep, result),
@@ -58,42 +58,42 @@ fn a_leader_takes_followers_in_order_until_one_does_not_fit() {
         (plain, vec![plain, hurried], 1),
         (plain, vec![low], 0),
     ];
-    for (leader, waiting, along) in cases {
+    for (options, waiting, along) in cases {
         let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
-        assert!(queue.try_lead());
-        assert!(!queue.try_lead());
+        let mut leader = queue.try_lead().unwrap();
+        assert!(queue.try_lead().is_none());
         let handles: Vec<_> = waiting
             .iter()
             .enumerate()
-            .map(|(n, options)| enqueue(&queue, batch(vec![n as u8; 20], *options)))
+            .map(|(n, own)| enqueue(&queue, batch(vec![n as u8; 20], *own)))
             .collect();
         let mut taken = Vec::new();
-        queue.take_followers(20, &leader, &mut taken);
+        queue.take_followers(&leader, 20, &options, &mut taken);
         let order: Vec<u8> = taken.iter().map(|f| f.batch.rep[0]).collect();
-        assert_eq!(order, (0..along as u8).collect::<Vec<_>>(), "{leader:?} {waiting:?}");
-        queue.finish(taken, &Err(Error::aborted("told")));
+        assert_eq!(order, (0..along as u8).collect::<Vec<_>>(), "{options:?} {waiting:?}");
+        queue.finish(&mut leader, taken, &Err(Error::aborted("told")));
         for (n, handle) in handles.into_iter().enumerate() {
             let (led, rep, result) = handle.join().unwrap();
             assert_eq!(rep, vec![n as u8; 20]);
             assert_eq!((led, result.is_err()), (n >= along, n < along));
         }
-        assert!(queue.try_lead(), "the last to leave frees the queue");
+        assert!(queue.try_lead().is_some(), "the last to leave frees the queue");
     }
 }
 
 #[pumice_test_macros::test]
 fn groups_are_limited_in_bytes() {
-    let take = |leader: usize, waiting: &[usize]| {
+    let take = |bytes: usize, waiting: &[usize]| {
         let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
-        assert!(queue.try_lead());
+        let mut leader = queue.try_lead().unwrap();
         let handles: Vec<_> = waiting
             .iter()
             .map(|bytes| enqueue(&queue, batch(vec![0; *bytes], WriteOptions::default())))
             .collect();
         let mut taken = Vec::new();
-        queue.take_followers(leader, &WriteOptions::default(), &mut taken);
+        queue.take_followers(&leader, bytes, &WriteOptions::default(), &mut taken);
         let count = taken.len();
-        queue.finish(taken, &Ok(()));
+        queue.finish(&mut leader, taken, &Ok(()));
         for handle in handles {
             handle.join().unwrap().2.unwrap();
         }
@@ -108,14 +108,14 @@ fn groups_are_limited_in_bytes() {
 #[pumice_test_macros::test]
 fn an_exclusive_entry_is_never_taken_along_and_is_alone() {
     let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
-    assert!(queue.try_lead());
+    let mut leader = queue.try_lead().unwrap();
     let alone = QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
     let first = enqueue(&queue, alone);
     let second = enqueue(&queue, batch(vec![1], WriteOptions::default()));
     let mut taken = Vec::new();
-    queue.take_followers(0, &WriteOptions::default(), &mut taken);
+    queue.take_followers(&leader, 0, &WriteOptions::default(), &mut taken);
     assert!(taken.is_empty());
-    queue.leave();
+    queue.leave(&mut leader);
     assert!(first.join().unwrap().0);
     assert!(second.join().unwrap().0);
 }
@@ -153,11 +153,11 @@ fn threads_with_mixed_options_write_every_batch_once() {
                             result.unwrap();
                             rep
                         }
-                        Joined::Leader(batch) => {
+                        Joined::Leader(batch, mut leader) => {
                             assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0);
                             let mut followers = Vec::new();
                             if !exclusive {
-                                queue.take_followers(8, &options, &mut followers);
+                                queue.take_followers(&leader, 8, &options, &mut followers);
                             }
                             for Follower { batch, .. } in &followers {
                                 assert!(!batch.exclusive);
@@ -172,7 +172,7 @@ fn threads_with_mixed_options_write_every_batch_once() {
                                 written.fetch_add(1, Ordering::Relaxed);
                             }
                             leaders.fetch_sub(1, Ordering::SeqCst);
-                            queue.finish(followers, &Ok(()));
+                            queue.finish(&mut leader, followers, &Ok(()));
                             batch.rep
                         }
                     };
@@ -187,7 +187,7 @@ fn threads_with_mixed_options_write_every_batch_once() {
     let total = THREADS * EACH;
     assert_eq!(written.load(Ordering::Relaxed), total);
     assert_eq!(sum.load(Ordering::Relaxed), total * (total - 1) / 2);
-    assert!(queue.try_lead());
+    assert!(queue.try_lead().is_some());
     let state = queue.state.lock();
     assert!(state.entries.len() <= THREADS as usize, "entries are used again");
     assert_eq!(state.free.len(), state.entries.len());
@@ -199,11 +199,11 @@ fn a_stall_refuses_those_that_do_not_wait_and_nobody_else() {
     let plain = WriteOptions::default();
     let hurried = WriteOptions { no_slowdown: true, ..plain };
     let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
-    assert!(queue.try_lead());
+    let mut leader = queue.try_lead().unwrap();
     let patient = enqueue(&queue, batch(vec![1], plain));
     let before = enqueue(&queue, batch(vec![2], hurried));
     let last = enqueue(&queue, batch(vec![3], plain));
-    queue.begin_stall();
+    queue.begin_stall(&leader);
     let (led, rep, result) = before.join().unwrap();
     assert!(!led && rep == [2] && incomplete(&result));
     let Joined::Done(rep, result) = queue.join(batch(vec![4], hurried), || Ok(true), |_| ()) else {
@@ -213,9 +213,9 @@ fn a_stall_refuses_those_that_do_not_wait_and_nobody_else() {
     queue.end_stall();
     let after = enqueue(&queue, batch(vec![5], hurried));
     let mut taken = Vec::new();
-    queue.take_followers(8, &plain, &mut taken);
+    queue.take_followers(&leader, 8, &plain, &mut taken);
     assert_eq!(taken.iter().map(|f| f.batch.rep[0]).collect::<Vec<_>>(), [1, 3]);
-    queue.finish(taken, &Ok(()));
+    queue.finish(&mut leader, taken, &Ok(()));
     for handle in [patient, last] {
         assert!(!handle.join().unwrap().0);
     }

@@ -125,7 +125,7 @@ fn newer_options() {
         assert!(!said.1.contains(" => "), "{said:?}");
     }
     let wrong = ours(dir.path(), &format!("{table} --require_property_regex=(a"));
-    assert!(wrong.0 == Some(1) && wrong.2.contains("'(' without ')'"), "{wrong:?}");
+    assert!(wrong.0 == Some(1) && wrong.2.contains("regular expression '(a'"), "{wrong:?}");
     // Several files.
     let out = good(&format!("--command=identify {table} --file={table}"));
     assert!(

@@ -54,6 +54,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("arc-swap", &["pumice", "table"]),
     ("fjall", &["cli"]),
     ("redb", &["cli"]),
+    ("regex-lite", &["cli"]),
     ("serde", &["cli"]),
     ("serde_json", &["cli"]),
     ("sha2", &["server"]),

@@ -4,7 +4,6 @@
 //! file is a table file.
 
 mod recompress;
-mod regex;
 
 use crate::arguments::Arguments;
 use crate::ldb::{Output, parse_text, show_internal_key, show_plain};
@@ -17,7 +16,7 @@ use pumice_env::{FileOptions, FileSystem, PosixFs};
 use pumice_manifest::file_meta::debug_bytes;
 use pumice_table::{Table, TableReadContext, TableReadOptions, dump};
 use recompress::Trials;
-use regex::Regex;
+use regex_lite::Regex;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -205,6 +204,14 @@ fn parse_internal_key(text: &str) -> ExitCode {
     if is_known { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
 }
 
+/// The regular expression `text`.
+///
+/// # Errors
+/// What is wrong with it.
+fn parse_regex(text: &str) -> std::result::Result<Regex, String> {
+    Regex::new(text).map_err(|error| format!("regular expression '{text}': {error}"))
+}
+
 fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
     if let Some((flag, feature)) = REFUSED.iter().find(|(flag, _)| arguments.has(flag)) {
         return Err(format!("--{flag} is not supported yet: it needs {feature}"));
@@ -233,7 +240,7 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
         let given = arguments.text(flag).filter(|text| !text.is_empty());
         given.map(|text| parse_text(text, hex)).transpose()
     };
-    let regex = |flag: &str| arguments.text(flag).map(Regex::parse).transpose();
+    let regex = |flag: &str| arguments.text(flag).map(parse_regex).transpose();
     let prefix = bound("prefix")?;
     if prefix.is_some() && arguments.has("from") {
         return Err("Cannot specify --prefix and --from".into());
@@ -446,10 +453,10 @@ impl Request {
             return None;
         }
         let text = dump::properties_text(table.properties());
-        if self.wanted.as_ref().is_some_and(|wanted| !wanted.is_found_in(&text)) {
+        if self.wanted.as_ref().is_some_and(|wanted| !wanted.is_match(&text)) {
             return Some("doesn't match required regex");
         }
-        let is_unwanted = self.unwanted.as_ref().is_some_and(|regex| regex.is_found_in(&text));
+        let is_unwanted = self.unwanted.as_ref().is_some_and(|regex| regex.is_match(&text));
         is_unwanted.then_some("matches excluded regex")
     }
 

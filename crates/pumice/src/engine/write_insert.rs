@@ -39,9 +39,13 @@ fn warm<'a>(
     id: u32,
     records: impl Iterator<Item = Result<BatchRecord<'a>>>,
 ) {
+    let mut records = records.take(KEYS_WARMED).peekable();
+    if records.peek().is_none() {
+        return;
+    }
     let mut keys = [&[][..]; KEYS_WARMED];
     let mut count = 0;
-    for record in records.take(KEYS_WARMED) {
+    for record in records {
         if let Ok(BatchRecord::Entry { column_family, key, .. }) = record
             && column_family == id
         {

@@ -5,8 +5,13 @@
 //! way between the soft and the hard limit, which it approaches ever more slowly:
 //!
 //! ```text
-//! cap = sustainable + (goal - debt) / (amplification * 10 s)
+//! cap = sustainable + (goal - debt) / (amplification * spend)
+//! spend = goal / (4 * what compactions write a second), from 1 s to 10 s
 //! ```
+//!
+//! So writes that come at twice the sustainable rate are let in until three quarters of the goal
+//! are filled, whatever the size of the device and of the limits; where these are large the last
+//! 10 s have to do.
 //!
 //! Beyond the goal the intake falls further, to half of what is sustainable at the hard limit, so
 //! that the debt shrinks.
@@ -17,8 +22,11 @@ use super::Limit;
 use super::rates::{Average, Counter, weight};
 use crate::control::policy::FamilyInputs;
 
-/// The room that is left is spent in about so many seconds.
-const SPEND_SECONDS: f64 = 10.0;
+/// The room that is left is spent in the time in which compactions write this share of the goal,
+/// but within these seconds: debt grows in steps, and its rates are averages.
+const SPEND_SHARE: f64 = 0.25;
+const SPEND_SECONDS_MIN: f64 = 1.0;
+const SPEND_SECONDS_MAX: f64 = 10.0;
 /// Compaction speed and amplification are averages over about so many seconds.
 const SPEED_HORIZON: f64 = 10.0;
 const COST_HORIZON: f64 = 60.0;
@@ -107,6 +115,12 @@ impl DebtWatch {
         self.speed.get().unwrap_or(0.0) / self.amplification()
     }
 
+    /// Seconds in which what is left of `goal` is spent.
+    fn spend_seconds(&self, goal: f64) -> f64 {
+        let speed = self.speed.get().unwrap_or(0.0);
+        (SPEND_SHARE * goal / speed).clamp(SPEND_SECONDS_MIN, SPEND_SECONDS_MAX)
+    }
+
     /// The debt of a family and what its memory is going to add.
     fn promised(&self, family: &FamilyInputs) -> f64 {
         let memory = family.active_bytes + family.sealed_bytes;
@@ -132,7 +146,7 @@ impl DebtWatch {
         let room = goal - self.promised(family);
         let sustainable = self.sustainable();
         let cap = if room >= 0.0 {
-            sustainable + room / (self.amplification() * SPEND_SECONDS)
+            sustainable + room / (self.amplification() * self.spend_seconds(goal))
         } else {
             let beyond = if hard > goal { (-room / (hard - goal)).min(1.0) } else { 1.0 };
             sustainable * (1.0 - beyond / 2.0)

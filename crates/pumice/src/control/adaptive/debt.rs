@@ -11,7 +11,8 @@
 //!
 //! So writes that come at twice the sustainable rate are let in until three quarters of the goal
 //! are filled, whatever the size of the device and of the limits; where these are large the last
-//! 10 s have to do.
+//! 10 s have to do. A young database goes by all that it has seen of its compactions: an average
+//! over a fixed time would begin with its first moment, in which hardly anything had been written.
 //!
 //! Beyond the goal the intake falls further, to half of what is sustainable at the hard limit, so
 //! that the debt shrinks.
@@ -73,6 +74,8 @@ pub(super) struct DebtWatch {
     /// None before the first tick.
     last_debt: Option<f64>,
     speed: Average,
+    /// Seconds that `speed` has seen, up to its horizon.
+    speed_seconds: f64,
     flushed_bytes: Average,
     cost: Average,
 }
@@ -90,7 +93,8 @@ impl DebtWatch {
             return;
         };
         if before > BUSY_SHARE * look.soft && !look.rested {
-            self.speed.add(written / look.seconds, weight(look.seconds, SPEED_HORIZON));
+            self.speed_seconds = (self.speed_seconds + look.seconds).min(SPEED_HORIZON);
+            self.speed.add(written / look.seconds, weight(look.seconds, self.speed_seconds));
         }
         let w = weight(look.seconds, COST_HORIZON);
         self.flushed_bytes.add(flushed / look.seconds, w);
@@ -163,4 +167,33 @@ fn goal(family: &FamilyInputs) -> f64 {
 /// The hard limit; where nothing stops writes, as far above the soft one as by default.
 fn hard(family: &FamilyInputs) -> f64 {
     if family.hard_bytes > 0.0 { family.hard_bytes } else { HARD_OVER_SOFT * family.soft_bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two seconds of compactions are known by these, not by the moment in which they began.
+    #[pumice_test_macros::test]
+    fn a_young_database_knows_its_compactions() {
+        let mut watch = DebtWatch::default();
+        let mut look = DebtLook {
+            seconds: 0.1,
+            rested: false,
+            flushed: 0.0,
+            growth: 1.0,
+            written: 0.0,
+            debt: 500e6,
+            soft: 1000e6,
+            memtable: 64e6,
+        };
+        watch.learn(&look);
+        watch.learn(&look);
+        for _ in 0..20 {
+            look.written += 10e6;
+            watch.learn(&look);
+        }
+        let speed = watch.speed.get().unwrap_or(0.0);
+        assert!((80e6..100e6).contains(&speed), "{speed} of 100 MB/s");
+    }
 }

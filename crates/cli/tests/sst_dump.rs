@@ -1,5 +1,5 @@
-//! `pumice sst_dump` beside Debian's sst_dump (RocksDB 7.8.3): the same answers about the same tables,
-//! and how many of the options of RocksDB 11.9's tool there are.
+//! `pumice sst_dump` beside Debian's sst_dump (RocksDB 7.8.3): the same answers about the same
+//! tables, and how many of the options of RocksDB 11.9's tool there are.
 //!
 //! Where Debian's tool is not installed nothing is compared. Not compared: the line with the
 //! address of the environment, and what complaints say beyond their first line.

@@ -33,8 +33,8 @@ pub fn properties_text(properties: &TableProperties) -> String {
     out
 }
 
-/// What `--show_properties` prints beside what RocksDB 7.8 knows: the range of sequence numbers, where it
-/// is recorded, and where the meta blocks begin. Names are Pumice's.
+/// What `--show_properties` prints beside what RocksDB 7.8 knows: the range of sequence numbers,
+/// where it is recorded, and where the meta blocks begin. Names are Pumice's.
 pub fn newer_properties_text(p: &TableProperties) -> String {
     let mut out = String::new();
     if p.key_smallest_seqno != UNKNOWN_SEQNO {
@@ -138,8 +138,8 @@ fn hex_words(words: &[u64]) -> String {
     texts.join("-")
 }
 
-/// What `--command=raw` writes into its file; with `sequences` the sequence number and the type of each
-/// entry of data blocks, too, as `scan` prints them.
+/// What `--command=raw` writes into its file; with `sequences` the sequence number and the type of
+/// each entry of data blocks, too, as `scan` prints them.
 ///
 /// # Errors
 /// Corruption and I/O errors of the table.

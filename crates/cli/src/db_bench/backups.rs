@@ -1,5 +1,5 @@
-//! What `backup` and `restore` do on Pumice: RocksDB's directories, and limits on what they read and
-//! write together, as db_bench's limiters.
+//! What `backup` and `restore` do on Pumice: RocksDB's directories, and limits on what they read
+//! and write together, as db_bench's limiters.
 //!
 //! Thread safety: one backup of a directory at a time, which is the caller's to see to.
 

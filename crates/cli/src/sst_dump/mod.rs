@@ -1,7 +1,7 @@
 //! `pumice sst_dump`: looks into table files, with the commands and texts of RocksDB's tool.
 //!
-//! Exit status 1 if any file is not readable, not intact, or not a table file; with `identify` if no
-//! file is a table file.
+//! Exit status 1 if any file is not readable, not intact, or not a table file; with `identify` if
+//! no file is a table file.
 
 mod recompress;
 

@@ -53,9 +53,9 @@ pub struct BackupInfo {
     pub app_metadata: Vec<u8>,
 }
 
-/// The limits of a [`BackupEngine`], in bytes per second of its copies; the default has none. A limiter is
-/// asked with [`IoPriority::Low`] for what is read and for what is written, and its mode decides what of
-/// that counts. Other engines and databases may share it.
+/// The limits of a [`BackupEngine`], in bytes per second of its copies; the default has none. A
+/// limiter is asked with [`IoPriority::Low`] for what is read and for what is written, and its mode
+/// decides what of that counts. Other engines and databases may share it.
 #[derive(Clone, Debug, Default)]
 pub struct BackupLimits {
     /// Limits backups, and the reading of [`BackupEngine::verify_backup`].

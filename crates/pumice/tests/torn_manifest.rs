@@ -255,7 +255,7 @@ fn every_crash_that_loses_sectors_opens() {
         let whole = live(&db, &mut acknowledged).is_ok();
         drop(db);
         // Seeds of its own for each moment: the same ones would tear the same sectors each time.
-        for seed in 12 * changes..12 * (changes + 1) {
+        for seed in 24 * changes..24 * (changes + 1) {
             let mode = CrashMode { files: FileLoss::Sectors, names: NameLoss::Strict };
             let shared = fs.crashed_copy(seed, mode).shared();
             let db = Db::open(&with_fs(&options, &shared), DIR)

@@ -63,6 +63,11 @@ pub(crate) unsafe fn write_entry(at: *mut u8, user_key: &[u8], trailer: u64, val
 /// As many bytes as `value` has are writable at `to`.
 #[inline]
 unsafe fn copy_value(to: *mut u8, value: &[u8]) {
+    if value.len() <= copying::PIECE_BYTES {
+        // SAFETY: the value fits by the contract.
+        unsafe { to.copy_from_nonoverlapping(value.as_ptr(), value.len()) };
+        return;
+    }
     let mut to = to;
     for piece in value.chunks(copying::PIECE_BYTES) {
         // SAFETY: the pieces are the value, which fits by the contract.

@@ -592,6 +592,12 @@ impl<'a> Iterator for BatchIter<'a> {
             }
         }
     }
+
+    /// Tells only whether there is another.
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        if self.input.is_empty() { (0, Some(0)) } else { (1, None) }
+    }
 }
 
 pub(crate) mod logged;

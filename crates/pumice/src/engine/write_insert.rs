@@ -39,13 +39,9 @@ fn warm<'a>(
     id: u32,
     records: impl Iterator<Item = Result<BatchRecord<'a>>>,
 ) {
-    let mut records = records.take(KEYS_WARMED).peekable();
-    if records.peek().is_none() {
-        return;
-    }
     let mut keys = [&[][..]; KEYS_WARMED];
     let mut count = 0;
-    for record in records {
+    for record in records.take(KEYS_WARMED) {
         if let Ok(BatchRecord::Entry { column_family, key, .. }) = record
             && column_family == id
         {
@@ -177,7 +173,7 @@ impl DbInner {
                 continue;
             }
             unwarmed -= 1;
-            if unwarmed == 0 {
+            if unwarmed == 0 && records.size_hint().1 != Some(0) {
                 warm(mem, sequence, column_family, records.clone());
                 unwarmed = KEYS_WARMED;
             }

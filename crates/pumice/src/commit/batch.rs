@@ -13,7 +13,7 @@
 
 use std::sync::Weak;
 
-use pumice_base::coding::{Decoder, put_fixed32, put_fixed64, put_length_prefixed, put_varint32};
+use pumice_base::coding::{Decoder, put_length_prefixed, put_varint32};
 use pumice_base::narrow::len_u32;
 use pumice_base::{Error, Result, SequenceNumber, SizeLimits, ValueType};
 
@@ -472,11 +472,9 @@ fn another_database() -> Error {
 
 /// The header of a WAL record that joins several batches.
 pub(crate) fn header(sequence: SequenceNumber, count: u32) -> [u8; HEADER_LEN] {
-    let mut bytes = Vec::with_capacity(HEADER_LEN);
-    put_fixed64(&mut bytes, sequence);
-    put_fixed32(&mut bytes, count);
     let mut out = [0; HEADER_LEN];
-    out.copy_from_slice(&bytes);
+    out[..8].copy_from_slice(&sequence.to_le_bytes());
+    out[8..].copy_from_slice(&count.to_le_bytes());
     out
 }
 
@@ -502,9 +500,7 @@ pub(crate) fn check(rep: &[u8]) -> Result<()> {
     }
     let mut found = 0u64;
     for record in records(rep) {
-        if matches!(record?, BatchRecord::Entry { .. }) {
-            found += 1;
-        }
+        found += u64::from(matches!(record?, BatchRecord::Entry { .. }));
     }
     if found != u64::from(count(rep)) {
         return Err(Error::corruption("WriteBatch has wrong count"));
@@ -594,7 +590,6 @@ impl<'a> Iterator for BatchIter<'a> {
     }
 
     /// Tells only whether there is another.
-    #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
         if self.input.is_empty() { (0, Some(0)) } else { (1, None) }
     }

@@ -47,7 +47,7 @@ sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompre
     --show_summary      Print the sums of all files
     --list_meta_blocks  Print names, offsets and sizes of the meta blocks
     --show_sequence_number_type  With raw: sequence number and type of each entry
-    --require_property_regex=<egrep>, --exclude_property_regex=<egrep>
+    --require_property_regex=<regex>, --exclude_property_regex=<regex>
                         Only files whose properties, as --show_properties prints them, match, or
                         do not match
     --parse_internal_key=<0xKEY>  Print what an internal key is made of, and nothing else

@@ -55,7 +55,8 @@ impl Db {
     }
     /// Starts loading into the CPU's caches what reads and writes of `keys` look at in the memtable
     /// of the default column family. For keys that are read or written one by one right after, a
-    /// few dozen at most: their cache misses overlap. [`Db::multi_get`] and batches need it not.
+    /// few dozen at most: their cache misses overlap. [`Db::multi_get`] and batches do it
+    /// themselves.
     /// Reads no file; never suspends.
     pub fn warm<K: AsRef<[u8]>>(&self, keys: &[K]) {
         if self.inner().check_caller().is_ok() {

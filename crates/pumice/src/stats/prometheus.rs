@@ -15,7 +15,7 @@
 //! page is not one instant. Writing a page suspends where it waits for the statistics' locks.
 //!
 //! Invariants: (1) a character that a name may not have becomes `_`; help and label values are
-//! escaped. (2) The samples of a family stand together, behind its two lines.
+//! escaped. (2) The samples of a family stand together, after its two lines.
 //!
 //! What it does not do: serve the page, add time stamps (Prometheus has its own), or keep two
 //! families of the same name apart.

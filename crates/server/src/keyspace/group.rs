@@ -1,14 +1,18 @@
-//! Writes of commands that run in the same turn of a loop, as one batch.
+//! Writes of commands that run in the same turn of a loop, or follow each other in a pipeline, as
+//! one batch.
 //!
 //! | who | does |
 //! |---|---|
 //! | the first that writes | opens the group, lets the others of its loop run, writes the batch |
-//! | who comes while it is open | adds its write with the lock of its key, and waits for the end |
+//! | who comes while it is open | adds its writes with their locks, and waits for the end |
+//! | a pipeline that has more to do than to write | has a group of its own, and waits for nobody |
 //!
 //! A string that replaces whatever is at its key ([`Keyspace::set_together`]) is added without a
 //! look at what is there: the leader looks for all of them, so that their misses of the CPU's
 //! caches overlap. What is not that simple, because there is a collection or an expired key, or a
-//! file must be read to know, is left to its own task.
+//! file must be read to know, is left to its own task, and so is what its client asked for after
+//! it ([`Keyspace::set_run`]): nobody sees the effect of a later command without that of an earlier
+//! one.
 //!
 //! So a command's fiber waits once, for write and sync, and the engine gets one batch instead of
 //! one per command. A lock is released when the batch can be read, not when it is durable: a waiter
@@ -18,10 +22,10 @@
 //! Invariants:
 //! 1. An open group has one leader, which will take it; no other task does.
 //! 2. However a group ends, its locks are released, its end is recorded and its members are woken.
-//! 3. A member holds the lock of one key and waits for its leader; a leader takes no lock of a key.
+//! 3. A member waits for its leader with the locks of its keys; a leader takes no lock of a key.
 //!
-//! Thread safety: may be shared. Suspends. Not used by threads: the engine's write queue does the
-//! same for them.
+//! Thread safety: may be shared. Suspends. Threads share no group: the engine's write queue does
+//! the same for them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -55,6 +59,15 @@ pub struct Written {
     pub upto: u64,
 }
 
+/// What became of strings that one client set, one after the other.
+#[derive(Debug)]
+pub struct Run {
+    /// How many of them, from the first on, `written` is about; the others were left as they were.
+    pub count: usize,
+    /// How it went.
+    pub written: pumice::Result<Written>,
+}
+
 /// How a group ended.
 struct Ended {
     written: pumice::Result<Written>,
@@ -66,6 +79,8 @@ type End = OnceLock<Ended>;
 
 /// A string to be set at a key, whatever is there.
 struct NewString {
+    /// The number of the first one that the same client set.
+    run: usize,
     stored: u8,
     record: Vec<u8>,
     value: Vec<u8>,
@@ -85,6 +100,36 @@ struct Group {
     events: Vec<Event>,
     members: Vec<TaskRef>,
     end: Arc<End>,
+}
+
+impl Group {
+    /// Adds strings that one client set; returns the number of the first.
+    fn add_run(&mut self, (db, stored): (u8, u8), now: u64, pairs: &[(&[u8], &[u8])]) -> usize {
+        let run = self.strings.len();
+        self.strings.extend(pairs.iter().map(|(key, value)| NewString {
+            run,
+            stored,
+            record: record_key(stored, key),
+            value: record_value(Kind::String, 0, &[value]),
+            now,
+            event: Event { db, class: b'$', name: "set", key: key.to_vec() },
+        }));
+        self.string_bytes += pairs.iter().map(bytes_of).sum::<usize>();
+        run
+    }
+}
+
+fn bytes_of((key, value): &(&[u8], &[u8])) -> usize {
+    key.len() + value.len()
+}
+
+impl Ended {
+    /// What became of `count` strings from number `run` on.
+    fn of_run(&self, run: usize, count: usize) -> Run {
+        let left = self.left.get(self.left.partition_point(|&number| number < run));
+        let count = left.map_or(count, |&number| count.min(number - run));
+        Run { count, written: self.written.clone() }
+    }
 }
 
 /// The open groups, by loop; see the module's head.
@@ -127,7 +172,7 @@ impl Groups {
     }
 
     /// Adds a write to the open group by `add`, or opens one, which the caller then leads. None if
-    /// there is no room, or it is not of one key; then `held` is unchanged.
+    /// there is no room, or nothing locked; then `held` is unchanged.
     fn join<T>(
         &self,
         held: &mut Option<Held<'_>>,
@@ -138,10 +183,10 @@ impl Groups {
         if open.as_ref().is_some_and(|group| bytes(group) > GROUP_BYTES) {
             return None;
         }
-        let number = held.take_if(|held| held.is_one())?.into_one()?;
+        let numbers = held.take()?.into_numbers();
         let leads = open.is_none();
         let group = open.get_or_insert_default();
-        group.locks.push(number);
+        group.locks.extend(numbers);
         let added = add(group);
         if !leads {
             group.members.push(task::current());
@@ -183,7 +228,8 @@ impl Keyspace {
         durable: bool,
         tell: impl Fn(&[Event]),
     ) -> Outcome<Option<Written>> {
-        if !self.groups_writes() || !txn.is_small(WRITE_BYTES) {
+        let is_one = held.as_ref().is_some_and(Held::is_one);
+        if !is_one || !self.groups_writes() || !txn.is_small(WRITE_BYTES) {
             return Ok(None);
         }
         let add = |group: &mut Group| {
@@ -197,43 +243,80 @@ impl Keyspace {
     }
 
     /// As [`Keyspace::write_together`], of a string without an expiry that replaces whatever is at
-    /// `key` in `db` at that time. None also when what is there needs more than that. Suspends.
+    /// its key in `db` at that time. None also when what is there needs more than that. Suspends.
     ///
     /// # Errors
     /// As [`Keyspace::write_together`].
     pub fn set_together(
         &self,
         (db, now): (u8, u64),
-        (key, value): (&[u8], &[u8]),
+        pair: (&[u8], &[u8]),
         held: &mut Option<Held<'_>>,
         durable: bool,
         tell: impl Fn(&[Event]),
     ) -> Outcome<Option<Written>> {
-        let bytes = key.len() + value.len();
-        if !self.groups_writes() || bytes > WRITE_BYTES.min(self.room()) {
+        let is_one = held.as_ref().is_some_and(Held::is_one);
+        if !is_one || !self.groups_writes() || !self.is_short(&pair) {
             return Ok(None);
         }
+        let run = self.join_run((db, now), &[pair], held, durable, tell);
+        match run.filter(|run| run.count > 0) {
+            Some(run) => Ok(Some(run.written?)),
+            None => Ok(None),
+        }
+    }
+
+    /// A group takes this string.
+    pub fn is_short(&self, pair: &(&[u8], &[u8])) -> bool {
+        bytes_of(pair) <= WRITE_BYTES.min(self.room())
+    }
+
+    /// Sets strings that one client sends one after the other, all of which are
+    /// [short](Keyspace::is_short), as [`Keyspace::set_together`]; `held` are the locks of their
+    /// keys. With `together` it joins those of others; else, and where that is not possible, it
+    /// writes at once and also reads files to know what is at the keys. Suspends.
+    pub fn set_run(
+        &self,
+        at: (u8, u64),
+        pairs: &[(&[u8], &[u8])],
+        held: Held<'_>,
+        together: Option<bool>,
+        tell: impl Fn(&[Event]),
+    ) -> Run {
+        let mut held = Some(held);
+        if let Some(durable) = together.filter(|_| self.groups_writes())
+            && let Some(run) = self.join_run(at, pairs, &mut held, durable, &tell)
+        {
+            return run;
+        }
+        let mut group = Group::default();
+        group.locks.extend(held.into_iter().flat_map(Held::into_numbers));
+        let stored = self.databases.stored(at.0);
+        let first = group.add_run((at.0, stored), at.1, pairs);
+        let end = Arc::clone(&group.end);
+        self.finish(&mut Closed { locks: &self.locks, group }, &Reads::default(), tell);
+        end.get().map_or_else(|| unreachable!("it has ended"), |end| end.of_run(first, pairs.len()))
+    }
+
+    /// Sets strings of one client in the open group, and waits for its end. None if there is no
+    /// room in it.
+    fn join_run(
+        &self,
+        (db, now): (u8, u64),
+        pairs: &[(&[u8], &[u8])],
+        held: &mut Option<Held<'_>>,
+        durable: bool,
+        tell: impl Fn(&[Event]),
+    ) -> Option<Run> {
         let add = |group: &mut Group| {
-            let stored = self.databases.stored(db);
-            group.string_bytes += bytes;
-            group.strings.push(NewString {
-                stored,
-                record: record_key(stored, key),
-                value: record_value(Kind::String, 0, &[value]),
-                now,
-                event: Event { db, class: b'$', name: "set", key: key.to_vec() },
-            });
-            group.strings.len() - 1
+            // Read with the group locked: who swaps databases has all locks of keys.
+            group.add_run((db, self.databases.stored(db)), now, pairs)
         };
-        let Some((member, number)) = self.groups.join(held, add) else { return Ok(None) };
+        let (member, first) = self.groups.join(held, add)?;
         if member.leads {
             self.lead(durable, tell);
         }
-        let ended = member.wait();
-        if ended.left.binary_search(&number).is_ok() {
-            return Ok(None);
-        }
-        Ok(Some(ended.written.clone()?))
+        Some(member.wait().of_run(first, pairs.len()))
     }
 
     /// The calling task's writes may be grouped.
@@ -241,12 +324,11 @@ impl Keyspace {
         fiber::is_fiber() && self.engine.pumice().is_some()
     }
 
-    /// Adds the strings of a group to its batch, if what is at their keys is in memory and asks for
-    /// nothing else. Returns the numbers of the others.
-    fn add_strings(&self, group: &mut Group) -> Vec<usize> {
-        let in_memory = ReadOptions { cache_only: true, ..ReadOptions::default() };
-        let reads = Reads::with(in_memory);
+    /// Adds the strings of a group to its batch, if what is at their keys can be read by `reads`
+    /// and asks for nothing else. Returns the numbers of the others.
+    fn add_strings(&self, group: &mut Group, reads: &Reads) -> Vec<usize> {
         let mut left = Vec::new();
+        let mut broken = None;
         let mut strings = std::mem::take(&mut group.strings).into_iter().enumerate().peekable();
         let mut warm = Vec::with_capacity(KEYS_WARMED);
         while strings.peek().is_some() {
@@ -256,17 +338,10 @@ impl Keyspace {
                 std::array::from_fn(|at| warm.get(at).map_or(&[][..], |(_, new)| &new.record));
             self.engine.warm(&records[..warm.len()]);
             for (number, new) in warm.drain(..) {
-                let change = match self.engine.get(&reads, &new.record) {
-                    Ok(None) => Some(1),
-                    Ok(Some(old)) => match Head::read(&old) {
-                        Ok(head) if head.kind == Kind::String && !head.is_expired(new.now) => {
-                            Some(0)
-                        }
-                        _ => None,
-                    },
-                    Err(_) => None,
-                };
+                let looks = broken != Some(new.run);
+                let change = looks.then(|| self.change_by(&new, reads)).flatten();
                 let Some(change) = change else {
+                    broken = Some(new.run);
                     left.push(number);
                     continue;
                 };
@@ -280,12 +355,36 @@ impl Keyspace {
         left
     }
 
+    /// How many keys more there are with a string, if what is at its key asks for nothing else.
+    fn change_by(&self, new: &NewString, reads: &Reads) -> Option<i64> {
+        let Some(old) = self.engine.get(reads, &new.record).ok()? else { return Some(1) };
+        let head = Head::read(&old).ok()?;
+        (head.kind == Kind::String && !head.is_expired(new.now)).then_some(0)
+    }
+
     fn lead(&self, durable: bool, tell: impl Fn(&[Event])) {
         thread::yield_now();
         let Some(group) = self.groups.place().lock().take() else { return };
+        // Others wait for it, and each can read files for itself.
+        let in_memory = ReadOptions { cache_only: true, ..ReadOptions::default() };
         let mut closed = Closed { locks: &self.locks, group };
+        let upto = self.finish(&mut closed, &Reads::with(in_memory), tell);
+        if let Some(upto) = upto.filter(|_| durable) {
+            // Each of them checks again, and learns of a failure.
+            self.sync_upto(upto).ok();
+        }
+    }
+
+    /// Writes a group, records its end and releases its locks. Returns what [`Keyspace::writes`] is
+    /// then; None if it failed.
+    fn finish(
+        &self,
+        closed: &mut Closed<'_>,
+        reads: &Reads,
+        tell: impl Fn(&[Event]),
+    ) -> Option<u64> {
         let group = &mut closed.group;
-        let left = self.add_strings(group);
+        let left = self.add_strings(group, reads);
         let written = match group.batch.is_empty() {
             true => Ok(()),
             false => self.engine.write(&WriteOptions::default(), &mut group.batch),
@@ -294,13 +393,10 @@ impl Keyspace {
         let upto = written.as_ref().ok().map(|written| written.upto);
         // Recorded before `tell`: it is written, even if `tell` fails.
         group.end.get_or_init(|| Ended { written, left });
-        let Some(upto) = upto else { return };
+        let upto = upto?;
         group.counted.iter().for_each(|&(db, sum)| self.add_count(db, sum));
         tell(&group.events);
         closed.unlock();
-        if durable {
-            // Each of them checks again, and learns of a failure.
-            self.sync_upto(upto).ok();
-        }
+        Some(upto)
     }
 }

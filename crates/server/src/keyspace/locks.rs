@@ -55,12 +55,21 @@ impl KeyLocks {
         self.take((0..self.0.len()).collect())
     }
 
+    /// Locks as many of these keys, from the first on, as nobody has locked, each by a lock of its
+    /// own, and says how many. Never waits, so the caller may hold other locks.
+    pub fn free_ones<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> (Held<'_>, usize) {
+        let free = |number: &usize| self.0[*number].try_acquire(1);
+        let rest: Vec<usize> = keys.map(number).take_while(free).collect();
+        let count = rest.len();
+        (Held { locks: self, first: None, rest }, count)
+    }
+
     fn take(&self, rest: Vec<usize>) -> Held<'_> {
         rest.iter().for_each(|&number| self.0[number].acquire(1));
         Held { locks: self, first: None, rest }
     }
 
-    /// Releases a lock that [`Held::into_one`] has returned.
+    /// Releases a lock that [`Held::into_numbers`] has returned.
     pub(super) fn release(&self, number: usize) {
         self.0[number].release(1);
     }
@@ -72,9 +81,9 @@ impl Held<'_> {
         self.first.is_some()
     }
 
-    /// The number of that lock, which stays locked until [`KeyLocks::release`].
-    pub(super) fn into_one(mut self) -> Option<usize> {
-        self.first.take()
+    /// The numbers of the locks, which stay locked until [`KeyLocks::release`].
+    pub(super) fn into_numbers(mut self) -> impl Iterator<Item = usize> {
+        self.first.take().into_iter().chain(std::mem::take(&mut self.rest))
     }
 }
 
@@ -131,6 +140,21 @@ mod tests {
         assert_eq!(sum.load(Ordering::Relaxed), 1200);
         drop(locks.all());
         drop(locks.one(b"x"));
+    }
+
+    #[pumice_test_macros::test]
+    fn what_is_locked_is_not_waited_for() {
+        let locks = KeyLocks::default();
+        let names = ["a", "b", "a", "c"];
+        let keys = || names.iter().map(|name| name.as_bytes());
+        let (held, count) = locks.free_ones(keys());
+        assert_eq!(count, 2, "the second a has the lock of the first");
+        assert_eq!(locks.free_ones([&b"b"[..]].into_iter()).1, 0);
+        drop(held);
+        let held = locks.one(b"b");
+        assert_eq!(locks.free_ones(keys()).1, 1);
+        drop(held);
+        drop(locks.many(keys()));
     }
 
     /// Whichever part of the keys is sequential, writers of different keys seldom share a lock.

@@ -221,6 +221,11 @@ impl Parser {
         }
     }
 
+    /// Where the arguments of that command lie in the input; None if they were typed as a line.
+    pub fn ranges(&self) -> Option<&[Range<usize>]> {
+        (!self.is_inline).then_some(&self.arguments)
+    }
+
     /// In an input of this many bytes, nothing follows the command that [`Parser::parse`] found.
     pub fn is_all(&self, input_bytes: usize) -> bool {
         self.at == input_bytes

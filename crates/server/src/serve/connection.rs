@@ -15,6 +15,8 @@
 //! | for the next request | `timeout` |
 //! | for it to take replies | a minute without a byte |
 //!
+//! `commands` has how commands are executed; here is what is received and sent.
+//!
 //! A panic of a command ends its connection and nothing else.
 //!
 //! Thread safety: belongs to its fiber, except while a worker has it. Suspends.
@@ -31,14 +33,15 @@ use pumice_port::thread::{self, JoinHandle};
 use pumice_port::time;
 
 use super::Server;
-use super::executor::{error_text, execute, look_ahead};
+use super::executor::error_text;
 use super::link::Link;
-use crate::protocol::{Limits, Parser, Reply};
+use crate::protocol::{Parser, Reply};
 use crate::session::Session;
 use crate::session::clients::{Growth, Peer};
 use crate::session::pubsub::Outbox;
 use crate::session::stats::Stats;
-use crate::session::waiters::Waiter;
+
+mod commands;
 
 /// Initial and maximum size of one receive, in bytes.
 const BUFFER_BYTES: usize = 1 << 10;
@@ -375,129 +378,6 @@ impl Connection<'_> {
         }
     }
 
-    /// Executes commands until one needs the connection itself, or none is complete.
-    fn carry_on(&mut self, input: &Input, parser: &mut Parser) -> Pause {
-        let shared = &self.server.shared;
-        let bytes = &input.bytes[..input.filled];
-        while !self.session.closes {
-            if self.replies >= REPLIES || self.out.len() >= REPLY_BYTES.min(self.replies_max / 2) {
-                return Pause::Flush;
-            }
-            let limits = match self.session.is_authenticated {
-                true => Limits::open(shared.hot.bulk_bytes.load(Ordering::Relaxed)),
-                false => Limits::BEFORE_AUTH,
-            };
-            if !self.is_parsed {
-                match parser.parse(bytes, &limits) {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(error) => {
-                        Stats::add(&shared.stats.errors, 1);
-                        self.out.error(&format!("ERR Protocol error: {}", error.0));
-                        return Pause::Broken;
-                    }
-                }
-            }
-            if !parser.is_all(bytes.len()) {
-                look_ahead(shared, &mut self.session, &bytes[parser.done_bytes()..]);
-            }
-            let mut args = Vec::with_capacity(8);
-            parser.arguments(bytes, &mut args);
-            let now = time::wall_micros() / 1000;
-            // Earlier replies go first: its own take another path.
-            let listens = is_about_listening(args[0]);
-            self.is_parsed = listens && !self.out.is_empty();
-            if self.is_parsed {
-                return Pause::Flush;
-            }
-            self.session.is_last = parser.is_all(bytes.len());
-            execute(shared, &mut self.session, &mut self.out, &args, now);
-            self.upto = match self.session.written.take() {
-                Some(written) => self.upto.max(written.upto),
-                None => shared.keyspace.writes(),
-            };
-            if self.session.waiter.is_some() {
-                return Pause::Wait;
-            }
-            self.done(parser);
-            if listens {
-                return Pause::Listen;
-            }
-        }
-        Pause::Idle
-    }
-
-    /// The parser's command was executed.
-    fn done(&mut self, parser: &mut Parser) {
-        parser.next();
-        // The next request gets a new timeout.
-        self.request_nanos = None;
-        self.replies += 1;
-    }
-
-    /// Waits until the blocked command has its reply. False when the connection is over.
-    fn wait(&mut self, args: &[&[u8]]) -> bool {
-        // Earlier output is sent first.
-        let mut is_over = !self.flush() || self.session.closes;
-        let (shared, began) = (&self.server.shared, time::now_nanos());
-        while let Some(waiter) = self.session.waiter.clone() {
-            self.charge();
-            let reply = self.wait_for(&waiter, began, &mut is_over);
-            shared.waiters.remove(&waiter);
-            self.session.waiter = None;
-            *self.session.client.waiter.lock() = None;
-            match reply {
-                Some(reply) => self.out.raw(&reply),
-                None => {
-                    let now = time::wall_micros() / 1000;
-                    let (session, out) = (&mut self.session, &mut self.out);
-                    session.is_last = false;
-                    self.server.on_worker(|| execute(shared, session, out, args, now));
-                }
-            }
-        }
-        self.upto = shared.keyspace.writes();
-        if is_over {
-            // It was served before it closed its side, and may still read.
-            self.flush();
-        }
-        // A reply beyond a smaller limit cannot be sent.
-        !is_over && !self.out.is_full()
-    }
-
-    /// The reply of one that has waited since `began`; None if its command must be executed again.
-    fn wait_for(&self, waiter: &Waiter, began: u64, is_over: &mut bool) -> Option<Vec<u8>> {
-        let limit = waiter.limit_nanos.map(|nanos| began.saturating_add(nanos));
-        let mut none = Reply::new();
-        none.resp3 = waiter.resp3;
-        none.null_array();
-        loop {
-            if let Some(reply) = waiter.reply() {
-                return Some(reply);
-            }
-            if waiter.is_again() && !*is_over {
-                return None;
-            }
-            let left = limit.map(|limit| limit.saturating_sub(time::now_nanos()));
-            let ended = match *is_over {
-                true => Ok(()),
-                false => self.link.socket().wait_for_end(left, &waiter.token),
-            };
-            match ended {
-                // The client is not there to take an element.
-                Ok(()) => {
-                    *is_over = true;
-                    waiter.give_up(b"");
-                }
-                Err(error) if error.kind() == ErrorKind::TimedOut => {
-                    waiter.give_up(none.bytes());
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => *is_over = true,
-            }
-        }
-    }
-
     /// Makes durable what the replies so far reveal, if that was promised.
     fn make_durable(&mut self) {
         let shared = &self.server.shared;
@@ -573,13 +453,6 @@ impl Connection<'_> {
         self.sent();
         sent
     }
-}
-
-/// `command` is SUBSCRIBE or a relative.
-fn is_about_listening(command: &[u8]) -> bool {
-    const WORD: &[u8] = b"subscribe";
-    let start = command.len().checked_sub(WORD.len());
-    start.is_some_and(|start| command[start..].eq_ignore_ascii_case(WORD))
 }
 
 /// Sends what is put into the outbox until the connection ends, or lets too much pile up.

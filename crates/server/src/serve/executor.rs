@@ -76,7 +76,7 @@ pub(super) fn error_text(failure: &Failure) -> Cow<'_, str> {
     }
 }
 
-fn fail(shared: &Shared, out: &mut Reply, text: &str) {
+pub(super) fn fail(shared: &Shared, out: &mut Reply, text: &str) {
     Stats::add(&shared.stats.errors, 1);
     out.error(text);
 }
@@ -125,7 +125,7 @@ pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[
         match row.name {
             "exec" => {
                 exec(shared, session, out, now);
-                measure(shared, session, row, args, began, now);
+                measure(shared, session, row, args, (taken(session, began), now));
                 return;
             }
             "multi" | "discard" | "watch" | "quit" | "reset" => {}
@@ -237,14 +237,25 @@ fn run_row(row: &Row, call: &mut Call<'_, '_>) -> Outcome<()> {
     (row.run)(call)
 }
 
-/// Records an executed command that began at that time.
-fn measure(shared: &Shared, session: &Session, row: &Row, args: &[&[u8]], began: u64, now: u64) {
+/// Microseconds that the command which began at that time has taken.
+fn taken(session: &Session, began: u64) -> u64 {
     let ended = session.written.map(|written| written.micros);
+    ended.unwrap_or_else(time::now_micros).saturating_sub(began)
+}
+
+/// Records a command that took so many microseconds.
+pub(super) fn measure(
+    shared: &Shared,
+    session: &Session,
+    row: &Row,
+    args: &[&[u8]],
+    (micros, now): (u64, u64),
+) {
     let command = Measured {
         args,
         is_fast: row.is(FAST),
         is_logged: !row.is(SKIP_SLOWLOG),
-        micros: ended.unwrap_or_else(time::now_micros).saturating_sub(began),
+        micros,
         seconds: now / 1000,
     };
     let client = &session.client;
@@ -314,7 +325,7 @@ fn single(
         session.waiter = Some(waiter);
     }
     drop(held);
-    measure(shared, session, row, args, began, now);
+    measure(shared, session, row, args, (taken(session, began), now));
     if let Err(failure) = result {
         out.truncate(mark);
         fail(shared, out, &error_text(&failure));
@@ -371,7 +382,7 @@ fn finish(
 }
 
 /// Notifies watchers and subscribers of what happened to keys.
-fn tell(shared: &Shared, events: &[Event]) {
+pub(super) fn tell(shared: &Shared, events: &[Event]) {
     if !events.is_empty() {
         let expired = events.iter().filter(|event| event.name == "expired").count();
         Stats::add(&shared.stats.expired, expired as u64);
@@ -490,7 +501,7 @@ fn exec_all(
         let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: true };
         let began = time::now_micros();
         let result = may.map_err(args::fail).and_then(|()| run_row(row, &mut call));
-        measure(shared, session, row, args, began, now);
+        measure(shared, session, row, args, (taken(session, began), now));
         let fatal = match result {
             // Later steps must not discard it.
             _ if out.is_full() => Some(Failure::TOO_LARGE),

@@ -6,6 +6,7 @@
 //! | `executor` | one command |
 //! | `http` | pages over HTTP |
 //! | `link`, `tls` | a connection's bytes, plain or within TLS |
+//! | `set_run` | SETs of a pipeline, together |
 //! | `metrics` | what the server does, for Prometheus |
 //! | `status` | what the server does, for people |
 //! | `upkeep` | syncs every second, deletes keys whose time is over |
@@ -21,6 +22,7 @@ pub mod executor;
 mod http;
 pub mod link;
 mod metrics;
+mod set_run;
 mod status;
 #[cfg(feature = "tls")]
 pub mod tls;

@@ -13,6 +13,7 @@ mod page;
 mod peer;
 mod peer_acl;
 mod peer_blocking;
+mod pipelines;
 mod pubsub;
 mod slow;
 mod status;

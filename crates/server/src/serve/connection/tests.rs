@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::super::executor::execute;
 use super::*;
 use crate::keyspace::Keyspace;
 use crate::session::Shared;

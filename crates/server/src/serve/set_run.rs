@@ -1,0 +1,115 @@
+//! Plain SETs that follow each other in a pipeline, executed together.
+//!
+//! One batch, and so one record of the log, for all of them in place of one for each. What clients
+//! see of them is what they would see of single ones that none comes between: the batch becomes
+//! readable as a whole. Replies, events and statistics are those of single ones.
+//!
+//! Only of a client that may do everything and is in no transaction; no SET with options.
+//!
+//! Invariants:
+//! 1. No lock of a key is waited for while another is held.
+//! 2. The commands are carried out in order: those that are executed together are the first ones.
+//!
+//! Thread safety: belongs to the connection's task. Suspends.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use pumice_port::time;
+
+use super::executor::{error_text, fail, measure, tell};
+use crate::commands;
+use crate::keyspace::Failure;
+use crate::protocol::{Parser, Reply};
+use crate::session::stats::Stats;
+use crate::session::{Session, Shared};
+
+/// SETs that are executed together, and bytes of them, at most.
+const SETS_MAX: usize = 64;
+const BYTES_MAX: usize = 256 << 10;
+
+/// A plain SET as it came.
+pub type Set<'i> = [&'i [u8]; 3];
+
+/// Where such commands lie in the input.
+#[derive(Default)]
+pub struct SetRun {
+    sets: Vec<[Range<usize>; 3]>,
+    bytes: usize,
+}
+
+impl SetRun {
+    /// The client's SETs may be executed together.
+    pub fn suits(session: &Session) -> bool {
+        session.is_authenticated
+            && session.user().is_unlimited()
+            && session.multi.is_none()
+            && session.subscriptions() == 0
+    }
+
+    /// Adds the command that `parser` found, if it is one and there is room.
+    pub fn take(&mut self, input: &[u8], parser: &Parser) -> bool {
+        let Some([name, key, value]) = parser.ranges() else { return false };
+        let bytes = key.len() + value.len();
+        let fits = self.sets.len() < SETS_MAX && self.bytes + bytes <= BYTES_MAX;
+        if !fits || !input[name.clone()].eq_ignore_ascii_case(b"set") {
+            return false;
+        }
+        self.sets.push([name.clone(), key.clone(), value.clone()]);
+        self.bytes += bytes;
+        true
+    }
+
+    /// The commands.
+    pub fn sets<'i>(&self, input: &'i [u8]) -> Vec<Set<'i>> {
+        let set = |ranges: &[Range<usize>; 3]| ranges.each_ref().map(|range| &input[range.clone()]);
+        self.sets.iter().map(set).collect()
+    }
+}
+
+/// Executes the first of `sets`, as many as can be together, and says how many; 0 if the first has
+/// to be executed by itself. `is_last`: nothing follows them. `upto` becomes what must be durable
+/// before their replies are sent. Suspends.
+pub fn execute_sets(
+    shared: &Shared,
+    session: &mut Session,
+    out: &mut Reply,
+    (sets, is_last): (&[Set<'_>], bool),
+    now: u64,
+    upto: &mut u64,
+) -> usize {
+    let began = time::now_micros();
+    let keyspace = &shared.keyspace;
+    let pairs: Vec<_> = sets.iter().map(|[_, key, value]| (*key, *value)).collect();
+    let short = pairs.iter().take_while(|pair| keyspace.is_short(pair)).count();
+    let (held, free) = keyspace.locks.free_ones(pairs[..short].iter().map(|(key, _)| *key));
+    // Under the lock no client can begin to wait for a key.
+    let is_awaited = |(key, _): &(&[u8], &[u8])| shared.waiters.any_for(key);
+    let Some(row) = commands::find(b"set") else { return 0 };
+    if free < 2 || pairs[..free].iter().any(is_awaited) {
+        return 0;
+    }
+    let durable = shared.hot.syncs_always.load(Ordering::Acquire);
+    let together = (is_last && free == sets.len()).then_some(durable);
+    let told = |events: &[_]| tell(shared, events);
+    let run = keyspace.set_run((session.db, now), &pairs[..free], held, together, told);
+    let done = &sets[..run.count];
+    Stats::add(&shared.stats.commands, done.len() as u64);
+    session.client.active_millis.store(now, Ordering::Relaxed);
+    *session.client.command.lock() = row.full_name;
+    let ended = match run.written {
+        Ok(written) => {
+            *upto = (*upto).max(written.upto);
+            done.iter().for_each(|_| out.ok());
+            written.micros
+        }
+        Err(error) => {
+            let text = error_text(&Failure::Storage(error)).into_owned();
+            done.iter().for_each(|_| fail(shared, out, &text));
+            time::now_micros()
+        }
+    };
+    let each = ended.saturating_sub(began) / done.len().max(1) as u64;
+    done.iter().for_each(|set| measure(shared, session, row, set, (each, now)));
+    run.count
+}

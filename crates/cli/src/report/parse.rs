@@ -7,6 +7,7 @@
 //! | `process_cpu_s`, `peak_mb`, `wrote_mb`, `read_mb`, `device_mb` | of the whole process |
 //! | `mean_us`, `p50_us`, .. `p99.99_us` | of the first histogram |
 //! | `stopped_s`, `slowed_s`, `l0_most`, `pending_most_mb` | of `--report_stalls` |
+//! | `sorted_runs` | of the last `levelstats` |
 //! | `write_amp`, `read_amp` | bytes written and read by the process, by those of operations |
 //! | `mb_per_sec`, `rmse_mb`, `worst` | of the sine, from `--monitor_file` |
 //!
@@ -58,6 +59,7 @@ pub fn db_bench(text: &str, benchmark: &str, user_bytes: f64) -> Result<Values, 
         numbers(words, &names, &mut values);
     }
     percentiles(text, &mut values);
+    values.extend(sorted_runs(text).map(|runs| ("sorted_runs".to_string(), runs)));
     derive(&mut values, user_bytes);
     Ok(values)
 }
@@ -69,6 +71,18 @@ fn line_of<'a>(text: &'a str, name: &str, mark: &str) -> Option<Vec<&'a str>> {
         words.len() > 3 && words[0] == name && words[1] == ":" && words.contains(&mark)
     };
     words.rev().find(is_it)
+}
+
+/// Files of level 0 and levels with files, by the last table of `levelstats`.
+fn sorted_runs(text: &str) -> Option<f64> {
+    let table = text.split("Level Files Size(MB)").skip(1).last()?;
+    let level = |line: &str| -> Option<(u64, u64)> {
+        let mut words = line.split_whitespace();
+        Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+    };
+    let levels = table.lines().skip(2).map_while(level);
+    Some(levels.map(|(level, files)| if level == 0 { files } else { files.min(1) }).sum::<u64>()
+        as f64)
 }
 
 /// Of the last histogram but those of background readers.
@@ -223,6 +237,17 @@ process      : cpu 0.600 s, peak memory 12.5 MB, wrote 23.2 MB, read 4.0 MB, 1.5
         assert!(
             db_bench("readseq : x", "readseq", 1.0).unwrap_err().contains("no result of readseq")
         );
+    }
+
+    // Plain #[test]: see above.
+    #[test]
+    fn files_of_level_0_and_levels_are_sorted_runs() {
+        let head = "Level Files Size(MB)\n--------------------\n";
+        let levels = |level0| {
+            format!("{head}  0 {level0:8} 55\n  1        3      134\n  2 0 0\n  3 2 9\n\n")
+        };
+        assert_eq!(sorted_runs(&format!("{}{}", levels(7), levels(3))), Some(5.0));
+        assert_eq!(sorted_runs("readrandom : 1"), None);
     }
 
     // Plain #[test]: see above.

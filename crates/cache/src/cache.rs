@@ -1,7 +1,7 @@
 //! The cache's public interface: options, lookup, insert, accounts.
 //!
 //! Thread safety: all methods from any thread. Invariant: `table` is valid while the cache lives,
-//! which owns one count of it (head of `table`).
+//! which owns one count of it (head of `hash_table`).
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use pumice_base::{Error, ErrorKind, Result, SubCode};
 
 use crate::admission::Admission;
-use crate::entry_stats::Collector;
+use crate::entry_stats::{Collector, EntryStats, RoleSum, StatsAge};
 use crate::handle::{Handle, Ref};
+use crate::hash_table::HashTable;
 use crate::key::{CacheKey, Priority};
-use crate::table::Table;
 
 /// Charge per entry that sizes the table when none is given: one default data block.
 const ESTIMATED_ENTRY_CHARGE: usize = 4096;
@@ -38,7 +38,7 @@ impl CacheOptions {
 
 /// A concurrent cache of `V`s. See the head of the crate.
 pub struct Cache<V: Send + Sync + 'static> {
-    table: NonNull<Table<V>>,
+    table: NonNull<HashTable<V>>,
     strict: bool,
     next_id: AtomicU64,
     admission: Admission,
@@ -64,7 +64,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
             given => given,
         };
         Arc::new(Cache {
-            table: Table::new(options.capacity, options.capacity / charge),
+            table: HashTable::new(options.capacity, options.capacity / charge),
             strict: options.strict_capacity_limit,
             next_id: AtomicU64::new(1),
             admission: Admission::new(),
@@ -73,7 +73,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
     }
 
     #[inline]
-    pub(crate) fn table(&self) -> &Table<V> {
+    pub(crate) fn table(&self) -> &HashTable<V> {
         // SAFETY: the head's invariant.
         unsafe { self.table.as_ref() }
     }
@@ -181,7 +181,37 @@ impl<V: Send + Sync + 'static> Cache<V> {
         self.table().for_each(&mut f);
     }
 
+    /// Sums by role, not older than `age` allows. `role_of` numbers the roles, `roles` of them;
+    /// every caller must number them alike. Waits for a collection that is under way.
+    ///
+    /// # Panics
+    /// If `role_of` returns a number that is not below `roles`.
+    pub fn entry_stats(
+        &self,
+        age: StatsAge,
+        roles: usize,
+        role_of: impl Fn(&V) -> usize,
+    ) -> EntryStats {
+        self.collector.collect(age, || {
+            let mut sums = vec![RoleSum::default(); roles];
+            self.for_each(|_, charge, value| {
+                let sum = &mut sums[role_of(value)];
+                sum.entries += 1;
+                sum.bytes += charge as u64;
+            });
+            EntryStats {
+                roles: sums,
+                capacity: self.capacity() as u64,
+                usage: self.usage() as u64,
+                table_len: self.table_len() as u64,
+                occupancy: self.occupancy() as u64,
+                ..EntryStats::default()
+            }
+        })
+    }
+
     /// The last sums of `entry_stats`.
+    #[cfg(test)]
     pub(crate) fn collector(&self) -> &Collector {
         &self.collector
     }
@@ -221,7 +251,7 @@ impl<V: Send + Sync + 'static> Drop for Cache<V> {
     fn drop(&mut self) {
         self.table().erase_all();
         // SAFETY: the cache's own count; pinned entries keep the table if there are any.
-        unsafe { Table::release(self.table) };
+        unsafe { HashTable::release(self.table) };
     }
 }
 

@@ -9,8 +9,6 @@
 use pumice_port::sync::Mutex;
 use pumice_port::time;
 
-use crate::cache::Cache;
-
 /// How old kept sums may be. The numbers are RocksDB's.
 #[derive(Clone, Copy, Debug)]
 pub struct StatsAge {
@@ -63,42 +61,25 @@ pub struct EntryStats {
 #[derive(Default)]
 pub(crate) struct Collector(Mutex<EntryStats>);
 
-impl<V: Send + Sync + 'static> Cache<V> {
-    /// Sums by role, not older than `age` allows. `role_of` numbers the roles, `roles` of them;
-    /// every caller must number them alike.
-    ///
-    /// # Panics
-    /// If `role_of` returns a number that is not below `roles`.
-    pub fn entry_stats(
-        &self,
-        age: StatsAge,
-        roles: usize,
-        role_of: impl Fn(&V) -> usize,
-    ) -> EntryStats {
-        let mut kept = self.collector().0.lock();
+impl Collector {
+    /// The last collection, or if `age` does not allow it a new one: what `sum` returns, which
+    /// leaves the fields from `collections` on to this.
+    pub(crate) fn collect(&self, age: StatsAge, sum: impl FnOnce() -> EntryStats) -> EntryStats {
+        let mut kept = self.0.lock();
         let started = time::now_micros();
         let good_for = age.min_micros.max(kept.duration_micros.saturating_mul(age.times_duration));
         if kept.collections > 0 && started < kept.ended_micros.saturating_add(good_for) {
             kept.copies += 1;
             return kept.clone();
         }
-        let mut sums = vec![RoleSum::default(); roles];
-        self.for_each(|_, charge, value| {
-            let sum = &mut sums[role_of(value)];
-            sum.entries += 1;
-            sum.bytes += charge as u64;
-        });
+        let sums = sum();
         let ended = time::now_micros();
         *kept = EntryStats {
-            roles: sums,
-            capacity: self.capacity() as u64,
-            usage: self.usage() as u64,
-            table_len: self.table_len() as u64,
-            occupancy: self.occupancy() as u64,
             collections: kept.collections + 1,
             copies: 0,
             duration_micros: ended - started,
             ended_micros: ended,
+            ..sums
         };
         kept.clone()
     }
@@ -108,7 +89,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{CacheKey, CacheOptions, Priority};
+    use crate::{Cache, CacheKey, CacheOptions, Priority};
 
     #[pumice_test_macros::test]
     fn sums_are_kept_until_they_are_old() {

@@ -15,9 +15,9 @@
 //! - Entries move from older levels to newer ones only, and the mover gives up what leads to the
 //!   old place after the entry can be found at the new one. So an erasure searches the levels
 //!   oldest first. An entry in motion it marks as erased (`slot`, invariant 5).
-//! - One of all entries walks over the slots, and an entry might move from before it to behind
-//!   it. So no move begins meanwhile, and one that began before it erases its entry, unless the
-//!   walk comes after the entry is at its new place.
+//! - One of all entries walks over the slots, and an entry might move from a slot before it to one
+//!   after it. So no move begins meanwhile, and one that began before it erases its entry, unless
+//!   the walk comes after the entry is at its new place.
 //!
 //! The table does not shrink.
 //!
@@ -28,6 +28,7 @@
 //! 3. An entry of a level lies in the first slots, as many as the level says, so a walk over the
 //!    slots of the last level meets the entries of all older ones.
 
+use std::ops::Range;
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
@@ -36,9 +37,7 @@ use std::sync::atomic::{
 
 use crossbeam_utils::CachePadded;
 
-use crate::key::CacheKey;
 use crate::slot::Slot;
-use crate::table::{Table, occupancy_max};
 
 /// Slots in use at first.
 const FIRST_SLOTS: usize = 1024;
@@ -131,82 +130,33 @@ impl Growth {
         f();
         self.erasures.fetch_sub(1, Release);
     }
-}
 
-impl<V> Table<V> {
-    /// The visible entry under `key`, which is not of the level of `len`, pinned.
-    #[cold]
-    pub(crate) fn lookup_older(&self, key: CacheKey, hash: u64, len: usize) -> Option<&Slot<V>> {
-        let mut found = None;
-        self.growth.for_each_len(|older| {
-            if older < len && found.is_none() {
-                found = self.lookup_in(key, hash, older);
-            }
-        });
-        if found.is_some() {
-            self.move_some();
-        }
-        found
-    }
-
-    /// Before an entry is placed: takes more slots into use if it needs them, else moves a few
-    /// entries of older levels.
-    pub(crate) fn grow_or_move(&self) {
-        let len = self.len();
-        if self.occupancy() <= occupancy_max(len) || len == self.slots.len() {
-            self.move_some();
-        } else if self.growth.len.compare_exchange(len, 2 * len, Relaxed, Relaxed).is_ok() {
-            self.growth.looked_at.store(0, Relaxed);
+    /// Takes twice as many as `len` slots into use, if these are still all.
+    pub(crate) fn double(&self, len: usize) {
+        if self.len.compare_exchange(len, 2 * len, Relaxed, Relaxed).is_ok() {
+            self.looked_at.store(0, Relaxed);
         }
     }
 
-    /// Looks at a few slots of the last level and moves their entries to the current one.
-    fn move_some(&self) {
-        let len = self.len();
-        if self.growth.looked_at.load(Relaxed) >= len / 2 {
-            return;
-        }
-        let erasures = self.growth.erasures();
-        if !erasures.is_multiple_of(ERASURE_BEGAN) {
-            return;
-        }
-        let from = self.growth.looked_at.fetch_add(MOVE_STEP, Relaxed);
-        for slot in self.slots[..len / 2].iter().skip(from).take(MOVE_STEP) {
-            if slot.len_placed_for() < len && slot.begin_move() {
-                self.move_to(slot, len, erasures);
-            }
-        }
+    /// All slots of the level before that of `len` were looked at for entries to move.
+    #[inline]
+    pub(crate) fn is_settled(&self, len: usize) -> bool {
+        self.looked_at.load(Relaxed) >= len / 2
     }
 
-    /// Moves the entry in `slot`, of which the caller began a move after it read `erasures`, to the
-    /// level of `len`, if it is of an older one.
-    pub(crate) fn move_to(&self, slot: &Slot<V>, len: usize, erasures: u64) {
-        let hash = slot.key().hash();
-        let old_len = slot.len_placed_for();
-        let mut to = slot;
-        let mut erased = false;
-        // Another entry may have come into the slot before the move began.
-        if old_len < len
-            && let Some(claimed) = self.claim(hash, len, Some(slot))
-        {
-            to = claimed;
-            self.growth.placed(to, len);
-            fence(Release);
-            if !std::ptr::eq(to, slot) {
-                erased = to.take_over(slot);
-                fence(Release);
-            }
-            self.growth.left(old_len);
-            self.roll_back(hash, old_len, Some(slot));
-        }
-        // Whoever erases all entries and is not seen here sees the entry in `to`.
-        fence(SeqCst);
-        if erased || self.growth.erasures.load(Relaxed) / ERASURE_BEGAN != erasures / ERASURE_BEGAN
-        {
-            to.erase_moving(None);
-        }
-        if !to.end_move() {
-            self.remove(to);
-        }
+    /// The next slots to look at, some of which may be beyond the last level.
+    pub(crate) fn next_to_look_at(&self) -> Range<usize> {
+        let from = self.looked_at.fetch_add(MOVE_STEP, Relaxed);
+        from..from.saturating_add(MOVE_STEP)
+    }
+
+    /// No erasure of all entries was under way when `erasures` was read.
+    pub(crate) fn allows_moves(erasures: u64) -> bool {
+        erasures.is_multiple_of(ERASURE_BEGAN)
+    }
+
+    /// An erasure of all entries has begun since `erasures` was read.
+    pub(crate) fn erased_since(&self, erasures: u64) -> bool {
+        self.erasures.load(Relaxed) / ERASURE_BEGAN != erasures / ERASURE_BEGAN
     }
 }

@@ -2,20 +2,20 @@
 //!
 //! Thread safety: both may be sent and shared. Invariants: (1) a `Ref` or `Handle` holds exactly
 //! one pin on its slot from construction to drop; (2) the pin keeps the entry, and the entry keeps
-//! the table (head of `table`), so a handle may outlive the cache.
+//! the table (head of `hash_table`), so a handle may outlive the cache.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
+use crate::hash_table::HashTable;
 use crate::key::CacheKey;
 use crate::slot::Slot;
-use crate::table::Table;
 
 /// A pinned entry, found by [`crate::Cache::lookup`]. Dropping it unpins.
 pub struct Ref<'a, V: Send + Sync + 'static> {
-    table: NonNull<Table<V>>,
+    table: NonNull<HashTable<V>>,
     slot: &'a Slot<V>,
 }
 
@@ -27,7 +27,7 @@ unsafe impl<V: Send + Sync + 'static> Sync for Ref<'_, V> {}
 impl<'a, V: Send + Sync + 'static> Ref<'a, V> {
     /// Takes over the caller's pin on `slot` of `table`, both borrowed from the cache.
     #[inline]
-    pub(crate) fn new(table: NonNull<Table<V>>, slot: &'a Slot<V>) -> Self {
+    pub(crate) fn new(table: NonNull<HashTable<V>>, slot: &'a Slot<V>) -> Self {
         Ref { table, slot }
     }
 
@@ -69,7 +69,7 @@ impl<V: Send + Sync + 'static> Drop for Ref<'_, V> {
 
 /// A pinned entry that may outlive the cache. Cloning pins once more, dropping unpins.
 pub struct Handle<V: Send + Sync + 'static> {
-    table: NonNull<Table<V>>,
+    table: NonNull<HashTable<V>>,
     slot: NonNull<Slot<V>>,
     _value: PhantomData<V>,
 }
@@ -82,7 +82,7 @@ unsafe impl<V: Send + Sync + 'static> Sync for Handle<V> {}
 impl<V: Send + Sync + 'static> Handle<V> {
     /// Takes over the caller's pin on `slot`, an entry counted in `table`.
     #[inline]
-    pub(crate) fn new(table: NonNull<Table<V>>, slot: NonNull<Slot<V>>) -> Self {
+    pub(crate) fn new(table: NonNull<HashTable<V>>, slot: NonNull<Slot<V>>) -> Self {
         Handle { table, slot, _value: PhantomData }
     }
 
@@ -126,6 +126,6 @@ impl<V: Send + Sync + 'static> Drop for Handle<V> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: self's pin is given up here (invariant 1).
-        unsafe { Table::unpin(self.table, self.slot) };
+        unsafe { HashTable::unpin(self.table, self.slot) };
     }
 }

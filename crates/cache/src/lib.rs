@@ -4,8 +4,9 @@
 //! and one to unpin it; there is no lock, no list and no shared counter on that path, so two
 //! threads that hit different entries never write the same cache line.
 //!
-//! Layers: `slot` (one entry and its life cycle) < `table` (probing, eviction, accounting) and
-//! `growth` (how many slots are in use) < `handle` (pins as Rust values) < [`Cache`].
+//! Layers: `slot` (one entry and its life cycle) < `hash_table` (probing, eviction, accounting)
+//! with `growth` (how many slots are in use) and `moves` (entries that go to new ones) < `handle`
+//! (pins as Rust values) < [`Cache`].
 //!
 //! Costs: the largest number of slots is fixed by `capacity / estimated_entry_charge`, so much
 //! smaller entries than estimated are evicted for lack of slots before the capacity is used. Slots
@@ -21,9 +22,10 @@ mod cache;
 mod entry_stats;
 mod growth;
 mod handle;
+mod hash_table;
 mod key;
+mod moves;
 mod slot;
-mod table;
 
 pub use cache::{Cache, CacheOptions, MemoryAccount, Reservation};
 pub use entry_stats::{EntryStats, RoleSum, StatsAge};

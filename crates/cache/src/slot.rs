@@ -153,7 +153,7 @@ impl<V> Slot<V> {
     #[inline]
     fn fill(&self, key: CacheKey, charge: usize, countdown: u8, value: V) {
         // Who sees this key, and so no longer the one before, sees also where a move put that one
-        // (`Table::erase`).
+        // (`HashTable::erase`).
         fence(Release);
         self.key[0].store(key.0, Relaxed);
         self.key[1].store(key.1, Relaxed);

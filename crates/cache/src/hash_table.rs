@@ -11,7 +11,7 @@
 //! takes the count to zero frees the table.
 //!
 //! Invariants:
-//! 1. A `&Table` taken from `Cache` is good while the cache is borrowed; one taken through a
+//! 1. A `&HashTable` taken from `Cache` is good while the cache is borrowed; one taken through a
 //!    handle is good until that handle's pin is dropped, or, if dropping made the caller owner of
 //!    the entry, until `remove` returns.
 //! 2. `usage` is the sum of the charges of all entries and reservations.
@@ -54,7 +54,7 @@ pub(crate) fn occupancy_max(len: usize) -> usize {
 }
 
 /// The part of the cache that outlives it while entries are pinned.
-pub(crate) struct Table<V> {
+pub(crate) struct HashTable<V> {
     pub(crate) slots: Box<[Slot<V>]>,
     pub(crate) growth: Growth,
     /// Entries may fill this many slots: 70 %, beyond which probe paths grow quickly.
@@ -91,7 +91,7 @@ impl Probe {
     }
 }
 
-impl<V> Table<V> {
+impl<V> HashTable<V> {
     /// An empty table for `entries_max` entries, which the caller's cache owns.
     pub(crate) fn new(capacity: usize, entries_max: usize) -> NonNull<Self> {
         let wanted = entries_max.saturating_mul(10) / 7 + 1;
@@ -100,7 +100,7 @@ impl<V> Table<V> {
         // as those in use are neighbours.
         // SAFETY: an all-zero slot is a valid, empty slot (head of `slot`).
         let slots = unsafe { Box::<[Slot<V>]>::new_zeroed_slice(len).assume_init() };
-        let table = Box::new(Table {
+        let table = Box::new(HashTable {
             slots,
             growth: Growth::new(len),
             occupancy_max: occupancy_max(len),
@@ -209,7 +209,7 @@ impl<V> Table<V> {
         found
     }
 
-    /// [`Table::erase`] among the entries placed when `len` slots were in use.
+    /// [`HashTable::erase`] among the entries placed when `len` slots were in use.
     fn erase_in(&self, key: CacheKey, hash: u64, len: usize) -> bool {
         let mut found = false;
         let mut probe = Probe::new(hash, len);

@@ -17,7 +17,7 @@ use pumice_base::hash::hash32;
 use pumice_base::planted::{self, Bug};
 
 use crate::dedup::KeyHashes;
-use crate::policy::FilterBuildSettings;
+use crate::settings::FilterBuildSettings;
 use crate::{METADATA_LEN, verify};
 
 const LINE: usize = 64;

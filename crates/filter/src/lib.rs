@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 mod bloom;
+mod bloom_line;
 mod builder;
 mod dedup;
 mod legacy;
@@ -22,6 +23,7 @@ mod policy;
 mod rates;
 mod reader;
 mod ribbon;
+mod settings;
 mod size_class;
 #[cfg(test)]
 mod tests;
@@ -31,9 +33,10 @@ pub use bloom::BloomBuilder;
 pub use builder::FilterBuilder;
 pub use dedup::KeyHashes;
 pub use legacy::LegacyBloomBuilder;
-pub use policy::{FilterBuildSettings, FilterKind, FilterPolicy};
+pub use policy::{FilterKind, FilterPolicy};
 pub use reader::FilterReader;
 pub use ribbon::RibbonBuilder;
+pub use settings::FilterBuildSettings;
 pub use size_class::RateBalance;
 
 /// Bytes after the data of every filter that say how to read it.

@@ -14,7 +14,7 @@
 use pumice_base::hash::hash64;
 
 use crate::METADATA_LEN;
-use crate::bloom::{self, LINE};
+use crate::bloom_line::{self, LINE};
 use crate::legacy::LegacyParams;
 use crate::ribbon::{self, RibbonParams};
 
@@ -63,9 +63,9 @@ impl FilterReader {
     pub fn may_match_hash(&self, contents: &[u8], hash: u64) -> bool {
         match &self.0 {
             Kind::Bloom { lines, probes } => {
-                let at = bloom::line_of(hash, *lines) * LINE;
+                let at = bloom_line::line_of(hash, *lines) * LINE;
                 let line = contents.get(at..).and_then(|rest| rest.first_chunk::<LINE>());
-                line.is_none_or(|line| bloom::line_matches(line, hash, *probes))
+                line.is_none_or(|line| bloom_line::line_matches(line, hash, *probes))
             }
             Kind::Ribbon(params) => params.may_match(data_of(contents), hash),
             Kind::AlwaysFalse => false,
@@ -86,10 +86,10 @@ impl Kind {
             return Kind::AlwaysFalse;
         };
         let known = match *metadata {
-            [bloom::MARKER, 0, probes, 0, 0] => {
+            [bloom_line::MARKER, 0, probes, 0, 0] => {
                 let lines = u32::try_from(data_len / LINE).ok().filter(|lines| *lines > 0);
                 // The top bits of the byte are the logarithm of a line in units of 64 bytes.
-                let probes = Some(probes).filter(|p| (1..=bloom::MAX_PROBES).contains(p));
+                let probes = Some(probes).filter(|p| (1..=bloom_line::MAX_PROBES).contains(p));
                 lines.zip(probes).map(|(lines, probes)| Kind::Bloom { lines, probes })
             }
             [ribbon::MARKER, seed, b0, b1, b2] => {

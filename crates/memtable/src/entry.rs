@@ -51,9 +51,9 @@ pub(crate) unsafe fn write_entry(at: *mut u8, user_key: &[u8], trailer: u64, val
         at.cast::<Entry>().write(header);
         let key = at.add(HEADER);
         key.copy_from_nonoverlapping(user_key.as_ptr(), user_key.len());
-        let behind = key.add(user_key.len());
-        behind.cast::<u64>().write_unaligned(trailer.to_le());
-        copy_value(behind.add(TRAILER_LEN), value);
+        let after = key.add(user_key.len());
+        after.cast::<u64>().write_unaligned(trailer.to_le());
+        copy_value(after.add(TRAILER_LEN), value);
     }
 }
 

@@ -19,8 +19,10 @@ use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Release};
 use pumice_port::sync::Mutex;
 
 use crate::entry::{Target, prefetch, prefetch_line};
-use crate::skiplist::{Node, WARMED_MAX};
+use crate::node::Node;
 
+/// Targets that are searched for together, at most.
+pub(crate) const WARMED_MAX: usize = 16;
 /// Level of the nodes in the tree: one node in 2^2.
 pub(crate) const INDEX_LEVEL: usize = 2;
 /// Entries before the first tree is built; fewer fit the caches.

@@ -15,8 +15,9 @@ use pumice_base::iterator::InternalIterator;
 
 use crate::entry::{EntryRef, Target};
 use crate::memtable::{MemTable, Rep};
+use crate::node::Node;
 use crate::order::with_order;
-use crate::skiplist::{Node, SkipList};
+use crate::skiplist::SkipList;
 use crate::vector::{Sorted, VectorRep};
 
 enum Cursor {
@@ -44,6 +45,13 @@ enum Move<'a> {
     Prev,
     Seek(&'a [u8]),
     SeekForPrev(&'a [u8]),
+}
+
+impl MemTable {
+    /// An iterator over the point entries.
+    pub fn iter(self: &Arc<Self>) -> MemTableIter {
+        MemTableIter::new(Arc::clone(self))
+    }
 }
 
 impl MemTableIter {

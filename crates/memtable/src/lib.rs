@@ -17,6 +17,7 @@ mod entry;
 mod index;
 mod iter;
 mod memtable;
+mod node;
 mod order;
 mod range_del;
 mod skiplist;

@@ -17,10 +17,10 @@ use pumice_port::sync::MutexGuard;
 use crate::arena::{Arena, Lane};
 use crate::bloom::{Bloom, BloomOptions};
 use crate::entry::{EntryRef, LEN_MAX, Target};
-use crate::iter::MemTableIter;
+use crate::index;
 use crate::order::{KeyOrder, with_order};
 use crate::range_del::RangeDels;
-use crate::skiplist::{self, SkipList};
+use crate::skiplist::{Exclusive, SkipList};
 use crate::vector::{self, VectorRep};
 use crate::write_buffer_manager::WriteBufferManager;
 
@@ -316,7 +316,7 @@ impl MemTable {
         }
         let trailer = pack(seq, VALUE_TYPE_FOR_SEEK);
         with_order!(self.comparator(), order => loop {
-            let mut targets = [Target::new(order, &[], trailer); skiplist::WARMED_MAX];
+            let mut targets = [Target::new(order, &[], trailer); index::WARMED_MAX];
             let mut count = 0;
             for (target, key) in targets.iter_mut().zip(keys.by_ref()) {
                 *target = Target::new(order, key, trailer);
@@ -351,11 +351,6 @@ impl MemTable {
             });
         }
         count
-    }
-
-    /// An iterator over the point entries.
-    pub fn iter(self: &Arc<Self>) -> MemTableIter {
-        MemTableIter::new(Arc::clone(self))
     }
 
     /// The range tombstones; `None`, by one load, if there are none.
@@ -545,7 +540,7 @@ fn repeated() -> Error {
 }
 
 enum Held<'a> {
-    SkipList(&'a SkipList, MutexGuard<'a, skiplist::Exclusive>),
+    SkipList(&'a SkipList, MutexGuard<'a, Exclusive>),
     Vector(&'a VectorRep, MutexGuard<'a, vector::State>),
 }
 

@@ -1,14 +1,9 @@
 //! The skip list: sorted, insert-only, read without locks while it grows.
 //!
-//! ```text
-//!      .. | link 1: next, prefix | link 0: next, prefix | Entry ..
-//!                                                       ^ node pointer
-//! ```
-//!
-//! A link carries the prefix of the key it leads to, so a search looks at a node only when it
-//! moves onto it or when prefixes tie; the usual skip list looks at one more node per level.
-//! That makes a level cheap, hence a branching factor of 2 rather than RocksDB's 4: fewer nodes
-//! are visited for 10 bytes more a node.
+//! A link (`node`) carries the prefix of the key it leads to, so a search looks at a node only when
+//! it moves onto it or when prefixes tie; the usual skip list looks at one more node per level.
+//! That makes a level cheap, hence a branching factor of 2 rather than RocksDB's 4: fewer nodes are
+//! visited for 10 bytes more a node.
 //!
 //! Searches start from the head, or near the target by the [`Index`], which then leaves only the
 //! lowest levels to walk. Where many keys share a prefix, as after a common head, a walk compares
@@ -34,7 +29,7 @@ use pumice_base::narrow::{len_u32, to_usize};
 use std::cmp::Ordering;
 use std::ptr;
 use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -43,11 +38,10 @@ use pumice_port::sync::{Mutex, MutexGuard};
 use crate::arena::{Arena, Bump, Lane, SharedLane};
 use crate::entry::{Entry, EntryRef, Target, entry_bytes, prefetch, write_entry};
 use crate::index::{INDEX_LEVEL, Index};
+use crate::node::{Link, Node, init_link, link};
 use crate::order::KeyOrder;
 
 mod walk;
-
-pub(crate) use walk::WARMED_MAX;
 
 /// log2 of the branching factor.
 const BRANCHING_BITS: u32 = 1;
@@ -58,16 +52,6 @@ pub(crate) const HEIGHT_MAX: usize = 20;
 const STEPS_MAX: usize = 24;
 /// Inserts into one lane between two visits to the index, and nodes indexed in a visit.
 const INDEX_STRIDE: u64 = 16;
-
-/// A node, or the head, or null.
-pub(crate) type Node = *mut Entry;
-
-/// One forward pointer (invariant 4).
-#[repr(C)]
-struct Link {
-    next: AtomicPtr<Entry>,
-    prefix: AtomicU64,
-}
 
 /// State of the exclusive writer.
 pub(crate) struct Exclusive {
@@ -109,14 +93,6 @@ pub(crate) struct Position {
     near: bool,
 }
 
-/// # Safety
-/// `node` has more than `level` links.
-#[inline(always)]
-unsafe fn link<'a>(node: Node, level: usize) -> &'a Link {
-    // SAFETY: links lie below the entry (head picture).
-    unsafe { &*node.cast::<Link>().sub(level + 1) }
-}
-
 /// The height of the node for a key: geometric, and a function of the key and sequence alone, so
 /// that a run can be repeated.
 #[inline]
@@ -135,17 +111,6 @@ fn new_tower(arena: &Arena, lane: &Lane, bump: &mut Bump, height: usize, bytes: 
     let at = arena.allocate(lane, bump, links + bytes.max(size_of::<Entry>()));
     // SAFETY: within the allocation.
     unsafe { at.add(links).cast() }
-}
-
-/// # Safety
-/// `node` has more than `level` links and no other thread can reach it on that level.
-#[inline]
-unsafe fn init_link(node: Node, level: usize, next: Node, prefix: u64) {
-    // SAFETY: memory for the link, maybe not yet initialised, not shared.
-    unsafe {
-        let fresh = Link { next: AtomicPtr::new(next), prefix: AtomicU64::new(prefix) };
-        node.cast::<Link>().sub(level + 1).write(fresh);
-    }
 }
 
 impl SkipList {

@@ -4,7 +4,7 @@
 
 use crate::Peer;
 use crate::api::Object;
-use crate::db::ColumnFamily;
+use crate::family::ColumnFamily;
 
 /// Updates that are applied together.
 pub struct WriteBatch {

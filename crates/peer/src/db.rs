@@ -5,57 +5,15 @@
 
 use crate::api::Object;
 use crate::batch::WriteBatch;
-use crate::iterator::{DbIterator, Snapshot};
+use crate::family::{ColumnFamily, DbInner};
+use crate::iterator::DbIterator;
 use crate::options::{Options, ReadOptions, WriteOptions};
+use crate::snapshot::Snapshot;
 use crate::{Peer, Result, c_path, c_string};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
-
-pub(crate) struct DbInner {
-    pub(crate) peer: Peer,
-    pub(crate) raw: Object,
-}
-
-// SAFETY: RocksDB's DB is thread safe.
-unsafe impl Send for DbInner {}
-// SAFETY: as above.
-unsafe impl Sync for DbInner {}
-
-impl Drop for DbInner {
-    fn drop(&mut self) {
-        // SAFETY: crate invariants 1 and 2: nothing else refers to the database any more.
-        unsafe { (self.peer.api.close)(self.raw) }
-    }
-}
-
-struct ColumnFamilyInner {
-    db: Arc<DbInner>,
-    raw: Object,
-}
-
-// SAFETY: handles are immutable.
-unsafe impl Send for ColumnFamilyInner {}
-// SAFETY: as above.
-unsafe impl Sync for ColumnFamilyInner {}
-
-impl Drop for ColumnFamilyInner {
-    fn drop(&mut self) {
-        // SAFETY: crate invariant 1; the database is still open.
-        unsafe { (self.db.peer.api.column_family_handle_destroy)(self.raw) }
-    }
-}
-
-/// A column family of an open database. Clones share it.
-#[derive(Clone)]
-pub struct ColumnFamily(Arc<ColumnFamilyInner>);
-
-impl ColumnFamily {
-    pub(crate) fn raw(&self) -> Object {
-        self.0.raw
-    }
-}
 
 /// An open database. Clones share it; it closes when the last handle of any kind is dropped.
 #[derive(Clone)]
@@ -145,12 +103,12 @@ impl Db {
         let inner = Arc::new(DbInner { peer: peer.clone(), raw });
         // SAFETY: live object; the handle is ours to destroy.
         let handle = unsafe { (peer.api.get_default_column_family_handle)(raw) };
-        let default = ColumnFamily(Arc::new(ColumnFamilyInner { db: inner.clone(), raw: handle }));
+        let default = ColumnFamily::new(inner.clone(), handle);
         Db { inner, default }
     }
 
     fn family(&self, raw: Object) -> ColumnFamily {
-        ColumnFamily(Arc::new(ColumnFamilyInner { db: self.inner.clone(), raw }))
+        ColumnFamily::new(self.inner.clone(), raw)
     }
 
     /// Names of the column families of the database at `path`.

@@ -1,12 +1,12 @@
-//! Iterators and snapshots.
+//! Iterators.
 //!
-//! Thread safety: an iterator belongs to one thread at a time; snapshots are shared freely.
+//! Thread safety: an iterator belongs to one thread at a time.
 //! Invariants: the crate's, and (4) `valid` is what `iter_valid` returned after the last move, so
 //! that `key` and `value` never read through an exhausted iterator.
 
 use crate::Result;
 use crate::api::Object;
-use crate::db::{ColumnFamily, DbInner};
+use crate::family::{ColumnFamily, DbInner};
 use crate::options::ReadOptions;
 use std::sync::Arc;
 
@@ -114,42 +114,5 @@ impl Drop for DbIterator {
     fn drop(&mut self) {
         // SAFETY: crate invariant 1; the database is still open (invariant 2).
         unsafe { (self.db.peer.api.iter_destroy)(self.raw) }
-    }
-}
-
-struct SnapshotInner {
-    db: Arc<DbInner>,
-    raw: Object,
-}
-
-// SAFETY: a snapshot is immutable.
-unsafe impl Send for SnapshotInner {}
-// SAFETY: as above.
-unsafe impl Sync for SnapshotInner {}
-
-/// A state of the database. Clones share it; the last one releases it.
-#[derive(Clone)]
-pub struct Snapshot(Arc<SnapshotInner>);
-
-impl Snapshot {
-    pub(crate) fn new(db: Arc<DbInner>) -> Self {
-        // SAFETY: live object.
-        let raw = unsafe { (db.peer.api.create_snapshot)(db.raw) };
-        Snapshot(Arc::new(SnapshotInner { db, raw }))
-    }
-    pub(crate) fn raw(&self) -> Object {
-        self.0.raw
-    }
-    /// The sequence number of the state.
-    pub fn sequence_number(&self) -> u64 {
-        // SAFETY: live object.
-        unsafe { (self.0.db.peer.api.snapshot_get_sequence_number)(self.0.raw) }
-    }
-}
-
-impl Drop for SnapshotInner {
-    fn drop(&mut self) {
-        // SAFETY: crate invariants 1 and 2.
-        unsafe { (self.db.peer.api.release_snapshot)(self.db.raw, self.raw) }
     }
 }

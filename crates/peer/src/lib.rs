@@ -17,63 +17,43 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Beside the engine, not in it.
 
+mod any_version;
 mod api;
 mod batch;
 mod db;
-mod elder;
+mod error;
+mod family;
 mod iterator;
 mod maintenance;
 mod options;
 mod owner;
 mod perf;
+mod snapshot;
 mod sst;
 #[cfg(test)]
 mod tests;
 mod wal;
 
+pub use any_version::AnyVersion;
 pub use batch::WriteBatch;
-pub use db::{ColumnFamily, Db};
-pub use elder::Elder;
-pub use iterator::{DbIterator, Snapshot};
+pub use db::Db;
+pub use error::{Error, Result};
+pub use family::ColumnFamily;
+pub use iterator::DbIterator;
 pub use maintenance::{CompactRangeSettings, IngestSettings, LiveFile};
 pub use options::{
     Cache, Options, RateLimiterSettings, ReadOptions, ReadSettings, WriteOptions, WriteSettings,
 };
 pub use owner::{Compare, Merge};
 pub use perf::PerfContext;
+pub use snapshot::Snapshot;
 pub use sst::SstFileWriter;
 pub use wal::WalIterator;
 
 use std::ffi::{CStr, CString, c_char};
-use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// RocksDB's error text, for example `IO error: No such file or directory: ...`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(String);
-
-/// Result of every fallible call.
-pub type Result<T> = std::result::Result<T, Error>;
-
-impl Error {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Error(message.into())
-    }
-    /// The text, beginning with RocksDB's name of the status code.
-    pub fn message(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// A loaded RocksDB library. Clones share it.
 #[derive(Clone)]
@@ -191,7 +171,7 @@ impl Peer {
     /// Takes ownership of an error text.
     #[cold]
     pub(crate) fn take_error(&self, error: *mut c_char) -> Error {
-        Error(self.take_string(error))
+        Error::new(self.take_string(error))
     }
 
     /// Copies a NUL-terminated, `malloc`ed text and frees it. Null gives an empty string.

@@ -2,7 +2,8 @@
 //!
 //! Thread safety and invariants: those of `db`.
 
-use crate::db::{ColumnFamily, Db};
+use crate::db::Db;
+use crate::family::ColumnFamily;
 use crate::{Result, c_path, c_string};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::Path;

@@ -4,7 +4,7 @@
 //! `WriteOptions` are never changed after construction, so live iterators may point into them.
 
 use crate::api::Object;
-use crate::iterator::Snapshot;
+use crate::snapshot::Snapshot;
 use crate::{Peer, Result, c_path, c_string};
 use std::ffi::CStr;
 use std::path::Path;

@@ -5,7 +5,8 @@
 use crate::Result;
 use crate::api::Object;
 use crate::batch::WriteBatch;
-use crate::db::{Db, DbInner};
+use crate::db::Db;
+use crate::family::DbInner;
 use std::sync::Arc;
 
 /// A cursor over the logs of a database.

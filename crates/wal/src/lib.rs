@@ -4,7 +4,7 @@
 //! block   := record* zero-fill            32768 bytes, the last block of a file may be short
 //! record  := crc32 length16 type8 payload                    7-byte header
 //!          | crc32 length16 type8 log_number32 payload       11-byte header, recyclable files
-//! crc     := masked crc32c of everything behind the length field
+//! crc     := masked crc32c of everything after the length field
 //! ```
 //! A record never crosses a block. A logical record is one `Full`, or `First Middle* Last`. A
 //! recycled file carries its number in each header, so that leftover records of its older use are
@@ -23,11 +23,13 @@ mod compression;
 mod physical;
 mod range_crc;
 mod reader;
+mod reader_options;
 mod record;
 mod torn;
 mod writer;
 
-pub use reader::{LogEnd, LogReader, LogReaderOptions, PredecessorLog, RecordInfo, Reporter};
+pub use reader::{LogEnd, LogReader, PredecessorLog, RecordInfo, Reporter};
+pub use reader_options::LogReaderOptions;
 pub use record::{BLOCK_BYTES, WalRecoveryMode};
 pub use torn::{GroupCountdown, is_torn_append};
 pub use writer::LogWriter;

@@ -8,7 +8,7 @@
 //!
 //! Thread safety: one owner. Nothing read from the file is trusted; all indexing is checked.
 
-use crate::reader::LogReaderOptions;
+use crate::reader_options::LogReaderOptions;
 use crate::record::{BLOCK_BYTES, HEADER_BYTES, RECYCLABLE_HEADER_BYTES, ZERO, is_recyclable};
 use pumice_base::Result;
 use pumice_base::checksum::{crc32c, crc32c_extend, unmask_crc};

@@ -49,9 +49,9 @@ impl RangeCrc {
     /// `crc32c` of those bytes; `None` if they are out of range.
     pub fn of(&self, range: Range<usize>) -> Option<u32> {
         let shift = *self.shifts.get(range.end.checked_sub(range.start)?)?;
-        let (before, behind) = (self.registers.get(range.start)?, self.registers.get(range.end)?);
+        let (before, after) = (self.registers.get(range.start)?, self.registers.get(range.end)?);
         // The register of a checksum begins with all bits set.
-        Some(!(behind ^ product(before ^ u32::MAX, shift)))
+        Some(!(after ^ product(before ^ u32::MAX, shift)))
     }
 }
 

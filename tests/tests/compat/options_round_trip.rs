@@ -11,7 +11,7 @@ use pumice::options::{
     BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, FileRules, LoadedOptions, OptionSet,
     load_latest_options,
 };
-use pumice_peer::Elder;
+use pumice_peer::AnyVersion;
 
 use crate::child;
 use crate::stores::temp_folder;
@@ -106,16 +106,16 @@ fn candidates() -> Vec<Changed> {
 /// Child job `reopen LIBRARY`: it opens the database by its OPTIONS.
 pub fn run(folder: &Path, argument: &str) -> Result<(), String> {
     let (what, library) = argument.split_once(' ').ok_or("two words are expected")?;
-    let elder = Elder::load(library).map_err(|e| e.to_string())?;
+    let other = AnyVersion::load(library).map_err(|e| e.to_string())?;
     if what == "takes" {
         let read = std::fs::read_to_string(folder.join(QUESTIONS)).map_err(|e| e.to_string())?;
-        let taken = read.lines().filter(|line| elder.takes(line).is_ok_and(|taken| taken));
+        let taken = read.lines().filter(|line| other.takes(line).is_ok_and(|taken| taken));
         let taken = taken.collect::<Vec<_>>().join("\n");
         return std::fs::write(folder.join(ANSWERS), taken).map_err(|e| e.to_string());
     }
     // 7.8.3 and 9.8.4 are asked to pass over what they do not know; 10.10.1 knows it all.
     let lenient = what == "reopen-leniently";
-    let names = elder.reopen(&folder.join("db"), lenient, KEY).map_err(|e| e.to_string())?;
+    let names = other.reopen(&folder.join("db"), lenient, KEY).map_err(|e| e.to_string())?;
     assert_eq!(names, ["default", "other"]);
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::banding::Banding;
 use super::{Layout, MARKER, ROWS, WORD, sizing, solve};
 use crate::bloom::{self, BloomBuilder};
 use crate::dedup::KeyHashes;
-use crate::policy::FilterBuildSettings;
+use crate::settings::FilterBuildSettings;
 use crate::size_class::RateBalance;
 use crate::{METADATA_LEN, rates};
 

@@ -10,12 +10,11 @@
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{INDEX_LEVEL, Link, Node, Position, STEPS_MAX, SkipList, link};
+use super::{Position, STEPS_MAX, SkipList};
 use crate::entry::{Target, prefetch, prefetch_line};
+use crate::index::{INDEX_LEVEL, WARMED_MAX};
+use crate::node::{Link, Node, link};
 use crate::order::KeyOrder;
-
-/// Targets that are warmed together.
-pub(crate) const WARMED_MAX: usize = 16;
 
 /// A walk to a target: at a node before it, on a level of that node.
 struct Walk {
@@ -44,9 +43,9 @@ enum Pace {
     There,
 }
 
-/// Starts loading the nodes behind the links of `node` from `level` down that the prefix does not
-/// rule out: a walk that arrives at `node` looks at several of them, one after the other. Links of
-/// higher levels lead too far.
+/// Starts loading the nodes that the links of `node` lead to, from `level` down, where the prefix
+/// does not rule them out: a walk that arrives at `node` looks at several of them, one after the
+/// other. Links of higher levels lead too far.
 #[inline(always)]
 fn load_ahead(target: &Target<'_>, node: Node, level: usize) {
     if level > INDEX_LEVEL {
@@ -150,7 +149,7 @@ impl SkipList {
                     continue;
                 }
                 if !walk.bound.is_null() {
-                    // Behind the key, which was read.
+                    // After the key, which was read.
                     prefetch(walk.bound.cast_const().cast::<u8>().wrapping_add(64));
                 }
                 *place = None;

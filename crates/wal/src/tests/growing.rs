@@ -85,7 +85,7 @@ fn a_compressed_log_is_read_as_it_grows() {
     assert!(growing.records == records);
 }
 
-/// Damage costs its block, also that part of it which comes later, and nothing behind it.
+/// Damage costs its block, also that part of it which comes later, and nothing after it.
 #[pumice_test_macros::test]
 fn damage_in_a_growing_log_costs_its_block() {
     let records: Vec<Vec<u8>> = (0..100u8).map(|n| vec![n; 1000]).collect();
@@ -96,8 +96,8 @@ fn damage_in_a_growing_log_costs_its_block() {
         let mut log = Growing::new();
         bytes.chunks(step).for_each(|chunk| log.grow(chunk));
         // The record that crosses into the next block has lost its beginning.
-        let behind = ends.iter().position(|end| *end > BLOCK_BYTES as u64).unwrap() + 1;
-        let expected = [&records[..5], &records[behind..]].concat();
+        let after = ends.iter().position(|end| *end > BLOCK_BYTES as u64).unwrap() + 1;
+        let expected = [&records[..5], &records[after..]].concat();
         assert!(log.records == expected, "in steps of {step}: {} records", log.records.len());
         assert!(log.reader.dropped_bytes() > 0);
     }

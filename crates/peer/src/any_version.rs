@@ -1,7 +1,7 @@
 //! Any RocksDB since 7.8 through the few C functions that all versions have: how it handles the
 //! OPTIONS file of a database.
 //!
-//! Thread safety: [`Elder`] belongs to one thread at a time.
+//! Thread safety: [`AnyVersion`] belongs to one thread at a time.
 //! Invariants: those of the crate's head; nothing here outlives the call that made it.
 //!
 //! It does not replace [`Peer`](crate::Peer), which has everything else and needs 10.10.
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 
 functions! {
-    ElderApi;
+    AnyVersionApi;
 
     free(*mut c_void);
     options_create() -> Object;
@@ -38,8 +38,8 @@ functions! {
 }
 
 /// A loaded RocksDB library of some version.
-pub struct Elder {
-    api: ElderApi,
+pub struct AnyVersion {
+    api: AnyVersionApi,
 }
 
 /// The result of loading an OPTIONS file: one object for the database, and one for each family.
@@ -50,13 +50,13 @@ struct Loaded {
     len: usize,
 }
 
-impl Elder {
+impl AnyVersion {
     /// Loads the shared library at `path`, or of that name.
     ///
     /// # Errors
     /// It cannot be loaded, or is not RocksDB.
-    pub fn load(path: impl AsRef<Path>) -> Result<Elder> {
-        Ok(Elder { api: ElderApi::load(path.as_ref())? })
+    pub fn load(path: impl AsRef<Path>) -> Result<AnyVersion> {
+        Ok(AnyVersion { api: AnyVersionApi::load(path.as_ref())? })
     }
 
     /// Whether the library accepts `text`, options as in an OPTIONS file, separated by semicolons.
@@ -159,7 +159,7 @@ impl Elder {
         put
     }
 
-    fn checked<T>(&self, call: impl FnOnce(&ElderApi, ErrorOut) -> T) -> Result<T> {
+    fn checked<T>(&self, call: impl FnOnce(&AnyVersionApi, ErrorOut) -> T) -> Result<T> {
         let mut error: *mut c_char = null_mut();
         let result = call(&self.api, &mut error);
         if error.is_null() {

@@ -258,10 +258,6 @@ impl BufferedWriter {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Bytes handed to the operating system.
-    pub fn flushed_len(&self) -> u64 {
-        self.flushed
-    }
     /// Bytes appended but not yet handed to the operating system.
     pub fn buffered_len(&self) -> usize {
         self.buffer.len()

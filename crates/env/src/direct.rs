@@ -17,7 +17,7 @@
 
 use crate::file_system::{FileSyncer, RandomAccessFile, ReadRequest, WritableFile};
 use crate::operation;
-use crate::posix::PosixWritableFile;
+use crate::posix_file::PosixWritableFile;
 use pumice_base::{Error, Result};
 use pumice_port::os::{self, AlignedBuffer, BatchRead, DIRECT_ALIGNMENT, File, PooledBuffer};
 use std::path::{Path, PathBuf};

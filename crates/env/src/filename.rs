@@ -103,10 +103,6 @@ pub fn temp_options_file(dir: &Path, number: u64) -> PathBuf {
 pub fn temp_file(dir: &Path, number: u64) -> PathBuf {
     numbered(dir, number, "dbtmp")
 }
-/// `DIR/LOG`.
-pub fn info_log_file(dir: &Path) -> PathBuf {
-    dir.join("LOG")
-}
 /// `DIR/LOG.old.MICROS`.
 pub fn old_info_log_file(dir: &Path, wall_micros: u64) -> PathBuf {
     dir.join(format!("LOG.old.{wall_micros}"))

@@ -21,6 +21,7 @@ mod observed_file;
 mod operation;
 pub mod perf;
 pub mod posix;
+mod posix_file;
 pub mod rate_limiter;
 pub mod readahead;
 pub mod sst_file_manager;

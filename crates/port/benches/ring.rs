@@ -177,13 +177,13 @@ impl Assist for Entered {
 fn wake() {
     let none = HelperPool::new(0);
     let job = Arc::new(Entered(AtomicU64::new(0)));
-    let offer = none.offer(Urgency::Deep, 1, Arc::clone(&job) as Arc<dyn Assist>);
+    let offer = none.offer(Urgency::Low, 1, Arc::clone(&job) as Arc<dyn Assist>);
     let start = Instant::now();
     (0..BLOCKS).for_each(|_| black_box(&offer).call());
     let nobody = start.elapsed().as_nanos() as f64 / BLOCKS as f64;
     println!("wake  nobody can come {nobody:8.1} ns per call");
     let pool = HelperPool::new(1);
-    let offer = pool.offer(Urgency::Deep, 1, Arc::clone(&job) as Arc<dyn Assist>);
+    let offer = pool.offer(Urgency::Low, 1, Arc::clone(&job) as Arc<dyn Assist>);
     let (mut caller, mut latency) = (Vec::new(), Vec::new());
     for round in 0..400 {
         job.0.store(0, Relaxed);
@@ -216,7 +216,7 @@ fn run(costs: Costs, steps: f64, blocks: u64, way: Option<(usize, usize)>) -> [f
     let (slots, helpers) = way.unwrap_or((2, 0));
     let pool = HelperPool::new(helpers);
     let build = Build::new(slots, compress, write, helpers);
-    let offer = pool.offer(Urgency::Deep, helpers, Arc::clone(&build) as Arc<dyn Assist>);
+    let offer = pool.offer(Urgency::Low, helpers, Arc::clone(&build) as Arc<dyn Assist>);
     let (start, cpu) = (Instant::now(), time::process_cpu_micros());
     if way.is_some() {
         build.emit(blocks, emit, || offer.call());

@@ -34,9 +34,9 @@ pub fn spawn<T: Send + 'static>(
 ) -> Task<T> {
     let shared = Arc::new(Mutex::new(Shared { outcome: None, is_taken: false, waker: None }));
     let deliver = Deliver { name, refused: Some(refused), shared: Arc::clone(&shared) };
-    let errand = Errand { f, deliver };
+    let work = Work { f, deliver };
     drop(runtime.spawn(name, move || {
-        let Errand { f, mut deliver } = errand;
+        let Work { f, mut deliver } = work;
         let outcome = catch_unwind(AssertUnwindSafe(f));
         deliver.outcome(outcome);
     }));
@@ -45,7 +45,7 @@ pub fn spawn<T: Send + 'static>(
 
 /// What the fiber runs. When it is dropped instead, what `f` holds is dropped before the answer is
 /// delivered.
-struct Errand<F, T, R: FnOnce(Error) -> T> {
+struct Work<F, T, R: FnOnce(Error) -> T> {
     f: F,
     deliver: Deliver<T, R>,
 }

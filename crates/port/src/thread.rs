@@ -153,7 +153,7 @@ impl<T> JoinHandle<T> {
     /// subcode `MemoryLimit` when there was no memory for its stack and it never ran.
     pub fn join(self) -> Result<T> {
         // The fiber may be one that only this thread can run.
-        crate::fiber::run_lent_for(self.started.task, &|| self.packet.is_done());
+        crate::fiber::run_borrowed_for(self.started.task, &|| self.packet.is_done());
         self.packet.wait();
         self.started.finish();
         match self.packet.take_of_run() {
@@ -293,11 +293,6 @@ pub fn yield_now() {
 /// Suspends until this task is unparked; may also return spuriously.
 pub fn park() {
     task::park(&PARK);
-}
-
-/// As [`park`], at most `limit`.
-pub fn park_timeout(limit: Duration) {
-    task::park_until(&PARK, Some(time::now_nanos().saturating_add(nanos(limit))));
 }
 
 fn nanos(time: Duration) -> u64 {

@@ -246,14 +246,14 @@ fn data_text(
     }
     let mut sizes = Vec::new();
     let mut keys = Expanded::as_text();
-    let mut behind = 0;
+    let mut end = 0;
     for (i, handle) in handles.iter().enumerate() {
         put(out, &format!("Data Block # {} @ {}\n{RULE}", i + 1, hex_handle(*handle)));
         let bad = |what: &str| table.file.bad_block(*handle, BlockKind::Data, what);
-        if handle.offset < behind {
+        if handle.offset < end {
             return Err(bad("blocks out of order"));
         }
-        behind = handle.end().unwrap_or(u64::MAX);
+        end = handle.end().unwrap_or(u64::MAX);
         let contents = table.file.read(*handle, BlockKind::Data, true)?;
         let block: CachedBlock = table.decode(contents, *handle, BlockKind::Data)?;
         keys.allow(&block.block);

@@ -6,7 +6,7 @@
 //!
 //! Thread safety: without rules a check is two atomic operations; with rules it takes a mutex.
 
-use super::{halted, os_error};
+use super::errors::{halted, os_error};
 use pumice_base::random::Rng;
 use pumice_base::{Error, Result};
 use pumice_port::sim;

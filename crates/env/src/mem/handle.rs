@@ -3,9 +3,10 @@
 //! One handle type serves reading and writing: the trait it is returned as decides what it may do.
 
 use super::device::Completion;
+use super::errors::os_error;
 use super::fault::{FaultOp, Verdict};
 use super::inode::Inode;
-use super::{Shared, World, os_error};
+use super::world::{Shared, World};
 use crate::file_system::{FileLock, FileSyncer, RandomAccessFile, SequentialFile, WritableFile};
 use crate::operation;
 use pumice_base::hash::hash64;
@@ -114,7 +115,7 @@ impl MemFile {
             }
             _ => 0,
         };
-        let (written, ticket) = {
+        let (written, number) = {
             let _world = self.enter(operation)?;
             self.inode.write(self.position, &data[..allowed], astray)
         };
@@ -122,7 +123,7 @@ impl MemFile {
             self.inode.spoil(self.position..self.position + written as u64);
         }
         self.complete(completion, operation)?;
-        self.inode.complete(ticket);
+        self.inode.complete(number);
         Ok((written, errno))
     }
 }

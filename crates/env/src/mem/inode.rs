@@ -124,7 +124,7 @@ pub(super) struct Mark(u64);
 
 /// A write that has taken effect and was not completed.
 #[must_use = "the write has not completed"]
-pub(super) struct Ticket(u64);
+pub(super) struct ChangeNumber(u64);
 
 struct Content {
     /// Shared with `stable`, and with copies of the file system, while they are equal.
@@ -142,11 +142,11 @@ struct Content {
 }
 
 impl Content {
-    fn add(&mut self, change: Change) -> Ticket {
+    fn add(&mut self, change: Change) -> ChangeNumber {
         self.changes += 1;
         self.modified_seconds = wall_seconds();
         self.pending.push(Pending { change, number: self.changes, completed: IN_FLIGHT });
-        Ticket(self.changes)
+        ChangeNumber(self.changes)
     }
 
     /// Takes out the changes that a sync of `mark` covers, in order.
@@ -157,10 +157,10 @@ impl Content {
         self.pending.extract_if(.., |p| p.completed <= mark.0).collect()
     }
 
-    fn complete(&mut self, ticket: Ticket) {
+    fn complete(&mut self, number: ChangeNumber) {
         self.completions += 1;
         let completions = self.completions;
-        let own = self.pending.iter_mut().rev().find(|p| p.number == ticket.0);
+        let own = self.pending.iter_mut().rev().find(|p| p.number == number.0);
         if let Some(pending) = own {
             pending.completed = completions;
         }
@@ -259,14 +259,14 @@ impl Inode {
 
     /// Writes as much of `bytes` at `offset` as the quota allows; returns how much that was. The
     /// bytes land `astray` bytes before their place.
-    pub(super) fn write(&self, offset: u64, bytes: &[u8], astray: u64) -> (usize, Ticket) {
+    pub(super) fn write(&self, offset: u64, bytes: &[u8], astray: u64) -> (usize, ChangeNumber) {
         let content = &mut *self.content.lock();
         let (old, offset) = (content.data.len(), offset as usize);
         let room = usize::try_from(self.space.free()).unwrap_or(usize::MAX);
         let end_max = old.saturating_add(room);
         let bytes = &bytes[..bytes.len().min(end_max.saturating_sub(offset))];
         if bytes.is_empty() {
-            return (0, Ticket(0));
+            return (0, ChangeNumber(0));
         }
         let data = Arc::make_mut(&mut content.data);
         if astray > 0 {
@@ -286,8 +286,8 @@ impl Inode {
     }
 
     /// The caller of the write is being told that it is done.
-    pub(super) fn complete(&self, ticket: Ticket) {
-        self.content.lock().complete(ticket);
+    pub(super) fn complete(&self, number: ChangeNumber) {
+        self.content.lock().complete(number);
     }
 
     /// Makes the sectors of a range unreadable, until they are written again.
@@ -303,8 +303,8 @@ impl Inode {
         if old != new {
             Arc::make_mut(&mut content.data).resize(new, 0);
             self.space.resized(old, new);
-            let ticket = content.add(Change::Truncate(new));
-            content.complete(ticket);
+            let number = content.add(Change::Truncate(new));
+            content.complete(number);
         }
     }
 

@@ -21,10 +21,12 @@
 
 mod crash;
 mod device;
+mod errors;
 mod fault;
 mod handle;
 mod inode;
 mod names;
+mod world;
 
 pub use crash::{CrashMode, FileLoss, NameLoss};
 pub use fault::{Fault, FaultOp, FaultRule, FsyncFailure};
@@ -34,40 +36,21 @@ use crate::file_system::{
 };
 use crate::operation;
 use device::{Completion, Device};
+use errors::{EAGAIN, EEXIST, ENOENT, halted, os_error};
 use fault::FaultTable;
 use handle::{MemFile, MemFileLock};
 use inode::{Inode, SpaceMeter};
 use names::Names;
+use pumice_base::Result;
 use pumice_base::hash::hash64;
 use pumice_base::random::Rng;
-use pumice_base::{Error, Result};
 use pumice_port::sim;
 use pumice_port::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use pumice_port::time::now_nanos;
 use std::collections::BTreeSet;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-const ENOENT: i32 = 2;
-const EAGAIN: i32 = 11;
-const EEXIST: i32 = 17;
-
-/// Everything a crash replaces.
-struct World {
-    epoch: u64,
-    /// The power was cut: every call fails.
-    dead: bool,
-    names: Names,
-    locks: BTreeSet<PathBuf>,
-    space: Arc<SpaceMeter>,
-}
-
-struct Shared {
-    world: RwLock<World>,
-    faults: FaultTable,
-    device: Device,
-}
+use world::{Shared, World};
 
 /// An operation on names that was submitted, and the epoch in which; `None` outside simulations.
 type Begun = Option<(Completion, u64)>;
@@ -76,16 +59,6 @@ type Begun = Option<(Completion, u64)>;
 #[derive(Clone)]
 pub struct MemFs {
     shared: Arc<Shared>,
-}
-
-/// The error of an operation in a world that has ended.
-fn halted(operation: &str, path: &Path) -> Error {
-    Error::io_message(format!("{operation}: {}: halted", path.display()))
-}
-
-/// An error of the system call `operation` on `path`.
-fn os_error(operation: &str, path: &Path, errno: i32) -> Error {
-    Error::io(operation, path, &io::Error::from_raw_os_error(errno))
 }
 
 impl MemFs {

@@ -11,8 +11,8 @@
 //! Invariant: `paths` has the roots and every directory that the names now lead to.
 
 use super::crash::{CrashMode, NameLoss};
+use super::errors::{EEXIST, ENOENT};
 use super::inode::{Inode, SpaceMeter};
-use super::{EEXIST, ENOENT};
 use pumice_base::random::Rng;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

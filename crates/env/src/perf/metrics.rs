@@ -3,7 +3,7 @@
 //! The number is the one that `rocksdb_perfcontext_metric` of the C API takes, if it has one.
 //! Metrics that are not counted here stay 0: docs/statistics.md lists them.
 
-use super::PerfLevel;
+use super::level::PerfLevel;
 
 /// The kind of a metric, which decides from which level on it is collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

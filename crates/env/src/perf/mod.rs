@@ -14,11 +14,16 @@
 //!
 //! Thread safety: every function concerns the calling task. It suspends nowhere.
 
+mod counts;
+mod level;
 mod metrics;
 mod report;
 #[cfg(test)]
 mod tests;
 
+use counts::Counts;
+pub use counts::TABLE_LEVELS;
+pub use level::PerfLevel;
 use metrics::Kind;
 pub use metrics::{IoMetric, LevelMetric, PerfMetric};
 use pumice_port::fiber::{CpuWatch, watch_cpu};
@@ -27,68 +32,8 @@ pub use report::{IoStatsContext, PerfContext};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// How much a task collects; each level adds to the one before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum PerfLevel {
-    /// RocksDB's `kUninitialized`; as `Disable`.
-    Uninitialized = 0,
-    /// Nothing.
-    #[default]
-    Disable = 1,
-    /// Counts and bytes.
-    EnableCount = 2,
-    /// Also how long writes waited for the engine.
-    EnableWait = 3,
-    /// Also other times, without those below.
-    EnableTimeExceptForMutex = 4,
-    /// Also times of the processor.
-    EnableTimeAndCpuTimeExceptForMutex = 5,
-    /// Also the time spent waiting for mutexes.
-    EnableTime = 6,
-}
-
-impl PerfLevel {
-    /// The level with RocksDB's number, 0 to 6.
-    pub fn from_number(number: u8) -> Option<Self> {
-        use PerfLevel::*;
-        let levels = [
-            Uninitialized,
-            Disable,
-            EnableCount,
-            EnableWait,
-            EnableTimeExceptForMutex,
-            EnableTimeAndCpuTimeExceptForMutex,
-            EnableTime,
-        ];
-        levels.get(usize::from(number)).copied()
-    }
-}
-
-/// Levels of tables that are told apart; deeper ones count with the last.
-pub const TABLE_LEVELS: usize = 16;
-
 /// Tasks whose level is above `Disable`.
 static WATCHERS: AtomicUsize = AtomicUsize::new(0);
-
-/// The numbers of a task.
-#[derive(Clone, Copy)]
-struct Counts {
-    perf: [u64; PerfMetric::COUNT],
-    by_level: [[u64; LevelMetric::COUNT]; TABLE_LEVELS],
-    /// Levels that counted something.
-    levels_used: usize,
-    io: [u64; IoMetric::COUNT],
-}
-
-impl Counts {
-    const ZERO: Counts = Counts {
-        perf: [0; PerfMetric::COUNT],
-        by_level: [[0; LevelMetric::COUNT]; TABLE_LEVELS],
-        levels_used: 0,
-        io: [0; IoMetric::COUNT],
-    };
-}
 
 /// The variables of a task.
 struct Own {

@@ -2,7 +2,8 @@
 //!
 //! Thread safety: plain values.
 
-use super::{Counts, IoMetric, LevelMetric, PerfMetric, TABLE_LEVELS};
+use super::counts::{Counts, TABLE_LEVELS};
+use super::metrics::{IoMetric, LevelMetric, PerfMetric};
 use std::fmt::Write as _;
 
 /// RocksDB prints the pool of the calling thread, and this number for those of no pool.

@@ -3,10 +3,10 @@
 //!
 //! Plain data: time is an argument, waiters are names for requests, nothing blocks here.
 //!
-//! A request takes what is there and queues for the rest behind its own priority. A refill serves
-//! the queues in an order that `fairness` mixes now and then, each of them first in, first out; the
-//! first request that does not fit takes what is left and blocks all that come after it, so that a
-//! large request is not overtaken forever.
+//! A request takes what is there and queues for the rest after those of its own priority. A refill
+//! serves the queues in an order that `fairness` mixes now and then, each of them first in, first
+//! out; the first request that does not fit takes what is left and blocks all that come after it,
+//! so that a large request is not overtaken forever.
 //!
 //! Invariants:
 //! 1. Tokens are left only when every queue is empty.
@@ -14,7 +14,7 @@
 //!
 //! Thread safety: one owner; `RateLimiter` keeps it behind its lock.
 
-use super::IoPriority;
+use super::priority::IoPriority;
 use pumice_base::random::Rng;
 use std::collections::VecDeque;
 

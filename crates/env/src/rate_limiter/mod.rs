@@ -17,7 +17,10 @@
 
 mod auto_tune;
 mod bucket;
+mod priority;
 pub mod reads;
+
+pub use priority::IoPriority;
 
 use auto_tune::AutoTune;
 use bucket::Bucket;
@@ -29,27 +32,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-
-/// The priority of an operation at a limiter: RocksDB's `Env::IOPriority`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum IoPriority {
-    /// Compaction.
-    Low = 0,
-    /// Not used by the engine; for users.
-    Mid = 1,
-    /// Flush.
-    High = 2,
-    /// A user waits for it; also background work while writes are delayed or stopped.
-    User = 3,
-}
-
-impl IoPriority {
-    /// How many there are.
-    pub const COUNT: usize = 4;
-    /// All of them, the least urgent first.
-    pub const ALL: [IoPriority; 4] = [Self::Low, Self::Mid, Self::High, Self::User];
-}
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,16 +116,16 @@ struct Waiter {
 
 /// Names a waiter in the bucket.
 #[derive(Clone)]
-struct Ticket(Arc<Waiter>);
+struct Request(Arc<Waiter>);
 
-impl PartialEq for Ticket {
+impl PartialEq for Request {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 struct State {
-    bucket: Bucket<Ticket>,
+    bucket: Bucket<Request>,
     tune: Option<AutoTune>,
     /// A task sleeps until the next refill.
     timed_waiter: bool,
@@ -328,7 +310,8 @@ impl RateLimiter {
         if left == 0 {
             return None;
         }
-        let me = Ticket(Arc::new(Waiter { granted: AtomicBool::new(false), wake: Condvar::new() }));
+        let me =
+            Request(Arc::new(Waiter { granted: AtomicBool::new(false), wake: Condvar::new() }));
         state.bucket.queue(left, priority, me.clone());
         let mut slept = false;
         while !me.0.granted.load(Ordering::Relaxed) {
@@ -351,7 +334,7 @@ impl RateLimiter {
     fn sleep<'a>(
         &self,
         mut state: MutexGuard<'a, State>,
-        me: &Ticket,
+        me: &Request,
         pause_micros: u64,
         events: Option<&dyn RateLimiterEvents>,
     ) -> MutexGuard<'a, State> {
@@ -372,11 +355,11 @@ impl RateLimiter {
     }
 
     /// Fills the bucket, and wakes all tasks that have their bytes, except the caller.
-    fn refill(&self, state: &mut State, me: &Ticket) {
-        state.bucket.refill(now_micros(), |_, ticket: Ticket| {
-            ticket.0.granted.store(true, Ordering::Relaxed);
-            if ticket != *me {
-                ticket.0.wake.notify_one();
+    fn refill(&self, state: &mut State, me: &Request) {
+        state.bucket.refill(now_micros(), |_, request: Request| {
+            request.0.granted.store(true, Ordering::Relaxed);
+            if request != *me {
+                request.0.wake.notify_one();
             }
         });
     }

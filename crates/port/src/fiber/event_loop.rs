@@ -20,9 +20,9 @@
 
 use super::budget;
 use super::coroutine::{Fiber, Ran};
+use super::idle_waiters::IdleWaiters;
 use super::inbox::{Inbox, Queue};
 use super::kick::Kick;
-use super::linger::Lingerers;
 use super::overflow;
 use super::runtime::Group;
 use super::slot::{Body, Name, Slot};
@@ -95,7 +95,7 @@ pub(crate) struct Loop {
 /// State that only the loop's thread touches.
 struct Own {
     queue: Queue,
-    lingerers: Lingerers,
+    idle_waiters: IdleWaiters,
     timers: RefCell<Timers>,
     stacks: RefCell<StackPool>,
     /// New fibers that wait for a stack, because even the reserve is in use.
@@ -146,7 +146,7 @@ impl Loop {
             running: AtomicPtr::new(std::ptr::null_mut()),
             own: Own {
                 queue: Queue::new(),
-                lingerers: Lingerers::new(),
+                idle_waiters: IdleWaiters::new(),
                 timers: RefCell::default(),
                 stacks: RefCell::new(StackPool::new()),
                 stackless: Queue::new(),
@@ -310,11 +310,11 @@ impl Loop {
             self.expire_timers();
             self.run_some();
             let is_busy = !self.own.queue.is_empty();
-            if (is_busy || !self.own.lingerers.is_empty()) && reactor.should_poll() {
+            if (is_busy || !self.own.idle_waiters.is_empty()) && reactor.should_poll() {
                 reactor.poll(Wait::No);
                 self.publish(&reactor);
             }
-            if self.end_lingering() || is_busy {
+            if self.wake_idle_waiters() || is_busy {
                 continue;
             }
             if done() {
@@ -338,27 +338,27 @@ impl Loop {
         RUNNING.set(outer);
     }
 
-    /// Makes lingering fibers runnable if their time has come or no other fiber can run. Returns
-    /// whether there is something to run.
+    /// Makes fibers that wait for idleness runnable if their time has come or no other fiber can
+    /// run. Returns whether there is something to run.
     #[inline]
-    fn end_lingering(&self) -> bool {
-        let Own { queue, lingerers, .. } = &self.own;
-        if !lingerers.is_empty() {
+    fn wake_idle_waiters(&self) -> bool {
+        let Own { queue, idle_waiters, .. } = &self.own;
+        if !idle_waiters.is_empty() {
             self.inbox.take(|task| queue.push(task));
-            if queue.is_empty() || lingerers.are_due() {
-                lingerers.take(|task| queue.push(task));
+            if queue.is_empty() || idle_waiters.are_due() {
+                idle_waiters.take(|task| queue.push(task));
             }
         }
         !queue.is_empty()
     }
 
     /// The running fiber waits until the loop has nothing else to do, up to a limit.
-    pub(crate) fn linger(&self, nanos: u64) {
+    pub(crate) fn wait_until_idle(&self, nanos: u64) {
         let Some((task, _)) = task::current_fiber() else { return };
         if std::thread::panicking() {
             return;
         }
-        self.own.lingerers.push(task, time::monotonic_nanos().saturating_add(nanos));
+        self.own.idle_waiters.push(task, time::monotonic_nanos().saturating_add(nanos));
         Slot::of(task).exit.suspend();
     }
 
@@ -370,8 +370,8 @@ impl Loop {
         stacks.look_at()
     }
 
-    /// Stacks that are kept for future fibers. On the loop's thread only, or while it is lent to
-    /// none.
+    /// Stacks that are kept for future fibers. On the loop's thread only, or while it is borrowed
+    /// to none.
     #[cfg(test)]
     pub(crate) fn kept_stacks(&self) -> usize {
         self.own.stacks.borrow().free().len()

@@ -1,9 +1,9 @@
 //! Fibers on the caller's own thread: its loop's, or a temporary loop's.
 //!
 //! On a plain thread, `scope_here` runs its children on a loop of that very thread, whenever the
-//! thread waits for one of them and at the end of the scope. The loop is borrowed (`lent`) when the
-//! first child starts. While `f` itself runs, the children stand still: a child must not wait for
-//! something that only `f` would do later, other than ending. When the operating system refuses
+//! thread waits for one of them and at the end of the scope. The loop is borrowed (`borrowed`) when
+//! the first child starts. While `f` itself runs, the children stand still: a child must not wait
+//! for something that only `f` would do later, other than ending. When the operating system refuses
 //! a loop, a child runs in the call that starts it.
 //!
 //! Invariant cited by unsafe blocks: 1. bodies started here run on the calling thread, and `Send`
@@ -11,9 +11,9 @@
 //!
 //! Thread safety: everything here concerns the calling thread only.
 
+use super::borrowed::{self, Borrowed, Loops};
 use super::event_loop::{self, Loop};
 use super::is_fiber;
-use super::lent::{self, Lent, Loops};
 use crate::task::{self, Scheduler, TaskRef};
 use crate::thread::{Children, JoinHandle, Packet, Started};
 use std::cell::OnceCell;
@@ -55,7 +55,7 @@ enum Home {
         /// They are independent of one another, see [`scope_independent`].
         apart: bool,
         /// Set by the first child; None: children run in the calls that start them.
-        lent: OnceCell<Option<Rc<Lent>>>,
+        borrowed: OnceCell<Option<Rc<Borrowed>>>,
     },
 }
 
@@ -63,17 +63,17 @@ impl Home {
     fn find(apart: bool) -> Home {
         match task::current_fiber() {
             Some((_, scheduler)) => Home::Fiber(scheduler),
-            None => Home::Thread { apart, lent: OnceCell::new() },
+            None => Home::Thread { apart, borrowed: OnceCell::new() },
         }
     }
 
     fn start(&self, name: &str, body: Body) -> Option<TaskRef> {
         match self {
             Home::Fiber(scheduler) => Some(scheduler.spawn_here(name, body)),
-            Home::Thread { apart, lent } => {
+            Home::Thread { apart, borrowed } => {
                 let loops = if *apart { Loops::Shared } else { Loops::Any };
-                match lent.get_or_init(|| lent::borrow(loops)) {
-                    Some(lent) => Some(lent.start(name, body)),
+                match borrowed.get_or_init(|| borrowed::borrow(loops)) {
+                    Some(borrowed) => Some(borrowed.start(name, body)),
                     None => {
                         body();
                         None
@@ -84,17 +84,17 @@ impl Home {
     }
 
     /// The loop that it has borrowed.
-    fn lent(&self) -> Option<&Rc<Lent>> {
+    fn borrowed(&self) -> Option<&Rc<Borrowed>> {
         match self {
             Home::Fiber(_) => None,
-            Home::Thread { lent, .. } => lent.get()?.as_ref(),
+            Home::Thread { borrowed, .. } => borrowed.get()?.as_ref(),
         }
     }
 
     /// Waits until `done`, which becomes true when a child ends. `park` is how a fiber waits.
     fn wait(&self, done: &dyn Fn() -> bool, park: impl FnOnce()) {
-        match self.lent() {
-            Some(lent) if !is_fiber() => lent.drive(done),
+        match self.borrowed() {
+            Some(borrowed) if !is_fiber() => borrowed.drive(done),
             _ => park(),
         }
     }
@@ -102,8 +102,8 @@ impl Home {
     /// Ends the scope, whose children have ended. A borrowed loop does not go back with fibers that
     /// they have started.
     fn finish(&self) {
-        if let Some(lent) = self.lent() {
-            lent.finish();
+        if let Some(borrowed) = self.borrowed() {
+            borrowed.finish();
         }
     }
 }

@@ -13,15 +13,15 @@
 //! Thread safety: see each item.
 
 mod ahead;
+mod borrowed;
 pub(crate) mod budget;
 pub(crate) mod coroutine;
 pub(crate) mod cpu;
 mod event_loop;
 mod here;
+mod idle_waiters;
 mod inbox;
 pub(crate) mod kick;
-mod lent;
-mod linger;
 mod offload;
 mod overflow;
 mod runtime;
@@ -32,10 +32,10 @@ mod timers;
 mod watchdog;
 
 pub use crate::io::IoMode;
+pub(crate) use borrowed::{close_idle as close_idle_loops, run_for as run_borrowed_for};
 pub use budget::{BUDGET, spend};
 pub use cpu::{CpuWatch, watch_cpu};
 pub use here::{Scope, ScopedJoinHandle, scope_here, scope_independent, spawn_here};
-pub(crate) use lent::{close_idle as close_idle_loops, run_for as run_lent_for};
 pub use offload::{Workers, offload};
 pub use runtime::{Builder, Runtime};
 pub use stats::{FiberInfo, RuntimeStats};
@@ -64,10 +64,10 @@ pub fn maybe_yield() {
 /// fibers run first, including those whose input or output completes meanwhile. For a caller that
 /// is about to do one operation on behalf of many. Does nothing on a thread; in a simulation others
 /// may run.
-pub fn linger(nanos: u64) {
+pub fn wait_until_idle(nanos: u64) {
     if is_fiber() {
         match here::current_loop() {
-            Some(own) => own.linger(nanos),
+            Some(own) => own.wait_until_idle(nanos),
             None => crate::sim::point(),
         }
     }
@@ -98,7 +98,7 @@ pub(crate) fn reactor() -> Option<std::rc::Rc<crate::io::Reactor>> {
 /// Calls `f` with the reactor of a loop that the calling thread, which is not a fiber, borrows for
 /// the call; None when none is available.
 pub(crate) fn with_lent_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
-    lent::borrow(lent::Loops::Shared).map(|lent| f(&lent.reactor()))
+    borrowed::borrow(borrowed::Loops::Shared).map(|borrowed| f(&borrowed.reactor()))
 }
 
 #[cfg(test)]

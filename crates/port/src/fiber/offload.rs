@@ -37,9 +37,9 @@ impl Workers {
             return f();
         }
         let (packet, promise) = Packet::new();
-        let errand = promise.errand(f);
+        let work = promise.work(f);
         // SAFETY: the packet is delivered only when the body has run or been dropped.
-        let body = unsafe { thread::erase(Box::new(move || errand.run_in_passing())) };
+        let body = unsafe { thread::erase(Box::new(move || work.run_in_passing())) };
         if let Err(body) = Pool::try_submit(&self.0, "offload", body) {
             // No thread is available: a loop that blocks for a while is better than one that hangs.
             body();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | of a kept stack, deeper than [`KEPT_STACK_BYTES`] | when its fiber ends |
 //! | of ended fibers beyond [`KEPT_STACKS`] | when they end |
-//! | of a loop that plain threads share, beyond [`LENT_STACKS`] | once it is not borrowed |
+//! | of a loop that plain threads share, beyond [`BORROWED_STACKS`] | once it is not borrowed |
 //! | of stacks unused for [`LOOK_NANOS`], beyond [`ALWAYS_KEPT`] | a few at a time |
 //!
 //! Only the kernel knows how deep a fiber has been, and asking costs more than the life of a small
@@ -225,7 +225,7 @@ pub(crate) enum Given {
 /// Stacks kept by a loop; the rest is unmapped at once.
 pub(crate) const KEPT_STACKS: usize = 1024;
 /// Stacks that a shared loop keeps while it is not borrowed.
-pub(crate) const LENT_STACKS: usize = 64;
+pub(crate) const BORROWED_STACKS: usize = 64;
 /// Stacks kept however long they are unused.
 pub(crate) const ALWAYS_KEPT: usize = 16;
 /// How long a stack must be unused before it is given back.

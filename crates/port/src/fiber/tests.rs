@@ -1,12 +1,12 @@
 //! Fibers run, wait, end and are counted, on their own loops and across them.
 #![allow(clippy::unwrap_used)]
 
+mod borrowed;
 mod cpu;
 mod futures;
+mod idle_waiters;
 mod kernels;
-mod lent;
 mod limits;
-mod lingering;
 mod refused;
 mod stacks;
 mod waiting;

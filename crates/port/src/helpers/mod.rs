@@ -39,12 +39,12 @@ pub const IDLE_SECONDS_MAX: u64 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Urgency {
-    /// A compaction between deeper levels, or any other table.
-    Deep = 0,
-    /// A compaction out of level 0: while it runs, writers may have to wait.
-    Level0 = 1,
-    /// A flush: memory is held until it ends.
-    Flush = 2,
+    /// Nobody waits for it.
+    Low = 0,
+    /// Somebody may come to wait for it.
+    Mid = 1,
+    /// Somebody waits, or memory is held until it ends.
+    High = 2,
 }
 
 /// Work in which others can help.

@@ -14,7 +14,7 @@
 //! Thread safety: all methods from any thread.
 
 use super::{Assist, HelperStats, IDLE_SECONDS_MAX, Urgency};
-use crate::lane::{Guest, Seat, seat_of_caller};
+use crate::lane::{Helping, JobThread, job_thread_of_caller};
 use crate::os::{self, ThreadPriority};
 use crate::ring::MAX_HELPERS;
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -39,8 +39,8 @@ pub(super) struct Record {
     max: usize,
     /// Changed under the pool's mutex only.
     lane: AtomicUsize,
-    /// The seat of the offering thread; helpers hand back there.
-    seat: Option<Arc<Seat>>,
+    /// The offering thread, if it is a lane's; helpers hand back to it.
+    job_thread: Option<Arc<JobThread>>,
     age: u64,
     /// A call has not been answered yet.
     wanted: AtomicBool,
@@ -194,7 +194,7 @@ impl Shared {
             urgency,
             max: max_helpers.min(state.per_offer_max),
             lane: AtomicUsize::new(lane),
-            seat: seat_of_caller(),
+            job_thread: job_thread_of_caller(),
             age,
             wanted: AtomicBool::new(false),
             active: AtomicUsize::new(0),
@@ -231,8 +231,8 @@ impl Shared {
     /// Wakes or starts a helper for the lane of `record`, unless enough are on their way.
     #[cold]
     fn summon(self: &Arc<Self>, record: &Record) {
-        // The priority of a thread with a seat may have been changed since it offered.
-        let priority = record.seat.as_ref().map(|_| os::thread_priority());
+        // The priority of a lane's thread may have been changed since it offered.
+        let priority = record.job_thread.as_ref().map(|_| os::thread_priority());
         let mut guard = self.state.lock();
         let state = &mut *guard;
         if let Some(priority) = priority {
@@ -338,9 +338,9 @@ impl Shared {
         let visit =
             Visit { shared: Arc::clone(self), level: record.level(), told: Cell::new(false) };
         VISIT.with(|current| *current.borrow_mut() = Some(visit));
-        let guest = Guest::of(record.seat.as_ref());
+        let helping = Helping::of(record.job_thread.as_ref());
         let result = catch_unwind(AssertUnwindSafe(|| record.job.assist()));
-        drop(guest);
+        drop(helping);
         let visit = VISIT.with(|current| current.borrow_mut().take());
         let left = visit.is_some_and(|visit| visit.told.get());
         if left {

@@ -64,7 +64,7 @@ fn settle() {
 #[test]
 fn without_a_limit_nobody_comes_and_nobody_is_waited_for() {
     let pool = HelperPool::new(0);
-    let offer = pool.offer(Urgency::Flush, 4, Arc::new(Gate::default()));
+    let offer = pool.offer(Urgency::High, 4, Arc::new(Gate::default()));
     (0..100).for_each(|_| offer.call());
     assert_eq!(offer.active(), 0);
     let stats = pool.stats();
@@ -83,7 +83,7 @@ fn calls_up_to_both_limits() {
     let jobs: Vec<_> = (0..2).map(|_| Arc::new(Gate::default())).collect();
     let offers: Vec<_> = jobs
         .iter()
-        .map(|job| pool.offer(Urgency::Deep, 2, Arc::clone(job) as Arc<dyn Assist>))
+        .map(|job| pool.offer(Urgency::Low, 2, Arc::clone(job) as Arc<dyn Assist>))
         .collect();
     assert_eq!(pool.stats().threads, 0, "no call, no thread");
     for want in [1, 2] {
@@ -119,7 +119,7 @@ fn the_most_urgent_offer_is_served_first_then_the_oldest() {
         Arc::new(Gate { name, log, ..Gate::default() })
     };
     let jobs = [job("first"), job("deep"), job("level0"), job("old flush"), job("young flush")];
-    let urgencies = [Urgency::Deep, Urgency::Deep, Urgency::Level0, Urgency::Flush, Urgency::Flush];
+    let urgencies = [Urgency::Low, Urgency::Low, Urgency::Mid, Urgency::High, Urgency::High];
     let offers: Vec<_> = (0..5)
         .map(|i| pool.offer(urgencies[i], 1, Arc::clone(&jobs[i]) as Arc<dyn Assist>))
         .collect();
@@ -140,8 +140,8 @@ fn more_urgent_call() {
     let pool = HelperPool::new(1);
     let deep = Arc::new(Gate { leaves_when_asked: true, ..Gate::default() });
     let flush = Arc::new(Gate { leaves_when_asked: true, ..Gate::default() });
-    let deep_offer = pool.offer(Urgency::Deep, 1, Arc::clone(&deep) as Arc<dyn Assist>);
-    let flush_offer = pool.offer(Urgency::Flush, 1, Arc::clone(&flush) as Arc<dyn Assist>);
+    let deep_offer = pool.offer(Urgency::Low, 1, Arc::clone(&deep) as Arc<dyn Assist>);
+    let flush_offer = pool.offer(Urgency::High, 1, Arc::clone(&flush) as Arc<dyn Assist>);
     deep_offer.call();
     wait_for("help for deep", || deep_offer.active() == 1);
     flush_offer.call();
@@ -160,7 +160,7 @@ fn more_urgent_call() {
 fn a_smaller_limit_sends_helpers_home() {
     let pool = HelperPool::new(4);
     let job = Arc::new(Gate { leaves_when_asked: true, ..Gate::default() });
-    let offer = pool.offer(Urgency::Deep, 4, Arc::clone(&job) as Arc<dyn Assist>);
+    let offer = pool.offer(Urgency::Low, 4, Arc::clone(&job) as Arc<dyn Assist>);
     wait_for("four", || {
         offer.call();
         offer.active() == 4
@@ -181,7 +181,7 @@ fn a_smaller_limit_sends_helpers_home() {
 fn a_limit_that_is_said_holds_for_one_offer_too() {
     let offered = |pool: &HelperPool| {
         let job = Arc::new(Gate { leaves_when_asked: true, ..Gate::default() });
-        let offer = pool.offer(Urgency::Deep, 4, Arc::clone(&job) as Arc<dyn Assist>);
+        let offer = pool.offer(Urgency::Low, 4, Arc::clone(&job) as Arc<dyn Assist>);
         (job, offer)
     };
     // As the pool of a process on two processors.
@@ -213,7 +213,7 @@ impl Assist for Panics {
 #[test]
 fn a_panic_is_counted_and_the_helper_goes_on() {
     let pool = HelperPool::new(1);
-    let offer = pool.offer(Urgency::Deep, 1, Arc::new(Panics));
+    let offer = pool.offer(Urgency::Low, 1, Arc::new(Panics));
     for panics in 1..=3 {
         wait_for("a panic", || {
             offer.call();
@@ -227,7 +227,7 @@ fn a_panic_is_counted_and_the_helper_goes_on() {
 fn dropping_a_pool_waits_for_its_helpers() {
     let pool = HelperPool::new(2);
     let job = Arc::new(Gate { leaves_when_asked: true, ..Gate::default() });
-    let offer = pool.offer(Urgency::Deep, 2, Arc::clone(&job) as Arc<dyn Assist>);
+    let offer = pool.offer(Urgency::Low, 2, Arc::clone(&job) as Arc<dyn Assist>);
     offer.call();
     wait_for("a helper", || offer.active() == 1);
     let other = pool.clone();
@@ -256,7 +256,7 @@ fn a_job_may_own_the_pool() {
     let pool = HelperPool::new(1);
     let done = Arc::new(Semaphore::new(0));
     let job = Arc::new(Owns(Mutex::new(None), Arc::clone(&done)));
-    let offer = pool.offer(Urgency::Deep, 1, Arc::clone(&job) as Arc<dyn Assist>);
+    let offer = pool.offer(Urgency::Low, 1, Arc::clone(&job) as Arc<dyn Assist>);
     *job.0.lock() = Some(pool.clone());
     offer.call();
     drop(pool);
@@ -276,7 +276,7 @@ fn helpers_have_the_priority_of_the_offering_thread() {
             let own = os::nice_of(os::thread_id()).unwrap();
             let job = Arc::new(Gate::default());
             job.open.set();
-            let offer = pool.offer(Urgency::Deep, 1, Arc::clone(&job) as Arc<dyn Assist>);
+            let offer = pool.offer(Urgency::Low, 1, Arc::clone(&job) as Arc<dyn Assist>);
             wait_for("a visit", || {
                 offer.call();
                 !job.nice.lock().is_empty()
@@ -302,7 +302,7 @@ fn a_simulation_has_its_own_pool() {
             let pool = HelperPool::shared();
             assert_eq!(pool.limit(), 4);
             let job = Arc::new(Gate::default());
-            let offer = pool.offer(Urgency::Deep, 9, Arc::clone(&job) as Arc<dyn Assist>);
+            let offer = pool.offer(Urgency::Low, 9, Arc::clone(&job) as Arc<dyn Assist>);
             wait_for("three helpers", || {
                 offer.call();
                 offer.active() == 3
@@ -331,7 +331,7 @@ fn many_builds(pool: &HelperPool, emitters: u64, builds: u64, blocks: u64, spin:
             let pool = pool.clone();
             thread::spawn("emitter", move || {
                 for number in 0..builds {
-                    let urgencies = [Urgency::Deep, Urgency::Level0, Urgency::Flush];
+                    let urgencies = [Urgency::Low, Urgency::Mid, Urgency::High];
                     let build = Build::new(2 << ((emitter + number) % 5), spin);
                     let job = Arc::clone(&build) as Arc<dyn Assist>;
                     let offer = pool.offer(urgencies[emitter as usize % 3], 3, job);

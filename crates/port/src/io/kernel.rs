@@ -115,8 +115,8 @@ pub(super) const OWN_FLAGS: [&[Part]; 5] = [
     &[],
 ];
 
-/// The same for a ring that is lent to one thread after another.
-pub(super) const LENT_FLAGS: [&[Part]; 4] = [
+/// The same for a ring that is borrowed to one thread after another.
+pub(super) const BORROWED_FLAGS: [&[Part]; 4] = [
     &[
         Part::CompletionSize,
         Part::SubmitAll,
@@ -153,7 +153,7 @@ mod tests {
             assert!(page.lines().any(|other| other == line), "{line}");
         }
         assert!(TABLE.is_sorted_by_key(|row| row.since));
-        for flags in [OWN_FLAGS.as_slice(), &LENT_FLAGS] {
+        for flags in [OWN_FLAGS.as_slice(), &BORROWED_FLAGS] {
             assert!(flags.last().is_some_and(|least| least.is_empty()), "the last has none");
         }
     }

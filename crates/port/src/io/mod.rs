@@ -5,19 +5,19 @@
 //! | `op` | the operations, and doing them by plain system calls |
 //! | `series` | one operation that brings one result after the other |
 //! | `exchange` | sending and then receiving by one wait |
-//! | `tickets` | who waits for which operation, over any ring |
+//! | `in_flight` | who waits for which operation, over any ring |
 //! | `uring` | the kernel's io_uring as a ring |
 //! | `pool` | threads as a ring, where io_uring is refused |
 //! | `sockets` | waiting for sockets by epoll, there |
 //! | `arena` | buffers that a ring knows beforehand |
-//! | `model` | a simulated ring that misbehaves as the kernel may, to test `tickets` |
+//! | `model` | a simulated ring that misbehaves as the kernel may, to test `in_flight` |
 //! | `kernel` | which kernel has which part of io_uring |
 //! | `kicker`, `cancel` | waking a sleeping loop; calling an operation off |
 //!
 //! Invariants:
 //! 1. No call here returns before its own operations have completed, whatever wakes the task, so
 //!    buffers may be on its stack.
-//! 2. A reactor is used only on the thread that made it; a lent one is used on one thread at a
+//! 2. A reactor is used only on the thread that made it; a borrowed one is used on one thread at a
 //!    time, with nothing in flight in between.
 //!
 //! Whatever refuses a ring when it is made (an old kernel, a sandbox, a limit), the pool of threads
@@ -29,6 +29,7 @@
 
 mod arena;
 mod cancel;
+mod in_flight;
 mod kernel;
 mod kicker;
 #[doc(hidden)]
@@ -36,21 +37,20 @@ pub mod model;
 mod op;
 mod pool;
 mod sockets;
-mod tickets;
 mod uring;
 
 pub(crate) use arena::PinnedBuffer;
 pub use cancel::CancelToken;
+pub use in_flight::{IoStats, Wait};
 pub(crate) use kicker::Kicker;
 pub(crate) use op::{Op, Socket, perform, wait_for};
 pub(crate) use series::Series;
-pub use tickets::{IoStats, Wait};
 
 use crate::task::{self, WaitReason};
+use in_flight::{Group, InFlight};
 use pool::PoolRing;
 use std::cell::RefCell;
 use std::io;
-use tickets::{Group, Tickets};
 use uring::KernelRing;
 pub(crate) use uring::PINNED_BYTES;
 
@@ -73,11 +73,11 @@ pub enum IoMode {
 }
 
 enum Book {
-    Uring(Tickets<KernelRing>),
-    Threads(Tickets<PoolRing>),
+    Uring(InFlight<KernelRing>),
+    Threads(InFlight<PoolRing>),
 }
 
-/// Does `$do` with the ticket table, whichever ring it has.
+/// Does `$do` with the table of operations in flight, whichever ring it has.
 macro_rules! on {
     ($reactor:expr, $book:ident => $do:expr) => {
         match &mut *$reactor.book.borrow_mut() {
@@ -106,13 +106,13 @@ impl Reactor {
         Reactor::with(mode, KernelRing::new)
     }
 
-    /// A reactor that is lent from thread to thread: smaller, and not bound to one thread by the
-    /// kernel.
+    /// A reactor that is borrowed from thread to thread: smaller, and not bound to one thread by
+    /// the kernel.
     ///
     /// # Errors
     /// No descriptors or memory.
-    pub(crate) fn lent() -> io::Result<Self> {
-        Reactor::with(IoMode::Auto, KernelRing::lent)
+    pub(crate) fn borrowed() -> io::Result<Self> {
+        Reactor::with(IoMode::Auto, KernelRing::borrowed)
     }
 
     fn with(
@@ -128,9 +128,9 @@ impl Reactor {
         let book = match ring {
             Some(ring) => {
                 let kicks = ring.reports_kicks();
-                Book::Uring(Tickets::new(ring, kicks))
+                Book::Uring(InFlight::new(ring, kicks))
             }
-            None => Book::Threads(Tickets::new(PoolRing::new(kicker.clone()), None)),
+            None => Book::Threads(InFlight::new(PoolRing::new(kicker.clone()), None)),
         };
         Ok(Reactor { book: RefCell::new(book), kicker })
     }
@@ -158,7 +158,7 @@ impl Reactor {
         let book = &mut *self.book.borrow_mut();
         if let Book::Uring(old) = book {
             old.give_up();
-            *book = Book::Threads(Tickets::over(PoolRing::new(self.kicker.clone()), old));
+            *book = Book::Threads(InFlight::over(PoolRing::new(self.kicker.clone()), old));
         }
     }
 

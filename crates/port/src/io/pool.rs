@@ -12,10 +12,10 @@
 //! Thread safety: the ring belongs to its loop; workers see only `Finished`. Workers are threads of
 //! the operating system and wait on std's locks: they must work when no fiber can run.
 
+use super::in_flight::{Completion, KICK, Request, Uring, Wait, What};
 use super::kicker::Kicker;
 use super::op::{self, Call};
 use super::sockets::Sockets;
-use super::tickets::{Completion, KICK, Request, Uring, Wait, What};
 use crate::thread::spawn_thread;
 use crate::time;
 use std::collections::VecDeque;

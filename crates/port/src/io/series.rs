@@ -2,8 +2,8 @@
 //!
 //! Thread safety: none; belongs to the fiber that made it, which stays on its loop.
 
+use super::in_flight::Group;
 use super::op::{Op, Socket};
-use super::tickets::Group;
 use super::{Book, FOR_IO, Reactor};
 use crate::task;
 use std::io;

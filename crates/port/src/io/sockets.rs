@@ -75,7 +75,8 @@ pub(super) struct Sockets {
     epoll: OwnedFd,
     /// By descriptor.
     known: Vec<Known>,
-    /// Indexed by the lower half of `user_data`, which the ticket table assigns densely.
+    /// Indexed by the lower half of `user_data`, which the table of operations in flight assigns
+    /// densely.
     waiters: Vec<Option<Waiter>>,
     waiting: usize,
     events: Vec<libc::epoll_event>,

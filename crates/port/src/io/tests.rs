@@ -1,7 +1,7 @@
 //! The reactor under a small loop of its own: files, kicks, full queues, cancelling, refusal.
 #![allow(clippy::unwrap_used)]
 
-use super::tickets::{SUBMIT_AT, Tickets};
+use super::in_flight::{InFlight, SUBMIT_AT};
 use super::uring::KernelRing;
 use super::*;
 use crate::fiber::Runtime;
@@ -336,7 +336,7 @@ fn a_kick_ends_the_wait_however_often() {
 fn small_queues_overflow_and_lose_nothing() {
     let file = numbered_file(1 << 12);
     let ring = KernelRing::with_entries(&Kicker::new().unwrap(), 2).unwrap();
-    let mut book = Tickets::new(ring, None);
+    let mut book = InFlight::new(ring, None);
     let mut bufs = vec![[0u8; 8]; 300];
     let calls: Vec<_> = bufs
         .iter_mut()
@@ -459,7 +459,7 @@ fn where_io_uring_is_refused_threads_serve() {
             });
             run_fibers(IoMode::Auto, vec![reader]);
             let mut ops = [Op::sync(fd, true)];
-            Reactor::lent().unwrap().run_all_here(&mut ops);
+            Reactor::borrowed().unwrap().run_all_here(&mut ops);
             assert_eq!(ops[0].outcome().unwrap(), 0);
         });
         refused.join().unwrap();
@@ -499,7 +499,7 @@ fn a_sandbox_that_comes_later_ends_what_waits_and_the_loop_goes_on() {
 fn a_lent_ring_refused_later_is_replaced_by_threads() {
     std::thread::spawn(|| {
         let file = numbered_file(1 << 12);
-        let reactor = Reactor::lent().unwrap();
+        let reactor = Reactor::borrowed().unwrap();
         let read = || {
             let mut bufs = vec![[0u8; 64]; 64];
             let mut ops: Vec<_> = bufs
@@ -533,15 +533,15 @@ fn a_lent_ring_leaves_the_workers_of_its_thread_alone() {
             limits[0]
         };
         bounded(3);
-        let lent = Reactor::lent().unwrap();
-        assert!(lent.has_ring());
-        assert_eq!(bounded(0), 3, "a lent ring");
+        let borrowed = Reactor::borrowed().unwrap();
+        assert!(borrowed.has_ring());
+        assert_eq!(bounded(0), 3, "a borrowed ring");
         let mut buf = [0; 4];
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         let mut ops = [Op::read(file.as_raw_fd(), &mut buf, 0)];
-        lent.run_all_here(&mut ops);
+        borrowed.run_all_here(&mut ops);
         assert_eq!(ops[0].outcome().unwrap(), 4);
-        assert_eq!(bounded(0), 3, "a lent ring that was used");
+        assert_eq!(bounded(0), 3, "a borrowed ring that was used");
         drop(Reactor::new(IoMode::Uring).unwrap());
         assert_eq!(bounded(0), 4, "a loop's own");
     })

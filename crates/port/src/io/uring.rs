@@ -2,13 +2,13 @@
 //!
 //! A loop's ring belongs to the thread that made it (SINGLE_ISSUER), and its completions are worked
 //! off when that thread enters the kernel (DEFER_TASKRUN), so that nothing interrupts a fiber. A
-//! ring that is lent (`fiber::lent`) goes from thread to thread and has neither. What older kernels
-//! lack has a fallback (`kernel`); a ring that cannot serve is refused when it is made.
+//! ring that is borrowed (`fiber::borrowed`) goes from thread to thread and has neither. What older
+//! kernels lack has a fallback (`kernel`); a ring that cannot serve is refused when it is made.
 //!
 //! | `Waits` | sleeps in | a kick is | for |
 //! |---|---|---|---|
 //! | `InRing` | io_uring_enter | a completion of a poll that repeats | rings of loops |
-//! | `InPoll` | ppoll(2) of ring and eventfd | seen by that | lent rings; kernels before 5.13 |
+//! | `InPoll` | ppoll(2) of ring and eventfd | seen by that | borrowed rings; kernels before 5.13 |
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. Buffers of requests live until their completion was reaped (`op.rs`, invariant 1), or until
@@ -18,14 +18,14 @@
 //! 3. The arena lives as long as the ring.
 //!
 //! Thread safety: none; to be used on one thread at a time, and on one thread only unless it is
-//! lent. A lent ring has nothing in flight between two threads. Completions are never lost: when
-//! the queue is full, the kernel keeps them until there is room (FEAT_NODROP, required).
+//! borrowed. A borrowed ring has nothing in flight between two threads. Completions are never lost:
+//! when the queue is full, the kernel keeps them until there is room (FEAT_NODROP, required).
 
 use super::arena::{Arena, PinnedBuffer};
+use super::in_flight::{Completion, KICK, Request, Uring, Wait, What};
 use super::kernel::{self, Part};
 use super::kicker::Kicker;
 use super::op::{self, Call};
-use super::tickets::{Completion, KICK, Request, Uring, Wait, What};
 use crate::machine::{self, Resource};
 use crate::time;
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue, types};
@@ -35,13 +35,13 @@ use std::sync::Arc;
 
 /// Requests that can be queued before the kernel must take them.
 const QUEUE_ENTRIES: u32 = 512;
-/// The same for a ring that is lent.
-const LENT_ENTRIES: u32 = 64;
+/// The same for a ring that is borrowed.
+const BORROWED_ENTRIES: u32 = 64;
 /// How many times more completions than requests fit before the kernel must keep them aside.
 const COMPLETIONS_PER_ENTRY: u32 = 4;
 /// Threads of the kernel for operations that cannot be done without blocking (fsync): the bounded
 /// kind is limited, the other (sockets) is left as it is. The limit holds for all rings of the
-/// thread, so a lent ring does not set it.
+/// thread, so a borrowed ring does not set it.
 const WORKERS_MAX: [u32; 2] = [4, 0];
 
 /// IORING_RECVSEND_POLL_FIRST: a receive that would find nothing is not tried before it waits.
@@ -50,9 +50,9 @@ const POLL_FIRST: u16 = 1;
 /// The size of a ring's registered buffers: enough for a data block of the usual size at any
 /// alignment.
 pub(crate) const PINNED_BYTES: usize = 16 << 10;
-/// How many of them a ring registers: 2 MiB, and 512 KiB for a ring that is lent.
+/// How many of them a ring registers: 2 MiB, and 512 KiB for a ring that is borrowed.
 const PINNED: usize = 128;
-const LENT_PINNED: usize = 32;
+const BORROWED_PINNED: usize = 32;
 
 /// The buffers a ring knows.
 enum Pinned {
@@ -108,9 +108,9 @@ impl KernelRing {
     ///
     /// # Errors
     /// As [`KernelRing::new`].
-    pub(crate) fn lent(kicker: &Kicker) -> io::Result<Self> {
-        let ring = build(LENT_ENTRIES, &kernel::LENT_FLAGS)?;
-        KernelRing::accept(ring, kicker, Waits::InPoll, LENT_PINNED)
+    pub(crate) fn borrowed(kicker: &Kicker) -> io::Result<Self> {
+        let ring = build(BORROWED_ENTRIES, &kernel::BORROWED_FLAGS)?;
+        KernelRing::accept(ring, kicker, Waits::InPoll, BORROWED_PINNED)
     }
 
     fn accept(ring: IoUring, kicker: &Kicker, waits: Waits, pinned: usize) -> io::Result<Self> {

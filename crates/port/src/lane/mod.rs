@@ -15,7 +15,7 @@
 //! The priority of a lane can be changed at any time, and running threads follow at once; raising
 //! it needs a privilege, without which a running job keeps its priority and the next one has the
 //! new one. Helpers of parallel compression serve the lane of the job that offers work, and hand
-//! back to that job's own thread ([`Seat`]).
+//! back to that job's own thread ([`JobThread`]).
 //!
 //! In debug builds, after [`watch_locks`], a lock made by `Mutex::foreground` panics when it is
 //! taken on a thread of a movable lane, lowered or not, or of a lowered pool's lane, outside
@@ -29,8 +29,8 @@
 //! Thread safety: everything may be called from anywhere. Threads of lanes are operating-system
 //! threads, on fibers too; in a simulation they are fibers and priorities have no effect.
 
-mod desk;
-mod seat;
+mod hand_back;
+mod job_thread;
 mod worker;
 
 use crate::os::{self, CpuPriority, IoPriority, ThreadPriority};
@@ -43,9 +43,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[cfg(debug_assertions)]
-pub(crate) use seat::check_foreground;
-pub(crate) use seat::{Guest, Seat, seat_of_caller};
-pub use seat::{unlowered, watch_locks};
+pub(crate) use job_thread::check_foreground;
+pub(crate) use job_thread::{Helping, JobThread, job_thread_of_caller};
+pub use job_thread::{unlowered, watch_locks};
 pub(crate) use worker::Worker;
 
 /// CPU and I/O priority of a thread.
@@ -76,7 +76,7 @@ impl LanePriority {
         }
         let attempt = move || {
             let base = os::thread_priority();
-            seat::change(0, LanePriority::default(), self, base)
+            job_thread::change(0, LanePriority::default(), self, base)
         };
         let answer = crate::thread::spawn_os("pumice:try", attempt)?.join()?;
         answer.map_err(|e| Error::io_message(format!("While lowering a thread's priority: {e}")))
@@ -122,7 +122,7 @@ pub struct Lane {
 
 struct LaneState {
     priority: LanePriority,
-    running: Vec<Arc<Seat>>,
+    running: Vec<Arc<JobThread>>,
     jobs: u64,
     refused: u64,
     last: Option<ThreadPriority>,
@@ -180,45 +180,46 @@ impl Lane {
         if !self.movable && !floor.priority.is_lowered() {
             return self.run_here(f);
         }
-        let seat = Arc::new(Seat::new(floor.priority, os::thread_priority()));
-        let priority = self.enter(&seat);
+        let job_thread = Arc::new(JobThread::new(floor.priority, os::thread_priority()));
+        let priority = self.enter(&job_thread);
         let worker = match Worker::find(floor, priority) {
             Ok(worker) => worker,
             Err(_) => {
                 // The job must be done; its own thread is not lowered, so nothing is handed back.
                 self.state.lock().refused += 1;
-                seat.begin_here();
-                let _entered = Entered(self, &seat);
+                job_thread.begin_here();
+                let _entered = Entered(self, &job_thread);
                 return f();
             }
         };
-        let _entered = Entered(self, &seat);
+        let _entered = Entered(self, &job_thread);
         let (packet, promise) = Packet::new();
-        let errand = promise.errand(f);
-        let (own, on) = (Arc::clone(&seat), Arc::clone(&worker));
+        let work = promise.work(f);
+        let (own, on) = (Arc::clone(&job_thread), Arc::clone(&worker));
         let body = move || {
             own.begin(priority);
-            errand.run_in_passing();
+            work.run_in_passing();
             if !own.end() {
                 on.spoil();
             }
-            own.desk().end();
+            own.hand_back().end();
         };
         // SAFETY: invariant 1: `serve` returns after the body's last line, and a worker drops no
         // body that it was given.
         let body = unsafe { crate::thread::erase(Box::new(body)) };
         worker.give(body);
-        seat.desk().serve();
+        job_thread.hand_back().serve();
         worker.release();
         packet.take().unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// On the calling thread, whose priority does not change meanwhile.
     fn run_here<T>(&self, f: impl FnOnce() -> T) -> T {
-        let seat = Arc::new(Seat::new(LanePriority::default(), ThreadPriority::default()));
-        seat.begin_here();
-        self.enter(&seat);
-        let _entered = Entered(self, &seat);
+        let job_thread =
+            Arc::new(JobThread::new(LanePriority::default(), ThreadPriority::default()));
+        job_thread.begin_here();
+        self.enter(&job_thread);
+        let _entered = Entered(self, &job_thread);
         f()
     }
 
@@ -228,20 +229,20 @@ impl Lane {
         if urgent { floor } else { state.priority.lower(floor) }
     }
 
-    fn enter(&self, seat: &Arc<Seat>) -> LanePriority {
+    fn enter(&self, job_thread: &Arc<JobThread>) -> LanePriority {
         let mut state = self.state.lock();
         state.jobs += 1;
-        state.running.push(Arc::clone(seat));
-        let priority = self.priority_of(&state, seat.floor());
-        seat.want(priority);
+        state.running.push(Arc::clone(job_thread));
+        let priority = self.priority_of(&state, job_thread.floor());
+        job_thread.want(priority);
         priority
     }
 
-    fn leave(&self, seat: &Arc<Seat>) {
-        self.cpu_nanos.fetch_add(seat.cpu_nanos(), Ordering::Relaxed);
+    fn leave(&self, job_thread: &Arc<JobThread>) {
+        self.cpu_nanos.fetch_add(job_thread.cpu_nanos(), Ordering::Relaxed);
         let mut state = self.state.lock();
-        state.running.retain(|other| !Arc::ptr_eq(other, seat));
-        state.last = Some(seat.began_with());
+        state.running.retain(|other| !Arc::ptr_eq(other, job_thread));
+        state.last = Some(job_thread.began_with());
     }
 
     /// Counts CPU time that others spent for a job of this lane.
@@ -256,7 +257,7 @@ impl Lane {
         let mut state = self.state.lock();
         state.priority = priority;
         let refused =
-            |seat: &&Arc<Seat>| seat.change_to(self.priority_of(&state, seat.floor())).is_err();
+            |one: &&Arc<JobThread>| one.change_to(self.priority_of(&state, one.floor())).is_err();
         state.running.iter().filter(refused).count()
     }
 
@@ -268,8 +269,8 @@ impl Lane {
         if let Some(state) = self.state.try_lock()
             && state.priority.is_lowered()
         {
-            for seat in &state.running {
-                seat.try_change_to(self.priority_of(&state, seat.floor()));
+            for job_thread in &state.running {
+                job_thread.try_change_to(self.priority_of(&state, job_thread.floor()));
             }
         }
     }
@@ -277,8 +278,8 @@ impl Lane {
     /// What the lane is doing and has done. Suspends.
     pub fn report(&self) -> LaneReport {
         let state = self.state.lock();
-        let of = |seat: &Arc<Seat>| {
-            let (thread, cpu_nanos) = (seat.thread()?, seat.cpu_nanos());
+        let of = |job_thread: &Arc<JobThread>| {
+            let (thread, cpu_nanos) = (job_thread.thread()?, job_thread.cpu_nanos());
             let priority = os::thread_priority_of(thread).ok()?;
             Some(LaneThread { thread, priority, cpu_nanos })
         };
@@ -297,7 +298,7 @@ impl Lane {
 }
 
 /// Takes the job off the lane's list, after a panic too.
-struct Entered<'a>(&'a Lane, &'a Arc<Seat>);
+struct Entered<'a>(&'a Lane, &'a Arc<JobThread>);
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
@@ -305,7 +306,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// CPU time of a thread so far, for its current seat.
+/// CPU time of a thread so far, for its present lane.
 fn spent() -> u64 {
     time::thread_cpu_nanos()
 }

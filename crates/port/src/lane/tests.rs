@@ -143,7 +143,7 @@ fn helpers_carry_the_lane_of_their_job_and_hand_back_to_it() {
             let came = Event::new();
             let look =
                 Arc::new(Look { done: AtomicBool::new(false), seen: Mutex::new(None), came });
-            let offer = helpers.offer(Urgency::Deep, 1, Arc::clone(&look) as Arc<dyn Assist>);
+            let offer = helpers.offer(Urgency::Low, 1, Arc::clone(&look) as Arc<dyn Assist>);
             if let Some(priority) = change {
                 unlowered(|| lane_of(lane, priority));
             }

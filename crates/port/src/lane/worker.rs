@@ -8,7 +8,7 @@
 //! Thread safety: all methods from any thread. The list of idle workers is a leaf; lowered threads
 //! take it, and no reader or writer does.
 
-use super::seat::change;
+use super::job_thread::change;
 use super::{Floor, LanePriority};
 use crate::os;
 use crate::sim;
@@ -183,10 +183,10 @@ impl Worker {
     /// Runs `f` on the thread that serves this, a pool's. Suspends; a panic of `f` continues here.
     pub(crate) fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         let (packet, promise) = thread::Packet::new();
-        let errand = promise.errand(f);
+        let work = promise.work(f);
         self.taken.store(true, Ordering::Relaxed);
         // SAFETY: a worker runs what it is given, and that is waited for.
-        self.give(unsafe { thread::erase(Box::new(move || errand.run_in_passing())) });
+        self.give(unsafe { thread::erase(Box::new(move || work.run_in_passing())) });
         packet.wait();
         self.release();
         packet.take().unwrap_or_else(|panic| resume_unwind(panic))

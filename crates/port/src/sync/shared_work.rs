@@ -1,11 +1,11 @@
-//! Pieces of work that their owner shares with whoever comes to help.
+//! Pieces of work that their owner shares with its helpers.
 //!
 //! Contract: docs/port/shared_work.md. Nobody has to come: the owner does what nobody has begun,
 //! and waits for what somebody is at, and for nothing else.
 //!
 //! | a piece is | entered by | left by |
 //! |---|---|---|
-//! | to do | `new` | whoever holds its lock and does it |
+//! | to do | `new` | the task that holds its lock and does it |
 //! | done | the one who did it | the owner, which takes it back |
 //!
 //! Invariants: 1. A piece is done under its lock by who finds it to do, so it is done once, and the

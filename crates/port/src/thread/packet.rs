@@ -113,19 +113,19 @@ impl NotStarted {
 
 /// A body and the waiter of its result. If dropped without having run, it drops the closure and
 /// then, when nothing borrows from the waiter, delivers [`NotStarted`].
-pub(crate) struct Errand<T, F> {
+pub(crate) struct Work<T, F> {
     /// Dropped first.
     f: F,
     promise: Promise<T>,
 }
 
-impl<T, F: FnOnce() -> T> Errand<T, F> {
+impl<T, F: FnOnce() -> T> Work<T, F> {
     pub(crate) fn run(self) {
         self.promise.fulfil(self.f);
     }
     /// As `run`, on a task that continues afterwards and keeps its locals.
     pub(crate) fn run_in_passing(self) {
-        let Errand { f, promise } = self;
+        let Work { f, promise } = self;
         promise.deliver(catch_unwind(AssertUnwindSafe(f)));
     }
 }
@@ -136,12 +136,12 @@ pub(crate) struct Promise<T>(Arc<Packet<T>>);
 impl<T> Promise<T> {
     /// The body of the task that will run `f`.
     pub(crate) fn body<F: FnOnce() -> T>(self, f: F) -> impl FnOnce() {
-        let errand = self.errand(f);
-        move || errand.run()
+        let work = self.work(f);
+        move || work.run()
     }
 
-    pub(crate) fn errand<F: FnOnce() -> T>(self, f: F) -> Errand<T, F> {
-        Errand { f, promise: self }
+    pub(crate) fn work<F: FnOnce() -> T>(self, f: F) -> Work<T, F> {
+        Work { f, promise: self }
     }
 
     /// Runs `f` and delivers what it ended with. The task's locals are dropped before that, so that

@@ -6,7 +6,7 @@
 //!
 //! Thread safety: a `Scope` is `Sync`; children may start more children.
 
-use super::packet::{Errand, Packet};
+use super::packet::{Packet, Work};
 use super::{Place, Started, erase, launch};
 use crate::task::{self, TaskRef, WaitReason};
 use std::marker::PhantomData;
@@ -41,10 +41,10 @@ impl Children {
         let (packet, promise) = Packet::new();
         let own = Some(Arc::clone(&packet));
         self.running.fetch_add(1, Ordering::Relaxed);
-        let child = Child { errand: promise.errand(f), end: ChildEnd { own, children: self } };
+        let child = Child { work: promise.work(f), end: ChildEnd { own, children: self } };
         let body = move || {
-            let Child { errand, end } = child;
-            errand.run();
+            let Child { work, end } = child;
+            work.run();
             drop(end);
         };
         (packet, body)
@@ -79,7 +79,7 @@ impl Children {
 
 /// A child that has not run. Its borrows end before it counts as ended.
 struct Child<'a, T, F> {
-    errand: Errand<T, F>,
+    work: Work<T, F>,
     end: ChildEnd<'a, T>,
 }
 

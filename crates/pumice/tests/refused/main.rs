@@ -1,7 +1,7 @@
 //! Every resource refused: descriptors, threads, address space, and the three calls of io_uring.
 //!
 //! What is refused is refused to the whole process, so each test runs in a child process, where it
-//! is alone and nothing of the process (pools, lent loops, the shared runtime) was made before.
+//! is alone and nothing of the process (pools, shared loops, the shared runtime) was made before.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod everything;

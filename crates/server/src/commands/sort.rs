@@ -139,12 +139,12 @@ fn look_up(call: &mut Call<'_, '_>, pattern: &[u8], element: &[u8]) -> Outcome<O
         return Ok(Some(element.to_vec()));
     }
     let Some(star) = pattern.iter().position(|&b| b == b'*') else { return Ok(None) };
-    let behind = &pattern[star + 1..];
-    let arrow = behind.windows(2).position(|pair| pair == b"->");
-    let arrow = arrow.filter(|at| at + 2 < behind.len());
+    let rest = &pattern[star + 1..];
+    let arrow = rest.windows(2).position(|pair| pair == b"->");
+    let arrow = arrow.filter(|at| at + 2 < rest.len());
     let (tail, field) = match arrow {
-        Some(at) => (&behind[..at], Some(&behind[at + 2..])),
-        None => (behind, None),
+        Some(at) => (&rest[..at], Some(&rest[at + 2..])),
+        None => (rest, None),
     };
     let key = [&pattern[..star], element, tail].concat();
     // Its lock is not held: an expired key is left for others to delete.

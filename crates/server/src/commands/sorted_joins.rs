@@ -123,9 +123,9 @@ fn input_keys<'a>(call: &mut Call<'a, '_>, at: usize) -> Outcome<(Args<'a>, Args
         let text = format!("ERR at least 1 input key is needed for '{name}' command");
         return Err(Failure::Error(text.into()));
     }
-    let behind = &args[at + 1..];
-    let number = usize::try_from(number).ok().filter(|n| *n <= behind.len());
-    let (keys, rest) = behind.split_at(number.ok_or(Failure::SYNTAX)?);
+    let given = &args[at + 1..];
+    let number = usize::try_from(number).ok().filter(|n| *n <= given.len());
+    let (keys, rest) = given.split_at(number.ok_or(Failure::SYNTAX)?);
     for key in keys {
         let found = call.txn.find(key)?;
         if found.is_some_and(|found| !matches!(found.kind(), Kind::Set | Kind::SortedSet)) {

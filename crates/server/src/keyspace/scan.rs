@@ -81,7 +81,7 @@ fn number_of_key(slot: u16, key: &[u8]) -> u64 {
 }
 
 /// The smallest key that sorts after `key`.
-fn behind(mut key: Vec<u8>) -> Vec<u8> {
+fn after(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
 }
@@ -181,7 +181,7 @@ impl Txn<'_> {
             return Ok(records_of(0, self.stored()));
         }
         if let Some(key) = self.keyspace().places.recall((self.stored(), 0), number) {
-            return Ok(behind(encoding::record_key(self.stored(), &key)));
+            return Ok(after(encoding::record_key(self.stored(), &key)));
         }
         let mut found = None;
         self.keys_from(records_of(first, self.stored()), &mut |slot, key, _| {
@@ -190,7 +190,7 @@ impl Txn<'_> {
             }
             slot == first && found.is_none()
         })?;
-        Ok(found.map_or_else(|| records_of(first, self.stored()), behind))
+        Ok(found.map_or_else(|| records_of(first, self.stored()), after))
     }
 
     /// As [`Txn::scan_keys`], over the elements of a collection by name; `f` gets name and value.
@@ -208,7 +208,7 @@ impl Txn<'_> {
         let (mut from, end) = collection.part(encoding::BY_NAME);
         if number != 0 {
             match self.keyspace().places.recall(space, number) {
-                Some(name) => from = behind(collection.element(encoding::BY_NAME, &name)),
+                Some(name) => from = after(collection.element(encoding::BY_NAME, &name)),
                 None => {
                     let mut found = None;
                     self.pass(&(from.clone(), end.clone()), false, &mut |key, _| {
@@ -217,7 +217,7 @@ impl Txn<'_> {
                         }
                         found.is_none()
                     })?;
-                    from = found.map_or(from, behind);
+                    from = found.map_or(from, after);
                 }
             }
         }

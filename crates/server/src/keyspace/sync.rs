@@ -10,7 +10,7 @@
 //!
 //! Before it syncs, a caller lets others run that are about to write, since every write that comes
 //! after the sync has begun must wait for the next one. On a fiber this pause ends when its loop
-//! has nothing else to do, or after [`LINGER_NANOS`].
+//! has nothing else to do, or after [`SYNC_DELAY_NANOS_MAX`].
 //!
 //! A covered caller continues without the lock: a sync of a thousand writes wakes a thousand tasks,
 //! and each would have to hand the lock to the next.
@@ -29,7 +29,7 @@ use pumice_port::task::{self, TaskRef, WaitReason};
 use super::Outcome;
 
 /// A busy loop may never become idle.
-const LINGER_NANOS: u64 = 4_000_000;
+const SYNC_DELAY_NANOS_MAX: u64 = 4_000_000;
 
 static SYNC: WaitReason = WaitReason("sync of the log");
 
@@ -100,7 +100,7 @@ impl Syncs {
         sync: impl FnOnce() -> pumice::Result<()>,
     ) -> Outcome<()> {
         let running = Running(self);
-        fiber::linger(LINGER_NANOS);
+        fiber::wait_until_idle(SYNC_DELAY_NANOS_MAX);
         // Tasks that have arrived meanwhile and written before this point are covered too.
         let upto = written();
         let result = sync();

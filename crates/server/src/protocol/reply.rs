@@ -170,12 +170,6 @@ impl Reply {
         self.add(bytes);
         self.add(b"\r\n");
     }
-    /// An integer as a string.
-    pub fn bulk_integer(&mut self, n: i64) {
-        let mut text = Vec::with_capacity(20);
-        number::push_integer(&mut text, n);
-        self.bulk(&text);
-    }
     /// The bytes, or a null bulk string for None.
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {

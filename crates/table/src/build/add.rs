@@ -376,17 +376,17 @@ impl TableBuilder {
         }
         self.index_bytes += entry.estimated_bytes() as u64;
         let tail = self.tail_estimate();
-        let run = self.data.finish();
+        let buffer = self.data.finish();
         if let Some(hash) = &mut self.hash {
-            run.change_block(|bytes, start| hash.add_to(bytes, start, &self.keys));
+            buffer.change_block(|bytes, start| hash.add_to(bytes, start, &self.keys));
         }
         if let Some(sampling) = &mut self.sampling
-            && let Err(error) = sampling.block(run.block())
+            && let Err(error) = sampling.block(buffer.block())
         {
             return Err(self.pipeline.fail(error));
         }
         let last = next_key.is_none();
-        self.pipeline.submit(run, &mut self.entry, &mut self.sizes, tail, last)?;
+        self.pipeline.submit(buffer, &mut self.entry, &mut self.sizes, tail, last)?;
         self.data.reset();
         self.keys.clear();
         Ok(())

@@ -10,7 +10,7 @@
 //! which the builder of data blocks knows from the order check. [`MetaBlockBuilder`] keeps the last
 //! key for callers that do not know it. Buffers are reused: after the first few blocks nothing is
 //! allocated. Invariants: (1) `restarts` is never empty; (2) an entry that ends before `free_until`
-//! lies in the run's room and does not fill the block.
+//! lies in the buffer's room and does not fill the block.
 //!
 //! Index blocks have another entry form; see `index_builder`.
 
@@ -18,7 +18,7 @@ use pumice_base::coding::varint_len;
 use pumice_base::narrow::{len_u32, low_u8, low_u32};
 use pumice_base::{Error, Result};
 
-use crate::build::run::Run;
+use crate::build::block_buffer::BlockBuffer;
 use crate::prefix::{common_prefix, copy_key, copy_value};
 
 /// Longest entry header: three 5-byte varints.
@@ -33,7 +33,7 @@ pub(crate) const BLOCK_FOOTER_LEN: usize = 8;
 /// Builds one block after another.
 #[derive(Debug)]
 pub(crate) struct BlockBuilder {
-    run: Run,
+    buffer: BlockBuffer,
     restarts: Vec<u32>,
     /// Entries before the next restart point.
     until_restart: u32,
@@ -51,7 +51,7 @@ impl BlockBuilder {
     /// every key whole.
     pub fn new(restart_interval: u32, delta_keys: bool) -> Self {
         BlockBuilder {
-            run: Run::default(),
+            buffer: BlockBuffer::default(),
             restarts: vec![0],
             until_restart: 0,
             restart_interval: restart_interval.max(1),
@@ -71,13 +71,13 @@ impl BlockBuilder {
     /// No entry since the last `reset`.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.run.block_len() == 0
+        self.buffer.block_len() == 0
     }
 
     /// Bytes of the block if it were finished now.
     #[inline]
     pub fn estimated_bytes(&self) -> usize {
-        self.run.block_len() + 4 * self.restarts.len() + 4
+        self.buffer.block_len() + 4 * self.restarts.len() + 4
     }
 
     /// RocksDB's estimate of the block's size after one more entry (`EstimateSizeAfterKV`): the
@@ -98,7 +98,7 @@ impl BlockBuilder {
     /// header is short, and it is far from the end of block and room.
     #[inline(always)]
     pub fn is_usual(&self, key_len: usize, value_len: usize) -> bool {
-        let end = self.run.bounds().1 + USUAL_HEADER_LEN + key_len + value_len;
+        let end = self.buffer.bounds().1 + USUAL_HEADER_LEN + key_len + value_len;
         end < self.free_until && key_len < 1 << 7 && value_len < 1 << 14
     }
 
@@ -124,7 +124,7 @@ impl BlockBuilder {
         };
         let lengths = low_u32((shared | suffix.len() << 8 | value_header << 16) as u64);
         let key_end = header + suffix.len();
-        let to = self.run.extend_in_room(key_end + value.len());
+        let to = self.buffer.extend_in_room(key_end + value.len());
         let (key_to, value_to) = to.split_at_mut(key_end);
         // The suffix overwrites the surplus bytes of the header.
         key_to[..USUAL_HEADER_LEN].copy_from_slice(&lengths.to_le_bytes());
@@ -141,18 +141,18 @@ impl BlockBuilder {
         }
         self.until_restart -= 1;
         let suffix = &key[shared..];
-        self.run.reserve(MAX_HEADER_LEN + suffix.len() + value.len());
+        self.buffer.reserve(MAX_HEADER_LEN + suffix.len() + value.len());
         let lengths = [shared, suffix.len(), value.len()];
         if (shared | suffix.len() | value.len()) < 1 << 7 {
-            self.run
+            self.buffer
                 .extend_in_room(3)
                 .copy_from_slice(&lengths.map(|length| low_u8(length as u64)));
         } else {
-            let to = self.run.extend_in_room(lengths.map(varint_len_of).iter().sum());
+            let to = self.buffer.extend_in_room(lengths.map(varint_len_of).iter().sum());
             put_header(to, lengths);
         }
-        copy_key(self.run.extend_in_room(suffix.len()), suffix);
-        copy_value(self.run.extend_in_room(value.len()), value);
+        copy_key(self.buffer.extend_in_room(suffix.len()), suffix);
+        copy_value(self.buffer.extend_in_room(value.len()), value);
         self.set_free();
     }
 
@@ -160,7 +160,7 @@ impl BlockBuilder {
     #[cold]
     fn restart(&mut self) {
         if !self.is_empty() {
-            self.restarts.push(len_u32(self.run.block_len()));
+            self.restarts.push(len_u32(self.buffer.block_len()));
             self.set_free();
         }
         self.until_restart = self.restart_interval;
@@ -169,26 +169,26 @@ impl BlockBuilder {
     /// Restores invariant 2 after block or room changed.
     fn set_free(&mut self) {
         let entries = self.surely_open.saturating_sub(4 * self.restarts.len() + 4);
-        self.free_until = (self.run.bounds().0 + entries).min(self.run.room_end());
+        self.free_until = (self.buffer.bounds().0 + entries).min(self.buffer.room_end());
     }
 
-    /// Appends the restart array and returns the run with the finished block; `reset` before the
+    /// Appends the restart array and returns the buffer with the finished block; `reset` before the
     /// next entry.
-    pub fn finish(&mut self) -> &mut Run {
+    pub fn finish(&mut self) -> &mut BlockBuffer {
         let count = self.restarts.len();
-        self.run.reserve(4 * count + 4);
+        self.buffer.reserve(4 * count + 4);
         let (restarts_to, count_to) =
-            self.run.extend_in_room(4 * count + 4).split_at_mut(4 * count);
+            self.buffer.extend_in_room(4 * count + 4).split_at_mut(4 * count);
         for (restart, to) in self.restarts.iter().zip(restarts_to.chunks_exact_mut(4)) {
             to.copy_from_slice(&restart.to_le_bytes());
         }
         count_to.copy_from_slice(&len_u32(count).to_le_bytes());
-        &mut self.run
+        &mut self.buffer
     }
 
-    /// Starts the next block, after those that the run still holds.
+    /// Starts the next block, after those that the buffer still holds.
     pub fn reset(&mut self) {
-        self.run.restart_block();
+        self.buffer.restart_block();
         self.restarts.clear();
         self.restarts.push(0);
         self.until_restart = 0;

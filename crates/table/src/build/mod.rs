@@ -8,11 +8,11 @@
 //! |---|---|
 //! | `add` | the path per key, and what is done once per data block |
 //! | `block_builder`, `block_keys` | the data block under construction, and its keys |
-//! | `run` | where it is built, and stays if it is stored as it is |
+//! | `block_buffer` | where it is built, and stays if it is stored as it is |
 //! | `pipeline` | compression and writing of finished blocks |
 //! | `index_builder`, `filter_block` | index and filter, fed once per data block |
 //! | `sizes` | the estimate by which files are cut |
-//! | `tail` | everything behind the data blocks |
+//! | `tail` | everything after the data blocks |
 //! | `prepopulate` | blocks that go into the block cache at once |
 //! | `sampling` | estimates of other codecs |
 //!
@@ -23,13 +23,13 @@
 //! function of the entries and the settings.
 
 mod add;
+mod block_buffer;
 pub(crate) mod block_builder;
 pub(crate) mod block_keys;
 mod filter_block;
 pub(crate) mod index_builder;
 mod pipeline;
 mod prepopulate;
-mod run;
 mod sampling;
 mod setup;
 mod sizes;

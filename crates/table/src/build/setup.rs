@@ -27,9 +27,9 @@ pub(crate) fn plan(context: &TableBuildContext) -> Option<Plan> {
         return None;
     }
     let urgency = match context.reason {
-        TableReason::Flush | TableReason::Recovery => Urgency::Flush,
-        TableReason::CompactionLevel0 => Urgency::Level0,
-        TableReason::Compaction | TableReason::Other => Urgency::Deep,
+        TableReason::Flush | TableReason::Recovery => Urgency::High,
+        TableReason::CompactionLevel0 => Urgency::Mid,
+        TableReason::Compaction | TableReason::Other => Urgency::Low,
     };
     let helpers = context.helpers.clone()?;
     let block_bytes = context.table.block_size;

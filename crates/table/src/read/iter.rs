@@ -237,11 +237,6 @@ impl TableIter {
         }
     }
 
-    /// The block of the current value, to pin it. Requires `valid`.
-    pub fn current_block(&self) -> Option<&PinnedBlock> {
-        self.block.as_ref()
-    }
-
     /// A short hop forward inside the current block needs no index search: the target lies after
     /// the current entry and not after the block's separator.
     fn seek_in_block(&mut self, target: &[u8], heading: Heading) -> bool {

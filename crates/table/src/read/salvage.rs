@@ -28,7 +28,7 @@ pub struct SalvageIter {
     /// The last entry of the blocks before this one.
     last: Vec<u8>,
     /// End of the last block that was read.
-    behind: u64,
+    end: u64,
     damage: Vec<Error>,
 }
 
@@ -46,7 +46,7 @@ impl Table {
             block: None,
             cursor: BlockCursor::new(self.global),
             last: Vec::new(),
-            behind: 0,
+            end: 0,
             damage,
         };
         iter.next_block();
@@ -114,7 +114,7 @@ impl SalvageIter {
             pumice_port::fiber::maybe_yield();
             match self.read(handle) {
                 Ok(block) => {
-                    self.behind = handle.end().unwrap_or(u64::MAX);
+                    self.end = handle.end().unwrap_or(u64::MAX);
                     self.cursor.seek_to_first(&block.block);
                     if self.cursor.valid() {
                         self.block = Some(block);
@@ -130,7 +130,7 @@ impl SalvageIter {
     fn read(&mut self, handle: BlockHandle) -> Result<CachedBlock> {
         let table = &self.table;
         let bad = |what: &str| table.file.bad_block(handle, BlockKind::Data, what);
-        if handle.offset < self.behind {
+        if handle.offset < self.end {
             return Err(bad("blocks out of order"));
         }
         let contents = table.file.read(handle, BlockKind::Data, true)?;

@@ -17,8 +17,8 @@ mod ring;
 pub use ring::ModelReport;
 
 use super::arena::{Arena, COUNT_MAX as BUFFERS, PinnedBuffer};
+use super::in_flight::{Group, InFlight, Wait};
 use super::op::{Call, Socket};
-use super::tickets::{Group, Tickets, Wait};
 use crate::task::{self, WaitReason};
 use pumice_base::random::Rng;
 use ring::DiceRing;
@@ -61,7 +61,7 @@ struct Client {
 struct Model {
     rng: Rng,
     /// On failure it is leaked: its drop would wait for the broken ring.
-    book: ManuallyDrop<Tickets<DiceRing>>,
+    book: ManuallyDrop<InFlight<DiceRing>>,
     arena: Arc<Arena>,
     clients: Vec<Client>,
 }
@@ -91,7 +91,7 @@ impl Model {
         let client = || Client { shadow: vec![0; REGION], active: None };
         Model {
             rng,
-            book: ManuallyDrop::new(Tickets::new(ring, None)),
+            book: ManuallyDrop::new(InFlight::new(ring, None)),
             arena,
             clients: (0..CLIENTS).map(|_| client()).collect(),
         }
@@ -273,7 +273,7 @@ impl Model {
             self.book.give_up();
             let spare = DiceRing::new(self.rng.fork(), 0);
             let ring = std::mem::replace(self.book.ring_mut(), spare);
-            *self.book = Tickets::over(ring, &mut self.book);
+            *self.book = InFlight::over(ring, &mut self.book);
         }
     }
 

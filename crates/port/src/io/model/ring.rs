@@ -14,8 +14,8 @@
 //!
 //! Thread safety: none.
 
+use crate::io::in_flight::{Completion, Request, Uring, Wait, What};
 use crate::io::op::Call;
-use crate::io::tickets::{Completion, Request, Uring, Wait, What};
 use pumice_base::checksum::crc32c;
 use pumice_base::random::Rng;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,6 +1,7 @@
-//! An operation that completes repeatedly, in the ticket table, over a scripted ring.
+//! An operation that completes repeatedly, in the table of operations in flight, over a scripted
+//! ring.
 
-use super::super::tickets::{Completion, Request, Uring, What};
+use super::super::in_flight::{Completion, Request, Uring, What};
 use super::*;
 use std::os::fd::IntoRawFd;
 
@@ -31,14 +32,14 @@ impl Uring for Told {
     fn close(&mut self, _is_used: bool) {}
 }
 
-fn book() -> (Tickets<Told>, Group, u64) {
-    let mut book = Tickets::new(Told::default(), None);
+fn book() -> (InFlight<Told>, Group, u64) {
+    let mut book = InFlight::new(Told::default(), None);
     let group = book.begin(std::iter::once(Op::accept(Socket::new(0)).call), None);
     let number = book.ring_mut().asked[0].user_data;
     (book, group, number)
 }
 
-fn tell(book: &mut Tickets<Told>, user_data: u64, result: i32, more: bool) {
+fn tell(book: &mut InFlight<Told>, user_data: u64, result: i32, more: bool) {
     book.ring_mut().completions.push_back(Completion { user_data, result, more });
     book.poll(Wait::No);
 }

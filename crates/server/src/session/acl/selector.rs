@@ -26,7 +26,7 @@ pub enum BadRule {
     Unknown,
     /// It is no rule.
     Syntax,
-    /// A pattern behind `allkeys`.
+    /// A pattern after `allkeys`.
     KeysAfterAll,
     /// A pattern after `allchannels`.
     ChannelsAfterAll,

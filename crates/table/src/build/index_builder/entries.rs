@@ -3,7 +3,7 @@
 //! ```text
 //! delta:  varint shared ‖ varint non_shared ‖ key suffix ‖ (handle | svarint size difference)
 //! plain:  varint shared ‖ varint non_shared ‖ varint value_len ‖ key suffix ‖ handle
-//! each with the length-prefixed first key behind the handle if the index stores first keys
+//! each with the length-prefixed first key after the handle if the index stores first keys
 //! ```
 //!
 //! With delta handles an entry that shares no key byte carries a full handle. A block that does

@@ -1,8 +1,8 @@
 //! Puts finished blocks into the file: type byte, checksum, handle.
 //!
-//! Each block is hashed once and appended with one call, or sealed where it lies in a run. One
+//! Each block is hashed once and appended with one call, or sealed where it lies in a buffer. One
 //! owner at a time. Invariant: `offset` is the length of the file, including the blocks sealed in a
-//! run that is not appended yet; the run is appended before anything else.
+//! buffer that is not appended yet; the buffer is appended before anything else.
 
 use pumice_base::Result;
 use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};
@@ -12,7 +12,7 @@ use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
 
 use crate::build::PAGE_BYTES;
-use crate::build::run::Run;
+use crate::build::block_buffer::BlockBuffer;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 
 /// Appends blocks to a file.
@@ -36,13 +36,13 @@ impl BlockWriter {
     }
 
     /// Adds trailer and padding, up to a multiple of `align` bytes, to the block at the end of
-    /// `run`, which stays there.
-    pub fn seal(&mut self, run: &mut Run, align: usize) -> BlockHandle {
-        let handle = BlockHandle::new(self.offset, run.block_len() as u64);
-        let trailer = self.trailer(run.block(), CompressionType::None);
-        self.offset += (run.block_len() + BLOCK_TRAILER_LEN) as u64;
+    /// `buffer`, which stays there.
+    pub fn seal(&mut self, buffer: &mut BlockBuffer, align: usize) -> BlockHandle {
+        let handle = BlockHandle::new(self.offset, buffer.block_len() as u64);
+        let trailer = self.trailer(buffer.block(), CompressionType::None);
+        self.offset += (buffer.block_len() + BLOCK_TRAILER_LEN) as u64;
         let pad = self.padding(align);
-        run.keep_block(&trailer, pad);
+        buffer.keep_block(&trailer, pad);
         self.offset += pad as u64;
         handle
     }

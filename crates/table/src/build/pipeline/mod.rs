@@ -23,12 +23,12 @@ pub(crate) mod worker;
 
 use pumice_base::{Error, Result, Severity};
 
+use crate::build::block_buffer::BlockBuffer;
 use crate::build::index_builder::IndexEntry;
 use crate::build::pipeline::block_writer::BlockWriter;
 use crate::build::pipeline::dictionary::Waiting;
 use crate::build::pipeline::parallel::{Parallel, Plan};
 use crate::build::pipeline::serial::Serial;
-use crate::build::run::Run;
 use crate::build::sizes::SizeEstimate;
 
 /// Takes blocks in order.
@@ -53,8 +53,8 @@ impl Pipeline {
         Pipeline { stage: Stage::Serial(Box::new(serial)), waiting, plan, failed: None }
     }
 
-    /// Takes the block at the end of `run` with its index entry and notes its size; both come back
-    /// for the next block. `tail` is the approximate size of what follows the data blocks. May
+    /// Takes the block at the end of `buffer` with its index entry and notes its size; both come
+    /// back for the next block. `tail` is the approximate size of what follows the data blocks. May
     /// suspend.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Pipeline {
     #[inline]
     pub fn submit(
         &mut self,
-        run: &mut Run,
+        buffer: &mut BlockBuffer,
         entry: &mut IndexEntry,
         sizes: &mut SizeEstimate,
         tail: u64,
@@ -71,11 +71,11 @@ impl Pipeline {
         self.check()?;
         let result = match (&mut self.stage, &mut self.waiting) {
             (Stage::Serial(serial), _) if serial.stores_raw() => {
-                serial.keep(run, entry, sizes, tail, last)
+                serial.keep(buffer, entry, sizes, tail, last)
             }
-            (_, None) => self.pass_on(run.take_block(), entry, sizes, tail, last),
+            (_, None) => self.pass_on(buffer.take_block(), entry, sizes, tail, last),
             (_, Some(waiting)) => {
-                let enough = waiting.push(run.take_block(), entry);
+                let enough = waiting.push(buffer.take_block(), entry);
                 sizes.waiting(waiting.bytes(), tail);
                 if enough || last { self.release(sizes, tail, last) } else { Ok(()) }
             }

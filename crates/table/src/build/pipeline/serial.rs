@@ -1,6 +1,6 @@
 //! The pipeline of one thread: a block is compressed and written before the next one begins.
-//! Without a codec a block is only sealed, and stays where it was built until the run is long
-//! enough; then the run is written, without a copy.
+//! Without a codec a block is only sealed, and stays where it was built until the buffer is long
+//! enough; then the buffer is written, without a copy.
 //!
 //! One owner.
 
@@ -8,10 +8,10 @@ use pumice_base::Result;
 use pumice_base::planted::{self, Bug};
 use pumice_compress::CompressionType;
 
+use crate::build::block_buffer::{BUFFER_BYTES_MAX, BlockBuffer};
 use crate::build::index_builder::IndexEntry;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::{Codec, Dictionary, Worker};
-use crate::build::run::{RUN_BYTES_MAX, Run};
 use crate::build::sizes::SizeEstimate;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 
@@ -51,25 +51,25 @@ impl Serial {
         self.codec.kind == CompressionType::None
     }
 
-    /// Seals the block at the end of `run`, and writes the run when it is long enough or the block
-    /// the `last` one. May suspend. Requires `stores_raw`.
+    /// Seals the block at the end of `buffer`, and writes the buffer when it is long enough or the
+    /// block the `last` one. May suspend. Requires `stores_raw`.
     ///
     /// # Errors
     /// I/O errors.
     pub fn keep(
         &mut self,
-        run: &mut Run,
+        buffer: &mut BlockBuffer,
         entry: &IndexEntry,
         sizes: &mut SizeEstimate,
         tail: u64,
         last: bool,
     ) -> Result<()> {
-        let stored = self.sink.keep(run, entry);
+        let stored = self.sink.keep(buffer, entry);
         sizes.emitted(stored, stored, tail);
-        let max = self.sink.out.writer.buffer_bytes_max().min(RUN_BYTES_MAX);
-        if last || run.finished().len() > max {
-            self.sink.out.writer.append_run(run.finished())?;
-            run.clear();
+        let max = self.sink.out.writer.buffer_bytes_max().min(BUFFER_BYTES_MAX);
+        if last || buffer.finished().len() > max {
+            self.sink.out.writer.append_run(buffer.finished())?;
+            buffer.clear();
         }
         Ok(())
     }

@@ -5,11 +5,11 @@
 
 use pumice_base::Result;
 
+use crate::build::block_buffer::BlockBuffer;
 use crate::build::index_builder::{IndexBuilder, IndexEntry};
 use crate::build::pipeline::block_writer::BlockWriter;
 use crate::build::pipeline::worker::{Outcome, Packed, release_large};
 use crate::build::prepopulate::Prepopulate;
-use crate::build::run::Run;
 use crate::build::stats::BuildStats;
 use crate::handle::BlockHandle;
 
@@ -54,15 +54,15 @@ impl Sink {
         Ok(self.out.offset - start)
     }
 
-    /// Seals the data block at the end of `run`, which counts as part of the file from now on,
+    /// Seals the data block at the end of `buffer`, which counts as part of the file from now on,
     /// although it is written later. Returns what it takes in the file.
-    pub fn keep(&mut self, run: &mut Run, entry: &IndexEntry) -> u64 {
+    pub fn keep(&mut self, buffer: &mut BlockBuffer, entry: &IndexEntry) -> u64 {
         let start = self.out.offset;
         if let Some(prepopulate) = &self.prepopulate {
-            prepopulate.data(start, run.block());
+            prepopulate.data(start, buffer.block());
         }
-        Packed::default().count(&mut self.stats, run.block_len(), 0);
-        let handle = self.out.seal(run, self.align);
+        Packed::default().count(&mut self.stats, buffer.block_len(), 0);
+        let handle = self.out.seal(buffer, self.align);
         self.index.push(entry, handle);
         self.out.offset - start
     }

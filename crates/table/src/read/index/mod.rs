@@ -360,13 +360,13 @@ impl IndexBlock {
 fn compare_parts<const N: usize>(parts: [&[u8]; N], other: &[u8]) -> Ordering {
     let mut rest = other;
     for part in parts {
-        let (head, behind) = rest.split_at(part.len().min(rest.len()));
+        let (head, tail) = rest.split_at(part.len().min(rest.len()));
         let order = part.cmp(head);
         if order.is_ne() {
             // If `rest` ends inside `part`, `part` is longer, and so above.
             return order;
         }
-        rest = behind;
+        rest = tail;
     }
     if rest.is_empty() { Ordering::Equal } else { Ordering::Less }
 }

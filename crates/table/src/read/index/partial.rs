@@ -137,8 +137,8 @@ fn walk(block: &mut SnappyPrefix<'_>, target: (u64, &[u8])) -> Result<Option<Blo
             Passed::Odd => return Ok(None),
             Passed::UpTo(handle, next) => {
                 // One restart point for each entry up to here, and their number.
-                let behind = size_of::<u32>() * (place.entries + 2);
-                return Ok((next + behind <= block.size()).then_some(handle));
+                let rest = size_of::<u32>() * (place.entries + 2);
+                return Ok((next + rest <= block.size()).then_some(handle));
             }
         }
     }

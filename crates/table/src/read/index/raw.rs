@@ -90,18 +90,18 @@ impl<'a> RawIndex<'a> {
         // Entries after restart point `lo` are not before the target, those up to the one before it
         // are.
         let before = lo.checked_sub(1).map(|i| restarts[i]);
-        let behind = restarts.get(lo).map_or(self.end, |at| u32::from_le_bytes(*at) as usize);
+        let end = restarts.get(lo).map_or(self.end, |at| u32::from_le_bytes(*at) as usize);
         found.restart(before.map_or(0, |at| u32::from_le_bytes(at) as usize))?;
         if before.is_some() {
             found.advance()?;
         }
-        while found.at < behind {
+        while found.at < end {
             if found.compare(cmp, target).is_ge() {
                 return Ok(found);
             }
             found.advance()?;
         }
-        if found.at == behind { Ok(found) } else { Err("restart points out of order") }
+        if found.at == end { Ok(found) } else { Err("restart points out of order") }
     }
 }
 

@@ -7,8 +7,8 @@
 //! closed when it comes back.
 //!
 //! Invariant: a loop lies in `LOOPS` only while no fiber of it is alive and none of its operations
-//! in flight: a borrower that has started fibers on it calls [`Lent::finish`] before returning it.
-//! Its ring is of the kind that is not tied to a thread.
+//! in flight: a borrower that has started fibers on it calls [`Borrowed::finish`] before returning
+//! it. Its ring is of the kind that is not tied to a thread.
 //!
 //! Thread safety: any thread borrows; the borrowed loop stays on it ([`Rc`]).
 
@@ -17,7 +17,7 @@ use super::is_fiber;
 use super::overflow;
 use super::runtime::Group;
 use super::slot::Body;
-use super::stack::{DEFAULT_STACK_BYTES, LENT_STACKS};
+use super::stack::{BORROWED_STACKS, DEFAULT_STACK_BYTES};
 use crate::io::Reactor;
 use crate::task::{Scheduler, TaskRef};
 use std::cell::RefCell;
@@ -40,7 +40,7 @@ fn loops() -> MutexGuard<'static, Shared> {
     LOOPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An open loop that waits on a lent ring.
+/// An open loop that waits on a borrowed ring.
 struct ThreadLoop {
     own: &'static Loop,
     group: Arc<Group>,
@@ -60,7 +60,7 @@ impl ThreadLoop {
 
     /// None when the operating system has no descriptor or memory left.
     fn open() -> Option<ThreadLoop> {
-        let reactor = Reactor::lent().ok()?;
+        let reactor = Reactor::borrowed().ok()?;
         let own = Loop::claim();
         let group = Arc::new(Group::new(vec![own], DEFAULT_STACK_BYTES, false));
         match own.open(Arc::clone(&group), 0, reactor) {
@@ -83,7 +83,7 @@ pub(super) enum Loops {
 }
 
 /// A borrowed loop; goes back when it is dropped.
-pub(super) struct Lent {
+pub(super) struct Borrowed {
     /// Until it is dropped.
     own: Option<ThreadLoop>,
     is_shared: bool,
@@ -91,19 +91,19 @@ pub(super) struct Lent {
 
 thread_local! {
     /// What the thread has borrowed, so that a scope in a scope shares it.
-    static HELD: RefCell<Weak<Lent>> = const { RefCell::new(Weak::new()) };
+    static HELD: RefCell<Weak<Borrowed>> = const { RefCell::new(Weak::new()) };
 }
 
 /// A loop for the calling thread, which is not a fiber: the one it has borrowed, or one of `loops`.
-pub(super) fn borrow(loops: Loops) -> Option<Rc<Lent>> {
+pub(super) fn borrow(loops: Loops) -> Option<Rc<Borrowed>> {
     let held = HELD.try_with(|held| {
         let mut held = held.borrow_mut();
-        if let Some(lent) = held.upgrade() {
-            return Some(lent);
+        if let Some(borrowed) = held.upgrade() {
+            return Some(borrowed);
         }
-        let lent = Rc::new(Lent::find(loops)?);
-        *held = Rc::downgrade(&lent);
-        Some(lent)
+        let borrowed = Rc::new(Borrowed::find(loops)?);
+        *held = Rc::downgrade(&borrowed);
+        Some(borrowed)
     });
     // While thread-locals are being destroyed there is none.
     held.ok().flatten()
@@ -115,8 +115,8 @@ pub(crate) fn run_for(fiber: TaskRef, done: &dyn Fn() -> bool) {
         return;
     }
     let held = HELD.try_with(|held| held.borrow().upgrade()).ok().flatten();
-    if let Some(lent) = held.filter(|lent| lent.has(fiber)) {
-        lent.drive(done);
+    if let Some(borrowed) = held.filter(|borrowed| borrowed.has(fiber)) {
+        borrowed.drive(done);
     }
 }
 
@@ -134,13 +134,13 @@ pub(crate) fn close_idle() {
     loops().made -= count;
 }
 
-impl Lent {
-    fn find(wanted: Loops) -> Option<Lent> {
+impl Borrowed {
+    fn find(wanted: Loops) -> Option<Borrowed> {
         let mut shared = loops();
         if let Some(idle) = shared.idle.pop() {
             drop(shared);
             overflow::prepare();
-            return Some(Lent { own: Some(idle), is_shared: true });
+            return Some(Borrowed { own: Some(idle), is_shared: true });
         }
         let is_shared = shared.made < LOOPS_MAX;
         if !is_shared && wanted == Loops::Shared {
@@ -152,7 +152,7 @@ impl Lent {
         if new.is_none() && is_shared {
             loops().made -= 1;
         }
-        new.map(|new| Lent { own: Some(new), is_shared })
+        new.map(|new| Borrowed { own: Some(new), is_shared })
     }
 
     fn inner(&self) -> &ThreadLoop {
@@ -188,13 +188,13 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for Borrowed {
     fn drop(&mut self) {
         let Some(back) = self.own.take() else { return };
         let is_at_rest = back.is_at_rest();
         if is_at_rest && self.is_shared {
             // While the loop is not borrowed, nothing trims its stacks.
-            back.own.keep_stacks(LENT_STACKS);
+            back.own.keep_stacks(BORROWED_STACKS);
             loops().idle.push(back);
             return;
         }

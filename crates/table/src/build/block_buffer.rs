@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A block that is stored as it is never moves: it is built, hashed and written from the same
-//! place, and the vector goes to the file when it is long enough ([`RUN_BYTES_MAX`]). Blocks that
-//! are compressed leave the vector one at a time ([`Run::take_block`]), so it holds no finished
-//! ones.
+//! place, and the vector goes to the file when it is long enough ([`BUFFER_BYTES_MAX`]). Blocks
+//! that are compressed leave the vector one at a time ([`BlockBuffer::take_block`]), so it holds no
+//! finished ones.
 //!
 //! One owner. Invariants: (1) `start <= len <= bytes.len()`; (2) the room is initialised, so that
 //! an entry is copied into a slice of known length; its contents are arbitrary.
@@ -18,7 +18,7 @@ use crate::handle::BLOCK_TRAILER_LEN;
 
 /// Finished blocks are written when they have more bytes than this, or than the writer's buffer:
 /// more than the writer would copy, and few enough to stay in the second-level cache until then.
-pub(crate) const RUN_BYTES_MAX: usize = 128 << 10;
+pub(crate) const BUFFER_BYTES_MAX: usize = 128 << 10;
 
 /// The first allocation, and the growth factor of the next one.
 const ROOM_MIN: usize = 8 << 10;
@@ -27,19 +27,20 @@ const ROOM_GROWTH: usize = 4;
 const USUAL_ROOM_MAX: usize = 1 << 20;
 /// Extra room besides the requested: the rest of the block after a large entry, and the trailer,
 /// must not cause another move.
-const ROOM_BEHIND: usize = 4 << 10;
-/// The next allocation if finished blocks stay: enough for a run of usual blocks.
-const RUN_ROOM: usize = RUN_BYTES_MAX + (32 << 10);
+const ROOM_AFTER: usize = 4 << 10;
+/// The next allocation if finished blocks stay: enough for as many usual blocks as are written
+/// together.
+const BUFFER_ROOM: usize = BUFFER_BYTES_MAX + (32 << 10);
 
 /// See the head of this file.
 #[derive(Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct BlockBuffer {
     bytes: Vec<u8>,
     start: usize,
     len: usize,
 }
 
-impl Run {
+impl BlockBuffer {
     /// Bytes of the block under construction.
     #[inline]
     pub fn block_len(&self) -> usize {
@@ -86,18 +87,18 @@ impl Run {
     #[cold]
     fn grow(&mut self, bytes: usize) {
         let next = match self.bytes.len() {
-            now if self.start > 0 && now < RUN_ROOM => RUN_ROOM,
+            now if self.start > 0 && now < BUFFER_ROOM => BUFFER_ROOM,
             now if now < USUAL_ROOM_MAX => (ROOM_GROWTH * now).max(ROOM_MIN),
             now => now + now / 2,
         };
         let needed = self.len + bytes;
-        // What a block left behind when it went off has room for most of the next ones.
+        // The room left by a block that was taken has room for most of the next ones.
         if needed <= self.bytes.capacity() {
-            self.bytes.resize(self.bytes.capacity().min(needed + ROOM_BEHIND), 0);
+            self.bytes.resize(self.bytes.capacity().min(needed + ROOM_AFTER), 0);
             return;
         }
         // An entry larger than the next allocation is most likely alone in its block.
-        let wanted = if needed > next { needed + ROOM_BEHIND } else { next };
+        let wanted = if needed > next { needed + ROOM_AFTER } else { next };
         // Zeros from the allocator: room that is never used costs no page faults.
         let mut room = vec![0; wanted];
         room[..self.len].copy_from_slice(&self.bytes[..self.len]);

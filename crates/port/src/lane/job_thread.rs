@@ -3,8 +3,8 @@
 //! | the thread | changes of its priority | what it does by `unlowered` |
 //! |---|---|---|
 //! | normal | by who asks, at once | itself; a change meanwhile waits until that is done |
-//! | lowered | by who asks; up only with a privilege | is put on the desk of the job's own thread |
-//! | a helper of it | none | as the thread; once that was lowered, on the desk |
+//! | lowered | by who asks; up only with a privilege | is handed back to the job's own thread |
+//! | a helper of it | none | as the thread; once that was lowered, handed back |
 //!
 //! Invariants:
 //! 1. `lowered` is set before the kernel is asked for a lower priority, and stays set until the
@@ -13,7 +13,7 @@
 //!
 //! Thread safety: all methods from any thread, except those that name their thread.
 
-use super::desk::Desk;
+use super::hand_back::HandBack;
 use super::{LanePriority, spent};
 use crate::os::{self, CpuPriority, IoPriority, ThreadPriority};
 use crate::sync::Mutex;
@@ -33,11 +33,11 @@ struct State {
 }
 
 /// See the head of this file.
-pub(crate) struct Seat {
+pub(crate) struct JobThread {
     floor: LanePriority,
     /// The priority of a thread that was not lowered.
     base: ThreadPriority,
-    desk: Desk,
+    hand_back: HandBack,
     state: Mutex<State>,
     /// It was lowered at some time, so its helpers may be.
     was_lowered: AtomicBool,
@@ -48,16 +48,16 @@ pub(crate) struct Seat {
     began_with: Mutex<ThreadPriority>,
 }
 
-/// Who sits on a seat.
-struct Sitting {
-    seat: Arc<Seat>,
+/// The lane thread that the calling thread is, or helps.
+struct Current {
+    job_thread: Arc<JobThread>,
     helper: bool,
     /// Inside `unlowered`, on this thread.
     steady: bool,
 }
 
 crate::task_local! {
-    static SITTING: RefCell<Option<Sitting>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
 }
 
 /// Brings the thread `thread` (0: the calling one) from one priority to another; `base` is the
@@ -86,12 +86,12 @@ pub(super) fn change(
     Ok(())
 }
 
-impl Seat {
+impl JobThread {
     pub(super) fn new(floor: LanePriority, base: ThreadPriority) -> Self {
-        Seat {
+        JobThread {
             floor,
             base,
-            desk: Desk::default(),
+            hand_back: HandBack::default(),
             state: Mutex::new(State {
                 wanted: LanePriority::default(),
                 present: LanePriority::default(),
@@ -109,8 +109,8 @@ impl Seat {
     pub(super) fn floor(&self) -> LanePriority {
         self.floor
     }
-    pub(super) fn desk(&self) -> &Desk {
-        &self.desk
+    pub(super) fn hand_back(&self) -> &HandBack {
+        &self.hand_back
     }
     /// Its scheduling when it began.
     pub(super) fn began_with(&self) -> ThreadPriority {
@@ -120,7 +120,7 @@ impl Seat {
     pub(super) fn thread(&self) -> Option<u64> {
         Some(self.thread.load(Ordering::Acquire)).filter(|thread| *thread != 0)
     }
-    /// CPU time that the thread has spent in this seat, nanoseconds.
+    /// CPU time that the thread has spent for this lane, nanoseconds.
     pub(super) fn cpu_nanos(&self) -> u64 {
         let counted = self.cpu_nanos.load(Ordering::Acquire);
         match self.thread() {
@@ -140,12 +140,12 @@ impl Seat {
         self.thread.store(os::thread_id(), Ordering::Release);
     }
 
-    /// The seat of a calling thread that works and is not a lane's.
+    /// For a calling thread that works and is not a lane's.
     pub(super) fn begin_here(&self) {
         self.begin_account();
     }
 
-    /// The calling thread takes the seat; it has the priority `has`.
+    /// The calling thread works for the lane from now on; it has the priority `has`.
     pub(super) fn begin(self: &Arc<Self>, has: LanePriority) {
         let mut state = self.state.lock();
         state.present = has;
@@ -154,13 +154,14 @@ impl Seat {
         self.begin_account();
         self.settle(&mut state);
         drop(state);
-        let sitting = Sitting { seat: Arc::clone(self), helper: false, steady: false };
-        SITTING.with(|place| *place.borrow_mut() = Some(sitting));
+        let current = Current { job_thread: Arc::clone(self), helper: false, steady: false };
+        CURRENT.with(|place| *place.borrow_mut() = Some(current));
     }
 
-    /// The calling thread leaves the seat; returns whether it has the priority it came with.
+    /// The calling thread works for the lane no longer; returns whether it has the priority it came
+    /// with.
     pub(super) fn end(&self) -> bool {
-        SITTING.with(|place| place.borrow_mut().take());
+        CURRENT.with(|place| place.borrow_mut().take());
         let state = self.state.lock();
         let cpu = spent().saturating_sub(self.cpu_nanos.load(Ordering::Relaxed));
         // From here on the thread's priority is no longer this job's to change.
@@ -224,28 +225,28 @@ impl Seat {
 
 /// Ends `unlowered` on this thread.
 struct Steady<'a> {
-    seat: &'a Seat,
+    job_thread: &'a JobThread,
     helper: bool,
 }
 
 impl<'a> Steady<'a> {
-    fn begin(seat: &'a Seat, helper: bool) -> Self {
+    fn begin(job_thread: &'a JobThread, helper: bool) -> Self {
         set_steady(true);
-        Steady { seat, helper }
+        Steady { job_thread, helper }
     }
 }
 
 impl Drop for Steady<'_> {
     fn drop(&mut self) {
         set_steady(false);
-        self.seat.leave(self.helper);
+        self.job_thread.leave(self.helper);
     }
 }
 
 fn set_steady(steady: bool) {
-    SITTING.with(|place| {
-        if let Some(sitting) = &mut *place.borrow_mut() {
-            sitting.steady = steady;
+    CURRENT.with(|place| {
+        if let Some(current) = &mut *place.borrow_mut() {
+            current.steady = steady;
         }
     });
 }
@@ -256,45 +257,45 @@ fn set_steady(steady: bool) {
 /// a task-local. Suspends when it does not run here.
 #[inline]
 pub fn unlowered<T: Send>(f: impl FnOnce() -> T + Send) -> T {
-    let sits = SITTING.with(|place| place.borrow().is_some());
-    if sits { unlowered_sitting(f) } else { f() }
+    let in_lane = CURRENT.with(|place| place.borrow().is_some());
+    if in_lane { unlowered_in_lane(f) } else { f() }
 }
 
 #[inline(never)]
-fn unlowered_sitting<T: Send>(f: impl FnOnce() -> T + Send) -> T {
-    let found = SITTING.with(|place| {
+fn unlowered_in_lane<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    let found = CURRENT.with(|place| {
         let place = place.borrow();
-        let sitting = place.as_ref().filter(|sitting| !sitting.steady)?;
-        Some((Arc::clone(&sitting.seat), sitting.helper))
+        let current = place.as_ref().filter(|current| !current.steady)?;
+        Some((Arc::clone(&current.job_thread), current.helper))
     });
-    let Some((seat, helper)) = found else { return f() };
-    if seat.enter(helper) {
-        let _steady = Steady::begin(&seat, helper);
+    let Some((job_thread, helper)) = found else { return f() };
+    if job_thread.enter(helper) {
+        let _steady = Steady::begin(&job_thread, helper);
         return f();
     }
-    seat.desk.put(f)
+    job_thread.hand_back.put(f)
 }
 
-/// The seat of the calling thread, for its helpers.
-pub(crate) fn seat_of_caller() -> Option<Arc<Seat>> {
-    SITTING.with(|place| Some(Arc::clone(&place.borrow().as_ref()?.seat)))
+/// What the calling thread is for its lane, for its helpers.
+pub(crate) fn job_thread_of_caller() -> Option<Arc<JobThread>> {
+    CURRENT.with(|place| Some(Arc::clone(&place.borrow().as_ref()?.job_thread)))
 }
 
-/// A helper at the side of a seat, until it is dropped.
-pub(crate) struct Guest;
+/// The calling thread helps a lane's thread until it is dropped.
+pub(crate) struct Helping;
 
-impl Guest {
-    /// The calling thread helps the thread in that seat.
-    pub(crate) fn of(seat: Option<&Arc<Seat>>) -> Option<Guest> {
-        let sitting = Sitting { seat: Arc::clone(seat?), helper: true, steady: false };
-        SITTING.with(|place| *place.borrow_mut() = Some(sitting));
-        Some(Guest)
+impl Helping {
+    /// The calling thread helps that thread.
+    pub(crate) fn of(job_thread: Option<&Arc<JobThread>>) -> Option<Helping> {
+        let current = Current { job_thread: Arc::clone(job_thread?), helper: true, steady: false };
+        CURRENT.with(|place| *place.borrow_mut() = Some(current));
+        Some(Helping)
     }
 }
 
-impl Drop for Guest {
+impl Drop for Helping {
     fn drop(&mut self) {
-        SITTING.with(|place| place.borrow_mut().take());
+        CURRENT.with(|place| place.borrow_mut().take());
     }
 }
 
@@ -317,6 +318,6 @@ pub(crate) fn check_foreground() {
     if !WATCHED.load(Ordering::Relaxed) {
         return;
     }
-    let wrong = SITTING.with(|place| place.borrow().as_ref().is_some_and(|s| !s.steady));
+    let wrong = CURRENT.with(|place| place.borrow().as_ref().is_some_and(|s| !s.steady));
     assert!(!wrong, "a thread of a lane takes a lock that readers or writers may need");
 }

@@ -15,11 +15,11 @@ fn who_lingers_goes_on_when_nobody_else_can() {
         let note = |word: &'static str| order.lock().push(word);
         scope_here(|scope| {
             scope.spawn("first", || {
-                linger(LONG);
+                wait_until_idle(LONG);
                 note("first");
             });
             scope.spawn("second", || {
-                linger(LONG);
+                wait_until_idle(LONG);
                 note("second");
             });
             scope.spawn("worker", || {
@@ -50,13 +50,13 @@ fn those_run_first_whose_requests_are_answered() {
                 // The receiver waits for it by now, or finds it there.
                 thread::yield_now();
                 pipe.0.send_all(b"x").unwrap();
-                linger(LONG);
-                order.lock().push("lingered");
+                wait_until_idle(LONG);
+                order.lock().push("waited");
             });
         });
         order.into_inner()
     });
-    assert_eq!(order, ["received", "lingered"]);
+    assert_eq!(order, ["received", "waited"]);
 }
 
 #[test]
@@ -70,8 +70,8 @@ fn a_loop_that_is_never_idle_lets_who_lingers_go_on_in_time() {
                     thread::yield_now();
                 }
             });
-            scope.spawn("lingers", || {
-                linger(1_000_000);
+            scope.spawn("waits", || {
+                wait_until_idle(1_000_000);
                 is_over.store(true, Ordering::Relaxed);
             });
         });
@@ -85,10 +85,10 @@ fn a_wake_up_while_lingering_is_not_lost() {
     rt.run("parent", || {
         let me = task::current();
         let waker = spawn_here("waker", move || me.unpark());
-        linger(LONG);
+        wait_until_idle(LONG);
         assert!(waker.is_finished());
         task::park(&TEST);
     });
     // On a thread there is nothing to wait for.
-    linger(LONG);
+    wait_until_idle(LONG);
 }

@@ -1,7 +1,7 @@
 //! Where a job's own thread picks up the work that its lane's threads hand back.
 //!
 //! Invariants:
-//! 1. What was put on the desk is run by the serving thread, before `serve` returns.
+//! 1. What was handed back is run by the serving thread, before `serve` returns.
 //! 2. A thread that puts something there waits until it was run.
 //!
 //! Thread safety: one thread serves; any may put.
@@ -14,26 +14,26 @@ use std::panic::resume_unwind;
 #[derive(Default)]
 struct State {
     tasks: VecDeque<Body>,
-    /// The work is done: what is still here is run, and then the desk is no longer served.
+    /// The work is done: what is still here is run, and then nothing more is served.
     ended: bool,
     closed: bool,
 }
 
 /// See the head of this file.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct HandBack {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-impl Desk {
+impl HandBack {
     /// Runs `f` on the thread that serves; here if none does any longer. Suspends.
     pub(crate) fn put<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         let (packet, promise) = Packet::new();
-        let errand = promise.errand(f);
+        let work = promise.work(f);
         // SAFETY: it is run, and dropped, before this returns: by the serving thread (invariants 1
         // and 2), or right here.
-        let task = unsafe { erase(Box::new(move || errand.run_in_passing())) };
+        let task = unsafe { erase(Box::new(move || work.run_in_passing())) };
         let mut state = self.state.lock();
         if state.closed {
             drop(state);

@@ -15,15 +15,15 @@ use crate::time;
 use std::cell::Cell;
 
 /// See the head of this file.
-pub(super) struct Lingerers {
+pub(super) struct IdleWaiters {
     queue: Queue,
     /// When the first of them will have waited long enough.
     until: Cell<u64>,
 }
 
-impl Lingerers {
-    pub(super) fn new() -> Lingerers {
-        Lingerers { queue: Queue::new(), until: Cell::new(u64::MAX) }
+impl IdleWaiters {
+    pub(super) fn new() -> IdleWaiters {
+        IdleWaiters { queue: Queue::new(), until: Cell::new(u64::MAX) }
     }
 
     #[inline]

@@ -3,8 +3,8 @@
 
 use super::limits::{in_child_of, is_child};
 use super::*;
-use crate::fiber::lent::kept_stacks;
-use crate::fiber::stack::{ALWAYS_KEPT, LENT_STACKS};
+use crate::fiber::borrowed::kept_stacks;
+use crate::fiber::stack::{ALWAYS_KEPT, BORROWED_STACKS};
 use crate::io::{Op, run};
 use crate::machine::{self, Resource};
 use crate::os::{self, BatchRead, File, OpenFlags, PooledBuffer};
@@ -15,7 +15,7 @@ const BLOCKS: usize = 64;
 const BLOCK: usize = 512;
 
 fn file() -> File {
-    let name = format!("pumice-lent-{}", std::process::id());
+    let name = format!("pumice-borrowed-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let bytes: Vec<u8> = (0..BLOCKS * BLOCK).map(|at| (at / BLOCK) as u8).collect();
     std::fs::write(&path, bytes).unwrap();
@@ -67,7 +67,7 @@ fn descriptors() -> usize {
 fn many_threads_share_a_few_loops() {
     const THREADS: usize = 300;
     if !is_child() {
-        let output = in_child_of("lent", "many_threads_share_a_few_loops");
+        let output = in_child_of("borrowed", "many_threads_share_a_few_loops");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {text}", output.status);
         return;
@@ -244,7 +244,7 @@ fn late() -> usize {
 #[test]
 fn a_loop_goes_back_with_few_stacks() {
     if !is_child() {
-        let output = in_child_of("lent", "a_loop_goes_back_with_few_stacks");
+        let output = in_child_of("borrowed", "a_loop_goes_back_with_few_stacks");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {text}", output.status);
         return;
@@ -257,7 +257,7 @@ fn a_loop_goes_back_with_few_stacks() {
         });
         let kept = kept_stacks();
         // Fewer if that took so long that the loop itself gave some back.
-        let few = kept.iter().all(|kept| (ALWAYS_KEPT..=LENT_STACKS).contains(kept));
+        let few = kept.iter().all(|kept| (ALWAYS_KEPT..=BORROWED_STACKS).contains(kept));
         assert!(few && kept.len() == 1, "{kept:?}");
     }
 }

@@ -17,16 +17,16 @@
 //!    number of requests minus those still queued.
 //!
 //! If a group's first operation reports short completions ([`Call::whole`]), its owner is woken by
-//! one too: [`Tickets::is_short`] tells.
+//! one too: [`InFlight::is_short`] tells.
 //!
 //! An operation of a series ([`Call::Accept`]) completes many times: its results wait in its slot
-//! until its owner, woken by each, takes them with [`Tickets::next`]; the last completion ends it
+//! until its owner, woken by each, takes them with [`InFlight::next`]; the last completion ends it
 //! like any operation. Results that are not taken are released (`op::discard`).
 //!
 //! A ring may fail for good, as io_uring does when a sandbox begins to refuse it. Then
-//! [`Tickets::give_up`] ends every operation: those the ring had not taken yet as interrupted, so
+//! [`InFlight::give_up`] ends every operation: those the ring had not taken yet as interrupted, so
 //! that their callers repeat them; those it had taken with the error, because it is unknown whether
-//! they were done. [`Tickets::over`] continues with the same slots over another ring.
+//! they were done. [`InFlight::over`] continues with the same slots over another ring.
 //!
 //! Thread safety: none, it belongs to one thread. Waking is [`TaskRef::unpark`], from that thread.
 
@@ -187,7 +187,7 @@ pub struct IoStats {
 }
 
 /// See the head of this file.
-pub(crate) struct Tickets<R: Uring> {
+pub(crate) struct InFlight<R: Uring> {
     ring: R,
     slots: Vec<Slot>,
     free: u32,
@@ -201,21 +201,21 @@ pub(crate) struct Tickets<R: Uring> {
     stats: IoStats,
 }
 
-impl<R: Uring> Tickets<R> {
+impl<R: Uring> InFlight<R> {
     /// A table over `ring`, which also reports kicks of the eventfd.
     pub(crate) fn new(ring: R, kicks: Option<i32>) -> Self {
         let stats = IoStats::default();
         let (slots, backlog) = (Vec::new(), VecDeque::new());
         let (free, inflight, failed) = (NONE, 0, None);
-        let mut new = Tickets { ring, slots, free, backlog, inflight, kicks, failed, stats };
+        let mut new = InFlight { ring, slots, free, backlog, inflight, kicks, failed, stats };
         new.listen_for_kicks();
         new
     }
 
     /// The table of a ring that was abandoned, over another ring.
-    pub(crate) fn over<S: Uring>(ring: R, old: &mut Tickets<S>) -> Self {
+    pub(crate) fn over<S: Uring>(ring: R, old: &mut InFlight<S>) -> Self {
         debug_assert_eq!(old.inflight, 0, "the old ring was given up");
-        let mut new = Tickets::new(ring, None);
+        let mut new = InFlight::new(ring, None);
         new.slots = std::mem::take(&mut old.slots);
         new.free = std::mem::replace(&mut old.free, NONE);
         new.stats = old.stats;
@@ -569,7 +569,7 @@ impl<R: Uring> Tickets<R> {
     }
 }
 
-impl<R: Uring> Drop for Tickets<R> {
+impl<R: Uring> Drop for InFlight<R> {
     /// Buffers are on the stacks of the waiters: none may be in use when the ring is dropped.
     fn drop(&mut self) {
         self.drain();

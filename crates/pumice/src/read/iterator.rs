@@ -117,12 +117,13 @@ impl DbIterator {
     ) -> Self {
         let View { inner, sequence, prefix, range_dels, super_version } = view;
         let limits = IteratorLimits { sequence, lower_bound, upper_bound, prefix };
-        let measured = cf.options().table_factory.read_amp_bytes_per_bit > 0;
+        let options = cf.options();
+        let measured = options.table_factory.read_amp_bytes_per_bit > 0;
         let observer = Observer::new(statistics);
         DbIterator {
             inner,
             comparator: cf.comparator().clone(),
-            skips_max: cf.options().max_sequential_skip_in_iterations,
+            skips_max: options.max_sequential_skip_in_iterations,
             cf,
             limits,
             range_dels,

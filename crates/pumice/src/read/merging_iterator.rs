@@ -1,8 +1,8 @@
 //! Merges sorted sources into one stream of internal keys.
 //!
-//! Each source caches the first 8 bytes of its user key as a big-endian integer, so that under
-//! the bytewise comparator most comparisons are one integer comparison. The winner stays outside
-//! the heap and is compared only with the heap's top after it moves ("champion retention"):
+//! The heap holds, beside a source, the first 8 bytes of its user key as a big-endian integer, so
+//! that under the bytewise comparator most comparisons are one integer comparison. The winner stays
+//! outside the heap and is compared only with the heap's top after it moves ("champion retention"):
 //! long runs from one source cost one comparison a key, and a single source costs none.
 //!
 //! Thread safety: one owner at a time (`Send`).
@@ -19,9 +19,11 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{InternalIterator, InternalKeyComparator, Result};
 use pumice_env::perf::{self, PerfMetric};
 
-struct Source<I> {
-    iter: I,
+/// A valid source by its index, with the prefix of its key; 0 unless keys order by their bytes.
+#[derive(Clone, Copy)]
+struct Head {
     prefix: u64,
+    index: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,8 +36,8 @@ enum Direction {
 pub struct MergingIterator<I> {
     comparator: InternalKeyComparator,
     bytewise: bool,
-    sources: Vec<Source<I>>,
-    heap: Vec<u32>,
+    sources: Vec<I>,
+    heap: Vec<Head>,
     current: Option<u32>,
     direction: Direction,
     status: Result<()>,
@@ -59,7 +61,6 @@ impl<I: InternalIterator> MergingIterator<I> {
     pub fn new(comparator: InternalKeyComparator, sources: Vec<I>) -> Self {
         let bytewise = comparator.user.is_bytewise();
         let heap = Vec::with_capacity(sources.len());
-        let sources = sources.into_iter().map(|iter| Source { iter, prefix: 0 }).collect();
         MergingIterator {
             comparator,
             bytewise,
@@ -73,20 +74,20 @@ impl<I: InternalIterator> MergingIterator<I> {
 
     /// The sources, for settings that do not move them.
     pub fn sources_mut(&mut self) -> impl Iterator<Item = &mut I> {
-        self.sources.iter_mut().map(|source| &mut source.iter)
+        self.sources.iter_mut()
     }
 
     /// The source that the iterator stands on.
     pub fn current_source(&self) -> Option<&I> {
-        self.current.map(|index| &self.sources[index as usize].iter)
+        self.current.map(|index| &self.sources[index as usize])
     }
 
     /// Source `a` comes out before source `b` in the present direction.
     #[inline]
-    fn before(&self, a: u32, b: u32) -> bool {
-        let (x, y) = (&self.sources[a as usize], &self.sources[b as usize]);
-        let order = match x.prefix.cmp(&y.prefix) {
-            Ordering::Equal => self.comparator.compare(x.iter.key(), y.iter.key()),
+    fn before(&self, a: Head, b: Head) -> bool {
+        let key = |head: Head| self.sources[head.index as usize].key();
+        let order = match a.prefix.cmp(&b.prefix) {
+            Ordering::Equal => self.comparator.compare(key(a), key(b)),
             other => other,
         };
         match self.direction {
@@ -95,20 +96,17 @@ impl<I: InternalIterator> MergingIterator<I> {
         }
     }
 
-    /// Re-reads source `index` after it moved; true if it is valid. Keeps its error.
+    /// The prefix of source `index` after it moved; None if it is not valid. Keeps its error.
     #[inline]
-    fn refresh(&mut self, index: u32) -> bool {
-        let source = &mut self.sources[index as usize];
-        if source.iter.valid() {
-            if self.bytewise {
-                source.prefix = key_prefix(user_key(source.iter.key()));
-            }
-            return true;
+    fn prefix(&mut self, index: u32) -> Option<u64> {
+        let source = &self.sources[index as usize];
+        if source.valid() {
+            return Some(if self.bytewise { key_prefix(user_key(source.key())) } else { 0 });
         }
         if self.status.is_ok() && !planted::is(Bug::ScanIgnoresReadError) {
-            self.status = source.iter.status();
+            self.status = source.status();
         }
-        false
+        None
     }
 
     fn sift_down(&mut self, mut at: usize) {
@@ -137,8 +135,8 @@ impl<I: InternalIterator> MergingIterator<I> {
         self.direction = direction;
         self.heap.clear();
         for index in 0..len_u32(self.sources.len()) {
-            if self.refresh(index) {
-                self.heap.push(index);
+            if let Some(prefix) = self.prefix(index) {
+                self.heap.push(Head { prefix, index });
             }
         }
         for at in (0..self.heap.len() / 2).rev() {
@@ -152,22 +150,23 @@ impl<I: InternalIterator> MergingIterator<I> {
             self.current = None;
             return;
         }
-        self.current = Some(self.heap.swap_remove(0));
+        self.current = Some(self.heap.swap_remove(0).index);
         self.sift_down(0);
     }
 
     /// Restores invariant 1 after the current source moved one step.
     #[inline]
     fn settle(&mut self, index: u32) {
-        if !self.refresh(index) {
+        let Some(prefix) = self.prefix(index) else {
             self.pop_current();
             return;
-        }
+        };
+        let head = Head { prefix, index };
         if let Some(&top) = self.heap.first()
-            && self.before(top, index)
+            && self.before(top, head)
         {
-            self.heap[0] = index;
-            self.current = Some(top);
+            self.heap[0] = head;
+            self.current = Some(top.index);
             self.sift_down(0);
         }
     }
@@ -176,7 +175,7 @@ impl<I: InternalIterator> MergingIterator<I> {
         self.status = Ok(());
         let time = perf::time(PerfMetric::SeekChildSeekTime);
         for source in &mut self.sources {
-            seek(&mut source.iter);
+            seek(source);
         }
         perf::count(PerfMetric::SeekChildSeekCount, self.sources.len() as u64);
         drop(time);
@@ -190,21 +189,24 @@ impl<I: InternalIterator> MergingIterator<I> {
     /// Turns round: puts every other source on the far side of the current key.
     fn turn(&mut self, direction: Direction) {
         let Some(current) = self.current else { return };
-        let key = self.sources[current as usize].iter.key().to_vec();
+        let key = self.sources[current as usize].key().to_vec();
         for (index, source) in self.sources.iter_mut().enumerate() {
             if index == current as usize {
                 continue;
             }
             match direction {
-                Direction::Forward => source.iter.seek(&key),
-                Direction::Backward => source.iter.seek_for_prev(&key),
+                Direction::Forward => source.seek(&key),
+                Direction::Backward => source.seek_for_prev(&key),
             }
         }
         self.direction = direction;
         self.heap.clear();
         for index in 0..len_u32(self.sources.len()) {
-            if index != current && self.refresh(index) {
-                self.heap.push(index);
+            if index == current {
+                continue;
+            }
+            if let Some(prefix) = self.prefix(index) {
+                self.heap.push(Head { prefix, index });
             }
         }
         for at in (0..self.heap.len() / 2).rev() {
@@ -239,7 +241,7 @@ impl<I: InternalIterator> InternalIterator for MergingIterator<I> {
             self.turn(Direction::Forward);
         }
         let Some(index) = self.current else { return };
-        self.sources[index as usize].iter.next();
+        self.sources[index as usize].next();
         self.settle(index);
     }
     #[inline]
@@ -248,16 +250,16 @@ impl<I: InternalIterator> InternalIterator for MergingIterator<I> {
             self.turn(Direction::Backward);
         }
         let Some(index) = self.current else { return };
-        self.sources[index as usize].iter.prev();
+        self.sources[index as usize].prev();
         self.settle(index);
     }
     #[inline]
     fn key(&self) -> &[u8] {
-        self.sources[self.current.expect("key() requires valid()") as usize].iter.key()
+        self.sources[self.current.expect("key() requires valid()") as usize].key()
     }
     #[inline]
     fn value(&self) -> &[u8] {
-        self.sources[self.current.expect("value() requires valid()") as usize].iter.value()
+        self.sources[self.current.expect("value() requires valid()") as usize].value()
     }
     fn status(&self) -> Result<()> {
         self.status.clone()

@@ -74,7 +74,7 @@ struct Prefixes {
 enum Probe {
     /// Before all keys.
     Before,
-    /// Behind all keys.
+    /// After all keys.
     After,
     /// Among them, with these eight bytes after the common ones.
     At(u64),

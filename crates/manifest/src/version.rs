@@ -161,8 +161,8 @@ impl Version {
 
     /// Some level below `level` shares a user key with `range`.
     pub fn range_overlaps_beyond(&self, level: usize, range: &UserRange<'_>) -> bool {
-        let behind = self.levels.iter().take(self.non_empty_levels).skip(level + 1);
-        behind.into_iter().any(|l| l.overlaps(range, self.user_cmp()))
+        let deeper = self.levels.iter().take(self.non_empty_levels).skip(level + 1);
+        deeper.into_iter().any(|l| l.overlaps(range, self.user_cmp()))
     }
 
     /// Data older than file `index` of `level` may share a user key with `range`: later levels,
@@ -196,15 +196,6 @@ impl Version {
             }
         }
         true
-    }
-
-    /// L0 files do not overlap each other.
-    pub fn level0_non_overlapping(&self) -> bool {
-        let mut files: Vec<_> = self.files(0).iter().collect();
-        files.sort_by(|a, b| self.icmp.compare(&a.smallest, &b.smallest));
-        files
-            .windows(2)
-            .all(|pair| self.icmp.compare(&pair[0].largest, &pair[1].smallest) == Ordering::Less)
     }
 }
 

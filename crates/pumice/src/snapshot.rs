@@ -1,6 +1,6 @@
 //! Snapshots: sequence numbers that compaction must keep readable.
 //!
-//! Thread safety: all of it is `Send + Sync`; the list is behind a lock that is never held over
+//! Thread safety: all of it is `Send + Sync`; the list is under a lock that is never held over
 //! I/O. Invariant: a sequence is in the list while at least one `Snapshot` of it lives.
 
 use std::collections::BTreeMap;

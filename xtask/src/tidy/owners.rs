@@ -2,7 +2,7 @@
 //!
 //! A method that needs one part of the database is that part's (`crates/pumice/src/state`). What is
 //! left of `impl DbInner` is counted, and so is the room `engine`: at most a fifth of the crate.
-//! The count may only fall: whoever takes methods away lowers [`METHODS_MAX`].
+//! The count may only fall, and [`METHODS_MAX`] with it.
 //!
 //! Not detected: functions that take a `&DbInner`, and traits implemented for it.
 
@@ -13,7 +13,7 @@ use super::source::{Source, Token};
 const CRATE: &str = "crates/pumice/src/";
 const ROOM: &str = "crates/pumice/src/engine/";
 /// Methods in blocks `impl DbInner`.
-const METHODS_MAX: usize = 290;
+const METHODS_MAX: usize = 273;
 /// The room's share of the crate's lines.
 const SHARE_PERCENT_MAX: usize = 20;
 

@@ -15,7 +15,7 @@ use pumice_manifest::{
 
 use crate::compaction::picker::{
     self, CompactionPick, FifoRules, FilesRequest, InputLevel, ManualPick, ManualRange,
-    PickContext, PriorityCache, Reach, RunningCompactions, UniversalRules,
+    PickContext, PriorityCache, Reach, Registered, RunningCompactions, UniversalRules,
 };
 use crate::options::{ColumnFamilyOptions, CompactionStyle, StopStyle};
 
@@ -201,7 +201,7 @@ impl CompactionPlan {
         version: &Version,
         freed_below: u64,
         reach: Reach,
-    ) -> Option<(u64, CompactionPick)> {
+    ) -> Option<(Registered, CompactionPick)> {
         if self.held {
             return None;
         }
@@ -224,9 +224,9 @@ impl CompactionPlan {
                 picker::pick(&context, &self.scores, &self.marks, &mut self.cache, reach)?
             }
         };
-        let id = self.running.register(&pick, version.comparator());
+        let registered = self.running.register(&pick, version.comparator());
         self.rescore(version, freed_below);
-        Some((id, pick))
+        Some((registered, pick))
     }
 
     /// A piece of a manual compaction; not yet registered.
@@ -276,10 +276,15 @@ impl CompactionPlan {
     }
 
     /// Registers a manual pick as running.
-    pub fn register(&mut self, version: &Version, pick: &CompactionPick, freed_below: u64) -> u64 {
-        let id = self.running.register(pick, version.comparator());
+    pub fn register(
+        &mut self,
+        version: &Version,
+        pick: &CompactionPick,
+        freed_below: u64,
+    ) -> Registered {
+        let registered = self.running.register(pick, version.comparator());
         self.rescore(version, freed_below);
-        id
+        registered
     }
 
     /// Keeps compactions from writing to `range` of `level`, and from the files `replaced`, until
@@ -289,23 +294,23 @@ impl CompactionPlan {
         level: usize,
         range: &UserRange<'_>,
         replaced: Vec<InputLevel>,
-    ) -> u64 {
+    ) -> Registered {
         self.running.reserve(level, range, replaced)
     }
 
     /// Keeps compactions from files that go, until [`Self::unreserve`].
-    pub fn reserve_files(&mut self, doomed: Vec<InputLevel>) -> u64 {
+    pub fn reserve_files(&mut self, doomed: Vec<InputLevel>) -> Registered {
         self.running.reserve_files(doomed)
     }
 
     /// Ends [`Self::reserve`] and [`Self::reserve_files`]; the caller refreshes the plan.
-    pub fn unreserve(&mut self, id: u64) {
-        self.running.unregister(id);
+    pub fn unreserve(&mut self, reserved: Registered) {
+        self.running.unregister(reserved);
     }
 
     /// A compaction ended.
-    pub fn finished(&mut self, version: &Version, id: u64, freed_below: u64) {
-        self.running.unregister(id);
+    pub fn finished(&mut self, version: &Version, registered: Registered, freed_below: u64) {
+        self.running.unregister(registered);
         self.rescore(version, freed_below);
     }
 }

@@ -13,6 +13,7 @@ use pumice_base::{Error, Result, SequenceNumber};
 
 use crate::callbacks::Mark;
 use crate::engine::DbInner;
+use crate::engine::live_files;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use crate::options::requests::{CompactRangeOptions, FlushOptions, WaitForCompactOptions};
@@ -257,7 +258,7 @@ impl Db {
     /// # Errors
     /// As [`Db::flush`].
     pub fn flush_all_opt(&self, options: &FlushOptions) -> Result<()> {
-        self.inner().check_caller()?;
+        self.inner().life.check_caller()?;
         let ids = all_ids(&self.inner().state.lock());
         self.inner().flush_families(options, &ids, FlushReason::ManualFlush)
     }
@@ -457,7 +458,8 @@ impl Db {
     /// # Errors
     /// I/O errors and Corruption of reading indexes.
     pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
-        self.inner().approximate_sizes(&self.handle.default.data, ranges)
+        self.inner().life.check_caller()?;
+        live_files::approximate_sizes(&self.handle.default.data, ranges)
     }
     /// [`Db::approximate_sizes`] of `cf`.
     ///
@@ -468,7 +470,8 @@ impl Db {
         cf: &ColumnFamily,
         ranges: &[(&[u8], &[u8])],
     ) -> Result<Vec<u64>> {
-        self.inner().approximate_sizes(self.data(cf)?, ranges)
+        self.inner().life.check_caller()?;
+        live_files::approximate_sizes(self.data(cf)?, ranges)
     }
     /// Makes a copy of the database in the new directory `path`: table files as hard links,
     /// the rest copied.

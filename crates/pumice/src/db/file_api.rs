@@ -187,7 +187,7 @@ impl DbInner {
         reserved: &mut Reserved<'_>,
     ) -> Result<VersionEdit> {
         let mut state = self.state.lock();
-        self.check_alive(&state)?;
+        self.life.check_alive(&state)?;
         let dropped = || Error::column_family_dropped(cf.name.clone());
         let family = state.cfs.get_mut(&cf.id).ok_or_else(dropped)?;
         let doomed = files_inside(&family.version, ranges, include_end);

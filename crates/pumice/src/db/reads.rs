@@ -59,7 +59,7 @@ impl Db {
     /// themselves.
     /// Reads no file; never suspends.
     pub fn warm<K: AsRef<[u8]>>(&self, keys: &[K]) {
-        if self.inner().check_caller().is_ok() {
+        if self.inner().life.check_caller().is_ok() {
             self.default_data().warm(keys.iter().map(AsRef::as_ref));
         }
     }

@@ -82,7 +82,7 @@ impl DbInner {
     fn hold_back(&self, cf: &CfData) -> Result<HeldBack<'_>> {
         let mut state = self.state.lock();
         loop {
-            self.check_alive(&state)?;
+            self.life.check_alive(&state)?;
             let family = state.cfs.get_mut(&cf.id).ok_or_else(|| dropped(cf))?;
             if !family.plan.is_held() {
                 family.plan.hold();
@@ -100,7 +100,7 @@ impl DbInner {
             if family.plan.running().is_empty() {
                 return Ok(());
             }
-            self.check_alive(&state)?;
+            self.life.check_alive(&state)?;
             state = self.changed.wait_timeout(state, POLL).0;
         }
     }

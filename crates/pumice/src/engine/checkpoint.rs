@@ -29,7 +29,7 @@ use crate::version::identity::{is_session_id, new_session_id};
 
 /// Names that are tried for such a directory.
 const LOCK_TRIES_MAX: u32 = 10;
-/// Behind the name of a directory in which a checkpoint is built.
+/// After the name of a directory in which a checkpoint is built.
 const LOCK_EXTENSION: &str = ".lock";
 
 /// The files of a moment.

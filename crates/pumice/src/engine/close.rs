@@ -197,7 +197,9 @@ impl DbInner {
         let _alone = self.exclusive();
         self.state.lock().cfs.values().for_each(|cf| cf.give_up_memory());
         let closed = self.logs.at_rest().close(false);
-        let manifest = self.close_manifest().and(self.check_failed_log());
+        // Not in one statement: the check takes the lock again.
+        let manifest = self.manifest.lock().close();
+        let manifest = manifest.and(self.check_failed_log());
         if result.is_ok() {
             *result = closed.and(manifest);
         }

@@ -66,7 +66,7 @@ impl DbInner {
             self.background_error(error, Reason::Compaction);
         }
         let mut state = self.state.lock();
-        self.compaction_ended(&mut state, &work, &result);
+        self.compaction_ended(&mut state, work, &result);
         state
     }
 
@@ -115,7 +115,7 @@ impl DbInner {
         }
     }
 
-    /// The next compaction to run, manual ones first; registered as running.
+    /// The next compaction to run, manual ones first.
     fn pick_compaction(&self, state: &mut DbState) -> Option<CompactionWork> {
         if self.life.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
@@ -158,7 +158,7 @@ impl DbInner {
     }
 
     /// The most urgent compaction within `reach` of the first family in the queue that has one,
-    /// registered as running; and the families that may have one beyond it.
+    /// and the families that may have one beyond it.
     fn next_automatic(
         &self,
         state: &mut DbState,
@@ -177,7 +177,7 @@ impl DbInner {
                 continue;
             }
             let version = Arc::clone(&cf.version);
-            let Some((running, pick)) = cf.plan.pick(&version, freed, reach) else {
+            let Some((registered, pick)) = cf.plan.pick(&version, freed, reach) else {
                 passed_over.extend((reach != Reach::All).then_some(id));
                 continue;
             };
@@ -185,7 +185,7 @@ impl DbInner {
                 cf: Arc::clone(&cf.data),
                 version,
                 pick,
-                id: running,
+                registered,
                 base_level: cf.plan.base_level(),
                 max_subcompactions: self.options().max_subcompactions.max(1) as usize,
                 manual: None,
@@ -196,12 +196,14 @@ impl DbInner {
         (None, passed_over)
     }
 
-    fn compaction_ended(&self, state: &mut DbState, work: &CompactionWork, result: &Result<()>) {
+    fn compaction_ended(&self, state: &mut DbState, work: CompactionWork, result: &Result<()>) {
+        let CompactionWork { cf: data, registered, io, manual, .. } = work;
+        let id = data.id;
         let freed = self.caught_up_below();
-        if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
+        if let Some(cf) = state.cfs.get_mut(&id) {
             let version = Arc::clone(&cf.version);
-            cf.plan.finished(&version, work.id, freed);
-            if let Some(io) = &work.io {
+            cf.plan.finished(&version, registered, freed);
+            if let Some(io) = &io {
                 self.background.regulator.level0_ended(cf, io, result.is_ok());
             }
             self.update_stall(cf);
@@ -216,10 +218,10 @@ impl DbInner {
         if result.is_err() {
             self.await_retry(state);
         }
-        if let Some(ticket) = &work.manual {
-            state.manual.piece_done(ticket, result.clone());
+        if let Some(piece) = &manual {
+            state.manual.piece_done(piece, result.clone());
         }
-        state.queue_compaction(work.cf.id);
+        state.queue_compaction(id);
         self.changed.notify_all();
     }
 
@@ -255,7 +257,9 @@ impl DbInner {
             Ok(written) => written,
             Err(error) => {
                 let mut state = self.state.lock();
-                numbers.iter().for_each(|number| self.discard_output(&mut state, *number));
+                numbers
+                    .iter()
+                    .for_each(|number| self.dir.discard_output(&mut state.files, *number));
                 return Err(error);
             }
         };
@@ -266,14 +270,16 @@ impl DbInner {
             for number in &numbers {
                 match &installed {
                     Ok(()) => _ = state.files.pending_outputs.remove(number),
-                    Err(error) if dropped(error) => self.discard_output(&mut state, *number),
-                    Err(_) => self.abandon_output(&mut state, *number),
+                    Err(error) if dropped(error) => {
+                        self.dir.discard_output(&mut state.files, *number)
+                    }
+                    Err(_) => self.dir.abandon_output(&mut state.files, *number),
                 }
             }
         }
         installed?;
-        if let Some(ticket) = &work.manual {
-            self.state.lock().manual.wrote(ticket, &numbers);
+        if let Some(piece) = &work.manual {
+            self.state.lock().manual.wrote(piece, &numbers);
         }
         let micros = time::now_micros() - started_micros;
         let counts = self.reports.count_compaction(work, &files, &part, micros);
@@ -291,7 +297,7 @@ impl DbInner {
             edit.new_files.push((work.pick.output_level, Arc::clone(file)));
             bytes += file.file_size;
         }
-        self.add_cursor(work, &mut edit);
+        work.add_cursor(&mut edit);
         self.change_inputs(work, edit)?;
         self.reports.info(format_args!(
             "[{}] Moved {} files to level-{} {bytes} bytes",
@@ -332,12 +338,6 @@ impl DbInner {
         work.cf.stats.compacted(work.pick.output_level, &counts);
         self.note_compaction_end(job, work, &[], &counts, 0);
         Ok(())
-    }
-
-    fn add_cursor(&self, work: &CompactionWork, edit: &mut VersionEdit) {
-        if let Some(cursor) = &work.pick.next_cursor {
-            edit.compact_cursors.push((work.pick.start_level, cursor.clone()));
-        }
     }
 
     fn job_context(
@@ -414,32 +414,13 @@ impl DbInner {
         if !planted::is(Bug::CompactionDirNotSynced) {
             self.dir.fs.sync_dir(&self.dir.path)?;
         }
-        self.verify_entry_count(work, &sum)?;
+        if self.options().compaction_verify_record_count {
+            work.verify_entry_count(sum.counts.entries_in)?;
+        }
         if work.cf.is_dropped() {
             return Err(Error::column_family_dropped(work.cf.name.clone()));
         }
         Ok((files, sum))
-    }
-
-    /// What was read must be what the inputs' properties say they hold.
-    fn verify_entry_count(&self, work: &CompactionWork, sum: &SubcompactionResult) -> Result<()> {
-        if !self.options().compaction_verify_record_count {
-            return Ok(());
-        }
-        let mut expected = 0u64;
-        for (_, file) in work.pick.input_files() {
-            let Some(stats) = file.stats.get() else { return Ok(()) };
-            let points = stats.num_entries.saturating_sub(stats.num_range_deletions);
-            expected = expected.saturating_add(points);
-        }
-        if expected != sum.counts.entries_in {
-            return Err(Error::corruption(format!(
-                "Compaction number of input keys does not match number of keys processed. \
-                 Expected {expected} but processed {}.",
-                sum.counts.entries_in
-            )));
-        }
-        Ok(())
     }
 
     fn install(&self, work: &CompactionWork, files: &[Arc<FileMetaData>]) -> Result<()> {
@@ -450,7 +431,7 @@ impl DbInner {
         for file in files {
             edit.new_files.push((work.pick.output_level, Arc::clone(file)));
         }
-        self.add_cursor(work, &mut edit);
+        work.add_cursor(&mut edit);
         self.change_inputs(work, edit)
     }
 

@@ -200,7 +200,7 @@ impl DbInner {
     /// # Errors
     /// The error itself if it is unrecoverable; the new failure if recovery fails.
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
-        self.check_caller()?;
+        self.life.check_caller()?;
         self.life.mark.check_may_wait()?;
         let full;
         {

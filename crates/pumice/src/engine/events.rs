@@ -33,11 +33,6 @@ use crate::stats::{CompactionStats, EventListener, event_log};
 use crate::version::family::CfData;
 
 impl DbInner {
-    /// The host that table properties name.
-    pub(crate) fn host_id(&self) -> String {
-        crate::version::identity::host_id(&self.options())
-    }
-
     pub(crate) fn tell(&self, call: impl Fn(&dyn EventListener)) {
         for listener in &self.options().listeners {
             if let Err(error) = thread::contain("A listener", || call(&**listener)) {

@@ -92,7 +92,7 @@ impl DbInner {
             if !pending {
                 return Ok(());
             }
-            self.check_alive(&state)?;
+            self.life.check_alive(&state)?;
             state = self.changed.wait_timeout(state, POLL).0;
         }
     }
@@ -107,25 +107,15 @@ impl DbInner {
             if stops.is_empty() {
                 return Ok(());
             }
-            self.check_alive(&state)?;
+            self.life.check_alive(&state)?;
             let compacting = stops.iter().filter(|(_, cause)| cause.waits_for_compaction());
             check_hope(&state, compacting.map(|(id, _)| *id))?;
             state = self.changed.wait_timeout(state, POLL).0;
         }
     }
 
-    pub(crate) fn check_alive(&self, state: &DbState) -> Result<()> {
-        if self.life.shutting_down.load(Ordering::Acquire) {
-            return Err(Error::shutdown("the database is closing"));
-        }
-        match state.errors.stopping_jobs() {
-            Some(error) => Err(error.clone()),
-            None => Ok(()),
-        }
-    }
-
     pub(crate) fn check_writable(&self) -> Result<()> {
-        self.check_caller()?;
+        self.life.check_caller()?;
         if self.dir.read_only {
             return Err(Error::not_supported("Not supported operation in read only mode."));
         }
@@ -178,7 +168,7 @@ impl DbInner {
             if state.jobs.paused > 0 && options.abort_on_pause {
                 return Err(Error::aborted("background work is paused"));
             }
-            self.check_alive(&state)?;
+            self.life.check_alive(&state)?;
             let busy = state.jobs.scheduled_flushes > 0
                 || state.has_compaction_jobs()
                 || !state.jobs.flush_queue.is_empty()
@@ -209,7 +199,7 @@ impl DbInner {
 
     /// Ends one `pause_background_work`.
     pub(crate) fn continue_background_work(&self) -> Result<()> {
-        self.check_caller()?;
+        self.life.check_caller()?;
         let mut state = self.state.lock();
         if state.jobs.paused == 0 {
             return Err(Error::invalid_argument("background work is not paused"));

@@ -26,6 +26,7 @@ use crate::state::DbState;
 use crate::state::errors::Reason;
 use crate::state::family::CfState;
 use crate::state::manifest_log::EditGroup;
+use crate::state::parts::Logs;
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
 
@@ -165,10 +166,10 @@ impl DbInner {
                     if !work.cf.is_dropped() {
                         live.push((work, table));
                     } else if table.file.is_some() {
-                        self.discard_output(state, work.number);
+                        self.dir.discard_output(&mut state.files, work.number);
                     }
                 }
-                let edits = live.iter().map(|(work, table)| self.edit(work, table));
+                let edits = live.iter().map(|(work, table)| edit(&self.logs, work, table));
                 Ok(EditGroup::from(edits.collect::<Vec<_>>()))
             },
             |state| {
@@ -179,7 +180,7 @@ impl DbInner {
         );
         if let Err(error) = applied {
             let mut state = self.state.lock();
-            works.iter().for_each(|work| self.abandon_output(&mut state, work.number));
+            works.iter().for_each(|work| self.dir.abandon_output(&mut state.files, work.number));
             return Err(error);
         }
         for (work, table) in live {
@@ -212,7 +213,7 @@ impl DbInner {
         });
         let written = written.and_then(|written: Result<_>| written);
         if !matches!(written, Ok((Some(_), _))) {
-            self.discard_output(&mut self.state.lock(), work.number);
+            self.dir.discard_output(&mut self.state.lock().files, work.number);
         }
         let (written, cpu_nanos) = written?;
         if let Some(written) = &written {
@@ -225,24 +226,10 @@ impl DbInner {
         Ok(WrittenTable { job, file: written.map(|w| w.meta), micros, cpu_micros })
     }
 
-    fn edit(&self, work: &FlushWork, table: &WrittenTable) -> VersionEdit {
-        let released = if planted::is(Bug::FlushReleasesLiveLog) {
-            self.logs.wal.lock().number()
-        } else {
-            work.next_log
-        };
-        VersionEdit {
-            column_family: work.cf.id,
-            log_number: Some(released),
-            new_files: table.file.iter().map(|f| (0, Arc::clone(f))).collect(),
-            ..VersionEdit::default()
-        }
-    }
-
     fn discard_outputs(&self, works: &[FlushWork]) {
         let mut state = self.state.lock();
         for work in works {
-            self.discard_output(&mut state, work.number);
+            self.dir.discard_output(&mut state.files, work.number);
         }
     }
 
@@ -260,5 +247,19 @@ impl DbInner {
         }
         state.queue_compaction(work.cf.id);
         self.schedule_background(state);
+    }
+}
+
+fn edit(logs: &Logs, work: &FlushWork, table: &WrittenTable) -> VersionEdit {
+    let released = if planted::is(Bug::FlushReleasesLiveLog) {
+        logs.wal.lock().number()
+    } else {
+        work.next_log
+    };
+    VersionEdit {
+        column_family: work.cf.id,
+        log_number: Some(released),
+        new_files: table.file.iter().map(|f| (0, Arc::clone(f))).collect(),
+        ..VersionEdit::default()
     }
 }

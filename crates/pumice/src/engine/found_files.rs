@@ -28,7 +28,7 @@ pub(crate) fn check_logs(
         return Ok(());
     }
     Err(Error::corruption(format!(
-        "{} behind offset {} is damaged, not torn by a crash (it had effect: {} is gone)",
+        "{} after offset {} is damaged, not torn by a crash (it had effect: {} is gone)",
         dropped.manifest.display(),
         dropped.offset,
         log.display()
@@ -63,7 +63,7 @@ impl DbInner {
     /// and again does not fill the disk. After a failure that may have changed CURRENT all stays.
     pub(crate) fn undo_open(&self) {
         let installed = self.manifest.lock().is_started();
-        drop(self.close_manifest());
+        drop(self.manifest.lock().close());
         let (number, log) = {
             let mut wal = self.logs.wal.lock();
             drop(wal.close(false)); // It has no record.

@@ -17,6 +17,7 @@ use crate::options::ColumnFamilyOptions;
 use crate::options::row::OptionSet;
 use crate::state::DbState;
 use crate::stats::Logger;
+use crate::version::identity;
 
 impl DbInner {
     /// Writes the lines that every info log starts with: who, where, with which options.
@@ -27,7 +28,7 @@ impl DbInner {
         log.header(format_args!("RocksDB version: Pumice-{}", env!("CARGO_PKG_VERSION")));
         log.header(format_args!("Git sha {}", option_env!("PUMICE_GIT_SHA").unwrap_or("unknown")));
         log.header(format_args!("DB SUMMARY"));
-        log.header(format_args!("Host name (Env):  {}", self.host_id()));
+        log.header(format_args!("Host name (Env):  {}", identity::host_id(&self.options())));
         log.header(format_args!("DB Session ID:  {}", self.dir.session_id));
         log.header(format_args!("DB ID:  {}", self.dir.db_id));
         self.dir.log_directory(&**log);

@@ -49,7 +49,7 @@ use crate::version::table_cache::file_stats;
 
 /// Waiters check again this often even if they are not woken.
 const POLL: Duration = Duration::from_millis(200);
-/// Epoch of files that go behind all others.
+/// Epoch of files that are ingested behind all others.
 const BEHIND_EPOCH: u64 = 1;
 
 /// The files for one column family.
@@ -118,8 +118,8 @@ impl Drop for UnderWay<'_> {
         for number in &self.numbers {
             match (self.done, self.tried) {
                 (true, _) => _ = state.files.pending_outputs.remove(number),
-                (false, true) => self.db.abandon_output(&mut state, *number),
-                (false, false) => self.db.discard_output(&mut state, *number),
+                (false, true) => self.db.dir.abandon_output(&mut state.files, *number),
+                (false, false) => self.db.dir.discard_output(&mut state.files, *number),
             }
         }
         drop(state);
@@ -285,7 +285,7 @@ impl DbInner {
             if self.life.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown("the database is closing"));
             }
-            self.check_alive(&state)?;
+            self.life.check_alive(&state)?;
             if let Some(error) = state.errors.current() {
                 return Err(error.clone());
             }
@@ -332,8 +332,8 @@ impl DbInner {
             let mut replaced = request.replaced.clone();
             for file in &request.files {
                 let (level, gone) = (file.placed.level, std::mem::take(&mut replaced));
-                let id = cf.plan.reserve(level, &file.external.range(), gone);
-                reserved.add(request.cf.id, id);
+                let place = cf.plan.reserve(level, &file.external.range(), gone);
+                reserved.add(request.cf.id, place);
             }
         }
         Ok(last)

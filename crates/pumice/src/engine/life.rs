@@ -3,11 +3,16 @@
 //! Thread safety: as the fields say; what is neither behind a lock nor atomic never changes after
 //! the open. The order of the locks is in `engine`.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, Weak};
+
+use pumice_base::{Error, Result};
+use pumice_port::os::is_forked;
 
 use crate::callbacks::Mark;
 use crate::engine::DbInner;
+use crate::options::requests::WriteOptions;
+use crate::state::DbState;
 
 /// See the module head.
 pub(crate) struct Life {
@@ -21,4 +26,38 @@ pub(crate) struct Life {
     pub runs_code: AtomicBool,
     /// Itself, for jobs.
     pub me: OnceLock<Weak<DbInner>>,
+}
+
+impl Life {
+    /// Refuses calls from code that runs under locks, and in a child that `fork` made.
+    ///
+    /// # Errors
+    /// Aborted; NotSupported in a child.
+    #[inline]
+    pub fn check_caller(&self) -> Result<()> {
+        let ask = self.runs_code.load(Ordering::Relaxed) | is_forked();
+        if ask { self.mark.check_may_lock() } else { Ok(()) }
+    }
+
+    pub(crate) fn check_alive(&self, state: &DbState) -> Result<()> {
+        if self.shutting_down.load(Ordering::Acquire) {
+            return Err(Error::shutdown("the database is closing"));
+        }
+        match state.errors.stopping_jobs() {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// A write that must not wait for jobs; one from a job would wait for itself.
+    pub(crate) fn must_not_wait(&self, options: &WriteOptions) -> bool {
+        options.no_slowdown || self.mark.is_inside()
+    }
+
+    /// Whether this task may wait for a stall; the leader itself, in code that it calls, waits for
+    /// no turn.
+    pub(crate) fn may_wait_for_stall(&self) -> Result<bool> {
+        self.mark.check_may_lock()?;
+        Ok(!self.mark.is_inside())
+    }
 }

@@ -12,6 +12,7 @@ use pumice_env::filename;
 use pumice_manifest::FileMetaData;
 
 use crate::engine::DbInner;
+use crate::state::parts::Directory;
 use crate::version::family::CfData;
 
 /// A table file of a current version.
@@ -63,34 +64,10 @@ impl DbInner {
         for cf in families.all() {
             let view = cf.super_version.load_full();
             list.extend(
-                view.version.all_files().map(|(level, file)| self.describe(cf, level, file)),
+                view.version.all_files().map(|(level, file)| self.dir.describe(cf, level, file)),
             );
         }
         list
-    }
-
-    fn describe(&self, cf: &CfData, level: usize, file: &FileMetaData) -> LiveFile {
-        let stats = file.stats();
-        LiveFile {
-            column_family_name: cf.name.clone(),
-            level,
-            name: format!("/{}", filename::table_file_name(file.number)),
-            directory: self.dir.path.clone(),
-            file_number: file.number,
-            size: file.file_size,
-            smallest_key: file.smallest_user_key().to_vec(),
-            largest_key: file.largest_user_key().to_vec(),
-            smallest_seq: file.smallest_seq,
-            largest_seq: file.largest_seq,
-            num_entries: stats.num_entries,
-            num_deletions: stats.num_deletions,
-            being_compacted: file.is_being_compacted(),
-            epoch_number: file.epoch_number,
-            oldest_ancester_time: file.oldest_ancester_time,
-            file_creation_time: file.file_creation_time,
-            file_checksum: file.file_checksum.clone(),
-            file_checksum_func_name: file.file_checksum_func_name.clone(),
-        }
     }
 
     /// Reads every block of every file and checks it.
@@ -98,7 +75,7 @@ impl DbInner {
     /// # Errors
     /// Corruption naming the file and block; I/O.
     pub(crate) fn verify_checksum(&self) -> Result<()> {
-        self.check_caller()?;
+        self.life.check_caller()?;
         let families = self.cfs.load_full();
         for cf in families.all() {
             let view = cf.super_version.load_full();
@@ -108,29 +85,24 @@ impl DbInner {
         }
         Ok(())
     }
+}
 
-    /// Roughly the bytes of table files that each of the key ranges `[start, end)` takes.
-    ///
-    /// # Errors
-    /// Of reading indexes.
-    pub(crate) fn approximate_sizes(
-        &self,
-        cf: &Arc<CfData>,
-        ranges: &[(&[u8], &[u8])],
-    ) -> Result<Vec<u64>> {
-        self.check_caller()?;
-        let view = cf.super_version.load_full();
-        let files: Vec<_> = view.version.all_files().map(|(_, file)| file).collect();
-        let mut sizes = Vec::with_capacity(ranges.len());
-        for (start, end) in ranges {
-            let mut bytes = 0;
-            for file in &files {
-                bytes += bytes_within(cf, file, start, end)?;
-            }
-            sizes.push(bytes);
+/// Roughly the bytes of table files that each of the key ranges `[start, end)` takes.
+///
+/// # Errors
+/// Of reading indexes.
+pub(crate) fn approximate_sizes(cf: &Arc<CfData>, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
+    let view = cf.super_version.load_full();
+    let files: Vec<_> = view.version.all_files().map(|(_, file)| file).collect();
+    let mut sizes = Vec::with_capacity(ranges.len());
+    for (start, end) in ranges {
+        let mut bytes = 0;
+        for file in &files {
+            bytes += bytes_within(cf, file, start, end)?;
         }
-        Ok(sizes)
+        sizes.push(bytes);
     }
+    Ok(sizes)
 }
 
 /// The part of a file that lies in `[start, end)`.
@@ -153,4 +125,30 @@ fn bytes_within(cf: &CfData, file: &FileMetaData, start: &[u8], end: &[u8]) -> R
     let from = if after_start { 0 } else { offset(start)? };
     let to = if before_end { file.file_size } else { offset(end)? };
     Ok(to.saturating_sub(from))
+}
+
+impl Directory {
+    fn describe(&self, cf: &CfData, level: usize, file: &FileMetaData) -> LiveFile {
+        let stats = file.stats();
+        LiveFile {
+            column_family_name: cf.name.clone(),
+            level,
+            name: format!("/{}", filename::table_file_name(file.number)),
+            directory: self.path.clone(),
+            file_number: file.number,
+            size: file.file_size,
+            smallest_key: file.smallest_user_key().to_vec(),
+            largest_key: file.largest_user_key().to_vec(),
+            smallest_seq: file.smallest_seq,
+            largest_seq: file.largest_seq,
+            num_entries: stats.num_entries,
+            num_deletions: stats.num_deletions,
+            being_compacted: file.is_being_compacted(),
+            epoch_number: file.epoch_number,
+            oldest_ancester_time: file.oldest_ancester_time,
+            file_creation_time: file.file_creation_time,
+            file_checksum: file.file_checksum.clone(),
+            file_checksum_func_name: file.file_checksum_func_name.clone(),
+        }
+    }
 }

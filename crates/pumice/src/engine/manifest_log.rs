@@ -287,14 +287,4 @@ impl DbInner {
         }
         edits
     }
-
-    /// Closes the MANIFEST. Suspends.
-    pub(crate) fn close_manifest(&self) -> Result<()> {
-        let mut manifest = self.manifest.lock();
-        manifest.closed = true;
-        match manifest.writer.take() {
-            Some(mut writer) => writer.close(),
-            None => Ok(()),
-        }
-    }
 }

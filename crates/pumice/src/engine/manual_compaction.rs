@@ -60,7 +60,7 @@ impl DbInner {
                     request.running = true;
                     request.wrote_to = Some(pick.output_level);
                     let version = Arc::clone(&cf.version);
-                    let id = cf.plan.register(&version, &pick, freed);
+                    let registered = cf.plan.register(&version, &pick, freed);
                     let parts = match request.max_subcompactions {
                         0 => default_parts,
                         given => given,
@@ -69,7 +69,7 @@ impl DbInner {
                         cf: Arc::clone(&cf.data),
                         version,
                         pick: *pick,
-                        id,
+                        registered,
                         base_level: cf.plan.base_level(),
                         max_subcompactions: parts,
                         manual: Some(ManualPiece { id: request.id, resume_at }),
@@ -280,7 +280,7 @@ impl DbInner {
                 result?;
                 return request.ok_or_else(|| Error::aborted("manual compaction lost"));
             }
-            if let Err(error) = self.check_alive(&state)
+            if let Err(error) = self.life.check_alive(&state)
                 && !state.manual.requests[at].running
             {
                 state.manual.requests.remove(at);

@@ -78,7 +78,7 @@ impl DbInner {
         self.life.mark.check_may_lock()?;
         let batch =
             QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
-        match self.writes.queue.join(batch, || self.patience(), |_| ()) {
+        match self.writes.queue.join(batch, || self.life.may_wait_for_stall(), |_| ()) {
             Joined::Leader(_, leader) => Ok(Exclusive { db: self, leader }),
             Joined::Done(_, result) => Err(result.err().unwrap_or_else(stalled)),
         }
@@ -142,7 +142,7 @@ impl DbInner {
             self.wait_while_stopped()?;
         }
         let now = pumice_port::time::now_micros;
-        if self.is_in_a_hurry(options) && !self.writes.controller.affords(now(), bytes) {
+        if self.life.must_not_wait(options) && !self.writes.controller.affords(now(), bytes) {
             return Err(stalled());
         }
         let mut unpaid = self.writes.controller.pay(now(), bytes);
@@ -193,23 +193,11 @@ impl DbInner {
         leader: &Leadership,
         options: &WriteOptions,
     ) -> Result<Stall<'_>> {
-        if self.is_in_a_hurry(options) {
+        if self.life.must_not_wait(options) {
             return Err(stalled());
         }
         self.writes.queue.begin_stall(leader);
         Ok(Stall(&self.writes.queue))
-    }
-
-    /// A write that must not wait for jobs; one from a job would wait for itself.
-    fn is_in_a_hurry(&self, options: &WriteOptions) -> bool {
-        options.no_slowdown || self.life.mark.is_inside()
-    }
-
-    /// Whether this task may wait for a stall; the leader itself, in code that it calls, waits for
-    /// no turn.
-    pub(super) fn patience(&self) -> Result<bool> {
-        self.life.mark.check_may_lock()?;
-        Ok(!self.life.mark.is_inside())
     }
 
     fn wait_while_stopped(&self) -> Result<()> {

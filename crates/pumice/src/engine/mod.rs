@@ -62,7 +62,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use pumice_base::{FileNumber, Result};
-use pumice_port::os::is_forked;
 use pumice_port::sync::{Condvar, Mutex};
 use pumice_port::thread;
 
@@ -115,16 +114,6 @@ impl DbInner {
     /// Replaces the options.
     pub fn store_options(&self, _: &mut DbState, options: DbOptions) {
         self.settings.options.store(Arc::new(options));
-    }
-
-    /// Refuses calls from code that runs under locks, and in a child that `fork` made.
-    ///
-    /// # Errors
-    /// Aborted; NotSupported in a child.
-    #[inline]
-    pub fn check_caller(&self) -> Result<()> {
-        let ask = self.life.runs_code.load(Ordering::Relaxed) | is_forked();
-        if ask { self.life.mark.check_may_lock() } else { Ok(()) }
     }
 
     /// Takes a new file number.

@@ -93,20 +93,6 @@ impl DbInner {
         }));
     }
 
-    /// Table `number` was written, at least in part, for an edit that was never tried: it goes with
-    /// the next deletion.
-    pub(crate) fn discard_output(&self, state: &mut DbState, number: FileNumber) {
-        state.files.pending_outputs.remove(&number);
-        state.files.obsolete.unnamed.push(filename::table_file(&self.dir.path, number));
-    }
-
-    /// Table `number` was written for an edit that failed: it goes once a MANIFEST is durable that
-    /// does not name it.
-    pub(crate) fn abandon_output(&self, state: &mut DbState, number: FileNumber) {
-        state.files.pending_outputs.remove(&number);
-        state.files.obsolete.file(filename::table_file(&self.dir.path, number));
-    }
-
     /// A file has become deletable, anywhere, perhaps under the state lock: lets a job delete it.
     /// What is released before that job starts is its to delete, what comes later asks again.
     fn schedule_purge(self: &Arc<Self>) {

@@ -39,9 +39,9 @@ const OWN_PREFIX: &str = "pumice.";
 impl DbInner {
     /// The property `name` of `cf`, or of the database.
     pub(crate) fn property(&self, cf: &Arc<CfData>, name: &str) -> Option<String> {
-        self.check_caller().ok()?;
+        self.life.check_caller().ok()?;
         if let Some(name) = name.strip_prefix(OWN_PREFIX) {
-            return self.own_property(name);
+            return self.reports.own_property(name);
         }
         let name = name.strip_prefix(PREFIX)?;
         let view = cf.super_version.load_full();
@@ -60,21 +60,11 @@ impl DbInner {
         cf: &Arc<CfData>,
         name: &str,
     ) -> Option<BTreeMap<String, String>> {
-        self.check_caller().ok()?;
+        self.life.check_caller().ok()?;
         match name.strip_prefix(PREFIX)? {
             "block-cache-entry-stats" => property_texts::block_cache_map(cf, StatsAge::ASKED),
             "fast-block-cache-entry-stats" => property_texts::block_cache_map(cf, StatsAge::ASIDE),
             "background-lanes" => Some(self.background.lanes.map()),
-            _ => None,
-        }
-    }
-
-    fn own_property(&self, name: &str) -> Option<String> {
-        match name {
-            "write-group-size" => Some(self.reports.stats.group_sizes().to_string()),
-            "write-group-helpers" => Some(self.reports.stats.helpers().to_string()),
-            "wal-syncs" => Some(self.reports.stats.wal_syncs().to_string()),
-            "table-builds" => Some(self.reports.table_builds.to_string()),
             _ => None,
         }
     }
@@ -100,12 +90,12 @@ impl DbInner {
 
     fn text_property(&self, cf: &Arc<CfData>, view: &SuperVersion, name: &str) -> Option<String> {
         let text = match name {
-            "stats" => self.cf_report(cf) + &self.db_report(),
+            "stats" => self.cf_report(cf) + &self.reports.db_report(),
             "cfstats" => self.cf_report(cf),
             "cfstats-no-file-histogram" => self.cf_report_without_latencies(cf),
             "cf-file-histogram" => self.latency_report(cf),
             "cf-write-stall-stats" => cf.stats.lock().stalls.report(),
-            "dbstats" => self.db_report(),
+            "dbstats" => self.reports.db_report(),
             "bg-controller" => self.background.regulator.report(self.options().background_policy),
             "background-lanes" => self.background.lanes.report(),
             "levelstats" => self.level_report(cf),

@@ -153,7 +153,7 @@ impl DbInner {
         key: &[u8],
     ) -> Result<Option<PinnedSlice>> {
         self.check_snapshot(options)?;
-        self.check_caller()?;
+        self.life.check_caller()?;
         fiber::spend(budget::GET);
         if perf::is_any() || self.reports.observes_reads || self.background.regulator.reads.is_on()
         {
@@ -211,7 +211,7 @@ impl DbInner {
         keys: &[(&Arc<CfData>, &[u8])],
     ) -> Vec<Result<Option<PinnedSlice>>> {
         let Some((first, _)) = keys.first() else { return Vec::new() };
-        if let Err(error) = self.check_snapshot(options).and_then(|()| self.check_caller()) {
+        if let Err(error) = self.check_snapshot(options).and_then(|()| self.life.check_caller()) {
             return keys.iter().map(|_| Err(error.clone())).collect();
         }
         let timer = self.reports.statistics.timer();
@@ -259,7 +259,7 @@ impl DbInner {
         cf: &Arc<CfData>,
     ) -> Result<DbIterator> {
         self.check_snapshot(options)?;
-        self.check_caller()?;
+        self.life.check_caller()?;
         fiber::spend(budget::ITERATOR);
         let view = self.iterator_view(options, cf)?;
         let bounds = (options.iterate_lower_bound.clone(), options.iterate_upper_bound.clone());
@@ -305,7 +305,7 @@ impl DbInner {
             if db.life.shutting_down.load(Ordering::Acquire) {
                 return Ok(None); // Closed, even if handles are left.
             }
-            db.check_caller()?;
+            db.life.check_caller()?;
             let (newest, latest) = db.view(&cf, &options);
             if latest == sequence && Arc::ptr_eq(&newest, super_version) {
                 return Ok(None);

@@ -9,13 +9,14 @@ use std::collections::BTreeSet;
 
 use pumice_port::thread;
 
+use crate::compaction::picker::Registered;
 use crate::engine::DbInner;
 
 /// Reserved until dropped; compactions go on then.
 pub(crate) struct Reserved<'a> {
     db: &'a DbInner,
-    /// Column family and number of each reservation.
-    places: Vec<(u32, u64)>,
+    /// Each with its column family.
+    places: Vec<(u32, Registered)>,
 }
 
 impl<'a> Reserved<'a> {
@@ -23,9 +24,9 @@ impl<'a> Reserved<'a> {
     pub fn new(db: &'a DbInner) -> Self {
         Reserved { db, places: Vec::new() }
     }
-    /// Column family `family` has made reservation `number`.
-    pub fn add(&mut self, family: u32, number: u64) {
-        self.places.push((family, number));
+    /// `place` of column family `family` goes on to be reserved.
+    pub fn add(&mut self, family: u32, place: Registered) {
+        self.places.push((family, place));
     }
     /// Nobody has reserved anything.
     pub fn is_empty(&self) -> bool {
@@ -46,14 +47,14 @@ impl Drop for Reserved<'_> {
 }
 
 impl Reserved<'_> {
-    fn end(&self) {
+    fn end(&mut self) {
         let mut state = self.db.state.lock();
-        for (id, reservation) in &self.places {
-            if let Some(cf) = state.cfs.get_mut(id) {
-                cf.plan.unreserve(*reservation);
+        let ids: BTreeSet<u32> = self.places.iter().map(|(id, _)| *id).collect();
+        for (id, place) in self.places.drain(..) {
+            if let Some(cf) = state.cfs.get_mut(&id) {
+                cf.plan.unreserve(place);
             }
         }
-        let ids: BTreeSet<u32> = self.places.iter().map(|(id, _)| *id).collect();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(&id) {
                 self.db.refresh_scores(cf);

@@ -23,7 +23,7 @@ use crate::log_tail::iterator::{LogSource, WalIterator};
 
 impl LogSource for DbInner {
     fn check_caller(&self) -> Result<()> {
-        DbInner::check_caller(self)
+        self.life.check_caller()
     }
     fn published(&self) -> SequenceNumber {
         self.last_sequence.load(Ordering::Acquire)
@@ -49,7 +49,7 @@ impl DbInner {
     /// # Errors
     /// NotFound if `sequence` is not published yet; I/O; Corruption.
     pub(crate) fn updates_since(self: &Arc<Self>, sequence: SequenceNumber) -> Result<WalIterator> {
-        self.check_caller()?;
+        self.life.check_caller()?;
         let published = self.published();
         if sequence > published {
             return Err(Error::not_found("Requested sequence not yet written in the db"));
@@ -63,7 +63,7 @@ impl DbInner {
     /// # Errors
     /// I/O.
     pub(crate) fn wal_files(&self) -> Result<Vec<WalFile>> {
-        self.check_caller()?;
+        self.life.check_caller()?;
         let _keep = KeepFiles::new(self);
         let mut list = Vec::new();
         for file in self.log_files()? {
@@ -82,7 +82,7 @@ impl DbInner {
     /// # Errors
     /// NotFound if nothing is written to this database; I/O.
     pub(crate) fn current_wal_file(&self) -> Result<WalFile> {
-        self.check_caller()?;
+        self.life.check_caller()?;
         let (number, path) = {
             let wal = self.logs.wal.lock();
             (wal.number(), filename::log_file(wal.dir(), wal.number()))
@@ -112,7 +112,7 @@ impl DbInner {
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => return Err(error),
             }
-            // What recovery passed over begins behind its end.
+            // What recovery passed over begins after its end.
             let end = self.end_of(number).unwrap_or(SequenceNumber::MAX);
             let has_any = file.start.is_some_and(|start| start <= end.saturating_add(1));
             if has_any || number == current {

@@ -24,6 +24,7 @@ use crate::engine::DbInner;
 use crate::options::requests::WriteOptions;
 use crate::state::CfMap;
 use crate::state::errors::Reason;
+use crate::state::parts::Settings;
 use crate::stats::{HistogramKind, Record};
 
 /// From here on a value goes from the caller's memory to the log and to the memtable, and is not
@@ -177,7 +178,8 @@ impl DbInner {
             let large = Some(LargePut { column_family: cf, key, value });
             return self.lead_one(leader, options, |b| b.put_cf_but_value(cf, key, value), large);
         }
-        self.write_rep(options, self.one_update(|b| b.put_cf(cf, key, value))?.take_rep()).1
+        self.write_rep(options, self.settings.one_update(|b| b.put_cf(cf, key, value))?.take_rep())
+            .1
     }
 
     /// Applies one update built by `fill`, without an allocation when nobody else writes.
@@ -201,14 +203,14 @@ impl DbInner {
         fiber::spend(budget::WRITE);
         self.check_write(options)?;
         if options.low_pri {
-            let mut own = self.one_update(fill)?;
+            let mut own = self.settings.one_update(fill)?;
             self.yield_low_priority(options, own.data_bytes() as u64)?;
             return self.write_rep(options, own.take_rep()).1;
         }
         if let Some(leader) = self.writes.queue.try_lead() {
             return self.lead_one(leader, options, fill, None);
         }
-        self.write_rep(options, self.one_update(fill)?.take_rep()).1
+        self.write_rep(options, self.settings.one_update(fill)?.take_rep()).1
     }
 
     /// Writes as leader the one update that `fill` builds, with `large` all but its value.
@@ -237,13 +239,6 @@ impl DbInner {
         self.with_errors_told(result)
     }
 
-    fn one_update(&self, fill: impl FnOnce(&mut WriteBatch)) -> Result<WriteBatch> {
-        let mut own = WriteBatch::sized(256, self.settings.limits);
-        fill(&mut own);
-        own.status()?;
-        Ok(own)
-    }
-
     fn check_write(&self, options: &WriteOptions) -> Result<()> {
         if options.sync && options.disable_wal {
             return Err(Error::invalid_argument("Sync writes has to enable WAL."));
@@ -251,30 +246,11 @@ impl DbInner {
         if self.dir.read_only {
             return Err(Error::not_supported("Not supported operation in read only mode."));
         }
-        self.check_caller()?;
+        self.life.check_caller()?;
         match options.rate_limiter_priority {
             None => Ok(()),
-            Some(priority) => self.check_pace(options, priority),
+            Some(priority) => check_pace(&self.settings, options, priority),
         }
-    }
-
-    /// RocksDB's rules for `rate_limiter_priority`.
-    #[cold]
-    fn check_pace(&self, options: &WriteOptions, priority: IoPriority) -> Result<()> {
-        if priority != IoPriority::User {
-            return Err(Error::invalid_argument(
-                "WriteOptions::rate_limiter_priority only allows Env::IO_TOTAL and Env::IO_USER \
-                 due to implementation constraints",
-            ));
-        }
-        if options.disable_wal || self.options().manual_wal_flush {
-            return Err(Error::invalid_argument(
-                "WriteOptions::rate_limiter_priority currently only supports rate-limiting \
-                 automatic WAL flush, which requires `WriteOptions::disableWAL` and \
-                 `DBOptions::manual_wal_flush` both set to false",
-            ));
-        }
-        Ok(())
     }
 
     /// Waits until the rate limiter lets `bytes` be logged, as long as they can be. Suspends.
@@ -306,7 +282,8 @@ impl DbInner {
         let batch = QueuedBatch { rep, options: *options, exclusive: false };
         let wait = perf::time(PerfMetric::WriteThreadWaitNanos);
         let queue = &self.writes.queue;
-        let joined = queue.join(batch, || self.patience(), |shared| self.help_insert(shared));
+        let joined =
+            queue.join(batch, || self.life.may_wait_for_stall(), |shared| self.help_insert(shared));
         drop(wait);
         match joined {
             Joined::Done(rep, result) => (rep, result),
@@ -477,6 +454,25 @@ pub(crate) fn check_range(
 ) -> Result<()> {
     if comparator.compare(begin, end) == std::cmp::Ordering::Greater {
         return Err(Error::invalid_argument("end key comes before start key"));
+    }
+    Ok(())
+}
+
+/// RocksDB's rules for `rate_limiter_priority`.
+#[cold]
+fn check_pace(settings: &Settings, options: &WriteOptions, priority: IoPriority) -> Result<()> {
+    if priority != IoPriority::User {
+        return Err(Error::invalid_argument(
+            "WriteOptions::rate_limiter_priority only allows Env::IO_TOTAL and Env::IO_USER \
+             due to implementation constraints",
+        ));
+    }
+    if options.disable_wal || settings.options.load().manual_wal_flush {
+        return Err(Error::invalid_argument(
+            "WriteOptions::rate_limiter_priority currently only supports rate-limiting \
+             automatic WAL flush, which requires `WriteOptions::disableWAL` and \
+             `DBOptions::manual_wal_flush` both set to false",
+        ));
     }
     Ok(())
 }

@@ -167,9 +167,9 @@ impl WalIterator {
 
     /// `record` as a batch, unless it comes before what was asked for.
     fn take(&mut self, first: SequenceNumber, taken: Option<u32>) -> Result<Option<WriteBatch>> {
-        let behind = first.saturating_add(u64::from(taken.unwrap_or(1)));
+        let after = first.saturating_add(u64::from(taken.unwrap_or(1)));
         match (self.last, self.next) {
-            (None, _) if behind <= self.from => {
+            (None, _) if after <= self.from => {
                 self.held = false;
                 return Ok(None);
             }
@@ -184,8 +184,8 @@ impl WalIterator {
             Some(file) => error.with_context(format!("log #{}", file.number)),
             None => error,
         })?;
-        self.last = Some(behind.saturating_sub(1));
-        self.next = taken.map(|_| behind);
+        self.last = Some(after.saturating_sub(1));
+        self.next = taken.map(|_| after);
         Ok(Some(batch))
     }
 

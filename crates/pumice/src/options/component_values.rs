@@ -1,4 +1,4 @@
-//! Text forms of values whose types live on lower floors or behind traits: comparators, merge
+//! Text forms of values whose types live on lower floors or in traits: comparators, merge
 //! operators, prefix extractors, codecs, checksums, filters, table options.
 //!
 //! Only built-in objects can be made from text; the text of a user's object is its name.

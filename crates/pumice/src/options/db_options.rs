@@ -2,7 +2,7 @@
 //!
 //! Defaults are RocksDB 10.10's. Columns of a row: type, default, `mutable` while the database is
 //! open or `fixed`, when it is in the OPTIONS file (`saved`, `newer` than RocksDB 7.8, `unsaved`:
-//! see `Saved`), bounds, and behind `=>` its proof: the test that shows what the option does, as
+//! see `Saved`), bounds, and after `=>` its proof: the test that shows what the option does, as
 //! `file::test`, or `none:` and the reason why no test can. `cargo xtask tidy` looks for the test,
 //! and for code that reads the field.
 

@@ -182,11 +182,11 @@ impl LevelDels {
         let before = |file: &Arc<FileMetaData>| {
             comparator.compare(key, file.smallest_user_key()) == Ordering::Less
         };
-        let behind = |file: &Arc<FileMetaData>| {
+        let ends_before = |file: &Arc<FileMetaData>| {
             comparator.compare(key, file.largest_user_key()) == Ordering::Greater
         };
         files.get(span.end).is_none_or(before)
-            && span.first.checked_sub(1).is_none_or(|last| behind(&files[last]))
+            && span.first.checked_sub(1).is_none_or(|last| ends_before(&files[last]))
     }
 
     fn newest_in(
@@ -227,8 +227,8 @@ impl LevelDels {
         if span.end - span.first < 2 {
             if span.list.is_none() {
                 let clear = |file: &&Arc<FileMetaData>| file.has_no_range_deletions();
-                let (before, behind) = level.files().split_at(span.end);
-                span.end += behind.iter().take(WIDEN_MAX).take_while(clear).count();
+                let (before, after) = level.files().split_at(span.end);
+                span.end += after.iter().take(WIDEN_MAX).take_while(clear).count();
                 let before = &before[..span.first];
                 span.first -= before.iter().rev().take(WIDEN_MAX).take_while(clear).count();
             }

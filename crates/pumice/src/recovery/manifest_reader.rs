@@ -36,9 +36,9 @@ pub(crate) struct DroppedTail {
 /// How far a MANIFEST could be read.
 #[derive(Default)]
 struct Progress {
-    /// Behind the last record.
+    /// After the last record.
     read: u64,
-    /// Behind the last record that ends a change.
+    /// After the last record that ends a change.
     whole: u64,
 }
 
@@ -104,7 +104,7 @@ fn drop_tail(
     }
     let refused = |why: &str| {
         let defect = defect.clone().unwrap_or_else(|| Error::corruption("records are missing"));
-        let after = format!("the part behind offset {}", progress.whole);
+        let after = format!("the part after offset {}", progress.whole);
         Err(defect.with_context(format!("{after} is damaged, not torn by a crash ({why})")))
     };
     if bytes > TAIL_BYTES_MAX {

@@ -122,3 +122,14 @@ pub(crate) fn append(writer: &mut LogWriter, edits: &[VersionEdit]) -> Result<()
     }
     writer.flush()
 }
+
+impl ManifestLog {
+    /// Closes the MANIFEST. Suspends.
+    pub fn close(&mut self) -> Result<()> {
+        self.closed = true;
+        match self.writer.take() {
+            Some(mut writer) => writer.close(),
+            None => Ok(()),
+        }
+    }
+}

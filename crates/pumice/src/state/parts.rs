@@ -27,9 +27,9 @@ use crate::log_tail::files::LogFile;
 use crate::log_tail::history::LogHistory;
 use crate::log_tail::retention::ArchivedLog;
 use crate::options::DbOptions;
-use crate::state::CfMap;
 use crate::state::lanes::Lanes;
 use crate::state::regulator::Regulator;
+use crate::state::{CfMap, Files};
 use crate::stats::Logger;
 use crate::stats::cf_stats::StallCause;
 use crate::version::family::CfData;
@@ -268,5 +268,30 @@ impl Writes {
             text.push_str(&format!(" rate {}", self.controller.delayed_rate()));
         }
         text
+    }
+}
+
+impl Directory {
+    /// Table `number` was written, at least in part, for an edit that was never tried: it goes with
+    /// the next deletion.
+    pub fn discard_output(&self, files: &mut Files, number: FileNumber) {
+        files.pending_outputs.remove(&number);
+        files.obsolete.unnamed.push(filename::table_file(&self.path, number));
+    }
+
+    /// Table `number` was written for an edit that failed: it goes once a MANIFEST is durable that
+    /// does not name it.
+    pub fn abandon_output(&self, files: &mut Files, number: FileNumber) {
+        files.pending_outputs.remove(&number);
+        files.obsolete.file(filename::table_file(&self.path, number));
+    }
+}
+
+impl Settings {
+    pub fn one_update(&self, fill: impl FnOnce(&mut WriteBatch)) -> Result<WriteBatch> {
+        let mut own = WriteBatch::sized(256, self.limits);
+        fill(&mut own);
+        own.status()?;
+        Ok(own)
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_port::sync::Condvar;
+use pumice_port::time;
 use pumice_table::BuildStats;
 
 use crate::compaction::picker::CompactionReason;
@@ -193,5 +194,22 @@ impl Reports {
             self.measure(HistogramKind::NumSubcompactionsScheduled, part.parts as u64);
         }
         job
+    }
+}
+
+impl Reports {
+    pub fn own_property(&self, name: &str) -> Option<String> {
+        match name {
+            "write-group-size" => Some(self.stats.group_sizes().to_string()),
+            "write-group-helpers" => Some(self.stats.helpers().to_string()),
+            "wal-syncs" => Some(self.stats.wal_syncs().to_string()),
+            "table-builds" => Some(self.table_builds.to_string()),
+            _ => None,
+        }
+    }
+
+    /// `rocksdb.dbstats`; ends its interval.
+    pub fn db_report(&self) -> String {
+        self.stats.report(time::now_micros())
     }
 }

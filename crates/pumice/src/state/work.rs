@@ -4,25 +4,25 @@
 
 use std::sync::Arc;
 
-use pumice_base::Result;
 use pumice_base::range_tombstone::FragmentedTombstones;
+use pumice_base::{Error, Result};
 use pumice_env::{IoClass, JobIo};
-use pumice_manifest::Version;
+use pumice_manifest::{Version, VersionEdit};
 use pumice_port::time;
 
-use crate::compaction::picker::CompactionPick;
+use crate::compaction::picker::{CompactionPick, Registered};
 use crate::options::CompactionStyle;
 use crate::read::range_del::truncate_to_file;
 use crate::state::manual_queue::ManualPiece;
 use crate::version::family::CfData;
 
-/// A picked compaction.
+/// A picked compaction; there is none that is not registered.
 pub(crate) struct CompactionWork {
     pub cf: Arc<CfData>,
     pub version: Arc<Version>,
     pub pick: CompactionPick,
-    /// Number in the column family's list of running compactions.
-    pub id: u64,
+    /// No other compaction takes the inputs, or writes where this one does.
+    pub registered: Registered,
     pub base_level: usize,
     pub max_subcompactions: usize,
     pub manual: Option<ManualPiece>,
@@ -97,5 +97,30 @@ impl CompactionWork {
         let leveled = self.cf.options().compaction_style == CompactionStyle::Level;
         let start = self.pick.start_level;
         start != 0 && !(leveled && start == self.base_level)
+    }
+}
+
+impl CompactionWork {
+    pub fn add_cursor(&self, edit: &mut VersionEdit) {
+        if let Some(cursor) = &self.pick.next_cursor {
+            edit.compact_cursors.push((self.pick.start_level, cursor.clone()));
+        }
+    }
+
+    /// What was read must be what the inputs' properties say they hold.
+    pub fn verify_entry_count(&self, entries_in: u64) -> Result<()> {
+        let mut expected = 0u64;
+        for (_, file) in self.pick.input_files() {
+            let Some(stats) = file.stats.get() else { return Ok(()) };
+            let points = stats.num_entries.saturating_sub(stats.num_range_deletions);
+            expected = expected.saturating_add(points);
+        }
+        if expected != entries_in {
+            return Err(Error::corruption(format!(
+                "Compaction number of input keys does not match number of keys processed. \
+                 Expected {expected} but processed {entries_in}."
+            )));
+        }
+        Ok(())
     }
 }

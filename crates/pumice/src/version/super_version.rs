@@ -1,4 +1,4 @@
-//! What a read needs to see of a column family, as one immutable object behind one atomic load.
+//! What a read needs to see of a column family, as one immutable object that one atomic load finds.
 //!
 //! A super version is replaced, never changed: on memtable switch, flush, compaction and option
 //! change. Readers load it without a lock or a shared reference count (`arc-swap`); iterators hold

@@ -31,7 +31,7 @@ pub use files::{FilesRequest, pick_files};
 pub use leveled::{Reach, pick};
 pub use manual::{ManualPick, ManualRange, pick_range};
 pub use priority::PriorityCache;
-pub use running::RunningCompactions;
+pub use running::{Registered, RunningCompactions};
 pub use universal::UniversalRules;
 
 pub use crate::stats::listener::CompactionReason;

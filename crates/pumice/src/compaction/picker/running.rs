@@ -2,7 +2,8 @@
 //!
 //! Thread safety: plain data under the engine's lock. Invariant: exactly the input files of the
 //! entries are flagged as being compacted. A reservation is an entry whose inputs, if any, go
-//! without being compacted; one for files that only go has no output.
+//! without being compacted; one for files that only go has no output. Each entry has one
+//! [`Registered`], which is made here alone and ends the entry when it is given back.
 
 use std::sync::Arc;
 
@@ -10,6 +11,13 @@ use pumice_base::{Comparator, InternalKeyComparator};
 use pumice_manifest::{FileMetaData, UserRange};
 
 use super::{CompactionPick, InputLevel};
+
+/// Files and a range are registered: other compactions keep away from them. Only
+/// [`RunningCompactions::unregister`] ends that; one that is dropped stays registered for as long
+/// as the column family lives. It does not say of which column family it is.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Registered(u64);
 
 #[derive(Debug)]
 struct Entry {
@@ -49,31 +57,29 @@ pub struct RunningCompactions {
 }
 
 impl RunningCompactions {
-    /// Flags the input files of `pick` and remembers its range. Returns the id for
-    /// [`Self::unregister`].
-    pub fn register(&mut self, pick: &CompactionPick, icmp: &InternalKeyComparator) -> u64 {
+    /// Flags the input files of `pick` and remembers its range.
+    pub fn register(&mut self, pick: &CompactionPick, icmp: &InternalKeyComparator) -> Registered {
         let range = UserRange::of_files(icmp, pick.inputs.iter().flat_map(|i| &i.files));
         self.add(pick.inputs.clone(), Some(Output::new(pick.output_level, &range)))
     }
 
     /// Reserves `range` on `level` for files that come from outside the tree; `replaced` are files
-    /// that go in the same moment. Returns the id for [`Self::unregister`].
+    /// that go in the same moment.
     pub fn reserve(
         &mut self,
         level: usize,
         range: &UserRange<'_>,
         replaced: Vec<InputLevel>,
-    ) -> u64 {
+    ) -> Registered {
         self.add(replaced, Some(Output::new(level, range)))
     }
 
-    /// Reserves files that go without anything in their place. Returns the id for
-    /// [`Self::unregister`].
-    pub fn reserve_files(&mut self, doomed: Vec<InputLevel>) -> u64 {
+    /// Reserves files that go without anything in their place.
+    pub fn reserve_files(&mut self, doomed: Vec<InputLevel>) -> Registered {
         self.add(doomed, None)
     }
 
-    fn add(&mut self, inputs: Vec<InputLevel>, output: Option<Output>) -> u64 {
+    fn add(&mut self, inputs: Vec<InputLevel>, output: Option<Output>) -> Registered {
         for file in inputs.iter().flat_map(|input| &input.files) {
             debug_assert!(!file.is_being_compacted());
             file.set_being_compacted(true);
@@ -81,12 +87,12 @@ impl RunningCompactions {
         let id = self.next_id;
         self.next_id += 1;
         self.entries.push(Entry { id, inputs, output });
-        id
+        Registered(id)
     }
 
     /// Forgets a compaction that ended, with or without success.
-    pub fn unregister(&mut self, id: u64) {
-        if let Some(at) = self.entries.iter().position(|e| e.id == id) {
+    pub fn unregister(&mut self, registered: Registered) {
+        if let Some(at) = self.entries.iter().position(|e| e.id == registered.0) {
             let entry = self.entries.swap_remove(at);
             let files = entry.inputs.iter().flat_map(|i| &i.files);
             files.for_each(|f| f.set_being_compacted(false));

@@ -15,7 +15,7 @@ use pumice_manifest::{
 
 use super::{
     CompactionPick, FifoRules, ManualPick, ManualRange, PickContext, PriorityCache, Reach,
-    RunningCompactions, UniversalRules, pick, pick_range,
+    Registered, RunningCompactions, UniversalRules, pick, pick_range,
 };
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/compaction/picker/tests/testdata");
@@ -62,7 +62,7 @@ struct Tree {
     version: Arc<Version>,
     running: RunningCompactions,
     cache: PriorityCache,
-    ids: Vec<u64>,
+    registered: Vec<Registered>,
 }
 
 impl Tree {
@@ -71,13 +71,13 @@ impl Tree {
             version: Version::empty(text::comparator(None), 7),
             running: RunningCompactions::default(),
             cache: PriorityCache::default(),
-            ids: Vec::new(),
+            registered: Vec::new(),
         }
     }
 
     fn register(&mut self, command: &text::Command, pick: &CompactionPick) {
         if command.args.contains_key("run") {
-            self.ids.push(self.running.register(pick, self.version.comparator()));
+            self.registered.push(self.running.register(pick, self.version.comparator()));
         }
     }
 
@@ -236,7 +236,7 @@ impl Tree {
             "fifo" => self.fifo(command),
             "universal" => self.universal(command),
             "finish" => {
-                self.ids.drain(..).for_each(|id| self.running.unregister(id));
+                self.registered.drain(..).for_each(|one| self.running.unregister(one));
                 "ok".into()
             }
             other => panic!("unknown command {other}"),

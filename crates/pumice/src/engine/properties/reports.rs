@@ -20,11 +20,6 @@ impl DbInner {
         families.iter().for_each(|cf| cf.stats.reset());
     }
 
-    /// `rocksdb.dbstats`; ends its interval.
-    pub(super) fn db_report(&self) -> String {
-        self.reports.stats.report(time::now_micros())
-    }
-
     /// `rocksdb.cfstats`.
     pub(crate) fn cf_report(&self, cf: &CfData) -> String {
         self.with_view(cf, |view| cf.stats.lock().report(view))

@@ -15,7 +15,8 @@ use pumice_manifest::{
 };
 
 use super::super::{
-    CompactionPick, PickContext, PriorityCache, Reach, RunningCompactions, UniversalRules, pick,
+    CompactionPick, PickContext, PriorityCache, Reach, Registered, RunningCompactions,
+    UniversalRules, pick,
 };
 use crate::compaction::plan::shape;
 use crate::options::ColumnFamilyOptions;
@@ -42,7 +43,7 @@ struct Simulation {
     version: Arc<Version>,
     running: RunningCompactions,
     cache: PriorityCache,
-    jobs: Vec<(u64, CompactionPick)>,
+    jobs: Vec<(Registered, CompactionPick)>,
     contents: BTreeMap<u64, Entries>,
     newest: BTreeMap<u32, u64>,
     next_file: u64,

@@ -129,7 +129,7 @@ fn readrandom_by_cache_size() {
     run_on_both("reads", &commands, 2);
 }
 
-/// What the sine commands have in common, and behind it what makes them short.
+/// What the sine commands have in common, and after it what makes them short.
 fn sine(flags: &str) -> String {
     format!(
         "-benchmarks=fillrandom,stats -statistics -db=./test_db1 -wal_dir=./test_db1 \

@@ -19,7 +19,7 @@ fn with_damage() -> (MemFs, Arc<dyn FileSystem>, Options, Vec<u8>) {
     // Without table files, for these must not be newer than the damage; so with two lives.
     options.db.avoid_flush_during_recovery = true;
     let wo = WriteOptions { sync: true, ..WriteOptions::default() };
-    for (key, value) in [("damaged", "d".repeat(200)), ("later", "behind the damage".into())] {
+    for (key, value) in [("damaged", "d".repeat(200)), ("later", "after the damage".into())] {
         let db = Db::open(&options, DIR).unwrap();
         db.put_opt(&wo, b"first", b"intact").unwrap();
         db.put_opt(&wo, key.as_bytes(), value.as_bytes()).unwrap();

@@ -146,7 +146,7 @@ fn crashed(atomic_flush: bool) -> ([usize; 5], usize) {
 fn unlogged_batches_survive_in_all_families_or_in_none() {
     let (same, different) = crashed(true);
     assert_eq!(different, 0, "some have more than others: {same:?}");
-    // Each flush was seen before and behind its change; the second batch is flushed by the third.
+    // Each flush was seen before and after its change; the second batch is flushed by the third.
     let [none, first, second, third, fourth] = same;
     assert!(none > 5 && first > 5 && third > 5 && fourth > 0, "{same:?}");
     assert_eq!(second, 0);
@@ -247,7 +247,7 @@ fn a_table_that_fails_keeps_all_families_back() {
     }
 }
 
-/// Drops a family when the flush of the one behind it begins.
+/// Drops a family when the flush of the one after it begins.
 struct Dropper(Mutex<Option<(Db, ColumnFamily)>>);
 
 impl EventListener for Dropper {

@@ -71,7 +71,7 @@ fn put(db: &Db, group: u32, random: bool) {
     }
 }
 
-/// Whether the group has a key at or behind number `n`.
+/// Whether the group has a key at or after number `n`.
 fn seek(db: &Db, group: u32, n: u32) -> bool {
     // Prefix filters are asked where the bound shows that other prefixes do not matter.
     let iterate_upper_bound = Some(key(group, 999_999));
@@ -167,7 +167,7 @@ fn work_by_prefix(db: &Db, options: &Options) {
     db.drop_column_family(&family).unwrap();
 }
 
-/// The names that stand in backquotes behind the heading, up to the next one.
+/// The names that stand in backquotes after the heading, up to the next one.
 fn names_under(heading: &str) -> Vec<&'static str> {
     let (_, rest) = DOCS.split_once(heading).unwrap();
     let section = rest.split("\n## ").next().unwrap();

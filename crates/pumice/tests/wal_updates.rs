@@ -305,7 +305,7 @@ fn a_refused_write_is_not_given() {
     assert_eq!(keys(&db), [b"before".to_vec(), b"after".to_vec()]);
 }
 
-/// What recovery did not apply is not given: neither behind the damage nor in a later log.
+/// What recovery did not apply is not given: neither after the damage nor in a later log.
 #[pumice_test_macros::test]
 fn what_recovery_passed_over_is_not_given() {
     let (fs, shared) = memory();

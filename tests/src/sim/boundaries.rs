@@ -2,10 +2,10 @@
 //! each crash several images: what each leaves must be recovered, written to, and recovered again.
 //!
 //! Which boundaries and images a seed takes is chosen for what they can show: half of the
-//! boundaries lie right behind a write, which is where images differ most, with an equal share for
+//! boundaries lie right after a write, which is where images differ most, with an equal share for
 //! logs, MANIFESTs, tables and the rest; a quarter where a call has returned and nothing is under
-//! way, so that promises are all there is; the rest anywhere. Behind a write two images leave any
-//! of its sectors; behind a call one leaves nothing that was not synced.
+//! way, so that promises are all there is; the rest anywhere. After a write two images leave any
+//! of its sectors; after a call one leaves nothing that was not synced.
 //!
 //! Where the process alone died the MANIFEST is whole: then a copy with a damaged byte in it must
 //! be refused. No crash damages a byte, and dropping what was acknowledged is no recovery.
@@ -48,7 +48,7 @@ const BOUNDARIES: usize = 8;
 struct Boundaries {
     /// Changes of the disk.
     changes: u64,
-    /// The boundaries right behind writes, by kind of file.
+    /// The boundaries right after writes, by kind of file.
     writes: Vec<Vec<u64>>,
     /// Those at which a call has returned.
     returns: Vec<u64>,

@@ -1,7 +1,7 @@
 //! Ingestion: a batch of the history comes as table files made outside, and the call that adds
 //! them must be one step like any other write, durable when it is acknowledged.
 //!
-//! The batch's numbers for the order keys are merge operands in the files, so whoever reads the
+//! The batch's numbers for the order keys are merge operands in the files, so a reader of the
 //! order knows where the ingestion stands. Files go to one or several families; those of one family
 //! may overlap (the later wins) and hold range deletions, which concern what is older than the
 //! file alone.

@@ -123,7 +123,7 @@ impl Session {
     pub fn had_faults(&self) -> bool {
         self.was_full.load(Ordering::SeqCst) || self.fs.fault_log().len() > self.old_faults
     }
-    /// The database is about to be closed, whoever works on it.
+    /// The database is about to be closed, even while others work on it.
     pub fn closes(&self) {
         self.closing.store(true, Ordering::SeqCst);
     }

@@ -97,7 +97,7 @@ fn scans(reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
     contents::same(&all, &backward).map_err(|e| format!("backward: {e}"))
 }
 
-/// Every group by a prefix seek to its start, with and without a bound, and backward from behind
+/// Every group by a prefix seek to its start, with and without a bound, and backward from after
 /// its end: where filters end, and index blocks, a seek lands beside its match.
 fn group_edges(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
     for number in 0..content::GROUP_NUMBERS {

@@ -1,8 +1,8 @@
 //! RocksDB really uses what our tables carry beside their data.
 //!
 //! A table whose hash index, filter or dictionary RocksDB ignored would read just as well. So each
-//! structure is damaged such that whoever asks it is misled (these tables have no checksums), or
-//! its use shows in RocksDB's counters, which must be those of RocksDB's own table over the same
+//! structure is damaged such that a read that asks it is misled (these tables have no checksums),
+//! or its use shows in RocksDB's counters, which must be those of RocksDB's own table over the same
 //! entries. Each check fails if RocksDB does without the structure.
 //!
 //! Skipped aloud where the library is missing.
@@ -408,7 +408,7 @@ fn dictionaries_are_consulted() {
             let text = format!("format_version={FORMAT};block_size=512");
             let whole = Reader::open(&peer, &text, &[Source::Ours(&bytes)]);
             assert_eq!(whole.found(&entries), entries.len(), "{codec:?}");
-            // The content is at the end, behind the tables of a trained dictionary.
+            // The content is at the end, after the tables of a trained dictionary.
             let content = at.end - at.len() / 2..at.end;
             bytes[content].fill(b'?');
             // What its first block cannot be read of is not even ingested.

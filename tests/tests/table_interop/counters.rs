@@ -189,7 +189,7 @@ fn write(db: &dyn Engine) {
     let many: Vec<_> = (0..50).map(|i| (key(KEYS + i), value(i))).collect();
     db.put_many(&many);
     (0..100).for_each(|i| db.delete(&key(10 * i)));
-    // Many versions of one key: an iterator seeks behind them.
+    // Many versions of one key: an iterator seeks past them.
     (0..20).for_each(|i| db.put(&key(77), &value(i), false));
     (0..10).for_each(|i| db.merge(&key(5000 + i % 2), b"operand"));
     assert!(db.get(&key(1)) && !db.get(&key(10)) && !db.get(&key(9999)));
@@ -255,7 +255,7 @@ fn theirs(options: &PeerOptions) -> Counters {
     text.lines().filter_map(counter).collect()
 }
 
-/// The names that stand in backquotes behind the heading, up to the next one.
+/// The names that stand in backquotes after the heading, up to the next one.
 fn names_under(heading: &str) -> BTreeSet<&'static str> {
     let (_, rest) = DOCS.split_once(heading).unwrap();
     let section = rest.split("\n## ").next().unwrap();
@@ -360,7 +360,7 @@ fn read_within(db: &dyn Engine) {
 /// How many keys `read_beyond` reads.
 const BEYOND: u64 = 500;
 
-/// Gets of keys behind the last of the table.
+/// Gets of keys after the last of the table.
 fn read_beyond(db: &dyn Engine) {
     (0..BEYOND).for_each(|i| assert!(!db.get(&key(7000 + i))));
 }

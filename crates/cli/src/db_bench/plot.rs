@@ -2,7 +2,7 @@
 //!
 //! Panels, from above: what was written a second and what slowed writes were allowed; what was
 //! written in all, and by flushes and compactions; files of L0; bytes that wait for compaction.
-//! Behind all of them the moments at which writes were slowed or stopped.
+//! In the background of all the moments at which writes were slowed or stopped.
 //!
 //! Thread safety: pure functions.
 

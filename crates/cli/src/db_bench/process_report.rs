@@ -35,7 +35,7 @@ fn text(cpu: f64, status: &str, io: &str) -> String {
     )
 }
 
-/// The number behind a name; 0 where the kernel does not tell.
+/// The number after a name; 0 where the kernel does not tell.
 fn field(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)

@@ -1,6 +1,6 @@
 //! Keys and values, the same for every engine.
 //!
-//! A key is a number in big-endian order, padded with '0' characters, behind an optional prefix.
+//! A key is a number in big-endian order, padded with '0' characters, after an optional prefix.
 //! Values are slices of one buffer of 1 MiB whose 100-byte pieces shrink to `compression_ratio`.
 //! Neither allocates per operation.
 //!

@@ -49,7 +49,7 @@ const SERVER: &str = "The strongest claim of the coroutine work is about servers
     twice the throughput of a thread pool.";
 const CORE: &str =
     "The everyday operations, which none of the five pieces of work may make slower.";
-const ENGINES: &str = "Engines that people choose between, behind the same driver: the keys, the \
+const ENGINES: &str = "Engines that people choose between, under the same driver: the keys, the \
     values and their order are the same.";
 const GROWTH: &str = "Cost of an operation as the database outgrows the cache.";
 

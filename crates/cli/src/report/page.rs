@@ -116,11 +116,11 @@ impl Page<'_> {
             "The same driver, keys, values and clocks for both engines; arms of a row follow each \
              other, every other round backwards; no run is left out, and the best of several is \
              never taken.",
-            "A figure is the median of the rounds, with the least and the most behind it; ± is \
+            "A figure is the median of the rounds, with the least and the most after it; ± is \
              half of the 95 % confidence interval of the mean; ≈ marks a spread above a quarter \
              of the median.",
             "CPU s is user and system time of the whole process, opening and closing included; \
-             ratios are taken round by round and stand behind \"×\".",
+             ratios are taken round by round and stand after \"×\".",
             "MEMORY is a folder on tmpfs, DISK one on the disk named above, LIBRARY the library.",
         ];
         let said = rules.iter().map(|rule| (*rule).to_string()).chain(self.plan.scaled.clone());

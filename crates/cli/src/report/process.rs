@@ -44,7 +44,7 @@ impl Children {
         Ok(child)
     }
 
-    /// Waits for its end; what it printed, standard error behind standard output.
+    /// Waits for its end; what it printed, standard error after standard output.
     ///
     /// # Errors
     /// It failed: the last lines that it printed.

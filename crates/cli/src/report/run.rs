@@ -443,7 +443,7 @@ fn on_processor(processor: usize, command: &Command) -> Command {
     pinned
 }
 
-/// The words of a server behind its program's name.
+/// The words of a server after its program's name.
 fn server_words(serve: &Serve, port: &str) -> Vec<String> {
     let own: &[&str] = match serve.engine {
         Engine::Redis => &["--save", "", "--appendonly", "yes", "--dir", "serve"],

@@ -80,7 +80,7 @@ impl Request {
         Ok(Request::of(&words))
     }
 
-    /// Puts it behind `into`, with numbers that `draw` gives and data from `noise`.
+    /// Appends it to `into`, with numbers that `draw` gives and data from `noise`.
     pub fn put(&self, into: &mut Vec<u8>, noise: &mut Rng, mut draw: impl FnMut() -> u64) {
         let start = into.len();
         into.extend_from_slice(&self.bytes);

@@ -95,7 +95,7 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
-/// Tells whoever started it; it may not listen any more.
+/// Tells the process that started it; it may not listen any more.
 fn say(line: std::fmt::Arguments<'_>) {
     writeln!(std::io::stdout(), "{line}").ok();
 }

@@ -208,7 +208,7 @@ fn times_of_ids_are_written_read_and_expire() {
     assert!(result(&replaced, "readseq").contains(" 20 operations;"), "{replaced}");
 }
 
-/// `--perf_level`: what each benchmark's calls did stands behind its line.
+/// `--perf_level`: what each benchmark's calls did stands after its line.
 #[pumice_test_macros::test]
 fn perf_contexts_are_printed() {
     let dir = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@
 use crate::{Run, db_bench, lines};
 use std::path::Path;
 
-/// Behind each command; the last one of a flag counts. The intervals are those of the script, by
+/// After each command; the last one of a flag counts. The intervals are those of the script, by
 /// operations.
 const SMALLER: &str = "--num=1500 --reads=300 --writes=300 --deletes=300 --duration=0 \
     --write_buffer_size=100000 --cache_size=8000000 --stats_interval_seconds=0 \

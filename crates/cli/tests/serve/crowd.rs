@@ -31,7 +31,8 @@ fn those_beyond_maxclients_are_told_so_and_the_others_served() {
     let mut refused = 0;
     for _ in 1..crowd {
         let mut client = Client::to(server.port).unwrap();
-        // Whoever comes too late is told without having asked; it may see the end before that.
+        // A client that comes too late is told without having asked; it may see the end before
+        // that.
         if client.send(b"PING\r\n").is_err() {
             refused += 1;
             continue;

@@ -60,7 +60,7 @@ impl Target for Batch {
         vec![full().data().to_vec(), small.data().to_vec(), WriteBatch::new().data().to_vec()]
     }
 
-    /// Records of transactions behind a put: a database could not be opened with them in its log.
+    /// Records of transactions after a put: a database could not be opened with them in its log.
     fn crafted(&self) -> Vec<Vec<u8>> {
         let mut put = WriteBatch::new();
         put.put(b"k", b"v");

@@ -88,7 +88,7 @@ impl Target for Manifest {
         vec![self.files[&self.name].clone()]
     }
 
-    /// The honest edits and one or a few behind them, with numbers at which counting ends.
+    /// The honest edits and one or a few after them, with numbers at which counting ends.
     fn crafted(&self) -> Vec<Vec<u8>> {
         let records = frames::records(&self.files[&self.name]);
         let edit = VersionEdit::default;

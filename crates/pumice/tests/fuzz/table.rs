@@ -1,6 +1,6 @@
 //! A table: one of the database's own, which its MANIFEST knows, and one that is ingested.
 //!
-//! Blocks stand one behind the other, so they are found by their checksums; one that is changed
+//! Blocks stand one after the other, so they are found by their checksums; one that is changed
 //! keeps its length, gets a right checksum again and stays where handles name it.
 
 use std::path::Path;

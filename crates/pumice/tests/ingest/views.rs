@@ -67,7 +67,7 @@ fn compact_all(db: &Db) {
     db.compact_range(&force, None, None).unwrap();
 }
 
-/// Deletions, and all else, with sequence number 0 are where a seek behind all versions of their
+/// Deletions, and all else, with sequence number 0 are where a seek after all versions of their
 /// key lands.
 #[pumice_test_macros::test]
 fn a_scan_passes_entries_without_a_sequence_number() {

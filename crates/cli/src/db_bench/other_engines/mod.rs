@@ -1,4 +1,4 @@
-//! Engines that are Rust crates, behind the same driver: fjall and redb, with the cargo feature
+//! Engines that are Rust crates, under the same driver: fjall and redb, with the cargo feature
 //! `other-engines`.
 //!
 //! They are driven as their documents say, at their defaults but for what a flag sets. A benchmark

@@ -1,4 +1,4 @@
-//! Other engines that people choose between, behind the same driver.
+//! Other engines that people choose between, under the same driver.
 //!
 //! Pure. Keys, values, order and seeds are the same for all; so are the sizes of caches, and of
 //! memtables where an engine has them.

@@ -303,7 +303,7 @@ pub struct Column {
     pub title: &'static str,
     /// The value is divided by this.
     pub unit: f64,
-    /// Digits behind the point.
+    /// Digits after the point.
     pub digits: usize,
 }
 

@@ -6,7 +6,8 @@
 
 As root, on an idle machine. Every row has an ext4 of its own on a loop device in memory whose writes are throttled to
 --device bytes a second (cgroup v1, blkio.throttle.write_bps_device); --devices rows run side by side. `peak` writes as
-fast as it can first; the second half of that is the rate that a row sustains. Then 1.2 times that rate is offered.
+fast as it can first; the second half of that is the rate that a row sustains. Then 1.2 times that rate is offered,
+and beside it a thread sleeps 250 us at a time, to tell what of a write's latency is the kernel's waking up.
 `priorities` needs no device: databases in memory, a fresh copy for each run, rows in turns. Prints a table in Markdown;
 what db_bench printed stays in --out. The scale is that of the auto-tuning benchmark with rates x 0.1 and time x 0.2.
 """
@@ -77,8 +78,21 @@ class Device:
         pathlib.Path(self.image).unlink()
 
 
-def side_by_side(rows, flags_of, options, prepare=None):
-    """Runs the rows, as many at a time as there are devices; each row gets `text`, `rates`, `device_bytes`."""
+SLEEPER = """
+import time
+end, all = time.monotonic() + {}, []
+while time.monotonic() < end:
+    began = time.perf_counter_ns()
+    time.sleep(250e-6)
+    all.append(time.perf_counter_ns() - began)
+all.sort()
+print(", ".join(f"{{all[int(len(all) * share)] / 1e6:.2f}}" for share in (0.5, 0.99, 0.999)))
+"""
+
+
+def side_by_side(rows, flags_of, options, prepare=None, sleeps=0):
+    """Runs the rows, as many at a time as there are devices; each row gets `text`, `rates`, `device_bytes`.
+    With `sleeps` also `slept`: how long 250 us of sleep take a thread that does nothing else for so many seconds."""
     for first in range(0, len(rows), options.devices):
         group = rows[first:first + options.devices]
         devices = [Device(i, options.device, options.gigabytes) for i in range(len(group))]
@@ -91,8 +105,11 @@ def side_by_side(rows, flags_of, options, prepare=None):
                 output = open(options.out / f"{row.name.replace(' ', '_').replace(',', '')}.txt", "w+")
                 running.append((subprocess.Popen(row.command(flags_of(row), device.folder), stdout=output,
                                                  stderr=subprocess.STDOUT), output))
+            sleeper = sleeps and subprocess.Popen([sys.executable, "-c", SLEEPER.format(sleeps)],
+                                                  stdout=subprocess.PIPE, text=True)
+            slept = sleeper.communicate()[0].strip() if sleeper else ""
             for row, device, start, (process, output) in zip(group, devices, before, running):
-                code = process.wait()
+                code, row.slept = process.wait(), slept
                 output.seek(0)
                 row.text = output.read()
                 if code != 0:
@@ -242,10 +259,10 @@ def peak(options):
         return PEAK_FLAGS + ["--benchmarks=overwrite,stats", "--use_existing_db=1", f"--duration={seconds}",
                              f"--benchmark_write_rate_limit={rate}"]
 
-    side_by_side(rows, lambda row: offered(row, options.seconds), options, settle)
+    side_by_side(rows, lambda row: offered(row, options.seconds), options, settle, sleeps=options.seconds - 1)
     print("| row | sustained MB/s, closed loop | worst 5 s of it | at 1.2 times that: written, over it | worst 5 s | worst 1 s | "
-          "stopped, slowed s | L0 | pending MB | p50, p99, p99.9 of writes, ms | CPU s |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+          "stopped, slowed s | L0 | pending MB | p50, p99, p99.9 of writes, ms | of 250 us of sleep | CPU s |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         stop, slow, _, l0, pending = stalls(row.text)
         level = sustained[row.name]
@@ -255,7 +272,7 @@ def peak(options):
         times = ", ".join(f"{writes.get(p, math.nan) / 1e3:.2f}" for p in ("P50", "P99", "P99.9"))
         print(f"| {row.name} | {level * size / 1e6:.2f} | {share[0]} | {statistics.mean(row.rates) / level:.2f} | {share[1]} | "
               f"{min(row.rates[:options.seconds]) / level:.2f} | {stop:.1f}, {slow:.0f} | {l0:.0f} | {pending:,.0f} | "
-              f"{times} | {number(r'cpu ([0-9.]+) s', row.text):.1f} |")
+              f"{times} | {row.slept} | {number(r'cpu ([0-9.]+) s', row.text):.1f} |")
         (options.out / f"peak-{row.name}.csv").write_text("\n".join(map(str, closed[row.name] + row.rates)))
 
 
@@ -286,7 +303,7 @@ def priorities(options):
     for engine in {row.engine for row in rows}:
         run(Row("", engine), full / engine, ["--benchmarks=fillrandom,compact"])
     print("| readers | row | mean | p50 | p99 | p99.9 | p99.99 | reads/s | written MB | stopped s | L0 at most |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for readers in map(int, options.readers.split(",")):
         found = {row.name: [] for row in rows}
         for turn in range(options.rounds):

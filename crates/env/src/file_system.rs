@@ -132,6 +132,11 @@ pub trait RandomAccessFile: Send + Sync {
     }
     /// Hints that a range will be read soon.
     fn prefetch(&self, offset: u64, bytes: u64);
+    /// Whether [`RandomAccessFile::prefetch`] fetches into a cache of the system's, from which
+    /// reads are copies: then who reads ahead needs no buffer for it.
+    fn prefetches(&self) -> bool {
+        false
+    }
     /// Length when it was opened: files are not read while they are written, except logs.
     fn len(&self) -> u64;
     /// Whether the length is 0.

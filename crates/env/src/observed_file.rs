@@ -72,6 +72,9 @@ impl RandomAccessFile for ObservedFile {
     fn prefetch(&self, offset: u64, bytes: u64) {
         self.file.prefetch(offset, bytes);
     }
+    fn prefetches(&self) -> bool {
+        self.file.prefetches()
+    }
     fn len(&self) -> u64 {
         self.file.len()
     }

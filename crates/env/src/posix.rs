@@ -200,6 +200,9 @@ impl RandomAccessFile for PosixRandomAccessFile {
         // A hint: a file system that does not take it still reads correctly.
         drop(self.file.advise(offset, bytes, Advice::WillNeed));
     }
+    fn prefetches(&self) -> bool {
+        true
+    }
     fn len(&self) -> u64 {
         self.bytes
     }

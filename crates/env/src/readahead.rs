@@ -2,13 +2,17 @@
 //!
 //! Compaction and long scans read block after block; one system call then serves many blocks. The
 //! first reads are as small as requested; after two reads in sequence the step doubles up to its
-//! maximum.
+//! maximum. Where the system reads ahead into a cache of its own, it is told of a step in advance,
+//! while a copy of a part of it is in memory here: a compaction reads many files at a time.
 //!
 //! Thread safety: one owner.
 
 use crate::file_system::RandomAccessFile;
 use pumice_base::Result;
 use std::sync::Arc;
+
+/// Bytes that are read at once where the system reads ahead.
+const COPIED_AT_ONCE: usize = 256 << 10;
 
 /// See the head of this file.
 pub struct ReadaheadBuffer {
@@ -20,6 +24,8 @@ pub struct ReadaheadBuffer {
     step_max: usize,
     /// Where a read in sequence would begin.
     expected: u64,
+    /// Up to where the system was told.
+    told: u64,
     sequential_reads: u32,
 }
 
@@ -35,6 +41,7 @@ impl ReadaheadBuffer {
             step: step.min(step_max),
             step_max,
             expected: u64::MAX,
+            told: 0,
             sequential_reads: if eager { u32::MAX } else { 0 },
         }
     }
@@ -61,9 +68,13 @@ impl ReadaheadBuffer {
         if self.sequential_reads != u32::MAX {
             self.sequential_reads = if sequential { self.sequential_reads + 1 } else { 0 };
         }
-        let ahead = if self.sequential_reads >= 2 { self.step } else { 0 };
+        let mut ahead = if self.sequential_reads >= 2 { self.step } else { 0 };
         if ahead > 0 {
             self.step = (self.step * 2).min(self.step_max);
+        }
+        if ahead > COPIED_AT_ONCE && self.file.prefetches() {
+            self.tell(offset, offset + bytes as u64 + ahead as u64);
+            ahead = COPIED_AT_ONCE;
         }
         let rest = usize::try_from(self.file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
         let wanted = bytes.saturating_add(ahead).min(rest);
@@ -80,6 +91,16 @@ impl ReadaheadBuffer {
             }
         }
         Ok(())
+    }
+
+    /// Tells the system of the next step before the last one is used up.
+    fn tell(&mut self, offset: u64, end: u64) {
+        let begin = if (offset..=end).contains(&self.told) { self.told } else { offset };
+        // Half a step at a time, so that it is on its way when it is wanted.
+        if end - begin >= self.step_max as u64 / 2 {
+            self.file.prefetch(begin, end - begin);
+            self.told = end;
+        }
     }
 
     /// Keeps what the buffer already has from `offset` on, so that it is not read twice.

@@ -14,6 +14,7 @@ use crate::{
 use pumice_base::Result;
 use pumice_base::checksum::crc32c;
 use pumice_base::random::Rng;
+use pumice_port::sync::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -489,6 +490,61 @@ fn syncing_twice_asks_the_device_once() {
     let before = fs.change_count();
     writer.sync(true).unwrap();
     assert_eq!(fs.change_count(), before);
+}
+
+/// A file that notes what is read and what is hinted at.
+struct Noting {
+    file: Arc<dyn RandomAccessFile>,
+    prefetches: bool,
+    /// Ranges, hints first.
+    noted: Mutex<[Vec<std::ops::Range<u64>>; 2]>,
+}
+
+impl RandomAccessFile for Noting {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.noted.lock()[1].push(offset..offset + buf.len() as u64);
+        self.file.read_at(offset, buf)
+    }
+    fn prefetch(&self, offset: u64, bytes: u64) {
+        self.noted.lock()[0].push(offset..offset + bytes);
+    }
+    fn prefetches(&self) -> bool {
+        self.prefetches
+    }
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+#[pumice_test_macros::test]
+fn readahead_of_the_system_needs_little_memory() {
+    const STEP: usize = 2 << 20;
+    let fs = MemFs::new(0);
+    let path = Path::new("/f");
+    let data = Rng::new(9).bytes(9_000_000);
+    write_file(&fs, path, &data, false).unwrap();
+    for prefetches in [false, true] {
+        let file = fs.open_random(path).unwrap();
+        let file = Arc::new(Noting { file, prefetches, noted: Mutex::default() });
+        let mut buffer = ReadaheadBuffer::new(file.clone(), STEP, STEP);
+        for (block, bytes) in data.chunks(4096).enumerate() {
+            assert!(buffer.read_at(block as u64 * 4096, bytes.len()).unwrap() == bytes);
+        }
+        let [hints, reads] = std::mem::take(&mut *file.noted.lock());
+        let largest = reads.iter().map(|read| read.end - read.start).max().unwrap();
+        if !prefetches {
+            assert!(hints.is_empty() && largest > STEP as u64, "{largest} bytes at once");
+            continue;
+        }
+        assert!(largest < 300_000, "{largest} bytes at once");
+        assert!(hints.len() < 12, "{} hints", hints.len());
+        // Each byte is hinted at once, all that is read, and half a step before that.
+        assert!(hints.windows(2).all(|pair| pair[0].end == pair[1].start), "{hints:?}");
+        assert!(hints[0].start == 0 && hints.last().unwrap().end >= data.len() as u64);
+    }
 }
 
 #[pumice_test_macros::test]

@@ -135,6 +135,9 @@ impl RandomAccessFile for TableFile {
         // A hint: what cannot be opened is reported by the read that follows.
         self.with(|file| file.prefetch(offset, bytes)).ok();
     }
+    fn prefetches(&self) -> bool {
+        self.with(|file| file.prefetches()).unwrap_or(false)
+    }
     fn len(&self) -> u64 {
         self.len
     }

@@ -51,7 +51,7 @@ impl ReadaheadBuffer {
         if !self.holds(offset, bytes) {
             self.fill(offset, bytes)?;
         }
-        self.expected = offset + bytes as u64;
+        self.expected = offset.saturating_add(bytes as u64);
         let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX);
         let from = from.min(self.buffer.len());
         let to = from.saturating_add(bytes).min(self.buffer.len());
@@ -73,7 +73,8 @@ impl ReadaheadBuffer {
             self.step = (self.step * 2).min(self.step_max);
         }
         if ahead > COPIED_AT_ONCE && self.file.prefetches() {
-            self.tell(offset, offset + bytes as u64 + ahead as u64);
+            let end = offset.saturating_add(bytes as u64).saturating_add(ahead as u64);
+            self.tell(offset, end.min(self.file.len()));
             ahead = COPIED_AT_ONCE;
         }
         let rest = usize::try_from(self.file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -97,7 +98,8 @@ impl ReadaheadBuffer {
     fn tell(&mut self, offset: u64, end: u64) {
         let begin = if (offset..=end).contains(&self.told) { self.told } else { offset };
         // Half a step at a time, so that it is on its way when it is wanted.
-        if end - begin >= self.step_max as u64 / 2 {
+        let is_whole = end == self.file.len() && begin < end;
+        if is_whole || end.saturating_sub(begin) >= self.step_max as u64 / 2 {
             self.file.prefetch(begin, end - begin);
             self.told = end;
         }

@@ -7,11 +7,11 @@
 //! | who comes while it is open | adds its writes with their locks, and waits for the end |
 //! | a pipeline that has more to do than to write | has a group of its own, and waits for nobody |
 //!
-//! A string that replaces whatever is at its key ([`Keyspace::set_together`]) is added without a
+//! A string that replaces whatever is at its key ([`Keyspace::set_run`]) is added without a
 //! look at what is there: the leader looks for all of them, so that their misses of the CPU's
 //! caches overlap. What is not that simple, because there is a collection or an expired key, or a
 //! file must be read to know, is left to its own task, and so is what its client asked for after
-//! it ([`Keyspace::set_run`]): nobody sees the effect of a later command without that of an earlier
+//! it: nobody sees the effect of a later command without that of an earlier
 //! one.
 //!
 //! So a command's fiber waits once, for write and sync, and the engine gets one batch instead of
@@ -242,81 +242,44 @@ impl Keyspace {
         Ok(Some(member.wait().written.clone()?))
     }
 
-    /// As [`Keyspace::write_together`], of a string without an expiry that replaces whatever is at
-    /// its key in `db` at that time. None also when what is there needs more than that. Suspends.
-    ///
-    /// # Errors
-    /// As [`Keyspace::write_together`].
-    pub fn set_together(
-        &self,
-        (db, now): (u8, u64),
-        pair: (&[u8], &[u8]),
-        held: &mut Option<Held<'_>>,
-        durable: bool,
-        tell: impl Fn(&[Event]),
-    ) -> Outcome<Option<Written>> {
-        let is_one = held.as_ref().is_some_and(Held::is_one);
-        if !is_one || !self.groups_writes() || !self.is_short(&pair) {
-            return Ok(None);
-        }
-        let run = self.join_run((db, now), &[pair], held, durable, tell);
-        match run.filter(|run| run.count > 0) {
-            Some(run) => Ok(Some(run.written?)),
-            None => Ok(None),
-        }
-    }
-
     /// A group takes this string.
     pub fn is_short(&self, pair: &(&[u8], &[u8])) -> bool {
         bytes_of(pair) <= WRITE_BYTES.min(self.room())
     }
 
-    /// Sets strings that one client sends one after the other, all of which are
-    /// [short](Keyspace::is_short), as [`Keyspace::set_together`]; `held` are the locks of their
-    /// keys. With `together` it joins those of others; else, and where that is not possible, it
-    /// writes at once and also reads files to know what is at the keys. Suspends.
+    /// Sets strings without an expiry that replace whatever is at their keys in `db` at that time:
+    /// those that one client sends one after the other, all of which are
+    /// [short](Keyspace::is_short). `held` are the locks of their keys. With `together`, and where
+    /// that is possible, they join those of others, and are durable as [`Keyspace::write_together`]
+    /// says if it holds true; else they are written at once, and files are read too, to know what
+    /// is at the keys. Suspends.
     pub fn set_run(
         &self,
-        at: (u8, u64),
+        (db, now): (u8, u64),
         pairs: &[(&[u8], &[u8])],
         held: Held<'_>,
         together: Option<bool>,
         tell: impl Fn(&[Event]),
     ) -> Run {
         let mut held = Some(held);
-        if let Some(durable) = together.filter(|_| self.groups_writes())
-            && let Some(run) = self.join_run(at, pairs, &mut held, durable, &tell)
-        {
-            return run;
+        // It stays that: a swap of databases takes all locks of keys.
+        let stored = self.databases.stored(db);
+        if let Some(durable) = together.filter(|_| self.groups_writes()) {
+            let add = |group: &mut Group| group.add_run((db, stored), now, pairs);
+            if let Some((member, first)) = self.groups.join(&mut held, add) {
+                if member.leads {
+                    self.lead(durable, tell);
+                }
+                return member.wait().of_run(first, pairs.len());
+            }
         }
-        let mut group = Group::default();
+        let mut closed = Closed { locks: &self.locks, group: Group::default() };
+        let group = &mut closed.group;
         group.locks.extend(held.into_iter().flat_map(Held::into_numbers));
-        let stored = self.databases.stored(at.0);
-        let first = group.add_run((at.0, stored), at.1, pairs);
-        let end = Arc::clone(&group.end);
-        self.finish(&mut Closed { locks: &self.locks, group }, &Reads::default(), tell);
-        end.get().map_or_else(|| unreachable!("it has ended"), |end| end.of_run(first, pairs.len()))
-    }
-
-    /// Sets strings of one client in the open group, and waits for its end. None if there is no
-    /// room in it.
-    fn join_run(
-        &self,
-        (db, now): (u8, u64),
-        pairs: &[(&[u8], &[u8])],
-        held: &mut Option<Held<'_>>,
-        durable: bool,
-        tell: impl Fn(&[Event]),
-    ) -> Option<Run> {
-        let add = |group: &mut Group| {
-            // Read with the group locked: who swaps databases has all locks of keys.
-            group.add_run((db, self.databases.stored(db)), now, pairs)
-        };
-        let (member, first) = self.groups.join(held, add)?;
-        if member.leads {
-            self.lead(durable, tell);
-        }
-        Some(member.wait().of_run(first, pairs.len()))
+        let first = group.add_run((db, stored), now, pairs);
+        let member = Member { end: Arc::clone(&group.end), leads: true };
+        self.finish(&mut closed, &Reads::default(), tell);
+        member.wait().of_run(first, pairs.len())
     }
 
     /// The calling task's writes may be grouped.

@@ -77,7 +77,7 @@ impl KeyLocks {
 
 impl Held<'_> {
     /// It is the lock of one key.
-    pub(super) fn is_one(&self) -> bool {
+    pub fn is_one(&self) -> bool {
         self.first.is_some()
     }
 

@@ -287,8 +287,8 @@ fn single(
     let mark = out.len();
     let keyspace = &shared.keyspace;
     let mut held = locks(shared, row, args);
-    let set = match session.is_last && row.name == "set" && args.len() == 3 {
-        true => set_with_others(shared, session, out, args, now, &mut held),
+    let set = match row.name == "set" && args.len() == 3 {
+        true => set_plainly(shared, session, out, args, now, &mut held),
         false => Ok(false),
     };
     if !matches!(set, Ok(true)) {
@@ -332,9 +332,9 @@ fn single(
     }
 }
 
-/// SET without options, the last command of a connection, together with those of others. False when
-/// it must be executed by itself; then only its lock may have been released.
-fn set_with_others(
+/// SET without options: as a run of one. False when what is at its key needs more than that; then
+/// only its lock may have been released.
+fn set_plainly(
     shared: &Shared,
     session: &mut Session,
     out: &mut Reply,
@@ -346,10 +346,13 @@ fn set_with_others(
     if out.is_full() {
         return Err(Failure::TOO_LARGE);
     }
-    let durable = shared.hot.syncs_always.load(Ordering::Acquire);
-    let tell = |events: &[Event]| tell(shared, events);
-    let (at, string) = ((session.db, now), (args[1], args[2]));
-    session.written = shared.keyspace.set_together(at, string, held, durable, tell)?;
+    let pair = (args[1], args[2]);
+    let fits = |held: &mut Held<'_>| held.is_one() && shared.keyspace.is_short(&pair);
+    let Some(held) = held.take_if(fits) else { return Ok(false) };
+    let together = session.is_last.then(|| shared.hot.syncs_always.load(Ordering::Acquire));
+    let told = |events: &[Event]| tell(shared, events);
+    let run = shared.keyspace.set_run((session.db, now), &[pair], held, together, told);
+    session.written = if run.count > 0 { Some(run.written?) } else { None };
     Ok(session.written.is_some())
 }
 

@@ -79,13 +79,13 @@ pub fn execute_sets(
     upto: &mut u64,
 ) -> usize {
     let began = time::now_micros();
+    let Some(row) = commands::find(b"set") else { return 0 };
     let keyspace = &shared.keyspace;
     let pairs: Vec<_> = sets.iter().map(|[_, key, value]| (*key, *value)).collect();
     let short = pairs.iter().take_while(|pair| keyspace.is_short(pair)).count();
     let (held, free) = keyspace.locks.free_ones(pairs[..short].iter().map(|(key, _)| *key));
     // Under the lock no client can begin to wait for a key.
     let is_awaited = |(key, _): &(&[u8], &[u8])| shared.waiters.any_for(key);
-    let Some(row) = commands::find(b"set") else { return 0 };
     if free < 2 || pairs[..free].iter().any(is_awaited) {
         return 0;
     }

@@ -226,3 +226,16 @@ fn a_pipeline_is_one_record_of_the_log() {
     let (single, together) = (logged(1), logged(16));
     assert_eq!(single - together, 15 * HEADS);
 }
+
+#[pumice_test_macros::test]
+fn what_comes_before_malformed_input_is_carried_out() {
+    let scratch = Scratch::new("pipelines");
+    let running = start(scratch.path(), &[]);
+    let mut caller = Caller::to(&running);
+    let sets = (0..3).flat_map(|number| encoded(&words(&format!("SET k{number} v"))));
+    caller.send(&sets.chain(*b"*3\r\n$3\r\nSET\r\n:oops\r\n").collect::<Vec<_>>());
+    let text = "+OK|+OK|+OK|-ERR Protocol error: expected '$', got ':'";
+    assert_eq!(caller.until_closed(), text);
+    assert_eq!(Caller::to(&running).line("DBSIZE"), ":3");
+    running.stop().unwrap();
+}

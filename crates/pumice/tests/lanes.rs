@@ -7,6 +7,7 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::probe::Probe;
 use common::{DIR, fill, flush, memory, options};
@@ -117,6 +118,48 @@ fn only_compactions_that_can_wait_are_lowered() {
     let installers = installers.0.lock().clone();
     assert!(installers.len() > 20, "{}", installers.len());
     assert!(installers.iter().all(|priority| *priority == normal), "{installers:?}");
+}
+
+/// The share of the processors that compactions out of L0 want.
+fn wanted_share(db: &Db) -> f64 {
+    db.property_map("rocksdb.background-lanes").unwrap()["level0.wanted-share"].parse().unwrap()
+}
+
+#[test] // Priorities are those of operating-system threads.
+fn compactions_out_of_l0_that_cost_little_are_not_lowered() {
+    let normal = os::thread_priority();
+    let (_fs, fs) = memory();
+    let mut options = options(&fs);
+    low(&mut options);
+    options.cf.level0_file_num_compaction_trigger = 2;
+    options.db.max_background_jobs = 8;
+    let probe = Probe::of(&mut options);
+    let db = Db::open(&options, DIR).unwrap();
+    let flushed_twice = || {
+        for value in ["value", "other"] {
+            probe.append(&db);
+            fill(&db, 0..1000, value);
+            flush(&db);
+            // Flushes in less than a quarter of a second are one, and one has no rate.
+            thread::sleep(Duration::from_millis(300));
+        }
+        db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+        probe.seen().1
+    };
+    // What a byte costs is not known yet; then it is, and it is little.
+    assert_eq!(wanted_share(&db), 0.0);
+    assert_eq!(flushed_twice(), normal);
+    let map = db.property_map("rocksdb.background-lanes").unwrap();
+    assert_eq!(map["deferred.jobs"], "0");
+    // Two rounds: the rate is counted from the first of several flushes.
+    flushed_twice();
+    assert!(wanted_share(&db) > 0.0);
+    // Manual ones are lowered all the same.
+    db.set_options(&[("disable_auto_compactions", "true")]).unwrap();
+    prepare(&probe, &db);
+    compact(&db);
+    assert_eq!(probe.seen().1.nice(), 19);
+    db.close().unwrap();
 }
 
 /// The key at which a [`Gate`] stops.

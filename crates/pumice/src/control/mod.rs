@@ -5,6 +5,7 @@
 //!
 //! | part | is |
 //! |---|---|
+//! | `level0_cost` | what compactions out of L0 cost of the processors, for who is lowered |
 //! | `policy` | what a policy of the whole sees at a tick, and what it answers |
 //! | `adaptive` | the policy under which a lasting peak slows writes and never stops them |
 //! | `drain_rule` | whether automatic compaction makes way for flushes, by who drains the limiter |
@@ -15,6 +16,7 @@
 
 pub(crate) mod adaptive;
 pub(crate) mod drain_rule;
+pub(crate) mod level0_cost;
 pub(crate) mod policy;
 pub(crate) mod read_watch;
 pub(crate) mod tuner;

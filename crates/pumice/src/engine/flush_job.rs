@@ -186,6 +186,7 @@ impl DbInner {
         for (work, table) in live {
             let bytes = table.file.as_ref().map_or(0, |f| f.file_size);
             self.reports.count_flush(&work.cf, bytes, table.micros, table.cpu_micros);
+            self.background.lanes.flushed(bytes);
             self.reports.count_garbage(&work.mems, table.file.as_deref());
             let file = table.file.as_deref();
             self.note_flush_end(&work.cf, table.job, file, table.micros, work.reason);

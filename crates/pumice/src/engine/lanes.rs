@@ -4,6 +4,7 @@
 //! |---|---|
 //! | flushes | normal |
 //! | compactions out of L0 while the family is under pressure ([`URGENT_PRESSURE`]) | normal |
+//! | automatic ones out of L0 that want little of the processors (`level0_cost`) | normal |
 //! | all jobs that start while writes wait ([`DbInner::writes_wait`]) | normal |
 //! | all other compactions | deferred |
 //!
@@ -33,7 +34,8 @@ impl DbInner {
             let family = state.cfs.get(&work.cf.id);
             family.is_some_and(|cf| cf.pressure() > URGENT_PRESSURE)
         };
-        match self.writes_wait() || (work.pick.start_level == 0 && pressed()) {
+        let cheap = || work.manual.is_none() && !self.background.lanes.level0_is_dear();
+        match self.writes_wait() || (work.pick.start_level == 0 && (pressed() || cheap())) {
             true => LaneKind::Normal,
             false => LaneKind::Deferred,
         }

@@ -11,8 +11,12 @@ use std::fmt::Write;
 use pumice_base::Result;
 use pumice_port::lane::{Lane, LanePriority, LaneReport};
 use pumice_port::os::{CpuPriority, IoPriority};
+use pumice_port::sync::Mutex;
+use pumice_port::thread;
+use pumice_port::time::now_micros;
 
 use crate::compaction::env::LaneKind;
+use crate::control::level0_cost::{LOWERED_FROM, Level0Cost};
 use crate::options::{BackgroundPriority, DbOptions};
 use crate::state::family::CfState;
 
@@ -23,6 +27,8 @@ pub(crate) const URGENT_PRESSURE: f64 = 0.6;
 pub(crate) struct Lanes {
     pub normal: Lane,
     pub deferred: Lane,
+    /// What compactions out of L0 want of the processors. A leaf.
+    level0: Mutex<Level0Cost>,
 }
 
 /// What the options ask for.
@@ -55,13 +61,37 @@ impl Lanes {
     /// The kernel does not allow it.
     pub fn new(options: &DbOptions) -> Result<Self> {
         check_priority(options)?;
-        Ok(Lanes { normal: Lane::fixed(), deferred: Lane::movable(wanted(options)) })
+        Ok(Lanes {
+            normal: Lane::fixed(),
+            deferred: Lane::movable(wanted(options)),
+            level0: Mutex::new(Level0Cost::default()),
+        })
     }
+
     pub fn of(&self, kind: LaneKind) -> &Lane {
         match kind {
             LaneKind::Normal => &self.normal,
             LaneKind::Deferred => &self.deferred,
         }
+    }
+
+    /// A flush wrote a table of so many bytes.
+    pub fn flushed(&self, bytes: u64) {
+        self.level0.lock().flushed(now_seconds(), bytes as f64);
+    }
+
+    /// A compaction took so many bytes out of L0, in so many microseconds of processor time.
+    pub fn level0_compacted(&self, bytes: u64, cpu_micros: u64) {
+        self.level0.lock().compacted(bytes as f64, cpu_micros as f64 / 1e6);
+    }
+
+    /// Compactions out of L0 want so much of the processors that lowering them spares something.
+    pub fn level0_is_dear(&self) -> bool {
+        self.level0_share() >= LOWERED_FROM
+    }
+
+    fn level0_share(&self) -> f64 {
+        self.level0.lock().share(now_seconds(), thread::available_parallelism() as f64)
     }
 
     /// The lanes by name, and what they report.
@@ -93,6 +123,13 @@ impl Lanes {
             // Text is written to memory.
             text.write_fmt(line).unwrap_or_default();
         }
+        let share = format_args!(
+            "compactions out of L0 want {:.1} % of the processors, and are deferred from {:.0} % \
+             on\n",
+            self.level0_share() * 100.0,
+            LOWERED_FROM * 100.0,
+        );
+        text.write_fmt(share).unwrap_or_default();
         for (name, report) in &reports {
             for thread in &report.threads {
                 let line = format_args!(
@@ -125,6 +162,7 @@ impl Lanes {
             put("jobs", report.jobs.to_string());
             put("refused", report.refused.to_string());
         }
+        map.insert("level0.wanted-share".to_string(), self.level0_share().to_string());
         map
     }
 }
@@ -141,6 +179,10 @@ impl CfState {
             .max(share(debt, options.soft_pending_compaction_bytes_limit as f64))
             .max(share(sealed, f64::from(options.max_write_buffer_number - 1)))
     }
+}
+
+fn now_seconds() -> f64 {
+    now_micros() as f64 / 1e6
 }
 
 /// What the kernel says of the lane's threads.

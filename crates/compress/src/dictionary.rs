@@ -33,7 +33,7 @@ pub struct CompressionDict {
 
 /// A codec's prepared form of the bytes.
 pub(crate) enum Digest {
-    /// Zlib has no prepared form: each block hashes the dictionary anew.
+    /// Zlib has no prepared form: each block hashes the dictionary again.
     Zlib,
     Lz4(Arc<Lz4Dict>),
     Zstd(Arc<ZstdDict>),

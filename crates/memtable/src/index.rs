@@ -5,7 +5,7 @@
 //! group and packed, leads to one in two or three misses. Every node of level [`INDEX_LEVEL`] or
 //! higher is in it; entries inserted since it was built are found by walking from there.
 //!
-//! The tree is built anew each time the list has doubled, a few nodes at a time during inserts, so
+//! The tree is built again each time the list has doubled, a few nodes at a time during inserts, so
 //! that no insert waits for it. Old trees stay until the list is dropped, because readers may be in
 //! them; together they are smaller than the newest.
 //!

@@ -32,7 +32,7 @@ impl PerfContext {
         context
     }
 
-    /// Starts anew at zero.
+    /// Starts again at zero.
     pub fn reset(&self) {
         // SAFETY: live object, on its thread.
         unsafe { (self.peer.api.perfcontext_reset)(self.raw) }

@@ -128,7 +128,7 @@ fn damage_is_told_and_changes_nothing() {
     // What is known to be damaged destroys no database.
     assert!(engine.restore_backup(1, "/target", "/target").is_err());
     assert_eq!(setup.keys("/target"), ["a"]);
-    // The next one copies the table anew.
+    // The next one copies the table again.
     assert_eq!(engine.create_backup(&setup.db, true, b"").unwrap(), 2);
     engine.verify_backup(2, true).unwrap();
     let reader = BackupEngine::open_read_only(Arc::clone(&setup.fs), "/backups").unwrap();

@@ -1,4 +1,4 @@
-//! T-ring: the book that the io_uring reactor keeps of its operations, under a seeded kernel that
+//! T-ring: the table in which the io_uring reactor keeps its operations, under a seeded kernel that
 //! completes late, out of order and partially. The model is port's own; here it is one more suite.
 
 use pumice_port::io::model;

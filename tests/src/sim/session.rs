@@ -246,7 +246,7 @@ impl Session {
     }
 
     /// Ends all faults and waits until the database takes writes again, which it must without
-    /// being opened anew: a full disk by itself, everything else after `resume`.
+    /// being opened again: a full disk by itself, everything else after `resume`.
     ///
     /// # Errors
     /// It does not.

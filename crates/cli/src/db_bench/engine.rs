@@ -124,7 +124,7 @@ pub trait BenchDb: Send + Sync + 'static {
     fn table_files(&self) -> Result<Vec<TableFile>>;
     /// Roughly the bytes of these ranges, summed up.
     fn approximate_sizes(&self, ranges: &[(Vec<u8>, Vec<u8>)]) -> Result<u64>;
-    /// Starts the counters of `stats` anew.
+    /// Starts the counters of `stats` again.
     fn reset_stats(&self) -> Result<()>;
     /// Waits until no background work is due.
     fn wait_for_compaction(&self) -> Result<()>;

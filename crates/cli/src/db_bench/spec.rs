@@ -23,7 +23,7 @@ pub enum Action {
     Property(&'static str),
     /// Print the sizes of memtables.
     MemStats,
-    /// Start the counters of `stats` anew.
+    /// Start the counters of `stats` again.
     ResetStats,
     /// Compare with another database.
     Verify,

@@ -235,7 +235,7 @@ impl<'a, D: BenchDb> Worker<'a, D> {
         }
     }
 
-    /// Starts the clock anew: what was counted so far is not in the result.
+    /// Starts the clock again: what was counted so far is not in the result.
     pub fn restart(&mut self) {
         self.stats = Stats::start(&self.shared.flags, self.index, self.shared.reported.clone());
     }

@@ -34,7 +34,7 @@ const COMPRESSION: &str = "The original (RocksDB's pull request 13910, in 10.7) 
 const CONTROL: &str = "The original tunes the rate limiter by its drains and turns compaction off \
     while flushes need it, under writes that follow a sine of 50 to 200 MB/s over 350 s (64 cores, \
     NVMe). Published as pictures: by default compactions write above 700 MB/s and the users' curve \
-    breaks off at the crest; with compaction disabled it is followed; with the stock tuned limiter \
+    breaks off at the peak; with compaction disabled it is followed; with the stock tuned limiter \
     stalls remain; with the rule compactions write 160 to 180 MB/s, the sine is mostly kept, and \
     writes stall only above 64 GiB of debt.";
 const FILTERS: &str = "The original simplified how filter blocks are built (pull request 12931) \

@@ -135,8 +135,8 @@ impl<'a> Runner<'a> {
         let is_missing = move |row: &Row, arm: usize| {
             self.data.run(&table.id(row, &row.arms[arm]), round).is_none()
         };
-        let anew = table.chained && all.clone().any(|(row, arm)| is_missing(row, arm));
-        all.filter(move |(row, arm)| anew || is_missing(row, *arm))
+        let redo = table.chained && all.clone().any(|(row, arm)| is_missing(row, arm));
+        all.filter(move |(row, arm)| redo || is_missing(row, *arm))
     }
 
     fn run_table(&mut self, table: &Table) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! What is asked: requests whose keys are drawn anew each time.
+//! What is asked: requests whose keys are drawn again each time.
 //!
 //! A request is its bytes in RESP and the places in them where twelve digits of a number stand.
 //!
@@ -23,7 +23,7 @@ pub struct Request {
     bytes: Vec<u8>,
     /// Where twelve digits go.
     holes: Vec<usize>,
-    /// Where values are, if they are drawn anew each time.
+    /// Where values are, if they are drawn again each time.
     noise: Vec<Range<usize>>,
 }
 

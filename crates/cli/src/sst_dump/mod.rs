@@ -33,7 +33,7 @@ sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompre
         scan: Iterate over entries in files and print them to screen
         raw: Dump all the table contents to <file_name>_dump.txt
         verify: Iterate all the blocks in files verifying checksum to detect possible corruption
-        recompress: Build the tables anew in memory with other codecs and say how large they get
+        recompress: Build the tables again in memory with other codecs and say how large they get
         identify: Say whether a file is a table, or which files of a directory are
         none: Only what the flags below ask for
 

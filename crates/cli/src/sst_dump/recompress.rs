@@ -1,7 +1,7 @@
 //! `sst_dump --command=recompress`: how large a table would be with other codecs and levels, and
 //! how long building it takes, in the words of RocksDB's tool (7.8).
 //!
-//! The table is built anew in memory from its point entries, by the engine's builder: with
+//! The table is built again in memory from its point entries, by the engine's builder: with
 //! `--compression_parallel_threads` helpers join in, with `--verify_compression` each block is
 //! decompressed and compared. Nothing is written to disk.
 

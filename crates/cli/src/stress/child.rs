@@ -1,6 +1,6 @@
 //! The process that is killed: opens, verifies, then works until the end.
 //!
-//! Work goes in rounds; between two rounds the database is closed and opened anew with other
+//! Work goes in rounds; between two rounds the database is closed and opened again with other
 //! options. A thread works on its own keys only, so it knows at every moment what each must hold.
 
 use super::expected::{Counter, Expected, FAMILIES, Place};

@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(tune.tune(500, 999), None);
         (0..95).for_each(|_| tune.drained());
         assert_eq!(tune.tune(500, 1000), Some(525));
-        assert_eq!(tune.tune(525, 1999), None, "the count starts anew");
+        assert_eq!(tune.tune(525, 1999), None, "the count starts again");
         assert_eq!(tune.tune(525, 2000), Some(50), "idle falls to the lowest rate at once");
     }
 

@@ -9,7 +9,7 @@
 //! Thread safety: none, like the reactor.
 
 use super::op::{Op, Socket};
-use super::{Book, FOR_IO, Limits, Reactor};
+use super::{FOR_IO, Limits, Operations, Reactor};
 use crate::task;
 use std::io;
 
@@ -37,12 +37,15 @@ impl Reactor {
         }
         let task = task::current();
         let mut ops = [Op::send_now(socket, data), Op::receive_later(socket, buf)];
-        let group = on!(self, book => book.begin(ops.iter().map(|op| op.call), Some(task)));
+        let group =
+            on!(self, operations => operations.begin(ops.iter().map(|op| op.call), Some(task)));
         let mut is_called_off = false;
         while !self.is_done(group) {
-            if !is_called_off && (limits.reached() || on!(self, book => book.is_short(group))) {
+            if !is_called_off
+                && (limits.reached() || on!(self, operations => operations.is_short(group)))
+            {
                 is_called_off = true;
-                on!(self, book => book.cancel(group));
+                on!(self, operations => operations.cancel(group));
             }
             let deadline = if is_called_off { None } else { limits.deadline };
             task::park_until(&FOR_IO, deadline);

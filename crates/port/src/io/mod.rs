@@ -72,17 +72,17 @@ pub enum IoMode {
     Threads,
 }
 
-enum Book {
+enum Operations {
     Uring(InFlight<KernelRing>),
     Threads(InFlight<PoolRing>),
 }
 
 /// Does `$do` with the table of operations in flight, whichever ring it has.
 macro_rules! on {
-    ($reactor:expr, $book:ident => $do:expr) => {
-        match &mut *$reactor.book.borrow_mut() {
-            Book::Uring($book) => $do,
-            Book::Threads($book) => $do,
+    ($reactor:expr, $operations:ident => $do:expr) => {
+        match &mut *$reactor.operations.borrow_mut() {
+            Operations::Uring($operations) => $do,
+            Operations::Threads($operations) => $do,
         }
     };
 }
@@ -92,7 +92,7 @@ mod series;
 
 /// The operations of one loop. Must be made on the loop's own thread.
 pub(crate) struct Reactor {
-    book: RefCell<Book>,
+    operations: RefCell<Operations>,
     kicker: Kicker,
 }
 
@@ -125,14 +125,14 @@ impl Reactor {
             IoMode::Auto if !is_forced() => make(&kicker).ok(),
             _ => None,
         };
-        let book = match ring {
+        let operations = match ring {
             Some(ring) => {
                 let kicks = ring.reports_kicks();
-                Book::Uring(InFlight::new(ring, kicks))
+                Operations::Uring(InFlight::new(ring, kicks))
             }
-            None => Book::Threads(InFlight::new(PoolRing::new(kicker.clone()), None)),
+            None => Operations::Threads(InFlight::new(PoolRing::new(kicker.clone()), None)),
         };
-        Ok(Reactor { book: RefCell::new(book), kicker })
+        Ok(Reactor { operations: RefCell::new(operations), kicker })
     }
 
     /// What wakes this reactor from other threads.
@@ -143,9 +143,9 @@ impl Reactor {
     /// Submits what is pending, waits for a completion or a kick as long as `wait` allows, and
     /// wakes the tasks whose operations have completed. May return spuriously.
     pub(crate) fn poll(&self, wait: Wait) {
-        let failed = on!(self, book => {
-            book.poll(wait);
-            book.has_failed()
+        let failed = on!(self, operations => {
+            operations.poll(wait);
+            operations.has_failed()
         });
         if failed {
             self.go_on_with_threads();
@@ -155,62 +155,63 @@ impl Reactor {
     /// The ring has failed: operations in flight end, and threads serve from now on.
     #[cold]
     fn go_on_with_threads(&self) {
-        let book = &mut *self.book.borrow_mut();
-        if let Book::Uring(old) = book {
+        let operations = &mut *self.operations.borrow_mut();
+        if let Operations::Uring(old) = operations {
             old.give_up();
-            *book = Book::Threads(InFlight::over(PoolRing::new(self.kicker.clone()), old));
+            *operations =
+                Operations::Threads(InFlight::over(PoolRing::new(self.kicker.clone()), old));
         }
     }
 
     /// Whether io_uring serves, not threads.
     pub(crate) fn has_ring(&self) -> bool {
-        matches!(&*self.book.borrow(), Book::Uring(_))
+        matches!(&*self.operations.borrow(), Operations::Uring(_))
     }
 
     /// Requests that have not been submitted.
     #[cfg(test)]
     pub(crate) fn pending(&self) -> usize {
-        on!(self, book => book.pending())
+        on!(self, operations => operations.pending())
     }
 
     /// Operations that have not completed.
     pub(crate) fn inflight(&self) -> usize {
-        on!(self, book => book.inflight())
+        on!(self, operations => operations.inflight())
     }
 
     /// Whether a loop that has other things to do should poll at the end of its turn. Costs a few
     /// loads.
     pub(crate) fn should_poll(&self) -> bool {
-        on!(self, book => book.should_poll())
+        on!(self, operations => operations.should_poll())
     }
 
     /// A buffer of [`PINNED_BYTES`] that the ring knows; `None` when all are in use or the ring has
     /// none.
     #[inline]
     pub(crate) fn take_buffer(&self) -> Option<PinnedBuffer> {
-        match &mut *self.book.borrow_mut() {
-            Book::Uring(book) => book.ring_mut().take_buffer(),
-            Book::Threads(_) => None,
+        match &mut *self.operations.borrow_mut() {
+            Operations::Uring(operations) => operations.ring_mut().take_buffer(),
+            Operations::Threads(_) => None,
         }
     }
 
     /// Counters since it was made.
     pub(crate) fn stats(&self) -> IoStats {
-        on!(self, book => book.stats())
+        on!(self, operations => operations.stats())
     }
 
     /// System calls made for sockets where io_uring does not serve, waiting included.
     pub(crate) fn socket_calls(&self) -> u64 {
-        match &mut *self.book.borrow_mut() {
-            Book::Uring(_) => 0,
-            Book::Threads(book) => book.ring_mut().socket_calls(),
+        match &mut *self.operations.borrow_mut() {
+            Operations::Uring(_) => 0,
+            Operations::Threads(operations) => operations.ring_mut().socket_calls(),
         }
     }
 
     /// Cancels what is in flight and waits for it.
     #[cfg(test)]
     pub(crate) fn drain(&self) {
-        on!(self, book => book.drain());
+        on!(self, operations => operations.drain());
     }
 
     /// Performs the operations on the calling fiber, which this reactor's loop runs; suspends once
@@ -265,13 +266,14 @@ impl Reactor {
             return;
         }
         let task = task::current();
-        let group = on!(self, book => book.begin(ops.iter().map(|op| op.call), Some(task)));
+        let group =
+            on!(self, operations => operations.begin(ops.iter().map(|op| op.call), Some(task)));
         let armed = limits.token.is_none_or(|token| token.arm(task));
         let mut called_off = false;
         while !self.is_done(group) {
             if !called_off && (!armed || limits.reached()) {
                 called_off = true;
-                on!(self, book => book.cancel(group));
+                on!(self, operations => operations.cancel(group));
             }
             let deadline = if called_off { None } else { limits.deadline };
             task::park_until(&FOR_IO, deadline);
@@ -286,7 +288,8 @@ impl Reactor {
     pub(crate) fn run_all_here(&self, ops: &mut [Op<'_>]) {
         let mut rest: &mut [Op<'_>] = ops;
         while !rest.is_empty() {
-            let group = on!(self, book => book.begin(rest.iter().map(|op| op.call), None));
+            let group =
+                on!(self, operations => operations.begin(rest.iter().map(|op| op.call), None));
             while !self.is_done(group) {
                 self.poll(Wait::Completion);
             }
@@ -298,11 +301,13 @@ impl Reactor {
     }
 
     fn is_done(&self, group: Group) -> bool {
-        on!(self, book => book.is_done(group))
+        on!(self, operations => operations.is_done(group))
     }
 
     fn finish(&self, group: Group, ops: &mut [Op<'_>]) {
-        on!(self, book => book.finish(group, |place, result| ops[place].result = result));
+        on!(self, operations => {
+            operations.finish(group, |place, result| ops[place].result = result)
+        });
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::in_flight::Group;
 use super::op::{Op, Socket};
-use super::{Book, FOR_IO, Reactor};
+use super::{FOR_IO, Operations, Reactor};
 use crate::task;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -28,7 +28,7 @@ impl Series {
     ///
     /// # Errors
     /// InvalidInput when the ring cannot do it, or the listener does not listen; what the operating
-    /// system says. The next call begins anew.
+    /// system says. The next call begins again.
     pub(crate) fn next(&mut self) -> io::Result<OwnedFd> {
         let task = task::current();
         loop {
@@ -36,18 +36,20 @@ impl Series {
                 Some(group) => group,
                 None => {
                     let call = std::iter::once(Op::accept(self.socket).call);
-                    let new = on!(self.reactor, book => book.begin(call, Some(task)));
+                    let new = on!(self.reactor, operations => operations.begin(call, Some(task)));
                     *self.group.insert(new)
                 }
             };
-            if let Some(number) = on!(self.reactor, book => book.next(group, Some(task))) {
+            if let Some(number) =
+                on!(self.reactor, operations => operations.next(group, Some(task)))
+            {
                 // SAFETY: a new descriptor without another owner.
                 return Ok(unsafe { OwnedFd::from_raw_fd(number) });
             }
             if self.reactor.is_done(group) {
                 self.group = None;
                 let mut last = 0;
-                on!(self.reactor, book => book.finish(group, |_, result| last = result));
+                on!(self.reactor, operations => operations.finish(group, |_, result| last = result));
                 if last < 0 && last != -libc::EINTR {
                     return Err(io::Error::from_raw_os_error(-last));
                 }
@@ -64,13 +66,13 @@ impl Drop for Series {
     fn drop(&mut self) {
         let Some(group) = self.group.take() else { return };
         if std::thread::panicking() {
-            on!(self.reactor, book => book.abandon(group));
+            on!(self.reactor, operations => operations.abandon(group));
             return;
         }
-        on!(self.reactor, book => book.cancel(group));
+        on!(self.reactor, operations => operations.cancel(group));
         while !self.reactor.is_done(group) {
             task::park_until(&FOR_IO, None);
         }
-        on!(self.reactor, book => book.abandon(group));
+        on!(self.reactor, operations => operations.abandon(group));
     }
 }

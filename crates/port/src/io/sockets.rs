@@ -19,7 +19,7 @@
 //! 1. A wait that is in line has been tried after the last event of its socket, or none has come
 //!    that concerns it. So the event that ends it is still to come.
 //! 2. Closing a socket ends its registration. Its descriptor's number may come back with another
-//!    socket, which is registered anew because its [`Socket`] is another one.
+//!    socket, which is registered again because its [`Socket`] is another one.
 //! 3. A waiter has its socket open: descriptors with a waiter in line are not closed.
 //!
 //! Invariant cited by unsafe blocks: 4. calls pass live locals or arrays with their true lengths.

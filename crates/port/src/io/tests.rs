@@ -336,19 +336,19 @@ fn a_kick_ends_the_wait_however_often() {
 fn small_queues_overflow_and_lose_nothing() {
     let file = numbered_file(1 << 12);
     let ring = KernelRing::with_entries(&Kicker::new().unwrap(), 2).unwrap();
-    let mut book = InFlight::new(ring, None);
+    let mut operations = InFlight::new(ring, None);
     let mut bufs = vec![[0u8; 8]; 300];
     let calls: Vec<_> = bufs
         .iter_mut()
         .enumerate()
         .map(|(i, buf)| Op::read(file.as_raw_fd(), buf, (i * 8) as u64).call)
         .collect();
-    let group = book.begin(calls.into_iter(), None);
-    while !book.is_done(group) {
-        book.poll(Wait::Forever);
+    let group = operations.begin(calls.into_iter(), None);
+    while !operations.is_done(group) {
+        operations.poll(Wait::Forever);
     }
-    book.finish(group, |_, result| assert_eq!(result, 8));
-    assert_eq!((book.stats().completions, book.stats().stale), (300, 0));
+    operations.finish(group, |_, result| assert_eq!(result, 8));
+    assert_eq!((operations.stats().completions, operations.stats().stale), (300, 0));
     assert!(bufs.iter().enumerate().all(|(i, b)| (0..8).all(|j| b[j] == pattern(i * 8 + j))));
 }
 
@@ -359,7 +359,7 @@ fn dropping_a_reactor_ends_what_is_in_flight() {
         let mut buf = [3u8; 8];
         let reactor = Reactor::new(mode).unwrap();
         let call = Op::receive(near.as_raw_fd(), &mut buf).call;
-        on!(reactor, book => book.begin(std::iter::once(call), None));
+        on!(reactor, operations => operations.begin(std::iter::once(call), None));
         reactor.poll(Wait::No);
         assert_eq!(reactor.inflight(), 1);
         reactor.drain();

@@ -120,7 +120,7 @@ fn a_listener_that_is_shut_lets_its_waiters_go() {
 
 #[test]
 fn a_socket_that_was_left_behind_is_replaced() {
-    let name = format!("pumice-net-anew-{}.sock", std::process::id());
+    let name = format!("pumice-net-again-{}.sock", std::process::id());
     let path = std::env::temp_dir().join(name);
     let first = Listener::bind_unix_anew(&path, 0o700).unwrap();
     let e = Listener::bind_unix_anew(&path, 0o700).unwrap_err();

@@ -89,7 +89,7 @@ impl DrainWatch {
         }
     }
 
-    /// The verdict, if a look is due at `now_micros`; the count then starts anew.
+    /// The verdict, if a look is due at `now_micros`; the count then starts again.
     pub fn look(&mut self, now_micros: u64) -> Option<Verdict> {
         let elapsed = now_micros.saturating_sub(self.looked_at_micros);
         if elapsed < self.interval_micros() {

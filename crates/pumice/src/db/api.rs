@@ -428,7 +428,7 @@ impl Db {
     pub fn property_int_cf(&self, cf: &ColumnFamily, name: &str) -> Option<u64> {
         self.property_cf(cf, name)?.parse().ok()
     }
-    /// Starts the counters behind `rocksdb.stats` anew, those of all column families too;
+    /// Starts the counters behind `rocksdb.stats` again, those of all column families too;
     /// [`Statistics`] are not touched. Does not suspend.
     pub fn reset_stats(&self) {
         self.inner().reset_stats();

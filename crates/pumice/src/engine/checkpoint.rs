@@ -274,7 +274,7 @@ mod tests {
     use crate::{Db, MemFs, Options, WriteOptions};
 
     /// A log may fail between the flush of a checkpoint and its look at the MANIFEST: what is held
-    /// back from that, or was when it was started anew, is part of no copy.
+    /// back from that, or was when it was started again, is part of no copy.
     #[pumice_test_macros::test]
     fn what_the_manifest_lacks_is_in_no_copy() {
         let mut options = Options::default();

@@ -91,7 +91,7 @@ impl DbInner {
     /// All compaction threads may work, or one.
     fn use_all_threads(&self, state: &mut DbState, all: bool) {
         if self.background.regulator.all_threads.swap(all, Ordering::Relaxed) != all {
-            // Scheduling says anew how many may, and whether compaction is behind.
+            // Scheduling says again how many may, and whether compaction is behind.
             self.schedule_background(state);
         }
     }

@@ -38,7 +38,7 @@ use survey::Survey;
 ///
 /// Every column family has the options `options.cf`; its comparator is the one that its files name
 /// if that is built in. Every table is read as a whole; where the MANIFEST is lost, most of them
-/// are also written anew, for which there must be space.
+/// are also rewritten, for which there must be space.
 ///
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {

@@ -121,7 +121,7 @@ fn a_batch_counts_what_it_wrote_before() {
     assert_eq!(read(&db, &operator), ("0,1,2,3,4".to_string(), 2));
     let found = db.get_cf_opt(&ReadOptions::default(), &other, b"key").unwrap();
     assert_eq!(found.as_deref(), Some(&b"y,y,y,y,y"[..]));
-    // A deletion, a value or a range deletion in between starts anew.
+    // A deletion, a value or a range deletion in between starts again.
     let mut batch = WriteBatch::new();
     batch.delete(b"key");
     batch.merge(b"key", b"a");

@@ -1,6 +1,6 @@
 //! Moving and copying whole values: RENAME, RENAMENX, COPY, MOVE.
 //!
-//! Within a slot and database a rename writes two records; otherwise the elements are written anew
+//! Within a slot and database a rename writes two records; otherwise the elements are rewritten
 //! under the new slot. Thread safety: see the module above.
 
 use super::args::{integer, upper};

@@ -170,7 +170,7 @@ fn who_was_passed_over_tries_again() {
     assert!(waiter.claim() && !waiter.claim());
     waiter.release();
     let next = || waiters.of(b"a").into_iter().find(|next| !Arc::ptr_eq(next, &waiter));
-    wait_until("it waits anew", || next().is_some());
+    wait_until("it waits again", || next().is_some());
     assert_eq!(says.line("RPUSH a x"), ":1");
     assert_eq!(text(waits.until("x\r\n").as_bytes()), "*2|$1|a|$1|x");
     running.stop().unwrap();

@@ -61,7 +61,7 @@ struct Client {
 struct Model {
     rng: Rng,
     /// On failure it is leaked: its drop would wait for the broken ring.
-    book: ManuallyDrop<InFlight<DiceRing>>,
+    operations: ManuallyDrop<InFlight<DiceRing>>,
     arena: Arc<Arena>,
     clients: Vec<Client>,
 }
@@ -91,7 +91,7 @@ impl Model {
         let client = || Client { shadow: vec![0; REGION], active: None };
         Model {
             rng,
-            book: ManuallyDrop::new(InFlight::new(ring, None)),
+            operations: ManuallyDrop::new(InFlight::new(ring, None)),
             arena,
             clients: (0..CLIENTS).map(|_| client()).collect(),
         }
@@ -110,7 +110,7 @@ impl Model {
             }
         }
         if self.rng.one_in(2) {
-            self.book.drain();
+            self.operations.drain();
         } else {
             self.wait_for_all()?;
         }
@@ -123,7 +123,7 @@ impl Model {
     /// Lets everything complete, cancelling what would not.
     fn wait_for_all(&mut self) -> Result<(), String> {
         let mut turns = 0;
-        while self.book.inflight() > 0 {
+        while self.operations.inflight() > 0 {
             turns += 1;
             if turns > TURNS_MAX {
                 return Err("operations are in flight and never end".to_string());
@@ -139,10 +139,10 @@ impl Model {
 
     fn check_end(mut self) -> Result<ModelReport, String> {
         self.go_on();
-        if self.book.inflight() != 0 || self.arena.free() != BUFFERS {
+        if self.operations.inflight() != 0 || self.arena.free() != BUFFERS {
             return Err("operations are left".to_string());
         }
-        if !self.book.ring_mut().is_idle() {
+        if !self.operations.ring_mut().is_idle() {
             return Err("the kernel still has buffers".to_string());
         }
         let mut canaries = Ok(());
@@ -151,11 +151,11 @@ impl Model {
         }
         canaries?;
         // Duplicate completions may not have been reaped: that is up to poll.
-        while self.book.ring_mut().can_complete() {
-            self.book.poll(Wait::No);
+        while self.operations.ring_mut().can_complete() {
+            self.operations.poll(Wait::No);
         }
-        let stale = self.book.stats().stale;
-        let ring = self.book.ring_mut();
+        let stale = self.operations.stats().stale;
+        let ring = self.operations.ring_mut();
         let report = ring.report.clone();
         if let Some(violation) = ring.violation.take() {
             return Err(violation);
@@ -163,7 +163,7 @@ impl Model {
         if stale != report.duplicates {
             return Err(format!("{stale} strange completions, {} sent", report.duplicates));
         }
-        ManuallyDrop::into_inner(self.book);
+        ManuallyDrop::into_inner(self.operations);
         Ok(report)
     }
 
@@ -203,7 +203,7 @@ impl Model {
             return;
         }
         let owner = Some(task::current());
-        let group = self.book.begin(planned.iter().map(|p| p.call), owner);
+        let group = self.operations.begin(planned.iter().map(|p| p.call), owner);
         self.clients[client].active = Some(Active { group, planned });
     }
 
@@ -237,15 +237,15 @@ impl Model {
 
     fn cancel(&mut self, client: usize) {
         if let Some(active) = &self.clients[client].active {
-            self.book.cancel(active.group);
+            self.operations.cancel(active.group);
         }
     }
 
     /// One turn of the loop, then the clients whose groups have ended.
     fn poll(&mut self) -> Result<(), String> {
         let before = self.done_groups();
-        let forever = self.rng.one_in(2) && self.book.ring_mut().can_complete();
-        self.book.poll(if forever { Wait::Forever } else { Wait::No });
+        let forever = self.rng.one_in(2) && self.operations.ring_mut().can_complete();
+        self.operations.poll(if forever { Wait::Forever } else { Wait::No });
         self.go_on();
         let ended = self.done_groups() > before;
         let woken = task::park_until(&FOR_MODEL, Some(0));
@@ -255,13 +255,14 @@ impl Model {
             return Err("a group has ended and its owner sleeps on".to_string());
         }
         for client in 0..CLIENTS {
-            let done = self.clients[client].active.as_ref().map(|a| self.book.is_done(a.group));
+            let done =
+                self.clients[client].active.as_ref().map(|a| self.operations.is_done(a.group));
             // Late to look, sometimes.
             if done == Some(true) && !self.rng.one_in(4) {
                 self.finish(client)?;
             }
         }
-        match self.book.ring_mut().violation.take() {
+        match self.operations.ring_mut().violation.take() {
             Some(violation) => Err(violation),
             None => Ok(()),
         }
@@ -269,17 +270,17 @@ impl Model {
 
     /// With the same ring in place of one that has failed.
     fn go_on(&mut self) {
-        if self.book.has_failed() {
-            self.book.give_up();
+        if self.operations.has_failed() {
+            self.operations.give_up();
             let spare = DiceRing::new(self.rng.fork(), 0);
-            let ring = std::mem::replace(self.book.ring_mut(), spare);
-            *self.book = InFlight::over(ring, &mut self.book);
+            let ring = std::mem::replace(self.operations.ring_mut(), spare);
+            *self.operations = InFlight::over(ring, &mut self.operations);
         }
     }
 
     fn done_groups(&self) -> usize {
         let groups = self.clients.iter().filter_map(|c| c.active.as_ref());
-        groups.filter(|active| self.book.is_done(active.group)).count()
+        groups.filter(|active| self.operations.is_done(active.group)).count()
     }
 
     /// Ends a client's group, if it has one, and compares its results with what the kernel did.
@@ -287,11 +288,11 @@ impl Model {
         let Some(Active { group, planned }) = self.clients[client].active.take() else {
             return Ok(());
         };
-        if !self.book.is_done(group) {
+        if !self.operations.is_done(group) {
             return Err("drained, and a group has not ended".to_string());
         }
         let mut results = vec![0; planned.len()];
-        self.book.finish(group, |place, result| results[place] = result);
+        self.operations.finish(group, |place, result| results[place] = result);
         for (planned, result) in planned.into_iter().zip(results) {
             self.check_result(&planned, result)?;
             self.check_bytes(client, &planned, result)?;
@@ -306,7 +307,7 @@ impl Model {
             return Ok(());
         }
         let address = p.buffer.start().addr();
-        let ring = self.book.ring_mut();
+        let ring = self.operations.ring_mut();
         if ring.uses(address) {
             return Err("a group ended before the completion of its operation".to_string());
         }

@@ -382,7 +382,7 @@ impl Uring for DiceRing {
             }
         }
         if is_used != (sent > 0) {
-            self.blame(format!("{sent} operations are with the kernel, the book says {is_used}"));
+            self.blame(format!("{sent} operations are with the kernel, the table says {is_used}"));
         }
         self.kernel.clear();
         self.queued.clear();

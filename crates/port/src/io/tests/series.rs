@@ -32,16 +32,16 @@ impl Uring for Told {
     fn close(&mut self, _is_used: bool) {}
 }
 
-fn book() -> (InFlight<Told>, Group, u64) {
-    let mut book = InFlight::new(Told::default(), None);
-    let group = book.begin(std::iter::once(Op::accept(Socket::new(0)).call), None);
-    let number = book.ring_mut().asked[0].user_data;
-    (book, group, number)
+fn operations() -> (InFlight<Told>, Group, u64) {
+    let mut operations = InFlight::new(Told::default(), None);
+    let group = operations.begin(std::iter::once(Op::accept(Socket::new(0)).call), None);
+    let number = operations.ring_mut().asked[0].user_data;
+    (operations, group, number)
 }
 
-fn tell(book: &mut InFlight<Told>, user_data: u64, result: i32, more: bool) {
-    book.ring_mut().completions.push_back(Completion { user_data, result, more });
-    book.poll(Wait::No);
+fn tell(operations: &mut InFlight<Told>, user_data: u64, result: i32, more: bool) {
+    operations.ring_mut().completions.push_back(Completion { user_data, result, more });
+    operations.poll(Wait::No);
 }
 
 /// A descriptor without an owner, and its other end, which sees when it is closed.
@@ -58,44 +58,44 @@ fn is_closed(mut other: &UnixStream) -> bool {
 #[test]
 fn results_come_in_order_and_the_last_one_ends_it() {
     for last in [-libc::EMFILE, 9] {
-        let (mut book, group, number) = book();
-        assert_eq!(book.next(group, None), None);
-        tell(&mut book, number, 7, true);
-        tell(&mut book, number, 8, true);
-        assert_eq!((book.next(group, None), book.is_done(group)), (Some(7), false));
-        tell(&mut book, number, last, false);
-        assert!(book.is_done(group));
-        assert_eq!(book.next(group, None), Some(8));
-        assert_eq!(book.next(group, None), (last > 0).then_some(last));
-        assert_eq!((book.next(group, None), book.inflight()), (None, 0));
-        book.finish(group, |_, result| assert_eq!(result, last));
+        let (mut operations, group, number) = operations();
+        assert_eq!(operations.next(group, None), None);
+        tell(&mut operations, number, 7, true);
+        tell(&mut operations, number, 8, true);
+        assert_eq!((operations.next(group, None), operations.is_done(group)), (Some(7), false));
+        tell(&mut operations, number, last, false);
+        assert!(operations.is_done(group));
+        assert_eq!(operations.next(group, None), Some(8));
+        assert_eq!(operations.next(group, None), (last > 0).then_some(last));
+        assert_eq!((operations.next(group, None), operations.inflight()), (None, 0));
+        operations.finish(group, |_, result| assert_eq!(result, last));
         // That number is no longer in use.
-        tell(&mut book, number, -1, false);
-        assert_eq!((book.stats().stale, book.stats().completions), (1, 1));
+        tell(&mut operations, number, -1, false);
+        assert_eq!((operations.stats().stale, operations.stats().completions), (1, 1));
     }
 }
 
 #[test]
 fn what_an_abandoned_one_brings_is_closed() {
-    let (mut book, group, number) = book();
+    let (mut operations, group, number) = operations();
     let (waits, waits_end) = brought();
     let (late, late_end) = brought();
     let (last, last_end) = brought();
-    tell(&mut book, number, waits, true);
-    book.abandon(group);
+    tell(&mut operations, number, waits, true);
+    operations.abandon(group);
     assert!(is_closed(&waits_end) && !is_closed(&late_end));
     let cancels = |asked: &[Request]| matches!(asked[1].what, What::Cancel(n) if n == number);
-    assert!(cancels(&book.ring_mut().asked));
-    tell(&mut book, number, late, true);
-    assert!(is_closed(&late_end) && book.inflight() == 1);
-    tell(&mut book, number, last, false);
-    assert!(is_closed(&last_end) && book.inflight() == 0);
+    assert!(cancels(&operations.ring_mut().asked));
+    tell(&mut operations, number, late, true);
+    assert!(is_closed(&late_end) && operations.inflight() == 1);
+    tell(&mut operations, number, last, false);
+    assert!(is_closed(&last_end) && operations.inflight() == 0);
     // Its slot is free, under another number.
-    let next = book.begin(std::iter::once(Op::accept(Socket::new(0)).call), None);
-    let number = book.ring_mut().asked.last().unwrap().user_data;
+    let next = operations.begin(std::iter::once(Op::accept(Socket::new(0)).call), None);
+    let number = operations.ring_mut().asked.last().unwrap().user_data;
     assert_eq!(number as u32, 0);
-    tell(&mut book, number, -libc::ECANCELED, false);
+    tell(&mut operations, number, -libc::ECANCELED, false);
     // Ended before it is abandoned.
-    book.abandon(next);
-    assert_eq!((book.inflight(), book.stats().stale), (0, 0));
+    operations.abandon(next);
+    assert_eq!((operations.inflight(), operations.stats().stale), (0, 0));
 }

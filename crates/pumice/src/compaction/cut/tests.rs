@@ -47,7 +47,7 @@ fn files_end_before_they_overlap_too_much() {
     cut.started();
     assert!(cut.before(b"d", 10), "3000 and 3000 are more than 5000");
     cut.started();
-    assert!(!cut.before(b"f", 20), "counted anew for each output");
+    assert!(!cut.before(b"f", 20), "counted again for each output");
     cut.started();
     assert!(!cut.before(b"h", 20));
 }

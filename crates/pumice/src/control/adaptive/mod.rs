@@ -22,7 +22,7 @@
 //!
 //! The third stock moves steadily; its law is in `debt`.
 //!
-//! A crest is more than the device can bring to the levels while it lasts, so that has to wait.
+//! A peak is more than the device can bring to the levels while it lasts, so that has to wait.
 //! The cheapest place to wait is L0, where compactions that merge its newest files keep them few
 //! at the price of one write: deeper, what waits makes the level too large, and each compaction
 //! into it rewrites more. So while writes are near a limit the log, flushes and merges inside L0

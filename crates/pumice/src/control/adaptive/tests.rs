@@ -184,9 +184,9 @@ fn rests_do_not_count_as_work() {
 }
 
 /// Compactions of L0 that rewrite much of the level below, and deeper ones beside them: what can
-/// wait does, in an L0 that is merged, and the crest passes as it does in no other way.
+/// wait does, in an L0 that is merged, and the peak passes as it does in no other way.
 #[pumice_test_macros::test]
-fn a_crest_passes_a_base_level_that_is_wide() {
+fn a_peak_passes_a_base_level_that_is_wide() {
     for (base, share) in [(0.0, 0.99), (10.0, 0.98), (20.0, 0.95)] {
         let shape = Shape {
             memtable: 1.34 * MB,
@@ -198,15 +198,15 @@ fn a_crest_passes_a_base_level_that_is_wide() {
         let offered = |t: f64| if t % 70.0 < 50.0 { 4.0 * MB } else { 18.0 * MB };
         let load =
             Load { seconds: 70.0, offered: &offered, device: &|_| 107.0 * MB, full: &|_| false };
-        let crest = |change| {
+        let peak = |change| {
             let mut policy = Blind { policy: Adaptive::default(), hide: |_| {}, change };
             let outcome = run(&mut policy, shape, &load);
             let let_in = outcome.by_second[50..70].iter().sum::<f64>() / (20.0 * 18.0 * MB);
             (let_in, outcome)
         };
-        let (let_in, outcome) = crest(|_| {});
-        let (unmerged, _) = crest(|g| g.merges = false);
-        println!("base {base}: {let_in:.3} of the crest; {unmerged:.3} without merges");
+        let (let_in, outcome) = peak(|_| {});
+        let (unmerged, _) = peak(|g| g.merges = false);
+        println!("base {base}: {let_in:.3} of the peak; {unmerged:.3} without merges");
         assert!(let_in > share, "base {base}: {let_in}: {outcome:?}");
         if base > 0.0 {
             assert!(outcome.merged > 100.0, "{outcome:?}");
@@ -427,10 +427,10 @@ fn the_sine_is_followed_where_the_device_bears_its_mean() {
     }
 }
 
-/// The sine squeezed into 18 s on small stocks, from an empty database: its one crest comes before
+/// The sine squeezed into 18 s on small stocks, from an empty database: its one peak comes before
 /// much is known of what the device sustains, and goes into the debt for which there is room.
 #[pumice_test_macros::test]
-fn a_crest_that_the_debt_has_room_for_passes_a_young_database() {
+fn a_peak_that_the_debt_has_room_for_passes_a_young_database() {
     let shape = Shape { memtable: 1.34 * MB, soft: 1288.0 * MB, hard: 5153.0 * MB, ..ROCKSDB };
     let sine = |t: f64| (30.0 * (0.358_857 * t + 4.71).sin() + 50.0) * MB;
     for device in [430.0, 480.0, 560.0] {

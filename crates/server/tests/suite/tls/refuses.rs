@@ -51,7 +51,7 @@ fn certificates_decide_who_may_connect() {
 /// Connections keep their settings; an invalid change has no effect.
 #[pumice_test_macros::test]
 fn certificates_are_read_anew_when_they_are_set() {
-    let scratch = Scratch::new("tls-anew");
+    let scratch = Scratch::new("tls-again");
     let papers = Papers::make(scratch.path());
     let running = start_tls(scratch.path(), &papers, "no", &[]);
     let of = |authority| papers.of_client(authority, None, &[&TLS13]);

@@ -185,7 +185,7 @@ fn nothing_comes_of_nothing() {
 }
 
 /// The boundary rule, checked directly: each partition holds the prefix of its neighbours' nearest
-/// keys, also where the last two were cut anew.
+/// keys, also where the last two were cut again.
 #[pumice_test_macros::test]
 fn neighbours_prefixes_are_in_each_partition() {
     for decoupled in [true, false] {

@@ -113,7 +113,7 @@ impl Shared {
     fn visit(&self, worker: &mut Option<Worker>) {
         let mut steps = 0u32;
         let mut booked = pumice_port::time::thread_cpu_nanos();
-        let mut book = || {
+        let mut account = || {
             let now = pumice_port::time::thread_cpu_nanos();
             self.helper_cpu_nanos.fetch_add(now - booked, Ordering::Relaxed);
             booked = now;
@@ -126,11 +126,11 @@ impl Shared {
             std::mem::forget(noted);
             steps += 1;
             if steps.is_multiple_of(BOOKED_BLOCKS) {
-                book();
+                account();
             }
         });
         if steps > 0 {
-            book();
+            account();
         }
     }
 

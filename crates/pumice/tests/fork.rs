@@ -1,7 +1,8 @@
 //! `fork` in a process that has a database open: the parent goes on, its lock stays its own, and in
 //! the child every call is an error that says why, which touches no file.
 //!
-//! A child has the calling thread alone, no loop that would run its fibers.
+//! A child has the calling thread alone, no loop that would run its fibers. A program of its own:
+//! what tasks of other suites hold at the moment of a fork stays held in the child for ever.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;

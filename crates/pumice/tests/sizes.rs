@@ -3,9 +3,9 @@
 //! recovery.
 //!
 //! The limits are lowered, so that kibibytes stand for gibibytes; `of_real_size` has the real ones.
+//! A program of its own: its allocator counts what the process asks for.
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/mod.rs"]
 mod common;
 
 use std::sync::Arc;

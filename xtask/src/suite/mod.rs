@@ -13,6 +13,7 @@
 //! | `plan` | which stages, passes, suites and calls there are, and the command line |
 //! | `stages` | the jobs of each stage |
 //! | `build` | how test programs are built and found |
+//! | `parts` | large programs cut into parts |
 //! | `program` | one program with its output and its limit of time |
 //! | `queue` | the jobs and who runs them |
 //! | `tally` | tests counted |
@@ -31,6 +32,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 mod build;
+mod parts;
 mod plan;
 mod program;
 mod queue;

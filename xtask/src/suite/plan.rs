@@ -51,14 +51,17 @@ pub const ALONE: &[(&str, &str)] =
 /// The longest programs: they start first, so that none of them runs alone at the end.
 pub const LONG: &[&str] = &["pumice-tests::all", "pumice-tests::edges"];
 
-/// A test program that takes longer is killed and counts as failed.
+/// Programs that run module by module, each with its own line in the report and limit of time.
+pub const IN_PARTS: &[&str] = &["pumice::all"];
+
+/// A test program, or a part of one, that takes longer is killed and counts as failed.
 pub const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// The share of the simulation; `cargo xtask sim --seeds 20000` is the whole.
 pub const SIMULATED_SEEDS: &str = "1500";
 
 /// Integration suites of `--quick`, besides the tests in the libraries: broad and short.
-pub const QUICK: &[&str] = &["basic", "everyday", "multi_get", "option_rows"];
+pub const QUICK: &[&str] = &["quick"];
 
 /// Calls of the released binary: name, arguments, what the output must contain.
 pub const CALLS: &[(&str, &[&str], &[&str])] = &[

@@ -20,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::build::{self, Program, cargo, target};
+use super::parts::{self, Part};
 use super::plan::{self, CALLS, Choice, LIMIT, MODES, Mode};
 use super::program::{self, Ended};
 use super::queue::{Done, Job};
@@ -109,6 +110,8 @@ impl Context {
         done.text = words;
         if done.tally.failed == 0 {
             let left = then(programs);
+            done.tally += left.tally;
+            done.failures.extend(left.failures);
             done.next = left.next;
             done.later = left.later;
         }
@@ -180,12 +183,25 @@ fn tests(
     program: Program,
     prepare: impl FnOnce(&Context, &mut Command) + Send + 'static,
 ) -> Job {
-    let name = program.name.clone();
+    let part = Part::whole(&program);
+    tests_of(context, stage, program, part, prepare)
+}
+
+/// The job of a part of them.
+fn tests_of(
+    context: &Arc<Context>,
+    stage: &'static str,
+    program: Program,
+    part: Part,
+    prepare: impl FnOnce(&Context, &mut Command) + Send + 'static,
+) -> Job {
+    let name = part.name.clone();
     let alone = plan::ALONE.iter().any(|(alone, _)| *alone == name);
     let made = job(context, stage, name, move |context| {
         let mut command = program.command();
+        command.args(&part.arguments);
         prepare(context, &mut command);
-        context.tests(&program.name, command)
+        context.tests(&part.name, command)
     });
     if alone { made.alone() } else { made }
 }
@@ -221,14 +237,18 @@ fn build_tests(context: &Arc<Context>) -> Done {
         command.arg("--lib").args(plan::QUICK.iter().flat_map(|name| ["--test", name]));
     }
     context.build("build of tests", command, |programs| {
+        let runs = match runs(programs) {
+            Ok(runs) => runs,
+            Err(message) => return failure("build of tests", message, String::new()),
+        };
         let mut later = Vec::new();
         for mode in MODES.iter().filter(|mode| context.choice.has(mode.name)) {
-            let (long, short): (Vec<_>, Vec<_>) = programs
+            let (long, short): (Vec<_>, Vec<_>) = runs
                 .iter()
-                .filter(|program| mode.is_whole() || can_wait(program))
-                .partition(|program| plan::LONG.contains(&program.name.as_str()));
+                .filter(|(program, _)| mode.is_whole() || can_wait(program))
+                .partition(|(_, part)| plan::LONG.contains(&part.name.as_str()));
             let of_mode = long.into_iter().chain(short);
-            later.extend(of_mode.map(|program| in_mode(context, mode, program.clone())));
+            later.extend(of_mode.map(|(program, part)| in_mode(context, mode, program, part)));
             if mode.is_whole() && context.choice.is_whole() {
                 later.push(job(context, mode.name, "doc tests", doc_tests));
             }
@@ -255,8 +275,21 @@ fn can_wait(program: &Program) -> bool {
     !plan::NOT_ON_FIBERS.contains(&program.package.as_str())
 }
 
-fn in_mode(context: &Arc<Context>, mode: &'static Mode, program: Program) -> Job {
-    tests(context, mode.name, program, |context, command| {
+/// What is run of the programs: those that are cut into parts, part by part.
+fn runs(programs: Vec<Program>) -> Result<Vec<(Program, Part)>, String> {
+    let mut runs = Vec::new();
+    for program in programs {
+        let parts = match plan::IN_PARTS.contains(&program.name.as_str()) {
+            true => parts::of(&program)?,
+            false => vec![Part::whole(&program)],
+        };
+        runs.extend(parts.into_iter().map(|part| (program.clone(), part)));
+    }
+    Ok(runs)
+}
+
+fn in_mode(context: &Arc<Context>, mode: &'static Mode, program: &Program, part: &Part) -> Job {
+    tests_of(context, mode.name, program.clone(), part.clone(), |context, command| {
         command.envs(mode.environment.iter().copied());
         context.with_peers(command);
     })

@@ -51,9 +51,21 @@ fn named_paths(path: &str, text: &str) -> Vec<String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let name = |line: &str| {
         let name = line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]")?;
-        Some(format!("{folder}/{name}"))
+        Some(without_dots(&format!("{folder}/{name}")))
     };
     text.lines().filter_map(name).collect()
+}
+
+/// `a/b/../c` as `a/c`.
+fn without_dots(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// Files that the `mod NAME;` lines of `path` may mean.
@@ -110,6 +122,8 @@ mod tests {
     fn path_attributes_are_followed() {
         let text = "//! #[path]\n#[cfg(x)]\n#[path = \"a/b.rs\"]\nmod c;\n";
         assert_eq!(named_paths("crates/x/src/lib.rs", text), ["crates/x/src/a/b.rs"]);
+        let text = "#[path = \"../../y/a.rs\"]\nmod a;\n";
+        assert_eq!(named_paths("crates/x/src/lib.rs", text), ["crates/y/a.rs"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A disk that is full, and has room again: a real one, of a few megabytes, which only root can
 //! make; elsewhere this says that it is skipped. What no disk shows, each refused operation in
-//! turn, is in the engine's suites (`crates/pumice/tests/full_disk.rs`).
+//! turn, is in the engine's suites (`crates/pumice/tests/all/files/full_disk.rs`).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -21,6 +21,13 @@ pub const SYNC: WriteOptions = WriteOptions {
     ignore_missing_column_families: false,
 };
 
+/// The name by which the program finds a test that is in `module_path`, to run it in a child.
+pub fn test_name(module_path: &str, test: &str) -> String {
+    // The first part is the program.
+    let module = module_path.split_once("::").map_or("", |(_, module)| module);
+    format!("{module}::{test}")
+}
+
 /// Options for a database on `fs`.
 pub fn options(fs: &Arc<dyn FileSystem>) -> Options {
     let mut options = Options::default();

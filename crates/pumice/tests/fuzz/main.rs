@@ -10,12 +10,14 @@
 //! | `options` | the text of an OPTIONS file, and of single options | writing and reading again |
 //!
 //! Tables have further suites: `crates/table/tests/hostile`, whose changes know what each field
-//! means, and `tests/ingest/hostile.rs`.
+//! means, and `crates/pumice/tests/all/files/ingest/hostile.rs`.
 //!
 //! Whatever the bytes: no panic (arithmetic is checked), no request for more than 64 MiB, no case
 //! that takes a minute. A mutator that knows lengths, numbers and frames changes something of the
 //! corpus: what is honest, what is crafted, both made here, and what is in `corpus`, among it all
 //! that once failed. What is framed gets right checksums again, most of the time.
+//!
+//! A program of its own: its allocator counts what the process asks for.
 //!
 //! A target runs the same number of cases each time, case N from seed N. `PUMICE_FUZZ=30` runs
 //! thirty times as many (ten minutes or more each), `PUMICE_SEED=N` one. `PUMICE_FUZZ_KEEP=DIR`

@@ -14,6 +14,8 @@
 //! | `forge` | tables put together from any blocks |
 //! | `cases` | what was found, and attacks of a size that no seed makes |
 //!
+//! A program of its own: its allocator counts what the process asks for.
+//!
 //! `PUMICE_SEED=N` runs one seed, `PUMICE_HOSTILE=N` runs N seeds (default 30,000).
 #![allow(clippy::unwrap_used, missing_docs)]
 

@@ -1,6 +1,6 @@
 //! Partitions as the builder writes them, checked one by one.
 //!
-//! What tables do with them is tested through `TableBuilder` in `tests/filters.rs`.
+//! What tables do with them is tested through `TableBuilder` in `tests/all/filters.rs`.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

@@ -1,0 +1,11 @@
+//! The public interface: handles, builders, futures, options by name, and what it refuses.
+
+mod api_traits;
+mod async_api;
+mod builder;
+mod entrances;
+mod interop;
+mod option_changes;
+mod option_effects;
+mod ttl;
+mod ttl_drawn;

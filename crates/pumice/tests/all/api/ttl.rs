@@ -1,0 +1,153 @@
+//! Databases whose values expire. What RocksDB makes of the files: `interop.rs`.
+
+use std::sync::Arc;
+
+use crate::common::{DIR, memory, options};
+use pumice::options::merge_operator_by_name;
+use pumice::{
+    ColumnFamilyDescriptor, CompactRangeOptions, Db, DbWithTtl, ErrorKind, FilterDecision, Options,
+    ReadOptions, WriteBatch, WriteOptions, filter_of,
+};
+use pumice_port::time::wall_seconds;
+
+/// `value` as it is stored if it was written so many seconds ago.
+fn stored(value: &str, seconds_ago: u64) -> Vec<u8> {
+    let time = (wall_seconds() - seconds_ago) as u32;
+    [value.as_bytes(), &time.to_le_bytes()].concat()
+}
+
+fn ttl_options(fs: &Arc<dyn pumice::FileSystem>) -> Options {
+    let mut options = options(fs);
+    options.db.create_missing_column_families = true;
+    options.cf.merge_operator = merge_operator_by_name("stringappend");
+    options
+}
+
+fn compact(db: &Db) {
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+}
+
+fn keys(db: &Db) -> Vec<String> {
+    db.iter().unwrap().map(|e| String::from_utf8(e.unwrap().0).unwrap()).collect()
+}
+
+#[pumice_test_macros::test]
+fn values_come_back_as_they_were_written() {
+    let (_, fs) = memory();
+    let options = ttl_options(&fs);
+    let named = |name: &str| (ColumnFamilyDescriptor::new(name, options.cf.clone()), 1000);
+    let (db, families) =
+        DbWithTtl::open_cf(&options.db, DIR, &[named("default"), named("other")]).unwrap();
+    let (default, other) = (&families[0], &families[1]);
+    db.put("a", "1").unwrap();
+    db.put_cf_opt(&WriteOptions::default(), other, "a", "other").unwrap();
+    db.merge("m", "x").unwrap();
+    db.merge("m", "y").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put("b", "2");
+    batch.put("c", "3");
+    batch.single_delete("c");
+    batch.merge_cf(other, "m", "z");
+    batch.delete_range_cf(default, "x", "z");
+    batch.put_log_data(b"said");
+    db.write(&WriteOptions::default(), &batch).unwrap();
+    for flushed in [false, true] {
+        if flushed {
+            db.db().flush_all().unwrap();
+            compact(db.db());
+        }
+        assert_eq!(db.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+        assert_eq!(db.get("m").unwrap().as_deref(), Some(&b"x,y"[..]));
+        assert!(db.get("c").unwrap().is_none());
+        let found = db.multi_get_cf_opt(&ReadOptions::default(), &[(other, "a"), (other, "m")]);
+        let found: Vec<_> = found.into_iter().map(|v| v.unwrap().unwrap().into_vec()).collect();
+        assert_eq!(found, [b"other".to_vec(), b"z".to_vec()]);
+        let all = db.iter_cf_opt(&ReadOptions::default(), default).unwrap();
+        let values: Vec<_> = all.rev().map(|entry| entry.unwrap().1).collect();
+        assert_eq!(values, [b"x,y".to_vec(), b"2".to_vec(), b"1".to_vec()]);
+        let mut cursor = db.cursor_cf_opt(&ReadOptions::default(), default).unwrap();
+        cursor.seek(b"b");
+        assert_eq!((cursor.key(), cursor.value()), (Some(&b"b"[..]), Some(&b"2"[..])));
+        let age = wall_seconds() as i32 - cursor.written_at().unwrap();
+        assert!((0..1000).contains(&age), "{age}");
+    }
+    // The plain database shows the times.
+    assert_eq!(db.db().get("a").unwrap().unwrap().len(), 5);
+    drop(families);
+    db.db().close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn compactions_drop_what_is_too_old() {
+    let (_, fs) = memory();
+    let db = DbWithTtl::open(&ttl_options(&fs), DIR, 1000).unwrap();
+    let plain = db.db();
+    let default = plain.default_column_family();
+    plain.put("old", stored("v", 2000)).unwrap();
+    plain.put("new", stored("v", 100)).unwrap();
+    plain.merge("merged", stored("v", 2000)).unwrap();
+    plain.put("short", "abc").unwrap();
+    plain.put("before", [b"v".as_slice(), &1_368_146_401u32.to_le_bytes()].concat()).unwrap();
+    // Until then they are read.
+    assert_eq!(db.get("old").unwrap().as_deref(), Some(&b"v"[..]));
+    for (key, text) in [
+        ("short", "Error: value's length less than timestamp's\n"),
+        ("before", "Error: Timestamp < ttl feature release time!\n"),
+    ] {
+        let error = db.get(key).unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Corruption, text));
+    }
+    plain.flush().unwrap();
+    compact(plain);
+    // Operands are not filtered; the time of what a compaction merges is that of the compaction.
+    assert_eq!(keys(plain), ["before", "merged", "new", "short"]);
+    // The time to live is not stored, and may change.
+    db.set_ttl(default, 50).unwrap();
+    plain.put("x", stored("v", 0)).unwrap();
+    compact(plain);
+    assert_eq!(keys(plain), ["before", "merged", "short", "x"]);
+    db.set_ttl(default, 0).unwrap();
+    plain.put("ancient", stored("v", 300_000_000)).unwrap();
+    compact(plain);
+    assert!(keys(plain).contains(&"ancient".to_string()), "for ever");
+    let other = db.create_column_family(&Default::default(), "other", 10).unwrap();
+    plain.put_cf(&other, "old", stored("v", 20)).unwrap();
+    plain.compact_range_cf(&CompactRangeOptions::default(), &other, None, None).unwrap();
+    assert_eq!(plain.iter_cf(&other).unwrap().count(), 0);
+    drop(other);
+    plain.close().unwrap();
+}
+
+/// Filters of the user's see their own bytes, after what is too old has gone.
+#[pumice_test_macros::test]
+fn filters_of_the_user_go_on() {
+    for by_factory in [false, true] {
+        let (_, fs) = memory();
+        let mut options = ttl_options(&fs);
+        let filter = filter_of("own", |_, key, value| match (key, value) {
+            (b"old", _) => panic!("it has gone"),
+            (_, b"drop") => FilterDecision::Remove,
+            (_, b"change") => FilterDecision::ChangeValue(b"changed".to_vec()),
+            _ => FilterDecision::Keep,
+        });
+        match by_factory {
+            false => options.cf.compaction_filter = Some(filter),
+            true => options
+                .cf
+                .set_compaction_filter_factory("factory", move |_| Some(Arc::clone(&filter))),
+        }
+        let db = DbWithTtl::open(&options, DIR, 1000).unwrap();
+        let plain = db.db();
+        plain.put("old", stored("drop", 2000)).unwrap();
+        for (key, value) in [("a", "drop"), ("b", "change"), ("c", "keep")] {
+            plain.put(key, stored(value, 100)).unwrap();
+        }
+        compact(plain);
+        assert_eq!(keys(plain), ["b", "c"], "by factory: {by_factory}");
+        let changed = plain.get("b").unwrap().unwrap().into_vec();
+        let seconds = u32::from_le_bytes(*changed.last_chunk().unwrap());
+        assert!(wall_seconds() as u32 - seconds >= 100, "the time stays");
+        assert_eq!(db.get("b").unwrap().as_deref(), Some(&b"changed"[..]));
+        plain.close().unwrap();
+    }
+}

@@ -1,0 +1,71 @@
+//! A compaction filter of the user's over a whole database: which operands it removes, and when.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pumice::{
+    CompactRangeOptions, CompactionFilter, Db, FilterDecision, FlushOptions, Options, ReadOptions,
+    WriteOptions,
+};
+use pumice_env::MemFs;
+
+/// Removes operands that say `bad`.
+#[derive(Default)]
+struct NoBadOperands {
+    asked: AtomicU64,
+}
+
+impl CompactionFilter for NoBadOperands {
+    fn name(&self) -> &str {
+        "NoBadOperands"
+    }
+    fn filter(&self, _level: i32, _key: &[u8], _value: &[u8]) -> FilterDecision {
+        FilterDecision::Keep
+    }
+    fn filter_merge_operand(&self, _level: i32, _key: &[u8], operand: &[u8]) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        operand == b"bad"
+    }
+}
+
+#[pumice_test_macros::test]
+fn operands_are_filtered_by_compactions_and_not_by_flushes_or_under_snapshots() {
+    let filter = Arc::new(NoBadOperands::default());
+    let mut options = Options::new();
+    options.db.create_if_missing = true;
+    options.db.file_system = Arc::new(MemFs::new(1));
+    options.set("merge_operator", "stringappend").unwrap();
+    options.cf.compaction_filter = Some(filter.clone());
+    let db = Db::open(&options, "/db").unwrap();
+    let write = WriteOptions::default();
+    let get = |key: &[u8]| db.get_opt(&ReadOptions::default(), key).unwrap().map(|v| v.to_vec());
+    db.put_opt(&write, b"based", b"base").unwrap();
+    for (key, operand) in
+        [("alone", "bad"), ("based", "good"), ("based", "bad"), ("mixed", "bad"), ("mixed", "x")]
+    {
+        db.merge_opt(&write, key.as_bytes(), operand.as_bytes()).unwrap();
+    }
+    let snapshot = db.snapshot();
+    let compact = || db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    compact();
+    assert_eq!(filter.asked.load(Ordering::Relaxed), 0, "a snapshot needs every operand");
+    assert_eq!(get(b"based").unwrap(), b"base,good,bad");
+    drop(snapshot);
+    // What was merged into a value is no operand any more; what is written now is one. A flush
+    // between them keeps them apart: operands of one memtable become one.
+    for operand in ["bad", "good"] {
+        db.merge_opt(&write, b"late", operand.as_bytes()).unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
+    }
+    assert_eq!(filter.asked.load(Ordering::Relaxed), 0, "a flush does not filter");
+    assert_eq!(get(b"late").unwrap(), b"bad,good");
+    compact();
+    assert_eq!(filter.asked.load(Ordering::Relaxed), 2);
+    assert_eq!(get(b"late").unwrap(), b"good");
+    db.merge_opt(&write, b"gone", b"bad").unwrap();
+    db.merge_opt(&write, b"based", b"bad").unwrap();
+    compact();
+    assert_eq!(get(b"gone"), None);
+    assert_eq!(get(b"based").unwrap(), b"base,good,bad");
+    db.close().unwrap();
+}

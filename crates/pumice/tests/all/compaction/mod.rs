@@ -1,0 +1,16 @@
+//! Compactions: what each style makes of a load, when, at which rate and priority.
+
+mod adaptive;
+mod ages;
+mod auto_tuned;
+mod change_level;
+mod compaction_filter;
+mod deletion_collector;
+mod fifo;
+mod fifo_age;
+mod fifo_drawn;
+mod file_api;
+mod lanes;
+mod rate_limit;
+mod universal;
+mod universal_age;

@@ -1,0 +1,94 @@
+//! What is acknowledged is durable by name, too, up to the root: a power loss does not take the
+//! directory of a new database, of its logs or of a checkpoint.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::common::{SYNC, contents, fill, flush, options};
+use pumice::{Db, FileSystem, MemFs, Options};
+use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
+
+fn at(fs: &MemFs) -> (Arc<dyn FileSystem>, Options) {
+    let shared = fs.shared();
+    let options = options(&shared);
+    (shared, options)
+}
+
+/// What a power loss leaves that takes all it may.
+fn survivor(fs: &MemFs) -> MemFs {
+    fs.crashed_copy(1, CrashMode::UNSYNCED)
+}
+
+#[pumice_test_macros::test]
+fn a_new_database_keeps_its_directories() {
+    for wal_dir in ["", "/logs/of/it"] {
+        let fs = MemFs::new(1);
+        let (_, mut options) = at(&fs);
+        options.db.wal_dir = wal_dir.to_string();
+        let path = Path::new("/far/below/db");
+        let db = Db::open(&options, path).unwrap();
+        db.put_opt(&SYNC, b"k", b"v").unwrap();
+        options.db.file_system = survivor(&fs).shared();
+        options.db.create_if_missing = false;
+        let left = Db::open(&options, path).unwrap();
+        assert_eq!(contents(&left), [(b"k".to_vec(), b"v".to_vec())], "{wal_dir:?}");
+        left.close().unwrap();
+        db.close().unwrap();
+    }
+}
+
+/// The process that made the directory was killed, so nobody synced it.
+#[pumice_test_macros::test]
+fn a_directory_that_is_there_already_is_not_trusted() {
+    let fs = MemFs::new(1);
+    let (shared, mut options) = at(&fs);
+    let path = Path::new("/far/below/db");
+    shared.create_dir_all(path).unwrap();
+    let db = Db::open(&options, path).unwrap();
+    db.put_opt(&SYNC, b"k", b"v").unwrap();
+    options.db.file_system = survivor(&fs).shared();
+    options.db.create_if_missing = false;
+    let left = Db::open(&options, path).unwrap();
+    assert_eq!(contents(&left).len(), 1);
+    left.close().unwrap();
+    db.close().unwrap();
+}
+
+/// A directory that cannot be made durable ends the open, and one that is known to be so is not
+/// synced again: then it costs each open a sync of all above it.
+#[pumice_test_macros::test]
+fn the_directory_of_the_logs_is_synced_when_it_is_new() {
+    let fs = MemFs::new(1);
+    let (shared, mut options) = at(&fs);
+    let (path, logs) = (Path::new("/db"), Path::new("/logs/of/it"));
+    options.db.wal_dir = logs.display().to_string();
+    shared.create_dir_all(logs).unwrap();
+    fs.add_fault(FaultRule::once(FaultOp::SyncDir, "/logs/of", 0, Fault::Eio));
+    let error = Db::open(&options, path).err().unwrap();
+    assert_eq!(error.os_error(), Some(5), "{error}");
+    let db = Db::open(&options, path).unwrap();
+    db.put_opt(&SYNC, b"k", b"v").unwrap();
+    db.close().unwrap();
+    fs.add_fault(FaultRule::always(FaultOp::SyncDir, "/logs/of", Fault::Eio));
+    let db = Db::open(&options, path).unwrap();
+    assert_eq!(contents(&db).len(), 1);
+    db.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn a_checkpoint_keeps_its_directories() {
+    let fs = MemFs::new(1);
+    let (_, mut options) = at(&fs);
+    let db = Db::open(&options, "/db").unwrap();
+    fill(&db, 0..10, "v");
+    flush(&db);
+    fill(&db, 10..20, "v");
+    let target = Path::new("/copies/of/today");
+    db.checkpoint(target).unwrap();
+    options.db.file_system = survivor(&fs).shared();
+    options.db.create_if_missing = false;
+    let left = Db::open(&options, target).unwrap();
+    assert_eq!(contents(&left).len(), 20);
+    left.close().unwrap();
+    db.close().unwrap();
+}

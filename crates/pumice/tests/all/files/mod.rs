@@ -1,0 +1,17 @@
+//! Files that enter, leave or are copied: directories, MANIFEST, tables, backups, full disks.
+
+mod backup;
+mod beside;
+mod checkpoint;
+mod destroy;
+mod direct;
+mod directories;
+mod full_disk;
+mod ingest;
+mod numbers;
+mod repair;
+mod space_limit;
+mod torn_manifest;
+mod trash;
+mod two_disks;
+mod two_openers;

@@ -1,0 +1,8 @@
+//! Reads: point lookups, iterators, and what the caches and filters save them.
+
+mod cache_only;
+mod filter_kinds;
+mod read_options;
+mod row_cache;
+mod table_opens;
+mod uncache;

@@ -1,0 +1,7 @@
+//! What is counted and told: statistics, properties, perf contexts, listeners, the info log.
+
+mod events;
+mod loggers;
+mod perf_context;
+mod properties;
+mod table_statistics;

@@ -1,0 +1,12 @@
+//! Writes: the queue, memtables, logs, and which of them flushes let go.
+
+mod archive;
+mod atomic_flush;
+mod buffer_order;
+mod buffer_stall;
+mod failed_log;
+mod log_switch;
+mod memtables;
+mod shared_writes;
+mod wal_archive;
+mod wal_updates;

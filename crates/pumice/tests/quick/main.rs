@@ -1,0 +1,11 @@
+//! The suites of `cargo xtask test --quick`: broad and short.
+//!
+//! A program beside `all` because it builds in a fraction of the time.
+#![allow(clippy::unwrap_used)]
+
+mod basic;
+#[path = "../common/mod.rs"]
+mod common;
+mod everyday;
+mod multi_get;
+mod option_rows;

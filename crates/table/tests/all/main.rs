@@ -1,0 +1,29 @@
+//! The integration tests of tables, in one program: it links once.
+//!
+//! Programs of their own, beside this folder: `allocations` and `hostile` count what the process
+//! allocates, `mutation` switches planted bugs of the process on.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod aligned;
+#[path = "../support/builds.rs"]
+mod builds;
+mod damage;
+mod filters;
+mod identical;
+mod index_kinds;
+mod model;
+mod parallel;
+mod passing;
+mod prefix;
+#[path = "../support/prefixed.rs"]
+mod prefixed;
+mod prepopulate;
+#[path = "../support/recorded_file.rs"]
+mod recorded_file;
+mod sampling;
+mod sst_dump;
+#[path = "../support/mod.rs"]
+mod support;
+mod too_large;
+mod uncache;
+mod verify;

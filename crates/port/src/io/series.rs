@@ -49,7 +49,9 @@ impl Series {
             if self.reactor.is_done(group) {
                 self.group = None;
                 let mut last = 0;
-                on!(self.reactor, operations => operations.finish(group, |_, result| last = result));
+                on!(self.reactor, operations => {
+                    operations.finish(group, |_, result| last = result)
+                });
                 if last < 0 && last != -libc::EINTR {
                     return Err(io::Error::from_raw_os_error(-last));
                 }

@@ -10,6 +10,11 @@ use std::sync::Arc;
 pub trait MergeOperator: Send + Sync {
     /// Persisted name, informational.
     fn name(&self) -> &str;
+    /// How OPTIONS files write it: its name, or `{id=NAME;parameter=value;}` with what it is made
+    /// of.
+    fn option_text(&self) -> String {
+        self.name().to_string()
+    }
     /// The new value of `key` from `existing` (None: absent) and `operands`, oldest first.
     /// `None` fails the read or compaction with Corruption.
     fn full_merge(

@@ -133,7 +133,7 @@ impl OptionValue for Option<Arc<dyn MergeOperator>> {
         merge_operators::builtin(&id, &members).map(Some)
     }
     fn format(&self) -> String {
-        self.as_ref().map_or(NULL.to_string(), |op| op.name().to_string())
+        self.as_ref().map_or(NULL.to_string(), |op| op.option_text())
     }
     /// A user's operator keeps its place when the text has its name.
     fn update(&mut self, text: &str) -> Result<(), Refusal> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use pumice_base::extension::MergeOperator;
 
-use super::text::unescape;
+use super::text::{escape, unescape};
 use super::value::Refusal;
 
 /// Joins values with a delimiter.
@@ -38,6 +38,20 @@ impl Default for StringAppend {
 impl MergeOperator for StringAppend {
     fn name(&self) -> &str {
         "StringAppendOperator"
+    }
+
+    fn option_text(&self) -> String {
+        match std::str::from_utf8(&self.delimiter) {
+            // What ends a member cannot be in one, and blanks around it are lost.
+            Ok(delimiter)
+                if delimiter != ","
+                    && !delimiter.contains([';', '{', '}'])
+                    && delimiter.trim() == delimiter =>
+            {
+                format!("{{id={};delimiter={};}}", self.name(), escape(delimiter))
+            }
+            _ => self.name().to_string(),
+        }
     }
 
     fn full_merge(
@@ -132,6 +146,21 @@ impl MergeOperator for MaxOperator {
     }
 }
 
+/// Ids of those that are built in.
+const IDS: [&str; 11] = [
+    "stringappend",
+    "stringappendtest",
+    "StringAppendOperator",
+    "StringAppendTESTOperator",
+    "uint64add",
+    "UInt64AddOperator",
+    "put",
+    "put_v1",
+    "PutOperator",
+    "max",
+    "MaxOperator",
+];
+
 /// The built-in operator with that id; `members` are its parameters in option text.
 ///
 /// # Errors
@@ -140,6 +169,14 @@ pub(super) fn builtin(
     id: &str,
     members: &[(String, String)],
 ) -> Result<Arc<dyn MergeOperator>, Refusal> {
+    let unknown = || {
+        Refusal::Unsupported(format!(
+            "merge operator {id} is not built in; pass the object in the options"
+        ))
+    };
+    if !IDS.contains(&id) {
+        return Err(unknown());
+    }
     let mut delimiter = None;
     for (name, value) in members {
         match name.as_str() {
@@ -157,9 +194,7 @@ pub(super) fn builtin(
         "uint64add" | "UInt64AddOperator" => Ok(Arc::new(UInt64Add)),
         "put" | "put_v1" | "PutOperator" => Ok(Arc::new(PutOperator)),
         "max" | "MaxOperator" => Ok(Arc::new(MaxOperator)),
-        _ => Err(Refusal::Unsupported(format!(
-            "merge operator {id} is not built in; pass the object in the options"
-        ))),
+        _ => Err(unknown()),
     }
 }
 
@@ -184,6 +219,24 @@ mod tests {
         assert_eq!(full(&op, Some(b"x"), &[b"a", b"b"]), b"x,a,b");
         assert_eq!(full(&op, Some(b""), &[b"a"]), b",a");
         assert_eq!(full(&StringAppend::new(""), Some(b"x"), &[b"a"]), b"xa");
+    }
+
+    /// A delimiter is not lost when the operator is written as text.
+    #[pumice_test_macros::test]
+    fn text_keeps_the_delimiter() {
+        for delimiter in ["|", ":", "", "#\n#", "\\"] {
+            let options = crate::ColumnFamilyOptions {
+                merge_operator: Some(Arc::new(StringAppend::new(delimiter))),
+                ..Default::default()
+            };
+            let text = options.get("merge_operator").unwrap();
+            let mut again = crate::ColumnFamilyOptions::default();
+            again.set("merge_operator", &text).unwrap();
+            let op = again.merge_operator.unwrap();
+            let joined = format!("x{delimiter}y");
+            assert_eq!(full(&*op, Some(b"x"), &[b"y"]), joined.as_bytes(), "{text}");
+        }
+        assert_eq!(StringAppend::default().option_text(), "StringAppendOperator");
     }
 
     #[pumice_test_macros::test]

@@ -473,6 +473,34 @@ impl Db {
         self.inner().life.check_caller()?;
         live_files::approximate_sizes(self.data(cf)?, ranges)
     }
+    /// Roughly how many entries of the key range `[start, end)` of the default column family the
+    /// memtables hold, and their bytes; range deletions are not counted. Does not suspend.
+    ///
+    /// # Errors
+    /// The database is closed.
+    pub fn approximate_memtable_stats(
+        &self,
+        start: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) -> Result<(u64, u64)> {
+        self.inner().life.check_caller()?;
+        let family = &self.handle.default.data;
+        Ok(live_files::approximate_memtable_stats(family, start.as_ref(), end.as_ref()))
+    }
+    /// [`Db::approximate_memtable_stats`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::approximate_memtable_stats`]; InvalidArgument for a handle of another database.
+    pub fn approximate_memtable_stats_cf(
+        &self,
+        cf: &ColumnFamily,
+        start: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) -> Result<(u64, u64)> {
+        self.inner().life.check_caller()?;
+        let family = self.data(cf)?;
+        Ok(live_files::approximate_memtable_stats(family, start.as_ref(), end.as_ref()))
+    }
     /// Makes a copy of the database in the new directory `path`: table files as hard links,
     /// the rest copied.
     ///

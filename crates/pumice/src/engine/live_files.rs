@@ -105,6 +105,16 @@ pub(crate) fn approximate_sizes(cf: &Arc<CfData>, ranges: &[(&[u8], &[u8])]) -> 
     Ok(sizes)
 }
 
+/// Estimates how many point entries of `[start, end)` are in memtables, and their bytes.
+pub(crate) fn approximate_memtable_stats(cf: &CfData, start: &[u8], end: &[u8]) -> (u64, u64) {
+    let view = cf.super_version.load_full();
+    let memtables = std::iter::once(&view.mem).chain(&view.imm);
+    memtables.fold((0, 0), |(count, bytes), memtable| {
+        let (more, their_bytes) = memtable.approximate_count_and_bytes(start, end);
+        (count + more, bytes + their_bytes)
+    })
+}
+
 /// The part of a file that lies in `[start, end)`.
 fn bytes_within(cf: &CfData, file: &FileMetaData, start: &[u8], end: &[u8]) -> Result<u64> {
     let order = cf.comparator();

@@ -8,32 +8,36 @@
 //! Compactions drop values that are too old; **until then reads return them**. The time to live is
 //! not stored: each open says which.
 //!
+//! Reads and writes are in `calls`, cursors in `cursor`.
+//!
 //! Thread safety: as [`Db`].
 //! Invariants: (1) what goes through this handle has a time at its end, the result of a merge that
 //! of the merge; (2) a value whose time cannot be is Corruption in gets and merges, and is kept by
 //! compactions; (3) a snapshot, a handle of a column family or an option is the plain database's.
 //! Not here: what reads and writes no values, which goes through [`DbWithTtl::db`].
 
-use std::ops::{Deref, DerefMut};
+mod calls;
+mod cursor;
+
+pub use cursor::{TtlEntries, TtlIterator};
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator};
 use pumice_base::narrow::low_u32;
-use pumice_base::{Error, Result, ValueType};
+use pumice_base::{Error, Result};
+use pumice_env::FileSystem;
 use pumice_port::sync::Mutex;
 use pumice_port::time::wall_seconds;
 
-use crate::commit::batch::{BatchRecord, WriteBatch};
 use crate::db::api::Db;
 use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
-use crate::options::requests::{ReadOptions, WriteOptions};
 use crate::options::{
-    ColumnFamilyOptions, CompactionFilterContext, CompactionFilterFactory, DbOptions, Options,
+    ColumnFamilyOptions, CompactionFilterContext, CompactionFilterFactory, DbOptions, FileRules,
+    LoadedOptions, Options, load_latest, parse_options_file,
 };
-use crate::read::entries::Entries;
-use crate::read::iterator::DbIterator;
 use crate::read::pinned::PinnedSlice;
 use crate::stats::listener::TableFileCreationReason;
 use crate::version::family::ColumnFamily;
@@ -171,6 +175,10 @@ impl MergeOperator for TtlMerge {
     fn name(&self) -> &str {
         "TtlMergeOperator"
     }
+    /// As RocksDB's, so that its `DBWithTTL` finds the user's operator in OPTIONS.
+    fn option_text(&self) -> String {
+        format!("{{id={};user_operator={};}}", self.name(), self.0.option_text())
+    }
     fn full_merge(
         &self,
         key: &[u8],
@@ -190,6 +198,46 @@ impl MergeOperator for TtlMerge {
         let (left, right) = (split(left).ok()?.0, split(right).ok()?.0);
         Some(with_time(&self.0.partial_merge(key, left, right)?, now()))
     }
+}
+
+/// The member `name` of an object that RocksDB wrote as text; None if it has no such member.
+fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = object.split_once(&format!(";{name}="))?;
+    let mut depth = 0usize;
+    let end = rest.find(|c| {
+        match c {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ';' | '}' => return depth == 0,
+            _ => {}
+        }
+        false
+    });
+    Some(&rest[..end.unwrap_or(rest.len())])
+}
+
+/// The text of an OPTIONS file that RocksDB's `DBWithTTL` wrote, with the user's objects in place
+/// of those that are around them there.
+fn with_users_objects(text: &str) -> String {
+    const AROUND: [(&str, &str, &str); 3] = [
+        ("merge_operator={", "id=TtlMergeOperator;", "user_operator"),
+        ("compaction_filter={", "id=TtlCompactionFilter;", "user_filter"),
+        ("compaction_filter_factory={", "id=TtlCompactionFilterFactory;", "user_filter_factory"),
+    ];
+    let line = |line: &str| {
+        let plain = line.trim_start();
+        let around = AROUND.iter().find(|(option, id, _)| {
+            plain.strip_prefix(option).is_some_and(|object| object.starts_with(id))
+        });
+        match around {
+            Some((option, _, name)) => {
+                let user = member(plain, name).unwrap_or("nullptr");
+                format!("  {}={user}\n", option.trim_end_matches("={"))
+            }
+            None => format!("{line}\n"),
+        }
+    };
+    text.lines().map(line).collect()
 }
 
 /// `options` of a column family whose values live for `ttl`.
@@ -212,6 +260,20 @@ fn expiring(options: &ColumnFamilyOptions, ttl: &Arc<AtomicI32>) -> ColumnFamily
 }
 
 impl DbWithTtl {
+    /// As [`load_latest_options`](crate::options::load_latest_options), of a database whose values
+    /// expire: where RocksDB's `DBWithTTL` wrote the file, the operator and the filters are the
+    /// user's, which is what this handle opens with.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn load_latest_options(
+        fs: &dyn FileSystem,
+        path: &Path,
+        rules: FileRules,
+    ) -> Result<Option<LoadedOptions>> {
+        load_latest(fs, path, &|text| parse_options_file(&with_users_objects(text), rules))
+    }
+
     /// Opens or creates a database with only the default column family, whose values live for so
     /// many seconds; 0 or less for ever.
     ///
@@ -297,184 +359,5 @@ impl DbWithTtl {
         let (_, known) = known.ok_or_else(|| Error::invalid_argument("it has no time to live"))?;
         known.store(ttl, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// As [`Db::get`]. A value that is too old is returned as long as no compaction has dropped it.
-    ///
-    /// # Errors
-    /// As [`Db::get`]; Corruption for a value without a time that can be.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<PinnedSlice>> {
-        stripped(self.db.get(key)?)
-    }
-    /// [`Self::get`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
-    pub fn get_cf_opt(
-        &self,
-        options: &ReadOptions,
-        cf: &ColumnFamily,
-        key: impl AsRef<[u8]>,
-    ) -> Result<Option<PinnedSlice>> {
-        stripped(self.db.get_cf_opt(options, cf, key)?)
-    }
-    /// As [`Db::multi_get_cf_opt`].
-    pub fn multi_get_cf_opt<K: AsRef<[u8]>>(
-        &self,
-        options: &ReadOptions,
-        keys: &[(&ColumnFamily, K)],
-    ) -> Vec<Result<Option<PinnedSlice>>> {
-        let found = self.db.multi_get_cf_opt(options, keys);
-        found.into_iter().map(|answer| answer.and_then(stripped)).collect()
-    }
-
-    /// As [`Db::put`].
-    ///
-    /// # Errors
-    /// As [`Db::write`].
-    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.db.put(key, with_time(value.as_ref(), now()))
-    }
-    /// [`Self::put`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Db::write`].
-    pub fn put_cf_opt(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.db.put_cf_opt(options, cf, key, with_time(value.as_ref(), now()))
-    }
-    /// As [`Db::merge`].
-    ///
-    /// # Errors
-    /// As [`Db::write`].
-    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        self.db.merge(key, with_time(operand.as_ref(), now()))
-    }
-    /// [`Self::merge`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Db::write`].
-    pub fn merge_cf_opt(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        key: impl AsRef<[u8]>,
-        operand: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.db.merge_cf_opt(options, cf, key, with_time(operand.as_ref(), now()))
-    }
-
-    /// As [`Db::write_opt`]: all values of the batch have one time.
-    ///
-    /// # Errors
-    /// As [`Db::write_opt`]; NotSupported for wide columns and blobs.
-    pub fn write(&self, options: &WriteOptions, updates: &WriteBatch) -> Result<()> {
-        updates.status()?;
-        updates.check_owner(&**self.db.inner())?;
-        let (mut batch, time) = (WriteBatch::new(), now());
-        for record in updates.iter() {
-            let (id, value_type, key, value) = match record? {
-                BatchRecord::Entry { column_family, value_type, key, value } => {
-                    (column_family, value_type, key, value)
-                }
-                BatchRecord::LogData(blob) => {
-                    batch.put_log_data(blob);
-                    continue;
-                }
-                BatchRecord::Marker(..) => {
-                    return Err(Error::not_supported("transactions in a database with TTL"));
-                }
-            };
-            match value_type {
-                ValueType::Value => batch.put_cf(id, key, with_time(value, time)),
-                ValueType::Merge => batch.merge_cf(id, key, with_time(value, time)),
-                ValueType::Deletion => batch.delete_cf(id, key),
-                ValueType::SingleDeletion => batch.single_delete_cf(id, key),
-                ValueType::RangeDeletion => batch.delete_range_cf(id, key, value),
-                other => {
-                    let text = format!("{other:?} in a database with TTL");
-                    return Err(Error::not_supported(text));
-                }
-            }
-        }
-        self.db.write_opt(options, &mut batch)
-    }
-
-    /// As [`Db::cursor_cf_opt`].
-    ///
-    /// # Errors
-    /// As [`Db::cursor_cf_opt`].
-    pub fn cursor_cf_opt(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<TtlIterator> {
-        Ok(TtlIterator(self.db.cursor_cf_opt(options, cf)?))
-    }
-    /// As [`Db::iter_cf_opt`].
-    ///
-    /// # Errors
-    /// As [`Db::iter_cf_opt`].
-    pub fn iter_cf_opt(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.iter_cf_opt(options, cf)?))
-    }
-}
-
-/// A cursor: moved as [`DbIterator`], which it gives; `value` is without its time.
-#[derive(Debug)]
-pub struct TtlIterator(DbIterator);
-
-impl TtlIterator {
-    /// The value under the cursor; None if it is not valid, or for a value too short to have a
-    /// time.
-    pub fn value(&self) -> Option<&[u8]> {
-        Some(self.0.value()?.split_last_chunk::<TIME_BYTES>()?.0)
-    }
-    /// Key and value under the cursor; None where one of them is.
-    pub fn item(&self) -> Option<(&[u8], &[u8])> {
-        Some((self.key()?, self.value()?))
-    }
-    /// When it was written, in seconds since 1970.
-    pub fn written_at(&self) -> Option<i32> {
-        Some(i32::from_le_bytes(*self.0.value()?.last_chunk()?))
-    }
-}
-
-impl Deref for TtlIterator {
-    type Target = DbIterator;
-    fn deref(&self) -> &DbIterator {
-        &self.0
-    }
-}
-
-impl DerefMut for TtlIterator {
-    fn deref_mut(&mut self) -> &mut DbIterator {
-        &mut self.0
-    }
-}
-
-/// Keys and values as [`Entries`], without their times.
-#[derive(Debug)]
-#[must_use = "nothing is read before it is iterated over"]
-pub struct TtlEntries(Entries);
-
-fn entry(item: Result<(Vec<u8>, Vec<u8>)>) -> Result<(Vec<u8>, Vec<u8>)> {
-    let (key, mut value) = item?;
-    let bytes = split(&value)?.0.len();
-    value.truncate(bytes);
-    Ok((key, value))
-}
-
-impl Iterator for TtlEntries {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(entry)
-    }
-}
-
-impl DoubleEndedIterator for TtlEntries {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        self.0.next_back().map(entry)
     }
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod calendar;
 mod db_bench;
 mod folder;
 mod ldb;

@@ -17,10 +17,11 @@ use super::work::Work;
 use super::worker::{Plan, Shared};
 use super::workload::{ExistingKeys, KeyMaker, Lengths, value_bytes};
 use super::{engine::Cursor, scan_work};
+use crate::calendar::date;
 use pumice_base::histogram::Histogram;
 use pumice_env::{PosixFs, write_file};
 use pumice_port::fiber::{Runtime, RuntimeStats};
-use pumice_port::time::{LocalTime, local_time, now_micros, process_cpu_micros, wall_micros};
+use pumice_port::time::{now_micros, process_cpu_micros, wall_micros};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -491,7 +492,7 @@ fn loops_line(before: &RuntimeStats, now: &RuntimeStats) -> String {
 /// The lines before the first benchmark: environment to stderr, configuration to stdout.
 pub fn print_header(engine: &impl Engine, flags: &Flags) {
     eprintln!("{}", engine.version_line());
-    eprintln!("Date:       {}", ctime(local_time(wall_micros() / 1_000_000)));
+    eprintln!("Date:       {}", date((wall_micros() / 1_000_000) as i64));
     let cpus = pumice_port::thread::available_parallelism();
     eprintln!("CPU:        {cpus} * {}", cpu_info("model name").unwrap_or_default());
     eprintln!("CPUCache:   {}", cpu_info("cache size").unwrap_or_default());
@@ -561,33 +562,4 @@ fn cpu_info(name: &str) -> Option<String> {
     let text = String::from_utf8_lossy(&bytes);
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_string())
-}
-
-/// `Sun Nov 22 20:25:00 2026`, as C's ctime.
-fn ctime(time: LocalTime) -> String {
-    const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    format!(
-        "{} {} {:2} {:02}:{:02}:{:02} {}",
-        DAYS[time.weekday as usize % 7],
-        MONTHS[(time.month as usize + 11) % 12],
-        time.day,
-        time.hour,
-        time.minute,
-        time.second,
-        time.year
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[pumice_test_macros::test]
-    fn the_date_is_ctimes() {
-        let time =
-            LocalTime { year: 2026, month: 11, day: 2, hour: 20, minute: 5, second: 9, weekday: 1 };
-        assert_eq!(ctime(time), "Mon Nov  2 20:05:09 2026");
-    }
 }

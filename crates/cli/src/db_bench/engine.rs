@@ -124,6 +124,8 @@ pub trait BenchDb: Send + Sync + 'static {
     fn table_files(&self) -> Result<Vec<TableFile>>;
     /// Roughly the bytes of these ranges, summed up.
     fn approximate_sizes(&self, ranges: &[(Vec<u8>, Vec<u8>)]) -> Result<u64>;
+    /// Roughly how many entries from `begin` to before `end` memtables hold.
+    fn approximate_memtable_entries(&self, begin: &[u8], end: &[u8]) -> Result<u64>;
     /// Starts the counters of `stats` again.
     fn reset_stats(&self) -> Result<()>;
     /// Waits until no background work is due.

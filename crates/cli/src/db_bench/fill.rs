@@ -155,9 +155,15 @@ struct Fill<'w, 's, D: BenchDb> {
 
 /// Fills in `order`.
 pub fn run<D: BenchDb>(worker: &mut Worker<'_, D>, order: Order) -> Result<()> {
+    let plan = &worker.shared.plan;
+    let per_db = if plan.writes == 0 { plan.keys } else { plan.writes };
+    run_some(worker, order, per_db)
+}
+
+/// Fills in `order`, with so many writes to each database.
+pub fn run_some<D: BenchDb>(worker: &mut Worker<'_, D>, order: Order, per_db: u64) -> Result<()> {
     let shared = worker.shared;
     let plan = &shared.plan;
-    let per_db = if plan.writes == 0 { plan.keys } else { plan.writes };
     if plan.keys != plan.num {
         worker.stats.set_message(format!("({} ops)", plan.keys));
     }

@@ -8,6 +8,7 @@
 mod background_readers;
 mod backups;
 mod cpu_work;
+mod deterministic;
 mod disposable;
 mod driver;
 mod engine;

@@ -72,6 +72,20 @@ pub fn all() -> Vec<(&'static str, OptionFlag)> {
     names.into_iter().filter_map(|name| Some((flag_of(name), find(name)?))).collect()
 }
 
+/// The value that an option of column families has by what was `given`, as the engine writes it.
+///
+/// # Panics
+/// There is no such option.
+pub fn family_option(given: &[GivenOption], name: &str) -> String {
+    let row = ColumnFamilyOptions::row(name).expect("an option of column families");
+    let mut options = ColumnFamilyOptions::default();
+    for option in given.iter().filter(|option| option.option == name) {
+        // A wrong value is refused when the database is opened.
+        options.set(name, &option.value).ok();
+    }
+    row.get(&options)
+}
+
 fn flag<S: OptionSet>(row: &'static OptionRow<S>, defaults: &S, is_table: bool) -> OptionFlag {
     let default = row.get(defaults);
     OptionFlag {

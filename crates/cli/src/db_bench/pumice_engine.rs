@@ -336,6 +336,10 @@ impl BenchDb for PumiceDb {
         Ok(self.db.approximate_sizes(&ranges).map_err(text)?.iter().sum())
     }
 
+    fn approximate_memtable_entries(&self, begin: &[u8], end: &[u8]) -> Result<u64> {
+        Ok(self.db.approximate_memtable_stats(begin, end).map_err(text)?.0)
+    }
+
     fn reset_stats(&self) -> Result<()> {
         self.db.reset_stats();
         Ok(())

@@ -306,6 +306,10 @@ impl BenchDb for RocksDbHandle {
         Err("Not implemented: our binding of RocksDB's library has no GetApproximateSizes".into())
     }
 
+    fn approximate_memtable_entries(&self, _: &[u8], _: &[u8]) -> Result<u64> {
+        Err("Not implemented: RocksDB's C library has no GetApproximateMemTableStats".into())
+    }
+
     fn reset_stats(&self) -> Result<()> {
         Err("Not implemented: RocksDB's C library has no ResetStats".into())
     }

@@ -8,6 +8,7 @@ use super::fill::{self, Order};
 use super::stats::Operation;
 use super::worker::{Worker, during};
 use super::workload::KeyMaker;
+use pumice_base::histogram::Histogram;
 
 /// `newiterator`.
 pub fn create_iterators<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
@@ -139,6 +140,26 @@ pub fn approximate_sizes<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     }
     let average = sum as f64 / count.max(1) as f64;
     worker.stats.set_message(format!("(Avg approx size={average:.6})"));
+    Ok(())
+}
+
+/// `approximatememtablestats`: how many entries of `--batch_size` keys that follow each other are
+/// in memtables, as the engine estimates them.
+pub fn memtable_stats<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
+    let plan = &worker.shared.plan;
+    let mut limit = worker.limit(plan.reads);
+    let (mut begin, mut end) = (worker.keys(), worker.keys());
+    let mut counts = Histogram::new();
+    while !limit.reached(1) {
+        let db = &worker.shared.dbs[worker.pick()];
+        let first = worker.rng.uniform(plan.num.saturating_sub(plan.batch).max(1));
+        let (begin, end) = (begin.key(first), end.key(first + plan.batch));
+        let count = db.approximate_memtable_entries(begin, end);
+        counts.add(during("approximate memtable stats", count)?);
+        worker.finished(1, Operation::Other);
+    }
+    worker.stats.set_message(format!("({:.2} of {} entries)", counts.average(), plan.batch));
+    println!("Reported entry count stats (expected {}):\n{counts}", plan.batch);
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use super::fill::Order;
 use super::flags::Flags;
 use super::mixed_work::Rewrite;
+use super::option_flags::family_option;
 use super::work::{Beside, Reading, Work};
 use pumice_base::checksum::ChecksumType;
 
@@ -83,6 +84,10 @@ const fn fill(name: &'static str, order: Order) -> Spec {
     Spec { fresh: true, ..workers(name, Work::Fill(order)) }
 }
 
+const fn shape(name: &'static str, order: Order) -> Spec {
+    Spec { fresh: true, single: true, ..workers(name, Work::FillShape(order)) }
+}
+
 const fn beside(name: &'static str, reading: Reading, beside: Beside) -> Spec {
     Spec { writer: true, ..workers(name, Work::While(reading, beside)) }
 }
@@ -94,6 +99,8 @@ pub const SPECS: &[Spec] = &[
     fill("fillrandom", Order::Random),
     Spec { single: true, ..fill("filluniquerandom", Order::Unique) },
     Spec { single: true, ..fill("fillanddeleteuniquerandom", Order::Unique) },
+    shape("fillseqdeterministic", Order::Sequential),
+    shape("filluniquerandomdeterministic", Order::Unique),
     Spec { sync: true, divide_num: 1000, ..fill("fillsync", Order::Random) },
     Spec { divide_num: 1000, value_size: Some(100_000), ..fill("fill100K", Order::Random) },
     workers("fillseekseq", Work::FillThenSeek),
@@ -123,6 +130,7 @@ pub const SPECS: &[Spec] = &[
     workers("seekrandom", Work::Seek),
     workers("multiscan", Work::MultiScan),
     workers("approximatesizerandom", Work::ApproximateSizes),
+    workers("approximatememtablestats", Work::MemtableStats),
     beside("readwhilewriting", Reading::Get, Beside::Put),
     beside("readwhilemerging", Reading::Get, Beside::Merge),
     beside("readwhilescanning", Reading::Get, Beside::Scan),
@@ -159,10 +167,7 @@ pub const SPECS: &[Spec] = &[
 
 /// Benchmarks of RocksDB's that are not built, with the feature they need.
 pub const MISSING: &[(&str, &str)] = &[
-    ("approximatememtablestats", "GetApproximateMemTableStats"),
     ("cache_report_problems", "a cache that looks for problems of its own"),
-    ("fillseqdeterministic", "fills that keep the shape of the tree"),
-    ("filluniquerandomdeterministic", "fills that keep the shape of the tree"),
     ("getmergeoperands", "GetMergeOperands"),
     ("openandcompact", "OpenAndCompact"),
     ("randomtransaction", "transactions"),
@@ -209,6 +214,15 @@ impl Spec {
         if self.name == "timeseries" && !matches!(&*flags.expire_style, "none" | "delete") {
             let style = &flags.expire_style;
             return Err(format!("ERROR: expire_style {style} is not supported yet"));
+        }
+        if matches!(self.action, Action::Workers(Work::FillShape(_))) {
+            if family_option(&flags.options, "disable_auto_compactions") != "true" {
+                let words = "Please disable_auto_compactions in FillDeterministic benchmark";
+                return Err(words.into());
+            }
+            if !matches!(flags.compaction_style, 0 | 1) {
+                return Err(format!("ERROR: {} needs levels to compact into", self.name));
+            }
         }
         if self.action == Action::Workers(Work::ReadAll)
             && !(flags.use_existing_keys && flags.row_cache_size > 0)

@@ -8,7 +8,7 @@ use super::fill::{self, Order, Tombstones};
 use super::mixed_work::{self, Rewrite};
 use super::stats::Operation;
 use super::worker::{Limit, Worker, during, user_limiter, wait_for};
-use super::{cpu_work, default_directory, mixgraph, scan_work, timeseries};
+use super::{cpu_work, default_directory, deterministic, mixgraph, scan_work, timeseries};
 use pumice_base::checksum::ChecksumType;
 use std::path::PathBuf;
 
@@ -17,6 +17,8 @@ use std::path::PathBuf;
 pub enum Work {
     /// Writes.
     Fill(Order),
+    /// Writes, and compactions that give the tree its shape.
+    FillShape(Order),
     /// A read and a write of a random key.
     Update,
     /// Iteration from the first key.
@@ -59,6 +61,8 @@ pub enum Work {
     TimeSeries,
     /// Sizes of random ranges.
     ApproximateSizes,
+    /// Counts of entries of ranges in memtables.
+    MemtableStats,
     /// Deletions in ascending order.
     DeleteSequential,
     /// Deletions of random keys.
@@ -120,6 +124,7 @@ impl Work {
 pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
     match work {
         Work::Fill(order) => fill::run(worker, order),
+        Work::FillShape(order) => deterministic::run(worker, order),
         Work::Update => update(worker),
         Work::ReadForward => read_in_order(worker, true),
         Work::ReadBackward => read_in_order(worker, false),
@@ -147,6 +152,7 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
         Work::MixGraph => mixgraph::run(worker),
         Work::TimeSeries => timeseries::run(worker),
         Work::ApproximateSizes => scan_work::approximate_sizes(worker),
+        Work::MemtableStats => scan_work::memtable_stats(worker),
         Work::DeleteSequential => delete(worker, false),
         Work::DeleteRandom => delete(worker, true),
         Work::Compact => {

@@ -66,6 +66,52 @@ fn scans_find_what_was_written() {
     assert!(error.contains("multiscan needs a num above 1500"), "{error}");
 }
 
+/// Estimates of what memtables hold: nothing after a flush.
+#[pumice_test_macros::test]
+fn memtables_are_estimated() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |benchmarks: &str| {
+        let flags = "--num=2000 --seed=7 --reads=200 --batch_size=100";
+        db_bench(dir.path(), &format!("{flags} --benchmarks={benchmarks}")).good()
+    };
+    let average = |out: &str| {
+        let line = result(out, "approximatememtablestats");
+        assert!(line.contains(" 200 operations;") && line.ends_with(" of 100 entries)"), "{line}");
+        line.split_once('(').unwrap().1.split(' ').next().unwrap().parse::<f64>().unwrap()
+    };
+    let out = run("fillseq,approximatememtablestats");
+    assert!(out.contains("Reported entry count stats (expected 100):\nCount: 200 "), "{out}");
+    assert!((20.0..500.0).contains(&average(&out)), "{out}");
+    assert_eq!(average(&run("fillseq,flush,approximatememtablestats")), 0.0);
+}
+
+/// The tree has a run on each level that it is to have, and every key is there.
+#[pumice_test_macros::test]
+fn deterministic_fills_leave_a_run_on_each_level() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = "--num=20000 --num_levels=3 --write_buffer_size=65536 --seed=7 \
+                 --max_bytes_for_level_multiplier=4 --target_file_size_base=200000";
+    for (name, style, levels) in [
+        ("fillseqdeterministic", 0, "012"),
+        ("filluniquerandomdeterministic", 0, "012"),
+        ("fillseqdeterministic", 1, "012"),
+    ] {
+        let words = format!("{flags} --compaction_style={style} --benchmarks={name},readseq");
+        let out = db_bench(dir.path(), &format!("{words} --disable_auto_compactions")).good();
+        let (_, shape) = out.split_once("---------------------- DB 0 LSM -----").unwrap();
+        let there: Vec<char> =
+            levels.chars().filter(|level| shape.contains(&format!("\nLevel[{level}]: "))).collect();
+        assert_eq!(there.into_iter().collect::<String>(), levels, "{name} {style}: {out}");
+        assert!(result(&out, "readseq").contains(" 20000 operations;"), "{out}");
+        let error = db_bench(dir.path(), &words).bad();
+        let rule = "Please disable_auto_compactions in FillDeterministic benchmark";
+        assert!(error.contains(rule), "{error}");
+    }
+    let words = "--num=100 --num_levels=3 --disable_auto_compactions";
+    let small = db_bench(dir.path(), &format!("{words} --benchmarks=fillseqdeterministic")).bad();
+    assert!(small.contains("n is too small to fill 3 levels"), "{small}");
+}
+
 /// One iterator makes all seeks of a thread, with either engine.
 #[pumice_test_macros::test]
 fn a_tailing_iterator_is_kept() {

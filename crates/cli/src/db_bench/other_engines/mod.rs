@@ -193,6 +193,9 @@ macro_rules! without_rocksdbs_calls {
         fn approximate_sizes(&self, _: &[(Vec<u8>, Vec<u8>)]) -> Result<u64> {
             cannot("sizes of ranges")
         }
+        fn approximate_memtable_entries(&self, _: &[u8], _: &[u8]) -> Result<u64> {
+            cannot("counts of entries in memtables")
+        }
         fn reset_stats(&self) -> Result<()> {
             cannot("resetstats")
         }

@@ -33,9 +33,12 @@ impl Arguments {
         parsed
     }
 
-    /// The first option that is not in `known`.
-    pub fn first_unknown(&self, known: &[&str]) -> Option<&str> {
-        self.options.keys().map(String::as_str).find(|name| !known.contains(name))
+    /// The first option that is not in `known`, those with a value first: what it is called, which
+    /// is "option", or "flag" without a value, and its name.
+    pub fn first_unknown(&self, known: &[&str]) -> Option<(&'static str, &str)> {
+        let mut unknown = self.options.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+        let first = unknown.clone().find(|(_, value)| value.is_some()).or_else(|| unknown.next());
+        first.map(|(name, value)| (if value.is_some() { "option" } else { "flag" }, name.as_str()))
     }
 
     /// The option was given, with or without a value.
@@ -87,6 +90,7 @@ mod tests {
         assert_eq!(parsed.number::<u64>("n"), Ok(Some(7)));
         assert_eq!(parsed.number::<u64>("m"), Ok(None));
         assert_eq!(parsed.number::<u64>("hex"), Err("hex has an invalid value".into()));
-        assert_eq!(parsed.first_unknown(&["db", "hex", "n"]), Some("x"));
+        assert_eq!(parsed.first_unknown(&["db", "hex", "n"]), Some(("option", "x")));
+        assert_eq!(parsed.first_unknown(&["db", "n", "x"]), Some(("flag", "hex")));
     }
 }

@@ -6,6 +6,11 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
+#[path = "ldb/arguments.rs"]
+mod arguments;
+#[path = "ldb/values.rs"]
+mod values;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -277,10 +282,10 @@ fn newer_commands() {
     assert_eq!(said, (Some(0), "1\nKey not found: nosuch\n44\n".into(), String::new()));
     let said = ours(&dir, "--db=d multi_get --hex 0x61 0x7A7A", "");
     assert_eq!(said, (Some(0), "0x31\nKey not found: 0x7A7A\n".into(), String::new()));
-    // Debian's ldb gives its databases an operator that appends with a comma.
+    // Debian's ldb gives its databases an operator that appends with a colon.
     let said = ours(&dir, "--db=d merge a 2", "");
     match said.0 {
-        Some(0) => assert_eq!(theirs(&dir, "--db=d get a", "").1, "1,2\n"),
+        Some(0) => assert_eq!(theirs(&dir, "--db=d get a", "").1, "1:2\n"),
         _ => assert!(said.2.contains("erge"), "{said:?}"),
     }
     for (command, word) in [("get_entity k", "wide columns"), ("update_manifest", "temperatures")] {

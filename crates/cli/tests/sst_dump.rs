@@ -148,14 +148,6 @@ const OPTIONS: &str = "file env_uri fs_uri command output_hex json decode_blob_i
     compression_auto_skip_min_sample_every compression_max_compressed_bytes_per_kb \
     compression_use_zstd_finalize_dict list_meta_blocks help version";
 
-/// Commands of RocksDB 11.9's ldb.
-const COMMANDS: &str = "approxsize backup batchput change_compaction_style checkconsistency \
-    checkpoint compact create_column_family delete deleterange drop_column_family dump \
-    dump_live_files dump_wal file_checksum_dump get get_entity get_property idump \
-    ingest_extern_sst list_column_families list_file_range_deletes list_live_files_metadata load \
-    manifest_dump merge multi_get multi_get_entity put put_entity query reduce_levels repair \
-    restore scan singledelete unsafe_remove_sst_file update_manifest write_extern_sst";
-
 /// docs/compatibility.md says how many there are.
 fn assert_stated(words: &str) {
     let page = include_str!("../../../docs/compatibility.md");
@@ -174,19 +166,4 @@ fn every_option_is_taken_or_refused_by_its_name() {
     let taken = names.len() - refused.count();
     assert_stated(&format!("| options of sst_dump | {taken} of {} |", names.len()));
     assert!(ours(dir.path(), "--file=x --nosuch=1").2.contains("Unrecognized argument '--nosuch'"));
-}
-
-#[pumice_test_macros::test]
-fn every_command_of_ldb_is_there_or_refused_by_its_name() {
-    let dir = tempfile::tempdir().unwrap();
-    let names: Vec<&str> = COMMANDS.split_whitespace().collect();
-    let refused = names.iter().filter(|name| {
-        let said = run(pumice("ldb"), dir.path(), &format!("--db=nosuch {name}")).unwrap();
-        assert!(!said.2.contains("Unknown command"), "{name}: {said:?}");
-        said.2.contains(&format!("Not implemented: command {name} of RocksDB's ldb"))
-    });
-    let run_here = names.len() - refused.count();
-    assert_stated(&format!("| commands of ldb | {run_here} of {} |", names.len()));
-    let unknown = run(pumice("ldb"), dir.path(), "--db=nosuch no_such_command").unwrap();
-    assert!(unknown.2.contains("Unknown command"), "{unknown:?}");
 }

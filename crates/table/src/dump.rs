@@ -24,13 +24,21 @@ const SHORT_RULE: &str = "------------------------------\n";
 /// What `--show_properties` prints.
 pub fn properties_text(properties: &TableProperties) -> String {
     let mut out = format!("Table Properties:\n{SHORT_RULE}  ");
-    out.push_str(&property_lines(properties));
+    for (name, value) in property_texts(properties) {
+        out.push_str(&format!("{name}: {value}\n  "));
+    }
     out.push_str("Raw user collected properties\n");
     out.push_str(SHORT_RULE);
     for (name, value) in collected(properties) {
         out.push_str(&format!("  # {}: 0x{}\n", String::from_utf8_lossy(&name), hex(&value)));
     }
     out
+}
+
+/// The properties as ldb's `dump --path` prints them: a line `name=value` each.
+pub fn property_lines(properties: &TableProperties) -> String {
+    let line = |(name, value): (String, String)| format!("{name}={value}\n");
+    property_texts(properties).into_iter().map(line).collect()
 }
 
 /// What `--show_properties` prints beside what RocksDB 7.8 knows: the range of sequence numbers,
@@ -80,8 +88,8 @@ fn collected(properties: &TableProperties) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
-/// One `name: value` line per property, each followed by the indent of the next.
-fn property_lines(p: &TableProperties) -> String {
+/// Names and values of the properties, in the order in which they are printed.
+fn property_texts(p: &TableProperties) -> Vec<(String, String)> {
     let or_na = |text: &str| if text.is_empty() { "N/A".to_string() } else { text.to_string() };
     let mut lines: Vec<(String, String)> = Vec::new();
     let mut add = |name: &str, value: String| lines.push((name.to_string(), value));
@@ -130,7 +138,7 @@ fn property_lines(p: &TableProperties) -> String {
     add("original file number", p.original_file_number.to_string());
     add("unique ID", external_unique_id(p).map_or("N/A".to_string(), |id| hex_words(&id)));
     add("Sequence number to time mapping", String::new());
-    lines.into_iter().map(|(name, value)| format!("{name}: {value}\n  ")).collect()
+    lines
 }
 
 fn hex_words(words: &[u64]) -> String {

@@ -3,7 +3,9 @@
 
 use super::output::Output;
 use super::{Failure, Invocation};
-use super::{admin, backups, data, external, files, internal, manifest, repair, shape, shell, wal};
+use super::{
+    admin, backups, data, external, files, internal, live, manifest, repair, shape, shell, wal,
+};
 
 /// One row of the command table.
 pub struct Command {
@@ -20,21 +22,31 @@ pub struct Command {
 pub const COMMANDS: &[Command] = &[
     Command {
         name: "put",
-        usage: "<key> <value> [--create_if_missing]",
-        flags: &[],
+        usage: "<key> <value> [--create_if_missing] [--ttl]",
+        flags: &["ttl"],
         run: data::put,
     },
-    Command { name: "get", usage: "<key>", flags: &[], run: data::get },
+    Command { name: "get", usage: "<key> [--ttl]", flags: &["ttl"], run: data::get },
     Command {
         name: "batchput",
-        usage: "<key> <value> [<key> <value>] [..] [--create_if_missing]",
-        flags: &[],
+        usage: "<key> <value> [<key> <value>] [..] [--create_if_missing] [--ttl]",
+        flags: &["ttl"],
         run: data::batch_put,
     },
     Command {
         name: "scan",
-        usage: "[--from] [--to] [--max_keys=<N>] [--no_value]",
-        flags: &["from", "to", "max_keys", "no_value"],
+        usage: "[--from] [--to] [--ttl] [--timestamp] [--max_keys=<N>] \
+                [--start_time=<N>:- is inclusive] [--end_time=<N>:- is exclusive] [--no_value]",
+        flags: &[
+            "from",
+            "to",
+            "ttl",
+            "timestamp",
+            "max_keys",
+            "start_time",
+            "end_time",
+            "no_value",
+        ],
         run: data::scan,
     },
     Command { name: "delete", usage: "<key>", flags: &[], run: data::delete },
@@ -46,20 +58,37 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "dump",
-        usage: "[--from] [--to] [--max_keys=<N>] [--count_only] [--stats]",
-        flags: &["from", "to", "max_keys", "count_only", "stats"],
+        usage: "[--from] [--to] [--ttl] [--max_keys=<N>] [--timestamp] [--count_only] \
+                [--count_delim=<char>] [--stats] [--bucket=<N>] \
+                [--start_time=<N>:- is inclusive] [--end_time=<N>:- is exclusive] \
+                [--path=<path_to_a_file>]",
+        flags: &[
+            "from",
+            "to",
+            "ttl",
+            "max_keys",
+            "timestamp",
+            "count_only",
+            "count_delim",
+            "stats",
+            "bucket",
+            "start_time",
+            "end_time",
+            "path",
+        ],
         run: data::dump,
     },
     Command {
         name: "idump",
-        usage: "[--from] [--to] [--input_key_hex] [--max_keys=<N>] [--count_only]",
-        flags: &["from", "to", "max_keys", "count_only", "input_key_hex"],
+        usage: "[--from] [--to] [--input_key_hex] [--max_keys=<N>] [--count_only] \
+                [--count_delim=<char>] [--stats]",
+        flags: &["from", "to", "max_keys", "count_only", "count_delim", "stats", "input_key_hex"],
         run: internal::idump,
     },
     Command {
         name: "manifest_dump",
-        usage: "[--verbose] [--path=<path_to_manifest_file>]",
-        flags: &["verbose", "path"],
+        usage: "[--verbose] [--json] [--path=<path_to_manifest_file>]",
+        flags: &["verbose", "json", "path"],
         run: manifest::manifest_dump,
     },
     Command {
@@ -109,8 +138,8 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "compact",
-        usage: "[--from] [--to]",
-        flags: &["from", "to"],
+        usage: "[--from] [--to] [--ttl]",
+        flags: &["from", "to", "ttl"],
         run: admin::compact,
     },
     Command { name: "singledelete", usage: "<key>", flags: &[], run: data::single_delete },
@@ -123,8 +152,8 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "query",
-        usage: "  (get <key>, put <key> <value>, delete <key>, help on standard input)",
-        flags: &[],
+        usage: "[--ttl]  (get <key>, put <key> <value>, delete <key>, help on standard input)",
+        flags: &["ttl"],
         run: shell::query,
     },
     Command {
@@ -145,6 +174,7 @@ pub const COMMANDS: &[Command] = &[
         flags: &["max_keys"],
         run: files::list_range_deletes,
     },
+    Command { name: "dump_live_files", usage: "", flags: &[], run: live::dump_live_files },
     Command {
         name: "list_live_files_metadata",
         usage: "[--sort_by_filename]",
@@ -159,9 +189,9 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "dump_wal",
-        usage: "--walfile=<write_ahead_log_file_path> [--header] [--print_value] \
-                [--write_committed=true|false]",
-        flags: &["walfile", "header", "print_value", "write_committed"],
+        usage: "--walfile=<write_ahead_log_file_path_or_directory> [--header] [--print_value] \
+                [--only_print_seqno_gaps] [--write_committed=true|false]",
+        flags: &["walfile", "header", "print_value", "only_print_seqno_gaps", "write_committed"],
         run: wal::dump_wal,
     },
     Command { name: "repair", usage: "[--verbose]", flags: &["verbose"], run: repair::ldb_repair },
@@ -206,12 +236,43 @@ pub const COMMANDS: &[Command] = &[
 
 /// Commands of RocksDB's ldb that are not built, and the feature that they wait for.
 pub const NOT_BUILT: &[(&str, &str)] = &[
-    ("dump_live_files", "list_live_files_metadata, sst_dump and dump_wal show the same"),
     ("get_entity", "wide columns are not built"),
     ("multi_get_entity", "wide columns are not built"),
     ("put_entity", "wide columns are not built"),
     ("update_manifest", "temperatures of files are not built"),
 ];
+
+/// Arguments of RocksDB's ldb that are not built, and the feature that they wait for.
+pub const REFUSED_FLAGS: &[(&str, &str)] = &[
+    ("backup_env_uri", "environments by URI are not built"),
+    ("backup_fs_uri", "file systems by URI are not built"),
+    ("blob_compaction_readahead_size", BLOBS),
+    ("blob_compression_type", BLOBS),
+    ("blob_file_size", BLOBS),
+    ("blob_file_starting_level", BLOBS),
+    ("blob_garbage_collection_age_cutoff", BLOBS),
+    ("blob_garbage_collection_force_threshold", BLOBS),
+    ("decode_blob_index", BLOBS),
+    (
+        "disable_consistency_checks",
+        "the order and overlap of files are checked in every version (force_consistency_checks)",
+    ),
+    ("dump_uncompressed_blobs", BLOBS),
+    ("enable_blob_files", BLOBS),
+    ("enable_blob_garbage_collection", BLOBS),
+    ("env_uri", "environments by URI are not built"),
+    ("fs_uri", "file systems by URI are not built"),
+    ("get_write_unix_time", "when entries were written is not recorded"),
+    ("leader_path", "opening as a follower is not built"),
+    ("min_blob_size", BLOBS),
+    ("prepopulate_blob_cache", BLOBS),
+    ("read_timestamp", "user-defined timestamps are not built"),
+    ("secondary_path", "opening as a secondary is not built"),
+    ("stderr_log_level", "backups have no info log"),
+    ("update_temperatures", "temperatures of files are not built"),
+];
+
+const BLOBS: &str = "blob files are not built";
 
 /// Commands that name their file themselves and so need no `--db`.
 pub const WITHOUT_DB: &[&str] = &["dump_wal"];

@@ -1,10 +1,13 @@
 //! Commands that read and write pairs.
 
-use super::open::{Opened, text as failure};
+use super::groups::Groups;
+use super::live::dump_file;
+use super::open::text as failure;
+use super::opened::Opened;
 use super::output::Output;
 use super::text::{parse, show};
 use super::{Failure, Invocation};
-use pumice::{ReadOptions, WriteBatch, WriteOptions};
+use pumice::{ReadOptions, WriteBatch};
 use pumice_base::histogram::Histogram;
 
 impl Invocation {
@@ -36,7 +39,7 @@ impl Invocation {
         mut batch: WriteBatch,
         out: &mut Output,
     ) -> Result<(), Failure> {
-        opened.db.write_opt(&WriteOptions::default(), &mut batch).map_err(failure)?;
+        opened.write(&mut batch)?;
         opened.db.close().map_err(failure)?;
         out.line(&[b"OK"]);
         Ok(())
@@ -153,8 +156,7 @@ pub fn get(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     };
     let key = it.key(key)?;
     let opened = it.open_read_only()?;
-    let value = opened.db.get_cf_opt(&ReadOptions::default(), &opened.cf, &key).map_err(failure)?;
-    let Some(value) = value else {
+    let Some(value) = opened.get(&key)? else {
         return Err("Get failed: NotFound: ".into());
     };
     out.line(&[&show(&value, it.value_hex)]);
@@ -166,63 +168,123 @@ pub fn scan(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "scan")?;
     let (options, limit) = it.range()?;
     let no_value = it.arguments.flag("no_value");
+    let times = it.times()?;
     let opened = it.open_read_only()?;
-    let mut cursor = opened.db.cursor_cf_opt(&options, &opened.cf).map_err(failure)?;
-    cursor.seek_to_first();
+    let mut cursor = opened.first(&options)?;
+    times.print_head("Scanning", out);
     let mut count = 0;
     while cursor.valid() && count < limit {
-        let key = show(cursor.key().unwrap_or_default(), it.key_hex);
-        let read_on = match no_value {
-            true => out.line(&[&key]),
-            false => {
-                out.line(&[&key, b" : ", &show(cursor.value().unwrap_or_default(), it.value_hex)])
+        let (key, value, time) = cursor.entry()?;
+        if times.contains(time) {
+            let (when, key) = (times.shown(time), show(key, it.key_hex));
+            let read_on = match no_value {
+                true => out.line(&[when.as_bytes(), &key]),
+                false => out.line(&[when.as_bytes(), &key, b" : ", &show(value, it.value_hex)]),
+            };
+            if !read_on {
+                return Ok(());
             }
-        };
-        if !read_on {
-            return Ok(());
+            count += 1;
         }
-        count += 1;
         cursor.next();
     }
     cursor.status().map_err(failure)
 }
 
-/// `dump`: `key ==> value` lines, or only counts and value sizes.
+/// `dump`: `key ==> value` lines, or only counts and value sizes; with `--path` one file as text.
 pub fn dump(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "dump")?;
-    let (options, limit) = it.range()?;
-    let count_only = it.arguments.flag("count_only");
-    let opened = it.open_read_only()?;
-    if it.arguments.flag("stats")
-        && let Some(stats) = opened.db.property_cf(&opened.cf, "rocksdb.stats")
-    {
-        out.line(&[stats.as_bytes()]);
+    if let Some(path) = it.arguments.text("path") {
+        return dump_file(it, path, out);
     }
-    let mut cursor = opened.db.cursor_cf_opt(&options, &opened.cf).map_err(failure)?;
-    cursor.seek_to_first();
-    let mut sizes = Histogram::new();
-    let mut count = 0u64;
-    while cursor.valid() && count < limit {
-        count += 1;
-        if count_only {
-            sizes.add(cursor.value().unwrap_or_default().len() as u64);
-        } else {
-            let (key, value) = (
-                show(cursor.key().unwrap_or_default(), it.key_hex),
-                show(cursor.value().unwrap_or_default(), it.value_hex),
-            );
-            if !out.line(&[&key, b" ==> ", &value]) {
-                return Ok(());
+    let (options, limit) = it.range()?;
+    let times = it.times()?;
+    let opened = it.open_read_only()?;
+    it.print_stats(&opened, out);
+    let mut cursor = opened.first(&options)?;
+    let mut tally = Tally::new(it);
+    let mut parts = times.parts();
+    if tally.prints_entries() {
+        times.print_head("Dumping", out);
+    }
+    while cursor.valid() && tally.count < limit {
+        let (key, value, time) = cursor.entry()?;
+        if times.contains(time) {
+            if let Some(parts) = &mut parts {
+                parts.count(time);
+            }
+            tally.add(key, value, out);
+            if tally.prints_entries() {
+                let (when, key) = (times.shown(time), show(key, it.key_hex));
+                let value = show(value, it.value_hex);
+                if !out.line(&[when.as_bytes(), &key, b" ==> ", &value]) {
+                    return Ok(());
+                }
             }
         }
         cursor.next();
     }
     cursor.status().map_err(failure)?;
-    out.text(&format!("Keys in range: {count}\n"));
-    if count_only {
-        out.text(&format!("Value size distribution: \n{sizes}\n"));
+    match &parts {
+        Some(parts) => parts.print(out),
+        None => tally.print_count(out),
     }
+    tally.print_sizes(out);
     Ok(())
+}
+
+/// What `dump` counts.
+struct Tally {
+    count: u64,
+    /// With `--count_only`.
+    sizes: Option<Histogram>,
+    /// With `--count_delim`.
+    groups: Option<Groups>,
+}
+
+impl Tally {
+    fn new(it: &Invocation) -> Self {
+        let sizes = it.arguments.flag("count_only").then(Histogram::new);
+        Tally { count: 0, sizes, groups: it.groups() }
+    }
+
+    fn prints_entries(&self) -> bool {
+        self.sizes.is_none() && self.groups.is_none()
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8], out: &mut Output) {
+        self.count += 1;
+        if let Some(groups) = &mut self.groups {
+            groups.add(key, value, out);
+        }
+        if let Some(sizes) = &mut self.sizes {
+            sizes.add(value.len() as u64);
+        }
+    }
+
+    fn print_count(&self, out: &mut Output) {
+        match &self.groups {
+            Some(groups) => groups.print(out),
+            None => out.text(&format!("Keys in range: {}\n", self.count)),
+        }
+    }
+
+    fn print_sizes(&self, out: &mut Output) {
+        if let Some(sizes) = &self.sizes {
+            out.text(&format!("Value size distribution: \n{sizes}\n"));
+        }
+    }
+}
+
+impl Invocation {
+    /// With `--stats`: what the property `rocksdb.stats` says.
+    pub fn print_stats(&self, opened: &Opened, out: &mut Output) {
+        if self.arguments.flag("stats")
+            && let Some(stats) = opened.db.property_cf(&opened.cf, "rocksdb.stats")
+        {
+            out.line(&[stats.as_bytes()]);
+        }
+    }
 }
 
 /// Refuses words that the command has no use for.

@@ -5,7 +5,8 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use super::open::{Opened, text as failure};
+use super::open::text as failure;
+use super::opened::Opened;
 use super::output::Output;
 use super::text::parse;
 use super::{Failure, Invocation};

@@ -32,6 +32,10 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
     let (from, to) = (bound("from")?, bound("to")?);
     let limit = it.arguments.number::<u64>("max_keys")?.unwrap_or(u64::MAX);
     let count_only = it.arguments.flag("count_only");
+    let mut groups = it.groups();
+    if it.arguments.flag("stats") {
+        it.print_stats(&it.open_read_only()?, out);
+    }
     let fs = PosixFs::shared();
     let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
     let state = ManifestState::read(&*fs, &manifest).map_err(failure)?;
@@ -51,7 +55,9 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
             break;
         }
         count += 1;
-        if !count_only {
+        if let Some(groups) = &mut groups {
+            groups.add_internal(key, value, out);
+        } else if !count_only {
             let key = show_internal_key(key, it.key_hex);
             let value = show_plain(value, it.value_hex);
             if !out.line(&[&key, b" => ", &value]) {
@@ -60,7 +66,10 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
         }
         sources.advance(&order);
     }
-    out.text(&format!("Internal keys in range: {count}\n"));
+    match groups {
+        Some(groups) => groups.print(out),
+        None => out.text(&format!("Internal keys in range: {count}\n")),
+    }
     Ok(())
 }
 

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Levels of a version when no file is on a deeper one.
-const LEVELS: usize = 7;
+/// Levels of a version, as RocksDB's ldb prints them, when no file is on a deeper one.
+const LEVELS: usize = 64;
 
 /// A column family as the MANIFEST leaves it.
 pub struct Family {
@@ -33,6 +33,8 @@ pub struct Family {
 
 /// What a MANIFEST says in the end.
 pub struct ManifestState {
+    /// How many column families were ever there.
+    created: u64,
     /// Column families by id.
     pub families: BTreeMap<u32, Family>,
     /// The next number for a file.
@@ -98,6 +100,7 @@ impl ManifestState {
             |name: String| Growing { name, comparator: None, log_number: 0, edits: Vec::new() };
         let mut growing = BTreeMap::from([(0u32, grow("default".into()))]);
         let mut state = ManifestState {
+            created: 1,
             families: BTreeMap::new(),
             next_file_number: 0,
             last_sequence: 0,
@@ -109,6 +112,7 @@ impl ManifestState {
             state.note(&edit);
             let id = edit.column_family;
             if let Some(name) = &edit.add_column_family {
+                state.created += 1;
                 growing.insert(id, grow(name.clone()));
             }
             if edit.drop_column_family {
@@ -133,6 +137,34 @@ impl ManifestState {
         self.max_column_family = edit.max_column_family.unwrap_or(self.max_column_family);
         let min_log = edit.min_log_number_to_keep.unwrap_or(0);
         self.min_log_number_to_keep = self.min_log_number_to_keep.max(min_log);
+    }
+
+    /// Prints the versions that it ends with; keys as hexadecimal digits if `hex`.
+    pub fn print(&self, hex: bool, out: &mut Output) {
+        // RocksDB numbers the versions that it makes: an empty one of each family, then these.
+        for (version, (id, family)) in (self.created..).zip(&self.families) {
+            out.text(&format!(
+                "--------------- Column family \"{}\"  (ID {id}) --------------\n\
+                 log number: {}\ncomparator: {}\n",
+                family.name, family.log_number, family.comparator
+            ));
+            for level in family.version.levels() {
+                out.text(&format!("--- level {} --- version# {version} ---\n", level.number()));
+                for file in level.files() {
+                    out.text(&describe(file, hex));
+                }
+            }
+        }
+        out.text(&format!(
+            "next_file_number {} last_sequence {}  prev_log_number {} max_column_family {} \
+             min_log_number_to_keep {}\n",
+            // As RocksDB counts it when it has read it.
+            self.next_file_number.saturating_add(1),
+            self.last_sequence,
+            self.prev_log_number,
+            self.max_column_family,
+            self.min_log_number_to_keep,
+        ));
     }
 
     /// All live table files.
@@ -174,39 +206,23 @@ pub fn manifest_dump(it: &Invocation, out: &mut Output) -> std::result::Result<(
         Some(path) => PathBuf::from(path),
         None => current_manifest(&*fs, &it.db).map_err(failure)?,
     };
-    let verbose = it.arguments.flag("verbose");
+    let (verbose, json) = (it.arguments.flag("verbose"), it.arguments.flag("json"));
     if verbose {
         out.text(&format!("Processing Manifest file {}\n", path.display()));
+    }
+    if verbose || json {
+        let mut number = 0;
         let printed = for_each_edit(&*fs, &path, |edit| {
-            out.text(&edit.debug_string(it.key_hex));
+            match json {
+                true => out.text(&format!("{}\n", edit.debug_json(number, it.key_hex))),
+                false => out.text(&edit.debug_string(it.key_hex)),
+            }
+            number += 1;
             Ok(())
         });
         printed.map_err(failure)?;
     }
-    let state = ManifestState::read(&*fs, &path).map_err(failure)?;
-    // RocksDB numbers the versions it makes; replaying makes these last ones 2, 3 and so on.
-    for (version, (id, family)) in (2..).zip(&state.families) {
-        out.text(&format!(
-            "--------------- Column family \"{}\"  (ID {id}) --------------\n\
-             log number: {}\ncomparator: {}\n",
-            family.name, family.log_number, family.comparator
-        ));
-        for level in family.version.levels() {
-            out.text(&format!("--- level {} --- version# {version} ---\n", level.number()));
-            for file in level.files() {
-                out.text(&describe(file, it.key_hex));
-            }
-        }
-    }
-    out.text(&format!(
-        "next_file_number {} last_sequence {}  prev_log_number {} max_column_family {} \
-         min_log_number_to_keep {}\n",
-        state.next_file_number,
-        state.last_sequence,
-        state.prev_log_number,
-        state.max_column_family,
-        state.min_log_number_to_keep,
-    ));
+    ManifestState::read(&*fs, &path).map_err(failure)?.print(it.key_hex, out);
     if verbose {
         out.text(&format!("Processing Manifest file {} done\n", path.display()));
     }

@@ -10,14 +10,18 @@ mod commands;
 mod data;
 mod external;
 mod files;
+mod groups;
 mod internal;
+mod live;
 mod manifest;
 mod open;
+mod opened;
 mod output;
 mod repair;
 mod shape;
 mod shell;
 mod text;
+mod times;
 mod wal;
 
 pub use output::Output;
@@ -25,7 +29,7 @@ pub use repair::run as run_repair;
 pub use text::{parse as parse_text, show_internal_key, show_plain};
 
 use crate::arguments::Arguments;
-use commands::{COMMANDS, NOT_BUILT, WITHOUT_DB};
+use commands::{COMMANDS, NOT_BUILT, REFUSED_FLAGS, WITHOUT_DB};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -58,12 +62,6 @@ impl Invocation {
         }
     }
 }
-
-/// Flags of RocksDB's ldb that cannot work here, and why.
-const REFUSED_FLAGS: &[(&str, &str)] = &[(
-    "disable_consistency_checks",
-    "the order and overlap of files are checked in every version (force_consistency_checks)",
-)];
 
 const COMMON_FLAGS: &[&str] = &[
     "db",
@@ -116,8 +114,8 @@ pub fn run(args: &[String]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let known: Vec<&str> = COMMON_FLAGS.iter().chain(command.flags).copied().collect();
-    if let Some(unknown) = arguments.first_unknown(&known) {
-        eprintln!("Invalid command-line option {unknown}");
+    if let Some((kind, unknown)) = arguments.first_unknown(&known) {
+        eprintln!("Invalid command-line {kind} {unknown}");
         return ExitCode::FAILURE;
     }
     let db = arguments.text("db").or_else(|| arguments.text("path")).map(PathBuf::from);

@@ -2,23 +2,16 @@
 //! its newest OPTIONS file, over which the command line's flags go.
 
 use super::manifest::{ManifestState, current_manifest};
+use super::opened::Opened;
 use super::{Failure, Invocation};
 use crate::db_bench::codec;
 use pumice::options::{FileRules, LoadedOptions, load_latest_options};
-use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions};
+use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions, DbWithTtl};
 use pumice_base::ErrorKind;
 use pumice_env::PosixFs;
 use pumice_env::filename::table_file;
 use pumice_table::footer::{FOOTER_LEN, Footer};
 use std::collections::BTreeSet;
-
-/// An open database and the column family that the command is about.
-pub struct Opened {
-    /// The database.
-    pub db: Db,
-    /// The column family that `--column_family` names.
-    pub cf: ColumnFamily,
-}
 
 /// Options of a database at `path`: of the database, and of each column family.
 pub struct Found {
@@ -51,6 +44,10 @@ impl Invocation {
     /// Opens for reading.
     pub fn open_read_only(&self) -> Result<Opened, Failure> {
         let found = self.options(Access::Read)?;
+        if self.arguments.flag("ttl") {
+            let opened = DbWithTtl::open_read_only(&found.db, &self.db, &found.families, false);
+            return self.pick_expiring(opened.map_err(text)?, &found);
+        }
         let opened = Db::open_read_only(&found.db, &self.db, &found.families, false);
         self.pick(opened.map_err(text)?, &found)
     }
@@ -62,8 +59,23 @@ impl Invocation {
 
     /// Opens for writing with options that were found before.
     pub fn open_found(&self, found: &Found) -> Result<Opened, Failure> {
+        if self.arguments.flag("ttl") {
+            // Values live for ever, as RocksDB's ldb has it.
+            let families: Vec<_> = found.families.iter().map(|f| (f.clone(), 0)).collect();
+            let opened = DbWithTtl::open_cf(&found.db, &self.db, &families);
+            return self.pick_expiring(opened.map_err(text)?, found);
+        }
         let opened = Db::open_cf(&found.db, &self.db, &found.families);
         self.pick(opened.map_err(text)?, found)
+    }
+
+    fn pick_expiring(
+        &self,
+        (expiring, handles): (DbWithTtl, Vec<ColumnFamily>),
+        found: &Found,
+    ) -> Result<Opened, Failure> {
+        let opened = self.pick((expiring.db().clone(), handles), found)?;
+        Ok(Opened { expiring: Some(expiring), ..opened })
     }
 
     fn pick(
@@ -73,7 +85,7 @@ impl Invocation {
     ) -> Result<Opened, Failure> {
         let at = found.families.iter().position(|family| family.name == self.family);
         match at.and_then(|at| handles.into_iter().nth(at)) {
-            Some(cf) => Ok(Opened { db, cf }),
+            Some(cf) => Ok(Opened { db, cf, expiring: None }),
             None => Err(format!("Non-existing column family {}", self.family)),
         }
     }
@@ -98,6 +110,9 @@ impl Invocation {
             // No database, or none yet: opening it says so, or creates it.
             Err(_) => vec!["default".to_string()],
         };
+        if self.arguments.flag("ttl") && names.len() > 1 {
+            return Err("ldb doesn't support TTL DB with multiple column families".into());
+        }
         for name in names {
             // No operator is invented: merging by another one than the owner's destroys values.
             let saved = family_options.iter().find(|entry| entry.name == name);
@@ -166,7 +181,11 @@ impl Invocation {
             ignore_unsupported_options: access == Access::Read,
             for_reading: access == Access::Read,
         };
-        let loaded = load_latest_options(&*fs, &self.db, rules).map_err(text)?;
+        let loaded = match self.arguments.flag("ttl") {
+            true => DbWithTtl::load_latest_options(&*fs, &self.db, rules),
+            false => load_latest_options(&*fs, &self.db, rules),
+        };
+        let loaded = loaded.map_err(text)?;
         let comparator = |loaded: &LoadedOptions| {
             loaded.ignored.iter().find(|note| note.starts_with("comparator=")).cloned()
         };

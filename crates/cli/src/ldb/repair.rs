@@ -59,7 +59,8 @@ pub fn run(args: &[String]) -> ExitCode {
         print!("{USAGE}");
         return ExitCode::SUCCESS;
     }
-    if let Some(unknown) = arguments.first_unknown(&["try_load_options", "ignore_unknown_options"])
+    if let Some((_, unknown)) =
+        arguments.first_unknown(&["try_load_options", "ignore_unknown_options"])
     {
         eprintln!("pumice repair: there is no flag --{unknown}\n\n{USAGE}");
         return ExitCode::FAILURE;

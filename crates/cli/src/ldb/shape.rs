@@ -3,7 +3,8 @@
 
 use super::data::no_words;
 use super::manifest::{ManifestState, current_manifest, for_each_edit};
-use super::open::{Access, Found, Opened, text as failure};
+use super::open::{Access, Found, text as failure};
+use super::opened::Opened;
 use super::output::Output;
 use super::{Failure, Invocation};
 use pumice::{BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions};

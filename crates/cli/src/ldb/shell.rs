@@ -5,11 +5,12 @@
 use std::io::BufRead;
 
 use super::data::no_words;
-use super::open::{Opened, text as failure};
+use super::open::text as failure;
+use super::opened::Opened;
 use super::output::Output;
 use super::text::{parse, show};
 use super::{Failure, Invocation};
-use pumice::{ReadOptions, WriteOptions};
+use pumice::WriteBatch;
 
 const HELP: &str = "get <key>\nput <key> <value>\ndelete <key>\n";
 
@@ -26,13 +27,11 @@ fn answer_lines(it: &Invocation, opened: &Opened, out: &mut Output) -> Result<()
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| format!("reading standard input: {error}"))?;
         let words: Vec<&str> = line.split_whitespace().collect();
-        let write = WriteOptions::default();
         match words.as_slice() {
             ["help"] => out.text(HELP),
             ["get", key] => {
                 let bytes = parse(key, it.key_hex)?;
-                let value = opened.db.get_cf_opt(&ReadOptions::default(), &opened.cf, &bytes);
-                match value.map_err(failure)? {
+                match opened.get(&bytes)? {
                     Some(value) => {
                         let shown = show(&value, it.value_hex);
                         out.line(&[&show(&bytes, it.key_hex), b" ==> ", &shown]);
@@ -45,12 +44,16 @@ fn answer_lines(it: &Invocation, opened: &Opened, out: &mut Output) -> Result<()
             }
             ["put", key, value] => {
                 let (bytes, stored) = (parse(key, it.key_hex)?, parse(value, it.value_hex)?);
-                opened.db.put_cf_opt(&write, &opened.cf, &bytes, &stored).map_err(failure)?;
+                let mut batch = WriteBatch::new();
+                batch.put_cf(opened.cf.id(), &bytes, &stored);
+                opened.write(&mut batch)?;
                 out.text(&format!("Successfully put {key} {value}\n"));
             }
             ["delete", key] => {
                 let bytes = parse(key, it.key_hex)?;
-                opened.db.delete_cf_opt(&write, &opened.cf, &bytes).map_err(failure)?;
+                let mut batch = WriteBatch::new();
+                batch.delete_cf(opened.cf.id(), &bytes);
+                opened.write(&mut batch)?;
                 out.text(&format!("Successfully deleted {key}\n"));
             }
             _ => out.text(&format!("Unknown command {line}\n")),

@@ -1,4 +1,4 @@
-//! `dump_wal`: the batches of one log file, without opening the database.
+//! `dump_wal`: the batches of one log file, or of all in a directory, without opening the database.
 //!
 //! Keys and values are hexadecimal, as RocksDB's ldb prints them whatever the flags say.
 
@@ -11,7 +11,7 @@ use super::{Failure, Invocation};
 use pumice::{BatchRecord, WriteBatch};
 use pumice_base::coding::get_fixed64;
 use pumice_base::{Result, ValueType};
-use pumice_env::filename;
+use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
 use pumice_wal::{LogReader, LogReaderOptions, WalRecoveryMode};
 
@@ -20,21 +20,63 @@ pub fn dump_wal(it: &Invocation, out: &mut Output) -> std::result::Result<(), Fa
     let Some(path) = it.arguments.text("walfile") else {
         return Err("Argument walfile must be specified.".into());
     };
-    let print = (it.arguments.flag("header"), it.arguments.flag("print_value"));
+    let what = WalDump {
+        header: it.arguments.flag("header"),
+        values: it.arguments.flag("print_value"),
+        only_gaps: it.arguments.flag("only_print_seqno_gaps"),
+    };
     let fs = PosixFs::shared();
-    dump_log(&*fs, &PathBuf::from(path), print, out)
-        .map_err(|error| format!("Failed to open WAL file {error}"))?;
+    let path = PathBuf::from(path);
+    let mut before = None;
+    let opening = |error: pumice_base::Error| format!("Failed to open WAL file {error}");
+    if !pumice_port::os::stat(&path).is_ok_and(|stat| stat.is_dir) {
+        return dump_log(&*fs, &path, &what, &mut before, out).map_err(opening);
+    }
+    let logs = logs_in(&*fs, &path).map_err(opening)?;
+    if logs.is_empty() {
+        return Err(format!("{}: No valid wal logs found", path.display()));
+    }
+    for log in logs {
+        out.text(&format!("Checking wal file: {}\n", log.display()));
+        dump_log(&*fs, &log, &what, &mut before, out).map_err(opening)?;
+    }
     Ok(())
 }
 
-/// Prints the batches of the log at `path`; `print` is whether to print a header, and values.
+/// The logs in a directory, the oldest first.
+fn logs_in(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut logs = Vec::new();
+    for name in fs.list(dir)? {
+        if let Some((number, FileType::Wal)) = filename::parse(&name) {
+            logs.push((number, dir.join(&name)));
+        }
+    }
+    logs.sort();
+    Ok(logs.into_iter().map(|(_, path)| path).collect())
+}
+
+/// What is printed of a log.
+pub struct WalDump {
+    /// A line that says what the columns are.
+    pub header: bool,
+    /// Values, too.
+    pub values: bool,
+    /// Only batches that do not begin where the one before ended.
+    pub only_gaps: bool,
+}
+
+/// Sequence number and number of entries of the batch before.
+pub type Before = Option<(u64, u32)>;
+
+/// Prints the batches of the log at `path`.
 ///
 /// # Errors
 /// The file cannot be opened. Damage inside is printed where it is, and ends the log.
 pub fn dump_log(
     fs: &dyn FileSystem,
     path: &Path,
-    (header, values): (bool, bool),
+    what: &WalDump,
+    before: &mut Before,
     out: &mut Output,
 ) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -42,15 +84,15 @@ pub fn dump_log(
     let file = fs.open_sequential(path)?;
     let options = LogReaderOptions::wal(number, WalRecoveryMode::TolerateCorruptedTail);
     let mut reader = LogReader::new(file, options, None);
-    if header {
-        let value = if values { " : value " } else { "" };
+    if what.header {
+        let value = if what.values { " : value " } else { "" };
         out.text(&format!("Sequence,Count,ByteSize,Physical Offset,Key(s){value}\n"));
     }
     let mut record = Vec::new();
     loop {
         match reader.read_record(&mut record) {
             Ok(Some(info)) => {
-                if let Err(error) = print_batch(&record, info.offset, values, out) {
+                if let Err(error) = print_batch(&record, info.offset, what, before, out) {
                     eprintln!("Corruption detected in log file {name}: {}", failure(error));
                 }
             }
@@ -63,10 +105,26 @@ pub fn dump_log(
     }
 }
 
-fn print_batch(record: &[u8], offset: u64, values: bool, out: &mut Output) -> Result<()> {
+fn print_batch(
+    record: &[u8],
+    offset: u64,
+    what: &WalDump,
+    before: &mut Before,
+    out: &mut Output,
+) -> Result<()> {
     let batch = WriteBatch::from_data(record)?;
     let sequence = get_fixed64(record).unwrap_or(0);
-    let mut line = format!("{sequence},{},{},{offset},", batch.count(), record.len()).into_bytes();
+    let last = before.replace((sequence, batch.count()));
+    let gap = last.filter(|(first, count)| first.checked_add(u64::from(*count)) != Some(sequence));
+    let mut line = Vec::new();
+    match gap {
+        _ if !what.only_gaps => {}
+        Some((first, count)) => line.extend(
+            format!("Prev batch sequence number: {first}, prev batch count: {count}, ").bytes(),
+        ),
+        None => return Ok(()),
+    }
+    line.extend(format!("{sequence},{},{},{offset},", batch.count(), record.len()).bytes());
     for entry in batch.iter() {
         match entry? {
             BatchRecord::Entry { column_family, value_type, key, value } => {
@@ -79,7 +137,7 @@ fn print_batch(record: &[u8], offset: u64, values: bool, out: &mut Output) -> Re
                         line.push(b' ');
                         line.extend(show(value, true));
                     }
-                    _ if values => {
+                    _ if what.values => {
                         line.extend(b" : ");
                         line.extend(show(value, true));
                     }

@@ -118,7 +118,7 @@ impl Asked {
             }
         }
         let parsed = Arguments::parse(&joined);
-        if let Some(unknown) = parsed.first_unknown(&FLAGS) {
+        if let Some((_, unknown)) = parsed.first_unknown(&FLAGS) {
             return Err(format!("there is no flag '--{unknown}'"));
         }
         if let Some(word) = parsed.words.first() {

@@ -117,11 +117,7 @@ struct Request {
     paths: Vec<PathBuf>,
     command: Command,
     hex: bool,
-    from: Option<Vec<u8>>,
-    to: Option<Vec<u8>>,
-    /// `from` is a prefix that all keys have.
-    is_prefix: bool,
-    read_num: u64,
+    range: Range,
     show_properties: bool,
     show_summary: bool,
     list_meta_blocks: bool,
@@ -130,6 +126,24 @@ struct Request {
     wanted: Option<Regex>,
     unwanted: Option<Regex>,
     trials: Trials,
+}
+
+/// Which entries of a table are walked over.
+pub struct Range {
+    /// The first user key.
+    pub from: Option<Vec<u8>>,
+    /// The user key before which the walk ends.
+    pub to: Option<Vec<u8>>,
+    /// `from` is a prefix that all keys have.
+    pub is_prefix: bool,
+    /// How many entries at most.
+    pub limit: u64,
+}
+
+impl Default for Range {
+    fn default() -> Self {
+        Range { from: None, to: None, is_prefix: false, limit: u64::MAX }
+    }
 }
 
 #[derive(Default)]
@@ -216,7 +230,7 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
     if let Some((flag, feature)) = REFUSED.iter().find(|(flag, _)| arguments.has(flag)) {
         return Err(format!("--{flag} is not supported yet: it needs {feature}"));
     }
-    if let Some(unknown) = arguments.first_unknown(&[FLAGS, recompress::FLAGS].concat()) {
+    if let Some((_, unknown)) = arguments.first_unknown(&[FLAGS, recompress::FLAGS].concat()) {
         return Err(format!("Unrecognized argument '--{unknown}'"));
     }
     let file = arguments.text("file").filter(|file| !file.is_empty());
@@ -250,11 +264,13 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
         paths,
         command,
         hex: arguments.flag("output_hex"),
-        is_prefix: prefix.is_some(),
-        from: prefix.map_or_else(|| bound("from"), |prefix| Ok(Some(prefix)))?,
-        to: bound("to")?,
-        // RocksDB's tool takes 0 for "all", too.
-        read_num: if read_num == 0 { u64::MAX } else { read_num },
+        range: Range {
+            is_prefix: prefix.is_some(),
+            from: prefix.map_or_else(|| bound("from"), |prefix| Ok(Some(prefix)))?,
+            to: bound("to")?,
+            // RocksDB's tool takes 0 for "all", too.
+            limit: if read_num == 0 { u64::MAX } else { read_num },
+        },
         show_properties: arguments.flag("show_properties")
             || arguments.text("command") == Some("properties"),
         show_summary: arguments.flag("show_summary"),
@@ -375,7 +391,11 @@ fn table_files(fs: &dyn FileSystem, path: &Path) -> Result<Vec<PathBuf>> {
     Ok(numbers.into_iter().map(|(_, name)| path.join(name)).collect())
 }
 
-fn open(fs: &dyn FileSystem, path: &Path) -> Result<Arc<Table>> {
+/// Opens the table at `path`, in the key order that it names.
+///
+/// # Errors
+/// It is none, damaged, or of a comparator that is not built in; I/O.
+pub fn open_table(fs: &dyn FileSystem, path: &Path) -> Result<Arc<Table>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let number = filename::parse(&name).map_or(0, |(number, _)| number);
     let with = |comparator: Comparator| {
@@ -407,7 +427,7 @@ fn process(
     summary: &mut Summary,
     out: &mut Output,
 ) -> Result<bool> {
-    let table = open(fs, path)?;
+    let table = open_table(fs, path)?;
     out.text("Sst file format: block-based\n");
     if let Some(why) = request.left_out(&table) {
         eprintln!("{}: skipping because properties string {why}", path.display());
@@ -459,7 +479,9 @@ impl Request {
         let is_unwanted = self.unwanted.as_ref().is_some_and(|regex| regex.is_match(&text));
         is_unwanted.then_some("matches excluded regex")
     }
+}
 
+impl Range {
     /// The walk ends before this user key.
     fn ends_before(&self, order: &InternalKeyComparator, key: &[u8]) -> bool {
         let is_behind = |end: &Vec<u8>| order.user.compare(key, end) != Ordering::Less;
@@ -481,36 +503,65 @@ fn read(request: &Request, table: &Arc<Table>, out: &mut Output) -> Result<()> {
     let show = |bound: &Option<Vec<u8>>| {
         bound.as_deref().map_or_else(String::new, |key| debug_bytes(key, true))
     };
-    out.text(&format!("from [{}] to [{}]\n", show(&request.from), show(&request.to)));
-    let order = table.comparator();
-    let mut iter = table.iter(&TableReadOptions { fill_cache: false, ..Default::default() });
-    match &request.from {
-        Some(from) => iter.seek(&seek_key(from, MAX_SEQUENCE)),
-        None => iter.seek_to_first(),
-    }
-    let mut count = 0u64;
-    while iter.valid() && count < request.read_num {
-        if request.ends_before(order, user_key(iter.key())) {
-            break;
-        }
-        count += 1;
-        if request.command == Command::Scan {
-            let key = show_internal_key(iter.key(), request.hex);
-            let value = show_plain(iter.value(), request.hex);
-            if !out.line(&[&key, b" => ", &value]) {
-                return Ok(());
-            }
-        }
-        iter.next();
-    }
-    iter.status()?;
+    let range = &request.range;
+    out.text(&format!("from [{}] to [{}]\n", show(&range.from), show(&range.to)));
+    let is_shown = request.command == Command::Scan;
+    let Some(count) = walk(table, range, request.hex, is_shown.then_some(out))? else {
+        return Ok(());
+    };
     let properties = table.properties();
     let points = properties.num_entries.saturating_sub(properties.num_range_deletions);
-    let whole = request.from.is_none() && request.to.is_none() && request.read_num == u64::MAX;
+    let whole = range.from.is_none() && range.to.is_none() && range.limit == u64::MAX;
     if whole && count != points {
         return Err(Error::corruption(format!(
             "Table has {points} point entries by its properties, but {count} were read"
         )));
     }
     Ok(())
+}
+
+/// Prints the entries of `range`. False: nobody reads any more.
+///
+/// # Errors
+/// Corruption and I/O errors of the table.
+pub fn print_entries(
+    table: &Arc<Table>,
+    range: &Range,
+    hex: bool,
+    out: &mut Output,
+) -> Result<bool> {
+    Ok(walk(table, range, hex, Some(out))?.is_some())
+}
+
+/// Walks over the entries of `range`, prints them if there is where to, and gives their number.
+/// None: nobody reads any more.
+fn walk(
+    table: &Arc<Table>,
+    range: &Range,
+    hex: bool,
+    mut out: Option<&mut Output>,
+) -> Result<Option<u64>> {
+    let order = table.comparator();
+    let mut iter = table.iter(&TableReadOptions { fill_cache: false, ..Default::default() });
+    match &range.from {
+        Some(from) => iter.seek(&seek_key(from, MAX_SEQUENCE)),
+        None => iter.seek_to_first(),
+    }
+    let mut count = 0u64;
+    while iter.valid() && count < range.limit {
+        if range.ends_before(order, user_key(iter.key())) {
+            break;
+        }
+        count += 1;
+        if let Some(out) = &mut out {
+            let key = show_internal_key(iter.key(), hex);
+            let value = show_plain(iter.value(), hex);
+            if !out.line(&[&key, b" => ", &value]) {
+                return Ok(None);
+            }
+        }
+        iter.next();
+    }
+    iter.status()?;
+    Ok(Some(count))
 }

@@ -101,7 +101,7 @@ pub fn run_child(args: &[String]) -> ExitCode {
 
 fn settings(arguments: &Arguments) -> Result<Settings, String> {
     let known = ["kills", "db", "threads", "keys", "max_life_ms", "seed", "fibers"];
-    if let Some(unknown) = arguments.first_unknown(&known) {
+    if let Some((_, unknown)) = arguments.first_unknown(&known) {
         return Err(format!("there is no flag --{unknown}\n\n{USAGE}"));
     }
     if let Some(word) = arguments.words.first() {

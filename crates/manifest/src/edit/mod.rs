@@ -8,6 +8,7 @@
 mod debug;
 mod decode;
 mod encode;
+mod json;
 
 use std::sync::Arc;
 

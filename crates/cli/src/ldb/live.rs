@@ -1,0 +1,95 @@
+//! `dump_live_files`, and `dump --path`: one file of a database as text, whatever it is.
+
+use std::path::Path;
+
+use super::data::no_words;
+use super::manifest::{ManifestState, current_manifest};
+use super::open::text as failure;
+use super::output::Output;
+use super::text::parse;
+use super::wal::{WalDump, dump_log};
+use super::{Failure, Invocation};
+use crate::sst_dump::{Range, open_table, print_entries};
+use pumice_env::filename::{self, FileType};
+use pumice_env::{FileSystem, PosixFs};
+use pumice_table::dump::property_lines;
+
+const RULE: &str = "==============================\n";
+
+/// What is printed of a log: its header and the values, too.
+const WHOLE_LOG: WalDump = WalDump { header: true, values: true, only_gaps: false };
+
+/// `dump_live_files`: the MANIFEST, the tables of each column family, the logs.
+pub fn dump_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    no_words(it, "dump_live_files")?;
+    let opened = it.open_read_only()?;
+    let fs = PosixFs::shared();
+    let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
+    out.text(&format!("Manifest File\n{RULE}{}\n", manifest.display()));
+    ManifestState::read(&*fs, &manifest).map_err(failure)?.print(false, out);
+    out.text("\n");
+    let files = opened.db.live_files_metadata();
+    for family in it.options(super::open::Access::Read)?.families {
+        out.text(&format!("Column family name: {}\n{RULE}\nSST Files\n{RULE}", family.name));
+        for file in files.iter().filter(|file| file.column_family_name == family.name) {
+            let path = format!("{}{}", file.directory.display(), file.name);
+            let rule = "------------------------------";
+            out.text(&format!("{path} level:{}\n{rule}\n", file.level));
+            dump_table(&*fs, Path::new(&path), false, &Range::default(), out)?;
+            out.text("\n");
+        }
+        out.text(&format!("Blob Files\n{RULE}"));
+    }
+    out.text(&format!("\nWrite Ahead Log Files\n{RULE}"));
+    let options = opened.db.options();
+    let logs = if options.wal_dir.is_empty() { &it.db } else { Path::new(&options.wal_dir) };
+    for log in opened.db.wal_files().map_err(failure)? {
+        let path = format!("{}{}", logs.display(), log.path_name);
+        out.text(&format!("{path}\n"));
+        dump_log(&*fs, Path::new(&path), &WHOLE_LOG, &mut None, out).map_err(failure)?;
+    }
+    Ok(())
+}
+
+/// `dump --path=FILE`: what kind of file it is says its name.
+pub fn dump_file(it: &Invocation, path: &str, out: &mut Output) -> Result<(), Failure> {
+    let fs = PosixFs::shared();
+    let file = Path::new(path);
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    match filename::parse(&name) {
+        Some((_, FileType::Wal)) => {
+            dump_log(&*fs, file, &WHOLE_LOG, &mut None, out).map_err(failure)
+        }
+        Some((_, FileType::Table)) => {
+            let bound = |flag: &str| -> Result<Option<Vec<u8>>, Failure> {
+                let given = it.arguments.text(flag).filter(|text| !text.is_empty());
+                given.map(|text| parse(text, it.key_hex)).transpose()
+            };
+            let range = Range { from: bound("from")?, to: bound("to")?, ..Range::default() };
+            dump_table(&*fs, file, it.key_hex, &range, out)
+        }
+        Some((_, FileType::Descriptor)) => {
+            ManifestState::read(&*fs, file).map_err(failure)?.print(it.key_hex, out);
+            Ok(())
+        }
+        Some(_) => Err(format!("File type not supported: {path}")),
+        None => Err(format!("Can't parse file type: {path}")),
+    }
+}
+
+/// The entries of a table and its properties.
+fn dump_table(
+    fs: &dyn FileSystem,
+    path: &Path,
+    hex: bool,
+    range: &Range,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    out.text(&format!("Process {}\n", path.display()));
+    let table = open_table(fs, path).map_err(failure)?;
+    out.text("Sst file format: block-based\n");
+    if print_entries(&table, range, hex, out).map_err(failure)? {
+        out.text(&format!("\nTable Properties:\n{}\n", property_lines(table.properties())));
+    }
+    Ok(())
+}

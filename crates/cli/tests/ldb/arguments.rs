@@ -1,0 +1,115 @@
+//! Which commands of RocksDB's ldb there are, and which of their arguments are taken: counted over
+//! the list in `arguments.txt`, and docs/compatibility.md says the same.
+
+use super::{Said, run};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+const LIST: &str = include_str!("arguments.txt");
+const PAGE: &str = include_str!("../../../../docs/compatibility.md");
+
+/// Arguments by command.
+fn list() -> BTreeMap<&'static str, Vec<&'static str>> {
+    let mut list: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for line in LIST.lines().filter(|line| !line.starts_with('#')) {
+        let (command, arguments) = line.split_once(' ').unwrap_or((line, ""));
+        list.entry(command).or_default().extend(arguments.split_whitespace());
+    }
+    list
+}
+
+/// A database is not there, so that nothing happens.
+fn ours(dir: &Path, words: &str) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));
+    command.arg("ldb");
+    run(command, dir, words, "")
+}
+
+/// The words after "Not implemented: ", if it is refused.
+fn refusal(said: &Said) -> Option<&str> {
+    said.2.strip_prefix("Failed: Not implemented: ")
+}
+
+/// The rows of the page's table of what is refused.
+fn rows() -> Vec<&'static str> {
+    let (_, table) = PAGE.split_once("| refused of ldb | text |\n|---|---|\n").unwrap();
+    table.lines().take_while(|line| line.starts_with('|')).collect()
+}
+
+#[pumice_test_macros::test]
+fn every_argument_is_taken_or_refused_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut list = list();
+    let common = list.remove("*").unwrap();
+    let mut commands_there = 0;
+    let (mut taken, mut all) = (0, 0);
+    let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    // Arguments of all commands are counted once.
+    list.insert("scan --max_keys=1", common);
+    for (command, arguments) in &list {
+        let said = ours(dir.path(), &format!("--db=nosuch {command}"));
+        assert!(!said.2.contains("Unknown command"), "{command}: {said:?}");
+        let is_command = !command.contains(' ');
+        if let Some(text) = refusal(&said) {
+            let text = text.split_once(": ").unwrap().1.trim_end();
+            refused.entry(text.to_string()).or_default().push(format!("`{command}`"));
+            continue;
+        }
+        commands_there += usize::from(is_command);
+        for argument in arguments {
+            all += 1;
+            let db = if *argument == "db" { "" } else { "--db=nosuch " };
+            let said = ours(dir.path(), &format!("{db}{command} --{argument}=1"));
+            assert!(!said.2.contains("Invalid command-line"), "{command} {argument}: {said:?}");
+            let Some(text) = refusal(&said) else {
+                taken += 1;
+                continue;
+            };
+            let name = format!("--{argument} is not supported: ");
+            let text = text.strip_prefix(&name).unwrap_or_else(|| panic!("{said:?}")).trim_end();
+            refused.entry(text.to_string()).or_default().push(format!("`--{argument}`"));
+        }
+    }
+    let commands = list.keys().filter(|command| !command.contains(' ')).count();
+    let mut table = Vec::new();
+    for (text, mut names) in refused {
+        names.sort();
+        names.dedup();
+        table.push(format!("| {} | {text} |", names.join(", ")));
+    }
+    println!("commands: {commands_there} of {commands}, arguments: {taken} of {all}");
+    println!("| refused of ldb | text |\n|---|---|\n{}", table.join("\n"));
+    let arguments = format!("{taken} of their {all} arguments");
+    let count = format!("| commands of ldb | {commands_there} of {commands}, with {arguments} |");
+    assert!(PAGE.contains(&count), "docs/compatibility.md lacks: {count}");
+    assert_eq!(rows(), table);
+    // What RocksDB's ldb does not have is unknown, and said as it says it.
+    let said = ours(dir.path(), "--db=nosuch scan --nosuch=1");
+    assert_eq!(said.2, "Invalid command-line option nosuch\n");
+    let said = ours(dir.path(), "--db=nosuch scan --nosuch");
+    assert_eq!(said.2, "Invalid command-line flag nosuch\n");
+}
+
+/// The list has what Debian's ldb says of itself.
+#[pumice_test_macros::test]
+fn the_list_has_what_the_tool_says() {
+    let Ok(said) = Command::new("ldb").arg("--help").output() else { return };
+    let help = [said.stdout, said.stderr].concat();
+    let help = String::from_utf8(help).unwrap();
+    let list = list();
+    let (_, commands) = help.split_once("Data Access Commands:\n").unwrap();
+    let mut count = 0;
+    for line in commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   ")) {
+        let command = line.split_whitespace().next().unwrap();
+        let known = list.get(command).unwrap_or_else(|| panic!("{command}: {line}"));
+        count += 1;
+        for piece in line.split("--").skip(1) {
+            let end = piece.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let argument = &piece[..end.unwrap_or(piece.len())];
+            let is_known = known.contains(&argument) || list["*"].contains(&argument);
+            assert!(is_known, "{command} --{argument}: {line}");
+        }
+    }
+    assert!(count > 30, "{help}");
+}

@@ -162,3 +162,32 @@ impl Directory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::{ColumnFamilyOptions, Db, MemFs, Options};
+
+    #[pumice_test_macros::test]
+    fn memtables_are_estimated_by_family() {
+        let mut options = Options::default();
+        options.db.create_if_missing = true;
+        options.db.file_system = MemFs::new(1).shared();
+        let db = Db::open(&options, "/db").unwrap();
+        let cf = db.create_column_family(&ColumnFamilyOptions::default(), "cf").unwrap();
+        for n in 0..2000 {
+            db.put_cf(&cf, format!("{n:05}"), "12345678").unwrap();
+        }
+        assert_eq!(db.approximate_memtable_stats("", "9").unwrap(), (0, 0));
+        let all = db.approximate_memtable_stats_cf(&cf, "", "9").unwrap();
+        assert!((1000..=2000).contains(&all.0) && all.1 >= all.0 * 8, "{all:?}");
+        let part = db.approximate_memtable_stats_cf(&cf, "00500", "00600").unwrap();
+        assert!(part.0 < all.0 && part.1 < all.1, "{part:?}");
+        db.flush_cf(&cf).unwrap();
+        assert_eq!(db.approximate_memtable_stats_cf(&cf, "", "9").unwrap(), (0, 0));
+        let other = Db::open(&options, "/other").unwrap();
+        assert!(other.approximate_memtable_stats_cf(&cf, "", "9").is_err());
+        db.close().unwrap();
+        assert!(db.approximate_memtable_stats("", "9").is_err());
+    }
+}

@@ -74,9 +74,9 @@ fn every_flag_is_taken_or_refused_by_its_name() {
     assert!(log.contains("Options.max_log_file_size: 123456"), "{log}");
 }
 
-/// Each flag alone, with another value than its default: it is taken, or refused by the feature that
-/// is missing, be it when the command line is read or when the database is opened. Values that
-/// need another flag, or are none, count as taken.
+/// Each flag alone, with another value than its default: it is taken, or refused by the feature
+/// that is missing, be it when the command line is read or when the database is opened. Values
+/// that need another flag, or are none, count as taken.
 #[pumice_test_macros::test]
 fn flags_are_counted() {
     let dir = tempfile::tempdir().unwrap();

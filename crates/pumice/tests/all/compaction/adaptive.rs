@@ -13,11 +13,12 @@ use pumice::{
 use pumice_port::thread::sleep;
 use pumice_port::time::now_micros;
 use pumice_port::{sim, thread};
+use pumice_testkit::seed;
 
 const MEGABYTE: u64 = 1 << 20;
 
 fn simulate(seeds: u64, test: impl Fn() + Clone + Send + 'static) {
-    for seed in 0..seeds {
+    for seed in seed::range(seeds) {
         let (report, outcome) = sim::run(&sim::Options::new(seed), test.clone());
         let stuck = report.stuck.map_or(String::new(), |stuck| stuck.to_string());
         assert!(outcome.is_ok(), "seed {seed}: {outcome:?}\n{stuck}");

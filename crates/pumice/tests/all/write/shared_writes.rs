@@ -18,6 +18,7 @@ use pumice_base::random::Rng;
 use pumice_env::mem::CrashMode;
 use pumice_port::sync::Mutex;
 use pumice_port::{sim, thread};
+use pumice_testkit::seed;
 
 const WRITERS: usize = 4;
 /// Keys of each family: a batch has more updates than one member inserts alone.
@@ -213,7 +214,8 @@ fn memtables_that_run_code_or_keep_order_have_one_inserter() {
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn a_group_is_seen_whole_and_in_order_in_every_schedule() {
-    let seeds = std::env::var("PUMICE_SHARED_WRITES").map_or(20, |n| n.parse().unwrap());
+    let seeds = std::env::var("PUMICE_SHARED_WRITES")
+        .map_or_else(|_| seed::share(20), |n| n.parse().unwrap());
     let seen = (100..100 + seeds).filter(|seed| helped(&simulated(*seed, |_| ()))).count();
     println!("members inserted in {seen} of {seeds} lives");
     assert!(seen > 0);

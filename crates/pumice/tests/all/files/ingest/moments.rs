@@ -15,6 +15,7 @@ use pumice::{
     Options, ReadOptions, WriteOptions,
 };
 use pumice_port::{sim, thread};
+use pumice_testkit::seed;
 
 use super::support::{DIR, table_of};
 
@@ -27,7 +28,7 @@ fn number(value: Option<Vec<u8>>) -> u32 {
 
 /// Lets `read` look for a (a, b) that never was, in every schedule.
 fn no_schedule_shows_two_moments(read: fn(&Db, &ColumnFamily) -> (u32, u32)) {
-    for seed in 0..SEEDS {
+    for seed in seed::range(SEEDS) {
         let options = sim::Options { preempt_per_mille: 100, ..sim::Options::new(seed) };
         let (_, outcome) = sim::run(&options, || life(seed, read));
         if let Err(failure) = outcome {

@@ -26,6 +26,7 @@ use pumice_base::random::Rng;
 use pumice_env::mem::{Fault, FaultRule};
 use pumice_port::sync::Mutex;
 use pumice_port::{sim, thread, time};
+use pumice_testkit::seed;
 use stage::Stage;
 
 const SECOND: u64 = 1_000_000_000;
@@ -153,6 +154,10 @@ fn every_operation_beside_every_other() {
     let mut runs = 0u64;
     for (b, one) in operations.iter().enumerate() {
         for (a, other) in operations[..=b].iter().enumerate() {
+            // Further passes run a share of the pairs: a simulation is the same in each.
+            if !(a as u64 + b as u64).is_multiple_of(seed::one_in()) {
+                continue;
+            }
             let mut rng = Rng::new((a * OPERATIONS.len() + b) as u64);
             let overlapped = overlaps.entry((a, b)).or_default();
             let moves = one.name == "change_level" || other.name == "change_level";
@@ -175,12 +180,12 @@ fn every_operation_beside_every_other() {
         let row: Vec<String> = operations[..=b]
             .iter()
             .enumerate()
-            .map(|(a, first)| {
-                let times = overlaps[&(a, b)];
+            .filter_map(|(a, first)| {
+                let times = *overlaps.get(&(a, b))?;
                 if times == 0 {
                     never.push(format!("{} and {}", first.name, second.name));
                 }
-                format!("{} {times}", first.name)
+                Some(format!("{} {times}", first.name))
             })
             .collect();
         println!("{} beside {}", second.name, row.join(", "));

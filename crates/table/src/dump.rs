@@ -24,15 +24,19 @@ const SHORT_RULE: &str = "------------------------------\n";
 /// What `--show_properties` prints.
 pub fn properties_text(properties: &TableProperties) -> String {
     let mut out = format!("Table Properties:\n{SHORT_RULE}  ");
-    for (name, value) in property_texts(properties) {
-        out.push_str(&format!("{name}: {value}\n  "));
-    }
+    out.push_str(&indented(properties));
     out.push_str("Raw user collected properties\n");
     out.push_str(SHORT_RULE);
     for (name, value) in collected(properties) {
         out.push_str(&format!("  # {}: 0x{}\n", String::from_utf8_lossy(&name), hex(&value)));
     }
     out
+}
+
+/// One `name: value` line per property, each followed by the indent of the next.
+fn indented(properties: &TableProperties) -> String {
+    let line = |(name, value): (String, String)| format!("{name}: {value}\n  ");
+    property_texts(properties).into_iter().map(line).collect()
 }
 
 /// The properties as ldb's `dump --path` prints them: a line `name=value` each.
@@ -156,7 +160,7 @@ pub fn raw_text(table: &Table, sequences: bool) -> Result<Vec<u8>> {
     let meta = meta_blocks(table)?;
     footer_text(table, &meta, &mut out);
     metaindex_text(&meta, &mut out);
-    put(&mut out, &format!("Table Properties:\n{RULE}  {}\n", property_lines(&table.properties)));
+    put(&mut out, &format!("Table Properties:\n{RULE}  {}\n", indented(&table.properties)));
     let blocks = index_text(table, &mut out)?;
     tombstone_text(table, &mut out);
     data_text(table, &blocks, sequences, &mut out)?;

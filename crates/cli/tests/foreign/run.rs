@@ -52,6 +52,7 @@ pub const HARMLESS: &[&str] = &[
     "get",
     "scan",
     "dump",
+    "dump_live_files",
     "idump",
     "manifest_dump",
     "list_column_families",

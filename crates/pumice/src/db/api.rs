@@ -477,7 +477,7 @@ impl Db {
     /// memtables hold, and their bytes; range deletions are not counted. Does not suspend.
     ///
     /// # Errors
-    /// The database is closed.
+    /// Aborted in code that the database calls; NotSupported in a child that `fork` made.
     pub fn approximate_memtable_stats(
         &self,
         start: impl AsRef<[u8]>,

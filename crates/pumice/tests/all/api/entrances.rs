@@ -246,6 +246,9 @@ const WITH_FAMILY: &[(&str, Foreign)] = &[
     ("drop_column_family", |db, cf, _| db.drop_column_family(cf)),
     ("set_options_cf", |db, cf, _| db.set_options_cf(cf, &[("ttl", "0")])),
     ("column_family_options", |db, cf, _| db.column_family_options(cf).map(drop)),
+    ("approximate_memtable_stats_cf", |db, cf, _| {
+        db.approximate_memtable_stats_cf(cf, "a", "z").map(drop)
+    }),
     ("approximate_sizes_cf", |db, cf, _| db.approximate_sizes_cf(cf, &[(b"a", b"z")]).map(drop)),
     ("property_cf", |db, cf, _| there(db.property_cf(cf, "rocksdb.stats"))),
     ("property_int_cf", |db, cf, _| there(db.property_int_cf(cf, "rocksdb.num-files-at-level0"))),

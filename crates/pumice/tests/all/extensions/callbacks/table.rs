@@ -281,8 +281,10 @@ fn code_has_the_last_handle() {
         let dropped = Arc::new(Mutex::new(0));
         for at in 0..8 * places() {
             let all = Arc::clone(&dropped);
-            simulate(at, &format!("{kind:?} drops at {at}"), move || {
-                has_the_last(kind, at / 2, &all);
+            // Some code is called but once: half of the lives end at the first call.
+            let call = if at % 2 == 0 { 0 } else { at / 2 };
+            simulate(at, &format!("{kind:?} drops at {call}"), move || {
+                has_the_last(kind, call, &all);
             });
         }
         println!("{kind:?}: dropped the last handle {} times", *dropped.lock());

@@ -78,6 +78,8 @@ pub enum PrepopulateBlockCache {
     Disable,
     /// Those that a flush writes.
     FlushOnly,
+    /// Those that a flush or a compaction writes.
+    FlushAndCompaction,
 }
 
 /// Settings of the tables of a column family, `BlockBasedTableOptions` of RocksDB.

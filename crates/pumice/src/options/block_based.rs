@@ -122,8 +122,8 @@ option_table! {
         detect_filter_construct_corruption: bool =
             TABLE.detect_filter_construct_corruption, mutable, saved
             => "filter_block::changed_hashes_are_detected";
-        /// Tables whose blocks go into the block cache while they are written: none, or those of
-        /// flushes.
+        /// Tables whose blocks go into the block cache while they are written: none, those of
+        /// flushes, or those of flushes and compactions.
         prepopulate_block_cache: PrepopulateBlockCache = TABLE.prepopulate_block_cache,
             mutable, saved => "option_effects::what_is_flushed_is_in_the_block_cache";
         /// With statistics: measure how much of the data blocks that are read is returned, with a

@@ -79,6 +79,7 @@ named_members! {
     PrepopulateBlockCache {
         Disable = "kDisable",
         FlushOnly = "kFlushOnly",
+        FlushAndCompaction = "kFlushAndCompaction",
     }
 }
 

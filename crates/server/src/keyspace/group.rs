@@ -5,6 +5,7 @@
 //! |---|---|
 //! | the first that writes | opens the group, lets the others of its loop run, writes the batch |
 //! | who comes while it is open | adds its writes with their locks, and waits for the end |
+//! | who fills it | writes the batch in the first one's place; the next one opens another group |
 //! | a pipeline that has more to do than to write | has a group of its own, and waits for nobody |
 //!
 //! A string that replaces whatever is at its key ([`Keyspace::set_run`]) is added without a
@@ -20,7 +21,7 @@
 //! another loop's turn.
 //!
 //! Invariants:
-//! 1. An open group has one leader, which will take it; no other task does.
+//! 1. An open group is taken once: by the task that opened it, or by the one that filled it.
 //! 2. However a group ends, its locks are released, its end is recorded and its members are woken.
 //! 3. A member waits for its leader with the locks of its keys; a leader takes no lock of a key.
 //!
@@ -40,9 +41,11 @@ use super::locks::{Held, KeyLocks};
 use super::txn::{Event, Txn};
 use super::{Keyspace, Outcome};
 
-/// A write of more bytes is committed alone, and a group of more takes no further write.
+/// A write of more bytes is committed alone.
 const WRITE_BYTES: usize = 16 << 10;
-const GROUP_BYTES: usize = 1 << 20;
+/// A group of more is full. Its strings, its batch, their record in the log and the memtable's part
+/// of it stay in the second level of a core's cache.
+const GROUP_BYTES: usize = 64 << 10;
 /// Keys that the leader looks for together.
 const KEYS_WARMED: usize = 16;
 /// Slots for open groups; with more loops than slots, loops share them.
@@ -98,11 +101,17 @@ struct Group {
     locks: Vec<usize>,
     counted: Vec<(u8, i64)>,
     events: Vec<Event>,
+    /// Who opened it; in the way of who fills it.
+    opener: Option<TaskRef>,
     members: Vec<TaskRef>,
     end: Arc<End>,
 }
 
 impl Group {
+    fn bytes(&self) -> usize {
+        self.batch.data_bytes() + self.string_bytes
+    }
+
     /// Adds strings that one client set; returns the number of the first.
     fn add_run(&mut self, (db, stored): (u8, u8), now: u64, pairs: &[(&[u8], &[u8])]) -> usize {
         let run = self.strings.len();
@@ -133,7 +142,7 @@ impl Ended {
 }
 
 /// The open groups, by loop; see the module's head.
-pub struct Groups(Vec<Mutex<Option<Group>>>);
+pub struct Groups(Vec<Mutex<Option<Box<Group>>>>);
 
 impl Default for Groups {
     /// None is open.
@@ -145,7 +154,7 @@ impl Default for Groups {
 /// A group that its leader has taken; invariant 2.
 struct Closed<'k> {
     locks: &'k KeyLocks,
-    group: Group,
+    group: Box<Group>,
 }
 
 impl Closed<'_> {
@@ -167,45 +176,59 @@ impl Drop for Closed<'_> {
 
 impl Groups {
     /// The slot for groups of the calling fiber's loop.
-    fn place(&self) -> &Mutex<Option<Group>> {
+    fn place(&self) -> &Mutex<Option<Box<Group>>> {
         &self.0[fiber::loop_index() % PLACES]
     }
 
-    /// Adds a write to the open group by `add`, or opens one, which the caller then leads. None if
-    /// there is no room, or nothing locked; then `held` is unchanged.
+    /// Adds a write to the open group by `add`, or opens one. None if nothing is locked.
     fn join<T>(
         &self,
         held: &mut Option<Held<'_>>,
         add: impl FnOnce(&mut Group) -> T,
-    ) -> Option<(Member, T)> {
-        let mut open = self.place().lock();
-        let bytes = |group: &Group| group.batch.data_bytes() + group.string_bytes;
-        if open.as_ref().is_some_and(|group| bytes(group) > GROUP_BYTES) {
-            return None;
-        }
+    ) -> Option<(Member, Part, T)> {
         let numbers = held.take()?.into_numbers();
-        let leads = open.is_none();
+        let mut open = self.place().lock();
+        let opens = open.is_none();
         let group = open.get_or_insert_default();
         group.locks.extend(numbers);
         let added = add(group);
-        if !leads {
-            group.members.push(task::current());
-        }
-        Some((Member { end: Arc::clone(&group.end), leads }, added))
+        let end = Arc::clone(&group.end);
+        let me = task::current();
+        let part = if group.bytes() > GROUP_BYTES {
+            let mut full = open.take()?;
+            full.members.extend(full.opener.take());
+            Part::Fills(full)
+        } else if opens {
+            group.opener = Some(me);
+            Part::Opens
+        } else {
+            group.members.push(me);
+            Part::Waits
+        };
+        Some((Member(end), part, added))
+    }
+
+    /// The group of `member`, if nobody filled it.
+    fn take(&self, member: &Member) -> Option<Box<Group>> {
+        self.place().lock().take_if(|group| Arc::ptr_eq(&group.end, &member.0))
     }
 }
 
-/// A task's part in a group.
-struct Member {
-    end: Arc<End>,
-    leads: bool,
+/// What a task does for the group that it joined.
+enum Part {
+    Opens,
+    Waits,
+    Fills(Box<Group>),
 }
+
+/// A task in a group.
+struct Member(Arc<End>);
 
 impl Member {
     /// Waits for the end.
     fn wait(&self) -> &Ended {
         loop {
-            match self.end.get() {
+            match self.0.get() {
                 Some(ended) => return ended,
                 None => task::park(&GROUP),
             }
@@ -235,10 +258,8 @@ impl Keyspace {
         let add = |group: &mut Group| {
             txn.give(&mut group.batch, &mut group.counted, &mut group.events);
         };
-        let Some((member, ())) = self.groups.join(held, add) else { return Ok(None) };
-        if member.leads {
-            self.lead(durable, tell);
-        }
+        let Some((member, part, ())) = self.groups.join(held, add) else { return Ok(None) };
+        self.take_part(&member, part, durable, tell);
         Ok(Some(member.wait().written.clone()?))
     }
 
@@ -266,18 +287,16 @@ impl Keyspace {
         let stored = self.databases.stored(db);
         if let Some(durable) = together.filter(|_| self.groups_writes()) {
             let add = |group: &mut Group| group.add_run((db, stored), now, pairs);
-            if let Some((member, first)) = self.groups.join(&mut held, add) {
-                if member.leads {
-                    self.lead(durable, tell);
-                }
+            if let Some((member, part, first)) = self.groups.join(&mut held, add) {
+                self.take_part(&member, part, durable, tell);
                 return member.wait().of_run(first, pairs.len());
             }
         }
-        let mut closed = Closed { locks: &self.locks, group: Group::default() };
+        let mut closed = Closed { locks: &self.locks, group: Box::default() };
         let group = &mut closed.group;
         group.locks.extend(held.into_iter().flat_map(Held::into_numbers));
         let first = group.add_run((db, stored), now, pairs);
-        let member = Member { end: Arc::clone(&group.end), leads: true };
+        let member = Member(Arc::clone(&group.end));
         self.finish(&mut closed, &Reads::default(), tell);
         member.wait().of_run(first, pairs.len())
     }
@@ -325,9 +344,17 @@ impl Keyspace {
         (head.kind == Kind::String && !head.is_expired(new.now)).then_some(0)
     }
 
-    fn lead(&self, durable: bool, tell: impl Fn(&[Event])) {
-        thread::yield_now();
-        let Some(group) = self.groups.place().lock().take() else { return };
+    /// Writes the group, if that is up to the calling task.
+    fn take_part(&self, member: &Member, part: Part, durable: bool, tell: impl Fn(&[Event])) {
+        let group = match part {
+            Part::Waits => return,
+            Part::Opens => {
+                thread::yield_now();
+                self.groups.take(member)
+            }
+            Part::Fills(group) => Some(group),
+        };
+        let Some(group) = group else { return };
         // Others wait for it, and each can read files for itself.
         let in_memory = ReadOptions { cache_only: true, ..ReadOptions::default() };
         let mut closed = Closed { locks: &self.locks, group };

@@ -4,9 +4,10 @@
 //! The entries are those the table's reader would insert: decoded, under the reader's keys, and
 //! only blocks that it looks for in the cache. A table holds its dictionary itself, and without
 //! `cache_index_and_filter_blocks` an index or filter of one block, or its top level; RocksDB puts
-//! those in as well, where they are never found. Priority is low, as in RocksDB. A full cache
-//! refuses blocks and the build continues; blocks of a build that fails stay until they are
-//! evicted, under keys that no other file has.
+//! those in as well, where they are never found. Priorities are RocksDB's: low for a flush, bottom
+//! for a compaction, whose blocks are the first to go. A full cache refuses blocks and the build
+//! continues; blocks of a build that fails stay until they are evicted, under keys that no other
+//! file has.
 //!
 //! The bytes of the table do not depend on this. Thread safety: shared freely.
 
@@ -29,6 +30,7 @@ pub(crate) struct Prepopulate {
     cache: Arc<BlockCache>,
     /// The table's `cache_base`.
     base: [u64; 2],
+    priority: Priority,
     comparator: InternalKeyComparator,
     first_keys: bool,
     /// The reader looks for unpartitioned metadata in the cache.
@@ -41,15 +43,13 @@ impl Prepopulate {
     /// `None` if the blocks of this table are not to be cached.
     pub fn new(context: &TableBuildContext) -> Option<Box<Self>> {
         let options = &context.table;
-        let wanted = match options.prepopulate_block_cache {
-            PrepopulateBlockCache::Disable => false,
-            PrepopulateBlockCache::FlushOnly => context.reason == TableReason::Flush,
-        };
-        let cache = options.block_cache.as_ref().filter(|_| wanted && !options.no_block_cache)?;
+        let priority = priority(options.prepopulate_block_cache, context.reason)?;
+        let cache = options.block_cache.as_ref().filter(|_| !options.no_block_cache)?;
         Some(Box::new(Prepopulate {
             cache: Arc::clone(cache),
             // A table without an origin gets keys when it is opened.
             base: unique_id::cache_base(&setup::initial_properties(context))?,
+            priority,
             comparator: context.comparator.clone(),
             first_keys: options.index_type == IndexType::BinarySearchWithFirstKey,
             all_metadata: options.cache_index_and_filter_blocks,
@@ -130,7 +130,7 @@ impl Prepopulate {
     fn insert(&self, offset: u64, block: CachedBlock) {
         let key = CacheKey(self.base[0], self.base[1] ^ offset);
         let (kind, charge) = (block.kind(), block.charge());
-        let inserted = self.cache.insert(key, block, charge, Priority::Low);
+        let inserted = self.cache.insert(key, block, charge, self.priority);
         if let Some(stats) = &self.stats {
             match inserted {
                 Ok(_) => stats.cache_add(kind, charge),
@@ -143,6 +143,19 @@ impl Prepopulate {
     #[cold]
     fn malformed() {
         debug_assert!(false, "the builder made a block that cannot be read");
+    }
+}
+
+/// The priority of blocks of tables built for `reason`; `None` if they are not to be cached.
+fn priority(wanted: PrepopulateBlockCache, reason: TableReason) -> Option<Priority> {
+    match (wanted, reason) {
+        (PrepopulateBlockCache::Disable, _) => None,
+        (_, TableReason::Flush) => Some(Priority::Low),
+        (
+            PrepopulateBlockCache::FlushAndCompaction,
+            TableReason::CompactionLevel0 | TableReason::Compaction,
+        ) => Some(Priority::Bottom),
+        _ => None,
     }
 }
 

@@ -223,7 +223,7 @@ fn a_compaction_inside_level_0_is_not_split() {
 }
 
 /// Bytes that a database with this `prepopulate_block_cache` put into the block cache by a flush,
-/// blocks that reads did not find there then, and bytes put there by a compaction.
+/// blocks that reads did not find there then, and those put there by a compaction.
 fn cached_with(prepopulate: &str) -> [u64; 3] {
     let (_fs, mut options) = on_memory();
     let statistics = Arc::new(Statistics::new());
@@ -245,8 +245,10 @@ fn cached_with(prepopulate: &str) -> [u64; 3] {
     assert!(statistics.ticker(Ticker::BlockCacheHit) > 3000);
     let before = statistics.ticker(Ticker::BlockCacheDataAdd);
     fill(&db, 3000);
-    let off = [("block_based_table_factory", "{prepopulate_block_cache=kDisable}")];
-    db.set_options(&off).unwrap();
+    if prepopulate != "kFlushAndCompaction" {
+        let off = [("block_based_table_factory", "{prepopulate_block_cache=kDisable}")];
+        db.set_options(&off).unwrap();
+    }
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     let by_compaction = statistics.ticker(Ticker::BlockCacheDataAdd) - before;
     db.close().unwrap();
@@ -259,6 +261,12 @@ fn what_is_flushed_is_in_the_block_cache() {
     assert!(added > 300_000 && missed == 0 && by_compaction == 0, "{added} {missed}");
     let [added, missed, _] = cached_with("kDisable");
     assert!(added == 0 && missed > 50, "{added} {missed}");
+}
+
+#[pumice_test_macros::test]
+fn what_is_compacted_is_in_the_block_cache() {
+    let [added, missed, by_compaction] = cached_with("kFlushAndCompaction");
+    assert!(added > 300_000 && missed == 0 && by_compaction > 0, "{added} {by_compaction}");
 }
 
 /// Samples of other codecs are taken by flushes and compactions, from the moment that they are

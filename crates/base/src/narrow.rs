@@ -1,7 +1,7 @@
 //! Narrowing conversions that state what happens to bits that do not fit.
 //!
 //! A plain `as` drops them silently, so `clippy::cast_possible_truncation` is an error in the
-//! crates where lengths and numbers enter (`xtask/src/tidy/lints.rs` holds the list), and code uses
+//! crates that read lengths and numbers from files (each says so in its `lib.rs`). Code there uses
 //! one of these instead, or `try_from` where the number is untrusted.
 //!
 //! Pure functions.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a crate depends only on lower floors and on the edges written down | `floors` |
 //! | a room of the engine names only rooms below it | `rooms` |
+//! | no circle of files across the folders of a crate | `circles` |
 //! | the port seam, unsafe code and unfinished work | `bans` |
 //! | file heads, lengths of files, functions and lines | `lengths` |
 //! | methods belong to the part they use; the engine's wiring only shrinks | `owners` |
@@ -21,6 +22,7 @@ use std::path::Path;
 
 pub mod api_lines;
 mod bans;
+mod circles;
 mod defaults;
 mod floors;
 mod lengths;
@@ -30,6 +32,8 @@ mod reach;
 mod references;
 mod rooms;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use source::Source;
 
@@ -87,6 +91,7 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
     }
     violations.extend(reach::check(root, &sources)?);
     violations.extend(references::check(root, &sources)?);
+    violations.extend(circles::check(&sources));
     violations.extend(owners::check(&sources));
     violations.extend(proofs::check(&sources));
     violations.extend(defaults::check(&sources));
@@ -170,31 +175,5 @@ fn package_folder(path: &str) -> &str {
     match path.match_indices('/').nth(parts - 1) {
         Some((at, _)) => &path[..at],
         None => path,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn too_long(name: &str, excess: u64) -> Violation {
-        Violation::new("a.rs:1", "too long").excusable(format!("fn a.rs {name}"), excess)
-    }
-
-    #[test]
-    fn the_allow_list_excuses_exactly_and_may_only_shrink() {
-        let list = "# comment\nfn a.rs f 5\n";
-        assert!(apply_allow_list(list, vec![too_long("f", 5)]).is_empty());
-        assert_eq!(apply_allow_list(list, vec![too_long("f", 6)]).len(), 1);
-        assert_eq!(apply_allow_list(list, vec![too_long("f", 4)]).len(), 1);
-        assert_eq!(apply_allow_list(list, vec![]).len(), 1);
-        assert_eq!(apply_allow_list("", vec![too_long("f", 1)]).len(), 1);
-        assert_eq!(apply_allow_list("fn a.rs f\n", vec![]).len(), 1);
-    }
-
-    #[test]
-    fn files_belong_to_packages() {
-        assert_eq!(package_folder("crates/env/src/a/b.rs"), "crates/env");
-        assert_eq!(package_folder("tests/tests/all.rs"), "tests");
     }
 }

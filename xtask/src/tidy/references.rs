@@ -6,7 +6,9 @@
 //! | | `[text](target#anchor)`, `[text](#anchor)` | a heading of that page |
 //! | | a path between backticks that begins with one of `TOPS` | a file or folder |
 //! | a page, a comment | a word in `.md`, with an anchor or without | a page, seen from the top |
+//! | | a word in `.rs`, unless a part of it stands for any name | the end of a source file's path |
 //! | | the word decision and four digits, or `decisions/` and these | a page of docs/decisions |
+//! | a comment | a path that begins with one of `TOPS` | a file or folder, also of the package |
 //!
 //! Paths in a page are also resolved relative to its folder and to docs/.
 //!
@@ -21,13 +23,15 @@ use std::path::Path;
 use super::Violation;
 use super::source::Source;
 
-/// How a path between backticks begins.
+/// How a path from the top begins.
 const TOPS: [&str; 4] = ["crates/", "tests/", "xtask/", "docs/"];
 
 /// The possible targets of references.
 struct Known<'a> {
     /// The headings of each page, by its path from the top.
     anchors: BTreeMap<String, BTreeSet<String>>,
+    /// Paths of source files, from the top.
+    sources: Vec<&'a str>,
     exists: Box<dyn Fn(&str) -> bool + 'a>,
 }
 
@@ -49,7 +53,9 @@ pub fn check(root: &Path, sources: &[Source]) -> std::io::Result<Vec<Violation>>
         anchors.insert(page.clone(), headings(&text));
         texts.push((page, text));
     }
-    let known = Known { anchors, exists: Box::new(|path: &str| root.join(path).exists()) };
+    let paths = sources.iter().map(|source| source.path.as_str()).collect();
+    let exists = Box::new(|path: &str| root.join(path).exists());
+    let known = Known { anchors, sources: paths, exists };
     let mut violations = Vec::new();
     for (page, text) in &texts {
         violations.extend(in_page(&known, page, text));
@@ -88,8 +94,14 @@ fn in_source(known: &Known<'_>, source: &Source) -> Vec<Violation> {
         Some((&line[at..], index + 1))
     });
     let missing = comments.flat_map(|(comment, number)| {
-        let words = known.missing_words(comment, &[""]);
-        words.into_iter().map(move |what| dangling(&source.path, number, &what))
+        let mut missing = known.missing_words(comment, &[""]);
+        let paths = words(comment).filter(|word| TOPS.iter().any(|top| word.starts_with(top)));
+        for path in paths.filter(|path| !path.contains(".md") && decision("", path).is_none()) {
+            let package = join(super::package_folder(&source.path), path);
+            let seen = (known.exists)(path) || (known.exists)(&package);
+            missing.extend((!seen).then(|| path.to_string()));
+        }
+        missing.into_iter().map(move |what| dangling(&source.path, number, &what))
     });
     missing.collect()
 }
@@ -120,6 +132,11 @@ impl Known<'_> {
                 if seen.iter().all(Option::is_some) {
                     missing.extend(seen.into_iter().flatten().next());
                 }
+            } else if path.ends_with(".rs") && path.len() > 3 {
+                let seen = folders.iter().any(|folder| (self.exists)(&join(folder, path)));
+                if !seen && !is_pattern(path) && !self.is_source(path) {
+                    missing.insert(path.to_string());
+                }
             } else if let Some(number) = decision(last, path) {
                 let start = format!("docs/decisions/{number}-");
                 if !self.anchors.keys().any(|page| page.starts_with(&start)) {
@@ -130,6 +147,19 @@ impl Known<'_> {
         }
         missing
     }
+
+    /// Whether `path` is the end of a source file's path.
+    fn is_source(&self, path: &str) -> bool {
+        let mut ends = self.sources.iter().filter_map(|source| source.strip_suffix(path));
+        ends.any(|above| above.is_empty() || above.ends_with('/'))
+    }
+}
+
+/// A part of the path stands for any name, in capitals or one letter: `src/NAME/main.rs`, `a/x.rs`.
+fn is_pattern(path: &str) -> bool {
+    path.trim_end_matches(".rs")
+        .split('/')
+        .any(|part| part.len() == 1 || part.bytes().all(|byte| byte.is_ascii_uppercase()))
 }
 
 /// The four digits after the word decision, or after `decisions/`.
@@ -226,7 +256,11 @@ mod tests {
         ];
         let anchors = pages.iter().map(|(page, text)| (page.to_string(), headings(text)));
         let files = ["docs/format/table.md", "docs/a.md", "docs/decisions/0016-x.md", "crates/wal"];
-        Known { anchors: anchors.collect(), exists: Box::new(move |path| files.contains(&path)) }
+        Known {
+            anchors: anchors.collect(),
+            sources: vec!["crates/x/src/read/get.rs"],
+            exists: Box::new(move |path| files.contains(&path)),
+        }
     }
 
     fn page(text: &str) -> Vec<String> {
@@ -244,7 +278,8 @@ mod tests {
                     docs/a.md. decision 0016, ../a.md, table.md#run-in-short `cargo test`\n";
         assert_eq!(page(text), Vec::<String>::new());
         let text =
-            "//! See docs/format/table.md#tables; (docs/decisions/0016).\nlet a = 1; // docs/a.md";
+            "//! See docs/format/table.md#tables; (docs/decisions/0016).\nlet a = 1; // docs/a.md
+             // crates/wal, `read/get.rs`, src/NAME/main.rs, ends in `.rs`";
         assert_eq!(source(text), Vec::<String>::new());
     }
 
@@ -258,6 +293,7 @@ mod tests {
         assert_eq!(page("# B\n[b](#c)").len(), 1);
         assert_eq!(page("in `crates/gone`"), ["there is no crates/gone"]);
         assert_eq!(page("decision 0017"), ["there is no decision 0017"]);
+        assert_eq!(page("as `read/set.rs` says, not `read/get.rs`"), ["there is no read/set.rs"]);
         assert_eq!(page("[x](../../../shared/x.md)").len(), 1);
         assert_eq!(page("```\ndocs/none.md\n```\n"), Vec::<String>::new());
     }
@@ -269,6 +305,8 @@ mod tests {
         let heading = "there is no heading `no-heading` in docs/format/table.md";
         assert_eq!(source("//! docs/format/table.md#no-heading"), [heading]);
         assert_eq!(source("// docs/decisions/0099"), ["there is no decision 0099"]);
+        assert_eq!(source("// `write/get.rs` has it, and `.rs`"), ["there is no write/get.rs"]);
+        assert_eq!(source("// crates/gone has it"), ["there is no crates/gone"]);
         assert_eq!(source("let path = \"docs/none.md\";"), Vec::<String>::new());
     }
 }

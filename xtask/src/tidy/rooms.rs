@@ -7,7 +7,7 @@
 //! Not detected: methods of a type are called without naming its room.
 
 use super::Violation;
-use super::source::{Source, Token, paths};
+use super::source::{Source, Token, module_of, paths};
 
 const ROOT: &str = "crates/pumice/src/";
 
@@ -52,9 +52,8 @@ pub fn check(source: &Source, tokens: &[Token<'_>]) -> Vec<Violation> {
     };
     let mut violations = Vec::new();
     for (name, line) in paths(before_tests(tokens)) {
-        let mut parts = name.split("::");
-        let Some("crate") = parts.next() else { continue };
-        let Some(to) = parts.next() else { continue };
+        let Some(name) = from_the_root(path, &name) else { continue };
+        let Some(to) = name.split("::").next() else { continue };
         if rank(to).is_some_and(|rank| rank > own) {
             let place = format!("{}:{line}", source.path);
             let message = format!("room `{room}` may not name `{to}`, which is on a higher floor");
@@ -66,6 +65,21 @@ pub fn check(source: &Source, tokens: &[Token<'_>]) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// `name`, as the file `path` says it, without `crate::`; None for a path that does not begin at
+/// the root and does not leave its module.
+fn from_the_root(path: &str, name: &str) -> Option<String> {
+    if let Some(rest) = name.strip_prefix("crate::") {
+        return Some(rest.to_string());
+    }
+    let (mut module, mut rest) = (module_of(path), name);
+    while let Some(after) = rest.strip_prefix("super::") {
+        module.pop();
+        rest = after;
+    }
+    module.push(rest.to_string());
+    (rest != name).then(|| module.join("::"))
 }
 
 fn rank(room: &str) -> Option<usize> {
@@ -120,6 +134,9 @@ mod tests {
         assert_eq!(check("flush/x.rs", "fn f() { crate::engine::f() }").len(), 1);
         assert_eq!(check("flush/x.rs", "fn f(db: &crate::Db) {}").len(), 1);
         assert_eq!(check("cellar/x.rs", "").len(), 1);
+        assert_eq!(check("flush/x.rs", "use super::super::engine::a;").len(), 1);
+        assert_eq!(check("flush/mod.rs", "use super::{engine::a, commit::b};").len(), 1);
+        assert_eq!(check("flush/x.rs", "use super::engine::a;").len(), 0, "flush::engine");
     }
 
     #[test]

@@ -149,6 +149,14 @@ fn skip_prefixed_literal(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
+/// The module of a file, whose path is relative to `src`: `a/b.rs` and `a/b/mod.rs` as [a, b], the
+/// crate's root as nothing.
+pub fn module_of(path: &str) -> Vec<String> {
+    let path = path.trim_end_matches(".rs").trim_end_matches("/mod");
+    let parts = path.split('/').map(str::to_string);
+    parts.filter(|part| !matches!(part.as_str(), "lib" | "main")).collect()
+}
+
 /// Every path that the tokens name (`std::fs`, `a::b`), `use` trees spelled out.
 pub fn paths<'a>(tokens: &[Token<'a>]) -> Vec<(String, usize)> {
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! The info log: the file LOG, for people.
 //!
 //! ```text
-//! 2026/11/21-19:55:02.123456 1234 [db/open.rs:120] message
+//! 2026/11/21-19:55:02.123456 1234 [engine/open.rs:120] message
 //! time of the wall clock     thread  [WARN] before the rest above level info
 //! ```
 //!
@@ -82,7 +82,7 @@ impl dyn Logger {
     }
 }
 
-/// `db/open.rs` of a longer path.
+/// `engine/open.rs` of a longer path.
 fn last_two(path: &str) -> &str {
     let mut slashes = path.rmatch_indices('/').map(|(at, _)| at);
     match slashes.nth(1) {

@@ -21,24 +21,6 @@ use crate::peers;
 /// The variable with the folder of redis-py for tests.
 pub const PYTHON_VARIABLE: &str = "PUMICE_REDIS_PY";
 
-/// Installs redis-py into `.peers/redis-py`, unless it is there; returns the folder.
-pub fn install_python(root: &Path) -> Result<PathBuf, String> {
-    let wanted = root.join("tests/clients/python/requirements.txt");
-    let text = fs::read_to_string(&wanted).map_err(|e| format!("{}: {e}", wanted.display()))?;
-    let folder = root.join(".peers/redis-py");
-    // Written last, so that an interrupted run leaves nothing that looks complete.
-    let mark = folder.join("installed");
-    if fs::read_to_string(&mark).is_ok_and(|installed| installed == text) {
-        return Ok(folder);
-    }
-    println!("peers: installing redis-py");
-    let (target, list) = (folder.display().to_string(), wanted.display().to_string());
-    let pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--upgrade"];
-    peers::run_quietly("python3", &[&pip[..], &["--target", &target, "-r", &list]].concat())?;
-    fs::write(&mark, text).map_err(|e| format!("{}: {e}", mark.display()))?;
-    Ok(folder)
-}
-
 /// A server on a port of its own, which ends with the value.
 struct Server {
     child: Child,
@@ -117,7 +99,7 @@ pub fn run(root: &Path) -> ExitCode {
 }
 
 fn python(root: &Path, port: &str) -> Result<String, String> {
-    let modules = install_python(root)?;
+    let modules = peers::install_redis_py(root)?;
     let mut command = Command::new("python3");
     command.arg("client.py").arg(port).current_dir(root.join("tests/clients/python"));
     said(command.env("PYTHONPATH", modules))

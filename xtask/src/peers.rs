@@ -21,8 +21,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::clients;
-
 const LIBRARY: &str = "librocksdbjni-linux64.so";
 const VERSION: &str = "10.10.1";
 const ELDER_LIBRARY: &str = "librocksdbjni-linux64-9.8.4.so";
@@ -52,8 +50,26 @@ pub fn install(root: &Path) -> Result<Peers, String> {
     install_redis()?;
     let rocksdb_so = install_library(root)?;
     install_elder(root, &rocksdb_so);
-    let redis_py = clients::install_python(root)?;
+    let redis_py = install_redis_py(root)?;
     Ok(Peers { ldb, rocksdb_so, redis_py, browser: install_browser() })
+}
+
+/// Installs redis-py into `.peers/redis-py`, unless it is there; returns the folder.
+pub fn install_redis_py(root: &Path) -> Result<PathBuf, String> {
+    let wanted = root.join("tests/clients/python/requirements.txt");
+    let text = fs::read_to_string(&wanted).map_err(|e| format!("{}: {e}", wanted.display()))?;
+    let folder = root.join(".peers/redis-py");
+    // Written last, so that an interrupted run leaves nothing that looks complete.
+    let mark = folder.join("installed");
+    if fs::read_to_string(&mark).is_ok_and(|installed| installed == text) {
+        return Ok(folder);
+    }
+    println!("peers: installing redis-py");
+    let (target, list) = (folder.display().to_string(), wanted.display().to_string());
+    let pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--upgrade"];
+    run_quietly("python3", &[&pip[..], &["--target", &target, "-r", &list]].concat())?;
+    fs::write(&mark, text).map_err(|e| format!("{}: {e}", mark.display()))?;
+    Ok(folder)
 }
 
 fn install_browser() -> Option<PathBuf> {

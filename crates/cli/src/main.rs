@@ -9,12 +9,14 @@ mod calendar;
 mod db_bench;
 mod folder;
 mod ldb;
+mod output;
 mod plot;
 mod report;
 mod resp_bench;
 mod serve;
 mod sst_dump;
 mod stress;
+mod text;
 
 use std::process::ExitCode;
 

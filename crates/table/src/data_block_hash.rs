@@ -14,14 +14,12 @@
 //!
 //! [`DataBlockHash`] has one owner; [`Buckets`] is a view.
 
-use pumice_base::Comparator;
 use pumice_base::coding::{get_fixed16, get_fixed32};
 use pumice_base::hash::hash32;
 use pumice_base::narrow::{len_u32, low_u16, low_u64, round_down_u64, to_usize};
 use pumice_base::planted::{self, Bug};
 
 use crate::build::block_keys::BlockKeys;
-use crate::options::{DataBlockIndexType, TableBuildContext};
 
 /// The bit of the packed word that marks a hash index. Persisted.
 pub(crate) const HASH_INDEX: u32 = 1 << 31;
@@ -48,20 +46,8 @@ pub(crate) struct DataBlockHash {
 }
 
 impl DataBlockHash {
-    /// A writer, if hash indexes are configured and the comparator allows them.
-    pub fn new(context: &TableBuildContext) -> Option<Self> {
-        let options = &context.table;
-        if options.data_block_index_type != DataBlockIndexType::BinaryAndHash
-            || matches!(context.comparator.user, Comparator::Custom(_))
-        {
-            return None;
-        }
-        let interval = options.block_restart_interval.max(1);
-        Some(Self::with(interval as usize, options.data_block_hash_table_util_ratio))
-    }
-
     /// A writer for blocks with that restart interval and about `util_ratio` keys per bucket.
-    fn with(restart_interval: usize, util_ratio: f64) -> Self {
+    pub fn new(restart_interval: usize, util_ratio: f64) -> Self {
         let buckets_per_key = 1.0 / util_ratio;
         DataBlockHash { restart_interval, buckets_per_key, buckets: Vec::new(), sum: 0.0 }
     }
@@ -203,7 +189,7 @@ mod tests {
 
     /// A block of sorted keys with its hash index, if it gets one.
     fn build(keys: &[Vec<u8>], interval: usize, ratio: f64) -> (Vec<u8>, bool) {
-        let mut hash = DataBlockHash::with(interval, ratio);
+        let mut hash = DataBlockHash::new(interval, ratio);
         let mut builder = BlockBuilder::new(interval as u32, true);
         let mut held = BlockKeys::default();
         for key in keys {

@@ -10,10 +10,10 @@ use pumice_base::{Error, Result};
 
 use crate::handle::{BlockHandle, BlockKind};
 use crate::metaindex::{self, MetaIndex};
-use crate::options::TableReadOptions;
 use crate::properties::{TableProperties, UNKNOWN_COLUMN_FAMILY, UNKNOWN_SEQNO};
 use crate::read::block::{Expanded, GlobalSeqno};
 use crate::read::cached_block::CachedBlock;
+use crate::read::context::TableReadOptions;
 use crate::read::cursor::BlockCursor;
 use crate::read::table::Table;
 use crate::unique_id::external_unique_id;

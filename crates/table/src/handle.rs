@@ -43,6 +43,13 @@ impl BlockHandle {
     }
 }
 
+/// A handle stored as a value.
+pub(crate) fn decode_handle(value: &[u8]) -> Option<BlockHandle> {
+    let mut src = Decoder::new(value);
+    let handle = BlockHandle::decode(&mut src)?;
+    (handle.size <= u64::MAX - BLOCK_TRAILER_LEN as u64).then_some(handle)
+}
+
 /// What a block holds; the unit of cache statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockKind {

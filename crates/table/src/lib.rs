@@ -25,17 +25,18 @@ mod read;
 mod stats;
 mod unique_id;
 
+pub use build::context::{TableBuildContext, TableReason};
 pub use build::{BuildStats, TableBuilder};
 pub use handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 pub use options::{
-    DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, MissedBlock, PinningTier,
-    PrepopulateBlockCache, ReadLimits, TableBuildContext, TableOptions, TableReadContext,
-    TableReadOptions, TableReason,
+    DataBlockIndexType, IndexShortening, IndexType, MetadataPinning, PinningTier,
+    PrepopulateBlockCache, TableOptions,
 };
 pub use properties::TableProperties;
 pub use pumice_base::extractor::Extractor;
 pub use read::block::Block;
 pub use read::cached_block::{BlockCache, CachedBlock, PinnedBlock};
+pub use read::context::{MissedBlock, ReadLimits, TableReadContext, TableReadOptions};
 pub use read::index::IndexBlock;
 pub use read::iter::TableIter;
 pub use read::salvage::SalvageIter;

@@ -4,10 +4,9 @@
 //! Names are persisted. Those that are not needed to read entries (hash-index aids, user-defined
 //! indexes, obsolete filters) are skipped.
 
-use crate::handle::{BlockHandle, BlockKind};
+use crate::handle::{BlockHandle, BlockKind, decode_handle};
 use crate::read::block::{Block, Expanded, KeyForm};
 use crate::read::cursor::BlockCursor;
-use crate::read::open::decode_handle;
 
 /// Name of the properties block.
 pub(crate) const PROPERTIES: &str = "rocksdb.properties";

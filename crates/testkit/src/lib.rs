@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `seed` | which seeds a run covers; `PUMICE_SEED` |
-//! | `op` | operations and their seeded generator |
+//! | `op`, `generator` | operations, and their seeded generator |
 //! | `store` | the interface under which engines and the model are compared |
 //! | `model` | the expected state: sorted maps with cheap snapshots |
 //! | `differential` | random work on a store, each answer checked against the model |
@@ -21,6 +21,7 @@
 pub mod alloc;
 pub mod contents;
 pub mod differential;
+pub mod generator;
 pub mod history;
 pub mod model;
 pub mod op;
@@ -29,9 +30,10 @@ pub mod seed;
 pub mod store;
 pub mod workload;
 
+pub use generator::{OpGenerator, Shape};
 pub use history::History;
 pub use model::Model;
-pub use op::{Op, OpGenerator, Shape};
+pub use op::Op;
 pub use store::Store;
 
 /// What a key of a store holds.

@@ -25,17 +25,8 @@ use super::source::{Source, Token, module_of, paths};
 /// (crate, folders that one circle passes, in the order of their names)
 const LEFT: &[(&str, &[&str])] = &[
     ("cli", &["db_bench", "db_bench/other_engines"]),
-    ("cli", &["ldb", "sst_dump"]),
     // A task is a thread, a fiber or a simulated fiber, and all that waits is made of tasks.
     ("port", &["", "fiber", "io", "lane", "os", "sim", "sync", "task", "thread"]),
-    ("pumice", &["read", "read/iterator"]),
-    ("server", &["commands", "session"]),
-    ("server", &["serve", "serve/connection"]),
-    ("table", &["", "read"]),
-    ("table", &["", "read", "read/index"]),
-    ("table", &["build", "build/pipeline"]),
-    ("testkit", &[""]),
-    ("xtask", &[""]),
 ];
 
 /// Reports circles across folders, and those of [`LEFT`] that are gone.

@@ -3,9 +3,9 @@
 use super::data::no_words;
 use super::manifest::{ManifestState, current_manifest};
 use super::open::{Access, text as failure};
-use super::output::Output;
-use super::text::parse;
 use super::{Failure, Invocation};
+use crate::output::Output;
+use crate::text::parse;
 use pumice::{CompactRangeOptions, Db};
 use pumice_env::PosixFs;
 use pumice_env::filename::table_file;

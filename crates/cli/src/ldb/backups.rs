@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::data::no_words;
 use super::open::text as failure;
-use super::output::Output;
 use super::{Failure, Invocation};
+use crate::output::Output;
 use pumice::backup::BackupEngine;
 use pumice_env::PosixFs;
 

@@ -1,11 +1,11 @@
 //! The commands of `pumice ldb`: name, words and flags, function. Help, refusals and parsing come
 //! from this table. Thread safety: constants.
 
-use super::output::Output;
 use super::{Failure, Invocation};
 use super::{
     admin, backups, data, external, files, internal, live, manifest, repair, shape, shell, wal,
 };
+use crate::output::Output;
 
 /// One row of the command table.
 pub struct Command {

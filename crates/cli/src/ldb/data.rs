@@ -4,9 +4,9 @@ use super::groups::Groups;
 use super::live::dump_file;
 use super::open::text as failure;
 use super::opened::Opened;
-use super::output::Output;
-use super::text::{parse, show};
 use super::{Failure, Invocation};
+use crate::output::Output;
+use crate::text::{parse, show};
 use pumice::{ReadOptions, WriteBatch};
 use pumice_base::histogram::Histogram;
 

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use super::open::text as failure;
 use super::opened::Opened;
-use super::output::Output;
-use super::text::parse;
 use super::{Failure, Invocation};
+use crate::output::Output;
+use crate::text::parse;
 use pumice::{
     CompactRangeOptions, FlushOptions, IngestExternalFileOptions, Options, SstFileWriter,
     WriteBatch, WriteOptions,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::data::no_words;
 use super::manifest::{ManifestState, current_manifest};
 use super::open::text as failure;
-use super::output::Output;
-use super::text::show_plain;
 use super::{Failure, Invocation};
+use crate::output::Output;
+use crate::text::show_plain;
 use pumice::LiveFile;
 use pumice_env::PosixFs;
 use pumice_env::filename::table_file;
@@ -65,7 +65,7 @@ pub fn file_checksums(it: &Invocation, out: &mut Output) -> Result<(), Failure> 
             "" => "Unknown",
             name => name,
         };
-        let checksum = super::text::show(&file.file_checksum, it.key_hex && it.value_hex);
+        let checksum = crate::text::show(&file.file_checksum, it.key_hex && it.value_hex);
         out.line(&[format!("{number}, {name}, ").as_bytes(), &checksum]);
     }
     out.text("Print SST file checksum information finished \n");

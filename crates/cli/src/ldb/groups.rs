@@ -2,7 +2,7 @@
 //! Plain data. Keys that begin alike but are apart, by another comparator, are counted apart.
 
 use super::Invocation;
-use super::output::Output;
+use crate::output::Output;
 
 /// Bytes at which a key or value ends for `idump`, as in RocksDB's ldb.
 const ENDS: [u8; 2] = [0, 1];

@@ -6,9 +6,9 @@
 use super::data::no_words;
 use super::manifest::{Family, ManifestState, current_manifest};
 use super::open::text as failure;
-use super::output::Output;
-use super::text::{parse, show_internal_key, show_plain};
 use super::{Failure, Invocation};
+use crate::output::Output;
+use crate::text::{parse, show_internal_key, show_plain};
 use pumice::{BatchRecord, WriteBatch};
 use pumice_base::coding::get_fixed64;
 use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};

@@ -4,8 +4,8 @@
 
 use super::data::no_words;
 use super::open::text as failure;
-use super::output::Output;
 use super::{Failure, Invocation};
+use crate::output::Output;
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};

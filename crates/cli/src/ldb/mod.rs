@@ -16,19 +16,16 @@ mod live;
 mod manifest;
 mod open;
 mod opened;
-mod output;
 mod repair;
 mod shape;
 mod shell;
-mod text;
 mod times;
 mod wal;
 
-pub use output::Output;
 pub use repair::run as run_repair;
-pub use text::{parse as parse_text, show_internal_key, show_plain};
 
 use crate::arguments::Arguments;
+use crate::output::Output;
 use commands::{COMMANDS, NOT_BUILT, REFUSED_FLAGS, WITHOUT_DB};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

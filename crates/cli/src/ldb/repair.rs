@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::open::text as failure;
-use super::output::Output;
 use super::{Failure, Invocation};
 use crate::arguments::Arguments;
+use crate::output::Output;
 use pumice::{RepairOutcome, RepairReport, repair_column_families};
 
 /// Exit status of `pumice repair` when the database opens again and something is lost.

@@ -7,9 +7,9 @@ use std::io::BufRead;
 use super::data::no_words;
 use super::open::text as failure;
 use super::opened::Opened;
-use super::output::Output;
-use super::text::{parse, show};
 use super::{Failure, Invocation};
+use crate::output::Output;
+use crate::text::{parse, show};
 use pumice::WriteBatch;
 
 const HELP: &str = "get <key>\nput <key> <value>\ndelete <key>\n";

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::output::Output;
 use super::{Failure, Invocation};
 use crate::calendar::date;
+use crate::output::Output;
 
 /// Seconds since 1970 before which no database had times: RocksDB's `kMinTimestamp`.
 const FIRST: i32 = 1_368_146_402;

@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use super::open::text as failure;
-use super::output::Output;
-use super::text::show;
 use super::{Failure, Invocation};
+use crate::output::Output;
+use crate::text::show;
 use pumice::{BatchRecord, WriteBatch};
 use pumice_base::coding::get_fixed64;
 use pumice_base::{Result, ValueType};

@@ -6,7 +6,8 @@
 mod recompress;
 
 use crate::arguments::Arguments;
-use crate::ldb::{Output, parse_text, show_internal_key, show_plain};
+use crate::output::Output;
+use crate::text::{parse, show_internal_key, show_plain};
 use pumice_base::dbformat::{
     MAX_SEQUENCE, TRAILER_LEN, ValueType, seek_key, sequence_and_type, user_key,
 };
@@ -194,7 +195,7 @@ pub fn run(args: &[String]) -> ExitCode {
 /// `--parse_internal_key`. RocksDB's tool ends with -1 if the key is none.
 fn parse_internal_key(text: &str) -> ExitCode {
     const FAILED: u8 = 255;
-    let key = match parse_text(text, true) {
+    let key = match parse(text, true) {
         Ok(key) => key,
         Err(complaint) => {
             eprintln!(
@@ -252,7 +253,7 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
     let hex = arguments.flag("input_key_hex");
     let bound = |flag: &str| {
         let given = arguments.text(flag).filter(|text| !text.is_empty());
-        given.map(|text| parse_text(text, hex)).transpose()
+        given.map(|text| parse(text, hex)).transpose()
     };
     let regex = |flag: &str| arguments.text(flag).map(parse_regex).transpose();
     let prefix = bound("prefix")?;

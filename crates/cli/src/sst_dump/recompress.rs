@@ -16,7 +16,7 @@ use pumice_port::time;
 use pumice_table::{Table, TableBuildContext, TableBuilder, TableOptions, TableReadOptions};
 
 use crate::arguments::Arguments;
-use crate::ldb::Output;
+use crate::output::Output;
 
 /// The flags of this command.
 pub const FLAGS: &[&str] = &[

@@ -24,14 +24,15 @@ use pumice_table::Extractor;
 mod backward;
 mod entry;
 mod observer;
+pub(crate) mod view;
 
 use crate::budget;
 use crate::read::iterator::observer::{Observer, SeekKind, note};
+use crate::read::iterator::view::{Renewal, View};
 use crate::read::merge::{merge_for_read, plain_value, unsupported_type};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
-use crate::read::view::{Renewal, View};
 use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
 use crate::version::family::CfData;

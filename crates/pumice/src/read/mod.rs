@@ -10,4 +10,3 @@ pub(crate) mod multi_get;
 pub(crate) mod pinned;
 pub(crate) mod range_del;
 pub(crate) mod source;
-pub(crate) mod view;

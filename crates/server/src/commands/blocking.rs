@@ -6,12 +6,12 @@
 //! Thread safety: see the module above.
 
 use super::args::{Args, integer, is, upper};
-use super::lists::{End, move_element, pop_list};
+use super::lists::{move_element, pop_list};
 use super::sorted_joins::pop_sorted;
 use super::{BLOCKING, Call, DENYOOM, FAST, NOSCRIPT, Row, WRITE};
-use crate::keyspace::encoding::Kind;
 use crate::keyspace::{Failure, Outcome};
 use crate::protocol::number;
+use crate::session::action::{End, Op, Take};
 use crate::session::waiters::Wish;
 
 const fn row(
@@ -71,51 +71,7 @@ pub const ROWS: &[Row] = &[
     .keys(1, -2, 1),
 ];
 
-/// Where elements are taken.
-#[derive(Clone, Copy, Debug)]
-pub enum Take {
-    /// At an end of a list.
-    End(End),
-    /// An end of a sorted set's scores.
-    Score {
-        /// At the highest.
-        highest: bool,
-    },
-}
-
-/// What is done with a key once it has something.
-#[derive(Clone, Debug)]
-pub enum Op {
-    /// Elements are taken; None: one, with the short reply.
-    Pop(Take, Option<u64>),
-    /// One is moved to a list.
-    Move {
-        /// Taken here,
-        from: End,
-        /// put there,
-        to: End,
-        /// of this list.
-        target: Vec<u8>,
-    },
-}
-
 impl Op {
-    /// The type it needs.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Op::Pop(Take::Score { .. }, _) => Kind::SortedSet,
-            _ => Kind::List,
-        }
-    }
-
-    /// The key it writes besides the one it takes from.
-    pub fn target(&self) -> Option<&[u8]> {
-        match self {
-            Op::Move { target, .. } => Some(target),
-            Op::Pop(..) => None,
-        }
-    }
-
     /// Performs it on `key`; false when there is nothing.
     ///
     /// # Errors

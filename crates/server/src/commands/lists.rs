@@ -9,6 +9,7 @@ use super::blocking::pop_request;
 use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{Collection, Kind};
 use crate::keyspace::{Failure, Outcome};
+use crate::session::action::End;
 
 const fn row(
     name: &'static str,
@@ -95,15 +96,6 @@ pub const ROWS: &[Row] = &[
         |call| push(call, End::Right, true),
     ),
 ];
-
-/// An end of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The beginning.
-    Left,
-    /// The end.
-    Right,
-}
 
 impl End {
     /// LEFT or RIGHT.

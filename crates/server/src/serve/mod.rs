@@ -6,6 +6,7 @@
 //! | `executor` | one command |
 //! | `http` | pages over HTTP |
 //! | `link`, `tls` | a connection's bytes, plain or within TLS |
+//! | `server` | what all tasks share |
 //! | `set_run` | SETs of a pipeline, together |
 //! | `metrics` | what the server does, for Prometheus |
 //! | `status` | what the server does, for people |
@@ -22,6 +23,7 @@ pub mod executor;
 mod http;
 pub mod link;
 mod metrics;
+mod server;
 mod set_run;
 mod status;
 #[cfg(feature = "tls")]
@@ -42,6 +44,8 @@ use pumice_port::{os, time};
 
 use link::Cover;
 
+pub use server::Server;
+
 use crate::commands::acl_rules;
 use crate::keyspace::Keyspace;
 use crate::keyspace::engine::Foreign;
@@ -54,27 +58,8 @@ use crate::session::stats::Stats;
 const END: Duration = Duration::from_secs(10);
 /// How long sending the refusal of a connection may take.
 const REFUSAL: Duration = Duration::from_secs(1);
-/// Descriptors that the database needs.
-const OWN_DESCRIPTORS: u64 = 512;
 /// Stack of a fiber that may call a foreign engine.
 const FOREIGN_STACK_BYTES: usize = 1 << 20;
-
-/// State shared by all serving tasks.
-pub struct Server {
-    /// What connections share.
-    pub shared: Shared,
-    /// No further connections are accepted.
-    is_ending: Event,
-    /// Connections there are.
-    live: Mutex<usize>,
-    fewer: Condvar,
-    /// Maximum connections for the limit of descriptors.
-    connections_max: usize,
-    /// Round-robin counter; modulo the loops it gives the next connection's loop.
-    next_loop: AtomicU64,
-    /// The pool that executes commands, with `runtime threads`.
-    workers: Option<Workers>,
-}
 
 /// The settings of an engine.
 #[derive(Clone, Debug)]
@@ -419,64 +404,6 @@ impl Running {
             None => offload(close),
         };
         closed.map_err(|error| format!("closing: {error}"))
-    }
-}
-
-impl Server {
-    fn new(shared: Shared) -> Server {
-        let config = &shared.config;
-        let workers = (config.get("runtime") == "threads")
-            .then(|| Workers::new("pumice:worker", config.number("workers") as usize));
-        Server {
-            workers,
-            shared,
-            is_ending: Event::new(),
-            live: Mutex::new(0),
-            fewer: Condvar::new(),
-            connections_max: os::descriptor_limit().saturating_sub(OWN_DESCRIPTORS) as usize,
-            next_loop: AtomicU64::new(0),
-        }
-    }
-
-    /// The engine is called on fibers, which it does not block.
-    fn calls_on_loops(&self) -> bool {
-        self.workers.is_none() && self.shared.keyspace.engine().pumice().is_some()
-    }
-
-    /// Runs `f`, which calls the engine, on the kind of thread that such calls need. Suspends.
-    fn on_worker<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
-        match &self.workers {
-            Some(workers) => workers.run(f),
-            None => f(),
-        }
-    }
-
-    fn wait_until_alone(&self, limit: Duration) -> bool {
-        let end = time::now_micros() + limit.as_micros() as u64;
-        let mut live = self.live.lock();
-        while *live > 0 {
-            let now = time::now_micros();
-            if now >= end {
-                return false;
-            }
-            live = self.fewer.wait_timeout(live, Duration::from_micros(end - now)).0;
-        }
-        true
-    }
-
-    /// A place for one more connection, unless there are too many or the shutdown has begun.
-    fn enter(&self) -> bool {
-        let most = self.shared.config.number("maxclients") as usize;
-        let mut live = self.live.lock();
-        // Under the lock, so that the wait for all connections to end misses none.
-        let room = *live < most.min(self.connections_max) && !self.is_ending.is_set();
-        *live += usize::from(room);
-        room
-    }
-
-    fn leave(&self) {
-        *self.live.lock() -= 1;
-        self.fewer.notify_all();
     }
 }
 

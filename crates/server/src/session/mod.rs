@@ -7,13 +7,14 @@
 //! | `acl` | users and what they may |
 //! | `watch` | keys whose change makes a transaction fail |
 //! | `pubsub` | channels and who listens |
-//! | `waiters` | who waits for a key |
+//! | `waiters`, `action` | who waits for a key, and for what |
 //! | `stats` | counters for INFO |
 //! | `slowlog` | commands that took long |
 //!
 //! Thread safety: a [`Session`] belongs to its connection's task; [`Shared`] is shared by all.
 
 pub mod acl;
+pub mod action;
 pub mod clients;
 pub mod config;
 pub mod hot;

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use pumice_port::io::CancelToken;
 use pumice_port::sync::{Condvar, Mutex};
 
-use crate::commands::blocking::Op;
+use crate::session::action::Op;
 
 #[derive(Debug)]
 enum State {

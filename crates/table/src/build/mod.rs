@@ -6,6 +6,7 @@
 //!
 //! | part | is |
 //! |---|---|
+//! | `context` | what it is told of the table besides entries |
 //! | `add` | the path per key, and what is done once per data block |
 //! | `block_builder`, `block_keys` | the data block under construction, and its keys |
 //! | `block_buffer` | where it is built, and stays if it is stored as it is |
@@ -13,7 +14,6 @@
 //! | `index_builder`, `filter_block` | index and filter, fed once per data block |
 //! | `sizes` | the estimate by which files are cut |
 //! | `tail` | everything after the data blocks |
-//! | `prepopulate` | blocks that go into the block cache at once |
 //! | `sampling` | estimates of other codecs |
 //!
 //! No allocation, virtual call or atomic per key. Blocks end where RocksDB would end them.
@@ -26,10 +26,10 @@ mod add;
 mod block_buffer;
 pub(crate) mod block_builder;
 pub(crate) mod block_keys;
+pub(crate) mod context;
 mod filter_block;
 pub(crate) mod index_builder;
 mod pipeline;
-mod prepopulate;
 mod sampling;
 mod setup;
 mod sizes;
@@ -46,26 +46,24 @@ use pumice_env::BufferedWriter;
 use crate::build::add::{BlockEnd, EntryTotals};
 use crate::build::block_builder::BlockBuilder;
 use crate::build::block_keys::BlockKeys;
+use crate::build::context::TableBuildContext;
 use crate::build::filter_block::FilterBlockBuilder;
 use crate::build::index_builder::{CutRule, IndexBuilder, IndexEntry, Separators};
 use crate::build::pipeline::Pipeline;
-use crate::build::pipeline::block_writer::BlockWriter;
+use crate::build::pipeline::block_writer::{BlockWriter, PAGE_BYTES};
 use crate::build::pipeline::dictionary::Waiting;
+use crate::build::pipeline::parallel::Plan;
+use crate::build::pipeline::prepopulate::Prepopulate;
 use crate::build::pipeline::serial::Serial;
 use crate::build::pipeline::sink::Sink;
 use crate::build::pipeline::worker::Codec;
-use crate::build::prepopulate::Prepopulate;
 use crate::build::sampling::Sampling;
 use crate::build::sizes::SizeEstimate;
 use crate::data_block_hash::DataBlockHash;
 use crate::footer::FOOTER_LEN;
-use crate::options::TableBuildContext;
 use crate::properties::TableProperties;
 
 pub use stats::BuildStats;
-
-/// Maximum alignment of data blocks with `block_align`.
-const PAGE_BYTES: usize = 4096;
 
 /// Room for properties, metaindex and footer, as RocksDB has it.
 const META_BYTES: u64 = (2 << 10) + (1 << 10) + FOOTER_LEN as u64;
@@ -122,7 +120,7 @@ impl TableBuilder {
             dictionary: None,
         };
         let end = BlockEnd::new(options, context.limits);
-        let hash = DataBlockHash::new(&context);
+        let hash = setup::data_block_hash(&context);
         let mut data =
             BlockBuilder::new(options.block_restart_interval, options.use_delta_encoding);
         // The size of a hash index depends on the number of keys; only the general path computes
@@ -145,7 +143,7 @@ impl TableBuilder {
             index_bytes: 0,
             filter: FilterBlockBuilder::new(&context),
             sampling: Sampling::new(&context)?,
-            pipeline: Pipeline::new(serial, waiting, setup::plan(&context)),
+            pipeline: Pipeline::new(serial, waiting, Plan::of(&context)),
             sizes: SizeEstimate::new(start, exact),
             tombstones: Vec::new(),
             properties: setup::initial_properties(&context),

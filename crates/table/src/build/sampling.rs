@@ -15,9 +15,9 @@ use pumice_base::narrow::round_down_u64;
 use pumice_base::random::Rng;
 use pumice_compress::{CompressionOptions, CompressionType, Compressor};
 
+use crate::build::context::TableBuildContext;
 use crate::build::setup;
 use crate::handle::BLOCK_TRAILER_LEN;
-use crate::options::TableBuildContext;
 use crate::properties::TableProperties;
 
 /// Samples and their sums.

@@ -3,14 +3,13 @@
 //!
 //! Pure functions.
 
-use pumice_base::Result;
 use pumice_base::hash::hash64;
 use pumice_base::narrow::low_u32;
-use pumice_compress::CompressionType;
-use pumice_port::helpers::Urgency;
+use pumice_base::{Comparator, Result};
 
-use crate::build::pipeline::parallel::Plan;
-use crate::options::{TableBuildContext, TableReason};
+use crate::build::context::TableBuildContext;
+use crate::data_block_hash::DataBlockHash;
+use crate::options::DataBlockIndexType;
 use crate::properties::{self, TableProperties};
 
 /// Refuses settings that contradict each other or cannot be written.
@@ -20,20 +19,16 @@ pub(crate) fn check_settings(context: &TableBuildContext) -> Result<()> {
     context.table.validate_for_building()
 }
 
-/// The helpers: none without a pool, or for codecs that are faster than the hand-off.
-pub(crate) fn plan(context: &TableBuildContext) -> Option<Plan> {
-    let threads = context.compression_opts.effective_parallel_threads(context.compression);
-    if context.compression == CompressionType::None || threads <= 1 {
+/// The writer of hash indexes, if they are configured and the comparator allows them.
+pub(crate) fn data_block_hash(context: &TableBuildContext) -> Option<DataBlockHash> {
+    let options = &context.table;
+    if options.data_block_index_type != DataBlockIndexType::BinaryAndHash
+        || matches!(context.comparator.user, Comparator::Custom(_))
+    {
         return None;
     }
-    let urgency = match context.reason {
-        TableReason::Flush | TableReason::Recovery => Urgency::High,
-        TableReason::CompactionLevel0 => Urgency::Mid,
-        TableReason::Compaction | TableReason::Other => Urgency::Low,
-    };
-    let helpers = context.helpers.clone()?;
-    let block_bytes = context.table.block_size;
-    Some(Plan { helpers, threads: threads as usize, urgency, block_bytes })
+    let interval = options.block_restart_interval.max(1);
+    Some(DataBlockHash::new(interval as usize, options.data_block_hash_table_util_ratio))
 }
 
 /// A nonzero base for the context checksums that differs between files.

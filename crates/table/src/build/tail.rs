@@ -9,7 +9,7 @@ use pumice_compress::CompressionType;
 use crate::build::TableBuilder;
 use crate::build::block_builder::MetaBlockBuilder;
 use crate::build::index_builder::IndexBuilder;
-use crate::build::prepopulate::MetaBlocks;
+use crate::build::pipeline::prepopulate::MetaBlocks;
 use crate::footer::Footer;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
 use crate::{metaindex, properties};

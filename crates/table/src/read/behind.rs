@@ -7,8 +7,8 @@
 use pumice_base::dbformat::{ParsedInternalKey, user_key};
 use pumice_base::{Error, Result};
 
-use crate::options::TableReadOptions;
 use crate::read::cached_block::PinnedBlock;
+use crate::read::context::TableReadOptions;
 use crate::read::index::IndexBlock;
 use crate::read::table::{Table, Visit};
 

@@ -14,9 +14,9 @@ use pumice_env::rate_limiter::reads::read_priority;
 use pumice_port::time;
 
 use crate::handle::{BlockHandle, BlockKind};
-use crate::options::{ReadLimits, TableReadOptions};
 use crate::read::block::{Block, KeyForm};
 use crate::read::cached_block::{CachedBlock, PinnedBlock};
+use crate::read::context::{ReadLimits, TableReadOptions};
 use crate::read::file::{Searched, TableFile};
 use crate::read::index::{IndexBlock, IndexEncoding, partial};
 use crate::read::table::Table;

@@ -5,9 +5,9 @@
 use pumice_base::Result;
 
 use crate::handle::{BlockHandle, BlockKind};
-use crate::options::TableReadOptions;
 use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::PinnedBlock;
+use crate::read::context::TableReadOptions;
 use crate::read::table::{HeldPartitions, Table};
 
 impl Table {

@@ -18,9 +18,9 @@ use pumice_env::ReadaheadBuffer;
 
 use crate::Extractor;
 use crate::handle::{BlockHandle, BlockKind};
-use crate::options::TableReadOptions;
 use crate::read::blocks::{MetaBlock, at_pace};
 use crate::read::cached_block::PinnedBlock;
+use crate::read::context::TableReadOptions;
 use crate::read::cursor::BlockCursor;
 use crate::read::index::IndexBlock;
 use crate::read::table::{Heading, Table};

@@ -4,7 +4,7 @@
 //! `iter` iterates, `estimates` tells sizes, `verify` reads everything, `salvage` what is left of a
 //! damaged table, `uncache` removes what is cached. Under them: `file` (checksums, decompression),
 //! `block` and `index` (decoded blocks), `scan` and `cursor` (walking a block), `cached_block`
-//! (what the block cache holds), `read_amp` (what of it is used), `observe` (what is reported to
+//! (what the block cache holds), `context` (what an open and a read are told), `read_amp` (what of it is used), `observe` (what is reported to
 //! statistics and perf contexts).
 //!
 //! Thread safety: see each module. Nothing here writes.
@@ -13,6 +13,7 @@ mod behind;
 pub(crate) mod block;
 pub(crate) mod blocks;
 pub(crate) mod cached_block;
+pub(crate) mod context;
 pub(crate) mod cursor;
 pub(crate) mod estimates;
 pub(crate) mod file;

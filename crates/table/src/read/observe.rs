@@ -2,12 +2,14 @@
 //!
 //! Thread safety: as the table; perf contexts are the calling task's. Nothing suspends.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use pumice_env::perf::{self, LevelMetric, PerfMetric};
 use pumice_port::time::now_nanos;
 
 use crate::handle::BlockKind;
+use crate::read::cached_block::{CachedBlock, PinnedBlock};
 use crate::read::file::TableFile;
 use crate::read::table::Table;
 
@@ -164,5 +166,28 @@ fn count_block_read(kind: BlockKind, bytes: u64) {
     perf::count(of_kind, bytes);
     if let Some(metric) = count {
         perf::count(metric, 1);
+    }
+}
+
+impl Table {
+    /// Begins to measure the use of `block`, read for a user from `place`.
+    #[cold]
+    pub(crate) fn measure(&self, block: &mut CachedBlock, place: u64) {
+        if let Some(stats) = &self.file.stats {
+            block.measure(self.options.read_amp_bytes_per_bit, place, &**stats);
+        }
+    }
+
+    /// An entry of `block` was returned.
+    #[cold]
+    pub(crate) fn note_use(&self, block: &PinnedBlock, entry: Range<usize>, value: Range<usize>) {
+        let (Some(read_amp), Some(stats)) = (block.get().read_amp(), &self.file.stats) else {
+            return;
+        };
+        let apart = value.start >= entry.end;
+        let bytes = read_amp.mark(entry) + if apart { read_amp.mark(value) } else { 0 };
+        if bytes > 0 {
+            stats.read_amp_useful(bytes);
+        }
     }
 }

@@ -7,7 +7,6 @@ use pumice_base::narrow::to_usize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use pumice_base::coding::Decoder;
 use pumice_base::dbformat::{ValueType, parse_internal_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, Result};
@@ -16,13 +15,14 @@ use pumice_env::RandomAccessFile;
 
 use crate::Extractor;
 use crate::footer::{FOOTER_LEN, Footer};
-use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
+use crate::handle::{BlockHandle, BlockKind};
 use crate::metaindex::MetaIndex;
-use crate::options::{IndexType, PinningTier, TableReadContext, TableReadOptions};
+use crate::options::{IndexType, PinningTier};
 use crate::properties::{self, TableProperties};
 use crate::read::block::{Block, Expanded, GlobalSeqno, KeyForm};
 use crate::read::blocks::MetaBlock;
 use crate::read::cached_block::{BlockCache, PinnedBlock};
+use crate::read::context::{TableReadContext, TableReadOptions};
 use crate::read::cursor::BlockCursor;
 use crate::read::file::{TableFile, Tail};
 use crate::read::index::IndexEncoding;
@@ -481,13 +481,6 @@ impl Table {
         });
         Ok(())
     }
-}
-
-/// A handle stored as a value.
-pub(crate) fn decode_handle(value: &[u8]) -> Option<BlockHandle> {
-    let mut src = Decoder::new(value);
-    let handle = BlockHandle::decode(&mut src)?;
-    (handle.size <= u64::MAX - BLOCK_TRAILER_LEN as u64).then_some(handle)
 }
 
 /// Upper bound of a decompressed block according to the table's properties: all entries in one

@@ -7,8 +7,8 @@ use pumice_base::Result;
 use pumice_base::dbformat::{ParsedInternalKey, user_key};
 
 use crate::handle::{BlockHandle, BlockKind};
-use crate::options::TableReadOptions;
 use crate::read::cached_block::PinnedBlock;
+use crate::read::context::TableReadOptions;
 use crate::read::file::{Searched, TableFile};
 use crate::read::index::{IndexBlock, RawIndex};
 use crate::read::table::{Table, Visit};

@@ -15,8 +15,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::handle::BlockKind;
-use crate::read::cached_block::{CachedBlock, PinnedBlock};
-use crate::read::table::Table;
+use crate::read::cached_block::CachedBlock;
 use crate::stats::TableStats;
 
 /// Which bytes of a block were used.
@@ -75,29 +74,6 @@ impl CachedBlock {
         }
         self.set_read_amp(ReadAmp::new(bytes, bytes_per_bit, place));
         stats.read_amp_total(bytes);
-    }
-}
-
-impl Table {
-    /// Begins to measure the use of `block`, read for a user from `place`.
-    #[cold]
-    pub(crate) fn measure(&self, block: &mut CachedBlock, place: u64) {
-        if let Some(stats) = &self.file.stats {
-            block.measure(self.options.read_amp_bytes_per_bit, place, &**stats);
-        }
-    }
-
-    /// An entry of `block` was returned.
-    #[cold]
-    pub(crate) fn note_use(&self, block: &PinnedBlock, entry: Range<usize>, value: Range<usize>) {
-        let (Some(read_amp), Some(stats)) = (block.get().read_amp(), &self.file.stats) else {
-            return;
-        };
-        let apart = value.start >= entry.end;
-        let bytes = read_amp.mark(entry) + if apart { read_amp.mark(value) } else { 0 };
-        if bytes > 0 {
-            stats.read_amp_useful(bytes);
-        }
     }
 }
 

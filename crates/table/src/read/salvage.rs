@@ -12,9 +12,9 @@ use pumice_base::dbformat::parse_internal_key;
 use pumice_base::{Error, Result};
 
 use crate::handle::{BlockHandle, BlockKind};
-use crate::options::TableReadOptions;
 use crate::read::block::Block;
 use crate::read::cached_block::CachedBlock;
+use crate::read::context::TableReadOptions;
 use crate::read::cursor::BlockCursor;
 use crate::read::table::Table;
 

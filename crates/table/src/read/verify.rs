@@ -10,7 +10,7 @@ use pumice_base::Result;
 
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind};
 use crate::metaindex::MetaIndex;
-use crate::options::TableReadOptions;
+use crate::read::context::TableReadOptions;
 use crate::read::file::Tail;
 use crate::read::open::read;
 use crate::read::table::Table;

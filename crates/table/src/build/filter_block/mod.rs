@@ -22,10 +22,11 @@ use pumice_base::Result;
 use pumice_filter::{FilterBuildSettings, FilterBuilder};
 
 use crate::build::block_keys::BlockKeys;
+use crate::build::context::TableBuildContext;
 use crate::build::filter_block::partitioned::PartitionedFilterBlock;
 use crate::build::filter_block::rule::KeyRule;
 use crate::handle::BlockHandle;
-use crate::options::{IndexType, TableBuildContext};
+use crate::options::IndexType;
 
 /// Appends a block, which is not to be compressed, to the file.
 pub(crate) type WriteBlock<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> Result<BlockHandle>;

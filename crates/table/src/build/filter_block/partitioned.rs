@@ -26,11 +26,12 @@ use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_filter::{ALWAYS_TRUE, FilterBuilder, KeyHashes, LegacyBloomBuilder};
 
 use crate::build::block_keys::BlockKeys;
+use crate::build::context::TableBuildContext;
 use crate::build::filter_block::rule::KeyRule;
 use crate::build::filter_block::top_level::{Form, Separators};
 use crate::build::filter_block::{FilterResult, WriteBlock};
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
-use crate::options::{IndexShortening, TableBuildContext};
+use crate::options::IndexShortening;
 
 /// Sequence number and type byte of a separator: after every version of its user key.
 const SEPARATOR: (u64, u8) = (0, 0);

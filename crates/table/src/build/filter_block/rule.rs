@@ -8,7 +8,7 @@ use pumice_filter::{FilterBuilder, KeyHashes};
 
 use crate::Extractor;
 use crate::build::block_keys::BlockKeys;
-use crate::options::TableBuildContext;
+use crate::build::context::TableBuildContext;
 
 /// Which parts of keys are filtered.
 pub(crate) struct KeyRule {

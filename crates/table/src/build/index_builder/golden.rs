@@ -18,13 +18,13 @@ use pumice_peer::{Db, Options, Peer, WriteOptions, WriteSettings};
 use super::*;
 use crate::build::TableBuilder;
 use crate::build::block_keys::BlockKeys;
+use crate::build::setup;
 use crate::data_block_hash::DataBlockHash;
 use crate::handle::BlockKind;
 use crate::metaindex::MetaIndex;
-use crate::options::{
-    DataBlockIndexType, IndexShortening, TableOptions, TableReadContext, TableReadOptions,
-};
+use crate::options::{DataBlockIndexType, IndexShortening, TableOptions};
 use crate::read::block::{Block, GlobalSeqno, KeyForm};
+use crate::read::context::{TableReadContext, TableReadOptions};
 use crate::read::cursor::BlockCursor;
 use crate::read::index::{IndexBlock, IndexEncoding};
 use crate::read::table::Table;
@@ -214,7 +214,7 @@ fn check_index(case: &Case, table: &Table) -> FileIndex {
     let separators = Separators::new(&context);
     let mut builder = IndexBuilder::new(&context).unwrap();
     let mut entry = IndexEntry::default();
-    let mut hash = DataBlockHash::new(&context);
+    let mut hash = setup::data_block_hash(&context);
     let blocks: Vec<Vec<u8>> =
         found.data.iter().map(|h| table.file.read(*h, BlockKind::Data, true).unwrap()).collect();
     let all: Vec<BlockKeys> = blocks.iter().map(|block| keys_of(block.clone())).collect();

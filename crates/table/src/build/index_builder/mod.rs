@@ -28,9 +28,10 @@ mod two_level;
 use pumice_base::narrow::len_u32;
 use pumice_base::{Error, Result};
 
+use crate::build::context::TableBuildContext;
 use crate::handle::BlockHandle;
 use crate::metaindex;
-use crate::options::{IndexType, TableBuildContext};
+use crate::options::IndexType;
 
 use self::entries::{Entries, Form};
 use self::hash::PrefixBlocks;

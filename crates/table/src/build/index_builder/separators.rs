@@ -12,8 +12,9 @@ use pumice_base::InternalKeyComparator;
 use pumice_base::dbformat::{MAX_SEQUENCE, TRAILER_LEN, VALUE_TYPE_FOR_SEEK, pack, user_key};
 use pumice_base::extension::SliceTransform;
 
+use crate::build::context::TableBuildContext;
 use crate::build::index_builder::hash::PrefixRuns;
-use crate::options::{IndexShortening, IndexType, TableBuildContext};
+use crate::options::{IndexShortening, IndexType};
 use crate::prefix::common_prefix;
 
 /// The trailer of a separator that is not a key of the table.

@@ -11,9 +11,11 @@ use pumice_base::planted::{self, Bug};
 use pumice_compress::CompressionType;
 use pumice_env::BufferedWriter;
 
-use crate::build::PAGE_BYTES;
 use crate::build::block_buffer::BlockBuffer;
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
+
+/// Maximum alignment of data blocks with `block_align`.
+pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Appends blocks to a file.
 pub(crate) struct BlockWriter {

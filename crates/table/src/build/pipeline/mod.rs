@@ -6,6 +6,7 @@
 //! | `sink` | file and index: take the stored blocks in order |
 //! | `serial` | one thread does both |
 //! | `parallel` | helpers do it |
+//! | `prepopulate` | blocks that go into the block cache at once |
 //! | `dictionary` | the first blocks of a table with a dictionary wait here |
 //!
 //! Whatever the pipeline, the bytes in the file are those of the serial one.
@@ -17,6 +18,7 @@
 pub(crate) mod block_writer;
 pub(crate) mod dictionary;
 pub(crate) mod parallel;
+pub(crate) mod prepopulate;
 pub(crate) mod serial;
 pub(crate) mod sink;
 pub(crate) mod worker;

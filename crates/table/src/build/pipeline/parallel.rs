@@ -16,10 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice_base::{Error, Result, Severity};
+use pumice_compress::CompressionType;
 use pumice_port::helpers::{self, Assist, HelperPool, Offer, Urgency};
 use pumice_port::ring::{MAX_SLOTS, Ring, Task};
 use pumice_port::sync::Mutex;
 
+use crate::build::context::{TableBuildContext, TableReason};
 use crate::build::index_builder::IndexEntry;
 use crate::build::pipeline::serial::Serial;
 use crate::build::pipeline::sink::Sink;
@@ -43,6 +45,22 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// The helpers: none without a pool, or for codecs that are faster than the hand-off.
+    pub fn of(context: &TableBuildContext) -> Option<Plan> {
+        let threads = context.compression_opts.effective_parallel_threads(context.compression);
+        if context.compression == CompressionType::None || threads <= 1 {
+            return None;
+        }
+        let urgency = match context.reason {
+            TableReason::Flush | TableReason::Recovery => Urgency::High,
+            TableReason::CompactionLevel0 => Urgency::Mid,
+            TableReason::Compaction | TableReason::Other => Urgency::Low,
+        };
+        let helpers = context.helpers.clone()?;
+        let block_bytes = context.table.block_size;
+        Some(Plan { helpers, threads: threads as usize, urgency, block_bytes })
+    }
+
     /// As many blocks as a megabyte holds, raw and compressed. RocksDB's rings grow with the number
     /// of threads, from 4; fewer slots mean more calls for helpers (docs/port/ring.md).
     fn slots(&self) -> usize {

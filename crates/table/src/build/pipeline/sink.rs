@@ -8,8 +8,8 @@ use pumice_base::Result;
 use crate::build::block_buffer::BlockBuffer;
 use crate::build::index_builder::{IndexBuilder, IndexEntry};
 use crate::build::pipeline::block_writer::BlockWriter;
+use crate::build::pipeline::prepopulate::Prepopulate;
 use crate::build::pipeline::worker::{Outcome, Packed, release_large};
-use crate::build::prepopulate::Prepopulate;
 use crate::build::stats::BuildStats;
 use crate::handle::BlockHandle;
 

@@ -1,8 +1,9 @@
 //! Tests of decoded index blocks.
 #![allow(clippy::unwrap_used)]
 use super::*;
+use crate::build::context::TableBuildContext;
 use crate::build::index_builder::{IndexBuilder, IndexEntry, Separators};
-use crate::options::{IndexType, TableBuildContext, TableOptions};
+use crate::options::{IndexType, TableOptions};
 use pumice_base::dbformat::{internal_key, seek_key};
 use pumice_base::{Comparator, ValueType};
 use std::sync::Arc;

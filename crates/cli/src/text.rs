@@ -1,13 +1,12 @@
 //! Keys and values as text: plain, or `0x` and upper-case hexadecimal digits.
 
-use super::Failure;
 use pumice_base::dbformat::{TRAILER_LEN, sequence_and_type, user_key};
 
 /// The bytes that `text` means.
 ///
 /// # Errors
 /// `hex` is wanted, and `text` is not `0x` with an even number of hexadecimal digits.
-pub fn parse(text: &str, hex: bool) -> Result<Vec<u8>, Failure> {
+pub fn parse(text: &str, hex: bool) -> Result<Vec<u8>, String> {
     if !hex {
         return Ok(text.as_bytes().to_vec());
     }

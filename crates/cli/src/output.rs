@@ -1,6 +1,5 @@
 //! Buffered standard output that ends quietly when its reader has gone (`ldb scan | head`).
 
-use super::Failure;
 use std::io::{BufWriter, ErrorKind, StdoutLock, Write};
 
 /// Where commands print.
@@ -40,7 +39,7 @@ impl Output {
     ///
     /// # Errors
     /// The write failed for another reason than a closed pipe.
-    pub fn finish(mut self) -> Result<(), Failure> {
+    pub fn finish(mut self) -> Result<(), String> {
         let flushed = self.stdout.flush();
         match self.failed.map_or(flushed, Err) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -16,9 +16,10 @@ use std::sync::Arc;
 use pumice_base::{InternalKeyComparator, Result};
 use pumice_cache::{CacheKey, Priority};
 
+use crate::build::context::{TableBuildContext, TableReason};
 use crate::build::setup;
 use crate::handle::{BlockHandle, BlockKind};
-use crate::options::{IndexType, PrepopulateBlockCache, TableBuildContext, TableReason};
+use crate::options::{IndexType, PrepopulateBlockCache};
 use crate::read::block::{Block, KeyForm};
 use crate::read::cached_block::{BlockCache, CachedBlock};
 use crate::read::index::{IndexBlock, IndexEncoding};

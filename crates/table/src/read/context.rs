@@ -1,0 +1,189 @@
+//! How a table is opened, and how one read of it behaves.
+//!
+//! Field names are those of RocksDB's `ReadOptions`. Plain data, except [`MissedBlock`], which one
+//! read at a time uses.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use pumice_base::InternalKeyComparator;
+use pumice_base::extension::SliceTransform;
+use pumice_env::IoPriority;
+use pumice_port::sync::Mutex;
+
+use crate::handle::{BlockHandle, BlockKind};
+use crate::options::TableOptions;
+use crate::read::cached_block::PinnedBlock;
+use crate::read::table::Table;
+use crate::stats::TableStats;
+
+/// How a table is opened.
+#[derive(Clone)]
+pub struct TableReadContext {
+    /// Settings of the column family.
+    pub options: Arc<TableOptions>,
+    /// Key order of the column family.
+    pub comparator: InternalKeyComparator,
+    /// Number of the file, for messages.
+    pub file_number: u64,
+    /// Level of the table, -1 unknown.
+    pub level: i32,
+    /// Unique id in the MANIFEST; another one in the file is Corruption.
+    pub expected_unique_id: Option<[u64; 2]>,
+    /// Largest sequence number in the MANIFEST, `u64::MAX` unknown; the sequence number of the
+    /// entries of an ingested file.
+    pub largest_seqno: u64,
+    /// Bytes of everything after the data blocks, 0 unknown; read in one go at open.
+    pub tail_size: u64,
+    /// Prefix extractor of the column family.
+    pub prefix_extractor: Option<Arc<dyn SliceTransform>>,
+    /// Receives cache and filter counts.
+    pub stats: Option<Arc<dyn TableStats>>,
+    /// Do not load or use the filter.
+    pub skip_filters: bool,
+    /// Level-0 tables up to this many bytes count as flushed for pinning.
+    pub max_file_size_for_l0_meta_pin: u64,
+}
+
+impl Default for TableReadContext {
+    fn default() -> Self {
+        TableReadContext {
+            options: Arc::new(TableOptions::default()),
+            comparator: InternalKeyComparator::default(),
+            file_number: 0,
+            level: -1,
+            expected_unique_id: None,
+            largest_seqno: u64::MAX,
+            tail_size: 0,
+            prefix_extractor: None,
+            stats: None,
+            skip_filters: false,
+            max_file_size_for_l0_meta_pin: u64::MAX,
+        }
+    }
+}
+
+/// How a read of a table behaves.
+#[derive(Clone, Debug)]
+pub struct TableReadOptions {
+    /// Verify the checksum of every block read from the file.
+    pub verify_checksums: bool,
+    /// Put blocks read from the file into the cache.
+    pub fill_cache: bool,
+    /// Fixed readahead of iterators, bytes; 0 adapts it automatically.
+    pub readahead_size: usize,
+    /// Order matters across prefixes: do not use prefix filters, unless one of the next two is set.
+    pub total_order_seek: bool,
+    /// The caller shows only keys that have the prefix of the key sought: prefix filters may be
+    /// used, in both directions.
+    pub prefix_same_as_start: bool,
+    /// Use prefix filters only where order across prefixes cannot show the difference, with
+    /// `total_order_seek` too.
+    pub auto_prefix_mode: bool,
+    /// User key at which iteration ends; readahead and prefix filters take it into account, the
+    /// caller enforces it.
+    pub iterate_upper_bound: Option<Arc<[u8]>>,
+    /// Do no I/O: a block missing from the cache is an `Incomplete` error.
+    pub cache_only: bool,
+    /// Where a point read with `cache_only` notes the block that it missed.
+    pub missed: Option<Arc<MissedBlock>>,
+    /// Priority of block reads at the file's rate limiter; None bypasses it.
+    pub io_priority: Option<IoPriority>,
+    /// Time limits for reads of the file; none by default.
+    pub limits: ReadLimits,
+}
+
+/// When reads of files time out. Checked before and after each read: none is interrupted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// Microseconds since 1970 after which no file is read any more; 0 for none.
+    pub deadline_micros: u64,
+    /// Microseconds that one read may take; 0 for no limit.
+    pub io_timeout_micros: u64,
+}
+
+impl ReadLimits {
+    /// Whether there is a limit to check.
+    #[inline]
+    pub fn is_set(&self) -> bool {
+        self.deadline_micros != 0 || self.io_timeout_micros != 0
+    }
+}
+
+/// The block that a point read with [`TableReadOptions::cache_only`] lacked; [`Table::load`] loads
+/// it. Also the loaded blocks: such reads find them here, whether a cache has them or not. One read
+/// at a time uses it.
+#[derive(Default)]
+pub struct MissedBlock {
+    missed: Mutex<Option<Missed>>,
+    /// By file and offset.
+    loaded: Mutex<BTreeMap<(u64, u64), PinnedBlock>>,
+}
+
+struct Missed {
+    block: (BlockHandle, BlockKind),
+    table: Option<Arc<Table>>,
+}
+
+impl MissedBlock {
+    pub(crate) fn note(&self, handle: BlockHandle, kind: BlockKind) {
+        *self.missed.lock() = Some(Missed { block: (handle, kind), table: None });
+    }
+    /// Records which table the caller read.
+    #[cold]
+    pub fn set_table(&self, table: &Arc<Table>) {
+        if let Some(missed) = &mut *self.missed.lock() {
+            missed.table = Some(Arc::clone(table));
+        }
+    }
+    /// Takes the table and the block.
+    pub fn take(&self) -> Option<(Arc<Table>, (BlockHandle, BlockKind))> {
+        let missed = self.missed.lock().take()?;
+        Some((missed.table?, missed.block))
+    }
+    /// Keeps the block at `offset` of a table for future reads.
+    pub fn keep(&self, table: &Table, offset: u64, block: PinnedBlock) {
+        self.loaded.lock().insert((table.file_number(), offset), block);
+    }
+    /// Whether the block at `offset` of the file is kept here.
+    pub fn has(&self, (file_number, offset): (u64, u64)) -> bool {
+        self.loaded.lock().contains_key(&(file_number, offset))
+    }
+    /// The block, if it is kept here and of that kind.
+    pub(crate) fn loaded(
+        &self,
+        file_number: u64,
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Option<PinnedBlock> {
+        let loaded = self.loaded.lock();
+        let block = loaded.get(&(file_number, handle.offset))?;
+        (block.get().kind() == kind).then(|| block.clone())
+    }
+}
+
+impl fmt::Debug for MissedBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let block = self.missed.lock().as_ref().map(|missed| missed.block);
+        f.debug_tuple("MissedBlock").field(&block).finish()
+    }
+}
+
+impl Default for TableReadOptions {
+    fn default() -> Self {
+        TableReadOptions {
+            verify_checksums: true,
+            fill_cache: true,
+            readahead_size: 0,
+            total_order_seek: false,
+            prefix_same_as_start: false,
+            auto_prefix_mode: false,
+            iterate_upper_bound: None,
+            cache_only: false,
+            missed: None,
+            io_priority: None,
+            limits: ReadLimits::default(),
+        }
+    }
+}

@@ -5,13 +5,9 @@
 //! It differs from the released XXH3 that checksums use. [`hash32`] serves legacy filters and the
 //! data-block hash index. Both results are persisted in tables: never change them.
 //!
-//! Thread safety: pure functions. [`FastMap`] iterates in an order that is the same in every run,
-//! which simulation needs; it is no defence against adversarial keys.
+//! Thread safety: pure functions.
 
 use crate::narrow::{low_u32, low_u64};
-#[expect(clippy::disallowed_types, reason = "the one place that fixes the hasher")]
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
 
 pub(crate) const P32_1: u64 = 0x9e37_79b1;
 pub(crate) const P32_2: u64 = 0x85eb_ca77;
@@ -243,51 +239,6 @@ pub fn fast_range64(h: u64, n: u64) -> u64 {
     ((u128::from(h) * u128::from(n)) >> 64) as u64
 }
 
-/// A hash map with a fixed, fast hasher.
-#[expect(clippy::disallowed_types, reason = "with a fixed hasher")]
-pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
-/// A hash set with a fixed, fast hasher.
-#[expect(clippy::disallowed_types, reason = "with a fixed hasher")]
-pub type FastSet<K> = HashSet<K, BuildHasherDefault<FastHasher>>;
-
-/// Hasher of [`FastMap`]: one folded multiplication a word. Not persisted.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FastHasher(u64);
-
-impl FastHasher {
-    #[inline(always)]
-    fn word(&mut self, word: u64) {
-        self.0 = fold(self.0 ^ word ^ P64_5, P64_1);
-    }
-}
-
-impl Hasher for FastHasher {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        self.word(hash64(bytes));
-    }
-    #[inline]
-    fn write_u8(&mut self, value: u8) {
-        self.word(u64::from(value));
-    }
-    #[inline]
-    fn write_u32(&mut self, value: u32) {
-        self.word(u64::from(value));
-    }
-    #[inline]
-    fn write_u64(&mut self, value: u64) {
-        self.word(value);
-    }
-    #[inline]
-    fn write_usize(&mut self, value: usize) {
-        self.word(value as u64);
-    }
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,18 +316,5 @@ mod tests {
             assert_eq!(fast_range32(u32::MAX, n), n - 1);
             assert_eq!(fast_range64(u64::MAX, u64::from(n)), u64::from(n) - 1);
         }
-    }
-
-    #[test]
-    fn fast_map_spreads_small_integers() {
-        let mut low = FastSet::default();
-        let mut high = FastSet::default();
-        for i in 0..4096u64 {
-            let mut hasher = FastHasher::default();
-            hasher.write_u64(i);
-            low.insert(hasher.finish() & 0xffff);
-            high.insert(hasher.finish() >> 48);
-        }
-        assert!(low.len() > 3800 && high.len() > 3800, "{} {}", low.len(), high.len());
     }
 }

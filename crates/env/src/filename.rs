@@ -103,10 +103,6 @@ pub fn temp_options_file(dir: &Path, number: u64) -> PathBuf {
 pub fn temp_file(dir: &Path, number: u64) -> PathBuf {
     numbered(dir, number, "dbtmp")
 }
-/// `DIR/LOG.old.MICROS`.
-pub fn old_info_log_file(dir: &Path, wall_micros: u64) -> PathBuf {
-    dir.join(format!("LOG.old.{wall_micros}"))
-}
 
 /// The name of `path` until it is deleted, with that many files of the same trash name before it.
 pub fn trash_file(path: &Path, before: u64) -> PathBuf {
@@ -240,7 +236,7 @@ mod tests {
                 (manifest_file(dir, n), FileType::Descriptor),
                 (options_file(dir, n), FileType::Options),
                 (temp_options_file(dir, n), FileType::Temp),
-                (old_info_log_file(dir, n), FileType::InfoLog),
+                (dir.join(format!("LOG.old.{n}")), FileType::InfoLog),
                 (trash_file(&log_file(dir, n), 0), FileType::Trash),
                 (trash_file(&table_file(dir, n), 3), FileType::Trash),
             ];

@@ -134,17 +134,6 @@ impl Version {
         self.levels[level].candidates(&self.icmp, ikey)
     }
 
-    /// The files of `level` that share a user key with `[begin, end]`.
-    pub fn files_overlapping(
-        &self,
-        level: usize,
-        begin: Option<&[u8]>,
-        end: Option<&[u8]>,
-    ) -> Vec<Arc<FileMetaData>> {
-        let range = UserRange::closed(begin, end);
-        self.levels[level].overlapping_files(&range, self.user_cmp())
-    }
-
     /// The files of `level` that must be compacted together if `range` is.
     pub fn get_overlapping_inputs(
         &self,

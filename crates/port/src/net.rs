@@ -140,18 +140,8 @@ impl Listener {
         Listener { fd, socket, address, is_shut: AtomicBool::new(false) }
     }
 
-    /// Listens on a name in the file system, which must be free.
-    ///
-    /// # Errors
-    /// What the operating system says.
-    pub fn bind_unix(path: &Path) -> io::Result<Listener> {
-        let listener = UnixListener::bind(path)?;
-        listener.set_nonblocking(true)?;
-        Ok(Listener::new(listener, None))
-    }
-
-    /// As [`Listener::bind_unix`], with that mode; a stale socket that a program left there is
-    /// removed first.
+    /// Listens on a name in the file system, with that mode; a stale socket that a program left
+    /// there is removed first.
     ///
     /// # Errors
     /// AddrInUse when a program listens there, or the name is not a socket; or what the operating

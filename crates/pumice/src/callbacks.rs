@@ -1,6 +1,6 @@
 //! Which tasks work for which database, and so must not wait for it.
 //!
-//! Jobs call code of the user's: listeners, filters, merge operators, comparators. A close waits
+//! Jobs call user code: listeners, filters, merge operators, comparators. A close waits
 //! for jobs, as flushes and compactions wait for theirs, so that a call of this kind from such code
 //! would wait for itself. Tasks are marked while they work for a database; such calls look there
 //! and are refused, and a last handle that goes there is closed by a task of its own.
@@ -28,7 +28,7 @@ use pumice_port::os::is_forked;
 pub(crate) use code::{has_code, mark_code};
 pub(crate) use files::mark_files;
 
-/// Marks of one task that are told apart.
+/// Marks of one task that are distinct.
 const DEPTH_MAX: usize = 8;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);

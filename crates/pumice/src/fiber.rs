@@ -2,7 +2,7 @@
 //! and on a thread it blocks the thread, so the same code runs on both.
 //!
 //! A fiber that waits for one of std's locks, or sleeps by std, stops its loop and with it all
-//! fibers there; if what it waits for is to be done by one of them, for ever. That is easily met:
+//! fibers there; if what it waits for is to be done by one of them, forever. That is easily met:
 //! a `std::sync::Mutex` that one fiber holds over a [`Db::get`](crate::Db::get), which may suspend,
 //! and another one wants.
 //!

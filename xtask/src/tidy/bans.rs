@@ -28,9 +28,9 @@ const SEAM: &[(&str, &str)] = &[
     ("std::net", "port::net"),
     ("std::os::unix::net", "port::net"),
     ("std::hash::RandomState", "base::hash"),
-    ("std::collections::hash_map", "base::hash::FastMap"),
-    ("std::collections::HashMap", "BTreeMap or base::hash::FastMap"),
-    ("std::collections::HashSet", "BTreeSet or base::hash::FastSet"),
+    ("std::collections::hash_map", "BTreeMap"),
+    ("std::collections::HashMap", "BTreeMap"),
+    ("std::collections::HashSet", "BTreeSet"),
     ("libc", "port::os"),
 ];
 

@@ -179,16 +179,6 @@ impl VersionEdit {
         self.deleted_files.push((level, number));
     }
 
-    /// The edit creates or drops a column family.
-    pub fn is_column_family_manipulation(&self) -> bool {
-        self.add_column_family.is_some() || self.drop_column_family
-    }
-
-    /// The edit is about tracked WALs; its file changes, if any, do not count.
-    pub fn is_wal_manipulation(&self) -> bool {
-        !self.wal_additions.is_empty() || self.wal_deletion.is_some()
-    }
-
     /// Highest level named by a file of the edit.
     pub fn max_level(&self) -> Option<usize> {
         let added = self.new_files.iter().map(|(level, _)| *level);

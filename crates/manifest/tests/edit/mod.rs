@@ -247,7 +247,6 @@ fn reads_column_family_group_and_wal_edits() {
         .unwrap();
     assert_eq!(edit.add_column_family.as_deref(), Some("two"));
     assert_eq!((edit.column_family, edit.log_number), (1, Some(4)));
-    assert!(edit.is_column_family_manipulation());
 
     let edit = VersionEdit::decode(&hex("0310 cb0102 0400 c80102 ca01 ac0202")).unwrap();
     assert!(edit.drop_column_family);
@@ -260,7 +259,6 @@ fn reads_column_family_group_and_wal_edits() {
     let edit = VersionEdit::decode(&hex("8440 04 02 31 01 8540 09")).unwrap();
     assert_eq!(edit.wal_additions, [WalAddition { number: 4, synced_size: Some(49) }]);
     assert_eq!(edit.wal_deletion, Some(9));
-    assert!(edit.is_wal_manipulation());
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn check(version: &Version, cmp: &Comparator, rng: &mut Rng, prefix: &[u8]) {
             let touches = |f: &&Arc<FileMetaData>| UserRange::of_file(f).overlaps(&range, cmp);
             let expected: Vec<u64> =
                 version.files(level).iter().filter(touches).map(|f| f.number).collect();
-            let actual = version.files_overlapping(level, Some(low), Some(high));
+            let actual = version.level(level).overlapping_files(&range, cmp);
             assert_eq!(actual.iter().map(|f| f.number).collect::<Vec<_>>(), expected);
             assert_eq!(version.range_overlaps(level, &range), !expected.is_empty());
             check_inputs(version, level, &range, &expected, cmp);

@@ -90,7 +90,7 @@ fn a_unix_server_answers_many_clients() {
     let name = format!("pumice-net-{}.sock", std::process::id());
     let path = std::env::temp_dir().join(name);
     on_each_runtime(|| {
-        let listener = Listener::bind_unix(&path).unwrap();
+        let listener = Listener::bind_unix_anew(&path, 0o700).unwrap();
         many_clients(listener, || Stream::connect_unix(&path).unwrap());
         std::fs::remove_file(&path).unwrap();
     });

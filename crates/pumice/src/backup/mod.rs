@@ -366,7 +366,7 @@ impl BackupEngine {
         self.fs.sync_dir(&self.dir)
     }
 
-    /// Deletes backups: their meta files first, then what nobody needs any more.
+    /// Deletes backups: their meta files first, then what is no longer needed.
     fn forget(&self, mut known: Known, ids: &[u32]) -> Result<()> {
         for id in ids {
             self.fs.remove(&self.dir.join(META).join(id.to_string()))?;

@@ -1,4 +1,4 @@
-//! Comparators and prefix extractors of the user's, called with a mark: they run under locks.
+//! A user's comparators and prefix extractors, called with a mark: they run under locks.
 //!
 //! Thread safety: as the user's code. What it does not do: contain their panics, which end the call
 //! or the job; those of the library's own are not wrapped.
@@ -51,7 +51,7 @@ impl SliceTransform for Marked<dyn SliceTransform> {
     }
 }
 
-/// Puts marks around what `options` have of the user's.
+/// Puts marks around the user code in `options`.
 pub(crate) fn mark_code(mark: Mark, options: &mut ColumnFamilyOptions) {
     if let Comparator::Custom(code) = &options.comparator {
         let marked = Arc::new(Marked { mark, code: Arc::clone(code) });

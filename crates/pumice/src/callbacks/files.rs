@@ -1,4 +1,4 @@
-//! A file system of the user's: called with a mark, its panics made errors.
+//! A user's file system: called with a mark, its panics made errors.
 //!
 //! Files are written between the steps of state changes and under locks: a panic there would leave
 //! the change half done, where an error ends it in order.

@@ -140,7 +140,7 @@ pub(crate) struct WriteController {
     credit_bytes: AtomicU64,
     /// Up to when credit was granted; 0 before the first time.
     refilled_micros: AtomicU64,
-    /// Bytes of followers, which nobody has paid for yet.
+    /// Bytes of followers, which are not paid for yet.
     owed_bytes: AtomicU64,
 }
 
@@ -175,7 +175,7 @@ impl WriteController {
     pub fn delayed_rate(&self) -> u64 {
         if self.is_delayed() { self.rate() } else { 0 }
     }
-    /// Lets in no more than so many bytes a second, or all that the stall rules do.
+    /// Lets in no more than this many bytes a second, or all that the stall rules do.
     pub fn set_cap(&self, cap: Option<u64>) {
         let cap = cap.map_or(NO_CAP, |cap| cap.clamp(1, NO_CAP - 1));
         let before = self.cap.swap(cap, Ordering::Relaxed);
@@ -236,7 +236,7 @@ impl WriteController {
         *stall = new;
     }
 
-    /// The column family with this stall state is gone; it holds back nobody any more.
+    /// The column family with this stall state is gone; it no longer holds writes back.
     pub fn forget(&self, stall: &mut WriteStall) {
         let stall = std::mem::replace(stall, WriteStall::None);
         if stall.is_stop() {
@@ -301,8 +301,8 @@ impl WriteController {
     }
 
     /// Pays for `bytes`, and for what others left unpaid, as far as there is credit. Returns the
-    /// bytes still to be paid, for [`WriteController::pay_rest`]; 0 if nobody is slowed. Only the
-    /// leading writer calls it.
+    /// bytes still to be paid, for [`WriteController::pay_rest`]; 0 if writes are not slowed. Only
+    /// the leading writer calls it.
     pub fn pay(&self, now_micros: u64, bytes: u64) -> u64 {
         self.pay_rest(now_micros, bytes.saturating_add(self.owed_bytes.swap(0, Ordering::Relaxed)))
     }

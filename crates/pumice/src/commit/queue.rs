@@ -1,4 +1,4 @@
-//! The write queue: who writes now, and who is written along.
+//! The write queue: which writer leads now, and whose batches it writes with its own.
 //!
 //! One writer at a time is the leader. It takes the batches that have queued up since, logs and
 //! applies them together, and hands leadership to the first writer it did not take. A lone writer
@@ -16,7 +16,7 @@
 //!
 //! Thread safety: all methods from anywhere; entries live in a pool under the queue's lock.
 //! Invariants: (1) `busy` is true exactly while there is a leader; (2) an entry in `order` is
-//! Waiting and nobody but a leader takes it out, and a leader parts only through `finish`, so no
+//! Waiting and only a leader takes it out, and a leader parts only through `finish`, so no
 //! waiter is forgotten; (3) the task of an entry is woken after the entry has become Leader or
 //! Done and the lock is free; a writer that wakes for another reason looks and waits again.
 

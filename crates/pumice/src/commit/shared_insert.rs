@@ -9,7 +9,7 @@
 //! it is read: a member that was woken and came in time had a core ([`Helpers`]).
 //!
 //! Thread safety: `SharedInsert` is shared by a leader and its members; `Helpers` is the leader's.
-//! Invariants: (1) a batch is inserted once; (2) when `finish` returns nobody inserts any more.
+//! Invariants: (1) a batch is inserted once; (2) when `finish` returns no insertion is under way.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,13 +22,13 @@ use super::batch;
 
 /// So many updates are worth the wake-up of the member that inserts them: some 40 us of one core.
 const UPDATES_PER_MEMBER: u64 = 64;
-/// When nobody came, groups that could use help get none for so many updates: asking in vain costs
+/// When no member came, groups that could use help get none for this many updates: asking costs
 /// less than 2 % of what they take.
 const PAUSE_UPDATES: u64 = 64 * UPDATES_PER_MEMBER;
 
 /// How many members the leader of the next group asks.
 pub(crate) struct Helpers {
-    /// Cores besides the leader's; 0: nobody is ever asked.
+    /// Cores besides the leader's; 0: no member is ever asked.
     most: usize,
     now: usize,
     /// Updates to go without help.
@@ -52,7 +52,7 @@ impl Helpers {
         usize::from(self.pause == 0)
     }
 
-    /// Of those `asked`, so many came in time.
+    /// Of those `asked`, this many came in time.
     pub fn came(&mut self, asked: usize, came: usize) {
         if came >= asked {
             self.now = self.now.max(asked + 1).min(self.most);
@@ -101,9 +101,9 @@ impl SharedInsert {
         });
     }
 
-    /// The leader inserts what nobody has begun and waits for the others. Returns the batches in
-    /// their order, and how many members came, or an error with which a batch could not be
-    /// inserted, all others being in. Suspends.
+    /// The leader inserts the batches that no member has begun and waits for the others. Returns
+    /// the batches in their order, and how many members came, or an error with which a batch could
+    /// not be inserted, all others being in. Suspends.
     pub fn finish(
         &self,
         insert: impl Fn(SequenceNumber, &[u8]) -> Result<()>,
@@ -116,7 +116,7 @@ impl SharedInsert {
         (portions.into_iter().map(|portion| portion.rep).collect(), came)
     }
 
-    /// A panic must not leave the batch half in for somebody else to begin again.
+    /// A panic must not leave the batch half inserted for another member to begin again.
     fn insert(&self, portion: &Portion, insert: &impl Fn(SequenceNumber, &[u8]) -> Result<()>) {
         let inserted = thread::contain("A write", || insert(portion.first, &portion.rep));
         if let Err(error) = inserted.and_then(|inserted| inserted) {

@@ -9,7 +9,7 @@ use crate::version::family::ColumnFamily;
 pub trait UpdateFamily {
     /// Its id.
     fn family_id(&self) -> u32;
-    /// Whose it is; None for a bare id.
+    /// The database it belongs to; None for a bare id.
     fn handle(&self) -> Option<&ColumnFamily> {
         None
     }

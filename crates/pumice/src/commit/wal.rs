@@ -5,14 +5,14 @@
 //! ways (docs/decisions/0028). With several column families a log is synced before the next one
 //! takes records, so that a flush never makes data durable whose predecessors in other column
 //! families are not. With one, the next log begins with the length that the old one must have
-//! (`Predecessor`), and the old one is synced only if somebody asks for a sync before its memtable
+//! (`Predecessor`), and the old one is synced only if a sync is asked for before its memtable
 //! is flushed.
 //!
 //! Thread safety: `Wals` belongs to the lock `Logs::wal` of the engine. Invariants: (1) `sizes`
 //! lists the logs that recovery would read, ascending, the current one last; (2) after an I/O error
 //! the current writer is never used again: `failed` stays set until a new log is installed;
-//! (3) while a `LogSync` is under way nobody else syncs, replaces or closes the log. The system
-//! reports the failure of a sync once per open file: two at a time, and the wrong one could hear of
+//! (3) while a `LogSync` is under way no other task syncs, replaces or closes the log. The system
+//! reports the failure of a sync once per open file: two at a time, and the wrong one could get
 //! it; (4) whatever makes the current log durable makes those of `complete` durable first.
 
 use std::collections::VecDeque;
@@ -303,7 +303,7 @@ impl Wals {
         result
     }
 
-    /// A `LogSync` is under way: by invariant 3 nobody else may sync, switch or close.
+    /// A `LogSync` is under way: by invariant 3 no other task may sync, switch or close.
     pub fn is_syncing(&self) -> bool {
         self.syncing
     }

@@ -189,7 +189,7 @@ impl CompactionPlan {
         self.held = false;
     }
 
-    /// Somebody holds compactions back.
+    /// Compactions are held back.
     pub fn is_held(&self) -> bool {
         self.held
     }

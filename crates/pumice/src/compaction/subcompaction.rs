@@ -56,7 +56,7 @@ pub(crate) struct JobContext {
 }
 
 impl JobContext {
-    /// An error if nobody wants the result any more.
+    /// An error if the result is no longer wanted.
     fn check_wanted(&self) -> Result<()> {
         if self.cf.is_dropped() {
             return Err(Error::column_family_dropped(self.cf.name.clone()));

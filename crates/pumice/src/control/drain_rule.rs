@@ -1,7 +1,7 @@
 //! Auto-tuned compaction: compaction stops while flushes alone need the rate limiter's rate.
 //!
 //! A job *drains* the limiter when it has to wait for the next refill. Over at least 100 refill
-//! periods the rule looks at the share of periods that flushes drained, and that anybody drained:
+//! periods the rule looks at the share of periods that flushes drained, and that any job drained:
 //!
 //! | drained by flushes | drained at all | verdict |
 //! |---|---|---|
@@ -17,7 +17,7 @@
 //!
 //! Thread safety: plain data.
 
-/// The rule is asked after so many refill periods.
+/// The rule is asked after this many refill periods.
 const PERIODS_PER_LOOK: u64 = 100;
 /// Share of periods, percent, from which flushes are taken for busy.
 const FLUSH_BUSY_PERCENT: u64 = 50;
@@ -40,7 +40,7 @@ pub(crate) enum Verdict {
     Hold,
 }
 
-/// The verdict on so many drains in so many refill periods.
+/// The verdict on this many drains in this many refill periods.
 pub(crate) fn verdict(by_flushes: u64, by_compactions: u64, periods: u64) -> Verdict {
     let percent = |drains: u64| drains.saturating_mul(100) / periods.max(1);
     let flush = percent(by_flushes);
@@ -81,7 +81,7 @@ impl DrainWatch {
         self.refill_period_micros.saturating_mul(PERIODS_PER_LOOK)
     }
 
-    /// Somebody had to wait for a refill.
+    /// A request had to wait for a refill.
     pub fn drained(&mut self, by: Drainer) {
         match by {
             Drainer::Flush => self.by_flushes += 1,

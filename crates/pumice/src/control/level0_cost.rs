@@ -1,4 +1,4 @@
-//! What compactions out of L0 cost of the processors, as far as flushes ask for them.
+//! The share of the processors that compactions out of L0 need to keep up with flushes.
 //!
 //! Lowering a job spares readers no more than the job uses. Where that is little, all that it does
 //! is to keep L0 full for longer, and every read looks into every file of L0. So compactions out
@@ -36,7 +36,7 @@ pub(crate) struct Level0Cost {
 }
 
 impl Level0Cost {
-    /// A flush wrote a table of so many bytes.
+    /// A flush wrote a table of this many bytes.
     pub fn flushed(&mut self, now_seconds: f64, bytes: f64) {
         match self.flushes.back_mut() {
             Some((at, sum)) if now_seconds - *at < TOGETHER_SECONDS => *sum += bytes,
@@ -47,13 +47,13 @@ impl Level0Cost {
         }
     }
 
-    /// A compaction took so many bytes out of L0; `cpu_seconds` are of all its threads.
+    /// A compaction took this many bytes out of L0; `cpu_seconds` are of all its threads.
     pub fn compacted(&mut self, bytes: f64, cpu_seconds: f64) {
         self.taken_bytes = self.taken_bytes * OLDER_JOBS + bytes;
         self.cpu_seconds = self.cpu_seconds * OLDER_JOBS + cpu_seconds;
     }
 
-    /// The share that they want of so many processors; 0 before two flushes and one compaction.
+    /// The share that they want of this many processors; 0 before two flushes and one compaction.
     /// Above 1 is more than there is.
     pub fn share(&self, now_seconds: f64, processors: f64) -> f64 {
         if self.taken_bytes <= 0.0 || processors <= 0.0 {

@@ -5,7 +5,7 @@
 //!
 //! | part | is |
 //! |---|---|
-//! | `level0_cost` | what compactions out of L0 cost of the processors, for who is lowered |
+//! | `level0_cost` | what compactions out of L0 cost of the processors: whether they are lowered |
 //! | `policy` | what a policy of the whole sees at a tick, and what it answers |
 //! | `adaptive` | the policy under which a lasting peak slows writes and never stops them |
 //! | `drain_rule` | whether automatic compaction makes way for flushes, by who drains the limiter |

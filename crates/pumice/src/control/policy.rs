@@ -1,6 +1,6 @@
 //! What a policy sees at a tick, and what it answers.
 //!
-//! Totals count from the open of the database and only grow; a policy goes by their differences.
+//! Totals count from the open of the database and only grow; a policy uses their differences.
 //! "User bytes" are bytes of write batches, as writers are slowed by them. Everything is plain
 //! data: a policy has no clock, no lock and no file, so that a simulation runs the one that the
 //! engine runs.
@@ -28,7 +28,7 @@ pub(crate) struct FamilyInputs {
     pub id: u32,
     /// Size at which a memtable is sealed.
     pub memtable_bytes: f64,
-    /// Writes stop at so many sealed memtables.
+    /// Writes stop at this many sealed memtables.
     pub memtables_max: f64,
     /// Bytes of the memtable that is written to.
     pub active_bytes: f64,
@@ -56,7 +56,7 @@ pub(crate) struct FamilyInputs {
 pub(crate) struct Level0Inputs {
     /// Its files.
     pub files: f64,
-    /// It is compacted from so many files on.
+    /// It is compacted from this many files on.
     pub trigger: f64,
     /// From here on writes are to be slowed.
     pub slowdown: f64,
@@ -89,7 +89,7 @@ pub(crate) struct Totals {
     /// Bytes that all other compactions have written.
     pub deep_written: f64,
     /// Reads of users that were timed, and those of them that took longer than they should. Both
-    /// stay 0 while nobody said how long a read may take.
+    /// stay 0 while there is no target for reads.
     pub reads: f64,
     pub slow_reads: f64,
 }
@@ -112,7 +112,7 @@ pub(crate) struct JobTotals {
 pub(crate) struct Inputs {
     /// Seconds since the last tick.
     pub seconds: f64,
-    /// Nobody looked for most of that time, as there was nothing to do.
+    /// The policy rested for most of that time, as there was nothing to do.
     pub rested: bool,
     pub totals: Totals,
     pub families: Vec<FamilyInputs>,

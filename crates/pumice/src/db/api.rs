@@ -89,9 +89,9 @@ impl Db {
     }
 
     /// Opens a database for reading: takes no lock, writes nothing, sees the state at this
-    /// moment, logs included. Not all column families need to be named. Somebody may be writing to
-    /// it: what is seen is what was written up to one moment of the open. Tables that the writer
-    /// deletes later are errors where they are read.
+    /// moment, logs included. Not all column families need to be named. Another process may be
+    /// writing to it: what is seen is what was written up to one moment of the open. Tables that
+    /// the writer deletes later are errors where they are read.
     ///
     /// # Errors
     /// As [`Db::open`]; TryAgain if a writer changes the files all the time; Corruption if
@@ -443,14 +443,15 @@ impl Db {
     /// In code that the database calls under its locks (comparators, prefix extractors, files).
     pub fn live_files_metadata(&self) -> Vec<crate::LiveFile> {
         self.inner().life.mark.assert_may_lock();
-        self.inner().live_files()
+        self.inner().dir.live_files(&self.inner().cfs.load_full())
     }
     /// Reads every block of every table file and checks it.
     ///
     /// # Errors
     /// Corruption naming the file and block.
     pub fn verify_checksum(&self) -> Result<()> {
-        self.inner().verify_checksum()
+        self.inner().life.check_caller()?;
+        live_files::verify_checksums(&self.inner().cfs.load_full())
     }
     /// Roughly the bytes of table files that each of the key ranges `[start, end)` of the default
     /// column family takes; memtables are not counted.
@@ -505,8 +506,8 @@ impl Db {
     /// the rest copied.
     ///
     /// # Errors
-    /// InvalidArgument if `path` exists, also if it is made by somebody else meanwhile; Aborted in
-    /// code that a job calls; I/O.
+    /// InvalidArgument if `path` exists, also if it is made by another process meanwhile; Aborted
+    /// in code that a job calls; I/O.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.inner().checkpoint(path.as_ref())
     }

@@ -3,7 +3,7 @@
 //! Each call starts a fiber on the database's runtime (`DbOptions::runtime`) that does what the
 //! ordinary call does. The future is woken when the fiber has ended; it needs no executor of ours
 //! and knows none. Keys, values and batches are owned, because the fiber goes on when the future is
-//! dropped: a dropped `write_async` is written all the same.
+//! dropped: a dropped `write_async` is written anyway.
 //!
 //! The fiber holds a handle: a database whose last handle goes while calls are under way closes
 //! after the last of them. After `Db::close` reads answer from the last state and writes fail with

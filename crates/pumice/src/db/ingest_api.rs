@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pumice_base::{Error, Result};
 
 use crate::db::api::Db;
-use crate::engine::ingest_job::Request;
+use crate::ingest::request::Request;
 use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions};
 use crate::version::family::ColumnFamily;
 

@@ -265,7 +265,7 @@ impl Db {
     /// [`Db::iter`] of the keys that begin with `prefix`.
     ///
     /// # Errors
-    /// As [`Db::cursor`]; NotSupported with a comparator of the user's, in whose order such keys
+    /// As [`Db::cursor`]; NotSupported with a user's comparator, in whose order such keys
     /// may lie anywhere.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Entries> {
         self.prefix_cf_opt(&EVERYDAY, self.default_column_family(), prefix)

@@ -15,9 +15,10 @@ impl Db {
     ///
     /// Logs are deleted once their writes are in table files, unless `WAL_ttl_seconds` or
     /// `WAL_size_limit_MB` keep them in the archive: then the first batch begins after `sequence`,
-    /// and who needs all of them has to look. Writes that skip the log, and ingested files, are
-    /// missing; with `manual_wal_flush` a write appears when it is flushed. Writers that were
-    /// joined come as one batch, with the updates of all column families, dropped ones included.
+    /// and a caller that needs all of them has to check. Writes that skip the log, and ingested
+    /// files, are missing; with `manual_wal_flush` a write appears when it is flushed. Writers that
+    /// were joined come as one batch, with the updates of all column families, dropped ones
+    /// included.
     ///
     /// # Errors
     /// NotFound "Requested sequence not yet written in the db"; TryAgain if logs were switched

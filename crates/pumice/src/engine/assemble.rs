@@ -64,7 +64,7 @@ fn pools_for(options: &DbOptions) -> Result<Arc<ThreadPools>> {
     let (flushes, compactions) = options.background_limits();
     pools.increase_background_threads(flushes, Priority::High);
     pools.increase_background_threads(compactions, Priority::Low);
-    // Later nobody could be told that there is no thread for a flush: writers would wait for it.
+    // Later there is no call to fail if there is no thread for a flush: writers would wait for it.
     for priority in [Priority::High, Priority::Low] {
         pools.start_first(priority)?;
     }
@@ -82,7 +82,7 @@ fn buffer_manager(options: &DbOptions) -> Option<Arc<WriteBufferManager>> {
 /// A database with all its parts, at rest.
 ///
 /// # Errors
-/// A family's options do not go together, or no thread is to be had.
+/// A family's options do not go together, or no thread can be started.
 pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
     let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
@@ -162,7 +162,7 @@ fn new_background(options: &DbOptions, fs: &dyn FileSystem, path: &Path) -> Resu
     })
 }
 
-/// Some code of the user's runs under locks.
+/// Some user code runs under locks.
 fn runs_code(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> bool {
     !options.file_system.is_own() || descriptors.iter().any(|d| has_code(&d.options))
 }
@@ -233,7 +233,6 @@ pub(crate) fn new_family_state(
         version: Arc::clone(&version),
         ingestions: 0,
     });
-    let data =
-        Arc::new(CfData::new(id, &family.name, options.clone(), table_options, tables, first));
+    let data = CfData::new(id, &family.name, options.clone(), table_options, tables, first);
     Ok(CfState::new(data, mem, version, family.log_number))
 }

@@ -1,7 +1,7 @@
 //! Which background jobs run when.
 //!
-//! Column families that want a flush or a compaction stand in queues; this hands as many pool jobs
-//! out as the limits allow. A job picks its work itself, under the state lock, when it starts.
+//! Column families that want a flush or a compaction are queued; this starts as many pool jobs as
+//! the limits allow. A job picks its work itself, under the state lock, when it starts.
 //!
 //! Thread safety: what takes a `DbState` runs under the state lock and never waits.
 
@@ -22,7 +22,7 @@ impl SnapshotOwner for DbInner {
     /// The oldest snapshot may have moved on: marks files that no snapshot needs as they are.
     fn snapshot_released(&self) {
         if self.life.mark.is_locked() {
-            return; // The next one looks.
+            return; // The next release does it.
         }
         if self.caught_up_below() <= self.background.bottommost_threshold.load(Ordering::Acquire)
             || self.life.shutting_down.load(Ordering::Acquire)
@@ -46,7 +46,7 @@ impl DbInner {
     /// How urgent the table files of a job are to the rate limiter: as urgent as a user's while
     /// writes wait for them. A file keeps what was decided when it was opened.
     pub(crate) fn io_priority(&self, reason: TableReason) -> IoPriority {
-        let adaptive = self.is_adaptive();
+        let adaptive = self.options().is_adaptive();
         match reason {
             _ if self.writes_wait() => IoPriority::User,
             TableReason::CompactionLevel0 if adaptive => IoPriority::Mid,
@@ -67,7 +67,7 @@ impl DbInner {
         }
     }
 
-    /// Starts jobs for what stands in the queues.
+    /// Starts jobs for what is queued.
     pub(crate) fn schedule_background(&self, state: &mut DbState) {
         if self.dir.read_only
             || !state.opened
@@ -128,8 +128,8 @@ impl DbInner {
             state.manual.give_up(error); // What it had picked has no job any more.
         }
         *count(&mut state) -= 1;
-        // What nothing could be picked from waits for a running job, which looks again itself; what
-        // was queued while this one still counted waits for nobody.
+        // What nothing could be picked from waits for a running job, which checks again itself;
+        // what was queued while this one still counted waits for no job.
         if worked.unwrap_or(true) || state.jobs.compaction_wanted {
             self.schedule_background(&mut state);
         }
@@ -157,7 +157,7 @@ impl DbInner {
             l0 >= (2 * trigger).min(trigger + (slowdown - trigger) / 4)
                 || (soft > 0 && pending >= soft / 4)
         };
-        if self.is_adaptive() {
+        if self.options().is_adaptive() {
             let all = self.background.regulator.may_use_all_threads()
                 || self.writes.controller.is_stopped();
             self.background.compaction_behind.store(all, Ordering::Release);
@@ -170,7 +170,7 @@ impl DbInner {
         if behind || state.manual.waiting() > 0 { limit } else { 1 }
     }
 
-    /// Recomputes level scores after a version, snapshot or option change. State lock held.
+    /// Recomputes level scores after a version, snapshot or option change.
     pub(crate) fn refresh_scores(&self, cf: &mut CfState) {
         let freed = self.caught_up_below();
         let version = Arc::clone(&cf.version);

@@ -75,7 +75,7 @@ impl DbInner {
     /// Seals memtables while those that take writes are over the limit by themselves, and has all
     /// that are sealed flushed; whether there are any.
     fn free_memory(&self, leader: &Leadership, manager: &WriteBufferManager) -> Result<bool> {
-        // Nobody writes meanwhile, so that one more sealed memtable stops nobody.
+        // There are no writes meanwhile, so that one more sealed memtable stops none.
         while manager.must_flush() && self.switch_oldest(leader, true)? {}
         let mut state = self.state.lock();
         let sealed = state.cfs.values_mut().filter(|cf| !cf.imm.is_empty());

@@ -78,7 +78,7 @@ impl DbInner {
         moved
     }
 
-    /// Keeps new compactions of `cf` back, once nobody else does.
+    /// Holds new compactions of `cf` back, once no other call does.
     fn hold_back(&self, cf: &CfData) -> Result<HeldBack<'_>> {
         let mut state = self.state.lock();
         loop {

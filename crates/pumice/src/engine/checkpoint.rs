@@ -65,7 +65,7 @@ impl DbInner {
     /// Makes a checkpoint in the new directory `target`.
     ///
     /// # Errors
-    /// InvalidArgument if `target` exists, or somebody else has made it meanwhile; Aborted while
+    /// InvalidArgument if `target` exists, or has been made meanwhile; Aborted while
     /// the database resumes from a failed log; the background error; I/O. The target does not exist
     /// after an error.
     pub(crate) fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
@@ -199,7 +199,7 @@ impl<'a> Staging<'a> {
             match fs.lock(&lock_file) {
                 Ok(lock) => return Ok(Staging { fs, dir, lock_file, lock: Some(lock) }),
                 Err(error) if tries == LOCK_TRIES_MAX => return Err(error),
-                // Somebody may just be looking whether it was left.
+                // Another call may be looking right now whether it was left.
                 Err(_) => tries += 1,
             }
         }
@@ -222,7 +222,7 @@ impl Drop for Staging<'_> {
     }
 }
 
-/// Removes what was left by those that did not come to their end. What cannot be had now is left to
+/// Removes what unfinished ones left. What cannot be removed now is left to
 /// the next one.
 fn remove_left(fs: &dyn FileSystem, target: &Path, prefix: &str) {
     let Ok(names) = fs.list(parent_of(target)) else { return };

@@ -1,4 +1,5 @@
-//! Closing a database: finish or stop background work, save what was never logged, let go.
+//! Closing a database: finish or stop background work, save what was never logged, release the
+//! directory.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +20,8 @@ use crate::stats::listener::{FlushReason, TableFileDeletionInfo};
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// The close that is under way. When it is dropped, by a panic too, those that wait for it go on.
+/// The close that is under way. When it is dropped, by a panic too, those that wait for it
+/// continue.
 struct Closing<'a> {
     db: &'a DbInner,
     result: Result<()>,
@@ -191,9 +193,9 @@ impl DbInner {
         }
     }
 
-    /// Closes the files and gives the directory free; what the listeners are to hear.
+    /// Closes the files and releases the directory; returns what the listeners are to be told.
     fn let_go(&self, result: &mut Result<()>) -> Vec<TableFileDeletionInfo> {
-        // The last writer is done once leadership can be had.
+        // The last writer is done once leadership is free.
         let _alone = self.exclusive();
         self.state.lock().cfs.values().for_each(|cf| cf.give_up_memory());
         let closed = self.logs.at_rest().close(false);

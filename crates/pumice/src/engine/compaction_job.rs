@@ -19,6 +19,7 @@ use crate::compaction::env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::{CompactionReason, Reach};
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
 use crate::engine::DbInner;
+use crate::snapshot::SnapshotList;
 use crate::state::DbState;
 use crate::state::errors::Reason;
 use crate::state::family::CfState;
@@ -32,7 +33,7 @@ impl DbInner {
         let mut worked = false;
         while let Some(work) = self.pick_compaction(&mut state) {
             worked = true;
-            if self.is_for_bottom(&work) {
+            if self.resources.runs_at_bottom(&work) {
                 self.forward(&mut state, work);
                 continue;
             }
@@ -56,8 +57,11 @@ impl DbInner {
         mut state: MutexGuard<'a, DbState>,
         mut work: CompactionWork,
     ) -> MutexGuard<'a, DbState> {
-        self.account(&mut state, &mut work);
-        let lane = self.lane_of(&state, &work);
+        if work.writes_tables() {
+            work.io = self.job_io(work.io_class());
+            state.level0_begins(&work);
+        }
+        let lane = self.background.lane_of(&state, &work, self.writes_wait());
         drop(state);
         let compacted = thread::contain("Compaction", || self.compact(&work, lane));
         let result = compacted.and_then(|result| result);
@@ -68,20 +72,6 @@ impl DbInner {
         let mut state = self.state.lock();
         self.compaction_ended(&mut state, work, &result);
         state
-    }
-
-    /// What rewrites the last level runs on the bottom pool, if that may have threads and gets one:
-    /// it takes longest, and nobody waits for it.
-    fn is_for_bottom(&self, work: &CompactionWork) -> bool {
-        let (pick, pools) = (&work.pick, &self.resources.pools);
-        let rewrites = !pick.is_trivial_move && !pick.is_deletion;
-        let reserved = usize::from(work.cf.options().cf_allow_ingest_behind);
-        let last = work.version.num_levels() - 1 - reserved;
-        rewrites
-            && pick.output_level > 0
-            && pick.output_level == last
-            && pools.background_threads(Priority::Bottom) > 0
-            && pools.start_first(Priority::Bottom).is_ok()
     }
 
     /// Hands a picked compaction to the bottom pool. It does not count to those that may be
@@ -146,7 +136,7 @@ impl DbInner {
     /// wait for.
     fn reach(&self, state: &DbState) -> Reach {
         let (_, limit) = self.options().background_limits();
-        if !self.is_adaptive() || limit <= 1 {
+        if !self.options().is_adaptive() || limit <= 1 {
             return Reach::All;
         }
         let others = state.jobs.running_compactions - state.jobs.running_merges;
@@ -357,7 +347,7 @@ impl DbInner {
             version: Arc::clone(&work.version),
             pick: work.pick.clone(),
             base_level: work.base_level,
-            snapshots: self.compaction_snapshots(),
+            snapshots: to_keep(&self.snapshots),
             tombstones: input_tombstones(work)?,
             oldest_ancestor_time: oldest_time(work),
             expected_bytes: input_bytes.min(work.pick.max_output_file_size),
@@ -366,11 +356,6 @@ impl DbInner {
             floor: Floor::of_caller(),
             outputs: Mutex::new(Vec::new()),
         }))
-    }
-
-    /// What must stay readable as it is.
-    fn compaction_snapshots(&self) -> Vec<SequenceNumber> {
-        if planted::is(Bug::SnapshotIgnored) { Vec::new() } else { self.snapshots.sequences() }
     }
 
     /// Runs the parts of a job, each on its own thread, and joins their results.
@@ -451,4 +436,9 @@ impl DbInner {
     pub(crate) fn caught_up_below(&self) -> u64 {
         self.snapshots.catch_up_limit(|| self.last_sequence.load(Ordering::Acquire))
     }
+}
+
+/// What must stay readable as it is.
+fn to_keep(snapshots: &SnapshotList) -> Vec<SequenceNumber> {
+    if planted::is(Bug::SnapshotIgnored) { Vec::new() } else { snapshots.sequences() }
 }

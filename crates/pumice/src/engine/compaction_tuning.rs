@@ -25,6 +25,7 @@ use crate::engine::{DbInner, start_task};
 use crate::options::{BackgroundPolicy, ColumnFamilyOptions, DbOptions};
 use crate::state::DbState;
 use crate::state::family::{CfState, Deferral};
+use crate::state::parts::Background;
 use crate::stats::Ticker;
 
 /// Refuses a family that wants to be tuned by a limiter that is not there.
@@ -62,29 +63,6 @@ impl DbInner {
         }))
     }
 
-    /// Column families or options have changed: counts drains if somebody is tuned.
-    pub(crate) fn refresh_tuning(&self, state: &DbState) {
-        let Some(tuner) = &self.background.tuner else { return };
-        let policy = self.options().background_policy;
-        let tuned = state.cfs.values().any(|cf| cf.tuned(policy) != Deferral::None);
-        tuner.set_active(tuned);
-        if policy != BackgroundPolicy::SeedRule {
-            self.background.regulator.seed_disabled.store(false, Ordering::Relaxed);
-        }
-    }
-
-    /// Brings a family's deferral up to date with the options and, in the seed's form, with the
-    /// last verdict.
-    pub(crate) fn refresh_deferral(&self, cf: &mut CfState) {
-        cf.deferral = match cf.tuned(self.options().background_policy) {
-            Deferral::Guarded if cf.deferral == Deferral::Guarded => Deferral::Guarded,
-            Deferral::Seed if self.background.regulator.seed_disabled.load(Ordering::Relaxed) => {
-                Deferral::Seed
-            }
-            _ => Deferral::None,
-        };
-    }
-
     fn switch_guarded(self: &Arc<Self>, verdict: Verdict) {
         let policy = self.options().background_policy;
         let mut state = self.state.lock();
@@ -111,8 +89,8 @@ impl DbInner {
         self.changed.notify_all();
     }
 
-    /// Has somebody look while no request does. False if no thread can be had: then nothing may be
-    /// deferred.
+    /// Starts the timer that looks while no request does. False if there is no thread for it: then
+    /// nothing may be deferred.
     fn start_timer(self: &Arc<Self>, state: &mut DbState) -> bool {
         if state.tasks.tuning {
             return true;
@@ -151,6 +129,30 @@ impl DbInner {
         }
         state.tasks.tuning = false;
         self.changed.notify_all();
+    }
+}
+
+impl Background {
+    /// Column families or options have changed: counts drains if a family is tuned.
+    pub fn refresh_tuning(&self, state: &DbState, policy: BackgroundPolicy) {
+        let Some(tuner) = &self.tuner else { return };
+        let tuned = state.cfs.values().any(|cf| cf.tuned(policy) != Deferral::None);
+        tuner.set_active(tuned);
+        if policy != BackgroundPolicy::SeedRule {
+            self.regulator.seed_disabled.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Brings a family's deferral up to date with the options and, in the seed's form, with the
+    /// last verdict.
+    pub fn refresh_deferral(&self, cf: &mut CfState, policy: BackgroundPolicy) {
+        cf.deferral = match cf.tuned(policy) {
+            Deferral::Guarded if cf.deferral == Deferral::Guarded => Deferral::Guarded,
+            Deferral::Seed if self.regulator.seed_disabled.load(Ordering::Relaxed) => {
+                Deferral::Seed
+            }
+            _ => Deferral::None,
+        };
     }
 }
 

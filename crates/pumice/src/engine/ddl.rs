@@ -98,7 +98,7 @@ impl DbInner {
             self.publish_families(state);
         });
         drop(manifest);
-        // Still alone: nobody writes before the error stops writes.
+        // Still alone: nothing is written before the error stops writes.
         created.inspect_err(|error| self.background_error_of_leader(error, Reason::Manifest))?;
         self.reports.info(format_args!("Created column family [{name}] (ID {id})"));
         Ok(ColumnFamily::new(data, Arc::downgrade(self)))
@@ -141,7 +141,6 @@ impl DbInner {
         };
         // Only then: a MANIFEST that starts with this edit must still have the family.
         let dropped = self.apply_edits(&mut manifest, edit.into(), |state| {
-            cf.data.dropped.store(true, Ordering::Release);
             self.remove_family(state, cf.id());
         });
         drop(manifest);
@@ -153,6 +152,7 @@ impl DbInner {
 
     fn remove_family(&self, state: &mut DbState, id: u32) {
         let Some(mut family) = state.cfs.remove(&id) else { return };
+        family.mark_dropped();
         // No job may ever start for it, so none would take it out.
         state.jobs.flush_queue.retain(|queued| *queued != id);
         state.jobs.compaction_queue.retain(|queued| *queued != id);
@@ -170,6 +170,6 @@ impl DbInner {
         let families = state.cfs.values().map(|cf| Arc::clone(&cf.data));
         self.cfs.store(Arc::new(CfMap::new(families)));
         self.refresh_wal_settings(state);
-        self.refresh_tuning(state);
+        self.background.refresh_tuning(state, self.options().background_policy);
     }
 }

@@ -10,9 +10,9 @@
 //! Without `paranoid_checks` damage that a compaction meets is Soft, too.
 //!
 //! A full disk, and a failure to write a table or the MANIFEST, is retried without being asked,
-//! every `bgerror_resume_retry_interval`; a device that failed to take the log is not: somebody
-//! should look at it. Nor is the limit of `sst_file_manager`, which somebody has to raise; with a
-//! manager, a full disk is not tried before as much is free as the manager keeps for that. A file
+//! every `bgerror_resume_retry_interval`; a device that failed to take the log is not: it
+//! needs an operator. Nor is the limit of `sst_file_manager`, which an operator has to raise; with
+//! a manager, a full disk is not tried before as much is free as the manager keeps for that. A file
 //! that failed to sync is never used again: `resume` flushes the memtables to new files, starts a
 //! new log and records in the MANIFEST that the old one is not needed.
 //!
@@ -91,7 +91,7 @@ impl DbInner {
     }
 
     fn tell_error(&self, told: UntoldError) {
-        let _inside = self.life.mark.enter_job(); // Jobs may wait for who tells.
+        let _inside = self.life.mark.enter_job(); // Jobs may wait for this task.
         self.tell(|l| l.on_background_error(told.reason, &told.error));
     }
 
@@ -147,7 +147,7 @@ impl DbInner {
         self.state.lock().errors.current().cloned()
     }
 
-    /// Starts the automatic attempts to resume, unless they are under way. State lock held.
+    /// Starts the automatic attempts to resume, unless they are under way.
     fn schedule_resume(&self, state: &mut DbState) {
         let Some(me) = self.life.me.get().filter(|_| !state.errors.retrying) else { return };
         let options = self.options();
@@ -285,7 +285,7 @@ impl DbInner {
     /// A memtable that was sealed before the failure names the failed log as the one to go on with,
     /// so its flush alone does not release that log.
     fn leave_failed_log(&self, _: &Leadership) -> Result<()> {
-        // To the end: a change of somebody else must not start the next MANIFEST, which would make
+        // To the end: another task's change must not start the next MANIFEST, which would make
         // what was held back durable without the numbers of the logs.
         let mut manifest = self.manifest.lock();
         let present = self.logs.wal.lock().number();

@@ -3,7 +3,7 @@
 //! Wording and order are RocksDB's, since people and scripts look for its lines.
 //!
 //! Thread safety: all of it from any thread. Invariant: listeners are never called under a lock or
-//! by a leader. What happens there is queued: errors until their task has let go of all
+//! by a leader. What happens there is queued: errors until their task holds nothing any more
 //! (`error_handler`), the rest, in order, for a background job, which may be later than `close`.
 
 use std::sync::Arc;
@@ -20,9 +20,10 @@ use crate::commit::controller::{StallInputs, WriteStall};
 use crate::engine::DbInner;
 use crate::options::codec::{compression_of, flush_compression};
 use crate::state::events::DeferredEvent;
+use crate::state::parts::Directory;
+use crate::state::reports::Reports;
 use crate::state::tree_shape::{
-    TreeShape, compaction_figures, compaction_info, condition, flush_info, input_counts,
-    inputs_text,
+    compaction_figures, compaction_info, condition, flush_info, input_counts, inputs_text,
 };
 use crate::state::work::CompactionWork;
 use crate::stats::listener::{
@@ -140,7 +141,7 @@ impl DbInner {
         }
         let name = &cf.name;
         self.reports.info(format_args!("[{name}] [JOB {job}] Flush lasted {micros} microseconds."));
-        let shape = self.tree_shape(cf);
+        let shape = self.state.lock().tree_shape(cf.id);
         self.reports.info(format_args!("[{name}] Level summary: {}", shape.summary));
         let options = cf.options();
         let given = flush_compression(&options);
@@ -199,7 +200,7 @@ impl DbInner {
         job
     }
 
-    /// The compaction `job`, run in `parts`, ended well with these files.
+    /// The compaction `job`, run in `parts`, succeeded with these files.
     pub(crate) fn note_compaction_end(
         &self,
         job: u64,
@@ -226,7 +227,7 @@ impl DbInner {
             info.output_level,
             info.total_output_bytes
         ));
-        let shape = self.tree_shape(&work.cf);
+        let shape = self.state.lock().tree_shape(work.cf.id);
         let figures = compaction_figures(&info, counts);
         self.reports.info(format_args!("[{name}] compacted to: {}, {figures}", shape.summary));
         self.reports.log_event(|log| event_log::compaction_finished(log, &info, &shape.files));
@@ -239,7 +240,7 @@ impl DbInner {
         let info = CompactionJobInfo { error: Some(error.clone()), ..compaction_info(work, job) };
         self.reports
             .warn(format_args!("[{}] [JOB {job}] Compaction failed: {error}", work.cf.name));
-        let shape = self.tree_shape(&work.cf);
+        let shape = self.state.lock().tree_shape(work.cf.id);
         self.reports.log_event(|log| event_log::compaction_finished(log, &info, &shape.files));
         self.tell(|l| l.on_compaction_completed(&info));
     }
@@ -259,23 +260,11 @@ impl DbInner {
         let paths: Vec<String> = files.iter().map(|(info, _)| path(info)).collect();
         let placed: Vec<(&str, usize)> =
             paths.iter().map(String::as_str).zip(files.iter().map(|(_, level)| *level)).collect();
-        let shape = self.tree_shape(cf);
+        let shape = self.state.lock().tree_shape(cf.id);
         self.reports.log_event(|log| event_log::ingest_finished(log, &placed, &shape.files));
         for (info, _) in files {
             self.tell(|l| l.on_external_file_ingested(info));
         }
-    }
-
-    /// Table file `number` was removed from disk; what `tell_deleted` is to say of it.
-    pub(crate) fn note_table_deleted(&self, number: FileNumber) -> TableFileDeletionInfo {
-        let info = TableFileDeletionInfo {
-            job_id: self.reports.events.last_job.load(Ordering::Relaxed),
-            file_path: filename::table_file(&self.dir.path, number),
-            file_number: number,
-            error: None,
-        };
-        self.reports.log_event(|log| event_log::table_file_deleted(log, &info));
-        info
     }
 
     /// Tells the listeners of tables that were removed. Requires: no lock held, nor leadership.
@@ -311,10 +300,22 @@ impl DbInner {
             });
         }
     }
+}
 
-    /// What is where in the tree of `cf` now; empty once it is dropped.
-    fn tree_shape(&self, cf: &CfData) -> TreeShape {
-        let state = self.state.lock();
-        state.cfs.get(&cf.id).map(TreeShape::of).unwrap_or_default()
+impl Reports {
+    /// Table file `number` was removed from disk; what `tell_deleted` is to say of it.
+    pub(crate) fn table_deleted(
+        &self,
+        dir: &Directory,
+        number: FileNumber,
+    ) -> TableFileDeletionInfo {
+        let info = TableFileDeletionInfo {
+            job_id: self.events.last_job.load(Ordering::Relaxed),
+            file_path: filename::table_file(&dir.path, number),
+            file_number: number,
+            error: None,
+        };
+        self.log_event(|log| event_log::table_file_deleted(log, &info));
+        info
     }
 }

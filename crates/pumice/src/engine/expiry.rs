@@ -6,7 +6,7 @@
 //! while there is such a moment. RocksDB 10.10 looks every 12 hours, and then only at column
 //! families with `periodic_compaction_seconds`.
 //!
-//! Ages are counted on the wall clock, waiting goes by the monotonic one: the task looks again from
+//! Ages are counted on the wall clock, waits on the monotonic one: the task looks again from
 //! time to time, in case the wall clock was set.
 //!
 //! Thread safety: from any thread; the moment waited for is `state::expiry`, under the state lock.

@@ -15,10 +15,12 @@ use crate::options::requests::{FlushOptions, WaitForCompactOptions};
 use crate::state::DbState;
 use crate::state::errors::Reason;
 use crate::state::family::Deferral;
+use crate::state::parts::Logs;
+use crate::state::reports::Reports;
 use crate::stats::Ticker;
 use crate::stats::listener::FlushReason;
 
-/// Waiters look again this often even if nobody woke them.
+/// Waiters check again this often even if they are not woken.
 const POLL: Duration = Duration::from_millis(200);
 
 impl DbInner {
@@ -101,7 +103,7 @@ impl DbInner {
     fn wait_until_flush_would_not_stall(&self, ids: &BTreeSet<u32>) -> Result<()> {
         let mut state = self.state.lock();
         loop {
-            let adaptive = self.is_adaptive();
+            let adaptive = self.options().is_adaptive();
             let stalls = ids.iter().map(|id| (id, stall_once_sealed(&state, *id, adaptive)));
             let stops: Vec<_> = stalls.filter(|(_, stall)| stall.is_stop()).collect();
             if stops.is_empty() {
@@ -130,24 +132,15 @@ impl DbInner {
         self.with_errors_told(self.flush_wal_as_leader(sync))
     }
 
-    /// As `flush_wal`, also for who leads.
+    /// As `flush_wal`, also for a leader.
     pub(crate) fn flush_wal_as_leader(&self, sync: bool) -> Result<()> {
         self.check_writable()?;
-        let result = if sync { self.sync_wal() } else { self.logs.wal.lock().flush(false) };
+        let result =
+            if sync { self.logs.sync(&self.reports) } else { self.logs.wal.lock().flush(false) };
         if let Err(error) = &result {
             self.background_error_of_leader(error, Reason::WriteCallback);
         }
         result.and_then(|()| self.check_nothing_held())
-    }
-
-    /// Makes the log durable. Writers that do not sync go on meanwhile.
-    fn sync_wal(&self) -> Result<()> {
-        let Some(sync) = self.logs.at_rest().begin_sync()? else { return Ok(()) };
-        self.reports.tick(Ticker::WalFileSynced, 1);
-        let result = sync.run();
-        self.logs.wal.lock().end_sync(&sync, &result);
-        self.logs.synced.notify_all();
-        result
     }
 
     /// Waits until no flush or compaction runs or is due.
@@ -230,4 +223,16 @@ fn is_off_for_good(state: &DbState, id: u32) -> bool {
 fn check_hope<'a>(state: &DbState, families: impl Iterator<Item = &'a u32>) -> Result<()> {
     let mut families = families.filter_map(|id| state.cfs.get(id));
     families.find_map(|cf| cf.compaction_retry.hopeless()).map_or(Ok(()), |e| Err(e.clone()))
+}
+
+impl Logs {
+    /// Makes the log durable. Writers that do not sync go on meanwhile.
+    fn sync(&self, reports: &Reports) -> Result<()> {
+        let Some(sync) = self.at_rest().begin_sync()? else { return Ok(()) };
+        reports.tick(Ticker::WalFileSynced, 1);
+        let result = sync.run();
+        self.wal.lock().end_sync(&sync, &result);
+        self.synced.notify_all();
+        result
+    }
 }

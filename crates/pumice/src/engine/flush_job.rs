@@ -153,12 +153,15 @@ impl DbInner {
             match self.write_table(work) {
                 Ok(table) => written.push(table),
                 Err(error) => {
-                    self.discard_outputs(&works[..written.len()]);
+                    let mut state = self.state.lock();
+                    for work in &works[..written.len()] {
+                        self.dir.discard_output(&mut state.files, work.number);
+                    }
                     return Err(error);
                 }
             }
         }
-        // No family is dropped between the two: who drops one changes the MANIFEST, too.
+        // No family is dropped between the two: a drop changes the MANIFEST, too.
         let mut live = Vec::new();
         let applied = self.change_versions(
             |state| {
@@ -199,7 +202,7 @@ impl DbInner {
         let (started, lane) = (time::now_micros(), self.background.lanes.of(LaneKind::Normal));
         let job = self.note_flush_begin(&work.cf, work.number, &work.mems, work.reason);
         let (number, epoch) = (work.number, work.epoch);
-        // Here too, so that a panic of the user's code leaves no file behind.
+        // Here too, so that a panic in user code leaves no file behind.
         let written = thread::contain("Flush", || {
             let output = (number, epoch, TableReason::Flush);
             let io = work.io.as_ref();
@@ -227,14 +230,7 @@ impl DbInner {
         Ok(WrittenTable { job, file: written.map(|w| w.meta), micros, cpu_micros })
     }
 
-    fn discard_outputs(&self, works: &[FlushWork]) {
-        let mut state = self.state.lock();
-        for work in works {
-            self.dir.discard_output(&mut state.files, work.number);
-        }
-    }
-
-    /// The memtables are in the new file: lets go of them and of logs that only they needed.
+    /// The memtables are in the new file: releases them and the logs that only they needed.
     fn release_memtables(&self, state: &mut DbState, work: &FlushWork) {
         if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
             for mem in &work.mems {

@@ -1,7 +1,7 @@
 //! Whether the files that the MANIFEST names are there, and what goes when an open fails.
 //!
 //! Thread safety: the checks are free functions and write nothing; an open is undone by the task
-//! that opened, before anybody else has the database.
+//! that opened, before other tasks have the database.
 
 use std::path::Path;
 

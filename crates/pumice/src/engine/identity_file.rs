@@ -5,23 +5,22 @@
 use pumice_base::Result;
 use pumice_env::filename;
 
-use crate::engine::DbInner;
+use crate::state::parts::Directory;
 
-impl DbInner {
-    /// Makes the file IDENTITY say what the MANIFEST will say.
+impl Directory {
+    /// Makes the file IDENTITY, if it is wanted, say what the MANIFEST will say.
     ///
     /// # Errors
     /// I/O.
-    pub(crate) fn write_identity(&self) -> Result<()> {
-        let path = filename::identity_file(&self.dir.path);
-        let same = self.dir.fs.exists(&path)?
-            && self.dir.fs.read_file(&path)? == self.dir.db_id.as_bytes();
-        if same || !self.options().write_identity_file {
+    pub(crate) fn write_identity(&self, is_wanted: bool) -> Result<()> {
+        let path = filename::identity_file(&self.path);
+        let same = self.fs.exists(&path)? && self.fs.read_file(&path)? == self.db_id.as_bytes();
+        if same || !is_wanted {
             return Ok(());
         }
-        let temp = filename::temp_file(&self.dir.path, 0);
-        pumice_env::write_file(&*self.dir.fs, &temp, self.dir.db_id.as_bytes(), true)?;
-        self.dir.fs.rename(&temp, &path)?;
-        self.dir.fs.sync_dir(&self.dir.path)
+        let temp = filename::temp_file(&self.path, 0);
+        pumice_env::write_file(&*self.fs, &temp, self.db_id.as_bytes(), true)?;
+        self.fs.rename(&temp, &path)?;
+        self.fs.sync_dir(&self.path)
     }
 }

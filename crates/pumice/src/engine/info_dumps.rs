@@ -123,7 +123,8 @@ impl DbInner {
         let families: Vec<_> = self.cfs.load().all().cloned().collect();
         for cf in families {
             if cf.stats.lock().wants_report() {
-                self.reports.warn(format_args!("{}", self.cf_report(&cf)));
+                let figures = self.state.lock().figures(&cf);
+                self.reports.warn(format_args!("{}", figures.report(&cf)));
             }
             cf.stats.lock().end_interval(now);
         }

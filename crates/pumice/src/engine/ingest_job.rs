@@ -34,14 +34,17 @@ use crate::engine::write_path::no_sequence;
 use crate::ingest::checksums::{self, FileChecksum};
 use crate::ingest::external::{ExternalFile, examine};
 use crate::ingest::place::{self, Demand, Place, Tree};
+use crate::ingest::request::{Request, check_requests, dropped};
 use crate::ingest::transfer::{self, Transferred};
-use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions, replace};
+use crate::ingest::{IngestExternalFileOptions, replace};
 use crate::options::CompactionStyle;
 use crate::options::requests::WriteOptions;
 use crate::state::DbState;
 use crate::state::errors::Reason;
 use crate::state::family::CfState;
 use crate::state::manifest_log::{EditGroup, ManifestLog};
+use crate::state::parts::Directory;
+use crate::state::reports::Reports;
 use crate::stats::CompactionStats;
 use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
 use crate::version::family::CfData;
@@ -51,12 +54,6 @@ use crate::version::table_cache::file_stats;
 const POLL: Duration = Duration::from_millis(200);
 /// Epoch of files that are ingested behind all others.
 const BEHIND_EPOCH: u64 = 1;
-
-/// The files for one column family.
-pub(crate) struct Request<'a> {
-    pub cf: Arc<CfData>,
-    pub arg: &'a IngestExternalFileArg,
-}
 
 /// A request whose files have been checked and brought in.
 struct Prepared<'a> {
@@ -154,7 +151,7 @@ impl DbInner {
         self.stop_if_too_large();
         let micros = time::now_micros().saturating_sub(started);
         for request in &prepared {
-            self.remove_moved(request);
+            self.dir.remove_moved(&self.reports, request);
             self.tell_ingested(request, micros);
         }
         Ok(())
@@ -220,7 +217,9 @@ impl DbInner {
         let mut reserved = Reserved::new(self);
         let result = self
             .place_all((&leader, &manifest), prepared, snapshots.any, &mut reserved)
-            .and_then(|last| self.store_sequences(prepared).map(|()| last))
+            .and_then(|last| {
+                self.dir.store_sequences(self.options().use_fsync, prepared).map(|()| last)
+            })
             .and_then(|last| self.commit(&mut manifest, prepared, last, under_way));
         drop(manifest);
         drop(snapshots);
@@ -281,7 +280,7 @@ impl DbInner {
             state.cfs.get(id).is_some_and(|cf| !cf.imm.is_empty() && !cf.data.is_dropped())
         };
         while ids.iter().any(|id| waiting(&state, id)) {
-            // Who closes waits for leadership.
+            // A close waits for leadership.
             if self.life.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown("the database is closing"));
             }
@@ -339,28 +338,6 @@ impl DbInner {
         Ok(last)
     }
 
-    /// Writes sequence numbers into the files that are to hold them.
-    fn store_sequences(&self, prepared: &[Prepared<'_>]) -> Result<()> {
-        let use_fsync = self.options().use_fsync;
-        for request in prepared.iter().filter(|request| request.options.write_global_seqno) {
-            for Incoming { external, placed, .. } in &request.files {
-                if placed.sequence == external.stored_seqno {
-                    continue;
-                }
-                let offset = external.properties.global_seqno_offset;
-                if offset == 0 {
-                    return Err(Error::invalid_argument(
-                        "Trying to set global seqno for a file that don't have a global seqno \
-                         field",
-                    ));
-                }
-                let path = filename::table_file(&self.dir.path, external.number);
-                transfer::store_seqno(&*self.dir.fs, use_fsync, &path, offset, placed.sequence)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Makes the files durable and visible, with `last` the newest sequence number.
     fn commit(
         &self,
@@ -372,18 +349,21 @@ impl DbInner {
         let edits: Vec<VersionEdit> = prepared.iter().map(|request| request.edit(last)).collect();
         // The sequence before the files: a reader that sees one of them sees all. A reader with the
         // sequence alone sees the state before, of which no snapshot can be taken.
-        let publish = |requests: &[Prepared<'_>]| {
+        let publish = |state: &mut DbState, requests: &[Prepared<'_>]| {
             for request in requests {
-                request.cf.ingestions.fetch_add(1, Ordering::Relaxed);
+                // It is not dropped meanwhile: that takes the MANIFEST lock, too.
+                if let Some(cf) = state.cfs.get_mut(&request.cf.id) {
+                    cf.count_ingestion();
+                }
             }
             self.last_sequence.store(last, Ordering::Release);
         };
         let result = if planted::is(Bug::IngestNotAtomic) {
             edits.into_iter().zip(prepared.chunks(1)).try_for_each(|(edit, request)| {
-                self.apply_edits(manifest, edit.into(), |_| publish(request))
+                self.apply_edits(manifest, edit.into(), |state| publish(state, request))
             })
         } else {
-            self.apply_edits(manifest, EditGroup::from(edits), |_| publish(prepared))
+            self.apply_edits(manifest, EditGroup::from(edits), |state| publish(state, prepared))
         };
         under_way.done = result.is_ok();
         under_way.tried = result.is_ok() || manifest.broken;
@@ -392,22 +372,6 @@ impl DbInner {
             self.last_sequence.store(last, Ordering::Release);
         }
         result
-    }
-
-    /// The caller's names of files that were taken over. A failure leaves a file too many.
-    fn remove_moved(&self, request: &Prepared<'_>) {
-        if !request.options.move_files {
-            return;
-        }
-        for Incoming { external, .. } in &request.files {
-            if let Err(error) = self.dir.fs.remove(&external.path) {
-                self.reports.warn(format_args!(
-                    "{} was added to DB successfully but failed to remove original file link : \
-                     {error}",
-                    external.path.display()
-                ));
-            }
-        }
     }
 
     fn tell_ingested(&self, request: &Prepared<'_>, micros: u64) {
@@ -437,9 +401,48 @@ impl DbInner {
     }
 }
 
+impl Directory {
+    /// Writes sequence numbers into the files that are to hold them.
+    fn store_sequences(&self, use_fsync: bool, prepared: &[Prepared<'_>]) -> Result<()> {
+        for request in prepared.iter().filter(|request| request.options.write_global_seqno) {
+            for Incoming { external, placed, .. } in &request.files {
+                if placed.sequence == external.stored_seqno {
+                    continue;
+                }
+                let offset = external.properties.global_seqno_offset;
+                if offset == 0 {
+                    return Err(Error::invalid_argument(
+                        "Trying to set global seqno for a file that don't have a global seqno \
+                         field",
+                    ));
+                }
+                let path = filename::table_file(&self.path, external.number);
+                transfer::store_seqno(&*self.fs, use_fsync, &path, offset, placed.sequence)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The caller's names of files that were taken over. A failure leaves a file too many.
+    fn remove_moved(&self, reports: &Reports, request: &Prepared<'_>) {
+        if !request.options.move_files {
+            return;
+        }
+        for Incoming { external, .. } in &request.files {
+            if let Err(error) = self.fs.remove(&external.path) {
+                reports.warn(format_args!(
+                    "{} was added to DB successfully but failed to remove original file link : \
+                     {error}",
+                    external.path.display()
+                ));
+            }
+        }
+    }
+}
+
 impl Prepared<'_> {
     /// Places every file; `first` is the newest sequence number in use. Returns the newest one
-    /// then. State lock held.
+    /// then.
     fn place(
         &mut self,
         cf: &mut CfState,
@@ -542,58 +545,4 @@ impl Incoming {
         meta.stats.get_or_init(|| file_stats(properties));
         Arc::new(meta)
     }
-}
-
-/// Refuses calls that make no sense whatever the files are.
-fn check_requests(requests: &[Request<'_>]) -> Result<()> {
-    if requests.is_empty() {
-        return Err(Error::invalid_argument("ingestion arg list is empty"));
-    }
-    let mut ids = BTreeSet::new();
-    if !requests.iter().all(|request| ids.insert(request.cf.id)) {
-        return Err(Error::invalid_argument("ingestion args have duplicate column families"));
-    }
-    let fill_cache = requests[0].arg.options.fill_cache;
-    for (at, Request { arg, .. }) in requests.iter().enumerate() {
-        if arg.external_files.is_empty() {
-            return Err(Error::invalid_argument(format!("external_files[{at}] is empty")));
-        }
-        if arg.options.fill_cache != fill_cache {
-            return Err(Error::invalid_argument(
-                "fill_cache should be the same across ingestion options.",
-            ));
-        }
-    }
-    requests.iter().try_for_each(check_request)
-}
-
-fn check_request(Request { cf, arg }: &Request<'_>) -> Result<()> {
-    let options = &arg.options;
-    if options.ingest_behind && !cf.options().cf_allow_ingest_behind {
-        return Err(Error::invalid_argument(format!(
-            "Can't ingest_behind file in ColumnFamily {} with cf_allow_ingest_behind=false",
-            cf.name
-        )));
-    }
-    if let Some(range) = &arg.atomic_replace_range {
-        replace::range_of(range, options)?;
-    }
-    if options.allow_db_generated_files && options.write_global_seqno {
-        return Err(Error::not_supported(
-            "write_global_seqno is deprecated and does not work with allow_db_generated_files.",
-        ));
-    }
-    if options.move_files && options.link_files {
-        return Err(Error::invalid_argument("`move_files` and `link_files` can not both be true."));
-    }
-    checksums::check_lists(arg)?;
-    if cf.is_dropped() {
-        return Err(dropped());
-    }
-    Ok(())
-}
-
-#[cold]
-fn dropped() -> Error {
-    Error::invalid_argument("cannot ingest an external file into a dropped CF")
 }

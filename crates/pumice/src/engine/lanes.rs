@@ -18,27 +18,15 @@ use crate::compaction::env::LaneKind;
 use crate::engine::DbInner;
 use crate::state::DbState;
 use crate::state::lanes::{URGENT_PRESSURE, wanted};
+use crate::state::parts::Background;
 use crate::state::work::CompactionWork;
 
 impl DbInner {
     /// Writes wait for background work. The adaptive policy's cap is no sign of that: it is there
     /// nearly always.
     pub(crate) fn writes_wait(&self) -> bool {
-        let delayed = !self.is_adaptive() && self.writes.controller.is_delayed();
+        let delayed = !self.options().is_adaptive() && self.writes.controller.is_delayed();
         self.writes.controller.is_stopped() || delayed
-    }
-
-    /// The lane of a compaction that starts now.
-    pub(crate) fn lane_of(&self, state: &DbState, work: &CompactionWork) -> LaneKind {
-        let pressed = || {
-            let family = state.cfs.get(&work.cf.id);
-            family.is_some_and(|cf| cf.pressure() > URGENT_PRESSURE)
-        };
-        let cheap = || work.manual.is_none() && !self.background.lanes.level0_is_dear();
-        match self.writes_wait() || (work.pick.start_level == 0 && (pressed() || cheap())) {
-            true => LaneKind::Normal,
-            false => LaneKind::Deferred,
-        }
     }
 
     /// The options may have changed: running jobs follow. Suspends; not under the state lock.
@@ -55,5 +43,20 @@ impl DbInner {
     /// Writes may have begun to wait, or ended. Never waits.
     pub(crate) fn refresh_urgency(&self) {
         self.background.lanes.deferred.set_urgent(self.writes_wait());
+    }
+}
+
+impl Background {
+    /// The lane of a compaction that starts now; `writes_wait`: writes wait for background work.
+    pub fn lane_of(&self, state: &DbState, work: &CompactionWork, writes_wait: bool) -> LaneKind {
+        let pressed = || {
+            let family = state.cfs.get(&work.cf.id);
+            family.is_some_and(|cf| cf.pressure() > URGENT_PRESSURE)
+        };
+        let cheap = || work.manual.is_none() && !self.lanes.level0_is_dear();
+        match writes_wait || (work.pick.start_level == 0 && (pressed() || cheap())) {
+            true => LaneKind::Normal,
+            false => LaneKind::Deferred,
+        }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Life {
     pub shutting_down: AtomicBool,
     /// For tasks that work for it.
     pub mark: Mark,
-    /// Code of the user's runs under its locks: calls look whether they come from there.
+    /// User code runs under its locks: calls check whether they come from there.
     pub runs_code: AtomicBool,
     /// Itself, for jobs.
     pub me: OnceLock<Weak<DbInner>>,

@@ -11,7 +11,7 @@ use pumice_base::{Result, SequenceNumber};
 use pumice_env::filename;
 use pumice_manifest::FileMetaData;
 
-use crate::engine::DbInner;
+use crate::state::CfMap;
 use crate::state::parts::Directory;
 use crate::version::family::CfData;
 
@@ -56,35 +56,18 @@ pub struct LiveFile {
     pub file_checksum_func_name: String,
 }
 
-impl DbInner {
-    /// The files of all column families, by column family, level and place in the level.
-    pub(crate) fn live_files(&self) -> Vec<LiveFile> {
-        let families = self.cfs.load_full();
-        let mut list = Vec::new();
-        for cf in families.all() {
-            let view = cf.super_version.load_full();
-            list.extend(
-                view.version.all_files().map(|(level, file)| self.dir.describe(cf, level, file)),
-            );
+/// Reads every block of every file and checks it.
+///
+/// # Errors
+/// Corruption naming the file and block; I/O.
+pub(crate) fn verify_checksums(families: &CfMap) -> Result<()> {
+    for cf in families.all() {
+        let view = cf.super_version.load_full();
+        for (_, file) in view.version.all_files() {
+            cf.tables().table(file)?.verify_checksums()?;
         }
-        list
     }
-
-    /// Reads every block of every file and checks it.
-    ///
-    /// # Errors
-    /// Corruption naming the file and block; I/O.
-    pub(crate) fn verify_checksum(&self) -> Result<()> {
-        self.life.check_caller()?;
-        let families = self.cfs.load_full();
-        for cf in families.all() {
-            let view = cf.super_version.load_full();
-            for (_, file) in view.version.all_files() {
-                cf.tables().table(file)?.verify_checksums()?;
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Roughly the bytes of table files that each of the key ranges `[start, end)` takes.
@@ -138,6 +121,18 @@ fn bytes_within(cf: &CfData, file: &FileMetaData, start: &[u8], end: &[u8]) -> R
 }
 
 impl Directory {
+    /// The files of all column families, by column family, level and place in the level.
+    pub(crate) fn live_files(&self, families: &CfMap) -> Vec<LiveFile> {
+        let mut list = Vec::new();
+        for cf in families.all() {
+            let view = cf.super_version.load_full();
+            list.extend(
+                view.version.all_files().map(|(level, file)| self.describe(cf, level, file)),
+            );
+        }
+        list
+    }
+
     fn describe(&self, cf: &CfData, level: usize, file: &FileMetaData) -> LiveFile {
         let stats = file.stats();
         LiveFile {

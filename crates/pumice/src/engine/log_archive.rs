@@ -1,10 +1,10 @@
-//! The archive: logs that nobody needs any more are kept in it, with `WAL_ttl_seconds` or
+//! The archive: logs that are no longer needed are kept in it, with `WAL_ttl_seconds` or
 //! `WAL_size_limit_MB`, and go when these say so.
 //!
 //! A log gets there by a rename, when it would be deleted otherwise: so the archive takes nothing
 //! that a recovery could ask for, and a crash leaves the log under either name. Under its old one
 //! the next open archives it. Logs without a record are deleted. What recovery has put aside
-//! (`obsolete_files`) lies there, too, and goes by the same rules; without these options it stays.
+//! (`obsolete_files`) lies there, too, under the same rules; without these options it stays.
 //!
 //! It is looked through when obsolete files are deleted, not by a clock: in a database at rest
 //! nothing goes.
@@ -21,6 +21,8 @@ use pumice_port::{thread, time};
 use crate::engine::DbInner;
 use crate::log_tail::retention::Retention;
 use crate::options::DbOptions;
+use crate::state::parts::Directory;
+use crate::state::reports::Reports;
 
 /// What the options say of the archive.
 pub(crate) fn retention(options: &DbOptions) -> Retention {
@@ -49,7 +51,7 @@ impl DbInner {
         let mut archived = false;
         for path in paths {
             if is_log_in(path, &dir) && self.dir.fs.file_size(path).is_ok_and(|bytes| bytes > 0) {
-                archived |= self.archive_log(path, &dir);
+                archived |= self.dir.archive_log(&self.reports, path, &dir);
             } else {
                 self.delete_file(path);
             }
@@ -65,34 +67,8 @@ impl DbInner {
         }
     }
 
-    /// Moves a log of `dir` to the archive; whether that was done.
-    fn archive_log(&self, path: &Path, dir: &Path) -> bool {
-        let Some(name) = path.file_name() else { return false };
-        let to = filename::archive_dir(dir).join(name);
-        let moved = thread::contain("Log archive", || {
-            // Recovery may have put it aside: a rename to another name of a file does nothing.
-            if self.dir.fs.exists(&to)? {
-                self.dir.fs.remove(&to)?;
-            }
-            self.dir.fs.rename(path, &to)
-        });
-        match moved.and_then(|moved| moved) {
-            Ok(()) => {
-                self.reports.info(format_args!("Moved {} to {}", path.display(), to.display()));
-                true
-            }
-            Err(error) => {
-                self.reports.warn(format_args!(
-                    "Failed to move {} to the archive: {error}",
-                    path.display()
-                ));
-                false
-            }
-        }
-    }
-
-    /// Deletes logs of the archive whose time is over or for which there is no room, if it was not
-    /// looked for them a short while ago. Failures are logged. Suspends.
+    /// Deletes logs of the archive that are too old or for which there is no room, unless the
+    /// archive was checked a short while ago. Failures are logged. Suspends.
     pub(crate) fn purge_archive(&self) {
         let retention = retention(&self.options());
         let now = time::wall_seconds();
@@ -111,6 +87,34 @@ impl DbInner {
             let path = filename::log_file(&dir, number);
             self.reports.info(format_args!("Deleting archived log {}", path.display()));
             self.delete_file(&path);
+        }
+    }
+}
+
+impl Directory {
+    /// Moves a log of `dir` to the archive; whether that was done.
+    fn archive_log(&self, reports: &Reports, path: &Path, dir: &Path) -> bool {
+        let Some(name) = path.file_name() else { return false };
+        let to = filename::archive_dir(dir).join(name);
+        let moved = thread::contain("Log archive", || {
+            // Recovery may have put it aside: a rename to another name of a file does nothing.
+            if self.fs.exists(&to)? {
+                self.fs.remove(&to)?;
+            }
+            self.fs.rename(path, &to)
+        });
+        match moved.and_then(|moved| moved) {
+            Ok(()) => {
+                reports.info(format_args!("Moved {} to {}", path.display(), to.display()));
+                true
+            }
+            Err(error) => {
+                reports.warn(format_args!(
+                    "Failed to move {} to the archive: {error}",
+                    path.display()
+                ));
+                false
+            }
         }
     }
 }

@@ -16,7 +16,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::narrow::len_u32;
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{BufferedWriter, FileOptions, filename};
 use pumice_manifest::VersionEdit;
@@ -25,8 +24,8 @@ use pumice_wal::LogWriter;
 
 use crate::engine::DbInner;
 use crate::state::DbState;
-use crate::state::family::CfState;
 use crate::state::manifest_log::{EditGroup, ManifestLog, append, next_version, recovering};
+use crate::state::parts::{Directory, Logs};
 use crate::stats::{HistogramKind, Record};
 
 impl DbInner {
@@ -72,7 +71,7 @@ impl DbInner {
                         versions.push(None);
                         continue;
                     }
-                    // Recovery would refuse a MANIFEST that goes on about it.
+                    // Recovery would refuse a MANIFEST with more edits of it.
                     None => return Err(Error::column_family_dropped("")),
                 };
                 versions.push(next_version(cf, edit)?);
@@ -80,7 +79,8 @@ impl DbInner {
                 let found = removed.filter_map(|(_, number)| cf.version.find_by_number(*number));
                 group.removed.extend(found.map(|(_, file)| (cf.data.id, Arc::clone(file))));
             }
-            self.complete(&state, &mut group);
+            let next_file = self.next_file_number.load(Ordering::Relaxed);
+            group.complete(&state, next_file, self.last_sequence.load(Ordering::Acquire));
         }
         self.persist(manifest, &group)?;
         let mut state = self.state.lock();
@@ -110,35 +110,6 @@ impl DbInner {
         Ok(())
     }
 
-    /// Fills in what every edit carries.
-    fn complete(&self, state: &DbState, group: &mut EditGroup) {
-        let next_file = self.next_file_number.load(Ordering::Relaxed);
-        let last_sequence = self.last_sequence.load(Ordering::Acquire);
-        let log_number_of = |cf: &CfState, edits: &[VersionEdit]| {
-            let edited = edits.iter().filter(|e| e.column_family == cf.data.id);
-            edited.filter_map(|e| e.log_number).max().unwrap_or(0).max(cf.log_number)
-        };
-        let has_log = group.edits.iter().any(|e| e.log_number.is_some());
-        let min_log = state
-            .cfs
-            .values()
-            .filter(|cf| !cf.data.is_dropped())
-            .map(|cf| log_number_of(cf, &group.edits))
-            .min();
-        let members = group.edits.len();
-        for (index, edit) in group.edits.iter_mut().enumerate() {
-            edit.prev_log_number = Some(0);
-            edit.next_file_number = Some(next_file);
-            edit.last_sequence = Some(edit.last_sequence.unwrap_or(0).max(last_sequence));
-            if members > 1 {
-                edit.atomic_group_remaining = Some(len_u32(members - 1 - index));
-            }
-            if has_log && index + 1 == members {
-                edit.min_log_number_to_keep = min_log;
-            }
-        }
-    }
-
     /// Writes and syncs the edits, on a new MANIFEST if there is none to append to. While changes
     /// are held back only the end of a column family is written, which makes no part of a batch
     /// durable; a new MANIFEST would.
@@ -151,7 +122,7 @@ impl DbInner {
                 false => Ok(()),
             };
         }
-        self.name_logs(&group.edits)?;
+        self.logs.name(&self.dir, &group.edits)?;
         let limit = self.options().max_manifest_file_size;
         if !manifest.held && manifest.writer.as_ref().is_some_and(|w| w.file_size() > limit) {
             manifest.writer = None;
@@ -172,23 +143,13 @@ impl DbInner {
         result
     }
 
-    /// A log that edits name is there whenever they are: its name becomes durable first. That tells
-    /// an edit that was torn from one that had effect (`open::check_logs`). Syncing the directory
-    /// of new tables has done it, where that is the logs' too.
-    fn name_logs(&self, edits: &[VersionEdit]) -> Result<()> {
-        let dir = self.logs.dir();
-        let done = |edit: &VersionEdit| !edit.new_files.is_empty() && dir == self.dir.path;
-        match edits.iter().any(|edit| edit.log_number.is_some() && !done(edit)) {
-            true => self.dir.fs.sync_dir(&dir),
-            false => Ok(()),
-        }
-    }
-
     /// Writes a new MANIFEST: snapshot, `edits`, sync, CURRENT.
     fn start_manifest(&self, manifest: &mut ManifestLog, edits: &[VersionEdit]) -> Result<()> {
         let number = self.new_file_number();
         self.reports.info(format_args!("Creating manifest {number}"));
-        let mut snapshot = self.manifest_snapshot(&self.state.lock());
+        let db_id = self.options().write_dbid_to_manifest.then(|| self.dir.db_id.clone());
+        let last_sequence = self.last_sequence.load(Ordering::Acquire);
+        let mut snapshot = self.state.lock().snapshot_edits(db_id, last_sequence);
         let mut edits = edits.to_vec();
         // The MANIFEST's own number lies below the next free one.
         let next_file = self.next_file_number.load(Ordering::Relaxed);
@@ -246,45 +207,18 @@ impl DbInner {
         timer.stop(&self.reports.statistics, HistogramKind::ManifestFileSyncMicros);
         synced
     }
+}
 
-    /// Edits that describe the present state from nothing.
-    fn manifest_snapshot(&self, state: &DbState) -> Vec<VersionEdit> {
-        let mut edits = Vec::new();
-        if self.options().write_dbid_to_manifest {
-            edits.push(VersionEdit {
-                db_id: Some(self.dir.db_id.clone()),
-                ..VersionEdit::default()
-            });
+impl Logs {
+    /// A log that edits name is there whenever they are: its name becomes durable first. That tells
+    /// an edit that was torn from one that had effect (`open::check_logs`). Syncing the directory
+    /// of new tables has done it, where that is the logs' too.
+    fn name(&self, home: &Directory, edits: &[VersionEdit]) -> Result<()> {
+        let dir = self.dir();
+        let done = |edit: &VersionEdit| !edit.new_files.is_empty() && dir == home.path;
+        match edits.iter().any(|edit| edit.log_number.is_some() && !done(edit)) {
+            true => home.fs.sync_dir(&dir),
+            false => Ok(()),
         }
-        let last_sequence = self.last_sequence.load(Ordering::Acquire);
-        for cf in state.cfs.values().filter(|cf| !cf.data.is_dropped()) {
-            let id = cf.data.id;
-            edits.push(VersionEdit {
-                comparator: Some(cf.data.comparator().name().to_string()),
-                column_family: id,
-                add_column_family: (id != 0).then(|| cf.data.name.clone()),
-                ..VersionEdit::default()
-            });
-            let mut files = VersionEdit {
-                column_family: id,
-                log_number: Some(cf.log_number),
-                last_sequence: Some(last_sequence),
-                prev_log_number: Some(0),
-                next_file_number: Some(0),
-                ..VersionEdit::default()
-            };
-            for (level, file) in cf.version.all_files() {
-                files.new_files.push((level, Arc::clone(file)));
-            }
-            for (level, key) in cf.version.compact_cursors() {
-                files.compact_cursors.push((*level, key.clone()));
-            }
-            if id == 0 {
-                files.min_log_number_to_keep = Some(state.files.min_log_to_keep);
-                files.max_column_family = Some(state.max_column_family);
-            }
-            edits.push(files);
-        }
-        edits
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pumice_base::{Error, Result};
-use pumice_manifest::UserRange;
+use pumice_manifest::{UserRange, Version};
 
 use crate::compaction::picker::{FilesRequest, ManualPick};
 use crate::engine::DbInner;
@@ -28,7 +28,7 @@ use crate::version::family::CfData;
 const POLL: Duration = Duration::from_millis(200);
 
 impl DbInner {
-    /// Picks a piece of the first request that nothing conflicts with. State lock held.
+    /// Picks a piece of the first request that nothing conflicts with.
     pub(crate) fn pick_manual(&self, state: &mut DbState) -> Option<CompactionWork> {
         let freed = self.caught_up_below();
         let default_parts = self.options().max_subcompactions.max(1) as usize;
@@ -112,9 +112,9 @@ impl DbInner {
                 .compact_level(options, cf, (0, None), (begin, end), u64::MAX, false)
                 .map(drop);
         }
-        let Some((first, deepest)) = self.overlapped_levels(cf, begin, end) else {
-            return Ok(());
-        };
+        let version = self.state.lock().cfs.get(&cf.id).map(|family| Arc::clone(&family.version));
+        let overlapped = version.and_then(|version| overlapped_levels(cf, &version, begin, end));
+        let Some((first, deepest)) = overlapped else { return Ok(()) };
         let has_filter = cf.options().has_filter();
         let (rewrite, optimized) = match options.bottommost_level_compaction {
             BottommostLevelCompaction::Skip => (false, false),
@@ -139,7 +139,7 @@ impl DbInner {
             // What is only in L0 goes down in one step, which has to be the rewriting one then.
             let wrote =
                 self.compact_level(options, cf, levels, range, u64::MAX, last && rewrite)?;
-            let next = wrote.unwrap_or_else(|| self.next_level(cf, level));
+            let next = wrote.unwrap_or_else(|| self.state.lock().next_level(cf.id, level));
             final_level = final_level.max(next);
             if last {
                 break;
@@ -165,33 +165,6 @@ impl DbInner {
             }
             _ => Ok(()),
         }
-    }
-
-    fn next_level(&self, cf: &CfData, level: usize) -> usize {
-        let state = self.state.lock();
-        let base = state.cfs.get(&cf.id).map_or(1, |family| family.plan.base_level());
-        if level == 0 { base } else { level + 1 }
-    }
-
-    /// The first and the last level with something in the range. As in RocksDB, a range with both
-    /// ends is looked for in the tables: none of their keys may lie in it. With an open end, or if
-    /// a table cannot be read, the bounds of the files decide.
-    fn overlapped_levels(
-        &self,
-        cf: &CfData,
-        begin: Option<&[u8]>,
-        end: Option<&[u8]>,
-    ) -> Option<(usize, usize)> {
-        let version = Arc::clone(&self.state.lock().cfs.get(&cf.id)?.version);
-        let range = UserRange::closed(begin, end);
-        let reserved = usize::from(cf.options().cf_allow_ingest_behind);
-        let closed = begin.is_some() && end.is_some();
-        let mut levels = (0..version.num_levels() - reserved).filter(|level| {
-            let by_bounds = version.range_overlaps(*level, &range);
-            by_bounds && (!closed || level_overlaps(cf, &version, *level, &range).unwrap_or(true))
-        });
-        let first = levels.next();
-        first.map(|first| (first, levels.next_back().unwrap_or(first)))
     }
 
     /// Compacts one level of the range; returns the level written to, if anything was. With
@@ -308,4 +281,24 @@ impl DbInner {
 fn needs_flush(cf: &CfData, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
     let closed = begin.is_some() && end.is_some();
     !closed || memtables_overlap(cf, &cf.super_version.load_full(), &UserRange::closed(begin, end))
+}
+
+/// The first and the last level with something in the range. As in RocksDB, a range with both
+/// ends is looked for in the tables: none of their keys may lie in it. With an open end, or if
+/// a table cannot be read, the bounds of the files decide.
+fn overlapped_levels(
+    cf: &CfData,
+    version: &Version,
+    begin: Option<&[u8]>,
+    end: Option<&[u8]>,
+) -> Option<(usize, usize)> {
+    let range = UserRange::closed(begin, end);
+    let reserved = usize::from(cf.options().cf_allow_ingest_behind);
+    let closed = begin.is_some() && end.is_some();
+    let mut levels = (0..version.num_levels() - reserved).filter(|level| {
+        let by_bounds = version.range_overlaps(*level, &range);
+        by_bounds && (!closed || level_overlaps(cf, version, *level, &range).unwrap_or(true))
+    });
+    let first = levels.next();
+    first.map(|first| (first, levels.next_back().unwrap_or(first)))
 }

@@ -17,6 +17,7 @@ use pumice_env::perf::{self, PerfMetric};
 use crate::commit::queue::{Joined, Leadership, QueuedBatch, WriteQueue, stalled};
 use crate::engine::DbInner;
 use crate::flush::grouping::to_seal;
+use crate::options::BackgroundPolicy;
 use crate::options::requests::WriteOptions;
 use crate::state::DbState;
 use crate::state::errors::Reason;
@@ -25,7 +26,7 @@ use crate::stats::listener::FlushReason;
 use crate::stats::{HistogramKind, Ticker};
 use crate::version::family::new_memtable;
 
-/// A stopped writer looks again at least this often, in case a wake-up has no cause of its own.
+/// A stopped writer checks again at least this often, in case a wake-up has no cause of its own.
 pub(super) const STOP_POLL: Duration = Duration::from_secs(1);
 /// A slowed writer sleeps at most this long at a time.
 const DELAY_STEP_MICROS: u64 = 1024;
@@ -69,7 +70,7 @@ impl DbInner {
         }
     }
 
-    /// As `exclusive`, for calls of the user's: one from a job does not wait for a stall, which may
+    /// As `exclusive`, for a user's calls: one from a job does not wait for a stall, which may
     /// be waiting for that job.
     ///
     /// # Errors
@@ -176,7 +177,7 @@ impl DbInner {
         self.stopping_error().map_or(Ok(()), Err)
     }
 
-    /// Sleeps `micros`, in steps between which it is looked whether that is still worthwhile.
+    /// Sleeps `micros`, in steps, and checks in between whether that is still worthwhile.
     pub(super) fn sleep_slowed(&self, mut micros: u64) -> Result<()> {
         while micros > 0 {
             self.check_waiting()?;
@@ -187,7 +188,7 @@ impl DbInner {
         Ok(())
     }
 
-    /// From here on until the answer is dropped nobody waits who does not want to.
+    /// From here on until the answer is dropped, writers that do not want to wait do not.
     pub(crate) fn begin_stall(
         &self,
         leader: &Leadership,
@@ -223,7 +224,7 @@ impl DbInner {
     fn switch_oldest_log(&self, leader: &Leadership) -> Result<()> {
         let oldest = self.logs.wal.lock().oldest();
         if self.logs.relieved.swap(oldest, Ordering::Relaxed) == oldest {
-            // Asked for already: the flushes that let go of it are under way.
+            // Asked for already: the flushes that release it are under way.
             return Ok(());
         }
         let holders: BTreeSet<u32> = {
@@ -338,13 +339,14 @@ impl DbInner {
 
     /// Recomputes the stall cause of a column family.
     pub(crate) fn update_stall(&self, cf: &mut CfState) {
-        self.refresh_deferral(cf);
+        let policy = self.options().background_policy;
+        self.background.refresh_deferral(cf, policy);
         let options = cf.data.options();
-        let inputs = cf.stall_inputs(self.is_adaptive());
+        let inputs = cf.stall_inputs(policy == BackgroundPolicy::Adaptive);
         let old = cf.stall;
         self.writes.controller.update(&mut cf.stall, &inputs, &options);
         if cf.stall.is_for_compaction() {
-            // Who changes a family's stall schedules what may run next.
+            // The caller schedules what may run next.
             cf.deferral = Deferral::None;
         }
         if old != cf.stall {

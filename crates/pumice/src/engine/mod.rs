@@ -21,7 +21,6 @@ pub(crate) mod buffer_memory;
 pub(crate) mod change_level;
 pub(crate) mod checkpoint;
 pub(crate) mod close;
-pub(crate) mod compaction_account;
 pub(crate) mod compaction_job;
 pub(crate) mod compaction_tuning;
 pub(crate) mod ddl;
@@ -76,10 +75,10 @@ use crate::state::{CfMap, DbState};
 
 /// Starts a task of the database's own, which waits most of the time. It is a thread also where
 /// fibers run: the database may outlive their runtime, and a fiber that is refused its stack never
-/// runs, so that who waits for its end, a close above all, would wait for ever.
+/// runs, so that a close, which waits for its end, would hang.
 ///
 /// # Errors
-/// There is no thread to be had.
+/// No thread can be started.
 pub(crate) fn start_task(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
     thread::spawn_os(name, body).map(drop)
 }
@@ -94,7 +93,7 @@ pub(crate) struct DbInner {
     pub snapshots: Arc<SnapshotList>,
     pub cfs: ArcSwap<CfMap>,
     pub state: Mutex<DbState>,
-    /// Notified whenever `state` changes in a way somebody may wait for.
+    /// Notified whenever `state` changes in a way that a task may wait for.
     pub changed: Condvar,
     pub manifest: Mutex<ManifestLog>,
     pub writes: Writes,

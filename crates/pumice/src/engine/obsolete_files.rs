@@ -2,7 +2,7 @@
 //!
 //! A table file becomes a candidate when an edit removes it from its column family's version. It
 //! is deleted when the last `Arc` of its metadata is gone: every version, iterator and job that
-//! could read the file holds that `Arc`; the last to let go of it asks for the deletion. Logs
+//! could read the file holds that `Arc`; the last one to drop it asks for the deletion. Logs
 //! go, or into the archive (`log_archive`), when no column family has unflushed data in them,
 //! manifests when CURRENT names another.
 //!
@@ -36,6 +36,8 @@ use crate::engine::DbInner;
 use crate::state::DbState;
 use crate::state::manifest_log::EditGroup;
 use crate::state::obsolete::ObsoleteTable;
+use crate::state::parts::Directory;
+use crate::state::reports::Reports;
 use crate::stats::listener::TableFileDeletionInfo;
 use crate::version::table_cache::kept_table;
 
@@ -68,9 +70,9 @@ impl DbInner {
         self.logs.bytes.store(self.logs.wal.lock().total_bytes(), Ordering::Relaxed);
     }
 
-    /// Table `file` left its version: it goes when nobody can read it any more, and its blocks out
+    /// Table `file` left its version: it goes when it can no longer be read, and its blocks out
     /// of the cache as `uncache` says, [`Table::uncache`]. `dropped`: so did its column family, in
-    /// a MANIFEST that is durable. State lock held.
+    /// a MANIFEST that is durable.
     pub(crate) fn table_left(
         &self,
         state: &mut DbState,
@@ -164,7 +166,7 @@ impl DbInner {
             }
             let path = filename::table_file(&self.dir.path, number);
             self.delete_file(&path);
-            deleted.push(self.note_table_deleted(number));
+            deleted.push(self.reports.table_deleted(&self.dir, number));
         }
         self.discard_files(&doomed);
         self.purge_archive();
@@ -230,11 +232,11 @@ impl DbInner {
     }
 
     /// Gives logs that recovery did not use up a name in the archive: they may be all that is left
-    /// of somebody's data. Before the MANIFEST lets go of them, so that a crash cannot lose them.
+    /// of some data. Before the MANIFEST drops them, so that a crash cannot lose them.
     pub(crate) fn archive(&self, logs: &[FileNumber]) -> Result<()> {
         let dir = self.logs.dir();
         let names = logs.iter().map(|number| filename::log_file(Path::new(""), *number));
-        self.archive_files(&dir, names)
+        self.dir.archive_files(&self.reports, &dir, names)
     }
 
     /// A change of the MANIFEST was dropped: gives the tables that nothing names now a name in the
@@ -253,29 +255,36 @@ impl DbInner {
             filename::parse(name)
                 .is_some_and(|(number, kind)| kind == FileType::Table && !live.contains(&number))
         });
-        self.archive_files(&self.dir.path, strays.map(PathBuf::from))
+        self.dir.archive_files(&self.reports, &self.dir.path, strays.map(PathBuf::from))
     }
+}
 
+impl Directory {
     /// Gives files of `dir` a name in its archive, durably.
-    fn archive_files(&self, dir: &Path, names: impl Iterator<Item = PathBuf>) -> Result<()> {
+    fn archive_files(
+        &self,
+        reports: &Reports,
+        dir: &Path,
+        names: impl Iterator<Item = PathBuf>,
+    ) -> Result<()> {
         let archive = filename::archive_dir(dir);
         let mut archived = false;
         for name in names {
             if !archived {
-                self.dir.fs.create_dir_all(&archive)?;
+                self.fs.create_dir_all(&archive)?;
                 archived = true;
             }
             let (from, to) = (dir.join(&name), archive.join(&name));
-            self.reports.info(format_args!("Archiving {}", from.display()));
-            if self.dir.fs.exists(&to)? {
-                self.dir.fs.remove(&to)?; // Of an earlier recovery that did not come to its end.
+            reports.info(format_args!("Archiving {}", from.display()));
+            if self.fs.exists(&to)? {
+                self.fs.remove(&to)?; // Of an earlier recovery that did not come to its end.
             }
-            self.dir.link_or_copy(&from, &to, &mut true)?;
+            self.link_or_copy(&from, &to, &mut true)?;
         }
         if !archived {
             return Ok(());
         }
-        self.dir.fs.sync_dir(&archive)?;
-        self.dir.fs.sync_dir(dir)
+        self.fs.sync_dir(&archive)?;
+        self.fs.sync_dir(dir)
     }
 }

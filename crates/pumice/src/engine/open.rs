@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Comparator, Error, InternalKeyComparator, Result, SequenceNumber};
+use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber};
 use pumice_env::{
     FileSystem, FileType, IoActivity, ReadFileOptions, activity, create_dir_durably, filename,
 };
@@ -22,11 +22,11 @@ use crate::engine::recovery::Recovered;
 use crate::engine::{DbInner, compaction_tuning, found_files};
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::recovery::lock::Mode;
-use crate::recovery::manifest_reader::DroppedTail;
 use crate::recovery::moment::{Stamp, read_settled};
 use crate::recovery::version_recovery::{self, RecoveredFamily, RecoveredVersions};
 use crate::state::DbState;
 use crate::state::family::CfState;
+use crate::state::parts::Directory;
 use crate::stats::ContainedLogger;
 use crate::version::family::ColumnFamily;
 
@@ -69,7 +69,7 @@ pub(crate) fn open(
     let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
     activity::during(IoActivity::DbOpen, || match mode {
         Mode::ReadWrite => open_once(&options, path, &descriptors, mode, mark, None),
-        // Somebody may be writing.
+        // Another process may be writing.
         Mode::ReadOnly { .. } => read_settled(&*options.file_system, path, |stamp| {
             open_once(&options, path, &descriptors, mode, mark, Some(stamp))
         }),
@@ -115,7 +115,8 @@ fn open_once(
     let db = Arc::new(inner);
     db.life.me.get_or_init(|| Arc::downgrade(&db));
     db.log_open_header();
-    db.tell_dropped();
+    let dropped = db.state.lock().files.dropped_tail.clone();
+    dropped.iter().for_each(|tail| db.reports.dropped_tail(tail));
     match mode {
         Mode::ReadWrite => {
             if let Err(error) = db.start_writable(exists, descriptors) {
@@ -295,30 +296,20 @@ fn open_info_log(
 }
 
 impl DbInner {
-    fn tell_dropped(&self) {
-        let dropped = self.state.lock().files.dropped_tail.clone();
-        let Some(DroppedTail { manifest, offset, bytes, .. }) = dropped else { return };
-        self.reports.info(format_args!(
-            "WARNING: {}: a crash tore the last change. Dropped {bytes} bytes from offset {offset} \
-             on; what they said was never acknowledged",
-            manifest.display()
-        ));
-    }
-
     fn start_writable(
         self: &Arc<Self>,
         exists: bool,
         descriptors: &[ColumnFamilyDescriptor],
     ) -> Result<()> {
-        self.write_identity()?;
+        self.dir.write_identity(self.options().write_identity_file)?;
         self.make_archive()?;
         {
             let state = self.state.lock();
             self.refresh_wal_settings(&state);
-            self.refresh_tuning(&state);
+            self.background.refresh_tuning(&state, self.options().background_policy);
         }
         let recovered = if exists {
-            self.raise_file_number()?;
+            self.next_file_number.fetch_max(self.dir.next_number()?, Ordering::Relaxed);
             self.replay_logs(self.options().replay_mode(), None, None)?
         } else {
             Recovered::default()
@@ -380,21 +371,6 @@ impl DbInner {
         )
     }
 
-    /// File numbers on disk may exceed what the MANIFEST knows after a crash: never reuse one.
-    /// An old info log's "number" is its time.
-    fn raise_file_number(&self) -> Result<()> {
-        for name in self.dir.fs.list(&self.dir.path)? {
-            match filename::parse(&name) {
-                None | Some((_, FileType::InfoLog)) => {}
-                Some((number, _)) => {
-                    let number = version_recovery::check_found(number, &self.dir.path.join(&name))?;
-                    self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn create_missing(self: &Arc<Self>, descriptors: &[ColumnFamilyDescriptor]) -> Result<()> {
         for descriptor in descriptors {
             if self.cfs.load().by_name(&descriptor.name).is_some() {
@@ -431,5 +407,24 @@ impl DbInner {
         }
         self.state.lock().cfs.values().for_each(|cf| cf.give_up_memory());
         Ok(())
+    }
+}
+
+impl Directory {
+    /// The number after all that names in the directory have, 0 if none has one: those on disk may
+    /// exceed what the MANIFEST knows after a crash, and none is used again. An old info log's
+    /// "number" is its time.
+    fn next_number(&self) -> Result<FileNumber> {
+        let mut next = 0;
+        for name in self.fs.list(&self.path)? {
+            match filename::parse(&name) {
+                None | Some((_, FileType::InfoLog)) => {}
+                Some((number, _)) => {
+                    let number = version_recovery::check_found(number, &self.path.join(&name))?;
+                    next = next.max(number + 1);
+                }
+            }
+        }
+        Ok(next)
     }
 }

@@ -68,11 +68,14 @@ impl DbInner {
                 &changed,
             ));
             let mut state = self.state.lock();
-            cf.set_options(changed, table, tables);
-            self.refresh_tuning(&state);
+            let Some(family) = state.cfs.get_mut(&cf.id) else {
+                return Err(Error::column_family_dropped(cf.name.clone()));
+            };
+            family.set_options(changed, table, tables);
+            // The next write notices if it is full by that.
+            family.mem.set_write_buffer_bytes(cf.options().write_buffer_size);
+            self.background.refresh_tuning(&state, self.options().background_policy);
             if let Some(family) = state.cfs.get_mut(&cf.id) {
-                // The next write notices if it is full by that.
-                family.mem.set_write_buffer_bytes(cf.options().write_buffer_size);
                 self.refresh_scores(family);
                 self.update_stall(family);
             }
@@ -110,7 +113,7 @@ impl DbInner {
             self.writes.controller.set_max_rate(rate);
             self.background.regulator.reads.set_target(read_target);
             self.refresh_wal_settings(&state);
-            self.refresh_tuning(&state);
+            self.background.refresh_tuning(&state, self.options().background_policy);
             self.watch_dumps(&mut state);
             let ids: Vec<u32> = state.cfs.keys().copied().collect();
             for id in ids {

@@ -1,10 +1,5 @@
 //! Properties: what `Db::property` answers, by RocksDB's names.
 //!
-//! | part | is |
-//! |---|---|
-//! | this file | names, and the properties that are numbers |
-//! | `reports` | the ones that are texts |
-//!
 //! RocksDB's names start with `rocksdb.`, our own with `pumice.` (`write-group-size`: a histogram
 //! of batches per write group; `write-group-helpers`: of members that inserted beside their leader,
 //! in groups in which some were asked to; `wal-syncs`; `table-builds`: codecs and helpers). A name
@@ -15,12 +10,11 @@
 //! Thread safety: from any thread. Numbers are read one by one and need not fit together. May open
 //! table files and so suspend.
 
-mod reports;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pumice_cache::StatsAge;
+use pumice_port::time;
 
 use crate::engine::DbInner;
 use crate::state::properties::{
@@ -89,16 +83,17 @@ impl DbInner {
     }
 
     fn text_property(&self, cf: &Arc<CfData>, view: &SuperVersion, name: &str) -> Option<String> {
+        let figures = || self.state.lock().figures(cf);
         let text = match name {
-            "stats" => self.cf_report(cf) + &self.reports.db_report(),
-            "cfstats" => self.cf_report(cf),
-            "cfstats-no-file-histogram" => self.cf_report_without_latencies(cf),
-            "cf-file-histogram" => self.latency_report(cf),
+            "stats" => figures().report(cf) + &self.reports.db_report(),
+            "cfstats" => figures().report(cf),
+            "cfstats-no-file-histogram" => figures().report_without_latencies(cf),
+            "cf-file-histogram" => figures().latency_report(cf),
             "cf-write-stall-stats" => cf.stats.lock().stalls.report(),
             "dbstats" => self.reports.db_report(),
             "bg-controller" => self.background.regulator.report(self.options().background_policy),
             "background-lanes" => self.background.lanes.report(),
-            "levelstats" => self.level_report(cf),
+            "levelstats" => figures().level_report(),
             "block-cache-entry-stats" => property_texts::block_cache_report(cf, StatsAge::ASKED)?,
             "fast-block-cache-entry-stats" => {
                 property_texts::block_cache_report(cf, StatsAge::ASIDE)?
@@ -113,5 +108,14 @@ impl DbInner {
             _ => return level_property(cf, view, name),
         };
         Some(text)
+    }
+
+    /// Zeroes what the reports are made of.
+    pub(crate) fn reset_stats(&self) {
+        self.reports.stats.reset(time::now_micros());
+        let state = self.state.lock();
+        let families: Vec<_> = state.cfs.values().map(|cf| cf.data.clone()).collect();
+        drop(state);
+        families.iter().for_each(|cf| cf.stats.reset());
     }
 }

@@ -163,7 +163,7 @@ impl DbInner {
         get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key)
     }
 
-    /// [`DbInner::get`] where somebody counts or times it.
+    /// [`DbInner::get`] where it is counted or timed.
     #[inline(never)]
     fn get_observed(
         &self,
@@ -350,7 +350,7 @@ impl DbInner {
     ) -> Option<SequenceNumber> {
         let sequence = self.read_sequence(options);
         // A sequence number that sees a write after the files brings the count along.
-        (cf.ingestions.load(Ordering::Relaxed) == view.ingestions).then_some(sequence)
+        (cf.ingestions() == view.ingestions).then_some(sequence)
     }
 
     /// Waits until the super version with the files is there: an ingestion is counted under the

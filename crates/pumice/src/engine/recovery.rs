@@ -32,6 +32,7 @@ use crate::flush::write_level0;
 use crate::recovery::moment::Stamp;
 use crate::recovery::version_recovery::check_found;
 use crate::state::DbState;
+use crate::state::parts::Directory;
 use crate::version::family::{CfData, new_memtable};
 
 /// What replay found.
@@ -47,7 +48,7 @@ pub(crate) struct Recovered {
     pub in_memory: bool,
 }
 
-/// A log to replay and its bytes; open, where somebody may delete it.
+/// A log to replay and its bytes; open, where another process may delete it.
 type Log = (FileNumber, u64, PathBuf, Option<Box<dyn SequentialFile>>);
 
 struct Replay<'a> {
@@ -106,14 +107,15 @@ impl DbInner {
             damaged_log: None,
         };
         let mut logs = Vec::new();
-        for (number, path) in self.logs_from(oldest)? {
+        let log_dir = self.logs.dir();
+        for (number, path) in self.dir.logs_from(&log_dir, oldest)? {
             let file = stamp.map(|_| self.dir.fs.open_sequential(&path)).transpose()?;
             let bytes = self.dir.fs.file_size(&path)?;
             logs.push((number, bytes, path, file));
         }
         if let Some(stamp) = stamp {
             stamp.check(&*self.dir.fs, &self.dir.path)?;
-            self.check_no_log_between(oldest, &logs)?;
+            self.dir.check_no_log_between(&log_dir, oldest, &logs)?;
         }
         for (number, bytes, path, file) in logs {
             check_found(number, &path)?;
@@ -123,11 +125,13 @@ impl DbInner {
         }
         replay.finish()
     }
+}
 
+impl Directory {
     /// A directory that changes while it is listed may show a new log and not the one before.
-    fn check_no_log_between(&self, oldest: FileNumber, listed: &[Log]) -> Result<()> {
+    fn check_no_log_between(&self, dir: &Path, oldest: FileNumber, listed: &[Log]) -> Result<()> {
         let Some((newest, ..)) = listed.last() else { return Ok(()) };
-        for (number, path) in self.logs_from(oldest)? {
+        for (number, path) in self.logs_from(dir, oldest)? {
             if number < *newest && !listed.iter().any(|(known, ..)| *known == number) {
                 let text = format!("{} has appeared while logs are read", path.display());
                 return Err(Error::new(ErrorKind::TryAgain, text));
@@ -137,10 +141,9 @@ impl DbInner {
     }
 
     /// The logs with at least that number, ascending.
-    fn logs_from(&self, oldest: FileNumber) -> Result<Vec<(FileNumber, PathBuf)>> {
-        let dir = self.logs.wal.lock().dir().to_path_buf();
+    fn logs_from(&self, dir: &Path, oldest: FileNumber) -> Result<Vec<(FileNumber, PathBuf)>> {
         let mut logs = Vec::new();
-        for name in self.dir.fs.list(&dir)? {
+        for name in self.fs.list(dir)? {
             if let Some((number, FileType::Wal)) = filename::parse(&name)
                 && number >= oldest
             {
@@ -361,7 +364,7 @@ impl Replay<'_> {
         self.check_consistency()?;
         self.db.last_sequence.fetch_max(self.last, Ordering::AcqRel);
         // A log that is set aside leaves recovery's sight: what it gave must be in files by then.
-        // So it is with a damaged one: what follows it is believed only if it goes on without a
+        // So it is with a damaged one: what follows it is believed only if it continues without a
         // gap, and an ingestion may take the next sequence number.
         let keep = self.read_only
             || (self.db.options().avoid_flush_during_recovery
@@ -401,7 +404,7 @@ impl Replay<'_> {
     }
 }
 
-/// Nobody writes to a column family before the MANIFEST says durably that it is there.
+/// A column family is not written to before the MANIFEST says durably that it is there.
 fn check_family_was_known(id: u32, state: &DbState, log: FileNumber) -> Result<()> {
     if !state.took_change_back() || id <= state.max_column_family {
         return Ok(());

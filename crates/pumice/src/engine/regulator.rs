@@ -5,7 +5,7 @@
 //! to the write controller (the cap), to the device scheduler (the rate of deep compactions) and to
 //! the scheduling of compactions (how many threads, one kept for L0 and the base level).
 //!
-//! Thread safety: from any thread; what needs the state lock held says so. What a tick remembers is
+//! Thread safety: from any thread. What a tick remembers is
 //! `state::regulator`.
 
 use std::path::Path;
@@ -20,25 +20,19 @@ use pumice_port::time::now_micros;
 
 use crate::control::policy::{Binding, FamilyInputs, Grants, Inputs, Policy};
 use crate::engine::{DbInner, start_task};
-use crate::options::BackgroundPolicy;
 use crate::state::DbState;
 use crate::state::family::CfState;
 use crate::state::regulator::{HISTORY, TICK_MICROS_MIN, Tick, has_work};
 
 impl DbInner {
-    /// The adaptive policy is in force.
-    pub(crate) fn is_adaptive(&self) -> bool {
-        self.options().background_policy == BackgroundPolicy::Adaptive
-    }
-
-    /// The account of a job's writes; None if nobody goes by it.
+    /// The account of a job's writes; None if the policy does not use it.
     pub(crate) fn job_io(&self, class: IoClass) -> Option<Arc<JobIo>> {
-        self.is_adaptive().then(|| JobIo::new(&self.background.regulator.member, class))
+        self.options().is_adaptive().then(|| JobIo::new(&self.background.regulator.member, class))
     }
 
     /// There may be something to regulate: starts the task or wakes it.
     pub(crate) fn regulate(&self, state: &mut DbState) {
-        if !self.is_adaptive() || self.dir.read_only {
+        if !self.options().is_adaptive() || self.dir.read_only {
             return;
         }
         if state.tasks.regulating {
@@ -59,13 +53,13 @@ impl DbInner {
     fn keep_regulating(self: Arc<Self>) {
         let mut state = self.state.lock();
         let (mut capped, mut rested) = (false, true);
-        while self.is_adaptive()
+        while self.options().is_adaptive()
             && !self.life.shutting_down.load(Ordering::Acquire)
             && (capped || has_work(&state))
         {
             let families: Vec<_> = state.cfs.values().map(CfState::regulated).collect();
             drop(state);
-            // A logger or listener of the user's may panic; then RocksDB's rules hold.
+            // A user's logger or listener may panic; then RocksDB's rules hold.
             let ticked = thread::contain("Control", || self.tick_policy(families, rested));
             rested = false;
             state = self.state.lock();
@@ -106,12 +100,12 @@ impl DbInner {
             let last = law.history.back().map(|tick| tick.grants).unwrap_or_default();
             return Grants { tick_within: TICK_MICROS_MIN as f64 / 1e6, ..last };
         }
-        // What goes to another directory is on another device, as far as anybody knows.
+        // Another directory counts as another device.
         let wal_dir = &self.options().wal_dir;
         let same_device = wal_dir.is_empty() || Path::new(wal_dir) == self.dir.path;
         let logged = if same_device { self.reports.stats.wal_bytes() } else { 0 };
         let totals = regulator.totals(self.reports.stats.bytes_written(), logged);
-        // What was logged while nobody looked says nothing about the device's rate.
+        // What was logged between two runs of the task says nothing about the device's rate.
         let fresh = if rested { 0 } else { logged.saturating_sub(law.logged) };
         regulator.member.logged(fresh);
         law.logged = logged;

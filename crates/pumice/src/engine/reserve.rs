@@ -1,9 +1,8 @@
-//! What of the trees somebody from outside has reserved: an ingestion for its files, a deletion of
-//! files for what goes.
+//! What of the trees is reserved for a caller: for the files of an ingestion, for those that a
+//! deletion of files takes out.
 //!
 //! Thread safety: takes the state lock when it ends. Invariant: a reservation ends with the call
-//! that made it, also if code of the user's panics in between, or no compaction would come there
-//! again.
+//! that made it, also if user code panics in between, or nothing there would be compacted again.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +11,7 @@ use pumice_port::thread;
 use crate::compaction::picker::Registered;
 use crate::engine::DbInner;
 
-/// Reserved until dropped; compactions go on then.
+/// Reserved until dropped; then compactions continue.
 pub(crate) struct Reserved<'a> {
     db: &'a DbInner,
     /// Each with its column family.
@@ -24,11 +23,11 @@ impl<'a> Reserved<'a> {
     pub fn new(db: &'a DbInner) -> Self {
         Reserved { db, places: Vec::new() }
     }
-    /// `place` of column family `family` goes on to be reserved.
+    /// `place` of column family `family` stays reserved.
     pub fn add(&mut self, family: u32, place: Registered) {
         self.places.push((family, place));
     }
-    /// Nobody has reserved anything.
+    /// Nothing is reserved.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -41,7 +40,7 @@ impl Drop for Reserved<'_> {
         }
         // What panicked may do so again, and this may be its unwinding.
         drop(thread::contain("Reservation", || self.end()));
-        // Somebody may wait for the last compaction of a family.
+        // A task may wait for the last compaction of a family.
         self.db.changed.notify_all();
     }
 }

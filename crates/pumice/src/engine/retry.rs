@@ -1,8 +1,8 @@
 //! When automatic compactions of a column family may start again after one has failed.
 //!
 //! A failure stops the automatic compactions of its column family for a while, longer with every
-//! failure since the last success; other column families go on. Nobody holds a thread of the pool
-//! meanwhile, which other databases use too: one task, which exists only while there is something
+//! failure since the last success; other column families go on. No thread of the pool, which
+//! other databases use too, is held meanwhile: one task, which exists only while there is something
 //! to wait for, starts them again. Manual compactions go on: their caller wants to see the error.
 //!
 //! Retries never end, since nothing else brings the tree in order. But after `FAILURES_MAX`
@@ -23,7 +23,7 @@ use crate::engine::{DbInner, start_task};
 use crate::state::DbState;
 
 impl DbInner {
-    /// Has somebody start compactions again when it is time.
+    /// Starts the task that starts compactions again when it is time.
     pub(crate) fn await_retry(&self, state: &mut DbState) {
         let Some(db) = self.life.me.get().and_then(Weak::upgrade) else { return };
         if state.tasks.awaiting_retry || self.life.shutting_down.load(Ordering::Acquire) {

@@ -4,8 +4,8 @@
 //! A table is tracked from the moment it is written to its deletion, whether or not it is ever
 //! installed; logs are not. Tables, and logs that lie in the database's directory, are deleted by
 //! way of the manager once the open has succeeded; everything else, and a log elsewhere, at once.
-//! What the manager has not deleted when the database is closed is trash, which names no file that
-//! anybody needs: the manager goes on with it, or the next open finds it.
+//! What the manager has not deleted when the database is closed is trash, which is no file that
+//! is needed: the manager goes on with it, or the next open finds it.
 //!
 //! Without a manager nothing is tracked and files are deleted at once.
 //!
@@ -165,7 +165,7 @@ impl DbInner {
         !full || self.dir.fs.free_space(&self.dir.path).map_or(true, enough)
     }
 
-    /// Deletes a file, by way of the manager if it is one that goes that way. Suspends.
+    /// Deletes a file, through the manager if it is one that the manager deletes. Suspends.
     ///
     /// # Errors
     /// NotFound, I/O.

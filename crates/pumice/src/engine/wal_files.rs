@@ -1,6 +1,6 @@
 //! Which logs there are, live and archived, and reading them while the database is open.
 //!
-//! A log may move to the archive or be deleted at any moment: who opens one looks in both places,
+//! A log may move to the archive or be deleted at any moment: an open looks in both places,
 //! and a list leaves out what has gone meanwhile.
 //!
 //! Thread safety: from any thread. Reads files and so suspends.

@@ -2,7 +2,7 @@
 //!
 //! A leader inserts for its whole group, which lets memtables keep an insert hint and skip atomic
 //! read-modify-writes. If the group is large, members that were waiting insert beside it
-//! (`commit::shared_insert`), into memtables that take concurrent additions and run nobody's code:
+//! (`commit::shared_insert`), into memtables that take concurrent additions and run no user code:
 //! a panic of a comparator belongs to its caller, and a merge that is resolved needs all entries
 //! before it.
 //!

@@ -51,8 +51,8 @@ impl DbInner {
     ) -> Option<Vec<u8>> {
         let cache_only = !view.mem.strict_max_successive_merges();
         let options = point_options(&ReadOptions { cache_only, ..ReadOptions::default() });
-        // Errors are for readers: a write does not fail for what it could do without. A panic of
-        // the operator would take leadership with it, and all writers would wait for ever.
+        // Errors are for readers: a write does not fail for what it does not need. A panic of
+        // the operator would take leadership with it, and all writers would hang.
         let _marked = self.life.mark.enter_locked(); // It runs while its writer leads.
         let merged = thread::contain("A merge operator", || {
             // Everything up to here, what this group has written before included, though nobody

@@ -182,7 +182,7 @@ impl DbInner {
             .1
     }
 
-    /// Applies one update built by `fill`, without an allocation when nobody else writes.
+    /// Applies one update built by `fill`, without an allocation when there is no other writer.
     pub(crate) fn write_one(
         &self,
         options: &WriteOptions,

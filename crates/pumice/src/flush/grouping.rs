@@ -93,7 +93,7 @@ mod tests {
         let asked = BTreeSet::from([0, 1]);
         assert_eq!(to_seal(false, &asked, families().into_iter()), [0]);
         assert_eq!(to_seal(true, &asked, families().into_iter()), [0, 2]);
-        // Who asks for an empty family alone has the others sealed, too.
+        // A flush of an empty family alone seals the others, too.
         assert_eq!(to_seal(true, &BTreeSet::from([1]), families().into_iter()), [0, 2]);
         assert!(to_seal(false, &BTreeSet::from([1]), families().into_iter()).is_empty());
     }

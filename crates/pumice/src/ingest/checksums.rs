@@ -1,7 +1,7 @@
 //! Checksums of whole files, which the caller of an ingestion may give.
 //!
 //! RocksDB has them made by whatever `file_checksum_gen_factory` gives, and ignores them without
-//! one. There is no such option here: the function that RocksDB brings along is known, any other is
+//! one. There is no such option here: the function that comes with RocksDB is known, any other is
 //! refused, and nothing that was given is ignored.
 //!
 //! Thread safety: plain functions over a file system. Suspends on I/O.
@@ -16,7 +16,7 @@ use crate::ingest::IngestExternalFileArg;
 
 /// The one function that is known. Persisted.
 const CRC32C: &str = "FileChecksumCrc32c";
-/// Bytes read at a time if nobody says.
+/// Bytes read at a time by default.
 const CHUNK: usize = 1 << 20;
 
 /// A file's checksum and its function, as they go into the MANIFEST; both empty if unknown.

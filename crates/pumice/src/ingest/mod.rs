@@ -3,6 +3,7 @@
 //! | module | role |
 //! |---|---|
 //! | `writer` | [`SstFileWriter`] makes such files |
+//! | `request` | what a call asks for, and what is refused at once |
 //! | `external` | opens and checks one, finds its bounds |
 //! | `transfer` | links or copies it into the directory, durably |
 //! | `checksums` | of whole files: what the caller gave against what is there |
@@ -25,6 +26,7 @@ pub(crate) mod checksums;
 pub(crate) mod external;
 pub(crate) mod place;
 pub(crate) mod replace;
+pub(crate) mod request;
 pub(crate) mod transfer;
 mod writer;
 

@@ -50,7 +50,7 @@ pub(crate) fn transfer(
         match fs.link(from, to) {
             Ok(()) if planted::is(Bug::IngestLinkNotSynced) => return Ok(Transferred::Linked),
             Ok(()) => {
-                // Nobody knows whether the caller synced it.
+                // The caller may not have synced it.
                 let mut file = fs.reopen_append(to)?;
                 if use_fsync {
                     file.fsync()?

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pumice_base::{FileNumber, SequenceNumber};
 use pumice_port::sync::Mutex;
 
-/// Ends of so many logs are remembered. Of older ones the beginning of the next log tells.
+/// Ends of this many logs are remembered. For older ones the beginning of the next log tells.
 const ENDS_MAX: usize = 4096;
 
 /// See the module head.

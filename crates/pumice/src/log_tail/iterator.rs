@@ -3,7 +3,7 @@
 //! | at | the next call |
 //! |---|---|
 //! | a record that is published | gives it |
-//! | everything published was given | gives None, and looks again when called again |
+//! | everything published was given | gives None, and checks again when called again |
 //! | a record that is not published yet | gives None, and keeps it |
 //! | the end of a log that has a successor in the list | goes on in that one |
 //! | the end of the last, with more published elsewhere | TryAgain, for good |

@@ -38,12 +38,12 @@ const MEMTABLE_MAX: u64 = 256 * MEBIBYTE;
 /// Table files have the size of a memtable, within these bounds.
 const FILE_MIN: u64 = 2 * MEBIBYTE;
 const FILE_MAX: u64 = 64 * MEBIBYTE;
-/// L0 is compacted from so many files on, into a level of their size.
+/// L0 is compacted from this many files on, into a level of their size.
 const LEVEL0_FILES: u64 = 4;
-/// Debt that the device pays in so many seconds slows writes, and stops them.
+/// Debt that the device pays in this many seconds slows writes, and stops them.
 const SOFT_SECONDS: u64 = 300;
 const HARD_SECONDS: u64 = 1200;
-/// At least so many memtables may be owed.
+/// At least this many memtables may be owed.
 const SOFT_MEMTABLES: u64 = 64;
 
 /// What a database may use. See the module head.

@@ -52,7 +52,7 @@ option_table! {
         /// Memtables that one flush merges at least.
         min_write_buffer_number_to_merge: i32 = 1, fixed, saved, at_least(1)
             => "buffer_stall::memtables_that_wait_to_be_merged_are_flushed";
-        /// A memtable is full with so many range deletions, too; 0 for however many. Holds for
+        /// A memtable is full with this many range deletions, too; 0 for however many. Holds for
         /// memtables to come.
         memtable_max_range_deletions: u32 = 0, mutable, newer
             => "option_effects::many_range_deletions_make_a_memtable_full";
@@ -65,9 +65,9 @@ option_table! {
         /// it). Holds for memtables to come.
         memtable_whole_key_filtering: bool = false, mutable, saved
             => "filter::lookups_of_absent_keys_ask_the_filter_first";
-        /// A merge of a key that has so many operands in a row in the memtable is resolved as it is
-        /// written: the log has the operand, the memtable the value, where that needs nothing that
-        /// is not in memory. 0 for never. Holds for memtables to come.
+        /// A merge of a key that has this many operands in a row in the memtable is resolved as it
+        /// is written: the log has the operand, the memtable the value, where that needs nothing
+        /// that is not in memory. 0 for never. Holds for memtables to come.
         max_successive_merges: usize = 0, mutable, saved
             => "merges::every_so_many_merges_are_resolved_and_the_log_has_them_all";
         /// `max_successive_merges` holds even if the write must read tables.
@@ -187,9 +187,9 @@ option_table! {
         /// Write no filters for the last level: most gets find their key.
         optimize_filters_for_hits: bool = false, fixed, saved
             => "levels::the_last_level_has_filters_unless_hits_are_expected";
-        /// One of so many data blocks is compressed with LZ4 and with ZSTD as well: what they would
-        /// make of the whole table goes into its properties (fast and slow compression estimated
-        /// data size). 0 for none.
+        /// One in this many data blocks is compressed with LZ4 and with ZSTD as well: what they
+        /// would make of the whole table goes into its properties (fast and slow compression
+        /// estimated data size). 0 for none.
         sample_for_compression: u64 = 0, mutable, saved, buildable_samples
             => "option_effects::samples_estimate_what_other_codecs_would_save";
         /// Read every written table file back and check it.

@@ -67,8 +67,8 @@ option_table! {
         /// `WAL_size_limit_MB` both 0 they are deleted.
         WAL_ttl_seconds: u64 = 0, fixed, saved
             => "wal_archive::archived_logs_go_when_their_time_is_over";
-        /// Keep as many of those files as the largest of them fits into so many MiB, the newest; 0
-        /// for however many.
+        /// Keep as many of those files as the largest of them fits into this many MiB, the newest;
+        /// 0 for however many.
         WAL_size_limit_MB: u64 = 0, fixed, saved
             => "wal_archive::archived_logs_go_when_they_are_too_many";
         /// Start a new info log when it exceeds this many bytes; 0 never does.
@@ -233,8 +233,8 @@ option_table! {
         /// What point reads found in table files, before the block cache; may be shared by
         /// databases. None keeps no rows.
         row_cache: Option<Arc<RowCache>> = None;
-        /// Where `get_async` and its like run; None takes the runtime of the process. It may be
-        /// dropped here while they run: it ends when they have.
+        /// Where `get_async` and the other asynchronous calls run; None takes the runtime of the
+        /// process. It may be dropped here while they run: it ends when they have.
         runtime: Option<Arc<Runtime>> = None;
         /// How large keys, values and batches may be; for tests, which lower them.
         limits: SizeLimits = SizeLimits::FORMAT;

@@ -67,14 +67,14 @@ option_enum! {
 }
 
 option_enum! {
-    /// How background threads are scheduled that nobody waits for.
+    /// How background threads are scheduled for whose work no caller waits.
     pub enum BackgroundPriority {
         /// As all others.
         #[default]
         Normal = "normal",
         /// CPU: nice 19. I/O: the last of the class "best effort".
         Low = "low",
-        /// When nobody else wants to. CPU: SCHED_IDLE. I/O: the class "idle".
+        /// When nothing else wants to run. CPU: SCHED_IDLE. I/O: the class "idle".
         Idle = "idle",
     }
 }

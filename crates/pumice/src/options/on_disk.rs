@@ -10,7 +10,7 @@
 
 use pumice_base::Error;
 
-/// Who cannot do without the option.
+/// Which readers cannot do without the option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Concern {
     /// Readers: without it the files say something else.

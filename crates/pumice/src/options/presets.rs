@@ -27,8 +27,8 @@ fn cache(bytes: usize) -> Arc<BlockCache> {
 
 impl ColumnFamilyOptions {
     /// For a column family whose keys are only looked up one by one, never iterated over: hash
-    /// indexes in data blocks, Bloom filters in tables and memtables, a block cache of so many MiB.
-    /// Options of tables start from their defaults. RocksDB's `OptimizeForPointLookup`.
+    /// indexes in data blocks, Bloom filters in tables and memtables, a block cache of this many
+    /// MiB. Options of tables start from their defaults. RocksDB's `OptimizeForPointLookup`.
     #[must_use]
     pub fn for_point_lookups(mut self, block_cache_mib: usize) -> Self {
         self.table_factory = BlockBasedTableOptions {
@@ -62,9 +62,9 @@ impl ColumnFamilyOptions {
         self
     }
 
-    /// Universal compaction in so many bytes of memtables: fewer bytes written per byte, more read
-    /// and more space taken. RocksDB's `OptimizeUniversalStyleCompaction`, whose default budget is
-    /// 512 MiB.
+    /// Universal compaction in this many bytes of memtables: fewer bytes written per byte, more
+    /// read and more space taken. RocksDB's `OptimizeUniversalStyleCompaction`, whose default
+    /// budget is 512 MiB.
     #[must_use]
     pub fn optimize_universal(mut self, memtable_bytes: u64) -> Self {
         self.set_memtables(memtable_bytes);
@@ -73,8 +73,8 @@ impl ColumnFamilyOptions {
         self
     }
 
-    /// Leveled compaction in so many bytes of memtables: L0 is as large as L1, the first two levels
-    /// are not compressed, the others with LZ4, in a build without it with Snappy. RocksDB's
+    /// Leveled compaction in this many bytes of memtables: L0 is as large as L1, the first two
+    /// levels are not compressed, the others with LZ4, in a build without it with Snappy. RocksDB's
     /// `OptimizeLevelStyleCompaction`, whose default budget is 512 MiB.
     #[must_use]
     pub fn optimize_leveled(mut self, memtable_bytes: u64) -> Self {
@@ -101,7 +101,7 @@ impl ColumnFamilyOptions {
 
 impl DbOptions {
     /// So many background jobs at once, where the default is 2. RocksDB's `IncreaseParallelism`,
-    /// whose default is 16; good is the number of cores.
+    /// whose default is 16; the number of cores is a good value.
     #[must_use]
     pub fn increase_parallelism(mut self, total_threads: usize) -> Self {
         self.max_background_jobs = i32::try_from(total_threads).unwrap_or(i32::MAX);

@@ -67,7 +67,7 @@ impl ReadOptions {
         tailing: false,
     };
 
-    /// The defaults, with a deadline so many microseconds from now.
+    /// The defaults, with a deadline this many microseconds from now.
     pub fn within(micros: u64) -> Self {
         let deadline_micros = wall_micros().saturating_add(micros).max(1);
         ReadOptions { deadline_micros, ..Self::DEFAULT }
@@ -190,7 +190,7 @@ pub struct WaitForCompactOptions {
     pub flush: bool,
     /// Close the database afterwards.
     pub close_db: bool,
-    /// Give up after this many microseconds; 0 waits for ever.
+    /// Give up after this many microseconds; 0 waits forever.
     pub timeout_micros: u64,
     /// Return `Aborted` when background work is paused.
     pub abort_on_pause: bool,

@@ -100,6 +100,11 @@ impl DbOptions {
         }
     }
 
+    /// The adaptive policy is in force.
+    pub(crate) fn is_adaptive(&self) -> bool {
+        self.background_policy == BackgroundPolicy::Adaptive
+    }
+
     /// Flushes and compactions that may run at once (`GetBGJobLimits`): a quarter of
     /// `max_background_jobs` flushes, unless one of the older two options says otherwise.
     pub fn background_limits(&self) -> (usize, usize) {

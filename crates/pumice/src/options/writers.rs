@@ -22,7 +22,7 @@ use super::db_options::DbOptions;
 const DIRECT_ALIGNMENT_BYTES: u64 = 4 << 10;
 
 impl DbOptions {
-    /// For a table file of about `expected_bytes`; 0 if nobody can tell.
+    /// For a table file of about `expected_bytes`; 0 if that is not known.
     pub(crate) fn table_writer(&self, expected_bytes: u64) -> WriterOptions {
         WriterOptions {
             bytes_per_sync: self.bytes_per_sync,

@@ -97,7 +97,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// Takes the next older version; true to go on.
+    /// Takes the next older version; true to continue.
     #[inline]
     fn take(
         &mut self,

@@ -62,7 +62,7 @@ pub(super) struct IteratorLimits {
     pub prefix: Option<Extractor>,
 }
 
-/// Where it is, and how it goes on.
+/// Where it is, and in which direction it moves.
 pub(super) struct Position {
     pub place: Place,
     /// What `place` is on an entry of `inner`: `Inner` or `Observed`.
@@ -96,7 +96,7 @@ pub struct DbIterator {
     pub(super) at: Position,
     /// Tables want to know which values are used.
     measured: bool,
-    /// Counts what it does, if somebody wants to know.
+    /// Counts what it does, if that is wanted.
     observer: Option<Box<Observer>>,
     buffers: Buffers,
     pub(super) status: Result<()>,

@@ -6,7 +6,7 @@
 //! blocks that are held now, in a cache or not, until none is open. A call whose blocks are all
 //! cached starts no fiber.
 //!
-//! Before keys are looked up, a few at a time, the memtable is told, so that their cache misses
+//! Before keys are looked up, a few at a time, the memtable gets them, so that their cache misses
 //! overlap.
 //!
 //! The reads in flight are fibers of the caller's loop, or of the calling thread, where their

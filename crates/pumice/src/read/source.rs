@@ -66,7 +66,7 @@ impl MergingIterator<Source> {
     }
 }
 
-/// Lets a memtable be sought in, counted.
+/// Seeks in a memtable, and counts the seek.
 fn seek_memtable(mem: &mut MemTableIter, seek: impl FnOnce(&mut MemTableIter)) {
     let _time = perf::time(PerfMetric::SeekOnMemtableTime);
     perf::count(PerfMetric::SeekOnMemtableCount, 1);

@@ -1,6 +1,6 @@
 //! Deleting a whole database, and nothing that is not part of one.
 //!
-//! Thread safety: holds the database's lock file throughout, so that nobody has it open. Files with
+//! Thread safety: holds the database's lock file throughout, so that it is not open. Files with
 //! names that the engine does not give (`filename::parse`) stay, and with them their directory.
 //!
 //! With an `sst_file_manager` that has a rate, tables and the logs beside them go at that rate, and
@@ -30,7 +30,7 @@ pub(crate) fn destroy(options: &DbOptions, path: &Path) -> Result<()> {
     }
     let lock_file = filename::lock_file(path);
     let lock = fs.lock(&lock_file)?;
-    // Somebody may have opened and closed it before this.
+    // Another process may have opened and closed it before this.
     let names = fs.list(path)?;
     let manager = options.sst_file_manager.as_deref();
     let mut sweep = Sweep { fs, manager, bucket: Arc::default(), failure: None };

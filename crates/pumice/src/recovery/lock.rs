@@ -35,7 +35,7 @@ pub(crate) fn lock_and_look(
     // Of a database that is there, its directory is durable since it was made.
     create_dir_durably(fs, path, !exists)?;
     let lock = fs.lock(&filename::lock_file(path))?;
-    // Somebody may have made one, or destroyed it, before this.
+    // Another process may have made one, or destroyed it, before this.
     Ok((Some(lock), look(fs, path, options, mode)?))
 }
 

@@ -1,4 +1,4 @@
-//! Reading a directory while somebody else writes to it.
+//! Reading a directory while another process writes to it.
 //!
 //! Nothing keeps a writer from changing what CURRENT and the MANIFEST say while they are read, and
 //! from deleting what they name. What was read belongs together if both were the same at the end as

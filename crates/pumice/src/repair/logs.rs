@@ -97,7 +97,7 @@ fn look(
     place: &mut Place,
 ) -> Result<FoundLog> {
     let file = (number, path.as_path());
-    // What an open would take of it; in this mode a torn end is told from damage.
+    // What an open would take of it; in this mode a torn end is distinguished from damage.
     let opened =
         sound_records(site, file, WalRecoveryMode::TolerateCorruptedTail, &mut |_, _| Ok(()))?;
     let (entries, runs) = (BTreeMap::new(), Vec::new());

@@ -50,7 +50,7 @@ pub(crate) struct ErrorState {
     pub failed_again: Option<Error>,
     /// A job that tries to resume is scheduled or running.
     pub retrying: bool,
-    /// The disk was full for a compaction, and none has ended well since.
+    /// The disk was full for a compaction, and none has succeeded since.
     pub compaction_found_no_space: bool,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn severity(error: &Error, reason: Reason, paranoid: bool) -> Severit
         ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped => Severity::None,
         // It has not begun.
         ErrorKind::CompactionTooLarge => Severity::None,
-        // Somebody wants it no more; a lack of memory is no such reason.
+        // It is no longer wanted; a lack of memory is another reason.
         ErrorKind::Aborted if error.subcode() != SubCode::MemoryLimit => Severity::None,
         _ if error.subcode() == SubCode::SpaceLimit => Severity::Hard,
         _ if reason == Reason::Compaction => Severity::Soft,
@@ -89,7 +89,7 @@ pub(crate) fn severity(error: &Error, reason: Reason, paranoid: bool) -> Severit
     }
 }
 
-/// Trying again may help without anybody looking at the device.
+/// Trying again may help without an operator.
 pub(crate) fn heals(error: &Error, reason: Reason) -> bool {
     if planted::is(Bug::NoSpaceForGood) && error.is_no_space() {
         return false;
@@ -103,8 +103,8 @@ pub(crate) fn heals(error: &Error, reason: Reason) -> bool {
 mod tests {
     use super::*;
 
-    /// What nobody wants any more is no error of the database; a panic and a lack of memory are,
-    /// or flushes would be tried for ever.
+    /// What is no longer wanted is no error of the database; a panic and a lack of memory are,
+    /// or flushes would be tried forever.
     #[pumice_test_macros::test]
     fn aborted_jobs_tell_why() {
         let aborted = Error::aborted("a job");

@@ -1,4 +1,4 @@
-//! Numbers of jobs, counts of background errors, and what listeners have yet to hear.
+//! Numbers of jobs, counts of background errors, and what listeners are yet to be told.
 //!
 //! Thread safety: from any thread.
 
@@ -14,7 +14,7 @@ use crate::stats::listener::{MemTableInfo, WriteStallInfo};
 /// Number of the job that opened the database.
 pub(crate) const OPEN_JOB: u64 = 1;
 
-/// Numbers jobs, counts background errors, and keeps what listeners have yet to hear.
+/// Numbers jobs, counts background errors, and keeps what listeners are yet to be told.
 pub(crate) struct EventState {
     pub last_job: AtomicU64,
     pub background_errors: AtomicU64,

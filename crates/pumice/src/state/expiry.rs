@@ -1,4 +1,4 @@
-//! When the next file gets too old. Who waits for that is `engine::expiry`.
+//! When the next file gets too old. `engine::expiry` waits for that.
 //!
 //! Thread safety: [`ExpiryWatch`] belongs to the state lock.
 

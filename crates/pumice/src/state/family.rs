@@ -5,22 +5,23 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use pumice_base::FileNumber;
 use pumice_env::JobIo;
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
+use pumice_table::TableOptions;
 
 use crate::commit::controller::{StallInputs, WriteStall};
 use crate::compaction::plan::CompactionPlan;
 use crate::flush::grouping::Unflushed;
-use crate::options::BackgroundPolicy;
+use crate::options::{BackgroundPolicy, ColumnFamilyOptions};
 use crate::state::regulator::Reliefs;
 use crate::state::retry::CompactionRetry;
 use crate::stats::listener::FlushReason;
-use crate::version::family::CfData;
+use crate::version::family::{CfData, Publisher};
 use crate::version::super_version::SuperVersion;
+use crate::version::table_cache::TableCache;
 
 /// A memtable that waits for its flush.
 pub(crate) struct ImmutableMemTable {
@@ -44,6 +45,7 @@ pub(crate) struct FlushState {
 /// The part of a column family under the state lock.
 pub(crate) struct CfState {
     pub data: Arc<CfData>,
+    publisher: Publisher,
     pub mem: Arc<MemTable>,
     /// Oldest first.
     pub imm: VecDeque<ImmutableMemTable>,
@@ -66,7 +68,7 @@ pub(crate) struct CfState {
 impl CfState {
     /// Wraps what recovery or creation made.
     pub fn new(
-        data: Arc<CfData>,
+        (data, publisher): (CfData, Publisher),
         mem: Arc<MemTable>,
         version: Arc<Version>,
         log_number: FileNumber,
@@ -76,7 +78,8 @@ impl CfState {
         let next_epoch = 1 + version.max_epoch_number().max(reserved);
         let plan = CompactionPlan::new(&version, &data.options(), 0);
         CfState {
-            data,
+            data: Arc::new(data),
+            publisher,
             mem,
             imm: VecDeque::new(),
             version,
@@ -94,18 +97,38 @@ impl CfState {
     }
 
     /// Publishes (mem, imm, version) to readers.
-    pub fn publish(&self) {
-        self.data.installed(&self.version);
+    pub fn publish(&mut self) {
+        self.data.installed(&mut self.publisher, &self.version);
         let imm = self.imm.iter().rev().map(|m| Arc::clone(&m.mem)).collect();
         self.data.super_version.store(Arc::new(SuperVersion {
             mem: Arc::clone(&self.mem),
             imm,
             version: Arc::clone(&self.version),
-            ingestions: self.data.ingestions.load(Ordering::Relaxed),
+            ingestions: self.data.ingestions(),
         }));
     }
 
-    /// A flush should start: enough memtables wait, or somebody asked and one waits.
+    /// Replaces the options.
+    pub fn set_options(
+        &mut self,
+        options: ColumnFamilyOptions,
+        table: Arc<TableOptions>,
+        tables: Arc<TableCache>,
+    ) {
+        self.data.set_options(&mut self.publisher, options, table, tables);
+    }
+
+    /// Files were ingested; readers find them in the next super version.
+    pub fn count_ingestion(&mut self) {
+        self.data.count_ingestion(&mut self.publisher);
+    }
+
+    /// The column family is dropped from now on.
+    pub fn mark_dropped(&mut self) {
+        self.data.mark_dropped(&mut self.publisher);
+    }
+
+    /// A flush should start: enough memtables wait, or a flush was asked for and one waits.
     pub fn wants_flush(&self) -> bool {
         let needed = self.data.options().min_write_buffer_number_to_merge.max(1) as usize;
         !self.flush.running
@@ -147,14 +170,14 @@ impl CfState {
         self.reliefs.flush = io.map(|io| (Arc::clone(io), bytes, entries));
     }
 
-    /// A compaction that takes `files` out of L0 begins, with so many entries in all its inputs.
+    /// A compaction that takes `files` out of L0 begins, with this many entries in all its inputs.
     pub fn level0_begins(&mut self, io: &Arc<JobIo>, files: usize, entries: u64) {
         self.reliefs.level0.push((Arc::clone(io), files as f64, entries as f64));
     }
 
-    /// The memtables of `cf` are not going to be flushed any more: who waits for memory does not
-    /// wait for theirs. Nobody may write to them again: the family is dropped, or the database
-    /// closes.
+    /// The memtables of `cf` are not going to be flushed any more: a task that waits for memory
+    /// does not wait for theirs. They are not written to again: the family is dropped, or the
+    /// database closes.
     pub fn give_up_memory(&self) {
         self.mem.mark_flushed();
         self.imm.iter().for_each(|sealed| sealed.mem.mark_flushed());

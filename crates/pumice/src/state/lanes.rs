@@ -75,12 +75,12 @@ impl Lanes {
         }
     }
 
-    /// A flush wrote a table of so many bytes.
+    /// A flush wrote a table of this many bytes.
     pub fn flushed(&self, bytes: u64) {
         self.level0.lock().flushed(now_seconds(), bytes as f64);
     }
 
-    /// A compaction took so many bytes out of L0, in so many microseconds of processor time.
+    /// A compaction took this many bytes out of L0, in this many microseconds of processor time.
     pub fn level0_compacted(&self, bytes: u64, cpu_micros: u64) {
         self.level0.lock().compacted(bytes as f64, cpu_micros as f64 / 1e6);
     }

@@ -8,10 +8,12 @@
 
 use std::sync::Arc;
 
+use pumice_base::narrow::len_u32;
 use pumice_base::{Error, FileNumber, Result};
 use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
 use pumice_wal::LogWriter;
 
+use crate::state::DbState;
 use crate::state::family::CfState;
 
 /// See the module head.
@@ -131,5 +133,74 @@ impl ManifestLog {
             Some(mut writer) => writer.close(),
             None => Ok(()),
         }
+    }
+}
+
+impl EditGroup {
+    /// Fills in what every edit carries.
+    pub fn complete(&mut self, state: &DbState, next_file: FileNumber, last_sequence: u64) {
+        let log_number_of = |cf: &CfState, edits: &[VersionEdit]| {
+            let edited = edits.iter().filter(|e| e.column_family == cf.data.id);
+            edited.filter_map(|e| e.log_number).max().unwrap_or(0).max(cf.log_number)
+        };
+        let has_log = self.edits.iter().any(|e| e.log_number.is_some());
+        let min_log = state
+            .cfs
+            .values()
+            .filter(|cf| !cf.data.is_dropped())
+            .map(|cf| log_number_of(cf, &self.edits))
+            .min();
+        let members = self.edits.len();
+        for (index, edit) in self.edits.iter_mut().enumerate() {
+            edit.prev_log_number = Some(0);
+            edit.next_file_number = Some(next_file);
+            edit.last_sequence = Some(edit.last_sequence.unwrap_or(0).max(last_sequence));
+            if members > 1 {
+                edit.atomic_group_remaining = Some(len_u32(members - 1 - index));
+            }
+            if has_log && index + 1 == members {
+                edit.min_log_number_to_keep = min_log;
+            }
+        }
+    }
+}
+
+impl DbState {
+    /// Edits that describe the present state from nothing.
+    /// `db_id` is the identity to be named, if one is.
+    pub fn snapshot_edits(&self, db_id: Option<String>, last_sequence: u64) -> Vec<VersionEdit> {
+        let mut edits = Vec::new();
+        if db_id.is_some() {
+            edits.push(VersionEdit { db_id, ..VersionEdit::default() });
+        }
+        for cf in self.cfs.values().filter(|cf| !cf.data.is_dropped()) {
+            let id = cf.data.id;
+            edits.push(VersionEdit {
+                comparator: Some(cf.data.comparator().name().to_string()),
+                column_family: id,
+                add_column_family: (id != 0).then(|| cf.data.name.clone()),
+                ..VersionEdit::default()
+            });
+            let mut files = VersionEdit {
+                column_family: id,
+                log_number: Some(cf.log_number),
+                last_sequence: Some(last_sequence),
+                prev_log_number: Some(0),
+                next_file_number: Some(0),
+                ..VersionEdit::default()
+            };
+            for (level, file) in cf.version.all_files() {
+                files.new_files.push((level, Arc::clone(file)));
+            }
+            for (level, key) in cf.version.compact_cursors() {
+                files.compact_cursors.push((*level, key.clone()));
+            }
+            if id == 0 {
+                files.min_log_number_to_keep = Some(self.files.min_log_to_keep);
+                files.max_column_family = Some(self.max_column_family);
+            }
+            edits.push(files);
+        }
+        edits
     }
 }

@@ -13,7 +13,7 @@
 //! | `work`, `manual_queue` | picked compactions, and those that callers asked for |
 //! | `obsolete`, `expiry` | files that nothing needs, and files that get too old |
 //! | `lanes`, `regulator` | at which priority jobs compute; the adaptive policy's state |
-//! | `events`, `tree_shape` | what listeners have yet to hear; jobs and trees in numbers |
+//! | `events`, `tree_shape` | what listeners are yet to be told; jobs and trees in numbers |
 //! | `properties`, `property_texts` | properties of data, as numbers and as texts |
 //!
 //! Thread safety: [`DbState`] and the [`CfState`]s in it belong to the state lock: a reference to
@@ -48,6 +48,8 @@ use crate::state::expiry::ExpiryWatch;
 use crate::state::family::CfState;
 use crate::state::manual_queue::ManualQueue;
 use crate::state::obsolete::ObsoleteFiles;
+use crate::state::tree_shape::TreeShape;
+use crate::state::work::CompactionWork;
 use crate::version::family::CfData;
 
 /// The column families as writers and readers find them, without a lock.
@@ -186,6 +188,29 @@ impl DbState {
     pub fn has_compaction_jobs(&self) -> bool {
         self.jobs.scheduled_compactions + self.jobs.bottom_compactions > 0
     }
+
+    /// What is where in the tree of column family `id` now; empty once it is dropped.
+    pub fn tree_shape(&self, id: u32) -> TreeShape {
+        self.cfs.get(&id).map(TreeShape::of).unwrap_or_default()
+    }
+
+    /// A compaction with an account of its writes begins: how soon writes wait for it.
+    pub fn level0_begins(&mut self, work: &CompactionWork) {
+        let pick = &work.pick;
+        if let (0, Some(io), Some(cf)) = (pick.start_level, &work.io, self.cfs.get_mut(&work.cf.id))
+        {
+            let taken = pick.input_files().filter(|(level, _)| *level == 0).count();
+            let put = usize::from(pick.output_level == 0);
+            cf.level0_begins(io, taken - put.min(taken), pick.input_entries());
+        }
+    }
+
+    /// The level to which compactions of `level` write in column family `id`.
+    pub fn next_level(&self, id: u32, level: usize) -> usize {
+        let base = self.cfs.get(&id).map_or(1, |family| family.plan.base_level());
+        if level == 0 { base } else { level + 1 }
+    }
+
     /// The open took back a change of which later bytes had survived than earlier ones.
     pub fn took_change_back(&self) -> bool {
         self.files.dropped_tail.as_ref().is_some_and(|tail| tail.holed)

@@ -13,7 +13,7 @@ use pumice_base::{FileNumber, Result, SizeLimits};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileLock, FileSystem};
 use pumice_memtable::WriteBufferManager;
-use pumice_port::pool::ThreadPools;
+use pumice_port::pool::{Priority, ThreadPools};
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::commit::batch::WriteBatch;
@@ -29,6 +29,7 @@ use crate::log_tail::retention::ArchivedLog;
 use crate::options::DbOptions;
 use crate::state::lanes::Lanes;
 use crate::state::regulator::Regulator;
+use crate::state::work::CompactionWork;
 use crate::state::{CfMap, Files};
 use crate::stats::Logger;
 use crate::stats::cf_stats::StallCause;
@@ -107,7 +108,7 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
-    /// The logs, for who wants to sync, switch or close: while nobody syncs. Suspends.
+    /// The logs, to sync, switch or close them: once no sync is under way. Suspends.
     pub fn at_rest(&self) -> MutexGuard<'_, Wals> {
         let mut wal = self.wal.lock();
         while wal.is_syncing() {
@@ -284,6 +285,22 @@ impl Directory {
     pub fn abandon_output(&self, files: &mut Files, number: FileNumber) {
         files.pending_outputs.remove(&number);
         files.obsolete.file(filename::table_file(&self.path, number));
+    }
+}
+
+impl Resources {
+    /// What rewrites the last level runs on the bottom pool, if that may have threads and gets one:
+    /// it takes longest, and nothing waits for it.
+    pub fn runs_at_bottom(&self, work: &CompactionWork) -> bool {
+        let (pick, pools) = (&work.pick, &self.pools);
+        let rewrites = !pick.is_trivial_move && !pick.is_deletion;
+        let reserved = usize::from(work.cf.options().cf_allow_ingest_behind);
+        let last = work.version.num_levels() - 1 - reserved;
+        rewrites
+            && pick.output_level > 0
+            && pick.output_level == last
+            && pools.background_threads(Priority::Bottom) > 0
+            && pools.start_first(Priority::Bottom).is_ok()
     }
 }
 

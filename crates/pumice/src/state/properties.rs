@@ -92,7 +92,7 @@ pub(crate) fn file_number(cf: &CfData, view: &SuperVersion, name: &str) -> Optio
     Some(number)
 }
 
-/// Bytes of all files of all versions that somebody reads, each file once.
+/// Bytes of all files of all versions that are read, each file once.
 pub(crate) fn bytes_of_live_versions(cf: &CfData) -> u64 {
     let versions = cf.live_versions();
     let files = versions.iter().flat_map(|v| v.all_files());

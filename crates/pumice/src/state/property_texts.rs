@@ -12,7 +12,8 @@ use pumice_manifest::file_meta::debug_key;
 use pumice_port::time;
 use pumice_table::{BlockCache, BlockKind, CachedBlock, TableProperties};
 
-use crate::stats::cf_stats::{self, BlockCacheView};
+use crate::state::DbState;
+use crate::stats::cf_stats::{self, BlockCacheView, CfView, LevelView};
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 
@@ -43,6 +44,65 @@ pub(crate) fn role_of(block: &CachedBlock) -> usize {
         BlockKind::FilterIndex => 2,
         BlockKind::Index => 4,
         _ => 5,
+    }
+}
+
+/// What the reports of a column family say of its tree.
+pub(crate) struct FamilyFigures {
+    levels: Vec<LevelView>,
+    pending_bytes: u64,
+}
+
+impl DbState {
+    /// The figures of `cf`; once it is dropped, without scores and debt.
+    pub fn figures(&self, cf: &CfData) -> FamilyFigures {
+        let version = Arc::clone(&cf.super_version.load().version);
+        let plan = self.cfs.get(&cf.id).map(|cf| &cf.plan);
+        let view = |level: usize| LevelView {
+            files: version.num_level_files(level),
+            being_compacted: version.files(level).iter().filter(|f| f.is_being_compacted()).count(),
+            bytes: version.level_bytes(level),
+            score: plan.map_or(0.0, |plan| plan.score(level)),
+        };
+        FamilyFigures {
+            levels: (0..version.num_levels()).map(view).collect(),
+            pending_bytes: plan.map_or(0, |plan| plan.estimated_pending_bytes()),
+        }
+    }
+}
+
+impl FamilyFigures {
+    /// `rocksdb.cfstats`.
+    pub fn report(&self, cf: &CfData) -> String {
+        self.with_view(cf, |view| cf.stats.lock().report(view))
+    }
+
+    /// `rocksdb.cfstats-no-file-histogram`.
+    pub fn report_without_latencies(&self, cf: &CfData) -> String {
+        self.with_view(cf, |view| cf.stats.lock().report_without_latencies(view))
+    }
+
+    /// `rocksdb.cf-file-histogram`. Reads are not timed by level, so that it has no histograms.
+    pub fn latency_report(&self, cf: &CfData) -> String {
+        self.with_view(cf, cf_stats::read_latency_report)
+    }
+
+    /// `rocksdb.levelstats`.
+    pub fn level_report(&self) -> String {
+        cf_stats::level_report(&self.levels)
+    }
+
+    fn with_view(&self, cf: &CfData, report: impl FnOnce(&CfView<'_>) -> String) -> String {
+        let cache =
+            cf.table_options().block_cache.as_ref().map(|cache| cache_view(cache, StatsAge::ASIDE));
+        report(&CfView {
+            cf_name: &cf.name,
+            now_micros: time::now_micros(),
+            levels: &self.levels,
+            estimated_pending_compaction_bytes: self.pending_bytes,
+            block_cache: cache.as_ref(),
+            read_latencies: &[],
+        })
     }
 }
 

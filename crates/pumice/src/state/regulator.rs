@@ -28,7 +28,7 @@ use crate::state::family::CfState;
 /// Ticks closer than this teach nothing.
 pub(crate) const TICK_MICROS_MIN: u64 = 2_000;
 
-/// The info log hears of changes so far apart at least.
+/// Changes are at least this far apart in the info log.
 pub(crate) const TELL_MICROS: u64 = 1_000_000;
 
 /// Ticks that are remembered.
@@ -147,12 +147,12 @@ impl Regulator {
         self.times_log.load(Ordering::Relaxed)
     }
 
-    /// An append to the log took so many microseconds.
+    /// An append to the log took this many microseconds.
     pub fn log_took(&self, micros: u64) {
         self.log_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// A flush of so many memtable bytes ended well.
+    /// A flush of this many memtable bytes succeeded.
     pub fn flushed(&self, io: &JobIo, bytes: f64) {
         let micros = now_micros().saturating_sub(io.began_micros());
         self.finished.flushed_bytes.fetch_add(round_down_u64(bytes), Ordering::Relaxed);
@@ -160,7 +160,7 @@ impl Regulator {
         self.finished.flush_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// A compaction that made the files of L0 so many fewer ended well.
+    /// A compaction succeeded that took this many files out of L0.
     pub fn drained(&self, io: &JobIo, fewer: f64) {
         let micros = now_micros().saturating_sub(io.began_micros());
         let finished = &self.finished;
@@ -235,7 +235,7 @@ impl Regulator {
         text
     }
 
-    /// The flushed memtables are let go of.
+    /// The flushed memtables are released.
     pub fn flush_released(&self, cf: &mut CfState) {
         if let Some((io, bytes, _)) = cf.reliefs.flush.take() {
             self.flushed(&io, bytes);
@@ -253,7 +253,7 @@ impl Regulator {
         }
     }
 
-    /// All compaction threads may work, as far as the policy goes.
+    /// The policy lets all compaction threads work.
     pub fn may_use_all_threads(&self) -> bool {
         self.all_threads.load(Ordering::Relaxed)
     }
@@ -317,7 +317,7 @@ impl Law {
         }
     }
 
-    /// The info log is to hear of another constraint: at most once in a while, since the constraint
+    /// The info log is to report another constraint: at most once in a while, since the constraint
     /// may change with each memtable.
     pub fn is_news(&mut self, now: u64) -> bool {
         let binding = self.history.back().map_or(Binding::Free, |tick| tick.grants.binding);

@@ -14,6 +14,7 @@ use crate::compaction::picker::CompactionReason;
 use crate::compaction::subcompaction::SubcompactionResult;
 use crate::options::InfoLogLevel;
 use crate::options::requests::WriteOptions;
+use crate::recovery::manifest_reader::DroppedTail;
 use crate::state::events::EventState;
 use crate::state::work::CompactionWork;
 use crate::stats::db_stats::DbStats;
@@ -36,6 +37,16 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
+    /// The open dropped the end of a MANIFEST.
+    pub fn dropped_tail(&self, tail: &DroppedTail) {
+        let DroppedTail { manifest, offset, bytes, .. } = tail;
+        self.info(format_args!(
+            "WARNING: {}: a crash tore the last change. Dropped {bytes} bytes from offset {offset} \
+             on; what they said was never acknowledged",
+            manifest.display()
+        ));
+    }
+
     /// Counts an event.
     #[inline]
     pub fn tick(&self, ticker: Ticker, count: u64) {
@@ -95,7 +106,7 @@ impl Reports {
         }
     }
 
-    /// A group of so many batches was written.
+    /// A group of this many batches was written.
     pub fn count_writes(&self, options: &WriteOptions, batches: u64, keys: u64, bytes: u64) {
         self.stats.written(batches, keys, bytes, !options.disable_wal);
         let Some(statistics) = &self.statistics else { return };

@@ -21,7 +21,7 @@ pub(crate) const BASE: Duration = Duration::from_millis(100);
 /// At most so often doubled: 3.2 s. A disk that has space again must be used again within 5 s.
 pub(crate) const DOUBLED_MAX: u32 = 5;
 
-/// After so many failures in a row, 3 s of waits between them, those who wait get the error.
+/// After this many failures in a row, 3 s of waits between them, those who wait get the error.
 pub(crate) const FAILURES_MAX: u32 = 6;
 
 /// How compactions of a column family have gone lately. See the module head.

@@ -1,4 +1,4 @@
-//! Trees and compactions in numbers, as the logs and the listeners are told of them.
+//! Trees and compactions in numbers, as logs and listeners get them.
 //!
 //! Wording and order are RocksDB's, since people and scripts look for its lines.
 //!

@@ -30,6 +30,13 @@ pub(crate) struct CompactionWork {
     pub io: Option<Arc<JobIo>>,
 }
 
+impl CompactionWork {
+    /// Its inputs neither move as they are nor are deleted.
+    pub fn writes_tables(&self) -> bool {
+        !self.pick.is_trivial_move && !self.pick.is_deletion
+    }
+}
+
 /// All range tombstones of the inputs, cut to their files' bounds.
 pub(crate) fn input_tombstones(work: &CompactionWork) -> Result<Option<Arc<FragmentedTombstones>>> {
     let comparator = work.cf.comparator();
@@ -54,7 +61,7 @@ pub(crate) fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
     let parts = work.max_subcompactions;
     let universal = work.cf.options().compaction_style == CompactionStyle::Universal;
     let worthwhile = work.pick.start_level == 0 || work.manual.is_some() || universal;
-    // Inside L0 the point is to have fewer files: parts would leave as many, and again, for ever.
+    // Inside L0 the point is to have fewer files: parts would leave as many, again and again.
     if parts < 2 || !worthwhile || work.pick.output_level == 0 {
         return Vec::new();
     }

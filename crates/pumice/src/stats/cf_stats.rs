@@ -17,7 +17,7 @@ use pumice_port::pool::Priority;
 
 use super::human::{GB, MB, MICROS_PER_SECOND, bytes, count, general};
 
-/// Of so many dumps without news one has a report.
+/// Of this many dumps without news one has a report.
 const QUIET_DUMPS: u32 = 8;
 
 /// What compactions into a level did, or one of them.
@@ -190,7 +190,7 @@ pub struct CfStats {
     pub added_keys: u64,
     opened_micros: u64,
     interval_start: Snapshot,
-    /// Dumps since the last one that had something new to say, or said it all the same.
+    /// Dumps since the last one that had news or was due without.
     quiet_dumps: u32,
 }
 

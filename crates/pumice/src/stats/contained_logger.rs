@@ -1,4 +1,4 @@
-//! A logger of the user's, called where nothing waits for it.
+//! A user's logger, called where nothing waits for it.
 //!
 //! Lines are made between the steps of state changes and under locks. The user's code must run
 //! under none: lines are queued, and a thread that lives as long as there are some gives them to
@@ -33,7 +33,7 @@ struct Lines {
     logger: Arc<dyn Logger>,
     plain: bool,
     queue: Mutex<Queue>,
-    /// The queue is empty, and nobody delivers.
+    /// The queue is empty, and no task delivers.
     settled: Condvar,
 }
 

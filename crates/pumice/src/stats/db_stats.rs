@@ -129,7 +129,7 @@ impl DbStats {
         sizes
     }
 
-    /// Counts a group whose leader asked members for help: so many came.
+    /// Counts a group whose leader asked members for help: this many came.
     pub fn helped(&self, came: u64) {
         self.helpers.lock().add(came);
     }

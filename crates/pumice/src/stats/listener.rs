@@ -302,7 +302,7 @@ pub struct ExternalFileIngestionInfo {
 pub trait EventListener: Send + Sync {
     /// A flush begins.
     fn on_flush_begin(&self, _info: &FlushJobInfo) {}
-    /// A flush ended well.
+    /// A flush succeeded.
     fn on_flush_completed(&self, _info: &FlushJobInfo) {}
     /// A compaction begins.
     fn on_compaction_begin(&self, _info: &CompactionJobInfo) {}

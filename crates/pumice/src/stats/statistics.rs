@@ -228,7 +228,7 @@ impl Statistics {
 
     #[cold]
     fn claim_and_count(&self, count: impl Fn(&Shard)) {
-        // The lock of the shards may be held for good there, and nobody reads the child's counts.
+        // The lock of the shards may be held for good there, and the child's counts are never read.
         if is_forked() {
             return;
         }
@@ -476,7 +476,7 @@ impl Record for Option<Arc<Statistics>> {
     }
 }
 
-/// A running clock, or none when nobody asked for durations.
+/// A running clock, or none when durations are not asked for.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Timer {

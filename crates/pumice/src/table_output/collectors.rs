@@ -1,6 +1,6 @@
 //! The collectors of one table that is being written.
 //!
-//! Thread safety: one owner, the table's writer. They are code of the user's: a panic ends the job.
+//! Thread safety: one owner, the table's writer. They are user code: a panic ends the job.
 
 use pumice_base::{Error, Result, dbformat};
 use pumice_table::TableBuilder;

@@ -7,7 +7,7 @@
 //! | entry | kept unless |
 //! |---|---|
 //! | any but SingleDeletion | a newer version of the key, or a range tombstone, is in its stripe |
-//! | Deletion | nobody can see older versions and none exist below |
+//! | Deletion | no reader can see older versions and none exist below |
 //! | SingleDeletion | as Deletion; or the next version is of its stripe: both go |
 //! | Merge | removed by the filter; combined with its base, or with other operands of its stripe |
 //!

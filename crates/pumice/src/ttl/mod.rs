@@ -4,17 +4,17 @@
 //! stored value or operand = user's bytes ‖ fixed32 seconds since 1970 of the write
 //! ```
 //!
-//! The files are those of any database: who opens them without a time to live sees four bytes more.
-//! Compactions drop values that are too old; **until then reads return them**. The time to live is
-//! not stored: each open says which.
+//! The files are those of any database: opened without a time to live, values are four bytes
+//! longer. Compactions drop values that are too old; **until then reads return them**. The time to
+//! live is not stored: each open says which.
 //!
 //! Reads and writes are in `calls`, cursors in `cursor`.
 //!
 //! Thread safety: as [`Db`].
 //! Invariants: (1) what goes through this handle has a time at its end, the result of a merge that
-//! of the merge; (2) a value whose time cannot be is Corruption in gets and merges, and is kept by
-//! compactions; (3) a snapshot, a handle of a column family or an option is the plain database's.
-//! Not here: what reads and writes no values, which goes through [`DbWithTtl::db`].
+//! of the merge; (2) a value with an impossible time is Corruption in gets and merges, and is kept
+//! by compactions; (3) a snapshot, a handle of a column family or an option is the plain
+//! database's. Not here: what reads and writes no values, which goes through [`DbWithTtl::db`].
 
 mod calls;
 mod cursor;
@@ -275,7 +275,7 @@ impl DbWithTtl {
     }
 
     /// Opens or creates a database with only the default column family, whose values live for so
-    /// many seconds; 0 or less for ever.
+    /// many seconds; 0 or less forever.
     ///
     /// # Errors
     /// As [`Db::open`].
@@ -331,7 +331,7 @@ impl DbWithTtl {
         &self.db
     }
 
-    /// Creates a column family whose values live for so many seconds; 0 or less for ever.
+    /// Creates a column family whose values live for this many seconds; 0 or less forever.
     ///
     /// # Errors
     /// As [`Db::create_column_family`].
@@ -347,7 +347,7 @@ impl DbWithTtl {
         Ok(family)
     }
 
-    /// From now on compactions of `cf` keep values for so many seconds; 0 or less for ever.
+    /// From now on compactions of `cf` keep values for this many seconds; 0 or less forever.
     ///
     /// # Errors
     /// InvalidArgument for a handle of another database, or of a column family that was created

@@ -31,16 +31,20 @@ pub(crate) struct CfSettings {
     pub table: Arc<TableOptions>,
 }
 
+/// The right to change what readers find in a [`CfData`]: one is made with each of them, and what
+/// the state lock guards has it. Not to be copied, made nowhere else.
+pub(crate) struct Publisher(());
+
 /// The part of a column family that reads and jobs use without a lock.
 pub struct CfData {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) icmp: InternalKeyComparator,
     pub(crate) super_version: ArcSwap<SuperVersion>,
-    /// Ingestions so far. Grows under the state lock, before a sequence number that sees the files
-    /// is published, and before the super version that holds them.
-    pub(crate) ingestions: AtomicU64,
-    pub(crate) dropped: AtomicBool,
+    /// Ingestions so far. Grows before a sequence number that sees the files is published, and
+    /// before the super version that holds them.
+    ingestions: AtomicU64,
+    dropped: AtomicBool,
     settings: ArcSwap<CfSettings>,
     tables: ArcSwap<TableCache>,
     pub(crate) stats: CfCounters,
@@ -49,7 +53,7 @@ pub struct CfData {
     history: Mutex<History>,
 }
 
-/// How often readers were given a new state, and the versions that somebody still reads.
+/// How often readers were given a new state, and the versions that are still read.
 struct History {
     super_versions: u64,
     versions: Vec<Weak<Version>>,
@@ -69,9 +73,9 @@ impl CfData {
         table_options: Arc<TableOptions>,
         tables: Arc<TableCache>,
         first: Arc<SuperVersion>,
-    ) -> Self {
+    ) -> (Self, Publisher) {
         let versions = vec![Arc::downgrade(&first.version)];
-        CfData {
+        let data = CfData {
             history: Mutex::foreground(History { super_versions: 1, versions }),
             id,
             name: name.to_string(),
@@ -86,7 +90,8 @@ impl CfData {
                 table: table_options,
             }),
             tables: ArcSwap::new(tables),
-        }
+        };
+        (data, Publisher(()))
     }
 
     /// The user comparator.
@@ -119,9 +124,10 @@ impl CfData {
         self.settings.load_full()
     }
 
-    /// Replaces the options. Requires: state lock held, so that changes are ordered.
+    /// Replaces the options.
     pub(crate) fn set_options(
         &self,
+        _: &mut Publisher,
         options: ColumnFamilyOptions,
         table: Arc<TableOptions>,
         tables: Arc<TableCache>,
@@ -130,8 +136,8 @@ impl CfData {
         self.tables.store(tables);
     }
 
-    /// Readers have `version` from now on. Requires: state lock held.
-    pub(crate) fn installed(&self, version: &Arc<Version>) {
+    /// Readers have `version` from now on.
+    pub(crate) fn installed(&self, _: &mut Publisher, version: &Arc<Version>) {
         let mut history = self.history.lock();
         history.super_versions += 1;
         let newest = history.versions.last().map(Weak::as_ptr);
@@ -146,9 +152,25 @@ impl CfData {
         self.history.lock().super_versions
     }
 
-    /// The versions that somebody still reads, oldest first, the present one last.
+    /// The versions that are still read, oldest first, the present one last.
     pub(crate) fn live_versions(&self) -> Vec<Arc<Version>> {
         self.history.lock().versions.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Files were ingested; readers find them in the next super version.
+    pub(crate) fn count_ingestion(&self, _: &mut Publisher) {
+        self.ingestions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// See the field.
+    #[inline]
+    pub(crate) fn ingestions(&self) -> u64 {
+        self.ingestions.load(Ordering::Relaxed)
+    }
+
+    /// The column family is dropped from now on.
+    pub(crate) fn mark_dropped(&self, _: &mut Publisher) {
+        self.dropped.store(true, Ordering::Release);
     }
 
     /// The column family was dropped.
@@ -220,7 +242,7 @@ impl ColumnFamily {
     pub fn name(&self) -> &str {
         &self.data.name
     }
-    /// Whose it is.
+    /// The database it belongs to.
     pub(crate) fn owner(&self) -> &Weak<dyn SnapshotOwner> {
         &self.db
     }

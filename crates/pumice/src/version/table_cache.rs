@@ -35,14 +35,14 @@ use crate::row_cache::Rows;
 use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
 use crate::version::table_file::{FileOpener, FileWatcher, TableFile};
 
-/// A level that nobody named.
+/// A level that was not named.
 const UNKNOWN_LEVEL: usize = usize::MAX;
 /// Files that RocksDB keeps for itself out of `max_open_files`.
 const RESERVED_FILES: i32 = 10;
 
 /// An open descriptor.
 enum Open {
-    /// That of a table which nobody keeps but the list.
+    /// That of a table that only the list keeps.
     Table(Arc<Table>),
     /// That of a table in its file's metadata.
     File(Weak<TableFile>),
@@ -95,7 +95,7 @@ pub struct TableCache {
     prefix_extractor: Option<Arc<dyn SliceTransform>>,
     /// The same as readers use it.
     extractor: Option<Extractor>,
-    /// Files of L0 up to so many bytes are like flushed ones.
+    /// Files of L0 up to this many bytes are like flushed ones.
     flushed_bytes_max: u64,
     last_level: usize,
 }
@@ -151,7 +151,7 @@ impl OpenTables {
         drop(closed);
     }
 
-    /// Forgets a deleted file; its table is returned if nobody kept it but the list.
+    /// Forgets a deleted file; its table is returned if only the list kept it.
     pub fn erase(&self, number: FileNumber) -> Option<Arc<Table>> {
         let mut recent = self.recent.lock();
         let (used, open) = recent.by_number.remove(&number)?;
@@ -443,7 +443,8 @@ impl TableCache {
         )?;
         file.stats.get_or_init(|| {
             let mut stats = file_stats(table.properties());
-            // Who takes a file to have none asks it no more: the block decides, not its property.
+            // A reader that takes a file to have none does not ask it again: the block decides, not
+            // its property.
             let found = table.range_tombstones_ref().map_or(0, |list| list.num_tombstones());
             stats.num_range_deletions = stats.num_range_deletions.max(found as u64);
             stats

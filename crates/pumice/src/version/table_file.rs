@@ -17,7 +17,7 @@ use arc_swap::{ArcSwapOption, Guard};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{FileSystem, RandomAccessFile, ReadFileOptions, ReadRequest};
 
-/// How a table's file is opened, and who is told.
+/// How a table's file is opened, and what is counted.
 pub(super) struct FileOpener {
     pub fs: Arc<dyn FileSystem>,
     pub files: ReadFileOptions,

@@ -62,7 +62,7 @@ pub struct Call<'a, 'k> {
     pub txn: &'a mut Txn<'k>,
     /// Where the reply goes.
     pub out: &'a mut Reply,
-    /// Who asks.
+    /// The client that asks.
     pub session: &'a mut Session,
     /// Everything that is shared.
     pub shared: &'a Shared,

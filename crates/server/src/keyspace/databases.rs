@@ -3,7 +3,7 @@
 //! Keys contain the number of the stored database. SWAPDB changes the mapping and rewrites no key:
 //! the map is stored under a system key, and kept here for commands that begin.
 //!
-//! | state | who reads several times |
+//! | state | readers that read several times |
 //! |---|---|
 //! | no swap since before the snapshot | takes the map from here |
 //! | one under way, or just over | reads the map that its snapshot has |

@@ -4,15 +4,15 @@
 //! | who | does |
 //! |---|---|
 //! | the first that writes | opens the group, lets the others of its loop run, writes the batch |
-//! | who comes while it is open | adds its writes with their locks, and waits for the end |
-//! | who fills it | writes the batch in the first one's place; the next one opens another group |
-//! | a pipeline that has more to do than to write | has a group of its own, and waits for nobody |
+//! | one that comes while it is open | adds its writes with their locks, and waits for the end |
+//! | the one that fills it | writes the batch in place of the first; the next one opens another |
+//! | a pipeline that has more to do than to write | has a group of its own, and does not wait |
 //!
 //! A string that replaces whatever is at its key ([`Keyspace::set_run`]) is added without a
 //! look at what is there: the leader looks for all of them, so that their misses of the CPU's
 //! caches overlap. What is not that simple, because there is a collection or an expired key, or a
 //! file must be read to know, is left to its own task, and so is what its client asked for after
-//! it: nobody sees the effect of a later command without that of an earlier
+//! it: no client sees the effect of a later command without that of an earlier
 //! one.
 //!
 //! So a command's fiber waits once, for write and sync, and the engine gets one batch instead of
@@ -208,7 +208,7 @@ impl Groups {
         Some((Member(end), part, added))
     }
 
-    /// The group of `member`, if nobody filled it.
+    /// The group of `member`, unless it was filled.
     fn take(&self, member: &Member) -> Option<Box<Group>> {
         self.place().lock().take_if(|group| Arc::ptr_eq(&group.end, &member.0))
     }

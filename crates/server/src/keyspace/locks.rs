@@ -55,7 +55,7 @@ impl KeyLocks {
         self.take((0..self.0.len()).collect())
     }
 
-    /// Locks as many of these keys, from the first on, as nobody has locked, each by a lock of its
+    /// Locks as many of these keys, from the first on, as are not locked, each by a lock of its
     /// own, and says how many. Never waits, so the caller may hold other locks.
     pub fn free_ones<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> (Held<'_>, usize) {
         let free = |number: &usize| self.0[*number].try_acquire(1);

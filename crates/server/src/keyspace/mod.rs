@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `encoding` | the bytes of keys and values, for ever |
+//! | `encoding` | the bytes of keys and values, forever |
 //! | `slot` | hash slots |
 //! | `engine` | what keeps the bytes |
 //! | `txn` | reads and writes of a command or a transaction, as one write batch |
@@ -11,7 +11,7 @@
 //! | `databases` | what the numbers of SELECT mean |
 //! | `locks` | who may change a key |
 //! | `group` | writes of many commands as one batch |
-//! | `expiry` | keys whose time is over |
+//! | `expiry` | keys that have expired |
 //! | `scan` | walks over all keys, in steps that a client holds a number for |
 //! | `glob` | patterns |
 //! | `sync` | making writes durable for many at once |

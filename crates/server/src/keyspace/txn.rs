@@ -233,7 +233,7 @@ impl<'k> Txn<'k> {
         self.may_write
     }
 
-    /// Whose it is.
+    /// The keyspace it belongs to.
     pub fn keyspace(&self) -> &'k Keyspace {
         self.keyspace
     }

@@ -8,7 +8,7 @@
 //! replies reach a mebibyte, until it has taken them. Replies to all received commands are sent
 //! together with the next receive, and with those of the loop's other connections in that turn.
 //!
-//! | who waits for the client | how long |
+//! | what waits for the client | how long |
 //! |---|---|
 //! | for it to say who it is, and for TLS to begin | `auth-timeout` since it connected |
 //! | for the rest of a request | `request-timeout` since its first byte, a second for each 64 KiB |

@@ -243,7 +243,7 @@ fn taken(session: &Session, began: u64) -> u64 {
     ended.unwrap_or_else(time::now_micros).saturating_sub(began)
 }
 
-/// Records a command that took so many microseconds.
+/// Records a command that took this many microseconds.
 pub(super) fn measure(
     shared: &Shared,
     session: &Session,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | a request | 8 KiB, five seconds |
 //! | connections at once | 32; the oldest goes for a new one |
-//! | a wait for who asked to take the page | five seconds |
+//! | a wait for the client to take the page | five seconds |
 //!
 //! Each connection has its own fiber: a slow client delays no other, and is dropped when new ones
 //! come.

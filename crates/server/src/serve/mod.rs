@@ -10,7 +10,7 @@
 //! | `set_run` | SETs of a pipeline, together |
 //! | `metrics` | what the server does, for Prometheus |
 //! | `status` | what the server does, for people |
-//! | `upkeep` | syncs every second, deletes keys whose time is over |
+//! | `upkeep` | syncs every second, deletes keys that have expired |
 //!
 //! Shutdown: listeners close; every connection executes what it has received, sends the replies and
 //! closes; one that takes longer than ten seconds is cut off; the engine is closed with everything
@@ -32,13 +32,12 @@ mod upkeep;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice::{BlockCache, CacheOptions, FilterPolicy, Options};
-use pumice_port::fiber::{IoMode, Runtime, Workers, offload};
+use pumice_port::fiber::{IoMode, Runtime, offload};
 use pumice_port::net::{Direction, Listener, SocketAddr, Stream};
-use pumice_port::sync::{Condvar, Event, Mutex};
 use pumice_port::thread::{self, JoinHandle};
 use pumice_port::{os, time};
 

@@ -7,7 +7,7 @@
 //! | `acl` | users and what they may |
 //! | `watch` | keys whose change makes a transaction fail |
 //! | `pubsub` | channels and who listens |
-//! | `waiters`, `action` | who waits for a key, and for what |
+//! | `waiters`, `action` | which clients wait for a key, and for what |
 //! | `stats` | counters for INFO |
 //! | `slowlog` | commands that took long |
 //!
@@ -163,7 +163,7 @@ pub struct Shared {
     pub acl: Acl,
     /// Who watches what.
     pub watches: watch::Watches,
-    /// Who waits for a key.
+    /// The clients that wait for a key.
     pub waiters: waiters::Waiters,
     /// Who listens to what.
     pub channels: pubsub::Channels,

@@ -6,11 +6,11 @@
 //!
 //! | state | becomes | by |
 //! |---|---|---|
-//! | waiting | claimed | who writes the key, under its lock |
+//! | waiting | claimed | a writer of the key, under its lock |
 //! | claimed | done, with the reply | the same, once the batch is written |
 //! | claimed | waiting | the same, if it is not |
 //! | claimed | again | the same, if it is not, and others passed it over meanwhile; or no room |
-//! | waiting, again | done | its time, its connection's end, CLIENT UNBLOCK |
+//! | waiting, again | done | its timeout, its connection's end, CLIENT UNBLOCK |
 //!
 //! A writer that finds a waiter claimed skips it, although the waiter may have wanted its element:
 //! if it is not served after all, its connection executes its command again.

@@ -4,8 +4,8 @@
 //! `iter` iterates, `estimates` tells sizes, `verify` reads everything, `salvage` what is left of a
 //! damaged table, `uncache` removes what is cached. Under them: `file` (checksums, decompression),
 //! `block` and `index` (decoded blocks), `scan` and `cursor` (walking a block), `cached_block`
-//! (what the block cache holds), `context` (what an open and a read are told), `read_amp` (what of it is used), `observe` (what is reported to
-//! statistics and perf contexts).
+//! (what the block cache holds), `context` (what an open and a read are told), `read_amp` (what of
+//! it is used), `observe` (what is reported to statistics and perf contexts).
 //!
 //! Thread safety: see each module. Nothing here writes.
 

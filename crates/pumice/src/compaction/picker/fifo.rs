@@ -23,7 +23,7 @@ pub struct FifoRules {
     pub max_bytes: u64,
     /// Age at which files of L0 go, seconds since they were written; 0 never.
     pub ttl_seconds: u64,
-    /// Merge L0 files as long as each removed file costs less than so many bytes; `None` never.
+    /// Merge L0 files as long as each removed file costs less than this many bytes; `None` never.
     pub merge_below: Option<u64>,
     /// L0 files from which on a merge is considered.
     pub merge_trigger: usize,

@@ -9,7 +9,7 @@ use super::priority::PriorityCache;
 use super::setup::Start;
 use super::{CompactionPick, CompactionReason, InputLevel, PickContext};
 
-/// A trivial move takes at most so many files, not to flood the next level.
+/// A trivial move takes at most this many files, not to flood the next level.
 const MAX_MOVED_FILES: usize = 4;
 
 /// Which compactions may be picked.
@@ -97,7 +97,7 @@ fn inside_level0(ctx: &PickContext<'_>, inputs: InputLevel) -> Option<Compaction
 
 /// A compaction of L0 files: a move, or a merge of a small L0 with itself, or one of the oldest
 /// files with the base level. Only moves may run beside another compaction out of L0; a merge of
-/// newer files with themselves stands in the way of nothing.
+/// newer files with themselves is in the way of nothing.
 fn out_of_level0(ctx: &PickContext<'_>) -> Option<CompactionPick> {
     if !ctx.has_base_level() {
         return None;

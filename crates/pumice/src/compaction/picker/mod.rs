@@ -2,7 +2,7 @@
 //!
 //! Pure: a version, its scores and the running compactions go in, a [`CompactionPick`] comes
 //! out. Nothing here takes a lock, looks at a clock or touches a file; the engine calls it under
-//! its own lock and registers the pick with [`RunningCompactions`] before it lets go.
+//! its own lock and registers the pick with [`RunningCompactions`] before it releases the lock.
 //!
 //! Invariants of a pick: (1) no input file is input of a running compaction; (2) no running
 //! compaction writes to the output level inside the pick's range; (3) the files of a level are a
@@ -146,7 +146,7 @@ impl CompactionPick {
         self.inputs.iter().flat_map(|i| i.files.iter().map(move |f| (i.level, f)))
     }
 
-    /// Entries of all inputs; of a file whose properties nobody has read yet, by its size.
+    /// Entries of all inputs; of a file whose properties have not been read yet, by its size.
     pub fn input_entries(&self) -> u64 {
         let (mut entries, mut bytes, mut unknown) = (0u64, 0u64, 0u64);
         for (_, file) in self.input_files() {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use pumice_base::InternalKeyComparator;
 use pumice_manifest::{CompactionPri, FileMetaData, Level, Version};
 
-/// Only so many files are put in order; a pick rarely tries more.
+/// Only this many files are put in order; a pick rarely tries more.
 const SORTED_FILES: usize = 50;
 
 /// The order of files per level, kept between picks.

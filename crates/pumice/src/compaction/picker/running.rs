@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// The user's comparator sees keys of the user's alone.
+    /// The user's comparator sees user keys only.
     #[pumice_test_macros::test]
     fn files_that_only_go_are_compared_with_nothing() {
         let cmp = Comparator::Custom(Arc::new(FixedWidth));

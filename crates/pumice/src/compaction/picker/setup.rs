@@ -7,7 +7,7 @@ use pumice_manifest::{CompactionPri, FileMetaData, UserRange};
 
 use super::{CompactionPick, CompactionReason, InputLevel, PickContext, total_bytes};
 
-/// A compaction of L0 takes at least so many times what it rewrites of the output level.
+/// A compaction of L0 takes at least this many times what it rewrites of the output level.
 const BATCH_OVER_BASE: u64 = 4;
 
 /// What is known about a pick before its output level is looked at.
@@ -101,8 +101,8 @@ impl PickContext<'_> {
     }
 
     /// How many of these files, oldest last, one compaction into `output_level` takes: no more than
-    /// compactions may have bytes, lest an L0 of merged files leaves in one job that takes minutes,
-    /// but enough to be worth a rewrite of that level.
+    /// compactions may have bytes, so that an L0 of merged files does not leave in one job that
+    /// takes minutes, but enough to be worth a rewrite of that level.
     fn level0_batch(&self, files: &[Arc<FileMetaData>], output_level: usize) -> usize {
         let rewritten = self.version.level_bytes(output_level);
         let enough = self.options.compaction_limit().max(BATCH_OVER_BASE.saturating_mul(rewritten));

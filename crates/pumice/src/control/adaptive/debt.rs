@@ -28,7 +28,7 @@ use crate::control::policy::FamilyInputs;
 const SPEND_SHARE: f64 = 0.25;
 const SPEND_SECONDS_MIN: f64 = 1.0;
 const SPEND_SECONDS_MAX: f64 = 10.0;
-/// Compaction speed and amplification are averages over about so many seconds.
+/// Compaction speed and amplification are averages over about this many seconds.
 const SPEED_HORIZON: f64 = 10.0;
 const COST_HORIZON: f64 = 60.0;
 /// Below this share of the soft limit the debt does not bind.
@@ -43,14 +43,14 @@ const BUSY_SHARE: f64 = 0.1;
 const COST_FIRST: f64 = 10.0;
 const COST_MIN: f64 = 1.0;
 
-/// Between two ticks, writes make the debt grow by no more than so many memtables: those of a full
-/// L0, times what each of their bytes is going to cost.
+/// Between two ticks, writes make the debt grow by no more than this many memtables: those of a
+/// full L0, times what each of their bytes is going to cost.
 const LEAP_MEMTABLES: f64 = 256.0;
 
 /// What a tick sees of the debt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DebtLook {
-    /// Seconds since the last one, and whether nobody looked for most of them.
+    /// Seconds since the last one, and whether the policy rested for most of them.
     pub seconds: f64,
     pub rested: bool,
     /// The total of memtable bytes that flushes have put into tables, and how many of them a user
@@ -114,7 +114,7 @@ impl DebtWatch {
         }
     }
 
-    /// User bytes a second that can come in for ever.
+    /// User bytes a second that can come in forever.
     pub fn sustainable(&self) -> f64 {
         self.speed.get().unwrap_or(0.0) / self.amplification()
     }

@@ -10,7 +10,7 @@
 
 use super::rates::Counter;
 
-/// A window is so many seconds long and sees so many reads, or it is four times as long.
+/// A window is this many seconds long and sees this many reads, or it is four times as long.
 const WINDOW_SECONDS: f64 = 1.0;
 const WINDOW_READS: f64 = 100.0;
 const WINDOWS_MAX: f64 = 4.0;
@@ -22,7 +22,7 @@ const FALL: f64 = 0.7;
 const RISE: f64 = 1.05;
 /// Who uses less than this share of the rate is not held back by it.
 const USED: f64 = 0.5;
-/// Beyond so many times the rate of the device there is no limit.
+/// Beyond this many times the rate of the device there is no limit.
 const FREE: f64 = 1.25;
 /// Writes below this share of the device's rate are not what makes reads slow.
 const INNOCENT: f64 = 0.02;
@@ -35,7 +35,7 @@ pub(super) struct ReadLook {
     pub slow_reads: f64,
     /// Bytes that compactions which can wait have written.
     pub written: f64,
-    /// Bytes a second; 0 if nobody knows.
+    /// Bytes a second; 0 if unknown.
     pub device_rate: f64,
 }
 

@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use super::rates::{Average, Counter, weight};
 use crate::control::policy::{FamilyInputs, Totals};
 
-/// A burst is remembered for about so many seconds, to tell whether a cap could bind.
+/// A burst is remembered for about this many seconds, to tell whether a cap could bind.
 const DEMAND_SECONDS: f64 = 600.0;
-/// What is let in now is an average over about so many seconds.
+/// What is let in now is an average over about this many seconds.
 const ADMITTED_HORIZON: f64 = 1.0;
 /// User bytes after which older ones count half.
 const GROWTH_WINDOW: f64 = 64.0 * 1024.0 * 1024.0;
 /// Share that the newest file has in the average.
 const FILE_WEIGHT: f64 = 0.2;
-/// What a family gets of all writes is the larger of two averages, over about so many seconds, and
-/// never taken to be less than this: it may be the next one that everything goes to.
+/// What a family gets of all writes is the larger of two averages, over about this many seconds,
+/// and never taken to be less than this: it may be the next one that everything goes to.
 const SHARE_HORIZON: f64 = 10.0;
 const SHARE_NOW_HORIZON: f64 = 0.5;
 const SHARE_MIN: f64 = 0.02;
@@ -104,7 +104,7 @@ impl Learned {
         self.admitted_rate.get().unwrap_or(0.0)
     }
 
-    /// User bytes a second that were let in at most, of late.
+    /// The most user bytes a second that were let in recently.
     pub fn peak(&self) -> f64 {
         self.peak
     }

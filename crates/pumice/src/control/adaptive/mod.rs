@@ -59,7 +59,7 @@ use self::probe::{Probe, ProbeLook};
 use self::rates::{Average, Counter, Drain, Look, weight};
 use super::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief};
 
-/// The cap falls at once. It rises towards what the law says in about so many seconds, or in this
+/// The cap falls at once. It rises towards what the law says in about this many seconds, or in this
 /// share of the time in which all memory can fill: where flushes follow each other in milliseconds,
 /// one that lags would be felt. To its average over this share of the time it rises at once: what
 /// fell for a moment, as a flush ended, was no news.
@@ -68,7 +68,7 @@ const RISE_FILL_SHARE: f64 = 0.1;
 const OF_LATE_SHARE: f64 = 0.6;
 /// Writes are never slowed below this many bytes a second, as RocksDB's.
 const CAP_MIN: f64 = 16.0 * 1024.0;
-/// A cap so many times above what is written does not bind, and is not given out.
+/// A cap this many times above what is written does not bind, and is not given out.
 const LOOSE: f64 = 2.0;
 /// Writes that come at this share of the cap are held back by it.
 const HELD_BACK_SHARE: f64 = 0.7;
@@ -79,26 +79,27 @@ const WAITING_SHARE_MIN: f64 = 0.1;
 const WAITING_RATE_MIN: f64 = 1024.0 * 1024.0;
 /// So much of the device is given away while nothing is owed, and all when the debt is full.
 const USED_SHARE: f64 = 0.9;
-/// What cannot wait writes so much: an average over about so many seconds.
+/// What cannot wait writes so much: an average over about this many seconds.
 const URGENT_HORIZON: f64 = 0.5;
-/// A thread stays kept for merges so many seconds after the last need, lest a long compaction takes
-/// it in between.
+/// A thread stays kept for merges this many seconds after the last need, so that no long compaction
+/// takes it in between.
 const MERGE_SECONDS: f64 = 5.0;
 /// Share of the room to L0's stop that may be used where it is more than what lies below the goal.
 const GUARD_SHARE: f64 = 0.25;
-/// A full stock takes so many times less than its throughput, and this share of a full one as much.
+/// A full stock takes this many times less than its throughput, and this share of a full one as
+/// much.
 const LEAN: f64 = 4.0;
 const EVEN: f64 = 0.75;
 /// No more than this share of the room is let in before the next tick.
 const TICK_SHARE: f64 = 0.5;
-/// Ticks are so many seconds apart, or as long as this share of all memory takes to fill; and there
-/// is one whenever a memtable is sealed.
+/// Ticks are this many seconds apart, or as long as this share of all memory takes to fill; and
+/// there is one whenever a memtable is sealed.
 const TICK_SECONDS: f64 = 0.1;
 const TICK_SECONDS_MIN: f64 = 0.005;
 const TICK_MEMORY_SHARE: f64 = 0.1;
 /// They come sooner towards the end of a flush, each after this share of what is left of it.
 const TICK_FLUSH_SHARE: f64 = 0.5;
-/// All compaction threads work from so many times the trigger of L0 on, or this share of the
+/// All compaction threads work from this many times the trigger of L0 on, or this share of the
 /// soft limit of debt.
 const PRESSED_L0: f64 = 2.0;
 const PRESSED_DEBT: f64 = 0.125;
@@ -138,7 +139,7 @@ impl Stock {
     }
 }
 
-/// What cannot wait writes so many bytes a second, of late.
+/// What cannot wait writes this many bytes a second, recently.
 #[derive(Debug, Default)]
 struct UrgentWrites {
     always: Counter,
@@ -147,7 +148,7 @@ struct UrgentWrites {
     rate: Average,
 }
 
-/// Appending to the log takes this share of the time, of late.
+/// Appending to the log has recently taken this share of the time.
 #[derive(Debug, Default)]
 struct LogWatch {
     seconds: Counter,
@@ -159,7 +160,7 @@ struct LogWatch {
 struct Cap {
     /// Bytes a second; None for all.
     now: Option<f64>,
-    /// Its average of late, while there is one.
+    /// Its recent average, while there is one.
     of_late: Average,
 }
 
@@ -366,7 +367,7 @@ impl Adaptive {
                 Some(now + (wanted - now) * rises)
             }
             (_, Some(wanted)) => Some(wanted),
-            // Not at once either, lest everybody who waited comes in one step.
+            // Not at once either, so that not all waiting writers come in one step.
             (Some(now), None) => {
                 let now = now.max(of_late);
                 let risen = now + (loose.max(now * LOOSE) - now) * rises;

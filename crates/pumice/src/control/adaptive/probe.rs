@@ -4,8 +4,8 @@
 //! that it is not asked for more. So they get more for a moment when writes are held back, and
 //! again from time to time: if the device takes it, the next moment brings twice as much more, else
 //! it is left in peace for a while, a longer one each time. A question is not free: what a full
-//! device makes wait is the log, so that nobody asks while writes are as fast as they want to be.
-//! Fewer writes alone are no sign of that, since the user may have fewer: the log has to wait.
+//! device makes wait is the log, so that there is no probe while writes are as fast as they want to
+//! be. Fewer writes alone are no sign of that, since the user may have fewer: the log has to wait.
 //! Until a few questions were denied, what is known says little: a database that is idle, or young,
 //! asks little of its device, and all may ask.
 //!
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(known, DEVICE);
     }
 
-    /// Nor is it asked while nobody wants more.
+    /// Nor is there one while no more is wanted.
     #[pumice_test_macros::test]
     fn nothing_is_asked_while_writes_are_as_fast_as_they_want() {
         let mut probe = Probe { rest: REST_SECONDS_MAX, ..Probe::default() };
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(probe.tick(0.1, Some(harmed)), DEVICE);
     }
 
-    /// Also of a device that nobody knows, if no cap explains it; then it is known.
+    /// Also of an unknown device, if no cap explains it; then it is known.
     #[pumice_test_macros::test]
     fn a_log_that_waits_tells_that_the_device_is_full() {
         for held_back in [true, false] {

@@ -36,23 +36,23 @@ impl Counter {
     }
 }
 
-/// Progress is averaged over about so many seconds; a stalled device shows in averages over the
+/// Progress is averaged over about this many seconds; a stalled device shows in averages over the
 /// shorter time.
 const PROGRESS_HORIZON: f64 = 1.0;
 const STALL_HORIZON: f64 = 0.2;
-/// Averages go over so many steps of progress at least.
+/// Averages go over this many steps of progress at least.
 const GAPS: f64 = 3.0;
 /// Share that the newest finished job has in the average.
 const JOB_WEIGHT: f64 = 0.3;
-/// The throughput goes by about so many seconds in which there was something to do.
+/// The throughput goes by about this many seconds in which there was something to do.
 const THROUGHPUT_WINDOW: f64 = 30.0;
-/// A job that nothing is known of is expected to take so many seconds, and as long again as it has
-/// taken: the next look shows how it goes on, and until then the room lasts.
+/// A job that nothing is known of is expected to take this many seconds, and as long again as it
+/// has taken: the next look shows how it goes on, and until then the room lasts.
 const UNKNOWN_SECONDS: f64 = 0.1;
 /// A job that takes longer than expected is expected to take half of the surplus on top.
 const OVERDUE_SHARE: f64 = 0.5;
 
-/// No job is expected to take more than so many times longer than it has and its like take.
+/// No job is expected to take more than this many times longer than it and jobs like it have taken.
 const PATIENCE: f64 = 8.0;
 
 /// How fast one kind of job makes room.
@@ -85,7 +85,7 @@ pub(super) struct Drain {
 pub(super) struct Look {
     /// Seconds since the last look.
     pub seconds: f64,
-    /// Nobody looked for most of them, as there was nothing to do.
+    /// The policy rested for most of them, as there was nothing to do.
     pub rested: bool,
     /// There is something to do.
     pub needed: bool,

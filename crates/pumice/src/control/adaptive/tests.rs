@@ -11,7 +11,7 @@ use pumice_base::random::Rng;
 /// Seconds that the policy has to learn what it deals with.
 const SETTLING: usize = 100;
 
-/// What the device can bear for ever: each byte is logged, flushed and compacted.
+/// What the device can bear forever: each byte is logged, flushed and compacted.
 fn sustainable(device: f64) -> f64 {
     device / (2.0 + L0_COST + DEEP_COST)
 }

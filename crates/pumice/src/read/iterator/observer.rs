@@ -1,7 +1,7 @@
 //! What an iterator does, counted for the statistics and the perf context of its task.
 //!
-//! Statistics are told of steps when the iterator ends, as RocksDB does it, and of seeks at once;
-//! perf contexts of each move. An iterator that nobody observed notices at its next seek that its
+//! Steps are reported to statistics when the iterator ends, as in RocksDB, and seeks at once;
+//! perf contexts of each move. An iterator without an observer notices at its next seek that its
 //! task's level was raised.
 //!
 //! Thread safety: the iterator's.
@@ -24,7 +24,7 @@ pub(super) enum SeekKind {
     ToTarget,
 }
 
-/// Counts of one iterator that nobody was told of yet.
+/// Counts of one iterator that are not reported yet.
 #[derive(Default)]
 pub(super) struct Observer {
     statistics: Option<Arc<Statistics>>,
@@ -48,7 +48,7 @@ pub(super) struct Observer {
 }
 
 impl Observer {
-    /// The observer of a new iterator; None if nobody wants to know.
+    /// The observer of a new iterator; None if nothing is counted.
     pub fn new(statistics: Option<&Arc<Statistics>>) -> Option<Box<Self>> {
         if statistics.is_none() && !perf::is_any() {
             return None;
@@ -109,7 +109,7 @@ impl DbIterator {
         self.key().map(|key| (key.len() + value.len()) as u64)
     }
 
-    /// Runs `seek`, and counts it if somebody wants to know.
+    /// Runs `seek`, and counts it if that is wanted.
     #[inline]
     pub(super) fn observe_seek(&mut self, kind: SeekKind, seek: impl FnOnce(&mut Self)) {
         if self.observer.is_none() {
@@ -142,7 +142,7 @@ impl DbIterator {
         });
     }
 
-    /// Takes a `step`, and counts it if somebody wants to know.
+    /// Takes a `step`, and counts it if that is wanted.
     #[inline]
     pub(super) fn observe_step(&mut self, heading: Direction, step: impl FnOnce(&mut Self)) {
         if self.observer.is_none() {
@@ -159,7 +159,7 @@ impl DbIterator {
         self.count_step(heading);
     }
 
-    /// `inner` is about to move by one entry: counts that if it stands in a memtable.
+    /// `inner` is about to move by one entry: counts that if it is in a memtable.
     #[inline]
     pub(super) fn note_memtable_step(&self, metric: PerfMetric) {
         if perf::is_any() && self.inner.current_source().is_some_and(Source::is_memtable) {

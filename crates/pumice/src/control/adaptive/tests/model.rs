@@ -20,7 +20,7 @@ pub const L0_COST: f64 = 1.6;
 pub const DEEP_COST: f64 = 6.0;
 /// Memtables that a compaction takes at most (`picker`, where a file is one memtable).
 const JOB_MAX: f64 = 25.0;
-/// The rate of the device is measured over so many seconds (`DeviceScheduler::rate`).
+/// The rate of the device is measured over this many seconds (`DeviceScheduler::rate`).
 const MEASURE_SECONDS: f64 = 2.0;
 /// Memtables that a deeper compaction takes on at a time.
 const SLICE: f64 = 10.0;
@@ -52,7 +52,7 @@ pub struct Shape {
     pub pace: f64,
     /// Seconds that a job waits for its sync after its last byte.
     pub sync: f64,
-    /// Jobs tell of their progress in steps of so many bytes: large values.
+    /// Jobs tell of their progress in steps of this many bytes: large values.
     pub grain: f64,
 }
 

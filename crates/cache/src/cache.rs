@@ -19,7 +19,7 @@ use crate::key::{CacheKey, Priority};
 const ESTIMATED_ENTRY_CHARGE: usize = 4096;
 
 /// How a cache is made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheOptions {
     /// Limit of the total charge of entries and reservations, bytes.
     pub capacity: usize,

@@ -29,7 +29,7 @@ use crate::filename::TRASH_EXTENSION;
 use crate::tracked_files::TrackedFiles;
 
 /// Settings of a [`SstFileManager`]; the fields are arguments of RocksDB's `NewSstFileManager`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SstFileManagerOptions {
     /// Bytes of files deleted per second; 0 deletes at once.
     pub rate_bytes_per_sec: u64,

@@ -78,8 +78,17 @@ impl VersionBuilder {
         Ok(())
     }
 
+    /// Some value may be in a blob file.
+    pub fn has_blobs(&self) -> bool {
+        let blobs = self.blob_files.as_ref().unwrap_or(&self.base.blob_files);
+        let added = self.changes.values().flat_map(|change| change.added.values());
+        let mut tables = added.chain(self.base.all_files().map(|(_, file)| file));
+        blobs.values().any(|blob| !blob.is_all_garbage())
+            || tables.any(|file| file.oldest_blob_file_number != 0)
+    }
+
     /// Where file `number` is, all changes so far applied.
-    fn level_of(&self, number: u64) -> Option<usize> {
+    pub fn level_of(&self, number: u64) -> Option<usize> {
         let added = self.changes.iter().find(|(_, change)| change.added.contains_key(&number));
         if let Some((&level, _)) = added {
             return Some(level);

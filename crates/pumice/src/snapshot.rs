@@ -165,6 +165,15 @@ impl Snapshot {
     }
 }
 
+/// Equal are a snapshot and its clones; two snapshots of one moment are two.
+impl PartialEq for Snapshot {
+    fn eq(&self, other: &Snapshot) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl Eq for Snapshot {}
+
 impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Snapshot({})", self.inner.sequence)

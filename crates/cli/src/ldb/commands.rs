@@ -255,7 +255,8 @@ pub const REFUSED_FLAGS: &[(&str, &str)] = &[
     ("decode_blob_index", BLOBS),
     (
         "disable_consistency_checks",
-        "the order and overlap of files are checked in every version (force_consistency_checks)",
+        "reads need files that do not overlap; where they do, repair merges them and \
+         unsafe_remove_sst_file drops one",
     ),
     ("dump_uncompressed_blobs", BLOBS),
     ("enable_blob_files", BLOBS),

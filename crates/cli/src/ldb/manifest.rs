@@ -96,6 +96,16 @@ impl ManifestState {
     /// # Errors
     /// As [`for_each_edit`]; edits that contradict each other; an unknown comparator.
     pub fn read(fs: &dyn FileSystem, path: &Path) -> Result<ManifestState> {
+        let (mut state, growing) = Self::replay(fs, path)?;
+        for (id, family) in growing {
+            state.families.insert(id, family.build()?);
+        }
+        Ok(state)
+    }
+
+    /// The state without its families, and these as they are before it is looked at whether their
+    /// files may lie together.
+    fn replay(fs: &dyn FileSystem, path: &Path) -> Result<(ManifestState, BTreeMap<u32, Growing>)> {
         let grow =
             |name: String| Growing { name, comparator: None, log_number: 0, edits: Vec::new() };
         let mut growing = BTreeMap::from([(0u32, grow("default".into()))]);
@@ -124,10 +134,7 @@ impl ManifestState {
             }
             Ok(())
         })?;
-        for (id, family) in growing {
-            state.families.insert(id, family.build()?);
-        }
-        Ok(state)
+        Ok((state, growing))
     }
 
     fn note(&mut self, edit: &VersionEdit) {
@@ -173,9 +180,34 @@ impl ManifestState {
     }
 }
 
+/// The files of a MANIFEST, also of one whose files may not lie together.
+pub struct Places {
+    /// Column families by id: name and files.
+    pub families: BTreeMap<u32, (String, VersionBuilder)>,
+    /// The next number for a file.
+    pub next_file_number: u64,
+}
+
+impl Places {
+    /// Replays the MANIFEST at `path`.
+    ///
+    /// # Errors
+    /// As [`ManifestState::read`], but for files that overlap.
+    pub fn read(fs: &dyn FileSystem, path: &Path) -> Result<Places> {
+        let (state, growing) = ManifestState::replay(fs, path)?;
+        let mut families = BTreeMap::new();
+        for (id, family) in growing {
+            families.insert(id, (family.name.clone(), family.builder()?.1));
+        }
+        Ok(Places { families, next_file_number: state.next_file_number })
+    }
+}
+
 impl Growing {
-    fn build(self) -> Result<Family> {
-        let comparator = self.comparator.unwrap_or_else(|| Comparator::default().name().into());
+    /// The name of its order, and its files before they are looked at.
+    fn builder(&self) -> Result<(String, VersionBuilder)> {
+        let default = || Comparator::default().name().into();
+        let comparator: String = self.comparator.clone().unwrap_or_else(default);
         let order = Comparator::builtin(&comparator).ok_or_else(|| {
             Error::not_supported(format!(
                 "comparator {comparator} of {} is not built in",
@@ -189,6 +221,11 @@ impl Growing {
         for edit in &self.edits {
             builder.apply(edit)?;
         }
+        Ok((comparator, builder))
+    }
+
+    fn build(self) -> Result<Family> {
+        let (comparator, builder) = self.builder()?;
         Ok(Family {
             name: self.name,
             comparator,

@@ -2,7 +2,7 @@
 //! file less. The database must not be open elsewhere; its lock is held.
 
 use super::data::no_words;
-use super::manifest::{ManifestState, current_manifest, for_each_edit};
+use super::manifest::{Places, current_manifest, for_each_edit};
 use super::open::{Access, Found, text as failure};
 use super::opened::Opened;
 use super::{Failure, Invocation};
@@ -141,6 +141,7 @@ fn become_one_file(opened: &Opened) -> Result<(), Failure> {
 }
 
 /// `unsafe_remove_sst_file N`: the MANIFEST forgets a table file; the file goes at the next open.
+/// Files may overlap where they must not: this may be the cure.
 pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
     let [word] = it.arguments.words.as_slice() else {
         return Err("SST file number must be specified".into());
@@ -154,11 +155,10 @@ pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     let told = |error| format!("failed to unsafely remove SST file: {error}");
     let lock = fs.lock(&filename::lock_file(&it.db)).map_err(told)?;
     let manifest = current_manifest(&*fs, &it.db).map_err(told)?;
-    let state = ManifestState::read(&*fs, &manifest).map_err(told)?;
-    check_writable(&state).map_err(told)?;
-    let place = state.families.iter().find_map(|(id, family)| {
-        family.version.find_by_number(number).map(|(level, _)| (*id, level))
-    });
+    let places = Places::read(&*fs, &manifest).map_err(told)?;
+    check_writable(&places).map_err(told)?;
+    let mut families = places.families.iter();
+    let place = families.find_map(|(id, (_, files))| Some((*id, files.level_of(number)?)));
     let Some((id, level)) = place else {
         return Err(
             "failed to unsafely remove SST file: NotFound: File not present in any level".into()
@@ -166,7 +166,7 @@ pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     };
     let mut edit = VersionEdit::for_column_family(id);
     edit.delete_file(level, number);
-    edit.next_file_number = Some(state.next_file_number + 1);
+    edit.next_file_number = Some(places.next_file_number + 1);
     let mut records = Vec::new();
     let read = for_each_edit(&*fs, &manifest, |edit| {
         records.push(edit.encode());
@@ -174,24 +174,21 @@ pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     });
     read.map_err(told)?;
     records.push(edit.encode());
-    write_manifest(&*fs, &it.db, state.next_file_number, &records).map_err(told)?;
+    write_manifest(&*fs, &it.db, places.next_file_number, &records).map_err(told)?;
     drop(lock);
     eprintln!("unsafely removed SST file");
     Ok(())
 }
 
 /// Refuses what the engine opens for reading only.
-fn check_writable(state: &ManifestState) -> EngineResult<()> {
-    for family in state.families.values() {
-        let mut tables = family.version.all_files();
-        let linked = tables.any(|(_, file)| file.oldest_blob_file_number != 0);
-        if linked || !family.version.blob_files().is_empty() {
-            let name = &family.name;
+fn check_writable(places: &Places) -> EngineResult<()> {
+    match places.families.values().find(|(_, files)| files.has_blobs()) {
+        None => Ok(()),
+        Some((name, _)) => {
             let why = format!("column family {name} has values in blob files: it can only be read");
-            return Err(Error::not_supported(why));
+            Err(Error::not_supported(why))
         }
     }
-    Ok(())
 }
 
 /// Writes a MANIFEST of these edits, and makes it the current one.

@@ -2,6 +2,7 @@
 
 use crate::{db_bench, lines};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// The pages that state the counts.
 const PAGE: &str = include_str!("../../../../docs/db_bench.md");
@@ -35,8 +36,7 @@ fn value(kind: &str) -> &'static str {
 #[pumice_test_macros::test]
 fn every_flag_is_taken_or_refused_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
-    let flags: BTreeMap<&str, &str> =
-        lines(include_str!("flags.txt")).map(|line| line.split_once(' ').unwrap()).collect();
+    let flags = flags();
     assert!(flags.len() > 400, "{}", flags.len());
     for default_off in [false, true] {
         // `--undefok` is not given, and `--build_info` would end it all.
@@ -66,41 +66,48 @@ fn every_flag_is_taken_or_refused_by_its_name() {
     // What is no flag of RocksDB's is unknown, and an option of the engine is a flag.
     let unknown = db_bench(dir.path(), "--no_such_flag=1 --use_sqfc_for_range_queries=1").bad();
     assert_eq!(unknown.matches("ERROR: unknown command line flag '").count(), 2, "{unknown}");
-    for line in lines(include_str!("flags.txt")).map(|line| line.split_once(' ').unwrap().0) {
-        assert!(!unknown.contains(line), "{unknown}");
-    }
+    assert!(flags.keys().all(|name| !unknown.contains(name)), "{unknown}");
     db_bench(dir.path(), "--benchmarks=stats --num=1 --max_log_file_size=123456").good();
     let log = std::fs::read_to_string(dir.path().join("dbbench/LOG")).unwrap();
     assert!(log.contains("Options.max_log_file_size: 123456"), "{log}");
 }
 
-/// Each flag alone, with another value than its default: it is taken, or refused by the feature
-/// that is missing, be it when the command line is read or when the database is opened. Values
-/// that need another flag, or are none, count as taken.
+/// What a flag alone does, with another value than its default: the feature that is missing if it
+/// is refused, be it when the command line is read or when the database is opened, and whether it
+/// has no effect. Values that need another flag, or are none, count as taken.
+fn tried(dir: &Path, name: &str, kind: &str) -> (Option<String>, bool) {
+    // Those two are given here, and the third would end it all.
+    if ["benchmarks", "num", "build_info"].contains(&name) {
+        return (None, false);
+    }
+    let is_codec = kind == "string" && name.contains("compression");
+    let value = if is_codec { "zstd" } else { value(kind) };
+    let run = db_bench(dir, &format!("--benchmarks=stats --num=1 --{name}={value}"));
+    let feature = match run.err.split_once(" is not supported yet: it needs ") {
+        Some((_, feature)) => Some(feature.lines().next().unwrap().to_string()),
+        None => run.err.contains("is not supported by this build").then(|| ENGINE.to_string()),
+    };
+    (feature, run.err.contains("WARNING: without effect on Pumice: "))
+}
+
+/// Flags of RocksDB's with their types.
+fn flags() -> BTreeMap<&'static str, &'static str> {
+    lines(include_str!("flags.txt")).map(|line| line.split_once(' ').unwrap()).collect()
+}
+
 #[pumice_test_macros::test]
 fn flags_are_counted() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut taken, mut idle, mut all) = (0, 0, 0);
+    let (mut taken, mut idle) = (0, 0);
     let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (name, kind) in lines(include_str!("flags.txt")).map(|line| line.split_once(' ').unwrap()) {
-        all += 1;
-        // Those two are given here, and the third would end it all.
-        if ["benchmarks", "num", "build_info"].contains(&name) {
-            taken += 1;
-            continue;
-        }
-        let is_codec = kind == "string" && name.contains("compression");
-        let value = if is_codec { "zstd" } else { value(kind) };
-        let run = db_bench(dir.path(), &format!("--benchmarks=stats --num=1 --{name}={value}"));
-        let feature = match run.err.split_once(" is not supported yet: it needs ") {
-            Some((_, feature)) => Some(feature.lines().next().unwrap().to_string()),
-            None => run.err.contains("is not supported by this build").then(|| ENGINE.to_string()),
-        };
+    let all = flags().len();
+    for (name, kind) in flags() {
+        let (feature, has_no_effect) = tried(dir.path(), name, kind);
         match feature {
             Some(feature) => refused.entry(feature).or_default().push(format!("`{name}`")),
             None => taken += 1,
         }
-        idle += usize::from(run.err.contains("WARNING: without effect on Pumice: "));
+        idle += usize::from(has_no_effect);
     }
     let rows =
         refused.iter().map(|(feature, names)| format!("| {feature} | {} |\n", names.join(", ")));
@@ -112,6 +119,37 @@ fn flags_are_counted() {
     );
     assert_stated(COMPATIBILITY, &format!("| {taken} of {all} flags, "));
     assert!(PAGE.contains(&table), "docs/db_bench.md lacks: {table}");
+}
+
+/// Commands that RocksDB's developers and users wrote down: those that consist of names which are
+/// taken, and what the others need.
+#[pumice_test_macros::test]
+fn commands_of_pull_requests_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = flags();
+    let (mut all, mut taken) = (0, 0);
+    let mut known: BTreeMap<&str, bool> = BTreeMap::new();
+    for line in lines(include_str!("pull_requests.txt")) {
+        let mut words = line.split(' ').skip(1);
+        let benchmarks = words.next().unwrap();
+        let error = db_bench(dir.path(), &format!("--benchmarks={benchmarks},nosuch")).bad();
+        let mut missing = Vec::new();
+        if error != "unknown benchmark 'nosuch'\n" {
+            missing.push(benchmarks);
+        }
+        let takes = |name: &&str| match flags.get(name) {
+            Some(kind) => tried(dir.path(), name, kind).0.is_none(),
+            None => false,
+        };
+        missing.extend(words.filter(|name| !*known.entry(name).or_insert_with(|| takes(name))));
+        all += 1;
+        taken += usize::from(missing.is_empty());
+        if !missing.is_empty() {
+            println!("{line}\n  lacks {missing:?}");
+        }
+    }
+    println!("commands: {taken} of {all}");
+    assert_stated(PAGE, &format!("{taken} of {all} commands consist of names that are taken"));
 }
 
 /// Each benchmark alone: it parses, or it is refused by its feature.

@@ -64,7 +64,7 @@ pub trait RateLimiterEvents: Send + Sync {
 
 /// Settings of a [`RateLimiter`]; the fields are the arguments of RocksDB's
 /// `NewGenericRateLimiter`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RateLimiterOptions {
     /// Bytes per second, above 0; the maximum if the rate is tuned.
     pub rate_bytes_per_sec: u64,

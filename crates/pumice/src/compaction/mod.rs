@@ -6,6 +6,7 @@
 //! | `plan` | a column family's scores, targets and running compactions |
 //! | `cut` | where one output file ends and the next begins |
 //! | `subcompaction` | one key range of a job: merge, filter, write |
+//! | `timed_filter` | how long the user's filter takes |
 //! | `env` | what it asks of its database |
 //!
 //! The job that picks, runs and installs is `engine::compaction_job`.
@@ -15,3 +16,4 @@ pub(crate) mod env;
 pub(crate) mod picker;
 pub(crate) mod plan;
 pub(crate) mod subcompaction;
+mod timed_filter;

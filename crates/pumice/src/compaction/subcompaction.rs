@@ -20,14 +20,14 @@ use pumice_table::{TableReadOptions, TableReason};
 use crate::compaction::cut::OutputCut;
 use crate::compaction::env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::CompactionPick;
+use crate::compaction::timed_filter;
 use crate::options::{ColumnFamilyOptions, CompactionFilterContext};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 use crate::stats::listener::{CompactionReason, TableFileCreationReason};
-use crate::table_output::iterator::{
-    Beyond, CompactionIterator, CompactionSettings, IterationCounts,
-};
+use crate::table_output::counts::IterationCounts;
+use crate::table_output::iterator::{Beyond, CompactionIterator, CompactionSettings};
 use crate::table_output::output::{OutputFile, OutputSpec};
 use crate::table_output::tombstones;
 use crate::version::family::CfData;
@@ -88,6 +88,7 @@ struct Writer<'a> {
     end: Option<Vec<u8>>,
     files: Vec<Arc<FileMetaData>>,
     helper_cpu_micros: u64,
+    dropped_tombstones: u64,
 }
 
 /// Compacts user keys in `[start, end)` at the job's priority; None is an open end.
@@ -122,7 +123,8 @@ fn compact(
         comparator: job.cf.icmp.clone(),
         snapshots: job.snapshots.clone(),
         merge_operator: job.cf.merge_operator(),
-        compaction_filter: filter(job, &options),
+        compaction_filter: filter(job, &options)
+            .map(|filter| timed_filter::timed(filter, job.env.statistics().as_ref())),
         level: small_i32(job.pick.output_level),
         bottommost: job.pick.bottommost,
         tombstones: job.tombstones.clone(),
@@ -153,6 +155,7 @@ fn compact(
         end,
         files: Vec::new(),
         helper_cpu_micros: 0,
+        dropped_tombstones: 0,
     };
     match &start {
         Some(start) => entries.seek(start),
@@ -162,7 +165,10 @@ fn compact(
     writer.finish()?;
     Ok(SubcompactionResult {
         files: writer.files,
-        counts: entries.counts(),
+        counts: IterationCounts {
+            dropped_tombstones: writer.dropped_tombstones,
+            ..entries.counts()
+        },
         parts: 1,
         helper_cpu_micros: writer.helper_cpu_micros,
         cpu_micros: (thread_cpu_nanos() - cpu) / 1000 + writer.helper_cpu_micros,
@@ -318,19 +324,19 @@ impl Writer<'_> {
         }
     }
 
-    /// Tombstones between `low` and `high` that have to be written.
-    fn tombstones(&self, high: Option<&[u8]>) -> Vec<RangeTombstone> {
-        match &self.job.tombstones {
-            None => Vec::new(),
-            Some(list) => tombstones::surviving(
-                list,
-                self.job.cf.comparator(),
-                self.low.as_deref(),
-                high,
-                &self.job.snapshots,
-                self.job.pick.bottommost,
-            ),
-        }
+    /// Tombstones between `low` and `high` that have to be written; counts the others.
+    fn tombstones(&mut self, high: Option<&[u8]>) -> Vec<RangeTombstone> {
+        let Some(list) = &self.job.tombstones else { return Vec::new() };
+        let (left, done) = tombstones::surviving(
+            list,
+            self.job.cf.comparator(),
+            self.low.as_deref(),
+            high,
+            &self.job.snapshots,
+            self.job.pick.bottommost,
+        );
+        self.dropped_tombstones += done;
+        left
     }
 
     /// Ends the present output; it is responsible for tombstones up to `high`.

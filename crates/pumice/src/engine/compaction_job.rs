@@ -395,11 +395,7 @@ impl DbInner {
             files.extend(part.files);
             sum.cpu_micros += part.cpu_micros;
             sum.parts += part.parts;
-            sum.counts.entries_in += part.counts.entries_in;
-            sum.counts.dropped_hidden += part.counts.dropped_hidden;
-            sum.counts.dropped_obsolete += part.counts.dropped_obsolete;
-            sum.counts.dropped_range_deleted += part.counts.dropped_range_deleted;
-            sum.counts.dropped_by_filter += part.counts.dropped_by_filter;
+            sum.counts += part.counts;
         }
         if !planted::is(Bug::CompactionDirNotSynced) {
             self.dir.fs.sync_dir(&self.dir.path)?;

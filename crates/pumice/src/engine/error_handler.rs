@@ -39,6 +39,7 @@ use crate::state::DbState;
 use crate::state::errors::{Reason, UntoldError, heals, severity};
 use crate::state::manifest_log::EditGroup;
 use crate::stats::listener::FlushReason;
+use crate::stats::{HistogramKind, Ticker};
 
 /// Sleeps between two automatic attempts to resume.
 fn wait_to_retry(interval: Duration) {
@@ -105,6 +106,7 @@ impl DbInner {
         let error = error.with_severity(severity);
         self.reports.info(format_args!("Background error, reason {reason:?}: {error}"));
         self.reports.events.background_error();
+        self.reports.count_error(&error, heals(&error, reason));
         tell(UntoldError { task: task::current(), reason: reason.told(), error: error.clone() });
         let mut state = self.state.lock();
         if reason == Reason::WriteCallback && self.logs.wal.lock().failure().is_none() {
@@ -158,39 +160,48 @@ impl DbInner {
         let (db, attempts) = (Weak::clone(me), options.max_bgerror_resume_count);
         let interval = Duration::from_micros(options.bgerror_resume_retry_interval);
         let job = move || {
-            let mut left = attempts;
-            while left > 0 {
+            let mut tried = 0;
+            loop {
                 wait_to_retry(interval);
                 let Some(db) = db.upgrade() else { return };
                 if db.life.closing.load(Ordering::Acquire) {
                     return;
                 }
                 if db.may_resume() {
-                    if db.resumed_or_hopeless() {
+                    tried += 1;
+                    if db.resumed_or_hopeless(tried, attempts) {
                         return;
                     }
-                    left -= 1;
                 }
-            }
-            if let Some(db) = db.upgrade() {
-                db.state.lock().errors.retrying = false;
             }
         };
         // A thread of its own: it sleeps most of the time, maybe for days.
         if let Err(error) = start_task("pumice:resume", job) {
             state.errors.retrying = false; // The next error tries to start one again.
             self.reports.warn(format_args!("No thread to resume from a background error: {error}"));
+        } else {
+            self.reports.tick(Ticker::ErrorHandlerAutoresumeCount, 1);
         }
     }
 
-    /// One automatic attempt; whether no other is needed. In the same step it is noted that nobody
-    /// retries any more: the next error must start a new series.
-    fn resumed_or_hopeless(self: &Arc<Self>) -> bool {
+    /// The automatic attempt number `tried`, of `attempts` at most; whether it was the last one. In
+    /// the same step it is noted that nobody retries any more: the next error must start a new
+    /// series.
+    fn resumed_or_hopeless(self: &Arc<Self>, tried: i32, attempts: i32) -> bool {
+        self.reports.tick(Ticker::ErrorHandlerAutoresumeRetryTotalCount, 1);
         drop(self.resume());
         let mut state = self.state.lock();
         let errors = &mut state.errors;
-        let over = errors.error.as_ref().is_none_or(|e| e.severity() >= Severity::Unrecoverable);
+        let hopeless = |error: &Error| error.severity() >= Severity::Unrecoverable;
+        let over = tried >= attempts || errors.error.as_ref().is_none_or(hopeless);
+        let resumed = errors.error.is_none();
         errors.retrying = !over;
+        drop(state);
+        if over {
+            let tries = u64::from(tried.unsigned_abs());
+            self.reports.measure(HistogramKind::ErrorHandlerAutoresumeRetryCount, tries);
+            self.reports.tick(Ticker::ErrorHandlerAutoresumeSuccessCount, u64::from(resumed));
+        }
         over
     }
 

@@ -89,7 +89,7 @@ pub(crate) fn write_level0(
         verify_count(mems, entries.counts().entries_in)?;
     }
     if let Some(list) = &tombstones {
-        for t in surviving(list, cf.comparator(), None, None, &snapshots, false) {
+        for t in surviving(list, cf.comparator(), None, None, &snapshots, false).0 {
             output.add_tombstone(cf, &t.start, &t.end, t.seq)?;
         }
     }

@@ -107,7 +107,7 @@ pub struct RangeOpt {
 }
 
 /// The files for one column family of a [`Db::ingest_external_files`] call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct IngestExternalFileArg {
     /// Where they go.
     pub column_family: ColumnFamily,

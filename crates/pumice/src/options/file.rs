@@ -48,7 +48,7 @@ pub struct ColumnFamilyEntry {
 /// What a reader of OPTIONS files puts up with. By default: unknown names, and members of values,
 /// in files of a RocksDB newer than the tables. An option that decides what is in the files is
 /// never skipped, unless `for_reading` says so.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileRules {
     /// Skip names that no table has, whichever version wrote them.
     pub ignore_unknown_options: bool,

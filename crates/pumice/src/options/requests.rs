@@ -8,7 +8,7 @@ use pumice_env::IoPriority;
 use pumice_port::time::wall_micros;
 
 /// Options of a read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ReadOptions {
     /// Read as of this snapshot, which must be of the same database; None reads the latest state.
     pub snapshot: Option<Snapshot>,

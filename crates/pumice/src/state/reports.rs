@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use pumice_base::{Error, ErrorKind};
 use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_port::sync::Condvar;
@@ -60,6 +61,15 @@ impl Reports {
     pub fn measure(&self, kind: HistogramKind, value: u64) {
         if let Some(statistics) = &self.statistics {
             statistics.measure(kind, value);
+        }
+    }
+
+    /// Counts a background error, and whether what failed is tried again by itself.
+    pub fn count_error(&self, error: &Error, retried: bool) {
+        self.tick(Ticker::ErrorHandlerBgErrorCount, 1);
+        if error.kind() == ErrorKind::IoError {
+            self.tick(Ticker::ErrorHandlerBgIoErrorCount, 1);
+            self.tick(Ticker::ErrorHandlerBgRetryableIoErrorCount, u64::from(retried));
         }
     }
 
@@ -192,7 +202,11 @@ impl Reports {
             self.tick(read_ticker, read);
             self.tick(write_ticker, job.bytes_written);
         }
-        self.tick(Ticker::CompactionKeyDropObsolete, counts.dropped_obsolete);
+        // As in RocksDB the former holds the other two, too.
+        let obsolete = counts.dropped_obsolete + counts.dropped_tombstones;
+        self.tick(Ticker::CompactionKeyDropObsolete, obsolete);
+        self.tick(Ticker::CompactionRangeDelDropObsolete, counts.dropped_tombstones);
+        self.tick(Ticker::CompactionOptimizedDelDropObsolete, counts.dropped_early);
         self.tick(Ticker::CompactionKeyDropNewerEntry, counts.dropped_hidden);
         self.tick(Ticker::CompactionKeyDropRangeDel, counts.dropped_range_deleted);
         self.tick(Ticker::CompactionKeyDropUser, counts.dropped_by_filter);

@@ -32,6 +32,7 @@ use pumice_base::{
 use pumice_manifest::{BeyondCursor, Version};
 
 use crate::read::merge::{full_merge, plain_value};
+use crate::table_output::counts::IterationCounts;
 
 /// `last_stripe` while no version of the current key was seen.
 const NO_STRIPE: SequenceNumber = SequenceNumber::MAX;
@@ -62,16 +63,6 @@ pub(crate) struct CompactionSettings {
 pub(crate) struct Beyond {
     pub version: Arc<Version>,
     pub cursor: BeyondCursor,
-}
-
-/// What was read and what became of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct IterationCounts {
-    pub entries_in: u64,
-    pub dropped_hidden: u64,
-    pub dropped_obsolete: u64,
-    pub dropped_range_deleted: u64,
-    pub dropped_by_filter: u64,
 }
 
 enum Out {
@@ -313,11 +304,17 @@ impl<I: InternalIterator> CompactionIterator<I> {
         }
     }
 
+    /// A deletion goes for which nothing is below the output level.
+    fn count_obsolete(&mut self) {
+        self.counts.dropped_obsolete += 1;
+        self.counts.dropped_early += u64::from(!self.settings.bottommost);
+    }
+
     fn decide_deletion(&mut self, sequence: SequenceNumber, stripe: SequenceNumber) -> bool {
         if sequence <= self.earliest_snapshot
             && (planted::is(Bug::TombstoneDropped) || self.nothing_below())
         {
-            self.counts.dropped_obsolete += 1;
+            self.count_obsolete();
             self.input.next();
             return false;
         }

@@ -34,7 +34,8 @@ pub(crate) fn flatten(list: &FragmentedTombstones, out: &mut Vec<RangeTombstone>
     }
 }
 
-/// The part of `list` in `[low, high)` that must survive a compaction.
+/// The part of `list` in `[low, high)` that must survive a compaction, and how many pieces have
+/// done their work.
 ///
 /// Of tombstones in one stripe only the newest matters; at the bottommost level those that every
 /// snapshot sees have done their work.
@@ -45,9 +46,9 @@ pub(crate) fn surviving(
     high: Option<&[u8]>,
     snapshots: &[SequenceNumber],
     bottommost: bool,
-) -> Vec<RangeTombstone> {
+) -> (Vec<RangeTombstone>, u64) {
     let earliest = snapshots.first().copied().unwrap_or(SequenceNumber::MAX);
-    let mut out = Vec::new();
+    let (mut out, mut done) = (Vec::new(), 0);
     for fragment in list.fragments() {
         let mut start = fragment.start.as_slice();
         let mut end = fragment.end.as_slice();
@@ -67,12 +68,16 @@ pub(crate) fn surviving(
         let mut last_stripe = None;
         for &seq in &fragment.seqs {
             let stripe = snapshots.partition_point(|&s| s < seq);
-            if last_stripe == Some(stripe) || (bottommost && seq <= earliest) {
+            if last_stripe == Some(stripe) {
                 continue;
             }
             last_stripe = Some(stripe);
-            out.push(RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq });
+            if bottommost && seq <= earliest {
+                done += 1;
+            } else {
+                out.push(RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq });
+            }
         }
     }
-    out
+    (out, done)
 }

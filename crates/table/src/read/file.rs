@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use pumice_base::checksum::{ChecksumType, block_checksum, context_checksum};
-use pumice_base::coding::get_fixed32;
+use pumice_base::coding::{get_fixed32, varint_len};
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_compress::{CompressionType, Decompressor, Dictionary, SnappyPrefix};
@@ -346,7 +346,12 @@ impl TableFile {
                 )
             })
             .map_err(|error| self.in_block(&error, handle, kind))?;
-        self.count_unpacked(payload.len(), contents.len(), start);
+        // As in RocksDB the size in front of the data is no part of it; snappy has it inside.
+        let size = match method {
+            CompressionType::Snappy => 0,
+            _ => varint_len(contents.len() as u64),
+        };
+        self.count_unpacked(payload.len().saturating_sub(size), contents.len(), start);
         Ok(contents)
     }
 

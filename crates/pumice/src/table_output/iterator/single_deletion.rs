@@ -74,7 +74,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
             Below::Nothing
                 if self.zeroed || (sequence <= self.earliest_snapshot && self.nothing_below()) =>
             {
-                self.counts.dropped_obsolete += 1;
+                self.count_obsolete();
             }
             Below::Nothing | Below::OtherStripe => {
                 let kind = ValueType::SingleDeletion;

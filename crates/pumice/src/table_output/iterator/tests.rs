@@ -152,7 +152,8 @@ pub(super) fn compact_with(
         entries.status().unwrap();
         entries_in += entries.counts().entries_in;
         let (low, high) = (pair[0].map(Vec::as_slice), pair[1].map(Vec::as_slice));
-        out.tombstones.extend(surviving(&list, &icmp.user, low, high, &list_snapshots, bottommost));
+        let (left, _) = surviving(&list, &icmp.user, low, high, &list_snapshots, bottommost);
+        out.tombstones.extend(left);
     }
     assert_eq!(entries_in, input.entries.len() as u64, "every entry is counted once");
     out

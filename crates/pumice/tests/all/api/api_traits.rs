@@ -8,6 +8,7 @@ use std::path::Path;
 
 use crate::common::{DIR, memory, options};
 use pumice::backup::{BackupEngine, BackupInfo};
+use pumice::options::{FileRules, LoadedOptions};
 use pumice::stats::{MetricKind, MetricsPage, StatsLevel};
 use pumice::*;
 
@@ -23,7 +24,7 @@ fn types_have_the_common_traits() {
     // Handles.
     shown_and_copied::<Db>();
     shown_and_copied::<DbWithTtl>();
-    shown_and_copied::<Snapshot>();
+    compared::<Snapshot>();
     shown_and_copied::<DbBuilder>();
     compared::<ColumnFamily>();
     shared::<BackupEngine>();
@@ -48,7 +49,7 @@ fn types_have_the_common_traits() {
     shown_and_copied::<WriteBatch>();
     shown_and_copied::<ColumnFamilyDescriptor>();
     shown_and_copied::<Comparator>();
-    shown_and_copied::<ReadOptions>();
+    compared::<ReadOptions>();
     compared::<Options>();
     compared::<DbOptions>();
     compared::<ColumnFamilyOptions>();
@@ -59,6 +60,15 @@ fn types_have_the_common_traits() {
     compared::<CompactFilesOptions>();
     compared::<WaitForCompactOptions>();
     compared::<IngestExternalFileOptions>();
+    compared::<IngestExternalFileArg>();
+    compared::<RangeOpt>();
+    compared::<ExternalSstFileInfo>();
+    compared::<CacheOptions>();
+    compared::<CompressionOptions>();
+    compared::<RateLimiterOptions>();
+    compared::<SstFileManagerOptions>();
+    compared::<FileRules>();
+    compared::<LoadedOptions>();
     compared::<Budget>();
     compared::<BackupInfo>();
     compared::<LiveFile>();
@@ -123,6 +133,11 @@ fn values_and_handles_are_compared_and_shown() {
     let (_, other_fs) = memory();
     let other = Db::open(&options(&other_fs), DIR).unwrap();
     assert_ne!(other.create_column_family(&ColumnFamilyOptions::default(), "family"), Ok(family));
+    let (one, two) = (db.snapshot(), db.snapshot());
+    assert_eq!(ReadOptions::at(&one), ReadOptions::at(&one.clone()));
+    assert_ne!(ReadOptions::at(&one), ReadOptions::at(&two));
+    assert_ne!(ReadOptions::at(&one), ReadOptions::default());
+    drop((one, two));
     assert_eq!(format!("{db:?}"), format!("Db {{ path: {DIR:?}, .. }}"));
     let mut cursor = db.cursor().unwrap();
     cursor.seek_to_first();

@@ -1,19 +1,17 @@
-//! What is refused, or left out, where it enters: because the next open could not take it (records
-//! of transactions, updates of column families that do not exist, names and options), or because it
-//! belongs to another database (snapshots, column families).
+//! What is refused, or left out, where it enters, because the next open could not take it: records
+//! of transactions, updates of column families that do not exist, names and options.
 
 use std::sync::Arc;
 
 use crate::common::{DIR, SYNC, contents, flush, get, memory, options};
 use pumice::options::{FileRules, load_latest_options};
 use pumice::{
-    ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, Error, ErrorKind, FlushOptions,
-    IngestExternalFileArg, Options, PinnedSlice, ReadOptions, WriteBatch, WriteOptions,
+    ColumnFamilyDescriptor, ColumnFamilyOptions, Db, ErrorKind, Options, ReadOptions, WriteBatch,
+    WriteOptions,
 };
 use pumice_base::ValueType;
 use pumice_base::coding::put_length_prefixed;
 use pumice_port::sim;
-use pumice_port::testing::block_on;
 
 const IGNORE: WriteOptions = WriteOptions { ignore_missing_column_families: true, ..SYNC };
 
@@ -169,206 +167,6 @@ fn a_name_is_refused_or_works() {
         db.close().unwrap();
     }
     assert_eq!(taken, names.len() - 2);
-}
-
-/// A call that takes a handle, given one of another database; how it went.
-type Foreign = fn(&Db, &ColumnFamily, &ReadOptions) -> pumice::Result<()>;
-
-/// Every call that takes a column family; `no_call_is_missing` holds it to that.
-const WITH_FAMILY: &[(&str, Foreign)] = &[
-    ("batch", |db, cf, _| {
-        let mut batch = WriteBatch::new();
-        batch.put_cf(cf, "k", "v");
-        db.write(&mut batch)
-    }),
-    ("mixed batch", |db, cf, _| {
-        let mut batch = WriteBatch::new();
-        batch.put_cf(db.default_column_family(), "k", "v");
-        batch.delete_cf(cf, "k");
-        db.write(&mut batch)
-    }),
-    ("appended batch", |db, cf, _| {
-        let (mut batch, mut other) = (WriteBatch::new(), WriteBatch::new());
-        batch.put("k", "v");
-        other.merge_cf(cf, "k", "v");
-        batch.append(&other);
-        db.write(&mut batch)
-    }),
-    ("future of a batch", |db, cf, _| {
-        let mut batch = WriteBatch::new();
-        batch.put_cf(cf, "k", "v");
-        block_on(db.write_async(batch))
-    }),
-    ("put_cf", |db, cf, _| db.put_cf(cf, "k", "v")),
-    ("put_cf_opt", |db, cf, _| db.put_cf_opt(&SYNC, cf, "k", "v")),
-    ("put_cf_async", |db, cf, _| block_on(db.put_cf_async(cf, "k", "v"))),
-    ("put_cf_opt_async", |db, cf, _| block_on(db.put_cf_opt_async(&SYNC, cf, "k", "v"))),
-    ("delete_cf", |db, cf, _| db.delete_cf(cf, "k")),
-    ("delete_cf_opt", |db, cf, _| db.delete_cf_opt(&SYNC, cf, "k")),
-    ("delete_cf_async", |db, cf, _| block_on(db.delete_cf_async(cf, "k"))),
-    ("delete_cf_opt_async", |db, cf, _| block_on(db.delete_cf_opt_async(&SYNC, cf, "k"))),
-    ("single_delete_cf", |db, cf, _| db.single_delete_cf(cf, "k")),
-    ("single_delete_cf_opt", |db, cf, _| db.single_delete_cf_opt(&SYNC, cf, "k")),
-    ("merge_cf", |db, cf, _| db.merge_cf(cf, "k", "v")),
-    ("merge_cf_opt", |db, cf, _| db.merge_cf_opt(&SYNC, cf, "k", "v")),
-    ("merge_cf_async", |db, cf, _| block_on(db.merge_cf_async(cf, "k", "v"))),
-    ("merge_cf_opt_async", |db, cf, _| block_on(db.merge_cf_opt_async(&SYNC, cf, "k", "v"))),
-    ("delete_range_cf", |db, cf, _| db.delete_range_cf(cf, "k", "l")),
-    ("delete_range_cf_opt", |db, cf, _| db.delete_range_cf_opt(&SYNC, cf, "k", "l")),
-    ("get_cf", |db, cf, _| db.get_cf(cf, "k").map(drop)),
-    ("get_cf_opt", |db, cf, at| db.get_cf_opt(at, cf, "k").map(drop)),
-    ("get_cf_async", |db, cf, _| block_on(db.get_cf_async(cf, "k")).map(drop)),
-    ("get_cf_opt_async", |db, cf, at| block_on(db.get_cf_opt_async(at, cf, "k")).map(drop)),
-    ("multi_get_cf", |db, cf, _| last(db.multi_get_cf(&[(cf, "k"), (cf, "l")]))),
-    ("multi_get_cf_opt", |db, cf, at| last(db.multi_get_cf_opt(at, &[(cf, "k")]))),
-    ("multi_get_cf_async", |db, cf, _| last(block_on(db.multi_get_cf_async([(cf.clone(), "k")])))),
-    ("multi_get_cf_opt_async", |db, cf, at| {
-        last(block_on(db.multi_get_cf_opt_async(at, [(cf.clone(), "k")])))
-    }),
-    ("key_may_exist_cf", |db, cf, _| db.key_may_exist_cf(cf, "k").map(drop)),
-    ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
-    ("key_may_exist_cf_opt_value", |db, cf, at| {
-        db.key_may_exist_cf_opt_value(at, cf, "k").map(drop)
-    }),
-    ("cursor_cf", |db, cf, _| db.cursor_cf(cf).map(drop)),
-    ("cursor_cf_opt", |db, cf, at| db.cursor_cf_opt(at, cf).map(drop)),
-    ("iter_cf", |db, cf, _| db.iter_cf(cf).map(drop)),
-    ("iter_cf_opt", |db, cf, at| db.iter_cf_opt(at, cf).map(drop)),
-    ("range_cf", |db, cf, _| db.range_cf(cf, "a".."b").map(drop)),
-    ("range_cf_opt", |db, cf, at| db.range_cf_opt(at, cf, "a".."b").map(drop)),
-    ("prefix_cf", |db, cf, _| db.prefix_cf(cf, "a").map(drop)),
-    ("prefix_cf_opt", |db, cf, at| db.prefix_cf_opt(at, cf, "a").map(drop)),
-    ("flush_cf", |db, cf, _| db.flush_cf(cf)),
-    ("flush_cf_opt", |db, cf, _| db.flush_cf_opt(&FlushOptions::default(), cf)),
-    ("flush_cfs", |db, cf, _| db.flush_cfs(&[cf])),
-    ("flush_cfs_opt", |db, cf, _| db.flush_cfs_opt(&FlushOptions::default(), &[cf])),
-    ("compact_range_cf", |db, cf, _| db.compact_range_cf(&Default::default(), cf, None, None)),
-    ("drop_column_family", |db, cf, _| db.drop_column_family(cf)),
-    ("set_options_cf", |db, cf, _| db.set_options_cf(cf, &[("ttl", "0")])),
-    ("column_family_options", |db, cf, _| db.column_family_options(cf).map(drop)),
-    ("approximate_memtable_stats_cf", |db, cf, _| {
-        db.approximate_memtable_stats_cf(cf, "a", "z").map(drop)
-    }),
-    ("approximate_sizes_cf", |db, cf, _| db.approximate_sizes_cf(cf, &[(b"a", b"z")]).map(drop)),
-    ("property_cf", |db, cf, _| there(db.property_cf(cf, "rocksdb.stats"))),
-    ("property_int_cf", |db, cf, _| there(db.property_int_cf(cf, "rocksdb.num-files-at-level0"))),
-    ("property_map_cf", |db, cf, _| {
-        there(db.property_map_cf(cf, "rocksdb.block-cache-entry-stats"))
-    }),
-    ("delete_files_in_range_cf", |db, cf, _| db.delete_files_in_range_cf(cf, None, None)),
-    ("delete_files_in_ranges_cf", |db, cf, _| {
-        db.delete_files_in_ranges_cf(cf, &[(None, None)], true)
-    }),
-    ("suggest_compact_range_cf", |db, cf, _| db.suggest_compact_range_cf(cf, None, None)),
-    ("compact_files_cf", |db, cf, _| {
-        db.compact_files_cf(&Default::default(), cf, &["000001.sst"], 1).map(drop)
-    }),
-    ("ingest_external_file_cf", |db, cf, _| {
-        db.ingest_external_file_cf(&Default::default(), cf, &["/none.sst"])
-    }),
-    ("ingest_external_files", |db, cf, _| {
-        let files = vec!["/none.sst".into()];
-        db.ingest_external_files(&[IngestExternalFileArg::new(cf, files, &Default::default())])
-    }),
-];
-
-fn last(found: Vec<pumice::Result<Option<PinnedSlice>>>) -> pumice::Result<()> {
-    found.into_iter().next_back().unwrap().map(drop)
-}
-
-/// A property that is not there: that is how these calls refuse.
-fn there<T>(property: Option<T>) -> pumice::Result<()> {
-    property.map(drop).ok_or_else(|| Error::invalid_argument("another database: no property"))
-}
-
-/// The public calls of `Db`, found in its source, whose arguments name a column family.
-// Plain #[test]: nothing of it waits.
-#[test]
-fn no_call_is_missing() {
-    let files = [
-        include_str!("../../../src/db/api.rs"),
-        include_str!("../../../src/db/async_api.rs"),
-        include_str!("../../../src/db/file_api.rs"),
-        include_str!("../../../src/db/ingest_api.rs"),
-        include_str!("../../../src/db/reads.rs"),
-        include_str!("../../../src/db/wal_api.rs"),
-        include_str!("../../../src/db/writes.rs"),
-    ];
-    let mut found = 0;
-    for call in files.iter().flat_map(|file| file.split("\n    pub fn ").skip(1)) {
-        let (arguments, _) = call.split_once(" {\n").unwrap();
-        let (name, arguments) = arguments.split_once(['(', '<']).unwrap();
-        let takes = ["ColumnFamily,", "ColumnFamily)", "ColumnFamily]", "IngestExternalFileArg"];
-        let arguments = arguments.split(" -> ").next().unwrap();
-        if arguments.contains("&self") && takes.iter().any(|one| arguments.contains(one)) {
-            let listed = WITH_FAMILY.iter().any(|(listed, _)| *listed == name);
-            assert!(listed, "{name} is not in the list");
-            found += 1;
-        }
-    }
-    assert!(found >= 50, "only {found} calls were found");
-}
-
-/// Every call that takes a snapshot.
-const WITH_SNAPSHOT: &[(&str, Foreign)] = &[
-    ("get", |db, _, at| db.get_opt(at, b"k").map(drop)),
-    ("get of a family", |db, cf, at| db.get_cf_opt(at, cf, b"k").map(drop)),
-    ("multi_get", |db, _, at| db.multi_get_opt(at, &[b"k", b"l"]).pop().unwrap().map(drop)),
-    ("multi_get of families", |db, cf, at| {
-        let keys: [(_, &[u8]); 2] = [(cf, b"k"), (db.default_column_family(), b"k")];
-        db.multi_get_cf_opt(at, &keys).pop().unwrap().map(drop)
-    }),
-    ("key_may_exist", |db, _, at| db.key_may_exist_opt(at, "k").map(drop)),
-    ("range", |db, _, at| db.range_opt(at, "a".."b").map(drop)),
-    ("prefix", |db, _, at| db.prefix_opt(at, "a").map(drop)),
-    ("entries", |db, _, at| db.iter_opt(at).map(drop)),
-    ("iter", |db, _, at| db.cursor_opt(at).map(drop)),
-    ("iter of a family", |db, cf, at| db.cursor_cf_opt(at, cf).map(drop)),
-    ("get_async", |db, _, at| block_on(db.get_opt_async(at, "k")).map(drop)),
-    ("multi_get_async", |db, cf, at| {
-        let keys = vec![(cf.clone(), b"k".to_vec())];
-        block_on(db.multi_get_cf_opt_async(at, keys)).pop().unwrap().map(drop)
-    }),
-];
-
-/// Handles name things by numbers that every database has; those of another one are refused.
-#[pumice_test_macros::test]
-fn handles_of_another_database_are_refused() {
-    let open = || {
-        let (_, fs) = memory();
-        let mut options = options(&fs);
-        options.cf.merge_operator = pumice::options::merge_operator_by_name("stringappend");
-        let db = Db::open(&options, DIR).unwrap();
-        let family = db.create_column_family(&options.cf, "family").unwrap();
-        db.put_opt(&SYNC, b"k", b"v").unwrap();
-        (db, family)
-    };
-    let ((ours, own), (theirs, foreign)) = (open(), open());
-    let refused = |name: &str, called: pumice::Result<()>| {
-        let error = called.err().unwrap_or_else(|| panic!("{name}: taken"));
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}: {error}");
-        assert!(error.to_string().contains("another database"), "{name}: {error}");
-    };
-    let at = |db: &Db| ReadOptions { snapshot: Some(db.snapshot()), ..ReadOptions::default() };
-    for (name, call) in WITH_FAMILY {
-        if !["compact_files_cf", "ingest_external_file_cf", "ingest_external_files"].contains(name)
-        {
-            let (again, family) = open();
-            call(&again, &family, &ReadOptions::default())
-                .unwrap_or_else(|e| panic!("{name}: {e}"));
-            drop(family);
-            again.close().unwrap();
-        }
-        refused(name, call(&ours, &foreign, &ReadOptions::default()));
-    }
-    for (name, call) in WITH_SNAPSHOT {
-        call(&ours, &own, &at(&ours)).unwrap();
-        refused(name, call(&ours, &own, &at(&theirs)));
-    }
-    assert_eq!((contents(&ours).len(), contents(&theirs).len()), (1, 1));
-    drop((own, foreign));
-    ours.close().unwrap();
-    theirs.close().unwrap();
 }
 
 /// Two tasks that each change an option of their own: neither takes the other's change back.

@@ -1,5 +1,6 @@
 //! The public interface: handles, builders, futures, options by name, and what it refuses.
 
+mod another_database;
 mod api_traits;
 mod async_api;
 mod builder;

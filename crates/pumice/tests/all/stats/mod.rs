@@ -1,5 +1,6 @@
 //! What is counted and told: statistics, properties, perf contexts, listeners, the info log.
 
+mod drops;
 mod events;
 mod loggers;
 mod perf_context;

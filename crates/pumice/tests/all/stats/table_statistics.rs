@@ -174,8 +174,9 @@ fn names_under(heading: &str) -> Vec<&'static str> {
 
 /// Names that need another option, a damaged file, a full cache, a stall or another style of
 /// compaction: tests below, `fifo`, `fifo_age`, `ages`, `rate_limit`, `auto_tuned`, `trash`,
-/// `space_limit`, `row_cache`, those of writes and the comparison with RocksDB (`counters`) do.
-const ELSEWHERE: [&str; 41] = [
+/// `space_limit`, `row_cache`, `drops`, those of writes and the comparison with RocksDB
+/// (`counters`); `background_errors` has those of errors.
+const ELSEWHERE: [&str; 42] = [
     "rocksdb.row.cache.hit",
     "rocksdb.row.cache.miss",
     "rocksdb.db.write.stall",
@@ -217,6 +218,7 @@ const ELSEWHERE: [&str; 41] = [
     "rocksdb.files.marked.trash.deleted",
     "rocksdb.files.deleted.immediately",
     "rocksdb.compaction.cancelled",
+    "rocksdb.compaction.optimized.del.drop.obsolete",
 ];
 
 #[pumice_test_macros::test]
@@ -226,7 +228,7 @@ fn what_the_docs_say_is_counted_is_counted() {
     let names = names_under("## Counted");
     assert!(names.len() > 50, "{names:?}");
     for name in names {
-        if ELSEWHERE.contains(&name) {
+        if ELSEWHERE.contains(&name) || name.starts_with("rocksdb.error.handler.") {
             continue;
         }
         let count = match (Ticker::from_name(name), HistogramKind::from_name(name)) {
@@ -244,7 +246,7 @@ fn what_the_docs_say_is_not_counted_is_not() {
     let (_fs, counted) = Counted::new(StatsLevel::All);
     work(&counted);
     let names = names_under("## Listed, not counted");
-    assert!(names.len() > 20, "{names:?}");
+    assert!(names.len() > 10, "{names:?}");
     for name in names {
         let count = match (Ticker::from_name(name), HistogramKind::from_name(name)) {
             (Some(ticker), _) => counted.ticker(ticker),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice::{
-    ColumnFamilyOptions, Db, FileSystem, FlushOptions, MemFs, Options, ReadOptions, WriteOptions,
+    ColumnFamilyOptions, Db, FileSystem, FlushOptions, HistogramKind, MemFs, Options, ReadOptions,
+    Statistics, Ticker, WriteOptions,
 };
 use pumice_base::random::Rng;
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
@@ -190,6 +191,58 @@ fn writes_go_on_by_themselves_once_a_full_disk_has_space_again() {
     for n in 0..written {
         assert_eq!(get(&db, &format!("k{n}")).unwrap(), value.as_bytes());
     }
+    db.close().unwrap();
+}
+
+/// Waits until `done`; bounded by looks, not by time.
+fn until(done: impl Fn() -> bool) {
+    for _ in 0..10_000 {
+        if done() {
+            return;
+        }
+        pumice_port::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("it did not happen");
+}
+
+#[pumice_test_macros::test]
+fn errors_and_what_is_done_about_them_are_counted() {
+    use Ticker::{
+        ErrorHandlerAutoresumeCount, ErrorHandlerAutoresumeRetryTotalCount,
+        ErrorHandlerAutoresumeSuccessCount, ErrorHandlerBgErrorCount, ErrorHandlerBgIoErrorCount,
+        ErrorHandlerBgRetryableIoErrorCount,
+    };
+    let fs = MemFs::new(8);
+    let statistics = Arc::new(Statistics::new());
+    let mut options = options(&fs);
+    options.db.bgerror_resume_retry_interval = 1000;
+    options.db.statistics = Some(Arc::clone(&statistics));
+    let db = Db::open(&options, DIR).unwrap();
+    let ticker = |ticker| statistics.ticker(ticker);
+    put(&db, "a", "1").unwrap();
+    fs.add_fault(FaultRule::always(FaultOp::Write, "*.sst", Fault::Eio));
+    flush(&db).unwrap_err();
+    until(|| ticker(ErrorHandlerAutoresumeRetryTotalCount) >= 3);
+    assert_eq!(ticker(ErrorHandlerAutoresumeSuccessCount), 0);
+    fs.clear_faults();
+    until(|| ticker(ErrorHandlerAutoresumeSuccessCount) == 1);
+    put(&db, "b", "2").unwrap();
+    assert_eq!(ticker(ErrorHandlerAutoresumeCount), 1, "one series");
+    let tries = statistics.histogram(HistogramKind::ErrorHandlerAutoresumeRetryCount);
+    let total = ticker(ErrorHandlerAutoresumeRetryTotalCount);
+    assert_eq!((tries.count(), tries.sum()), (1, total));
+    let errors = ticker(ErrorHandlerBgErrorCount);
+    assert!(errors >= 3, "{errors}");
+    assert_eq!(ticker(ErrorHandlerBgIoErrorCount), errors);
+    assert_eq!(ticker(ErrorHandlerBgRetryableIoErrorCount), errors);
+    // A device that failed to take the log is somebody's to look at.
+    fs.add_fault(FaultRule::always(FaultOp::Sync, "*.log", Fault::Eio));
+    db.put_opt(&WriteOptions { sync: true, ..Default::default() }, "c", "3").unwrap_err();
+    assert_eq!(ticker(ErrorHandlerBgIoErrorCount), errors + 1);
+    assert_eq!(ticker(ErrorHandlerBgRetryableIoErrorCount), errors);
+    assert_eq!(ticker(ErrorHandlerAutoresumeCount), 1);
+    fs.clear_faults();
+    db.resume().unwrap();
     db.close().unwrap();
 }
 

@@ -1,0 +1,36 @@
+//! What a flush or a compaction read, and what became of it.
+//!
+//! Thread safety: plain data.
+
+use std::ops::AddAssign;
+
+/// Entries of one key range, or of several.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IterationCounts {
+    /// Read; no range tombstones.
+    pub entries_in: u64,
+    /// A newer version of the same stripe hides them.
+    pub dropped_hidden: u64,
+    /// Deletions that have nothing left to delete.
+    pub dropped_obsolete: u64,
+    /// Those of them that were not on their way to the bottommost level.
+    pub dropped_early: u64,
+    /// A range tombstone covers them.
+    pub dropped_range_deleted: u64,
+    /// A compaction filter removed them.
+    pub dropped_by_filter: u64,
+    /// Pieces of range tombstones that have nothing left to delete.
+    pub dropped_tombstones: u64,
+}
+
+impl AddAssign for IterationCounts {
+    fn add_assign(&mut self, part: IterationCounts) {
+        self.entries_in += part.entries_in;
+        self.dropped_hidden += part.dropped_hidden;
+        self.dropped_obsolete += part.dropped_obsolete;
+        self.dropped_early += part.dropped_early;
+        self.dropped_range_deleted += part.dropped_range_deleted;
+        self.dropped_by_filter += part.dropped_by_filter;
+        self.dropped_tombstones += part.dropped_tombstones;
+    }
+}

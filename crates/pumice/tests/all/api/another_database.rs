@@ -1,0 +1,343 @@
+//! What belongs to one database is refused by another: handles of column families and snapshots, in
+//! every public call that takes one. The lists are held to the source.
+
+use crate::common::{DIR, SYNC, contents, memory, options};
+use pumice::options::merge_operator_by_name;
+use pumice::{
+    ColumnFamily, ColumnFamilyDescriptor, Db, DbWithTtl, Error, ErrorKind, FlushOptions,
+    IngestExternalFileArg, PinnedSlice, ReadOptions, Result, Snapshot, WriteBatch,
+};
+use pumice_port::testing::block_on;
+
+/// A call, given a handle and options with a snapshot, of which one is of another database; how it
+/// went.
+type Call<D> = fn(&D, &ColumnFamily, &ReadOptions) -> Result<()>;
+type Calls<D> = [(&'static str, Call<D>)];
+
+/// Every call of `Db` that takes a column family.
+const WITH_FAMILY: &Calls<Db> = &[
+    ("batch", |db, cf, _| {
+        let mut batch = WriteBatch::new();
+        batch.put_cf(cf, "k", "v");
+        db.write(&mut batch)
+    }),
+    ("mixed batch", |db, cf, _| {
+        let mut batch = WriteBatch::new();
+        batch.put_cf(db.default_column_family(), "k", "v");
+        batch.delete_cf(cf, "k");
+        db.write(&mut batch)
+    }),
+    ("appended batch", |db, cf, _| {
+        let (mut batch, mut other) = (WriteBatch::new(), WriteBatch::new());
+        batch.put("k", "v");
+        other.merge_cf(cf, "k", "v");
+        batch.append(&other);
+        db.write(&mut batch)
+    }),
+    ("future of a batch", |db, cf, _| {
+        let mut batch = WriteBatch::new();
+        batch.put_cf(cf, "k", "v");
+        block_on(db.write_async(batch))
+    }),
+    ("put_cf", |db, cf, _| db.put_cf(cf, "k", "v")),
+    ("put_cf_opt", |db, cf, _| db.put_cf_opt(&SYNC, cf, "k", "v")),
+    ("put_cf_async", |db, cf, _| block_on(db.put_cf_async(cf, "k", "v"))),
+    ("put_cf_opt_async", |db, cf, _| block_on(db.put_cf_opt_async(&SYNC, cf, "k", "v"))),
+    ("delete_cf", |db, cf, _| db.delete_cf(cf, "k")),
+    ("delete_cf_opt", |db, cf, _| db.delete_cf_opt(&SYNC, cf, "k")),
+    ("delete_cf_async", |db, cf, _| block_on(db.delete_cf_async(cf, "k"))),
+    ("delete_cf_opt_async", |db, cf, _| block_on(db.delete_cf_opt_async(&SYNC, cf, "k"))),
+    ("single_delete_cf", |db, cf, _| db.single_delete_cf(cf, "k")),
+    ("single_delete_cf_opt", |db, cf, _| db.single_delete_cf_opt(&SYNC, cf, "k")),
+    ("merge_cf", |db, cf, _| db.merge_cf(cf, "k", "v")),
+    ("merge_cf_opt", |db, cf, _| db.merge_cf_opt(&SYNC, cf, "k", "v")),
+    ("merge_cf_async", |db, cf, _| block_on(db.merge_cf_async(cf, "k", "v"))),
+    ("merge_cf_opt_async", |db, cf, _| block_on(db.merge_cf_opt_async(&SYNC, cf, "k", "v"))),
+    ("delete_range_cf", |db, cf, _| db.delete_range_cf(cf, "k", "l")),
+    ("delete_range_cf_opt", |db, cf, _| db.delete_range_cf_opt(&SYNC, cf, "k", "l")),
+    ("get_cf", |db, cf, _| db.get_cf(cf, "k").map(drop)),
+    ("get_cf_opt", |db, cf, at| db.get_cf_opt(at, cf, "k").map(drop)),
+    ("get_cf_async", |db, cf, _| block_on(db.get_cf_async(cf, "k")).map(drop)),
+    ("get_cf_opt_async", |db, cf, at| block_on(db.get_cf_opt_async(at, cf, "k")).map(drop)),
+    ("multi_get_cf", |db, cf, _| last(db.multi_get_cf(&[(cf, "k"), (cf, "l")]))),
+    ("multi_get_cf_opt", |db, cf, at| last(db.multi_get_cf_opt(at, &[(cf, "k")]))),
+    ("multi_get_cf_async", |db, cf, _| last(block_on(db.multi_get_cf_async([(cf.clone(), "k")])))),
+    ("multi_get_cf_opt_async", |db, cf, at| {
+        last(block_on(db.multi_get_cf_opt_async(at, [(cf.clone(), "k")])))
+    }),
+    ("key_may_exist_cf", |db, cf, _| db.key_may_exist_cf(cf, "k").map(drop)),
+    ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
+    ("key_may_exist_cf_opt_value", |db, cf, at| {
+        db.key_may_exist_cf_opt_value(at, cf, "k").map(drop)
+    }),
+    ("cursor_cf", |db, cf, _| db.cursor_cf(cf).map(drop)),
+    ("cursor_cf_opt", |db, cf, at| db.cursor_cf_opt(at, cf).map(drop)),
+    ("iter_cf", |db, cf, _| db.iter_cf(cf).map(drop)),
+    ("iter_cf_opt", |db, cf, at| db.iter_cf_opt(at, cf).map(drop)),
+    ("range_cf", |db, cf, _| db.range_cf(cf, "a".."b").map(drop)),
+    ("range_cf_opt", |db, cf, at| db.range_cf_opt(at, cf, "a".."b").map(drop)),
+    ("prefix_cf", |db, cf, _| db.prefix_cf(cf, "a").map(drop)),
+    ("prefix_cf_opt", |db, cf, at| db.prefix_cf_opt(at, cf, "a").map(drop)),
+    ("flush_cf", |db, cf, _| db.flush_cf(cf)),
+    ("flush_cf_opt", |db, cf, _| db.flush_cf_opt(&FlushOptions::default(), cf)),
+    ("flush_cfs", |db, cf, _| db.flush_cfs(&[cf])),
+    ("flush_cfs_opt", |db, cf, _| db.flush_cfs_opt(&FlushOptions::default(), &[cf])),
+    ("compact_range_cf", |db, cf, _| db.compact_range_cf(&Default::default(), cf, None, None)),
+    ("drop_column_family", |db, cf, _| db.drop_column_family(cf)),
+    ("set_options_cf", |db, cf, _| db.set_options_cf(cf, &[("ttl", "0")])),
+    ("column_family_options", |db, cf, _| db.column_family_options(cf).map(drop)),
+    ("approximate_memtable_stats_cf", |db, cf, _| {
+        db.approximate_memtable_stats_cf(cf, "a", "z").map(drop)
+    }),
+    ("approximate_sizes_cf", |db, cf, _| db.approximate_sizes_cf(cf, &[(b"a", b"z")]).map(drop)),
+    ("property_cf", |db, cf, _| there(db.property_cf(cf, "rocksdb.stats"))),
+    ("property_int_cf", |db, cf, _| there(db.property_int_cf(cf, "rocksdb.num-files-at-level0"))),
+    ("property_map_cf", |db, cf, _| {
+        there(db.property_map_cf(cf, "rocksdb.block-cache-entry-stats"))
+    }),
+    ("delete_files_in_range_cf", |db, cf, _| db.delete_files_in_range_cf(cf, None, None)),
+    ("delete_files_in_ranges_cf", |db, cf, _| {
+        db.delete_files_in_ranges_cf(cf, &[(None, None)], true)
+    }),
+    ("suggest_compact_range_cf", |db, cf, _| db.suggest_compact_range_cf(cf, None, None)),
+    ("compact_files_cf", |db, cf, _| {
+        db.compact_files_cf(&Default::default(), cf, &["000001.sst"], 1).map(drop)
+    }),
+    ("ingest_external_file_cf", |db, cf, _| {
+        db.ingest_external_file_cf(&Default::default(), cf, &["/none.sst"])
+    }),
+    ("ingest_external_files", |db, cf, _| {
+        let files = vec!["/none.sst".into()];
+        db.ingest_external_files(&[IngestExternalFileArg::new(cf, files, &Default::default())])
+    }),
+];
+
+fn last(found: Vec<Result<Option<PinnedSlice>>>) -> Result<()> {
+    found.into_iter().next_back().unwrap().map(drop)
+}
+
+/// A property that is not there: that is how these calls refuse.
+fn there<T>(property: Option<T>) -> Result<()> {
+    property.map(drop).ok_or_else(|| Error::invalid_argument("another database: no property"))
+}
+
+/// Every call of `Db` that takes a snapshot.
+const WITH_SNAPSHOT: &Calls<Db> = &[
+    ("get_opt", |db, _, at| db.get_opt(at, "k").map(drop)),
+    ("get_cf_opt", |db, cf, at| db.get_cf_opt(at, cf, "k").map(drop)),
+    ("get_opt_async", |db, _, at| block_on(db.get_opt_async(at, "k")).map(drop)),
+    ("get_cf_opt_async", |db, cf, at| block_on(db.get_cf_opt_async(at, cf, "k")).map(drop)),
+    ("multi_get_opt", |db, _, at| last(db.multi_get_opt(at, &["k", "l"]))),
+    ("multi_get_cf_opt", |db, cf, at| {
+        last(db.multi_get_cf_opt(at, &[(cf, "k"), (db.default_column_family(), "k")]))
+    }),
+    ("multi_get_opt_async", |db, _, at| last(block_on(db.multi_get_opt_async(at, ["k", "l"])))),
+    ("multi_get_cf_opt_async", |db, cf, at| {
+        last(block_on(db.multi_get_cf_opt_async(at, [(cf.clone(), "k")])))
+    }),
+    ("key_may_exist_opt", |db, _, at| db.key_may_exist_opt(at, "k").map(drop)),
+    ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
+    ("key_may_exist_cf_opt_value", |db, cf, at| {
+        db.key_may_exist_cf_opt_value(at, cf, "k").map(drop)
+    }),
+    ("cursor_opt", |db, _, at| db.cursor_opt(at).map(drop)),
+    ("cursor_cf_opt", |db, cf, at| db.cursor_cf_opt(at, cf).map(drop)),
+    ("iter_opt", |db, _, at| db.iter_opt(at).map(drop)),
+    ("iter_cf_opt", |db, cf, at| db.iter_cf_opt(at, cf).map(drop)),
+    ("range_opt", |db, _, at| db.range_opt(at, "a".."b").map(drop)),
+    ("range_cf_opt", |db, cf, at| db.range_cf_opt(at, cf, "a".."b").map(drop)),
+    ("prefix_opt", |db, _, at| db.prefix_opt(at, "a").map(drop)),
+    ("prefix_cf_opt", |db, cf, at| db.prefix_cf_opt(at, cf, "a").map(drop)),
+];
+
+/// Every call of `DbWithTtl` that takes a column family.
+const TTL_WITH_FAMILY: &Calls<DbWithTtl> = &[
+    ("batch", |db, cf, _| {
+        let mut batch = WriteBatch::new();
+        batch.put("k", "v");
+        batch.merge_cf(cf, "k", "v");
+        db.write(&batch)
+    }),
+    ("set_ttl", |db, cf, _| db.set_ttl(cf, 10)),
+    ("put_cf", |db, cf, _| db.put_cf(cf, "k", "v")),
+    ("put_cf_opt", |db, cf, _| db.put_cf_opt(&SYNC, cf, "k", "v")),
+    ("delete_cf", |db, cf, _| db.delete_cf(cf, "k")),
+    ("delete_cf_opt", |db, cf, _| db.delete_cf_opt(&SYNC, cf, "k")),
+    ("single_delete_cf", |db, cf, _| db.single_delete_cf(cf, "k")),
+    ("single_delete_cf_opt", |db, cf, _| db.single_delete_cf_opt(&SYNC, cf, "k")),
+    ("merge_cf", |db, cf, _| db.merge_cf(cf, "k", "v")),
+    ("merge_cf_opt", |db, cf, _| db.merge_cf_opt(&SYNC, cf, "k", "v")),
+    ("delete_range_cf", |db, cf, _| db.delete_range_cf(cf, "k", "l")),
+    ("delete_range_cf_opt", |db, cf, _| db.delete_range_cf_opt(&SYNC, cf, "k", "l")),
+    ("get_cf", |db, cf, _| db.get_cf(cf, "k").map(drop)),
+    ("get_cf_opt", |db, cf, at| db.get_cf_opt(at, cf, "k").map(drop)),
+    ("multi_get_cf", |db, cf, _| last(db.multi_get_cf(&[(cf, "k"), (cf, "l")]))),
+    ("multi_get_cf_opt", |db, cf, at| last(db.multi_get_cf_opt(at, &[(cf, "k")]))),
+    ("cursor_cf", |db, cf, _| db.cursor_cf(cf).map(drop)),
+    ("cursor_cf_opt", |db, cf, at| db.cursor_cf_opt(at, cf).map(drop)),
+    ("iter_cf", |db, cf, _| db.iter_cf(cf).map(drop)),
+    ("iter_cf_opt", |db, cf, at| db.iter_cf_opt(at, cf).map(drop)),
+    ("range_cf", |db, cf, _| db.range_cf(cf, "a".."b").map(drop)),
+    ("range_cf_opt", |db, cf, at| db.range_cf_opt(at, cf, "a".."b").map(drop)),
+    ("prefix_cf", |db, cf, _| db.prefix_cf(cf, "a").map(drop)),
+    ("prefix_cf_opt", |db, cf, at| db.prefix_cf_opt(at, cf, "a").map(drop)),
+];
+
+/// Every call of `DbWithTtl` that takes a snapshot.
+const TTL_WITH_SNAPSHOT: &Calls<DbWithTtl> = &[
+    ("get_opt", |db, _, at| db.get_opt(at, "k").map(drop)),
+    ("get_cf_opt", |db, cf, at| db.get_cf_opt(at, cf, "k").map(drop)),
+    ("multi_get_opt", |db, _, at| last(db.multi_get_opt(at, &["k", "l"]))),
+    ("multi_get_cf_opt", |db, cf, at| last(db.multi_get_cf_opt(at, &[(cf, "k")]))),
+    ("cursor_opt", |db, _, at| db.cursor_opt(at).map(drop)),
+    ("cursor_cf_opt", |db, cf, at| db.cursor_cf_opt(at, cf).map(drop)),
+    ("iter_opt", |db, _, at| db.iter_opt(at).map(drop)),
+    ("iter_cf_opt", |db, cf, at| db.iter_cf_opt(at, cf).map(drop)),
+    ("range_opt", |db, _, at| db.range_opt(at, "a".."b").map(drop)),
+    ("range_cf_opt", |db, cf, at| db.range_cf_opt(at, cf, "a".."b").map(drop)),
+    ("prefix_opt", |db, _, at| db.prefix_opt(at, "a").map(drop)),
+    ("prefix_cf_opt", |db, cf, at| db.prefix_cf_opt(at, cf, "a").map(drop)),
+];
+
+/// Calls that work only with files there; for the others it is checked that they work at all.
+const NEED_FILES: &[&str] =
+    &["compact_files_cf", "ingest_external_file_cf", "ingest_external_files"];
+
+/// The public calls of `sources` that have an argument whose type ends in one of `types`.
+fn calls_with<'a>(sources: &[&'a str], types: &[&str]) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for call in sources.iter().flat_map(|source| source.split("\n    pub fn ").skip(1)) {
+        let (signature, _) = call.split_once(" {\n").unwrap();
+        let (name, arguments) = signature.split_once(['(', '<']).unwrap();
+        let arguments = arguments.split(" -> ").next().unwrap();
+        let takes = |one: &&str| {
+            [",", ")", "]"].iter().any(|end| arguments.contains(&format!("{one}{end}")))
+        };
+        if arguments.contains("&self") && types.iter().any(takes) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+fn names<D>(calls: &Calls<D>) -> Vec<&'static str> {
+    calls.iter().map(|(name, _)| *name).collect()
+}
+
+const FAMILY: &[&str] = &["ColumnFamily", "IngestExternalFileArg"];
+const SNAPSHOT: &[&str] = &["&ReadOptions"];
+
+// Plain #[test]: nothing of it waits.
+#[test]
+fn no_call_is_missing() {
+    const ROOM: &str = include_str!("../../../src/db/mod.rs");
+    let db = [
+        ("api", include_str!("../../../src/db/api.rs")),
+        ("async_api", include_str!("../../../src/db/async_api.rs")),
+        ("builder", include_str!("../../../src/db/builder.rs")),
+        ("file_api", include_str!("../../../src/db/file_api.rs")),
+        ("ingest_api", include_str!("../../../src/db/ingest_api.rs")),
+        ("reads", include_str!("../../../src/db/reads.rs")),
+        ("wal_api", include_str!("../../../src/db/wal_api.rs")),
+        ("writes", include_str!("../../../src/db/writes.rs")),
+    ];
+    let files = ROOM.split("mod ").skip(1).map(|rest| rest.split(';').next().unwrap());
+    assert_eq!(files.collect::<Vec<_>>(), db.map(|(name, _)| name), "files of the handle");
+    let db = db.map(|(_, source)| source);
+    let ttl = [include_str!("../../../src/ttl/mod.rs"), include_str!("../../../src/ttl/calls.rs")];
+    for (sources, types, listed, least) in [
+        (&db[..], FAMILY, names(WITH_FAMILY), 50),
+        (&db, SNAPSHOT, names(WITH_SNAPSHOT), 19),
+        (&ttl, FAMILY, names(TTL_WITH_FAMILY), 23),
+        (&ttl, SNAPSHOT, names(TTL_WITH_SNAPSHOT), 12),
+    ] {
+        let found = calls_with(sources, types);
+        let missing: Vec<_> = found.iter().filter(|name| !listed.contains(name)).collect();
+        assert!(missing.is_empty(), "not in the list: {missing:?}");
+        assert!(found.len() >= least, "only {found:?}");
+    }
+}
+
+fn refused(name: &str, called: Result<()>) {
+    let error = called.err().unwrap_or_else(|| panic!("{name}: taken"));
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}: {error}");
+    assert!(error.to_string().contains("another database"), "{name}: {error}");
+}
+
+/// Handles and snapshots name things by numbers that every database has.
+fn refuses_what_is_anothers<D>(
+    open: fn() -> (D, ColumnFamily),
+    plain: fn(&D) -> &Db,
+    with_family: &Calls<D>,
+    with_snapshot: &Calls<D>,
+) {
+    let ((ours, own), (theirs, foreign)) = (open(), open());
+    let at = |db: &D| ReadOptions::at(&plain(db).snapshot());
+    for (name, call) in with_family {
+        if !NEED_FILES.contains(name) {
+            let (again, family) = open();
+            call(&again, &family, &ReadOptions::default())
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            drop(family);
+            plain(&again).close().unwrap();
+        }
+        refused(name, call(&ours, &foreign, &ReadOptions::default()));
+    }
+    for (name, call) in with_snapshot {
+        call(&ours, &own, &at(&ours)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        refused(name, call(&ours, &own, &at(&theirs)));
+    }
+    let (ours, theirs) = (plain(&ours), plain(&theirs));
+    assert_eq!((contents(ours).len(), contents(theirs).len()), (1, 1));
+    drop((own, foreign));
+    ours.close().unwrap();
+    theirs.close().unwrap();
+}
+
+fn mergeable() -> pumice::Options {
+    let (_, fs) = memory();
+    let mut options = options(&fs);
+    options.cf.merge_operator = merge_operator_by_name("stringappend");
+    options
+}
+
+#[pumice_test_macros::test]
+fn handles_of_another_database_are_refused() {
+    let open = || {
+        let options = mergeable();
+        let db = Db::open(&options, DIR).unwrap();
+        let family = db.create_column_family(&options.cf, "family").unwrap();
+        db.put_opt(&SYNC, "k", "v").unwrap();
+        (db, family)
+    };
+    refuses_what_is_anothers(open, |db| db, WITH_FAMILY, WITH_SNAPSHOT);
+}
+
+#[pumice_test_macros::test]
+fn a_database_with_ttl_refuses_them_too() {
+    let open = || {
+        let mut options = mergeable();
+        options.db.create_missing_column_families = true;
+        let named = |name: &str| (ColumnFamilyDescriptor::new(name, options.cf.clone()), 1000);
+        let (db, mut families) =
+            DbWithTtl::open_cf(&options.db, DIR, &[named("default"), named("family")]).unwrap();
+        db.put_opt(&SYNC, "k", "v").unwrap();
+        (db, families.pop().unwrap())
+    };
+    refuses_what_is_anothers(open, DbWithTtl::db, TTL_WITH_FAMILY, TTL_WITH_SNAPSHOT);
+}
+
+/// A snapshot of a database that was opened again is one of another database: what it showed may
+/// have been compacted away in between.
+#[pumice_test_macros::test]
+fn a_snapshot_ends_with_its_database() {
+    let options = mergeable();
+    let db = Db::open(&options, DIR).unwrap();
+    db.put("k", "v").unwrap();
+    let snapshot: Snapshot = db.snapshot();
+    db.close().unwrap();
+    drop(db);
+    let db = Db::open(&options, DIR).unwrap();
+    refused("get_opt", db.get_opt(&ReadOptions::at(&snapshot), "k").map(drop));
+    db.close().unwrap();
+}

@@ -8,19 +8,16 @@
 //!
 //! Thread safety: plain data. What it does not do: look at a clock; moments are its caller's.
 
-use std::collections::VecDeque;
-
 /// From this share of all processors on they are lowered. With two readers, a writer and a merge
 /// on two processors, lowering at half of it made reads a third slower on average (16 files in L0
 /// in place of 8) and their p99.9 a tenth better.
 pub(crate) const LOWERED_FROM: f64 = 0.1;
 
-/// Flushes closer together than this are one, so that those of many families at once are.
-const TOGETHER_SECONDS: f64 = 0.25;
+/// Bytes that came into L0 so long ago count for a third of new ones.
+const REMEMBERED_SECONDS: f64 = 30.0;
 
-/// So many flushes tell how much is flushed a second; as many as L0 takes before it is compacted,
-/// by default.
-const FLUSHES: usize = 4;
+/// Nothing that began later than this ago has a rate.
+const BEGIN_SECONDS: f64 = 0.25;
 
 /// What a job leaves of the weight of those before it.
 const OLDER_JOBS: f64 = 0.5;
@@ -28,23 +25,30 @@ const OLDER_JOBS: f64 = 0.5;
 /// See the module head.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Level0Cost {
-    /// The last flushes and the one before them: when, and how many bytes.
-    flushes: VecDeque<(f64, f64)>,
-    /// Bytes that compactions took out of L0, older jobs for less, and their processor time.
+    /// When the first files came.
+    began: Option<f64>,
+    /// Bytes that came since, older ones for less, as of `at`.
+    came_bytes: f64,
+    at: f64,
+    /// Bytes that compactions took out of L0, older jobs for less, and the processor time of these
+    /// jobs and of merges inside L0.
     taken_bytes: f64,
     cpu_seconds: f64,
 }
 
 impl Level0Cost {
-    /// A flush wrote a table of this many bytes.
-    pub fn flushed(&mut self, now_seconds: f64, bytes: f64) {
-        match self.flushes.back_mut() {
-            Some((at, sum)) if now_seconds - *at < TOGETHER_SECONDS => *sum += bytes,
-            _ => self.flushes.push_back((now_seconds, bytes)),
+    /// This many bytes came into L0, flushed or ingested.
+    pub fn came(&mut self, now_seconds: f64, bytes: f64) {
+        if bytes <= 0.0 {
+            return;
         }
-        if self.flushes.len() > FLUSHES + 1 {
-            self.flushes.pop_front();
+        if self.began.is_none() {
+            // They tell when it began; how much comes in a time, only the next ones.
+            self.began = Some(now_seconds);
+        } else {
+            self.came_bytes = self.came_bytes * self.left_of(now_seconds) + bytes;
         }
+        self.at = now_seconds;
     }
 
     /// A compaction took this many bytes out of L0; `cpu_seconds` are of all its threads.
@@ -53,20 +57,31 @@ impl Level0Cost {
         self.cpu_seconds = self.cpu_seconds * OLDER_JOBS + cpu_seconds;
     }
 
-    /// The share that they want of this many processors; 0 before two flushes and one compaction.
-    /// Above 1 is more than there is.
+    /// A compaction merged files of L0 into others of L0: its bytes are still to be taken out.
+    pub fn merged(&mut self, cpu_seconds: f64) {
+        self.cpu_seconds += cpu_seconds;
+    }
+
+    /// The share that they want of this many processors; 0 before files came twice and one
+    /// compaction ended. Above 1 is more than there is.
     pub fn share(&self, now_seconds: f64, processors: f64) -> f64 {
         if self.taken_bytes <= 0.0 || processors <= 0.0 {
             return 0.0;
         }
-        self.flushed_rate(now_seconds) * self.cpu_seconds / self.taken_bytes / processors
+        self.rate(now_seconds) * self.cpu_seconds / self.taken_bytes / processors
     }
 
-    /// Bytes a second since the first of them. Without newer ones it falls.
-    fn flushed_rate(&self, now_seconds: f64) -> f64 {
-        let Some((first, _)) = self.flushes.front() else { return 0.0 };
-        let bytes: f64 = self.flushes.iter().skip(1).map(|(_, bytes)| bytes).sum();
-        bytes / (now_seconds - first).max(TOGETHER_SECONDS)
+    /// Bytes that come in a second. The time that they are divided by is weighted as they are.
+    fn rate(&self, now_seconds: f64) -> f64 {
+        let Some(began) = self.began else { return 0.0 };
+        let age = (now_seconds - began).max(BEGIN_SECONDS);
+        let seconds = REMEMBERED_SECONDS * (1.0 - (-age / REMEMBERED_SECONDS).exp());
+        self.came_bytes * self.left_of(now_seconds) / seconds
+    }
+
+    /// The weight that `came_bytes` still have.
+    fn left_of(&self, now_seconds: f64) -> f64 {
+        (-(now_seconds - self.at).max(0.0) / REMEMBERED_SECONDS).exp()
     }
 }
 
@@ -82,7 +97,7 @@ mod tests {
         while now < 100.0 + seconds {
             now += every;
             flushes += 1;
-            cost.flushed(now, bytes);
+            cost.came(now, bytes);
             if flushes % 4 == 0 {
                 cost.compacted(4.0 * bytes, 4.0 * bytes * 40e-9);
             }
@@ -92,25 +107,46 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn the_share_is_that_of_what_is_flushed() {
-        for (bytes, every, processors) in [(4e6, 1.0, 2.0), (4e6, 0.4, 4.0), (256e6, 60.0, 8.0)] {
-            let (cost, now) = after(bytes, every, 10.0 * every);
-            let wanted = bytes / every * 40e-9 / processors;
-            assert_close(cost.share(now, processors), wanted);
-            // A while later, as nothing was flushed since.
-            assert_close(cost.share(now + 4.0 * every, processors), wanted / 2.0);
+        for (bytes, every, processors) in [(4e6, 1.0, 2.0), (4e6, 0.4, 4.0), (64e6, 3.0, 8.0)] {
+            for flushes in [4.0, 40.0, 400.0] {
+                let (cost, now) = after(bytes, every, flushes * every);
+                let wanted = bytes / every * 40e-9 / processors;
+                // One that just ended is the more of them.
+                let ratio = cost.share(now, processors) / wanted;
+                assert!((0.99..1.0 + every / 20.0).contains(&ratio), "{ratio}");
+                // A while later, as nothing was flushed since.
+                let later = cost.share(now + 60.0, processors);
+                assert!(later < wanted / 4.0, "{later} of {wanted}");
+            }
         }
     }
 
     #[pumice_test_macros::test]
-    fn flushes_of_many_families_at_once_are_one() {
-        let mut cost = Level0Cost::default();
-        let mut now = 50.0;
-        for _ in 0..20 {
-            now += 2.0;
-            (0..10).for_each(|family| cost.flushed(now + f64::from(family) * 0.01, 1e6));
+    fn each_family_counts_for_what_it_flushes() {
+        let (mut cost, mut shares) = (Level0Cost::default(), Vec::new());
+        for half_seconds in 1..=400 {
+            let now = f64::from(half_seconds) * 0.5;
+            // One flushes little often, the other much every 20 s.
+            cost.came(now, 64e3);
+            if half_seconds % 40 == 0 {
+                cost.came(now + 0.01, 256e6);
+            }
+            cost.compacted(1e6, 0.04);
+            shares.push(cost.share(now + 0.02, 2.0));
         }
-        cost.compacted(1e6, 0.1);
-        assert_close(cost.share(now, 2.0), 10e6 / 2.0 * 100e-9 / 2.0);
+        let wanted = (256e6 / 20.0 + 64e3 / 0.5) * 40e-9 / 2.0;
+        for share in &shares[200..] {
+            assert!((0.6..1.6).contains(&(share / wanted)), "{share} of {wanted}");
+        }
+    }
+
+    #[pumice_test_macros::test]
+    fn merges_inside_level_0_cost_without_taking_anything_out() {
+        let (mut cost, now) = after(4e6, 1.0, 30.0);
+        let before = cost.share(now, 2.0);
+        // As much again for each byte.
+        cost.merged(cost.cpu_seconds);
+        assert_close(cost.share(now, 2.0), 2.0 * before);
     }
 
     #[pumice_test_macros::test]
@@ -121,19 +157,20 @@ mod tests {
         // Flushes go on, no compaction ends.
         for _ in 0..20 {
             now += 0.5;
-            cost.flushed(now, 10e6);
+            cost.came(now, 10e6);
         }
-        assert_close(cost.share(now, 2.0), before);
+        let ratio = cost.share(now, 2.0) / before;
+        assert!((0.95..1.05).contains(&ratio), "{ratio}");
     }
 
     #[pumice_test_macros::test]
-    fn a_load_that_begins_after_a_rest_is_known_after_four_flushes() {
+    fn a_load_that_begins_after_a_rest_is_soon_known() {
         let (mut cost, mut now) = after(1e6, 1.0, 20.0);
         now += 3600.0;
-        for flushes in 1..=5 {
-            cost.flushed(now, 50e6);
+        for flushes in 1..=8 {
+            cost.came(now, 50e6);
             let share = cost.share(now, 2.0);
-            assert_eq!(share > LOWERED_FROM, flushes > 4, "{share} after {flushes}");
+            assert_eq!(share > LOWERED_FROM, flushes > 3, "{share} after {flushes}");
             now += 0.5;
         }
     }
@@ -143,20 +180,20 @@ mod tests {
         let mut cost = Level0Cost::default();
         assert_eq!(cost.share(5.0, 2.0), 0.0);
         cost.compacted(1e9, 40.0);
-        cost.flushed(6.0, 1e9);
+        cost.came(6.0, 1e9);
         assert_eq!(cost.share(6.0, 2.0), 0.0, "one flush has no rate");
-        cost.flushed(7.0, 1e9);
+        cost.came(7.0, 1e9);
         assert!(cost.share(7.0, 2.0) > LOWERED_FROM);
         assert_eq!(cost.share(7.0, 0.0), 0.0);
         let mut unknown = Level0Cost::default();
-        (0..9).for_each(|second| unknown.flushed(f64::from(second), 1e9));
-        assert_eq!(unknown.share(9.0, 2.0), 0.0, "nobody knows what a byte costs");
+        (0..9).for_each(|second| unknown.came(f64::from(second), 1e9));
+        assert_eq!(unknown.share(9.0, 2.0), 0.0, "what a byte costs is not known");
     }
 
     #[pumice_test_macros::test]
     fn a_clock_that_goes_back_does_no_harm() {
         let (mut cost, now) = after(4e6, 1.0, 10.0);
-        cost.flushed(now - 50.0, 4e6);
+        cost.came(now - 50.0, 4e6);
         let share = cost.share(now - 50.0, 2.0);
         assert!(share.is_finite() && share >= 0.0);
     }

@@ -274,9 +274,7 @@ impl DbInner {
         let micros = time::now_micros() - started_micros;
         let counts = self.reports.count_compaction(work, &files, &part, micros);
         if work.pick.start_level == 0 {
-            let level0 = work.pick.input_files().filter(|(level, _)| *level == 0);
-            let bytes = level0.map(|(_, file)| file.file_size).sum();
-            self.background.lanes.level0_compacted(bytes, part.cpu_micros);
+            self.background.lanes.count_level0(work, part.cpu_micros);
         }
         self.note_compaction_end(job, work, &files, &counts, part.parts);
         Ok(())

@@ -188,6 +188,13 @@ impl DbInner {
     /// the same step it is noted that nobody retries any more: the next error must start a new
     /// series.
     fn resumed_or_hopeless(self: &Arc<Self>, tried: i32, attempts: i32) -> bool {
+        {
+            let mut state = self.state.lock();
+            if state.errors.error.is_none() {
+                state.errors.retrying = false; // It was resumed by a call.
+                return true;
+            }
+        }
         self.reports.tick(Ticker::ErrorHandlerAutoresumeRetryTotalCount, 1);
         drop(self.resume());
         let mut state = self.state.lock();

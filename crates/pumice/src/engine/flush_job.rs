@@ -163,6 +163,9 @@ impl DbInner {
         }
         // No family is dropped between the two: a drop changes the MANIFEST, too.
         let mut live = Vec::new();
+        // First: what is installed may start a compaction, and that asks how much is flushed.
+        let tables = written.iter().filter_map(|table| table.file.as_ref());
+        self.background.lanes.level0_grows(tables.map(|file| file.file_size).sum());
         let applied = self.change_versions(
             |state| {
                 for (work, table) in works.iter().zip(&written) {
@@ -189,7 +192,6 @@ impl DbInner {
         for (work, table) in live {
             let bytes = table.file.as_ref().map_or(0, |f| f.file_size);
             self.reports.count_flush(&work.cf, bytes, table.micros, table.cpu_micros);
-            self.background.lanes.flushed(bytes);
             self.reports.count_garbage(&work.mems, table.file.as_deref());
             let file = table.file.as_deref();
             self.note_flush_end(&work.cf, table.job, file, table.micros, work.reason);

@@ -355,6 +355,9 @@ impl DbInner {
                 if let Some(cf) = state.cfs.get_mut(&request.cf.id) {
                     cf.count_ingestion();
                 }
+                let level0 = request.files.iter().filter(|file| file.placed.level == 0);
+                let bytes = level0.map(|file| file.external.bytes).sum();
+                self.background.lanes.level0_grows(bytes);
             }
             self.last_sequence.store(last, Ordering::Release);
         };

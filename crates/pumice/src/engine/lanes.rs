@@ -17,7 +17,7 @@
 use crate::compaction::env::LaneKind;
 use crate::engine::DbInner;
 use crate::state::DbState;
-use crate::state::lanes::{URGENT_PRESSURE, wanted};
+use crate::state::lanes::{Lanes, URGENT_PRESSURE, wanted};
 use crate::state::parts::Background;
 use crate::state::work::CompactionWork;
 
@@ -43,6 +43,18 @@ impl DbInner {
     /// Writes may have begun to wait, or ended. Never waits.
     pub(crate) fn refresh_urgency(&self) {
         self.background.lanes.deferred.set_urgent(self.writes_wait());
+    }
+}
+
+impl Lanes {
+    /// A compaction with files of L0 ended; `cpu_micros` are of all its threads.
+    pub fn count_level0(&self, work: &CompactionWork, cpu_micros: u64) {
+        // Where there is no other level, merging is all that happens to a byte.
+        if work.pick.output_level == 0 && work.version.num_levels() > 1 {
+            return self.level0_merged(cpu_micros);
+        }
+        let level0 = work.pick.input_files().filter(|(level, _)| *level == 0);
+        self.level0_compacted(level0.map(|(_, file)| file.file_size).sum(), cpu_micros);
     }
 }
 

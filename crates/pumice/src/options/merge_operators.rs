@@ -42,11 +42,13 @@ impl MergeOperator for StringAppend {
 
     fn option_text(&self) -> String {
         match std::str::from_utf8(&self.delimiter) {
-            // What ends a member cannot be in one, and blanks around it are lost.
+            // What ends a member cannot be in one, and blanks around it are lost, but for those
+            // that are escaped.
             Ok(delimiter)
                 if delimiter != ","
                     && !delimiter.contains([';', '{', '}'])
-                    && delimiter.trim() == delimiter =>
+                    && !delimiter.starts_with(is_lost)
+                    && !delimiter.ends_with(is_lost) =>
             {
                 format!("{{id={};delimiter={};}}", self.name(), escape(delimiter))
             }
@@ -67,6 +69,11 @@ impl MergeOperator for StringAppend {
     fn partial_merge(&self, _key: &[u8], left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
         Some([left, right].join(self.delimiter.as_slice()))
     }
+}
+
+/// A blank that an option's text loses at its ends.
+fn is_lost(c: char) -> bool {
+    c.is_whitespace() && !matches!(c, '\n' | '\r')
 }
 
 /// Adds 64-bit little-endian integers. A value of another length counts as 0, as in RocksDB.
@@ -224,7 +231,7 @@ mod tests {
     /// A delimiter is not lost when the operator is written as text.
     #[pumice_test_macros::test]
     fn text_keeps_the_delimiter() {
-        for delimiter in ["|", ":", "", "#\n#", "\\"] {
+        for delimiter in ["|", ":", "", "#\n#", "\\", "\n", ",\r\n"] {
             let options = crate::ColumnFamilyOptions {
                 merge_operator: Some(Arc::new(StringAppend::new(delimiter))),
                 ..Default::default()

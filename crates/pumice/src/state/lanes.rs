@@ -29,6 +29,7 @@ pub(crate) struct Lanes {
     pub deferred: Lane,
     /// What compactions out of L0 want of the processors. A leaf.
     level0: Mutex<Level0Cost>,
+    processors: f64,
 }
 
 /// What the options ask for.
@@ -65,6 +66,8 @@ impl Lanes {
             normal: Lane::fixed(),
             deferred: Lane::movable(wanted(options)),
             level0: Mutex::new(Level0Cost::default()),
+            // Once: to look takes files of the system, and it is asked under locks.
+            processors: thread::available_parallelism() as f64,
         })
     }
 
@@ -75,14 +78,19 @@ impl Lanes {
         }
     }
 
-    /// A flush wrote a table of this many bytes.
-    pub fn flushed(&self, bytes: u64) {
-        self.level0.lock().flushed(now_seconds(), bytes as f64);
+    /// This many bytes come into L0, flushed or ingested.
+    pub fn level0_grows(&self, bytes: u64) {
+        self.level0.lock().came(now_seconds(), bytes as f64);
     }
 
     /// A compaction took this many bytes out of L0, in this many microseconds of processor time.
     pub fn level0_compacted(&self, bytes: u64, cpu_micros: u64) {
         self.level0.lock().compacted(bytes as f64, cpu_micros as f64 / 1e6);
+    }
+
+    /// A compaction merged files of L0 into others there, in this many microseconds.
+    pub fn level0_merged(&self, cpu_micros: u64) {
+        self.level0.lock().merged(cpu_micros as f64 / 1e6);
     }
 
     /// Compactions out of L0 want so much of the processors that lowering them spares something.
@@ -91,7 +99,7 @@ impl Lanes {
     }
 
     fn level0_share(&self) -> f64 {
-        self.level0.lock().share(now_seconds(), thread::available_parallelism() as f64)
+        self.level0.lock().share(now_seconds(), self.processors)
     }
 
     /// The lanes by name, and what they report.

@@ -159,6 +159,7 @@ impl Known<'_> {
 fn is_pattern(path: &str) -> bool {
     path.trim_end_matches(".rs")
         .split('/')
+        .filter(|part| !matches!(*part, "" | "."))
         .any(|part| part.len() == 1 || part.bytes().all(|byte| byte.is_ascii_uppercase()))
 }
 
@@ -294,6 +295,7 @@ mod tests {
         assert_eq!(page("in `crates/gone`"), ["there is no crates/gone"]);
         assert_eq!(page("decision 0017"), ["there is no decision 0017"]);
         assert_eq!(page("as `read/set.rs` says, not `read/get.rs`"), ["there is no read/set.rs"]);
+        assert_eq!(page("`./read/set.rs`"), ["there is no ./read/set.rs"]);
         assert_eq!(page("[x](../../../shared/x.md)").len(), 1);
         assert_eq!(page("```\ndocs/none.md\n```\n"), Vec::<String>::new());
     }

@@ -90,13 +90,13 @@ pub fn is_test(path: &str) -> bool {
     path.split('/').any(|part| part == "tests" || part.ends_with("tests.rs"))
 }
 
-/// Tests are at the end of a file.
+/// Tests are at the end of a file; a file of tests may be named anywhere.
 pub fn before_tests<'a, 'b>(tokens: &'a [Token<'b>]) -> &'a [Token<'b>] {
     let is_mark = |found: &[Token<'_>]| {
         let text: Vec<&str> = found.iter().map(|token| token.text).collect();
-        text[..6] == ["cfg", "(", "test", ")", "]", "mod"]
+        text[..6] == ["cfg", "(", "test", ")", "]", "mod"] && text[7] == "{"
     };
-    let end = tokens.windows(6).position(is_mark);
+    let end = tokens.windows(8).position(is_mark);
     &tokens[..end.unwrap_or(tokens.len())]
 }
 
@@ -108,6 +108,14 @@ mod tests {
         let source = Source { path: format!("{ROOT}{path}"), text: text.to_string() };
         let found = super::check(&source, &source.tokens());
         found.into_iter().map(|violation| violation.message).collect()
+    }
+
+    #[test]
+    fn a_file_of_tests_hides_nothing_below_it() {
+        let above = "#[cfg(test)]\nmod tests;\nuse crate::engine::x;";
+        assert_eq!(check("stats/a.rs", above).len(), 1);
+        let inside = "#[cfg(test)]\nmod tests {\n    use crate::engine::x;\n}";
+        assert_eq!(check("stats/a.rs", inside), Vec::<String>::new());
     }
 
     #[test]

@@ -110,6 +110,14 @@ fn deterministic_fills_leave_a_run_on_each_level() {
     let words = "--num=100 --num_levels=3 --disable_auto_compactions";
     let small = db_bench(dir.path(), &format!("{words} --benchmarks=fillseqdeterministic")).bad();
     assert!(small.contains("n is too small to fill 3 levels"), "{small}");
+    let file = std::fs::read_dir(dir.path().join("dbbench")).ok().into_iter().flatten().flatten();
+    let mut files =
+        file.map(|entry| entry.path()).filter(|p| p.to_string_lossy().contains("OPTIONS"));
+    let options = files.next().expect("the last run left its options");
+    let words =
+        format!("{words} --benchmarks=fillseqdeterministic --options_file={}", options.display());
+    let refused = db_bench(dir.path(), &words).bad();
+    assert!(refused.contains("comes from the flags, not from an options_file"), "{refused}");
 }
 
 /// One iterator makes all seeks of a thread, with either engine.

@@ -43,8 +43,8 @@ use super::{Keyspace, Outcome};
 
 /// A write of more bytes is committed alone.
 const WRITE_BYTES: usize = 16 << 10;
-/// A group of more is full. Its strings, its batch, their record in the log and the memtable's part
-/// of it stay in the second level of a core's cache.
+/// A group of more is full, by its last member's part: what follows it is small enough for the
+/// caches of a core, but for a run of long strings.
 const GROUP_BYTES: usize = 64 << 10;
 /// Keys that the leader looks for together.
 const KEYS_WARMED: usize = 16;
@@ -101,7 +101,7 @@ struct Group {
     locks: Vec<usize>,
     counted: Vec<(u8, i64)>,
     events: Vec<Event>,
-    /// Who opened it; in the way of who fills it.
+    /// The task that opened it, which the one that fills it wakes.
     opener: Option<TaskRef>,
     members: Vec<TaskRef>,
     end: Arc<End>,

@@ -179,8 +179,9 @@ fn a_capped_database_closes_at_once() {
     });
 }
 
-/// Sixteen writers are held to what one is: those who wait behind the one that pays pay too. In the
-/// first seconds, before flushes have shown what they carry, all memtables may be full for a moment.
+/// Sixteen writers are held to what one is: those who wait behind the one that pays pay too. In
+/// the first seconds, before flushes have shown what they carry, all memtables may be full for a
+/// moment.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn many_writers_do_not_stop_themselves() {

@@ -146,7 +146,7 @@ impl Listener {
     /// # Errors
     /// AddrInUse when a program listens there, or the name is not a socket; or what the operating
     /// system says.
-    pub fn bind_unix_anew(path: &Path, mode: u32) -> io::Result<Listener> {
+    pub fn bind_unix(path: &Path, mode: u32) -> io::Result<Listener> {
         match std::fs::symlink_metadata(path) {
             // Connecting to it would be refused too.
             Ok(found) if !found.file_type().is_socket() => return Err(ErrorKind::AddrInUse.into()),

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::build::Program;
+use super::tally::Tally;
 
 /// Some tests of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,12 +18,22 @@ pub struct Part {
     pub name: String,
     /// The words after the program's name.
     pub arguments: Vec<String>,
+    /// How many tests must have run in the end; None if that is not known.
+    pub tests: Option<u64>,
 }
 
 impl Part {
     /// All of `program`.
     pub fn whole(program: &Program) -> Part {
-        Part { name: program.name.clone(), arguments: Vec::new() }
+        Part { name: program.name.clone(), arguments: Vec::new(), tests: None }
+    }
+}
+
+impl Part {
+    /// What is wrong with a run without failures that counted `tally`, if tests are missing in it.
+    pub fn left_out(&self, tally: Tally) -> Option<String> {
+        let wanted = self.tests.filter(|tests| tally.failed == 0 && *tests != tally.passed)?;
+        Some(format!("{} of {wanted} tests ran", tally.passed))
     }
 }
 
@@ -47,7 +58,11 @@ fn cut(program: &str, list: &str) -> Vec<Part> {
         let arguments = modules.entry(module).or_insert_with(|| vec!["--exact".to_string()]);
         arguments.push(test.to_string());
     }
-    let part = |(module, arguments)| Part { name: format!("{program} {module}"), arguments };
+    let part = |(module, arguments): (&str, Vec<String>)| Part {
+        name: format!("{program} {module}"),
+        tests: Some(arguments.len() as u64 - 1),
+        arguments,
+    };
     modules.into_iter().map(part).collect()
 }
 
@@ -68,6 +83,15 @@ mod tests {
         ];
         assert_eq!(parts.iter().map(words).collect::<Vec<_>>(), wanted);
         assert!(cut("p::all", "\n0 tests, 0 benchmarks\n").is_empty());
+    }
+
+    #[test]
+    fn a_part_that_leaves_a_test_out_is_told() {
+        let parts = cut("p::all", "write::a: test\nwrite::b: test\n");
+        let told = |passed, failed| parts[0].left_out(Tally { passed, failed });
+        assert_eq!(told(2, 0), None);
+        assert_eq!(told(1, 0).as_deref(), Some("1 of 2 tests ran"));
+        assert_eq!(told(1, 1), None, "it is told of as a failure");
     }
 
     #[test]

@@ -201,7 +201,11 @@ fn tests_of(
         let mut command = program.command();
         command.args(&part.arguments);
         prepare(context, &mut command);
-        context.tests(&part.name, command)
+        let done = context.tests(&part.name, command);
+        match part.left_out(done.tally) {
+            Some(trouble) => failure(&part.name, trouble, done.text),
+            None => done,
+        }
     });
     if alone { made.alone() } else { made }
 }

@@ -322,7 +322,6 @@ impl List<'_> {
         match f.prepopulate_block_cache {
             0 => self.same_if_given("prepopulate_block_cache", "kDisable"),
             1 => self.same("prepopulate_block_cache", "kFlushOnly"),
-            2 => self.same("prepopulate_block_cache", "kFlushAndCompaction"),
             other => return Err(format!("prepopulate_block_cache {other} is not known")),
         }
         self.filters();

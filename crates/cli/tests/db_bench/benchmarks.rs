@@ -110,13 +110,13 @@ fn deterministic_fills_leave_a_run_on_each_level() {
     let words = "--num=100 --num_levels=3 --disable_auto_compactions";
     let small = db_bench(dir.path(), &format!("{words} --benchmarks=fillseqdeterministic")).bad();
     assert!(small.contains("n is too small to fill 3 levels"), "{small}");
-    let file = std::fs::read_dir(dir.path().join("dbbench")).ok().into_iter().flatten().flatten();
-    let mut files =
-        file.map(|entry| entry.path()).filter(|p| p.to_string_lossy().contains("OPTIONS"));
-    let options = files.next().expect("the last run left its options");
-    let words =
-        format!("{words} --benchmarks=fillseqdeterministic --options_file={}", options.display());
-    let refused = db_bench(dir.path(), &words).bad();
+    let options = dir.path().join("of_an_earlier_run");
+    let files = std::fs::read_dir(dir.path().join("dbbench")).unwrap();
+    let mut files = files.map(|entry| entry.unwrap().path());
+    let saved = files.find(|path| path.to_string_lossy().contains("OPTIONS")).unwrap();
+    std::fs::copy(saved, &options).unwrap();
+    let words = format!("{words} --options_file={}", options.display());
+    let refused = db_bench(dir.path(), &format!("{words} --benchmarks=fillseqdeterministic")).bad();
     assert!(refused.contains("comes from the flags, not from an options_file"), "{refused}");
 }
 

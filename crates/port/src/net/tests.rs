@@ -90,7 +90,7 @@ fn a_unix_server_answers_many_clients() {
     let name = format!("pumice-net-{}.sock", std::process::id());
     let path = std::env::temp_dir().join(name);
     on_each_runtime(|| {
-        let listener = Listener::bind_unix_anew(&path, 0o700).unwrap();
+        let listener = Listener::bind_unix(&path, 0o700).unwrap();
         many_clients(listener, || Stream::connect_unix(&path).unwrap());
         std::fs::remove_file(&path).unwrap();
     });
@@ -106,7 +106,7 @@ fn a_listener_that_is_shut_lets_its_waiters_go() {
         assert!(far.peer().unwrap().ip().is_loopback() && near.peer().is_none());
         let name = format!("pumice-net-shut-{}.sock", std::process::id());
         let path = std::env::temp_dir().join(name);
-        for listener in [listener, Listener::bind_unix_anew(&path, 0o700).unwrap()] {
+        for listener in [listener, Listener::bind_unix(&path, 0o700).unwrap()] {
             let listener = Arc::new(listener);
             let waiting = Arc::clone(&listener);
             let waiter = thread::spawn("w", move || waiting.accept().is_err());
@@ -122,11 +122,11 @@ fn a_listener_that_is_shut_lets_its_waiters_go() {
 fn a_socket_that_was_left_behind_is_replaced() {
     let name = format!("pumice-net-again-{}.sock", std::process::id());
     let path = std::env::temp_dir().join(name);
-    let first = Listener::bind_unix_anew(&path, 0o700).unwrap();
-    let e = Listener::bind_unix_anew(&path, 0o700).unwrap_err();
+    let first = Listener::bind_unix(&path, 0o700).unwrap();
+    let e = Listener::bind_unix(&path, 0o700).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::AddrInUse);
     drop(first);
-    drop(Listener::bind_unix_anew(&path, 0o770).unwrap());
+    drop(Listener::bind_unix(&path, 0o770).unwrap());
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o770);
     std::fs::remove_file(&path).unwrap();
@@ -146,10 +146,10 @@ fn what_is_no_socket_stays() {
     std::fs::create_dir(&dir).unwrap();
     let (file, socket, link) = (dir.join("CURRENT"), dir.join("socket"), dir.join("link"));
     std::fs::write(&file, "MANIFEST-000001").unwrap();
-    drop(Listener::bind_unix_anew(&socket, 0o700).unwrap());
+    drop(Listener::bind_unix(&socket, 0o700).unwrap());
     std::os::unix::fs::symlink(&socket, &link).unwrap();
     for path in [&file, &link, &dir] {
-        let e = Listener::bind_unix_anew(path, 0o700).unwrap_err();
+        let e = Listener::bind_unix(path, 0o700).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::AddrInUse, "{}", path.display());
     }
     assert_eq!(std::fs::read(&file).unwrap(), b"MANIFEST-000001");

@@ -80,7 +80,7 @@ impl Lanes {
 
     /// This many bytes come into L0, flushed or ingested.
     pub fn level0_grows(&self, bytes: u64) {
-        self.level0.lock().came(now_seconds(), bytes as f64);
+        self.level0.lock().arrived(now_seconds(), bytes as f64);
     }
 
     /// A compaction took this many bytes out of L0, in this many microseconds of processor time.

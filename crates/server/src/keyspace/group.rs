@@ -5,7 +5,6 @@
 //! |---|---|
 //! | the first that writes | opens the group, lets the others of its loop run, writes the batch |
 //! | one that comes while it is open | adds its writes with their locks, and waits for the end |
-//! | the one that fills it | writes the batch in place of the first; the next one opens another |
 //! | a pipeline that has more to do than to write | has a group of its own, and does not wait |
 //!
 //! A string that replaces whatever is at its key ([`Keyspace::set_run`]) is added without a
@@ -21,7 +20,7 @@
 //! another loop's turn.
 //!
 //! Invariants:
-//! 1. An open group is taken once: by the task that opened it, or by the one that filled it.
+//! 1. An open group has one leader, which will take it; no other task does.
 //! 2. However a group ends, its locks are released, its end is recorded and its members are woken.
 //! 3. A member waits for its leader with the locks of its keys; a leader takes no lock of a key.
 //!
@@ -41,11 +40,9 @@ use super::locks::{Held, KeyLocks};
 use super::txn::{Event, Txn};
 use super::{Keyspace, Outcome};
 
-/// A write of more bytes is committed alone.
+/// A write of more bytes is committed alone, and a group of more takes no further write.
 const WRITE_BYTES: usize = 16 << 10;
-/// A group of more is full, by its last member's part: what follows it is small enough for the
-/// caches of a core, but for a run of long strings.
-const GROUP_BYTES: usize = 64 << 10;
+const GROUP_BYTES: usize = 1 << 20;
 /// Keys that the leader looks for together.
 const KEYS_WARMED: usize = 16;
 /// Slots for open groups; with more loops than slots, loops share them.
@@ -101,17 +98,11 @@ struct Group {
     locks: Vec<usize>,
     counted: Vec<(u8, i64)>,
     events: Vec<Event>,
-    /// The task that opened it, which the one that fills it wakes.
-    opener: Option<TaskRef>,
     members: Vec<TaskRef>,
     end: Arc<End>,
 }
 
 impl Group {
-    fn bytes(&self) -> usize {
-        self.batch.data_bytes() + self.string_bytes
-    }
-
     /// Adds strings that one client set; returns the number of the first.
     fn add_run(&mut self, (db, stored): (u8, u8), now: u64, pairs: &[(&[u8], &[u8])]) -> usize {
         let run = self.strings.len();
@@ -142,7 +133,7 @@ impl Ended {
 }
 
 /// The open groups, by loop; see the module's head.
-pub struct Groups(Vec<Mutex<Option<Box<Group>>>>);
+pub struct Groups(Vec<Mutex<Option<Group>>>);
 
 impl Default for Groups {
     /// None is open.
@@ -154,7 +145,7 @@ impl Default for Groups {
 /// A group that its leader has taken; invariant 2.
 struct Closed<'k> {
     locks: &'k KeyLocks,
-    group: Box<Group>,
+    group: Group,
 }
 
 impl Closed<'_> {
@@ -176,59 +167,45 @@ impl Drop for Closed<'_> {
 
 impl Groups {
     /// The slot for groups of the calling fiber's loop.
-    fn place(&self) -> &Mutex<Option<Box<Group>>> {
+    fn place(&self) -> &Mutex<Option<Group>> {
         &self.0[fiber::loop_index() % PLACES]
     }
 
-    /// Adds a write to the open group by `add`, or opens one. None if nothing is locked.
+    /// Adds a write to the open group by `add`, or opens one, which the caller then leads. None if
+    /// there is no room, or nothing locked; then `held` is unchanged.
     fn join<T>(
         &self,
         held: &mut Option<Held<'_>>,
         add: impl FnOnce(&mut Group) -> T,
-    ) -> Option<(Member, Part, T)> {
-        let numbers = held.take()?.into_numbers();
+    ) -> Option<(Member, T)> {
         let mut open = self.place().lock();
-        let opens = open.is_none();
+        let bytes = |group: &Group| group.batch.data_bytes() + group.string_bytes;
+        if open.as_ref().is_some_and(|group| bytes(group) > GROUP_BYTES) {
+            return None;
+        }
+        let numbers = held.take()?.into_numbers();
+        let leads = open.is_none();
         let group = open.get_or_insert_default();
         group.locks.extend(numbers);
         let added = add(group);
-        let end = Arc::clone(&group.end);
-        let me = task::current();
-        let part = if group.bytes() > GROUP_BYTES {
-            let mut full = open.take()?;
-            full.members.extend(full.opener.take());
-            Part::Fills(full)
-        } else if opens {
-            group.opener = Some(me);
-            Part::Opens
-        } else {
-            group.members.push(me);
-            Part::Waits
-        };
-        Some((Member(end), part, added))
-    }
-
-    /// The group of `member`, unless it was filled.
-    fn take(&self, member: &Member) -> Option<Box<Group>> {
-        self.place().lock().take_if(|group| Arc::ptr_eq(&group.end, &member.0))
+        if !leads {
+            group.members.push(task::current());
+        }
+        Some((Member { end: Arc::clone(&group.end), leads }, added))
     }
 }
 
-/// What a task does for the group that it joined.
-enum Part {
-    Opens,
-    Waits,
-    Fills(Box<Group>),
+/// A task's part in a group.
+struct Member {
+    end: Arc<End>,
+    leads: bool,
 }
-
-/// A task in a group.
-struct Member(Arc<End>);
 
 impl Member {
     /// Waits for the end.
     fn wait(&self) -> &Ended {
         loop {
-            match self.0.get() {
+            match self.end.get() {
                 Some(ended) => return ended,
                 None => task::park(&GROUP),
             }
@@ -258,8 +235,10 @@ impl Keyspace {
         let add = |group: &mut Group| {
             txn.give(&mut group.batch, &mut group.counted, &mut group.events);
         };
-        let Some((member, part, ())) = self.groups.join(held, add) else { return Ok(None) };
-        self.take_part(&member, part, durable, tell);
+        let Some((member, ())) = self.groups.join(held, add) else { return Ok(None) };
+        if member.leads {
+            self.lead(durable, tell);
+        }
         Ok(Some(member.wait().written.clone()?))
     }
 
@@ -287,16 +266,18 @@ impl Keyspace {
         let stored = self.databases.stored(db);
         if let Some(durable) = together.filter(|_| self.groups_writes()) {
             let add = |group: &mut Group| group.add_run((db, stored), now, pairs);
-            if let Some((member, part, first)) = self.groups.join(&mut held, add) {
-                self.take_part(&member, part, durable, tell);
+            if let Some((member, first)) = self.groups.join(&mut held, add) {
+                if member.leads {
+                    self.lead(durable, tell);
+                }
                 return member.wait().of_run(first, pairs.len());
             }
         }
-        let mut closed = Closed { locks: &self.locks, group: Box::default() };
+        let mut closed = Closed { locks: &self.locks, group: Group::default() };
         let group = &mut closed.group;
         group.locks.extend(held.into_iter().flat_map(Held::into_numbers));
         let first = group.add_run((db, stored), now, pairs);
-        let member = Member(Arc::clone(&group.end));
+        let member = Member { end: Arc::clone(&group.end), leads: true };
         self.finish(&mut closed, &Reads::default(), tell);
         member.wait().of_run(first, pairs.len())
     }
@@ -344,17 +325,9 @@ impl Keyspace {
         (head.kind == Kind::String && !head.is_expired(new.now)).then_some(0)
     }
 
-    /// Writes the group, if that is up to the calling task.
-    fn take_part(&self, member: &Member, part: Part, durable: bool, tell: impl Fn(&[Event])) {
-        let group = match part {
-            Part::Waits => return,
-            Part::Opens => {
-                thread::yield_now();
-                self.groups.take(member)
-            }
-            Part::Fills(group) => Some(group),
-        };
-        let Some(group) = group else { return };
+    fn lead(&self, durable: bool, tell: impl Fn(&[Event])) {
+        thread::yield_now();
+        let Some(group) = self.groups.place().lock().take() else { return };
         // Others wait for it, and each can read files for itself.
         let in_memory = ReadOptions { cache_only: true, ..ReadOptions::default() };
         let mut closed = Closed { locks: &self.locks, group };

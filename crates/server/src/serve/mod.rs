@@ -288,7 +288,7 @@ impl Running {
             let mode = u32::from_str_radix(&config.get("unixsocketperm"), 8);
             let mode = mode.map_err(|_| "unixsocketperm: no octal number".to_string())?;
             let path = PathBuf::from(path);
-            let listener = Listener::bind_unix_anew(&path, mode);
+            let listener = Listener::bind_unix(&path, mode);
             let listener = listener.map_err(|error| format!("{}: {error}", path.display()))?;
             bound.push((listener, Cover::Plain));
             self.socket = Some(path);

@@ -82,35 +82,6 @@ fn commands_of_a_turn_share_a_batch() {
     server.shared.keyspace.close().unwrap();
 }
 
-/// Eleven values of 6 KiB fill a group, which then does not wait for the others of the turn; values
-/// of 32 KB go alone.
-// Plain #[test]: it has loops of its own.
-#[test]
-fn a_full_group_is_written_by_who_filled_it() {
-    let (fs, statistics) = (Arc::new(MemFs::new(1)), Arc::new(Statistics::new()));
-    let runtime = one_loop();
-    let server = Arc::new(Quiet::with(Path::new("/data"), options(&fs, &statistics)));
-    let value = "v".repeat(6 << 10);
-    for kind in ["SET", "APPEND"] {
-        let before = batches(&statistics);
-        let asked = |number| format!("{kind} {kind}{number} {value}");
-        let replies = ask_at_once(&server, &runtime, asked);
-        let reply = if kind == "SET" { "+OK" } else { ":6144" };
-        assert_eq!(replies, vec![reply; CLIENTS], "{kind}");
-        assert_eq!(batches(&statistics) - before, CLIENTS.div_ceil(11) as u64, "{kind}");
-    }
-    let (before, large) = (batches(&statistics), "v".repeat(32_000));
-    let replies = ask_at_once(&server, &runtime, |number| format!("SET SET{number} {large}"));
-    assert_eq!(replies, vec!["+OK"; CLIENTS]);
-    assert_eq!(batches(&statistics) - before, CLIENTS as u64);
-    fs.add_fault(FaultRule::always(FaultOp::Write, "*.log", Fault::Enospc));
-    let replies = ask_at_once(&server, &runtime, |number| format!("SET new{number} {value}"));
-    assert!(replies.iter().all(|reply| reply.starts_with("-MISCONF ")), "{replies:?}");
-    assert_eq!(server.say(&mut server.client(), "DBSIZE"), format!(":{}", 2 * CLIENTS));
-    drop(server.shared.keyspace.locks.all());
-    server.shared.keyspace.engine().close().ok();
-}
-
 // Plain #[test]: it has loops of its own.
 #[test]
 fn a_batch_that_fails_is_the_failure_of_all_in_it() {
@@ -194,6 +165,40 @@ fn strings_of_a_turn_replace_whatever_there_is() {
         drop(cursor);
         server.shared.keyspace.close().unwrap();
     }
+}
+
+// Plain #[test]: it has loops of its own.
+#[test]
+fn a_group_has_bounds() {
+    let (fs, statistics) = (Arc::new(MemFs::new(1)), Arc::new(Statistics::new()));
+    let runtime = one_loop();
+    let server = Arc::new(Quiet::with(Path::new("/data"), options(&fs, &statistics)));
+    // 40 of 32 KB go alone; of 15 KB each there are more than one group may have.
+    for (bytes, count) in [(32_000, CLIENTS as u64..=CLIENTS as u64), (15_000, 1..=2)] {
+        let before = batches(&statistics);
+        let value = "v".repeat(bytes);
+        let replies = ask_at_once(&server, &runtime, |number| format!("SET k{number} {value}"));
+        assert_eq!(replies, vec!["+OK"; CLIENTS]);
+        let written = batches(&statistics) - before;
+        assert!(count.contains(&written), "{written} batches of {bytes} bytes");
+    }
+    // 80 of 15 KB are more than 1 MiB: those beyond it go alone.
+    let before = batches(&statistics);
+    let value = "v".repeat(15_000);
+    let (one, two) = (Arc::clone(&server), value.clone());
+    let more = runtime.spawn("more", move || {
+        let ask = |number| {
+            let (server, value) = (Arc::clone(&one), two.clone());
+            let line = format!("SET m{number} {value}");
+            spawn_here("client", move || server.say(&mut server.client(), &line))
+        };
+        let asked: Vec<_> = (0..2 * CLIENTS).map(ask).collect();
+        asked.into_iter().for_each(|client| assert_eq!(client.join().unwrap(), "+OK"));
+    });
+    more.join().unwrap();
+    let written = batches(&statistics) - before;
+    assert!((2..=20).contains(&written), "{written} batches");
+    server.shared.keyspace.close().unwrap();
 }
 
 // Plain #[test]: it has loops of its own.

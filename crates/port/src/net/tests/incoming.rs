@@ -91,7 +91,7 @@ fn a_shut_listener_brings_nothing_more() {
         let name = format!("pumice-net-incoming-{}.sock", std::process::id());
         let path = std::env::temp_dir().join(name);
         let tcp = Listener::bind_tcp(([127, 0, 0, 1], 0).into()).unwrap();
-        for listener in [tcp, Listener::bind_unix_anew(&path, 0o700).unwrap()] {
+        for listener in [tcp, Listener::bind_unix(&path, 0o700).unwrap()] {
             let listener = Arc::new(listener);
             let own = Arc::clone(&listener);
             let waiter = thread::spawn("waits", move || {

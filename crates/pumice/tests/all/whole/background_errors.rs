@@ -11,6 +11,8 @@ use pumice::{
 use pumice_base::random::Rng;
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
 
+use super::faults::support::eventually;
+
 const DIR: &str = "/db";
 
 fn options(fs: &MemFs) -> Options {
@@ -194,17 +196,6 @@ fn writes_go_on_by_themselves_once_a_full_disk_has_space_again() {
     db.close().unwrap();
 }
 
-/// Waits until `done`; bounded by looks, not by time.
-fn until(done: impl Fn() -> bool) {
-    for _ in 0..10_000 {
-        if done() {
-            return;
-        }
-        pumice_port::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    panic!("it did not happen");
-}
-
 #[pumice_test_macros::test]
 fn errors_and_what_is_done_about_them_are_counted() {
     use Ticker::{
@@ -222,10 +213,10 @@ fn errors_and_what_is_done_about_them_are_counted() {
     put(&db, "a", "1").unwrap();
     fs.add_fault(FaultRule::always(FaultOp::Write, "*.sst", Fault::Eio));
     flush(&db).unwrap_err();
-    until(|| ticker(ErrorHandlerAutoresumeRetryTotalCount) >= 3);
+    eventually("three attempts", || ticker(ErrorHandlerAutoresumeRetryTotalCount) >= 3);
     assert_eq!(ticker(ErrorHandlerAutoresumeSuccessCount), 0);
     fs.clear_faults();
-    until(|| ticker(ErrorHandlerAutoresumeSuccessCount) == 1);
+    eventually("success", || ticker(ErrorHandlerAutoresumeSuccessCount) == 1);
     put(&db, "b", "2").unwrap();
     assert_eq!(ticker(ErrorHandlerAutoresumeCount), 1, "one series");
     let tries = statistics.histogram(HistogramKind::ErrorHandlerAutoresumeRetryCount);
@@ -235,7 +226,7 @@ fn errors_and_what_is_done_about_them_are_counted() {
     assert!(errors >= 3, "{errors}");
     assert_eq!(ticker(ErrorHandlerBgIoErrorCount), errors);
     assert_eq!(ticker(ErrorHandlerBgRetryableIoErrorCount), errors);
-    // A device that failed to take the log is somebody's to look at.
+    // What a device did with a log that it failed to sync is not known: that is not tried again.
     fs.add_fault(FaultRule::always(FaultOp::Sync, "*.log", Fault::Eio));
     db.put_opt(&WriteOptions { sync: true, ..Default::default() }, "c", "3").unwrap_err();
     assert_eq!(ticker(ErrorHandlerBgIoErrorCount), errors + 1);

@@ -7,7 +7,7 @@
 mod every_io;
 mod manifest;
 mod space;
-mod support;
+pub mod support;
 
 use crate::common::SYNC;
 use pumice::{CompactRangeOptions, Db, ErrorKind, FlushOptions, Severity};

@@ -118,6 +118,9 @@ impl RandomAccessFile for DirectRandomAccessFile {
     fn needs_little_stack(&self) -> bool {
         true
     }
+    fn read_unit(&self) -> usize {
+        self.unit
+    }
     /// There is no cache to fetch into.
     fn prefetch(&self, _offset: u64, _bytes: u64) {}
     fn len(&self) -> u64 {

@@ -137,6 +137,12 @@ pub trait RandomAccessFile: Send + Sync {
     fn prefetches(&self) -> bool {
         false
     }
+    /// Reads whose position, length and memory are multiples of this (the memory of
+    /// `pumice_port::os::DIRECT_ALIGNMENT`) go to the device as they are; a power of two. Others
+    /// are copied where it is above 1.
+    fn read_unit(&self) -> usize {
+        1
+    }
     /// Length when it was opened: files are not read while they are written, except logs.
     fn len(&self) -> u64;
     /// Whether the length is 0.

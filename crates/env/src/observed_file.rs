@@ -72,6 +72,9 @@ impl RandomAccessFile for ObservedFile {
     fn prefetch(&self, offset: u64, bytes: u64) {
         self.file.prefetch(offset, bytes);
     }
+    fn read_unit(&self) -> usize {
+        self.file.read_unit()
+    }
     fn prefetches(&self) -> bool {
         self.file.prefetches()
     }

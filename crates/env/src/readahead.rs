@@ -5,10 +5,18 @@
 //! maximum. Where the system reads ahead into a cache of its own, it is told of a step in advance,
 //! while a copy of a part of it is in memory here: a compaction reads many files at a time.
 //!
+//! A file that bypasses the system's cache is read in its own units into memory that begins at a
+//! block, so nothing is copied on the way ([`RandomAccessFile::read_unit`]).
+//!
+//! Invariants: (1) `held` lies in `memory`; (2) unless the file ends there, what is held ends at a
+//! multiple of the file's unit.
+//!
 //! Thread safety: one owner.
 
 use crate::file_system::RandomAccessFile;
 use pumice_base::Result;
+use pumice_port::os::{AlignedBuffer, DIRECT_ALIGNMENT};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes that are read at once where the system reads ahead.
@@ -17,8 +25,10 @@ const COPIED_AT_ONCE: usize = 256 << 10;
 /// See the head of this file.
 pub struct ReadaheadBuffer {
     file: Arc<dyn RandomAccessFile>,
-    buffer: Vec<u8>,
-    /// Position in the file of `buffer[0]`.
+    memory: Option<AlignedBuffer>,
+    /// Which bytes of `memory` are of the file.
+    held: Range<usize>,
+    /// Position in the file of the first of them.
     start: u64,
     step: usize,
     step_max: usize,
@@ -36,7 +46,8 @@ impl ReadaheadBuffer {
         let eager = step >= step_max;
         ReadaheadBuffer {
             file,
-            buffer: Vec::new(),
+            memory: None,
+            held: 0..0,
             start: 0,
             step: step.min(step_max),
             step_max,
@@ -52,15 +63,18 @@ impl ReadaheadBuffer {
             self.fill(offset, bytes)?;
         }
         self.expected = offset.saturating_add(bytes as u64);
-        let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX);
-        let from = from.min(self.buffer.len());
-        let to = from.saturating_add(bytes).min(self.buffer.len());
-        Ok(&self.buffer[from..to])
+        let held = self.memory.as_deref().map_or(&[][..], |memory| &memory[self.held.clone()]);
+        let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(held.len());
+        let to = from.saturating_add(bytes).min(held.len());
+        Ok(&held[from..to])
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.held.len() as u64
     }
 
     fn holds(&self, offset: u64, bytes: usize) -> bool {
-        let end = self.start + self.buffer.len() as u64;
-        offset >= self.start && offset.saturating_add(bytes as u64) <= end
+        offset >= self.start && offset.saturating_add(bytes as u64) <= self.end()
     }
 
     fn fill(&mut self, offset: u64, bytes: usize) -> Result<()> {
@@ -77,21 +91,55 @@ impl ReadaheadBuffer {
             self.tell(offset, end.min(self.file.len()));
             ahead = COPIED_AT_ONCE;
         }
-        let rest = usize::try_from(self.file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
-        let wanted = bytes.saturating_add(ahead).min(rest);
-        self.keep_tail_from(offset);
-        let have = self.buffer.len();
-        if wanted > have {
-            self.buffer.resize(wanted, 0);
-            match self.file.read_at(offset + have as u64, &mut self.buffer[have..]) {
-                Ok(n) => self.buffer.truncate(have + n),
-                Err(e) => {
-                    self.buffer.clear();
-                    return Err(e);
+        let most = bytes.max(self.step_max);
+        let end = offset.saturating_add(bytes.saturating_add(ahead).min(most) as u64);
+        self.load(offset, end.min(self.file.len()))
+    }
+
+    /// Holds the range from `offset` to `end`, and reads only what it did not hold.
+    fn load(&mut self, offset: u64, end: u64) -> Result<()> {
+        let unit = self.file.read_unit() as u64;
+        let is_held = (self.start..self.end()).contains(&offset);
+        let kept = if is_held { (self.end() - offset) as usize } else { 0 };
+        let tail = self.held.end - kept..self.held.end;
+        let from = if is_held { self.end() } else { offset - offset % unit };
+        // What is read begins at a block of the memory, and the tail lies before it.
+        let at = kept.next_multiple_of(DIRECT_ALIGNMENT);
+        let bytes = end.saturating_sub(from).next_multiple_of(unit) as usize;
+        self.move_tail(tail, at, bytes);
+        self.start = offset;
+        self.held = at - kept..at;
+        let Some(memory) = self.memory.as_deref_mut() else { return Ok(()) };
+        if bytes > 0 {
+            match self.file.read_at(from, &mut memory[at..at + bytes]) {
+                Ok(read) => self.held.end = at + read,
+                Err(error) => {
+                    self.held = 0..0;
+                    return Err(error);
                 }
+            }
+            if !is_held {
+                // The file may end before the offset.
+                self.held.start = (at + (offset - from) as usize).min(self.held.end);
             }
         }
         Ok(())
+    }
+
+    /// Moves a part of the memory to end at `at`, where `bytes` bytes have room then.
+    fn move_tail(&mut self, tail: Range<usize>, at: usize, bytes: usize) {
+        let to = at - tail.len();
+        match self.memory.as_deref_mut() {
+            Some(memory) if memory.len() >= at + bytes => memory.copy_within(tail, to),
+            old => {
+                // The next tail may need a block more.
+                let mut memory = AlignedBuffer::new(at + bytes + DIRECT_ALIGNMENT);
+                if let Some(old) = old {
+                    memory[to..at].copy_from_slice(&old[tail]);
+                }
+                self.memory = Some(memory);
+            }
+        }
     }
 
     /// Tells the system of the next step before the last one is used up.
@@ -103,16 +151,5 @@ impl ReadaheadBuffer {
             self.file.prefetch(begin, end - begin);
             self.told = end;
         }
-    }
-
-    /// Keeps what the buffer already has from `offset` on, so that it is not read twice.
-    fn keep_tail_from(&mut self, offset: u64) {
-        let end = self.start + self.buffer.len() as u64;
-        if offset >= self.start && offset < end {
-            self.buffer.drain(..(offset - self.start) as usize);
-        } else {
-            self.buffer.clear();
-        }
-        self.start = offset;
     }
 }

@@ -14,6 +14,7 @@ use crate::{
 use pumice_base::Result;
 use pumice_base::checksum::crc32c;
 use pumice_base::random::Rng;
+use pumice_port::os::DIRECT_ALIGNMENT;
 use pumice_port::sync::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -496,14 +497,22 @@ fn syncing_twice_asks_the_device_once() {
 struct Noting {
     file: Arc<dyn RandomAccessFile>,
     prefetches: bool,
+    unit: usize,
     /// Ranges, hints first.
     noted: Mutex<[Vec<std::ops::Range<u64>>; 2]>,
 }
 
 impl RandomAccessFile for Noting {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        if self.unit > 1 {
+            assert_eq!((offset as usize | buf.len()) % self.unit, 0, "{offset}, {}", buf.len());
+            assert_eq!(buf.as_ptr().addr() % DIRECT_ALIGNMENT, 0);
+        }
         self.noted.lock()[1].push(offset..offset + buf.len() as u64);
         self.file.read_at(offset, buf)
+    }
+    fn read_unit(&self) -> usize {
+        self.unit
     }
     fn prefetch(&self, offset: u64, bytes: u64) {
         self.noted.lock()[0].push(offset..offset + bytes);
@@ -528,7 +537,7 @@ fn readahead_of_the_system_needs_little_memory() {
     write_file(&fs, path, &data, false).unwrap();
     for prefetches in [false, true] {
         let file = fs.open_random(path).unwrap();
-        let file = Arc::new(Noting { file, prefetches, noted: Mutex::default() });
+        let file = Arc::new(Noting { file, prefetches, unit: 1, noted: Mutex::default() });
         let mut buffer = ReadaheadBuffer::new(file.clone(), STEP, STEP);
         for (block, bytes) in data.chunks(4096).enumerate() {
             assert!(buffer.read_at(block as u64 * 4096, bytes.len()).unwrap() == bytes);
@@ -536,7 +545,7 @@ fn readahead_of_the_system_needs_little_memory() {
         let [hints, reads] = std::mem::take(&mut *file.noted.lock());
         let largest = reads.iter().map(|read| read.end - read.start).max().unwrap();
         if !prefetches {
-            assert!(hints.is_empty() && largest > STEP as u64, "{largest} bytes at once");
+            assert!(hints.is_empty() && largest == STEP as u64, "{largest} bytes at once");
             continue;
         }
         assert!(largest < 300_000, "{largest} bytes at once");
@@ -549,6 +558,35 @@ fn readahead_of_the_system_needs_little_memory() {
             assert!(buffer.read_at(offset, 4096).unwrap().is_empty());
         }
         assert_eq!(file.noted.lock()[0], [], "there is nothing to hint at");
+    }
+}
+
+/// What bypasses the system's cache is read in whole units into suitable memory, each unit once.
+#[pumice_test_macros::test]
+fn readahead_reads_units_once() {
+    let fs = MemFs::new(0);
+    let path = Path::new("/f");
+    let data = Rng::new(9).bytes(700_001);
+    write_file(&fs, path, &data, false).unwrap();
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed);
+        let file = fs.open_random(path).unwrap();
+        let unit = 512 << rng.uniform(4);
+        let file = Arc::new(Noting { file, prefetches: false, unit, noted: Mutex::default() });
+        let step = 4096 << rng.uniform(6);
+        let max = step << rng.uniform(3);
+        let mut buffer = ReadaheadBuffer::new(file.clone(), step, max);
+        let mut offset = rng.uniform(5000) as usize;
+        while offset < data.len() {
+            let bytes = rng.uniform(9000) as usize;
+            let end = (offset + bytes).min(data.len());
+            let read = buffer.read_at(offset as u64, bytes).unwrap();
+            assert!(read == &data[offset..end], "seed {seed}, {offset}");
+            offset = end;
+        }
+        let [_, reads] = std::mem::take(&mut *file.noted.lock());
+        assert!(reads.windows(2).all(|pair| pair[0].end == pair[1].start), "{seed}: {reads:?}");
+        assert!(buffer.read_at(data.len() as u64 + 9, 4096).unwrap().is_empty());
     }
 }
 

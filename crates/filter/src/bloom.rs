@@ -136,7 +136,7 @@ impl BloomBuilder {
         let (data_len, probes) = self.shape();
         let mut filter = vec![0; data_len + METADATA_LEN];
         let (lines, metadata) = filter.as_chunks_mut::<LINE>();
-        set_all(lines, self.hashes.as_slice(), probes);
+        set_all(lines, &self.hashes, probes);
         metadata.copy_from_slice(&[MARKER, 0, probes, 0, 0]);
         let checked = self.check(&filter);
         self.hashes.clear();
@@ -174,14 +174,16 @@ const LOG2_PART_LINES: u32 = 12;
 
 /// Sets the bits of all hashes. The iterations are independent, so the processor overlaps the
 /// misses on the lines as long as there are few.
-fn set_all(lines: &mut [[u8; LINE]], hashes: &[u64], probes: u8) {
+fn set_all(lines: &mut [[u8; LINE]], hashes: &KeyHashes<u64>, probes: u8) {
     if lines.len() <= CACHED_LINES {
-        return set_each(lines, hashes, probes);
+        return hashes.chunks().for_each(|hashes| set_each(lines, hashes, probes));
     }
     let count = lines.len() as u32;
     let parts = lines.len().div_ceil(1 << LOG2_PART_LINES);
     let part_of = |hash: u64| line_of(hash, count) >> LOG2_PART_LINES;
-    let all = parts::visit_by_part(hashes, parts, part_of, |sorted| {
+    // Several hashes of each line at once, whatever the size; the copy is a part of the hashes.
+    let at_once = (hashes.len() / 4).clamp(1 << 18, 1 << 20);
+    let all = parts::visit_by_part(hashes, at_once, parts, part_of, |sorted| {
         set_each(lines, sorted, probes);
         true
     });

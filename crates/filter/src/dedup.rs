@@ -10,17 +10,26 @@
 
 use std::ops::BitXorAssign;
 
+/// Hashes of a chunk: enough for the cost of taking one to vanish, few enough for the last one
+/// to be a small part of a large filter's.
+const CHUNK: usize = 8192;
+
 /// Distinct neighbouring hashes in the order they were added.
 #[derive(Clone, Debug)]
 pub struct KeyHashes<H> {
-    hashes: Vec<H>,
+    /// Chunks of `CHUNK` hashes each, so that a table of a million keys copies none of them to
+    /// make room, and holds no room that it does not use.
+    full: Vec<Vec<H>>,
+    /// Those after them; not empty unless all is.
+    last: Vec<H>,
     previous_alt: Option<H>,
     checksum: H,
 }
 
 impl<H: Default> Default for KeyHashes<H> {
     fn default() -> Self {
-        KeyHashes { hashes: Vec::new(), previous_alt: None, checksum: H::default() }
+        let (full, last) = (Vec::new(), Vec::new());
+        KeyHashes { full, last, previous_alt: None, checksum: H::default() }
     }
 }
 
@@ -28,13 +37,27 @@ impl<H: Copy + Eq + Default + BitXorAssign> KeyHashes<H> {
     #[inline(always)]
     fn push(&mut self, hash: H) {
         self.checksum ^= hash;
-        self.hashes.push(hash);
+        if self.last.len() == self.last.capacity() {
+            self.make_room();
+        }
+        self.last.push(hash);
+    }
+
+    /// Room for a hash at least.
+    #[cold]
+    fn make_room(&mut self) {
+        if self.last.len() >= CHUNK {
+            self.full.push(std::mem::replace(&mut self.last, Vec::with_capacity(CHUNK)));
+        } else {
+            let capacity = (self.last.len() * 2).clamp(64, CHUNK);
+            self.last.reserve_exact(capacity - self.last.len());
+        }
     }
 
     /// Adds the hash of a key unless it is the last one.
     #[inline]
     pub fn add(&mut self, key: H) {
-        if self.hashes.last() != Some(&key) {
+        if self.last.last() != Some(&key) {
             self.push(key);
         }
     }
@@ -45,7 +68,7 @@ impl<H: Copy + Eq + Default + BitXorAssign> KeyHashes<H> {
     /// [`add`]: KeyHashes::add
     #[inline]
     pub fn add_with_alt(&mut self, key: H, alt: H) {
-        let last = self.hashes.last().copied();
+        let last = self.last.last().copied();
         // Remembered even if the alternative is not added: the first key may be its own prefix.
         let previous_alt = self.previous_alt.replace(alt);
         if alt != key && Some(alt) != last && Some(alt) != previous_alt {
@@ -61,7 +84,6 @@ impl<H: Copy + Eq + Default + BitXorAssign> KeyHashes<H> {
     /// first gained nothing without prefixes and lost a quarter with them, when measured.
     #[inline]
     pub fn add_all(&mut self, keys: impl Iterator<Item = H>) {
-        self.hashes.reserve(keys.size_hint().0);
         keys.for_each(|key| self.add(key));
     }
 
@@ -69,45 +91,60 @@ impl<H: Copy + Eq + Default + BitXorAssign> KeyHashes<H> {
     /// each without.
     #[inline]
     pub fn add_all_with_alts(&mut self, pairs: impl Iterator<Item = (H, Option<H>)>) {
-        self.hashes.reserve(pairs.size_hint().0);
         pairs.for_each(|(key, alt)| match alt {
             Some(alt) => self.add_with_alt(key, alt),
             None => self.add(key),
         });
     }
 
+    /// The hashes added so far, in pieces.
+    pub fn chunks(&self) -> impl Iterator<Item = &[H]> {
+        self.full.iter().chain([&self.last]).map(Vec::as_slice)
+    }
     /// The hashes added so far.
-    pub fn as_slice(&self) -> &[H] {
-        &self.hashes
+    pub fn iter(&self) -> impl Iterator<Item = H> {
+        self.chunks().flatten().copied()
+    }
+    /// The hash that was added first.
+    pub fn first(&self) -> Option<H> {
+        self.full.first().unwrap_or(&self.last).first().copied()
+    }
+    /// The hash that was added last.
+    pub fn last(&self) -> Option<H> {
+        self.last.last().copied()
     }
     /// Number of hashes.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.hashes.len()
+        self.full.len() * CHUNK + self.last.len()
     }
     /// Nothing was added.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.hashes.is_empty()
+        self.last.is_empty()
     }
     /// Heap bytes held, for accounting.
     pub fn memory_bytes(&self) -> usize {
-        self.hashes.capacity() * size_of::<H>()
+        (self.full.len() * CHUNK + self.last.capacity()) * size_of::<H>()
     }
     /// The hashes are those that were added; see invariant 2.
     pub fn is_intact(&self) -> bool {
         let mut checksum = H::default();
-        self.hashes.iter().for_each(|&hash| checksum ^= hash);
+        self.iter().for_each(|hash| checksum ^= hash);
         checksum == self.checksum
     }
-    /// Forgets the hashes and keeps their memory.
+    /// Forgets the hashes and keeps the memory of a chunk.
     pub fn clear(&mut self) {
-        self.hashes.clear();
+        self.full.clear();
+        self.last.clear();
         self.previous_alt = None;
         self.checksum = H::default();
     }
 
     /// Changes a hash behind the checksum's back, as a memory fault would. For tests.
     pub(crate) fn damage(&mut self, at: usize, with: H) {
-        if let Some(hash) = self.hashes.get_mut(at) {
+        let mut hashes = self.full.iter_mut().flatten().chain(&mut self.last);
+        if let Some(hash) = hashes.nth(at) {
             *hash ^= with;
         }
     }
@@ -147,7 +184,7 @@ mod tests {
         hashes.clear();
         assert!(hashes.is_empty());
         hashes.add_with_alt(hash64(b"efg42"), hash64(b"efg"));
-        assert_eq!(hashes.as_slice(), [hash64(b"efg"), hash64(b"efg42")]);
+        assert!(hashes.iter().eq([hash64(b"efg"), hash64(b"efg42")]));
     }
 
     /// A first key that equals its prefix keeps the prefix from being added again.
@@ -157,7 +194,7 @@ mod tests {
         for key in [1u32, 2, 3, 3, 3, 4] {
             hashes.add_with_alt(key, 1);
         }
-        assert_eq!(hashes.as_slice(), [1, 2, 3, 4]);
+        assert!(hashes.iter().eq([1, 2, 3, 4]));
     }
 
     /// Versions of one key and a prefix shared by many keys count once each.
@@ -199,9 +236,31 @@ mod tests {
                 }
                 batch.add_all_with_alts(keys.iter().copied().zip(alts));
             }
-            assert_eq!(one.as_slice(), batch.as_slice());
+            assert!(one.iter().eq(batch.iter()));
             assert!(one.is_intact() && batch.is_intact());
         }
+    }
+
+    /// Chunks hold all hashes in their order, and take no more memory than one chunk beside them.
+    #[test]
+    fn chunks_hold_all() {
+        let mut hashes = KeyHashes::default();
+        for number in 0..3 * CHUNK as u64 + 5 {
+            assert_eq!(hashes.len() as u64, number);
+            hashes.add(number);
+            assert_eq!((hashes.first(), hashes.last()), (Some(0), Some(number)));
+            // The first of a chunk may repeat the last of the chunk before.
+            hashes.add(number);
+            let bound = (hashes.len() + CHUNK) * size_of::<u64>();
+            assert!(hashes.memory_bytes() <= bound, "{number}");
+        }
+        assert!(hashes.iter().eq(0..3 * CHUNK as u64 + 5));
+        assert_eq!(hashes.chunks().map(<[u64]>::len).collect::<Vec<_>>(), [CHUNK, CHUNK, CHUNK, 5]);
+        assert!(hashes.is_intact());
+        hashes.damage(CHUNK + 1, 1);
+        assert!(!hashes.is_intact());
+        hashes.clear();
+        assert!(hashes.is_empty() && hashes.first().is_none());
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl LegacyBloomBuilder {
         let probes = (f64::from(self.bits_per_key) * 0.69).clamp(1.0, 30.0) as u8;
         let mut filter = vec![0; lines as usize * LINE + METADATA_LEN];
         let (data, metadata) = filter.as_chunks_mut::<LINE>();
-        for &hash in self.hashes.as_slice() {
+        for hash in self.hashes.iter() {
             let line = &mut data[(hash % lines) as usize];
             for bit in Probes::new(hash, probes, 9) {
                 line[bit >> 3] |= 1 << (bit & 7);

@@ -6,33 +6,38 @@
 //!
 //! Pure functions. The order of hashes within a part is kept, that of parts is ascending.
 
-/// Hashes sorted at a time, to bound the memory to 8 MiB.
-const AT_ONCE: usize = 1 << 20;
+use crate::dedup::KeyHashes;
 
-/// Calls `visit` with all of `hashes`, a large number at a time, sorted by `part_of`, which is
+/// Calls `visit` with all of `hashes`, about `at_once` at a time, sorted by `part_of`, which is
 /// below `parts`; until `visit` returns false. Returns whether it never did.
+///
+/// It takes 8 bytes for each hash that is sorted at once. The more, the oftener each place of a
+/// part is touched while it is in the cache.
 pub(crate) fn visit_by_part(
-    hashes: &[u64],
+    hashes: &KeyHashes<u64>,
+    at_once: usize,
     parts: usize,
     part_of: impl Fn(u64) -> usize,
     mut visit: impl FnMut(&[u64]) -> bool,
 ) -> bool {
-    let mut sorted = vec![0; hashes.len().min(AT_ONCE)];
+    let chunks: Vec<&[u64]> = hashes.chunks().collect();
+    let longest = chunks.first().map_or(1, |chunk| chunk.len().max(1));
+    let mut sorted = vec![0; hashes.len().min(at_once.next_multiple_of(longest))];
     let mut ends = vec![0; parts];
-    hashes.chunks(AT_ONCE).all(|hashes| {
+    chunks.chunks(at_once.div_ceil(longest)).all(|chunks| {
         ends.fill(0);
-        hashes.iter().for_each(|&hash| ends[part_of(hash)] += 1);
+        chunks.iter().copied().flatten().for_each(|&hash| ends[part_of(hash)] += 1);
         let mut start = 0;
         for end in &mut ends {
             start += std::mem::replace(end, start);
         }
         // The start of each part becomes its end.
-        for &hash in hashes {
+        for &hash in chunks.iter().copied().flatten() {
             let place = &mut ends[part_of(hash)];
             sorted[*place] = hash;
             *place += 1;
         }
-        visit(&sorted[..hashes.len()])
+        visit(&sorted[..start])
     })
 }
 
@@ -41,22 +46,29 @@ mod tests {
     use super::*;
     use pumice_base::random::Rng;
 
+    /// A multiple of what a chunk holds.
+    const AT_ONCE: usize = 1 << 17;
+
     #[test]
     fn sorts_and_keeps_the_order_within_parts() {
         let mut rng = Rng::new(3);
-        let hashes: Vec<_> = (0..AT_ONCE + 1000).map(|_| rng.next_u64()).collect();
+        let mut hashes = KeyHashes::default();
+        hashes.add_all((0..3 * AT_ONCE as u64 + 1000).map(|_| rng.next_u64()));
         let part_of = |hash: u64| (hash % 7) as usize;
         let mut seen = Vec::new();
-        assert!(visit_by_part(&hashes, 7, part_of, |sorted| {
+        assert!(visit_by_part(&hashes, AT_ONCE, 7, part_of, |sorted| {
             assert!(sorted.is_sorted_by_key(|&hash| part_of(hash)));
             seen.push(sorted.to_vec());
             true
         }));
-        let mut expected: Vec<_> = hashes.chunks(AT_ONCE).map(<[u64]>::to_vec).collect();
+        let all: Vec<_> = hashes.iter().collect();
+        let mut expected: Vec<_> = all.chunks(AT_ONCE).map(<[u64]>::to_vec).collect();
         // A stable sort.
         expected.iter_mut().for_each(|chunk| chunk.sort_by_key(|&hash| part_of(hash)));
         assert!(seen == expected);
-        assert!(!visit_by_part(&hashes, 7, part_of, |_| false));
-        assert!(visit_by_part(&[], 7, part_of, |_| false));
+        assert!(!visit_by_part(&hashes, AT_ONCE, 7, part_of, |_| false));
+        assert!(
+            visit_by_part(&KeyHashes::default(), AT_ONCE, 7, part_of, |sorted| sorted.is_empty())
+        );
     }
 }

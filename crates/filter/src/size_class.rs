@@ -56,8 +56,7 @@ fn spacing(size: usize) -> usize {
 
 /// A number from -0.5 to 0.5 that depends on the entries alone.
 pub(crate) fn dice(hashes: &KeyHashes<u64>) -> f64 {
-    let hashes = hashes.as_slice();
-    let ends = [hashes.first(), hashes.last()].map(|hash| hash.copied().unwrap_or(0));
+    let ends = [hashes.first(), hashes.last()].map(|hash| hash.unwrap_or(0));
     let mixed = (ends[0] ^ ends[1].rotate_left(32) ^ hashes.len() as u64)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed >> 32) as f64 + 0.5) / ONE - 0.5

@@ -19,7 +19,7 @@ pub(crate) fn verify<H: Copy + Eq + Default + BitXorAssign>(
     if !hashes.is_intact() {
         return Err(Error::corruption("Filter's hash entries checksum mismatched"));
     }
-    if !hashes.as_slice().iter().all(|&hash| matches(hash)) {
+    if !hashes.iter().all(matches) {
         return Err(Error::corruption("Corrupted filter content"));
     }
     Ok(())

@@ -76,6 +76,9 @@ impl RandomAccessFile for LimitedFile {
         self.pay(requests.iter().map(|request| request.buf.len() as u64).sum());
         self.file.read_batch(requests);
     }
+    fn read_unit(&self) -> usize {
+        self.file.read_unit()
+    }
     fn prefetch(&self, offset: u64, bytes: u64) {
         self.file.prefetch(offset, bytes);
     }

@@ -9,10 +9,13 @@
 //! rows after them; (2) `results[i]` is 0 for a free row.
 
 use super::{Equation, ROWS, raw_seed};
+use crate::dedup::KeyHashes;
 use crate::parts;
 
 /// Slots that the second-level cache may be expected to hold, at 20 bytes each.
 const CACHED_SLOTS: usize = 1 << 16;
+/// Hashes of a larger system that are sorted at once: 8 MiB, where the system takes 20.
+const AT_ONCE: usize = 1 << 20;
 /// Slots of a part of a larger system.
 const LOG2_PART_SLOTS: u32 = 13;
 
@@ -25,7 +28,11 @@ pub(super) struct Banding {
 impl Banding {
     /// Tries the 256 seeds, `first_seed` and onward, until the equations of `hashes` can be solved
     /// with `slots` rows. The seed and the equations; `None` if no seed does.
-    pub(super) fn solvable(hashes: &[u64], slots: usize, first_seed: u8) -> Option<(u8, Banding)> {
+    pub(super) fn solvable(
+        hashes: &KeyHashes<u64>,
+        slots: usize,
+        first_seed: u8,
+    ) -> Option<(u8, Banding)> {
         let mut banding = Banding { coefficients: vec![0; slots], results: vec![0; slots] };
         for attempt in 0..=255u8 {
             let seed = first_seed.wrapping_add(attempt);
@@ -40,19 +47,19 @@ impl Banding {
         None
     }
 
-    fn add_all(&mut self, hashes: &[u64], raw_seed: u64) -> bool {
+    fn add_all(&mut self, hashes: &KeyHashes<u64>, raw_seed: u64) -> bool {
         let slots = self.results.len();
         let starts = (slots - (ROWS - 1)) as u64;
-        let mut add = |hashes: &[u64]| {
+        let add = |hashes: &[u64]| {
             hashes.iter().all(|&hash| self.add(Equation::new(hash, raw_seed, starts)))
         };
         if slots <= CACHED_SLOTS {
-            return add(hashes);
+            return hashes.chunks().all(add);
         }
         let parts = slots.div_ceil(1 << LOG2_PART_SLOTS);
         let part_of =
             |hash| Equation::new(hash, raw_seed, starts).start as usize >> LOG2_PART_SLOTS;
-        parts::visit_by_part(hashes, parts, part_of, add)
+        parts::visit_by_part(hashes, AT_ONCE, parts, part_of, add)
     }
 
     /// False if the equation contradicts those before it.

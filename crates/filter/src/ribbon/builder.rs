@@ -83,7 +83,7 @@ impl RibbonBuilder {
         }
         let slots = sizing::slots_for(entries);
         // Rounding goes up or down by a hash, so that the average over filters is right.
-        let bias = self.hashes().as_slice().first().map_or(0, |hash| (hash >> 32) as u32);
+        let bias = self.hashes().first().map_or(0, |hash| (hash >> 32) as u32);
         let data_len = sizing::data_len(slots, self.one_in_rate, bias);
         let bloom_is_smaller =
             slots < SMALL_SLOTS && self.bloom.space(entries) < data_len + METADATA_LEN;
@@ -95,8 +95,8 @@ impl RibbonBuilder {
     /// # Errors
     /// As [`BloomBuilder::finish`].
     pub fn finish(&mut self) -> Result<Vec<u8>> {
-        let hashes = self.hashes().as_slice();
-        let (Some(&first), Some((slots, data_len))) = (hashes.first(), self.shape(hashes.len()))
+        let hashes = self.hashes();
+        let (Some(first), Some((slots, data_len))) = (hashes.first(), self.shape(hashes.len()))
         else {
             return self.bloom.finish();
         };

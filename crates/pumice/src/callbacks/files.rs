@@ -129,6 +129,9 @@ impl RandomAccessFile for Marked<Arc<dyn RandomAccessFile>> {
     fn needs_little_stack(&self) -> bool {
         self.code.needs_little_stack()
     }
+    fn read_unit(&self) -> usize {
+        self.code.read_unit()
+    }
     fn prefetch(&self, offset: u64, bytes: u64) {
         let hint = |file: &Arc<dyn RandomAccessFile>| {
             file.prefetch(offset, bytes);

@@ -39,6 +39,7 @@ pub(super) struct TableFile {
     path: PathBuf,
     len: u64,
     needs_little_stack: bool,
+    read_unit: usize,
     /// None: closed.
     descriptor: ArcSwapOption<Descriptor>,
     /// Was read since the last look at it.
@@ -56,6 +57,7 @@ impl TableFile {
         Ok(Arc::new_cyclic(|me| TableFile {
             len: descriptor.len(),
             needs_little_stack: descriptor.needs_little_stack(),
+            read_unit: descriptor.read_unit(),
             opener,
             path,
             descriptor: ArcSwapOption::from_pointee(descriptor),
@@ -130,6 +132,9 @@ impl RandomAccessFile for TableFile {
     }
     fn needs_little_stack(&self) -> bool {
         self.needs_little_stack
+    }
+    fn read_unit(&self) -> usize {
+        self.read_unit
     }
     fn prefetch(&self, offset: u64, bytes: u64) {
         // A hint: what cannot be opened is reported by the read that follows.

@@ -19,6 +19,8 @@
 //! Invariants: (1) versions of a user key are in one partition; (2) `last_key` is the user key
 //! added last; (3) each partition that is cut has entries of its own.
 
+use std::ops::RangeBounds;
+
 use pumice_base::dbformat::{append_internal_key, user_key};
 use pumice_base::hash::hash64;
 use pumice_base::planted::{self, Bug};
@@ -296,18 +298,19 @@ impl PartitionedFilterBlock {
         match &mut self.builder {
             FilterBuilder::Bloom(builder) => std::mem::swap(builder.hashes_mut(), hashes),
             FilterBuilder::Ribbon(builder) => std::mem::swap(builder.hashes_mut(), hashes),
-            FilterBuilder::Legacy(_) => self.copy(hashes, |all| all),
+            FilterBuilder::Legacy(_) => self.copy(hashes, ..),
         }
         self.finish_filter(partition.closing, &partition.separator);
     }
 
     /// Gives some of the hashes to the builder.
-    fn copy(&mut self, hashes: &KeyHashes<u64>, part: impl FnOnce(&[u64]) -> &[u64]) {
+    fn copy(&mut self, hashes: &KeyHashes<u64>, part: impl RangeBounds<usize>) {
         if self.detect_corruption && !hashes.is_intact() {
             let error = Error::corruption("Filter's hash entries checksum mismatched");
             self.failed.get_or_insert(error);
         }
-        part(hashes.as_slice()).iter().for_each(|&hash| self.builder.add_hash(hash));
+        let numbered = hashes.iter().enumerate().filter(|(at, _)| part.contains(at));
+        numbered.for_each(|(_, hash)| self.builder.add_hash(hash));
     }
 
     /// The filter of what the builder was given, and of the prefix after it.
@@ -426,18 +429,18 @@ impl PartitionedFilterBlock {
         let end = held.ends[at];
         let mut separator = Vec::new();
         append_internal_key(&mut separator, held.end_key(at), SEPARATOR.0, SEPARATOR.1);
-        self.copy(&held.hashes, |all| &all[..end.entries]);
+        self.copy(&held.hashes, ..end.entries);
         self.finish_filter(closing(end.last_prefix, end.next_prefix), &separator);
         if self.rule.has_prefixes() && !planted::is(Bug::OpeningPrefixDropped) {
             // Rule 2; and everything that was not added after the cut because it had been added
             // before it.
-            let last_hash = held.hashes.as_slice()[..end.entries].last().copied();
+            let last_hash = held.hashes.iter().take(end.entries).last();
             let last_hash = last_hash.filter(|_| !planted::is(Bug::SharedCutForgetsHash));
             let carried = [end.last_prefix, last_hash].into_iter().flatten();
             carried.for_each(|hash| self.builder.add_hash(hash));
         }
-        self.copy(&held.hashes, |all| &all[end.entries..]);
-        self.copy(&last.hashes, |all| all);
+        self.copy(&held.hashes, end.entries..);
+        self.copy(&last.hashes, ..);
         self.finish_filter(None, &last.separator);
     }
 }

@@ -153,3 +153,6 @@ impl ReadaheadBuffer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,14 +8,11 @@ use crate::filename::{current_file, set_current_file};
 use crate::mem::{CrashMode, Fault, FaultOp, FaultRule, FsyncFailure};
 use crate::{
     BufferedWriter, FileLock, FileOptions, FileSystem, MemFs, PosixFs, RandomAccessFile,
-    ReadFileOptions, ReadRequest, ReadaheadBuffer, SequentialFile, WritableFile, WriterOptions,
-    write_file,
+    ReadFileOptions, ReadRequest, SequentialFile, WritableFile, WriterOptions, write_file,
 };
 use pumice_base::Result;
 use pumice_base::checksum::crc32c;
 use pumice_base::random::Rng;
-use pumice_port::os::DIRECT_ALIGNMENT;
-use pumice_port::sync::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -491,131 +488,4 @@ fn syncing_twice_asks_the_device_once() {
     let before = fs.change_count();
     writer.sync(true).unwrap();
     assert_eq!(fs.change_count(), before);
-}
-
-/// A file that notes what is read and what is hinted at.
-struct Noting {
-    file: Arc<dyn RandomAccessFile>,
-    prefetches: bool,
-    unit: usize,
-    /// Ranges, hints first.
-    noted: Mutex<[Vec<std::ops::Range<u64>>; 2]>,
-}
-
-impl RandomAccessFile for Noting {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        if self.unit > 1 {
-            assert_eq!((offset as usize | buf.len()) % self.unit, 0, "{offset}, {}", buf.len());
-            assert_eq!(buf.as_ptr().addr() % DIRECT_ALIGNMENT, 0);
-        }
-        self.noted.lock()[1].push(offset..offset + buf.len() as u64);
-        self.file.read_at(offset, buf)
-    }
-    fn read_unit(&self) -> usize {
-        self.unit
-    }
-    fn prefetch(&self, offset: u64, bytes: u64) {
-        self.noted.lock()[0].push(offset..offset + bytes);
-    }
-    fn prefetches(&self) -> bool {
-        self.prefetches
-    }
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-}
-
-#[pumice_test_macros::test]
-fn readahead_of_the_system_needs_little_memory() {
-    const STEP: usize = 2 << 20;
-    let fs = MemFs::new(0);
-    let path = Path::new("/f");
-    let data = Rng::new(9).bytes(9_000_000);
-    write_file(&fs, path, &data, false).unwrap();
-    for prefetches in [false, true] {
-        let file = fs.open_random(path).unwrap();
-        let file = Arc::new(Noting { file, prefetches, unit: 1, noted: Mutex::default() });
-        let mut buffer = ReadaheadBuffer::new(file.clone(), STEP, STEP);
-        for (block, bytes) in data.chunks(4096).enumerate() {
-            assert!(buffer.read_at(block as u64 * 4096, bytes.len()).unwrap() == bytes);
-        }
-        let [hints, reads] = std::mem::take(&mut *file.noted.lock());
-        let largest = reads.iter().map(|read| read.end - read.start).max().unwrap();
-        if !prefetches {
-            assert!(hints.is_empty() && largest == STEP as u64, "{largest} bytes at once");
-            continue;
-        }
-        assert!(largest < 300_000, "{largest} bytes at once");
-        assert!(hints.len() < 12, "{} hints", hints.len());
-        // All that is read, each byte once.
-        assert!(hints.windows(2).all(|pair| pair[0].end == pair[1].start), "{hints:?}");
-        assert!(hints[0].start == 0 && hints.last().unwrap().end == data.len() as u64);
-        // A damaged index may name any place.
-        for offset in [data.len() as u64, u64::MAX - 1, u64::MAX] {
-            assert!(buffer.read_at(offset, 4096).unwrap().is_empty());
-        }
-        assert_eq!(file.noted.lock()[0], [], "there is nothing to hint at");
-    }
-}
-
-/// What bypasses the system's cache is read in whole units into suitable memory, each unit once.
-#[pumice_test_macros::test]
-fn readahead_reads_units_once() {
-    let fs = MemFs::new(0);
-    let path = Path::new("/f");
-    let data = Rng::new(9).bytes(700_001);
-    write_file(&fs, path, &data, false).unwrap();
-    for seed in 0..20 {
-        let mut rng = Rng::new(seed);
-        let file = fs.open_random(path).unwrap();
-        let unit = 512 << rng.uniform(4);
-        let file = Arc::new(Noting { file, prefetches: false, unit, noted: Mutex::default() });
-        let step = 4096 << rng.uniform(6);
-        let max = step << rng.uniform(3);
-        let mut buffer = ReadaheadBuffer::new(file.clone(), step, max);
-        let mut offset = rng.uniform(5000) as usize;
-        while offset < data.len() {
-            let bytes = rng.uniform(9000) as usize;
-            let end = (offset + bytes).min(data.len());
-            let read = buffer.read_at(offset as u64, bytes).unwrap();
-            assert!(read == &data[offset..end], "seed {seed}, {offset}");
-            offset = end;
-        }
-        let [_, reads] = std::mem::take(&mut *file.noted.lock());
-        assert!(reads.windows(2).all(|pair| pair[0].end == pair[1].start), "{seed}: {reads:?}");
-        assert!(buffer.read_at(data.len() as u64 + 9, 4096).unwrap().is_empty());
-    }
-}
-
-#[pumice_test_macros::test]
-fn readahead_gives_the_same_bytes_in_fewer_reads() {
-    let fs = MemFs::new(0);
-    let path = Path::new("/f");
-    let data = Rng::new(9).bytes(300_000);
-    write_file(&fs, path, &data, false).unwrap();
-    for seed in 0..50 {
-        let mut rng = Rng::new(seed);
-        let max = 1 << (12 + rng.uniform(6));
-        let mut buffer = ReadaheadBuffer::new(fs.open_random(path).unwrap(), 8192, max);
-        let mut offset = 0;
-        for _ in 0..200 {
-            if rng.one_in(20) {
-                offset = rng.uniform(310_000);
-            }
-            let bytes = rng.uniform(5000) as usize;
-            let start = (offset as usize).min(data.len());
-            let end = (offset as usize + bytes).min(data.len()).max(start);
-            assert!(buffer.read_at(offset, bytes).unwrap() == &data[start..end], "seed {seed}");
-            offset += bytes as u64;
-        }
-    }
-    // Only this many reads may happen before the fault: sequential reading must have batched them.
-    fs.add_fault(FaultRule { skip: 12, ..FaultRule::always(FaultOp::Read, "*", Fault::Eio) });
-    let mut buffer = ReadaheadBuffer::new(fs.open_random(path).unwrap(), 8192, 256 << 10);
-    for block in data.chunks(4096).enumerate() {
-        assert!(buffer.read_at(block.0 as u64 * 4096, block.1.len()).unwrap() == block.1);
-    }
 }

@@ -44,7 +44,8 @@ COMMANDS
 fn main() -> ExitCode {
     // docs/decisions/0031. Another engine has what it would have without us.
     let is_child = std::env::args().nth(1).is_some_and(|word| word == db_bench::CHILD);
-    pumice_port::os::use_huge_pages(is_child);
+    let asked = std::env::var_os("PUMICE_HUGE_PAGES").is_some_and(|value| value == "1");
+    pumice_port::os::use_huge_pages(is_child || asked);
     let mut words = std::env::args().skip(1);
     let Some(command) = words.next() else {
         eprint!("{USAGE}");

@@ -10,6 +10,8 @@
 mod arguments;
 #[path = "ldb/overlap.rs"]
 mod overlap;
+#[path = "ldb/secondary.rs"]
+mod secondary;
 #[path = "ldb/values.rs"]
 mod values;
 

@@ -166,6 +166,9 @@ functions! {
         Object, Text, c_int, *const Text, *const Object, *mut Object, ErrorOut) -> Object;
     open_for_read_only_column_families(
         Object, Text, c_int, *const Text, *const Object, *mut Object, u8, ErrorOut) -> Object;
+    open_as_secondary_column_families(
+        Object, Text, Text, c_int, *const Text, *const Object, *mut Object, ErrorOut) -> Object;
+    try_catch_up_with_primary(Object, ErrorOut);
     list_column_families(Object, Text, *mut usize, ErrorOut) -> *mut *mut c_char;
     list_column_families_destroy(*mut *mut c_char, usize);
     close(Object);

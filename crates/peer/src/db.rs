@@ -99,6 +99,48 @@ impl Db {
         Ok((db, handles))
     }
 
+    /// Opens with the named column families to follow another process; the info log goes to
+    /// `secondary_path`. Handles come in that order.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn open_as_secondary(
+        options: &Options,
+        path: &Path,
+        secondary_path: &Path,
+        families: &[(&str, &Options)],
+    ) -> Result<(Db, Vec<ColumnFamily>)> {
+        let (name, beside) = (c_path(path)?, c_path(secondary_path)?);
+        let names: Vec<CString> =
+            families.iter().map(|(name, _)| c_string(name)).collect::<Result<_>>()?;
+        let names: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+        let family_options: Vec<Object> = families.iter().map(|(_, options)| options.raw).collect();
+        let mut handles = vec![ptr::null_mut(); families.len()];
+        let raw = options.peer.checked(|api, error| {
+            let (count, out) = (families.len() as c_int, handles.as_mut_ptr());
+            let (names, opts) = (names.as_ptr(), family_options.as_ptr());
+            let (name, beside) = (name.as_ptr(), beside.as_ptr());
+            let open = api.open_as_secondary_column_families;
+            // SAFETY: three arrays of `count` elements; RocksDB copies names and options.
+            unsafe { open(options.raw, name, beside, count, names, opts, out, error) }
+        })?;
+        let db = Db::wrap(&options.peer, raw);
+        let handles = handles.into_iter().map(|raw| db.family(raw)).collect();
+        Ok((db, handles))
+    }
+
+    /// Reads what the primary has written.
+    ///
+    /// # Errors
+    /// RocksDB's.
+    pub fn try_catch_up_with_primary(&self) -> Result<()> {
+        let inner = &self.inner;
+        inner.peer.checked(|api, error| {
+            // SAFETY: live object.
+            unsafe { (api.try_catch_up_with_primary)(inner.raw, error) }
+        })
+    }
+
     fn wrap(peer: &Peer, raw: Object) -> Db {
         let inner = Arc::new(DbInner { peer: peer.clone(), raw });
         // SAFETY: live object; the handle is ours to destroy.

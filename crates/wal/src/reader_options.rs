@@ -40,4 +40,13 @@ impl LogReaderOptions {
         let recovery_mode = WalRecoveryMode::TolerateCorruptedTail;
         LogReaderOptions { is_manifest: true, ..Self::wal(0, recovery_mode) }
     }
+    /// For a MANIFEST while its owner appends to it.
+    pub fn growing_manifest() -> Self {
+        LogReaderOptions { is_growing: true, ..Self::manifest() }
+    }
+    /// For the log with that number while its owner appends to it: damage ends it as the mode says,
+    /// its end does not.
+    pub fn followed_wal(log_number: u64, recovery_mode: WalRecoveryMode) -> Self {
+        LogReaderOptions { is_growing: true, ..Self::wal(log_number, recovery_mode) }
+    }
 }

@@ -4,13 +4,14 @@
 //! RocksDB's db_bench does. A failing operation ends the program with status 1.
 
 use super::background_readers::BackgroundReaders;
-use super::engine::{BenchDb, Engine, ReadSettings, Result, WriteSettings};
+use super::engine::{Access, BenchDb, Engine, ReadSettings, Result, WriteSettings};
 use super::families::Families;
 use super::flags::Flags;
 use super::monitor::{self, Monitor, Sample};
 use super::plot;
 use super::reporter::Reporter;
 use super::runner;
+use super::secondary::{self, Following};
 use super::spec::{self, Action, Entry, Spec};
 use super::stats::{Repeats, Stats};
 use super::work::Work;
@@ -98,9 +99,14 @@ impl<'a, E: Engine> Driver<'a, E> {
     /// The first failure.
     pub fn run(&mut self, entries: &[Entry]) -> Result<()> {
         self.open()?;
+        let following = self
+            .flags
+            .use_secondary_db
+            .then(|| Following::start(self.dbs.clone(), self.flags.secondary_update_interval));
         for entry in entries {
             self.run_entry(entry)?;
         }
+        drop(following);
         if self.flags.statistics {
             println!("STATISTICS:\n{}", self.engine.statistics().unwrap_or_default());
         }
@@ -110,7 +116,13 @@ impl<'a, E: Engine> Driver<'a, E> {
     fn open(&mut self) -> Result<()> {
         for (path, wal_dir) in paths(&self.flags, &self.path) {
             let start = now_micros();
-            let db = self.engine.open(&path, wal_dir.as_deref(), self.flags.readonly);
+            let beside = secondary::info_log_dir(&self.flags, &self.path);
+            let access = match (&beside, self.flags.readonly) {
+                (Some(beside), _) => Access::Secondary(beside.as_path()),
+                (None, true) => Access::Read,
+                (None, false) => Access::Write,
+            };
+            let db = self.engine.open(&path, wal_dir.as_deref(), access);
             if self.flags.report_open_timing {
                 let milliseconds = (now_micros() - start) as f64 / 1000.0;
                 println!("OpenDb:     {milliseconds} milliseconds");
@@ -242,7 +254,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             Action::ResetStats => self.dbs.iter().try_for_each(|db| db.reset_stats())?,
             Action::Verify => {
                 let path = Path::new(&self.flags.truth_db);
-                let truth = self.engine.open(path, None, true);
+                let truth = self.engine.open(path, None, Access::Read);
                 let truth = truth.map_err(|error| format!("open error: {error}"))?;
                 scan_work::verify(&**self.db(), &truth, &self.read_settings())?;
             }

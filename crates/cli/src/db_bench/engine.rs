@@ -75,15 +75,25 @@ pub enum Pool {
     High,
 }
 
+/// How a database is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access<'a> {
+    /// It is created if it is not there.
+    Write,
+    /// For reading.
+    Read,
+    /// To follow another process; the path is that of the info log.
+    Secondary(&'a Path),
+}
+
 /// A database engine with its options.
 pub trait Engine: Send + Sync + 'static {
     /// An open database.
     type Db: BenchDb;
     /// `Pumice:     version 0.1.0`, the first line of the header.
     fn version_line(&self) -> String;
-    /// Opens, creating it unless `read_only`. `wal_dir` is the directory of its WAL if the flag's
-    /// is not.
-    fn open(&self, path: &Path, wal_dir: Option<&Path>, read_only: bool) -> Result<Self::Db>;
+    /// Opens. `wal_dir` is the directory of its WAL if the flag's is not.
+    fn open(&self, path: &Path, wal_dir: Option<&Path>, access: Access<'_>) -> Result<Self::Db>;
     /// Removes the database at `path`, if there is one.
     fn destroy(&self, path: &Path) -> Result<()>;
     /// Sets the number of threads of a pool.
@@ -102,6 +112,10 @@ pub trait BenchDb: Send + Sync + 'static {
     type Reader: Reader;
     /// An iterator.
     type Cursor: Cursor;
+    /// A secondary reads what its primary has written.
+    fn catch_up(&self) -> Result<()> {
+        Err("this engine has no secondary instances".into())
+    }
     /// A writer.
     fn writer(&self, settings: WriteSettings) -> Self::Writer;
     /// A reader.

@@ -49,6 +49,13 @@ flag_table! {
     use_existing_keys: bool = false,
         "With use_existing_db: read all keys of the database first and choose from them";
     readonly: bool = false, "Open the database for reading only";
+    use_secondary_db: bool = false,
+        "Open a secondary instance: another process may be writing to the database";
+    secondary_path: String = "",
+        "Where a secondary instance puts its info log; default: dbbench_secondary beside the \
+         database";
+    secondary_update_interval: i32 = 5,
+        "A secondary instance catches up every so many seconds; 0: never";
     build_info: bool = false, "Print the version and do nothing else";
     undefok: String = "", "Comma-separated names of unknown flags that are to be passed over";
 

@@ -30,6 +30,7 @@ mod rocksdb_engine;
 mod rocksdb_flags;
 mod runner;
 mod scan_work;
+mod secondary;
 mod spec;
 mod stats;
 mod stderr_logger;
@@ -130,7 +131,7 @@ fn checked(args: &[String], warn: bool) -> Option<(Option<Flags>, Vec<Entry>)> {
     let flags = match parsed {
         // A database that is only read is one that exists.
         Ok(mut flags) => {
-            flags.use_existing_db |= flags.readonly;
+            flags.use_existing_db |= flags.readonly || flags.use_secondary_db;
             flags
         }
         Err(Stop::Help) => {

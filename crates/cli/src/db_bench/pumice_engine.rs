@@ -4,7 +4,7 @@
 //! have is passed over when its flag was not given, and refused when it was.
 
 use super::backups;
-use super::engine::{self, BenchDb, Engine, Hits, Result};
+use super::engine::{self, Access, BenchDb, Engine, Hits, Result};
 use super::engine_options::{self, LIMITER_FAIRNESS, MAX_TRASH_DB_RATIO, NamedOption};
 use super::families::Families;
 use super::flags::Flags;
@@ -178,7 +178,7 @@ impl Engine for Pumice {
         format!("Pumice:     version {}", env!("CARGO_PKG_VERSION"))
     }
 
-    fn open(&self, path: &Path, wal_dir: Option<&Path>, read_only: bool) -> Result<PumiceDb> {
+    fn open(&self, path: &Path, wal_dir: Option<&Path>, access: Access<'_>) -> Result<PumiceDb> {
         let mut options = self.options.db.clone();
         if let Some(dir) = wal_dir {
             options.wal_dir = dir.display().to_string();
@@ -186,9 +186,10 @@ impl Engine for Pumice {
         let names = (0..self.families.hot).map(Families::name);
         let families: Vec<ColumnFamilyDescriptor> =
             names.map(|name| ColumnFamilyDescriptor::new(name, self.options.cf.clone())).collect();
-        let opened = match read_only {
-            true => Db::open_read_only(&options, path, &families, false),
-            false => Db::open_cf(&options, path, &families),
+        let opened = match access {
+            Access::Write => Db::open_cf(&options, path, &families),
+            Access::Read => Db::open_read_only(&options, path, &families, false),
+            Access::Secondary(beside) => Db::open_as_secondary(&options, path, beside, &families),
         };
         let (db, families) = opened.map_err(text)?;
         Ok(PumiceDb {
@@ -259,6 +260,10 @@ impl BenchDb for PumiceDb {
             self.created.store(families.len(), Ordering::Release);
         }
         Ok(())
+    }
+
+    fn catch_up(&self) -> Result<()> {
+        self.db.try_catch_up_with_primary().map_err(text)
     }
 
     fn writer(&self, settings: engine::WriteSettings) -> PumiceWriter {

@@ -4,7 +4,7 @@
 //! through the C API; everything else is one C call per operation. `verifychecksum` does not exist
 //! in the C API.
 
-use super::engine::{self, BenchDb, Engine, Hits, Result};
+use super::engine::{self, Access, BenchDb, Engine, Hits, Result};
 use super::engine_options::{self, LIMITER_FAIRNESS, NamedOption};
 use super::families::Families;
 use super::flags::Flags;
@@ -133,7 +133,12 @@ impl Engine for RocksDb {
         format!("RocksDB:    {}", self.library.display())
     }
 
-    fn open(&self, path: &Path, wal_dir: Option<&Path>, read_only: bool) -> Result<RocksDbHandle> {
+    fn open(
+        &self,
+        path: &Path,
+        wal_dir: Option<&Path>,
+        access: Access<'_>,
+    ) -> Result<RocksDbHandle> {
         let options = match wal_dir {
             None => self.options.clone(),
             Some(dir) => {
@@ -145,7 +150,11 @@ impl Engine for RocksDb {
         let names: Vec<String> = (0..self.families.hot).map(Families::name).collect();
         let families: Vec<(&str, &Options)> =
             names.iter().map(|name| (name.as_str(), &*options)).collect();
-        let (db, families) = Db::open_cf(&options, path, &families, read_only).map_err(text)?;
+        let opened = match access {
+            Access::Secondary(beside) => Db::open_as_secondary(&options, path, beside, &families),
+            access => Db::open_cf(&options, path, &families, access == Access::Read),
+        };
+        let (db, families) = opened.map_err(text)?;
         Ok(RocksDbHandle {
             db,
             created: AtomicUsize::new(families.len()),
@@ -222,6 +231,10 @@ impl BenchDb for RocksDbHandle {
     type Writer = RocksDbWriter;
     type Reader = RocksDbReader;
     type Cursor = DbIterator;
+
+    fn catch_up(&self) -> Result<()> {
+        self.db.try_catch_up_with_primary().map_err(text)
+    }
 
     fn writer(&self, settings: engine::WriteSettings) -> RocksDbWriter {
         let peer = self.db.peer();

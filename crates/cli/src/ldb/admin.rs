@@ -109,7 +109,8 @@ pub fn compact(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
     let opened = it.open()?;
     let options = CompactRangeOptions::default();
     let (db, cf) = (&opened.db, &opened.cf);
-    db.compact_range_cf(&options, cf, begin.as_deref(), end.as_deref()).map_err(failure)?;
+    db.compact_range_cf(&options, cf, begin.as_deref(), end.as_deref())
+        .map_err(|error| format!("Compaction failed: {error}"))?;
     opened.db.close().map_err(failure)
 }
 

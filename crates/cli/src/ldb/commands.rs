@@ -268,7 +268,6 @@ pub const REFUSED_FLAGS: &[(&str, &str)] = &[
     ("min_blob_size", BLOBS),
     ("prepopulate_blob_cache", BLOBS),
     ("read_timestamp", "user-defined timestamps are not built"),
-    ("secondary_path", "opening as a secondary is not built"),
     ("stderr_log_level", "backups have no info log"),
     ("update_temperatures", "temperatures of files are not built"),
 ];

@@ -75,7 +75,7 @@ pub fn batch_put(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     for (key, value) in &pairs {
         batch.put_cf(opened.cf.id(), key, value);
     }
-    it.write(&opened, batch, out)
+    it.write(&opened, batch, out).map_err(|error| format!("Write failed: {error}"))
 }
 
 /// `delete <key>`

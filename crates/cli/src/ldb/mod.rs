@@ -78,6 +78,7 @@ const COMMON_FLAGS: &[&str] = &[
     "db_write_buffer_size",
     "write_buffer_size",
     "file_size",
+    "secondary_path",
 ];
 
 /// Runs `pumice ldb` with `args`, the words after the subcommand.
@@ -143,6 +144,7 @@ fn usage() -> String {
          \x20 --column_family=<string> : the column family to work on (default: default)\n\n\
          Options of the database (taken from its OPTIONS file if there is one):\n\
          \x20 --create_if_missing, --try_load_options=<bool>, --ignore_unknown_options,\n\
+         \x20 --secondary_path=<path>, to read while another process writes,\n\
          \x20 --bloom_bits=<int>, --fix_prefix_len=<int>,\n\
          \x20 --compression_type=<no|snappy|zlib|bzip2|lz4|lz4hc|zstd>, --block_size=<int>,\n\
          \x20 --auto_compaction=<bool>, --db_write_buffer_size=<int>, --write_buffer_size=<int>,\n\

@@ -43,7 +43,11 @@ pub enum Access {
 impl Invocation {
     /// Opens for reading.
     pub fn open_read_only(&self) -> Result<Opened, Failure> {
+        self.check_ttl()?;
         let found = self.options(Access::Read)?;
+        if let Some(beside) = self.secondary_path() {
+            return self.open_as_secondary(beside, &found);
+        }
         if self.arguments.flag("ttl") {
             let opened = DbWithTtl::open_read_only(&found.db, &self.db, &found.families, false);
             return self.pick_expiring(opened.map_err(text)?, &found);
@@ -52,13 +56,36 @@ impl Invocation {
         self.pick(opened.map_err(text)?, &found)
     }
 
+    /// Where the info log of a secondary instance goes, if the database is to be opened as one.
+    fn secondary_path(&self) -> Option<&str> {
+        self.arguments.text("secondary_path").filter(|path| !path.is_empty())
+    }
+
+    fn check_ttl(&self) -> Result<(), Failure> {
+        match self.arguments.flag("ttl") && self.secondary_path().is_some() {
+            true => Err("Open as secondary is not supported for TTL DB yet.".into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Opens beside another process. Commands that write are refused by the database.
+    fn open_as_secondary(&self, beside: &str, found: &Found) -> Result<Opened, Failure> {
+        let opened = Db::open_as_secondary(&found.db, &self.db, beside, &found.families);
+        self.pick(opened.map_err(text)?, found)
+    }
+
     /// Opens for writing; creates the database if `--create_if_missing` was given.
     pub fn open(&self) -> Result<Opened, Failure> {
-        self.open_found(&self.options(Access::Write)?)
+        self.check_ttl()?;
+        let access = if self.secondary_path().is_some() { Access::Read } else { Access::Write };
+        self.open_found(&self.options(access)?)
     }
 
     /// Opens for writing with options that were found before.
     pub fn open_found(&self, found: &Found) -> Result<Opened, Failure> {
+        if let Some(beside) = self.secondary_path() {
+            return self.open_as_secondary(beside, found);
+        }
         if self.arguments.flag("ttl") {
             // Values live for ever, as RocksDB's ldb has it.
             let families: Vec<_> = found.families.iter().map(|f| (f.clone(), 0)).collect();

@@ -46,14 +46,17 @@ fn answer_lines(it: &Invocation, opened: &Opened, out: &mut Output) -> Result<()
                 let (bytes, stored) = (parse(key, it.key_hex)?, parse(value, it.value_hex)?);
                 let mut batch = WriteBatch::new();
                 batch.put_cf(opened.cf.id(), &bytes, &stored);
-                opened.write(&mut batch)?;
+                let failed = |error| format!("put {key}=>{value} failed: {error}");
+                opened.write(&mut batch).map_err(failed)?;
                 out.text(&format!("Successfully put {key} {value}\n"));
             }
             ["delete", key] => {
                 let bytes = parse(key, it.key_hex)?;
                 let mut batch = WriteBatch::new();
                 batch.delete_cf(opened.cf.id(), &bytes);
-                opened.write(&mut batch)?;
+                opened
+                    .write(&mut batch)
+                    .map_err(|error| format!("delete {key} failed: {error}"))?;
                 out.text(&format!("Successfully deleted {key}\n"));
             }
             _ => out.text(&format!("Unknown command {line}\n")),

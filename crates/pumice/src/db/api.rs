@@ -110,7 +110,7 @@ impl Db {
         options: &DbOptions,
         path: &Path,
         families: &[ColumnFamilyDescriptor],
-        mode: Mode,
+        mode: Mode<'_>,
     ) -> Result<(Db, Vec<ColumnFamily>)> {
         let (inner, handles) = open::open(options, path, families, mode)?;
         let at = families.iter().position(|f| f.name == DEFAULT_COLUMN_FAMILY_NAME);

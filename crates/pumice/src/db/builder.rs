@@ -47,6 +47,7 @@ pub struct DbBuilder {
     every_family: bool,
     settings: Vec<(String, String)>,
     read_only: Option<ReadOnly>,
+    secondary: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +66,7 @@ impl Db {
             every_family: false,
             settings: Vec::new(),
             read_only: None,
+            secondary: None,
         }
     }
 }
@@ -136,11 +138,18 @@ impl DbBuilder {
         self
     }
 
+    /// Opens to follow another process, see [`Db::open_as_secondary`]; the info log goes to
+    /// `secondary_path`. What was said of reading only does not count then.
+    pub fn secondary(mut self, secondary_path: impl Into<PathBuf>) -> Self {
+        self.secondary = Some(secondary_path.into());
+        self
+    }
+
     /// Opens the database.
     ///
     /// # Errors
-    /// As [`Db::open`] and [`Db::open_read_only`]; those of `set`; InvalidArgument for a sequence
-    /// number that nothing shows.
+    /// As [`Db::open`], [`Db::open_read_only`] and [`Db::open_as_secondary`]; those of `set`;
+    /// InvalidArgument for a sequence number that nothing shows.
     pub fn open(mut self) -> Result<Db> {
         if self.every_family && self.exists()? {
             for name in Db::list_column_families(&self.options.db, &self.path)? {
@@ -176,7 +185,7 @@ impl DbBuilder {
         if !self.exists()? {
             return self.open();
         }
-        let rules = FileRules { for_reading: self.read_only.is_some(), ..FileRules::default() };
+        let rules = FileRules { for_reading: self.reads_only(), ..FileRules::default() };
         let base = |name: &str| self.own(name).unwrap_or(&self.options.cf).clone();
         let parse = |text: &str| parse_options_file_over(text, rules, &self.options.db, &base);
         let loaded = load_latest(&*self.options.db.file_system, &self.path, &parse)?;
@@ -210,13 +219,18 @@ impl DbBuilder {
             }
             families.iter_mut().try_for_each(|family| family.options.set(name, value))?;
         }
-        let mode = match self.read_only {
-            None => Mode::ReadWrite,
-            Some(ReadOnly { error_if_wal_exists, until }) => {
+        let mode = match (&self.secondary, self.read_only) {
+            (Some(path), _) => Mode::Secondary { path },
+            (None, None) => Mode::ReadWrite,
+            (None, Some(ReadOnly { error_if_wal_exists, until })) => {
                 Mode::ReadOnly { error_if_wal_exists, until }
             }
         };
         Ok(Db::open_with(&self.options.db, &self.path, &families, mode)?.0)
+    }
+
+    fn reads_only(&self) -> bool {
+        self.read_only.is_some() || self.secondary.is_some()
     }
 
     fn exists(&self) -> Result<bool> {

@@ -6,5 +6,6 @@ pub(crate) mod builder;
 pub(crate) mod file_api;
 mod ingest_api;
 mod reads;
+mod secondary_api;
 mod wal_api;
 mod writes;

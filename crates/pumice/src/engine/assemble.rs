@@ -49,7 +49,7 @@ pub(super) struct Assembly<'a> {
     pub fs: Arc<dyn FileSystem>,
     pub path: &'a Path,
     pub wal_dir: &'a Path,
-    pub mode: Mode,
+    pub mode: Mode<'a>,
     pub recovered: RecoveredVersions,
     pub descriptors: &'a [ColumnFamilyDescriptor],
     pub db_id: String,
@@ -90,7 +90,9 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
         let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
-        let state = new_family_state(&open_tables, manager.clone(), id, d, family)?;
+        // A secondary's memtables are not flushed: nobody is to wait for that.
+        let counted = manager.clone().filter(|_| !matches!(a.mode, Mode::Secondary { .. }));
+        let state = new_family_state(&open_tables, counted, id, d, family)?;
         cfs.insert(id, state);
     }
     Ok(DbInner {
@@ -138,11 +140,13 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             mark: a.mark,
             runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
             me: OnceLock::new(),
+            follower: Mutex::foreground(None),
         },
         dir: Directory {
             path: a.path.to_path_buf(),
             fs: a.fs,
             read_only: a.mode != Mode::ReadWrite,
+            secondary: matches!(a.mode, Mode::Secondary { .. }),
             db_id: a.db_id,
             session_id: crate::version::identity::new_session_id(),
             lock: Mutex::new(a.lock),

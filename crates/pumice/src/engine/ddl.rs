@@ -166,7 +166,8 @@ impl DbInner {
         self.refresh_wal_settings(state);
     }
 
-    fn publish_families(&self, state: &DbState) {
+    /// Readers and writers find the families of `state` from now on.
+    pub(crate) fn publish_families(&self, state: &DbState) {
         let families = state.cfs.values().map(|cf| Arc::clone(&cf.data));
         self.cfs.store(Arc::new(CfMap::new(families)));
         self.refresh_wal_settings(state);

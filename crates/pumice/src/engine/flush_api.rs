@@ -118,9 +118,7 @@ impl DbInner {
 
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.life.check_caller()?;
-        if self.dir.read_only {
-            return Err(Error::not_supported("Not supported operation in read only mode."));
-        }
+        self.dir.check_writable()?;
         if self.life.shutting_down.load(Ordering::Acquire) {
             return Err(Error::shutdown("the database is closing"));
         }

@@ -8,6 +8,7 @@ use std::path::Path;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_env::{FileSystem, filename};
+use pumice_manifest::FileMetaData;
 
 use crate::engine::DbInner;
 use crate::recovery::version_recovery::RecoveredVersions;
@@ -44,18 +45,24 @@ pub(crate) fn check_tables(
 ) -> Result<()> {
     for family in recovered.families.values() {
         for file in family.version.levels().iter().flat_map(|level| level.files()) {
-            let table = filename::table_file(path, file.number);
-            let bytes = fs.file_size(&table)?;
-            if bytes != file.file_size {
-                return Err(Error::corruption(format!(
-                    "Sst file size mismatch: {}: the MANIFEST says {} bytes, the file has {bytes}",
-                    table.display(),
-                    file.file_size
-                )));
-            }
+            check_length(fs, path, file)?;
         }
     }
     Ok(())
+}
+
+/// The table `file` of the database at `path` is there and has its length.
+pub(crate) fn check_length(fs: &dyn FileSystem, path: &Path, file: &FileMetaData) -> Result<()> {
+    let table = filename::table_file(path, file.number);
+    let bytes = fs.file_size(&table)?;
+    if bytes == file.file_size {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "Sst file size mismatch: {}: the MANIFEST says {} bytes, the file has {bytes}",
+        table.display(),
+        file.file_size
+    )))
 }
 
 impl DbInner {

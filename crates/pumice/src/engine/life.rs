@@ -8,9 +8,11 @@ use std::sync::{OnceLock, Weak};
 
 use pumice_base::{Error, Result};
 use pumice_port::os::is_forked;
+use pumice_port::sync::Mutex;
 
 use crate::callbacks::Mark;
 use crate::engine::DbInner;
+use crate::engine::secondary::Follower;
 use crate::options::requests::WriteOptions;
 use crate::state::DbState;
 
@@ -26,6 +28,8 @@ pub(crate) struct Life {
     pub runs_code: AtomicBool,
     /// Itself, for jobs.
     pub me: OnceLock<Weak<DbInner>>,
+    /// How far a secondary has read what its primary writes.
+    pub follower: Mutex<Option<Follower>>,
 }
 
 impl Life {

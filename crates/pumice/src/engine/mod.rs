@@ -6,9 +6,10 @@
 //! | `manifest` | the MANIFEST writer and the order of version changes | yes |
 //! | `state` | column families, versions, job queues | no |
 //! | `wal` | the live logs | yes |
+//! | `follower` (`life`) | how far a secondary has read | yes |
 //!
-//! Lock order: leadership > manifest > state > wal. Readers take none of them: they load a super
-//! version and the last sequence (`version::super_version`).
+//! Lock order: leadership > manifest > follower > state > wal. Readers take none of them: they load
+//! a super version and the last sequence (`version::super_version`).
 //!
 //! Invariants: (1) only the holder of `manifest` replaces a version; (2) only a leader replaces a
 //! memtable; (3) a file is deleted only when no version, job or snapshot of the directory can need
@@ -50,6 +51,7 @@ pub(crate) mod recovery;
 pub(crate) mod regulator;
 pub(crate) mod reserve;
 pub(crate) mod retry;
+pub(crate) mod secondary;
 pub(crate) mod space;
 pub(crate) mod wal_files;
 mod write_insert;

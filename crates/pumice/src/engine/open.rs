@@ -19,7 +19,7 @@ use pumice_manifest::VersionEdit;
 use crate::callbacks::{Mark, mark_code, mark_files};
 use crate::engine::assemble::{Assembly, assemble};
 use crate::engine::recovery::Recovered;
-use crate::engine::{DbInner, compaction_tuning, found_files};
+use crate::engine::{DbInner, compaction_tuning, found_files, secondary};
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::recovery::lock::Mode;
 use crate::recovery::moment::{Stamp, read_settled};
@@ -61,14 +61,16 @@ pub(crate) fn open(
     options: &DbOptions,
     path: &Path,
     descriptors: &[ColumnFamilyDescriptor],
-    mode: Mode,
+    mode: Mode<'_>,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
     let mark = Mark::new();
     pumice_port::os::watch_forks();
     mark.check_may_lock()?;
     let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
     activity::during(IoActivity::DbOpen, || match mode {
-        Mode::ReadWrite => open_once(&options, path, &descriptors, mode, mark, None),
+        Mode::ReadWrite | Mode::Secondary { .. } => {
+            open_once(&options, path, &descriptors, mode, mark, None)
+        }
         // Another process may be writing.
         Mode::ReadOnly { .. } => read_settled(&*options.file_system, path, |stamp| {
             open_once(&options, path, &descriptors, mode, mark, Some(stamp))
@@ -80,7 +82,7 @@ fn open_once(
     options: &DbOptions,
     path: &Path,
     descriptors: &[ColumnFamilyDescriptor],
-    mode: Mode,
+    mode: Mode<'_>,
     mark: Mark,
     stamp: Option<Stamp>,
 ) -> Result<(Arc<DbInner>, Vec<ColumnFamily>)> {
@@ -88,6 +90,10 @@ fn open_once(
     let (lock, exists) = crate::recovery::lock::lock_and_look(&*fs, path, options, mode)?;
     let wal_dir = log_directory(options, path, mode)?;
     let recovered = match exists {
+        // What is found must only belong together: a catch-up follows.
+        true if matches!(mode, Mode::Secondary { .. }) => {
+            read_settled(&*fs, path, |_| recover(options, path, &wal_dir, descriptors, mode))?
+        }
         true => recover(options, path, &wal_dir, descriptors, mode)?,
         false => nothing_yet(descriptors),
     };
@@ -130,6 +136,7 @@ fn open_once(
         Mode::ReadOnly { error_if_wal_exists, until } => {
             db.start_read_only(error_if_wal_exists, until, stamp)?;
         }
+        Mode::Secondary { .. } => secondary::start(&db)?,
     }
     if !exists {
         check_direct(options, path)?;
@@ -142,7 +149,7 @@ fn open_once(
 }
 
 /// The directory of the logs, made when it is missing and anything is to be written.
-fn log_directory(options: &DbOptions, path: &Path, mode: Mode) -> Result<PathBuf> {
+fn log_directory(options: &DbOptions, path: &Path, mode: Mode<'_>) -> Result<PathBuf> {
     let fs = &*options.file_system;
     let dir: PathBuf = match options.wal_dir.as_str() {
         "" => path.to_path_buf(),
@@ -239,7 +246,7 @@ fn recover(
     path: &Path,
     wal_dir: &Path,
     descriptors: &[ColumnFamilyDescriptor],
-    mode: Mode,
+    mode: Mode<'_>,
 ) -> Result<RecoveredVersions> {
     check_direct(options, path)?;
     let fs = &*options.file_system;
@@ -282,17 +289,16 @@ fn open_info_log(
     options: &DbOptions,
     fs: &Arc<dyn FileSystem>,
     path: &Path,
-    mode: Mode,
+    mode: Mode<'_>,
 ) -> Result<Option<Arc<dyn crate::stats::Logger>>> {
-    match (&options.info_log, mode) {
-        (Some(log), _) => Ok(Some(Arc::new(ContainedLogger::new(Arc::clone(log))))),
-        (None, Mode::ReadOnly { .. }) => Ok(None),
-        (None, Mode::ReadWrite) => {
-            let log =
-                crate::stats::InfoLog::open(Arc::clone(fs), path, &options.info_log_settings())?;
-            Ok(Some(Arc::new(log)))
-        }
-    }
+    let place = match (&options.info_log, mode) {
+        (Some(log), _) => return Ok(Some(Arc::new(ContainedLogger::new(Arc::clone(log))))),
+        (None, Mode::ReadOnly { .. }) => return Ok(None),
+        (None, Mode::Secondary { path }) => path,
+        (None, Mode::ReadWrite) => path,
+    };
+    let log = crate::stats::InfoLog::open(Arc::clone(fs), place, &options.info_log_settings())?;
+    Ok(Some(Arc::new(log)))
 }
 
 impl DbInner {

@@ -144,6 +144,26 @@ fn foreign_snapshot() -> Error {
     Error::invalid_argument("snapshot of another database")
 }
 
+/// The column families of `keys` at one moment, on a secondary: its tables keep no versions for
+/// snapshots of its own.
+fn views<'a>(db: &DbInner, keys: &[(&'a Arc<CfData>, &[u8])]) -> (Vec<Family<'a>>, SequenceNumber) {
+    loop {
+        let mut families: Vec<(&'a Arc<CfData>, Arc<SuperVersion>)> = Vec::new();
+        for &(cf, _) in keys {
+            if families.iter().all(|(known, _)| !Arc::ptr_eq(known, cf)) {
+                families.push((cf, cf.super_version.load_full()));
+            }
+        }
+        let sequence = db.last_sequence.load(Ordering::Acquire);
+        // As in `sequence_for`.
+        if families.iter().all(|(cf, view)| cf.ingestions() == view.ingestions) {
+            let at = |(cf, view)| Family::at(cf, view);
+            return (families.into_iter().map(at).collect(), sequence);
+        }
+        db.await_ingestion();
+    }
+}
+
 impl DbInner {
     /// The value of `key`, or None.
     pub(crate) fn get(
@@ -219,15 +239,17 @@ impl DbInner {
         // Across column families only a snapshot keeps all versions of one moment readable, and it
         // comes first; in one of them the super version does.
         let one_family = keys.iter().all(|(cf, _)| Arc::ptr_eq(cf, first));
-        let held = (!one_family && options.snapshot.is_none()).then(|| self.snapshot());
-        let (first, sequence) = match &held {
-            Some(snapshot) => (Family::new(first), snapshot.sequence_number()),
+        let together = self.dir.secondary && !one_family;
+        let held =
+            (!one_family && !together && options.snapshot.is_none()).then(|| self.snapshot());
+        let (mut families, sequence) = match &held {
+            Some(snapshot) => (vec![Family::new(first)], snapshot.sequence_number()),
+            None if together => views(self, keys),
             None => {
                 let (view, sequence) = self.view(first, options);
-                (Family::at(first, Guard::into_inner(view)), sequence)
+                (vec![Family::at(first, Guard::into_inner(view))], sequence)
             }
         };
-        let mut families = vec![first];
         let mut wanted = Vec::with_capacity(keys.len());
         for &(cf, key) in keys {
             let family = families.iter().position(|family| Arc::ptr_eq(family.cf, cf));
@@ -272,6 +294,10 @@ impl DbInner {
             self.reports.statistics.as_ref(),
         );
         if options.tailing {
+            if self.dir.secondary {
+                let text = "tailing iterator not supported in secondary mode";
+                return Err(Error::not_supported(text));
+            }
             if options.snapshot.is_some() {
                 return Err(Error::invalid_argument("a tailing iterator has no snapshot"));
             }
@@ -319,6 +345,10 @@ impl DbInner {
     fn check_snapshot(&self, options: &ReadOptions) -> Result<()> {
         match &options.snapshot {
             Some(snapshot) if !snapshot.belongs_to(self) => Err(foreign_snapshot()),
+            // Tables of the primary keep no versions for it.
+            Some(_) if self.dir.secondary => {
+                Err(Error::not_supported("snapshot not supported in secondary mode"))
+            }
             _ => Ok(()),
         }
     }

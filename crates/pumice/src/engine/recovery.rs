@@ -48,28 +48,85 @@ pub(crate) struct Recovered {
     pub in_memory: bool,
 }
 
-/// A log to replay and its bytes; open, where another process may delete it.
-type Log = (FileNumber, u64, PathBuf, Option<Box<dyn SequentialFile>>);
-
-struct Replay<'a> {
-    db: &'a DbInner,
-    mode: WalRecoveryMode,
-    read_only: bool,
-    found: Recovered,
-    mems: BTreeMap<u32, Arc<MemTable>>,
+/// How far the records of the logs follow each other.
+#[derive(Clone)]
+pub(crate) struct Order {
     /// Sequence the next record must have to continue without a gap; None before the first.
     next: Option<SequenceNumber>,
     /// Batches that end beyond it are not applied.
     until: SequenceNumber,
     /// The last one that was applied.
-    last: SequenceNumber,
+    pub last: SequenceNumber,
     /// No log before this one is needed.
     oldest: FileNumber,
     /// The log before the one that is read, and where its last intact record ended.
-    before: Option<(FileNumber, u64)>,
+    pub before: Option<(FileNumber, u64)>,
     /// Damage was met and nothing has continued since.
     stopped: bool,
     damaged_log: Option<FileNumber>,
+}
+
+impl Order {
+    /// Before the first record of the logs from `oldest` on.
+    pub fn new(oldest: FileNumber, until: SequenceNumber) -> Self {
+        Order {
+            next: None,
+            until,
+            last: 0,
+            oldest,
+            before: None,
+            stopped: false,
+            damaged_log: None,
+        }
+    }
+
+    /// Log `number` ended in damage, or before its end.
+    pub fn stop(&mut self, number: FileNumber) {
+        self.stopped = true;
+        self.damaged_log.get_or_insert(number);
+    }
+
+    /// Logs before `oldest` are not needed any more, nor is what was wrong with them; `read` was
+    /// read last.
+    pub fn forget_before(&mut self, oldest: FileNumber, read: FileNumber) {
+        self.oldest = self.oldest.max(oldest);
+        if read < oldest || self.damaged_log.is_some_and(|log| log < oldest) {
+            (self.next, self.stopped, self.damaged_log) = (None, false, None);
+        }
+    }
+
+    /// A column family whose tables already reach beyond the damage cannot be brought to the
+    /// same point as the others. They do not if the MANIFEST, at its last change, knew of no write
+    /// that replay lacks (`known`): so it is after a crash while `resume` replaced a log that had
+    /// failed. Takes log number and name of each family that has tables.
+    pub fn check_consistency<'n>(
+        &self,
+        known: SequenceNumber,
+        mut families: impl Iterator<Item = (FileNumber, &'n str)>,
+    ) -> Result<()> {
+        let Some(damaged) = self.damaged_log.filter(|_| self.stopped) else { return Ok(()) };
+        if self.next.is_some_and(|next| known < next) {
+            return Ok(());
+        }
+        match families.find(|(log_number, _)| *log_number > damaged) {
+            None => Ok(()),
+            Some((_, name)) => Err(Error::corruption(format!(
+                "Column family inconsistency: SST file contains data beyond the point of \
+                 corruption in log #{damaged}, column family {name}"
+            ))),
+        }
+    }
+}
+
+/// Applies records to memtables. See the module head.
+pub(crate) struct Replay<'a> {
+    pub db: &'a DbInner,
+    pub mode: WalRecoveryMode,
+    pub mems: BTreeMap<u32, Arc<MemTable>>,
+    /// Logs below this number hold nothing unflushed of the column family.
+    pub log_numbers: BTreeMap<u32, FileNumber>,
+    pub order: Order,
+    found: Recovered,
 }
 
 impl DbInner {
@@ -86,26 +143,17 @@ impl DbInner {
         stamp: Option<Stamp>,
         until: Option<SequenceNumber>,
     ) -> Result<Recovered> {
-        let (oldest, mems) = {
+        let mut replay = Replay::new(self, mode, Order::new(0, until.unwrap_or(LAST_SEQUENCE_MAX)));
+        let oldest = {
             let state = self.state.lock();
             let live = state.cfs.values().map(|cf| cf.log_number).min().unwrap_or(0);
-            let mems = state.cfs.iter().map(|(id, cf)| (*id, Arc::clone(&cf.mem))).collect();
-            (live.max(state.files.min_log_to_keep), mems)
+            for (id, cf) in &state.cfs {
+                replay.mems.insert(*id, Arc::clone(&cf.mem));
+                replay.log_numbers.insert(*id, cf.log_number);
+            }
+            live.max(state.files.min_log_to_keep)
         };
-        let mut replay = Replay {
-            db: self,
-            mode,
-            read_only: self.dir.read_only,
-            found: Recovered::default(),
-            mems,
-            next: None,
-            until: until.unwrap_or(LAST_SEQUENCE_MAX),
-            last: 0,
-            oldest,
-            before: None,
-            stopped: false,
-            damaged_log: None,
-        };
+        replay.order.forget_before(oldest, 0);
         let mut logs = Vec::new();
         let log_dir = self.logs.dir();
         for (number, path) in self.dir.logs_from(&log_dir, oldest)? {
@@ -115,7 +163,8 @@ impl DbInner {
         }
         if let Some(stamp) = stamp {
             stamp.check(&*self.dir.fs, &self.dir.path)?;
-            self.dir.check_no_log_between(&log_dir, oldest, &logs)?;
+            let listed: Vec<_> = logs.iter().map(|(number, ..)| *number).collect();
+            self.dir.check_no_log_between(&log_dir, oldest, &listed)?;
         }
         for (number, bytes, path, file) in logs {
             check_found(number, &path)?;
@@ -129,10 +178,15 @@ impl DbInner {
 
 impl Directory {
     /// A directory that changes while it is listed may show a new log and not the one before.
-    fn check_no_log_between(&self, dir: &Path, oldest: FileNumber, listed: &[Log]) -> Result<()> {
-        let Some((newest, ..)) = listed.last() else { return Ok(()) };
+    pub(crate) fn check_no_log_between(
+        &self,
+        dir: &Path,
+        oldest: FileNumber,
+        listed: &[FileNumber],
+    ) -> Result<()> {
+        let Some(newest) = listed.last() else { return Ok(()) };
         for (number, path) in self.logs_from(dir, oldest)? {
-            if number < *newest && !listed.iter().any(|(known, ..)| *known == number) {
+            if number < *newest && !listed.contains(&number) {
                 let text = format!("{} has appeared while logs are read", path.display());
                 return Err(Error::new(ErrorKind::TryAgain, text));
             }
@@ -141,7 +195,11 @@ impl Directory {
     }
 
     /// The logs with at least that number, ascending.
-    fn logs_from(&self, dir: &Path, oldest: FileNumber) -> Result<Vec<(FileNumber, PathBuf)>> {
+    pub(crate) fn logs_from(
+        &self,
+        dir: &Path,
+        oldest: FileNumber,
+    ) -> Result<Vec<(FileNumber, PathBuf)>> {
         let mut logs = Vec::new();
         for name in self.fs.list(dir)? {
             if let Some((number, FileType::Wal)) = filename::parse(&name)
@@ -155,7 +213,13 @@ impl Directory {
     }
 }
 
-impl Replay<'_> {
+impl<'a> Replay<'a> {
+    /// With no memtables yet.
+    pub fn new(db: &'a DbInner, mode: WalRecoveryMode, order: Order) -> Self {
+        let (mems, log_numbers) = (BTreeMap::new(), BTreeMap::new());
+        Replay { db, mode, mems, log_numbers, order, found: Recovered::default() }
+    }
+
     fn log(
         &mut self,
         number: FileNumber,
@@ -195,20 +259,32 @@ impl Replay<'_> {
                 reader.last_record_offset(),
                 reader.end()
             ));
-            self.stopped = true;
-            self.damaged_log.get_or_insert(number);
+            self.order.stop(number);
         }
         if set_aside {
             self.found.set_aside.push(number);
         }
-        self.before = Some((number, intact));
+        self.order.before = Some((number, intact));
+        Ok(())
+    }
+
+    /// A log that is followed ends: nothing more comes from it.
+    pub fn log_ends(&mut self, number: FileNumber, end: u64, damaged: Option<Error>) -> Result<()> {
+        self.order.before = Some((number, end));
+        let Some(error) = damaged else { return Ok(()) };
+        self.db.reports.info(format_args!("log #{number}: {error}"));
+        match self.mode {
+            WalRecoveryMode::PointInTime => self.order.stop(number),
+            _ => return Err(error.with_context(format!("log #{number}"))),
+        }
         Ok(())
     }
 
     /// A log begins: whether the one before it was read to its end, if it is needed at all.
-    fn check_predecessor(&mut self, said: Predecessor) -> Result<()> {
-        let whole = self.before.is_some_and(|(log, end)| log == said.number && end >= said.bytes);
-        if whole || said.number < self.oldest {
+    pub fn check_predecessor(&mut self, said: Predecessor) -> Result<()> {
+        let whole =
+            self.order.before.is_some_and(|(log, end)| log == said.number && end >= said.bytes);
+        if whole || said.number < self.order.oldest {
             return Ok(());
         }
         let text =
@@ -219,13 +295,12 @@ impl Replay<'_> {
             WalRecoveryMode::PointInTime | WalRecoveryMode::TolerateCorruptedTail => {}
         }
         self.db.reports.info(format_args!("{text}: what follows is not applied"));
-        self.stopped = true;
-        self.damaged_log.get_or_insert(said.number);
+        self.order.stop(said.number);
         Ok(())
     }
 
     /// Applies one record; false if it was passed over.
-    fn record(&mut self, log: FileNumber, record: &[u8]) -> Result<bool> {
+    pub fn record(&mut self, log: FileNumber, record: &[u8]) -> Result<bool> {
         if record.len() < batch::HEADER_LEN {
             return self.bad_record(log, Error::corruption("log record too small"));
         }
@@ -243,24 +318,24 @@ impl Replay<'_> {
                 _ => Err(Error::corruption(format!("sequence number {first} is out of range"))),
             };
         };
-        if self.stopped {
-            if self.next != Some(first) {
+        if self.order.stopped {
+            if self.order.next != Some(first) {
                 return Ok(false);
             }
-            self.stopped = false;
+            self.order.stopped = false;
         }
-        if let Some(expected) = self.next
+        if let Some(expected) = self.order.next
             && first < expected
         {
             return Err(Error::corruption(format!(
                 "Sequence number is being set backwards in recovery: {first} after {expected}"
             )));
         }
-        if next <= self.until + 1 {
+        if next <= self.order.until + 1 {
             self.apply(log, first, record)?;
-            self.last = next.saturating_sub(1);
+            self.order.last = next.saturating_sub(1);
         }
-        self.next = Some(next);
+        self.order.next = Some(next);
         self.flush_full()?;
         Ok(true)
     }
@@ -271,8 +346,7 @@ impl Replay<'_> {
             WalRecoveryMode::SkipAnyCorrupted => Ok(false),
             WalRecoveryMode::PointInTime => {
                 self.db.reports.info(format_args!("{error}"));
-                self.stopped = true;
-                self.damaged_log.get_or_insert(log);
+                self.order.stop(log);
                 Ok(false)
             }
             _ => Err(error),
@@ -280,8 +354,6 @@ impl Replay<'_> {
     }
 
     fn apply(&mut self, log: FileNumber, first: SequenceNumber, record: &[u8]) -> Result<()> {
-        let families = self.db.cfs.load();
-        let state = self.db.state.lock();
         let mut sequence = first;
         for entry in batch::records(record) {
             if planted::is(Bug::TornBatchAccepted) && entry.is_err() {
@@ -305,20 +377,19 @@ impl Replay<'_> {
             let at = sequence;
             sequence += 1;
             // Unknown ids are those of dropped column families.
-            let Some(cf) = state.cfs.get(&id) else {
-                check_family_was_known(id, &state, log)?;
+            let Some(mem) = self.mems.get(&id) else {
+                check_family_was_known(id, &self.db.state.lock(), log)?;
                 continue;
             };
-            if cf.log_number > log || families.by_id(id).is_none() {
-                continue;
+            if self.log_numbers.get(&id).is_none_or(|number| *number <= log) {
+                mem.add(at, value_type, key, value)?;
             }
-            self.mems[&id].add(at, value_type, key, value)?;
         }
         Ok(())
     }
 
     fn flush_full(&mut self) -> Result<()> {
-        if self.read_only {
+        if self.db.dir.read_only {
             return Ok(());
         }
         let full: Vec<u32> =
@@ -351,7 +422,7 @@ impl Replay<'_> {
         let mut state = self.db.state.lock();
         let family = state.cfs.get_mut(&cf.id).ok_or_else(|| unknown_family(cf.id))?;
         let manager = self.db.resources.write_buffer_manager.clone();
-        let earliest = self.next.unwrap_or(0);
+        let earliest = self.order.next.unwrap_or(0);
         let fresh = new_memtable(&cf.options(), &cf.icmp, family.next_mem_id, earliest, manager);
         family.next_mem_id += 1;
         family.mem = Arc::clone(&fresh);
@@ -361,16 +432,22 @@ impl Replay<'_> {
     }
 
     fn finish(mut self) -> Result<Recovered> {
-        self.check_consistency()?;
-        self.db.last_sequence.fetch_max(self.last, Ordering::AcqRel);
+        {
+            let known = self.db.last_sequence.load(Ordering::Acquire);
+            let state = self.db.state.lock();
+            let written = state.cfs.values().filter(|cf| cf.version.num_files() > 0);
+            let families = written.map(|cf| (cf.log_number, cf.data.name.as_str()));
+            self.order.check_consistency(known, families)?;
+        }
+        self.db.last_sequence.fetch_max(self.order.last, Ordering::AcqRel);
         // A log that is set aside leaves recovery's sight: what it gave must be in files by then.
         // So it is with a damaged one: what follows it is believed only if it continues without a
         // gap, and an ingestion may take the next sequence number.
-        let keep = self.read_only
+        let keep = self.db.dir.read_only
             || (self.db.options().avoid_flush_during_recovery
                 && self.found.edits.is_empty()
                 && self.found.set_aside.is_empty()
-                && self.damaged_log.is_none());
+                && self.order.damaged_log.is_none());
         let full: Vec<u32> =
             self.mems.iter().filter(|(_, mem)| !mem.is_empty()).map(|(id, _)| *id).collect();
         if keep {
@@ -379,28 +456,6 @@ impl Replay<'_> {
         }
         full.into_iter().try_for_each(|id| self.flush_one(id))?;
         Ok(self.found)
-    }
-
-    /// A column family whose tables already reach beyond the damage cannot be brought to the
-    /// same point as the others. They do not if the MANIFEST, at its last change, knew of no write
-    /// that replay lacks: so it is after a crash while `resume` replaced a log that had failed.
-    fn check_consistency(&self) -> Result<()> {
-        let Some(damaged) = self.damaged_log.filter(|_| self.stopped) else { return Ok(()) };
-        let known = self.db.last_sequence.load(Ordering::Acquire);
-        if self.next.is_some_and(|next| known < next) {
-            return Ok(());
-        }
-        let state = self.db.state.lock();
-        for cf in state.cfs.values() {
-            if cf.log_number > damaged && cf.version.num_files() > 0 {
-                return Err(Error::corruption(format!(
-                    "Column family inconsistency: SST file contains data beyond the point of \
-                     corruption in log #{damaged}, column family {}",
-                    cf.data.name
-                )));
-            }
-        }
-        Ok(())
     }
 }
 

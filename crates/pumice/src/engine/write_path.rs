@@ -243,9 +243,7 @@ impl DbInner {
         if options.sync && options.disable_wal {
             return Err(Error::invalid_argument("Sync writes has to enable WAL."));
         }
-        if self.dir.read_only {
-            return Err(Error::not_supported("Not supported operation in read only mode."));
-        }
+        self.dir.check_writable()?;
         self.life.check_caller()?;
         match options.rate_limiter_priority {
             None => Ok(()),

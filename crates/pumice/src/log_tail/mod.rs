@@ -4,6 +4,7 @@
 //! Nothing here locks a database or deletes a file: the engine gives files and numbers.
 
 pub(crate) mod files;
+pub(crate) mod follow;
 pub(crate) mod history;
 pub(crate) mod iterator;
 pub(crate) mod retention;

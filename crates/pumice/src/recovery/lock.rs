@@ -12,8 +12,13 @@ use crate::options::DbOptions;
 
 /// How a database is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum Mode<'a> {
     ReadWrite,
+    /// To follow what another process writes.
+    Secondary {
+        /// Where the info log goes.
+        path: &'a Path,
+    },
     ReadOnly {
         error_if_wal_exists: bool,
         /// Only batches that end at or before it are seen.
@@ -26,7 +31,7 @@ pub(crate) fn lock_and_look(
     fs: &dyn FileSystem,
     path: &Path,
     options: &DbOptions,
-    mode: Mode,
+    mode: Mode<'_>,
 ) -> Result<(Option<Box<dyn FileLock>>, bool)> {
     let exists = look(fs, path, options, mode)?;
     if mode != Mode::ReadWrite {
@@ -40,7 +45,7 @@ pub(crate) fn lock_and_look(
 }
 
 /// Whether there is a database; refuses what the options forbid. Writes nothing.
-fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode) -> Result<bool> {
+fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode<'_>) -> Result<bool> {
     let current = filename::current_file(path);
     let exists = fs.exists(&current)?;
     if exists && options.error_if_exists && mode == Mode::ReadWrite {
@@ -49,7 +54,7 @@ fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode) -> Re
             path.display()
         )));
     }
-    if !exists && matches!(mode, Mode::ReadOnly { .. }) {
+    if !exists && mode != Mode::ReadWrite {
         // Report what a read of CURRENT would: the path and the reason.
         fs.read_file(&current)?;
     }

@@ -14,7 +14,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_env::FileSystem;
 use pumice_manifest::VersionEdit;
-use pumice_wal::{BLOCK_BYTES, LogEnd, LogReader, LogReaderOptions, is_torn_append};
+use pumice_wal::{BLOCK_BYTES, LogEnd, LogReader, LogReaderOptions, RecordInfo, is_torn_append};
 
 /// The largest end that is looked at. An edit has some 150 bytes for each file and its keys.
 const TAIL_BYTES_MAX: u64 = 64 << 20;
@@ -42,6 +42,24 @@ struct Progress {
     whole: u64,
 }
 
+impl Progress {
+    /// Takes the record at `info`: its edit, unless it is empty.
+    ///
+    /// # Errors
+    /// Corruption if it is no edit.
+    fn take(&mut self, info: RecordInfo, record: &[u8]) -> Result<Option<VersionEdit>> {
+        self.read = info.end;
+        let edit = match record.is_empty() {
+            true => VersionEdit::default(),
+            false => VersionEdit::decode(record)?,
+        };
+        if edit.atomic_group_remaining.unwrap_or(0) == 0 {
+            self.whole = info.end;
+        }
+        Ok((!record.is_empty()).then_some(edit))
+    }
+}
+
 /// Calls `each` for every edit of a MANIFEST, also for the first members of an atomic group that
 /// is torn. Returns what was dropped after the last whole change.
 ///
@@ -61,19 +79,7 @@ pub(crate) fn for_each_edit(
             Ok(Some(info)) if info.offset != next_record(progress.read) => {
                 break Some(Error::corruption("records are missing"));
             }
-            Ok(Some(info)) => {
-                progress.read = info.end;
-                let edit = match record.is_empty() {
-                    true => VersionEdit::default(),
-                    false => VersionEdit::decode(&record)?,
-                };
-                if edit.atomic_group_remaining.unwrap_or(0) == 0 {
-                    progress.whole = info.end;
-                }
-                if !record.is_empty() {
-                    each(edit)?;
-                }
-            }
+            Ok(Some(info)) => progress.take(info, &record)?.map_or(Ok(()), &mut *each)?,
             Ok(None) => break None,
             Err(error) if error.is_corruption() => break Some(error),
             Err(error) => return Err(error),
@@ -81,6 +87,63 @@ pub(crate) fn for_each_edit(
     };
     let cut = matches!(reader.end(), LogEnd::TornTail(_));
     drop_tail(fs, path, &progress, defect, cut)
+}
+
+/// A MANIFEST that is read while its owner appends to it.
+///
+/// Each call of `read_on` goes on where the one before it stopped. An append that is not whole yet
+/// is where it stops. Damage that a crash explains is, too, but for good: the owner makes another
+/// MANIFEST when it opens again.
+pub(crate) struct GrowingManifest {
+    path: PathBuf,
+    reader: LogReader,
+    progress: Progress,
+    /// What a crash tore, after which nothing is read.
+    dropped: Option<DroppedTail>,
+}
+
+impl GrowingManifest {
+    /// Opens it, to be read from its beginning.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn open(fs: &dyn FileSystem, path: &Path) -> Result<Self> {
+        let reader =
+            LogReader::new(fs.open_sequential(path)?, LogReaderOptions::growing_manifest(), None);
+        let (path, progress) = (path.to_path_buf(), Progress::default());
+        Ok(GrowingManifest { path, reader, progress, dropped: None })
+    }
+
+    /// Calls `each` for every edit that has come, as [`for_each_edit`].
+    ///
+    /// # Errors
+    /// As [`for_each_edit`]; then it is not to be used any more.
+    pub fn read_on(
+        &mut self,
+        fs: &dyn FileSystem,
+        each: &mut dyn FnMut(VersionEdit) -> Result<()>,
+    ) -> Result<()> {
+        let mut record = Vec::new();
+        while self.dropped.is_none() {
+            let defect = match self.reader.read_record(&mut record) {
+                Ok(Some(info)) if info.offset == next_record(self.progress.read) => {
+                    self.progress.take(info, &record)?.map_or(Ok(()), &mut *each)?;
+                    continue;
+                }
+                Ok(None) => return Ok(()),
+                Ok(Some(_)) => Error::corruption("records are missing"),
+                Err(error) if error.is_corruption() => error,
+                Err(error) => return Err(error),
+            };
+            self.dropped = drop_tail(fs, &self.path, &self.progress, Some(defect), false)?;
+        }
+        Ok(())
+    }
+
+    /// What a crash tore.
+    pub fn dropped(&self) -> Option<&DroppedTail> {
+        self.dropped.as_ref()
+    }
 }
 
 /// Where a record after `end` begins.

@@ -3,5 +3,6 @@
 pub(crate) mod destroy;
 pub(crate) mod lock;
 pub(crate) mod manifest_reader;
+pub(crate) mod manifest_tail;
 pub(crate) mod moment;
 pub(crate) mod version_recovery;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use pumice_base::dbformat::FILE_NUMBER_FOUND_MAX;
 use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber};
 use pumice_env::{FileSystem, filename};
-use pumice_manifest::{Version, VersionBuilder, VersionEdit};
+use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
 
 use crate::recovery::manifest_reader::{DroppedTail, for_each_edit};
 
@@ -69,11 +69,15 @@ struct Family {
     name: String,
     comparator: Option<String>,
     log_number: Option<FileNumber>,
+    /// What was built last; None before.
+    built: Option<Arc<Version>>,
+    /// Edits of files since.
     edits: Vec<VersionEdit>,
 }
 
+/// What the edits of a MANIFEST add up to, as far as they were taken.
 #[derive(Default)]
-struct Replay {
+pub(crate) struct ManifestReplay {
     families: BTreeMap<u32, Family>,
     next_file: Option<FileNumber>,
     /// The largest file number that an edit names.
@@ -84,6 +88,8 @@ struct Replay {
     max_family: u32,
     db_id: Option<String>,
     group: Vec<VersionEdit>,
+    /// Files that may be open already, by number.
+    known: BTreeMap<FileNumber, Arc<FileMetaData>>,
 }
 
 /// The number of the MANIFEST that CURRENT names.
@@ -138,32 +144,11 @@ pub(crate) fn recover_manifest(
     spec: &FamilySpec<'_>,
 ) -> Result<RecoveredVersions> {
     let path = filename::manifest_file(dir, manifest_number);
-    let mut replay = Replay::default();
-    replay.families.insert(0, Family::new("default"));
+    let mut replay = ManifestReplay::new(BTreeMap::new());
     let dropped = for_each_edit(fs, &path, &mut |edit| replay.take(edit))
         .map_err(|e| if e.is_corruption() { in_file(&e, &path) } else { e })?;
-    let missing =
-        |what: &str| in_file(&Error::corruption(format!("no {what} entry in MANIFEST")), &path);
-    let next_file = replay.next_file.ok_or_else(|| missing("meta-nextfile"))?;
-    let last_sequence = replay.last_sequence.ok_or_else(|| missing("last-sequence-number"))?;
-    if !replay.log_seen {
-        return Err(missing("meta-lognumber"));
-    }
-    let mut families = BTreeMap::new();
-    for (id, family) in replay.families {
-        families.insert(id, family.build(spec).map_err(|e| in_file(&e, &path))?);
-    }
-    Ok(RecoveredVersions {
-        families,
-        manifest_number,
-        next_file_number: check_found(next_file.max(replay.used + 1), &path)?
-            .max(manifest_number + 1),
-        last_sequence,
-        min_log_to_keep: replay.min_log,
-        max_column_family: replay.max_family,
-        db_id: replay.db_id,
-        dropped,
-    })
+    let versions = replay.versions(&path, manifest_number, spec)?;
+    Ok(RecoveredVersions { dropped, ..versions })
 }
 
 /// The largest number of a file that `edit` says there is or was. Whatever it says of the next
@@ -175,16 +160,37 @@ fn largest_file_number(edit: &VersionEdit) -> FileNumber {
     logs.into_iter().flatten().chain(tables).chain(blobs).max().unwrap_or(0)
 }
 
-fn in_file(error: &Error, path: &Path) -> Error {
+pub(crate) fn in_file(error: &Error, path: &Path) -> Error {
     error.with_context(path.display())
 }
 
 impl Family {
     fn new(name: &str) -> Self {
-        Family { name: name.to_string(), comparator: None, log_number: None, edits: Vec::new() }
+        Family {
+            name: name.to_string(),
+            comparator: None,
+            log_number: None,
+            built: None,
+            edits: Vec::new(),
+        }
     }
 
-    fn build(self, spec: &FamilySpec<'_>) -> Result<RecoveredFamily> {
+    /// The family as of now. Edits that were built in once are not looked at again.
+    fn build(&mut self, spec: &FamilySpec<'_>) -> Result<RecoveredFamily> {
+        let version = match self.built.take() {
+            Some(built) if self.edits.is_empty() => built,
+            Some(built) => self.build_on(built)?,
+            None => self.build_first(spec)?,
+        };
+        self.built = Some(Arc::clone(&version));
+        Ok(RecoveredFamily {
+            name: self.name.clone(),
+            log_number: self.log_number.unwrap_or(0),
+            version,
+        })
+    }
+
+    fn build_first(&mut self, spec: &FamilySpec<'_>) -> Result<Arc<Version>> {
         let (comparator, levels) = spec(&self.name, self.comparator.as_deref())?;
         if let Some(persisted) = &self.comparator
             && persisted != comparator.name()
@@ -194,21 +200,66 @@ impl Family {
                 comparator.name()
             )));
         }
-        let mut builder =
-            VersionBuilder::new(Version::empty(InternalKeyComparator::new(comparator), levels));
-        for edit in &self.edits {
-            builder.apply(edit)?;
+        self.build_on(Version::empty(InternalKeyComparator::new(comparator), levels))
+    }
+
+    fn build_on(&mut self, base: Arc<Version>) -> Result<Arc<Version>> {
+        let mut builder = VersionBuilder::new(base);
+        for edit in std::mem::take(&mut self.edits) {
+            builder.apply(&edit)?;
         }
-        Ok(RecoveredFamily {
-            name: self.name,
-            log_number: self.log_number.unwrap_or(0),
-            version: builder.build()?,
-        })
+        builder.build()
     }
 }
 
-impl Replay {
-    fn take(&mut self, edit: VersionEdit) -> Result<()> {
+impl ManifestReplay {
+    /// Before the first edit. Where a MANIFEST names a file of `known`, with the same metadata,
+    /// that one is taken, and with it the table that it keeps open.
+    pub fn new(known: BTreeMap<FileNumber, Arc<FileMetaData>>) -> Self {
+        let families = BTreeMap::from([(0, Family::new("default"))]);
+        ManifestReplay { families, known, ..ManifestReplay::default() }
+    }
+
+    /// The database as the edits taken so far describe it, those of a group that is not complete
+    /// excepted. After an error it is not to be used any more.
+    ///
+    /// # Errors
+    /// Corruption naming `path` and what is wrong; errors of `spec`.
+    pub fn versions(
+        &mut self,
+        path: &Path,
+        manifest_number: FileNumber,
+        spec: &FamilySpec<'_>,
+    ) -> Result<RecoveredVersions> {
+        let missing =
+            |what: &str| in_file(&Error::corruption(format!("no {what} entry in MANIFEST")), path);
+        let next_file = self.next_file.ok_or_else(|| missing("meta-nextfile"))?;
+        let last_sequence = self.last_sequence.ok_or_else(|| missing("last-sequence-number"))?;
+        if !self.log_seen {
+            return Err(missing("meta-lognumber"));
+        }
+        let mut families = BTreeMap::new();
+        for (id, family) in &mut self.families {
+            families.insert(*id, family.build(spec).map_err(|e| in_file(&e, path))?);
+        }
+        Ok(RecoveredVersions {
+            families,
+            manifest_number,
+            next_file_number: check_found(next_file.max(self.used + 1), path)?
+                .max(manifest_number + 1),
+            last_sequence,
+            min_log_to_keep: self.min_log,
+            max_column_family: self.max_family,
+            db_id: self.db_id.clone(),
+            dropped: None,
+        })
+    }
+
+    /// Takes the next edit.
+    ///
+    /// # Errors
+    /// Corruption if it cannot follow those before it.
+    pub fn take(&mut self, edit: VersionEdit) -> Result<()> {
         let Some(remaining) = edit.atomic_group_remaining else {
             if !self.group.is_empty() {
                 return Err(Error::corruption("incomplete atomic group"));
@@ -229,7 +280,13 @@ impl Replay {
         Ok(())
     }
 
-    fn apply(&mut self, edit: VersionEdit) -> Result<()> {
+    fn apply(&mut self, mut edit: VersionEdit) -> Result<()> {
+        for (_, file) in &mut edit.new_files {
+            match self.known.get(&file.number) {
+                Some(known) if is_same(known, file) => *file = Arc::clone(known),
+                _ => {}
+            }
+        }
         self.next_file = edit.next_file_number.or(self.next_file);
         self.used = self.used.max(largest_file_number(&edit));
         if let Some(sequence) = edit.last_sequence {
@@ -276,4 +333,17 @@ impl Replay {
         }
         Ok(())
     }
+}
+
+/// The MANIFEST says the same of both.
+fn is_same(known: &FileMetaData, file: &FileMetaData) -> bool {
+    let persisted = |file: &FileMetaData| {
+        let sequences = (file.smallest_seq, file.largest_seq, file.epoch_number);
+        (file.file_size, sequences, file.unique_id, file.path_id)
+    };
+    persisted(known) == persisted(file)
+        && known.smallest == file.smallest
+        && known.largest == file.largest
+        && known.marked_for_compaction == file.marked_for_compaction
+        && known.oldest_blob_file_number == file.oldest_blob_file_number
 }

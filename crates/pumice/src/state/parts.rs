@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use pumice_base::{FileNumber, Result, SizeLimits};
+use pumice_base::{Error, FileNumber, Result, SizeLimits};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileLock, FileSystem};
 use pumice_memtable::WriteBufferManager;
@@ -42,6 +42,8 @@ pub(crate) struct Directory {
     pub path: PathBuf,
     pub fs: Arc<dyn FileSystem>,
     pub read_only: bool,
+    /// Another process writes, and this one follows. Then it is `read_only`, too.
+    pub secondary: bool,
     pub db_id: String,
     pub session_id: String,
     /// Taken by the close.
@@ -144,6 +146,17 @@ impl Logs {
 }
 
 impl Directory {
+    /// Refuses what a database that was opened for reading cannot do.
+    pub fn check_writable(&self) -> Result<()> {
+        match (self.read_only, self.secondary) {
+            (false, _) => Ok(()),
+            (true, false) => {
+                Err(Error::not_supported("Not supported operation in read only mode."))
+            }
+            (true, true) => Err(Error::not_supported("Not supported operation in secondary mode.")),
+        }
+    }
+
     /// Adds the logs in `dir`, which is the archive if `archived`, to `found`; an archive may be
     /// missing.
     pub fn list_logs(

@@ -8,7 +8,8 @@
 //! Thread safety: handles are shared between workers.
 
 use super::super::engine::{
-    BenchDb, Engine, Hits, Pool, ReadSettings, Reader, Result, TableFile, WriteSettings, Writer,
+    Access, BenchDb, Engine, Hits, Pool, ReadSettings, Reader, Result, TableFile, WriteSettings,
+    Writer,
 };
 use super::super::flags::Flags;
 use super::cursor::{RangeCursor, Ranges};
@@ -86,7 +87,10 @@ impl Engine for Fjall {
         format!("fjall:      version {VERSION}")
     }
 
-    fn open(&self, path: &Path, _: Option<&Path>, _: bool) -> Result<FjallDb> {
+    fn open(&self, path: &Path, _: Option<&Path>, access: Access<'_>) -> Result<FjallDb> {
+        if let Access::Secondary(_) = access {
+            return Err("this engine has no secondary instances".into());
+        }
         let cache = u64::try_from(self.flags.cache_size).unwrap_or(0);
         let db = Database::builder(place(path)).cache_size(cache).open().map_err(text)?;
         let keyspace = db.keyspace("default", || self.keyspace_options()).map_err(text)?;

@@ -6,7 +6,8 @@
 //! Thread safety: handles are shared between workers; one of them writes at a time.
 
 use super::super::engine::{
-    BenchDb, Engine, Hits, Pool, ReadSettings, Reader, Result, TableFile, WriteSettings, Writer,
+    Access, BenchDb, Engine, Hits, Pool, ReadSettings, Reader, Result, TableFile, WriteSettings,
+    Writer,
 };
 use super::super::flags::Flags;
 use super::cursor::{RangeCursor, Ranges};
@@ -55,7 +56,10 @@ impl Engine for Redb {
         format!("redb:       version {VERSION}")
     }
 
-    fn open(&self, path: &Path, _: Option<&Path>, _: bool) -> Result<RedbDb> {
+    fn open(&self, path: &Path, _: Option<&Path>, access: Access<'_>) -> Result<RedbDb> {
+        if let Access::Secondary(_) = access {
+            return Err("this engine has no secondary instances".into());
+        }
         let mut builder = Database::builder();
         builder.set_cache_size(self.cache_bytes);
         let db = builder.create(place(path)).map_err(text)?;

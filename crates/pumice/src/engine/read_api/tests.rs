@@ -45,3 +45,28 @@ fn a_view_from_before_an_ingestion_has_no_sequence_number_after_it() {
     assert_eq!(db.get_opt(&then, b"a").unwrap().as_deref(), None);
     assert_eq!(db.get_opt(&reads, b"a").unwrap().as_deref(), Some(&b"ingested"[..]));
 }
+
+/// The same while a secondary catches up, with tables that the view lacks.
+#[pumice_test_macros::test]
+fn a_view_from_before_a_catch_up_has_no_sequence_number_after_it() {
+    let fs = MemFs::new(1);
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.file_system = fs.shared();
+    let primary = Db::open(&options, "/db").unwrap();
+    primary.put("a", "1").unwrap();
+    let secondary = Db::builder("/db").options(options).secondary("/beside").open().unwrap();
+    let (inner, cf) = (secondary.inner(), Arc::clone(&secondary.default_column_family().data));
+    let reads = ReadOptions::default();
+    let view = cf.super_version.load_full();
+    primary.put("b", "2").unwrap();
+    secondary.try_catch_up_with_primary().unwrap();
+    assert_eq!(inner.sequence_for(&cf, &view, &reads), Some(2), "it has the log's memtable");
+    primary.flush().unwrap();
+    primary.put("c", "3").unwrap();
+    secondary.try_catch_up_with_primary().unwrap();
+    assert_eq!(inner.sequence_for(&cf, &view, &reads), None);
+    let view = cf.super_version.load_full();
+    assert_eq!(inner.sequence_for(&cf, &view, &reads), Some(3));
+    primary.close().unwrap();
+}

@@ -8,5 +8,6 @@ mod entrances;
 mod interop;
 mod option_changes;
 mod option_effects;
+mod secondary_interop;
 mod ttl;
 mod ttl_drawn;

@@ -10,6 +10,7 @@ mod full_disk;
 mod ingest;
 mod numbers;
 mod repair;
+mod secondary;
 mod space_limit;
 mod torn_manifest;
 mod trash;

@@ -1,0 +1,40 @@
+//! Secondary instances: what they see, when, and what they are refused.
+
+mod drawn;
+mod lives;
+mod torn;
+
+use std::sync::Arc;
+
+use crate::common::{DIR, options};
+use pumice::{
+    ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, FileSystem, Options, ReadOptions,
+};
+
+/// Where the info log of a secondary goes.
+const BESIDE: &str = "/beside";
+
+fn descriptors(options: &ColumnFamilyOptions, names: &[&str]) -> Vec<ColumnFamilyDescriptor> {
+    names.iter().map(|name| ColumnFamilyDescriptor::new(*name, options.clone())).collect()
+}
+
+/// Opens with the default column family and `more`.
+fn follow(fs: &Arc<dyn FileSystem>, more: &[&str]) -> (Db, Vec<ColumnFamily>) {
+    let options: Options = options(fs);
+    let names = [&["default"], more].concat();
+    let families = descriptors(&options.cf, &names);
+    Db::open_as_secondary(&options.db, DIR, BESIDE, &families).unwrap()
+}
+
+/// Everything in a column family.
+fn contents_of(db: &Db, cf: &ColumnFamily) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut cursor = db.cursor_cf_opt(&ReadOptions::default(), cf).unwrap();
+    let mut all = Vec::new();
+    cursor.seek_to_first();
+    while cursor.valid() {
+        all.push((cursor.key().unwrap().to_vec(), cursor.value().unwrap().to_vec()));
+        cursor.next();
+    }
+    cursor.status().unwrap();
+    all
+}

@@ -11,6 +11,7 @@ use pumice_base::{ErrorKind, Result};
 
 use crate::db::api::Db;
 use crate::options::requests::ReadOptions;
+use crate::read::columns::PinnedColumns;
 use crate::read::entries::{Entries, Limits};
 use crate::read::iterator::DbIterator;
 use crate::read::pinned::PinnedSlice;
@@ -94,6 +95,87 @@ impl Db {
         let found = keys.iter().map(|(cf, key)| Ok((self.data(cf)?, key.as_ref())));
         match found.collect::<Result<Vec<_>>>() {
             Ok(keys) => self.inner().multi_get(options, &keys),
+            Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    /// The columns of `key`: those of an entity ([`Db::put_entity`]), or one, with the empty name, of
+    /// a plain value.
+    ///
+    /// # Errors
+    /// As [`Db::get`]; NotSupported for an entity with columns in blob files.
+    pub fn get_entity(&self, key: impl AsRef<[u8]>) -> Result<Option<PinnedColumns>> {
+        self.get_entity_opt(&EVERYDAY, key)
+    }
+    /// [`Db::get_entity`] in `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::get_entity`].
+    pub fn get_entity_cf(
+        &self,
+        cf: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<PinnedColumns>> {
+        self.get_entity_cf_opt(&EVERYDAY, cf, key)
+    }
+    /// [`Db::get_entity`] with options.
+    ///
+    /// # Errors
+    /// As [`Db::get_entity`].
+    pub fn get_entity_opt(
+        &self,
+        options: &ReadOptions,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<PinnedColumns>> {
+        self.inner().get_entity(options, self.default_data(), key.as_ref())
+    }
+    /// [`Db::get_entity`] in `cf` with options.
+    ///
+    /// # Errors
+    /// As [`Db::get_entity`].
+    pub fn get_entity_cf_opt(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<PinnedColumns>> {
+        self.inner().get_entity(options, self.data(cf)?, key.as_ref())
+    }
+    /// The columns of `keys`, all as of one moment, in their order. See [`Db::get_entity`] for
+    /// errors.
+    pub fn multi_get_entity<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        self.multi_get_entity_opt(&EVERYDAY, keys)
+    }
+    /// [`Db::multi_get_entity`] over several column families.
+    pub fn multi_get_entity_cf<K: AsRef<[u8]>>(
+        &self,
+        keys: &[(&ColumnFamily, K)],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        self.multi_get_entity_cf_opt(&EVERYDAY, keys)
+    }
+    /// [`Db::multi_get_entity`] with options.
+    pub fn multi_get_entity_opt<K: AsRef<[u8]>>(
+        &self,
+        options: &ReadOptions,
+        keys: &[K],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        let default = self.default_data();
+        let keys: Vec<_> = keys.iter().map(|key| (default, key.as_ref())).collect();
+        self.inner().multi_get_entity(options, &keys)
+    }
+    /// [`Db::multi_get_entity_cf`] with options. With a handle of another database among them
+    /// nothing is read, and that error is the answer for each key.
+    pub fn multi_get_entity_cf_opt<K: AsRef<[u8]>>(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&ColumnFamily, K)],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        let found = keys.iter().map(|(cf, key)| Ok((self.data(cf)?, key.as_ref())));
+        match found.collect::<Result<Vec<_>>>() {
+            Ok(keys) => self.inner().multi_get_entity(options, &keys),
             Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
         }
     }

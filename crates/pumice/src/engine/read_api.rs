@@ -14,6 +14,7 @@ use pumice_table::{ReadLimits, TableReadOptions};
 use crate::budget;
 use crate::engine::DbInner;
 use crate::options::requests::ReadOptions;
+use crate::read::columns::PinnedColumns;
 use crate::read::get::{self, Hits};
 use crate::read::iterator::DbIterator;
 use crate::read::iterator::view::{Renewal, View};
@@ -23,6 +24,7 @@ use crate::read::multi_get::{Family, MultiGet};
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
+use crate::read::wanted::Wanted;
 use crate::snapshot::Snapshot;
 use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
 use crate::version::family::CfData;
@@ -117,15 +119,15 @@ fn count_hits(tally: &Tally<'_>, hits: &Hits) {
     tally.tick(Ticker::GetHitL2AndUp, below);
 }
 
-fn count_multi_get(
+fn count_multi_get<W: Wanted>(
     statistics: &Statistics,
     hits: &Hits,
-    answers: &[Result<Option<PinnedSlice>>],
+    answers: &[Result<Option<W>>],
     timer: Timer,
 ) {
     let micros = timer.micros();
     let found = answers.iter().filter_map(|answer| answer.as_ref().ok()?.as_ref());
-    let (keys, bytes) = found.fold((0, 0), |(n, bytes), value| (n + 1, bytes + value.len() as u64));
+    let (keys, bytes) = found.fold((0, 0), |(n, bytes), value| (n + 1, bytes + value.bytes()));
     statistics.tally(|tally| {
         count_hits(tally, hits);
         tally.tick(Ticker::NumberMultigetCalls, 1);
@@ -152,6 +154,26 @@ impl DbInner {
         cf: &CfData,
         key: &[u8],
     ) -> Result<Option<PinnedSlice>> {
+        self.get_as(options, cf, key)
+    }
+
+    /// The columns of `key`, or None.
+    pub(crate) fn get_entity(
+        &self,
+        options: &ReadOptions,
+        cf: &CfData,
+        key: &[u8],
+    ) -> Result<Option<PinnedColumns>> {
+        self.get_as(options, cf, key)
+    }
+
+    #[inline(always)]
+    fn get_as<W: Wanted>(
+        &self,
+        options: &ReadOptions,
+        cf: &CfData,
+        key: &[u8],
+    ) -> Result<Option<W>> {
         self.check_snapshot(options)?;
         self.life.check_caller()?;
         fiber::spend(budget::GET);
@@ -165,12 +187,12 @@ impl DbInner {
 
     /// [`DbInner::get`] where it is counted or timed.
     #[inline(never)]
-    fn get_observed(
+    fn get_observed<W: Wanted>(
         &self,
         options: &ReadOptions,
         cf: &CfData,
         key: &[u8],
-    ) -> Result<Option<PinnedSlice>> {
+    ) -> Result<Option<W>> {
         let timer = self.reports.statistics.timer();
         let _cpu = perf::time(PerfMetric::GetCpuNanos);
         let began = self.background.regulator.reads.begin();
@@ -181,15 +203,15 @@ impl DbInner {
         let table = point_options(options);
         let at = (sequence, key);
         let found = activity::during(IoActivity::Get, || {
-            get::get_observed(cf, &cf.tables(), &view, &table, at, &mut hits)
+            get::get_observed::<W>(cf, &cf.tables(), &view, &table, at, &mut hits)
         });
         let _rest = perf::time(PerfMetric::GetPostProcessTime);
         self.background.regulator.reads.end(began);
         if let Ok(Some(value)) = &found {
-            perf::count(PerfMetric::GetReadBytes, value.len() as u64);
+            perf::count(PerfMetric::GetReadBytes, value.bytes());
         }
         if let Some(statistics) = &self.reports.statistics {
-            let value_bytes = found.as_ref().ok().and_then(Option::as_ref).map(|v| v.len() as u64);
+            let value_bytes = found.as_ref().ok().and_then(Option::as_ref).map(W::bytes);
             let micros = timer.micros();
             statistics.tally(|tally| {
                 count_hits(tally, &hits);
@@ -210,6 +232,23 @@ impl DbInner {
         options: &ReadOptions,
         keys: &[(&Arc<CfData>, &[u8])],
     ) -> Vec<Result<Option<PinnedSlice>>> {
+        self.multi_get_as(options, keys)
+    }
+
+    /// The columns of several keys at one moment.
+    pub(crate) fn multi_get_entity(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&Arc<CfData>, &[u8])],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        self.multi_get_as(options, keys)
+    }
+
+    fn multi_get_as<W: Wanted>(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&Arc<CfData>, &[u8])],
+    ) -> Vec<Result<Option<W>>> {
         let Some((first, _)) = keys.first() else { return Vec::new() };
         if let Err(error) = self.check_snapshot(options).and_then(|()| self.life.check_caller()) {
             return keys.iter().map(|_| Err(error.clone())).collect();
@@ -238,12 +277,12 @@ impl DbInner {
             wanted.push((family, key));
         }
         let table = point_options(options);
-        let search = MultiGet::new(families, wanted, table, sequence);
+        let search = MultiGet::<W>::new(families, wanted, table, sequence);
         let answers = activity::during(IoActivity::MultiGet, || search.run());
         let _rest = perf::time(PerfMetric::GetPostProcessTime);
         if perf::is_any() {
             let found = answers.iter().filter_map(|answer| answer.as_ref().ok()?.as_ref());
-            perf::count(PerfMetric::MultigetReadBytes, found.map(|v| v.len() as u64).sum());
+            perf::count(PerfMetric::MultigetReadBytes, found.map(W::bytes).sum());
         }
         self.background.regulator.reads.end(began);
         if let Some(statistics) = &self.reports.statistics {

@@ -8,6 +8,7 @@ mod admin;
 mod backups;
 mod commands;
 mod data;
+mod entities;
 mod external;
 mod files;
 mod groups;

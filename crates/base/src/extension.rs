@@ -18,8 +18,8 @@ pub trait MergeOperator: Send + Sync {
         self.name().to_string()
     }
     /// The new value of `key` from `existing` (None: absent) and `operands`, oldest first.
-    /// `None` fails the read or compaction with Corruption. Of an entity it gets the default column,
-    /// empty if there is none, and gives what that becomes; other columns stay.
+    /// `None` fails the read or compaction with Corruption. Of an entity it gets the default
+    /// column, empty if there is none, and gives what that becomes; other columns stay.
     fn full_merge(
         &self,
         key: &[u8],

@@ -8,6 +8,8 @@
 
 #[path = "ldb/arguments.rs"]
 mod arguments;
+#[path = "ldb/entities.rs"]
+mod entities;
 #[path = "ldb/overlap.rs"]
 mod overlap;
 #[path = "ldb/values.rs"]

@@ -61,8 +61,8 @@ impl Db {
     ) -> Result<()> {
         self.inner().put(options, self.live(cf)?.id, key.as_ref(), value.as_ref())
     }
-    /// Sets `key` to the entity with these `columns`, names and values in any order. The column with
-    /// the empty name is the default one, which [`Db::get`] gives; see [`Db::get_entity`].
+    /// Sets `key` to the entity with these `columns`, names and values in any order. The column
+    /// with the empty name is the default one, which [`Db::get`] gives; see [`Db::get_entity`].
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("pumice-doc-entity-{}", std::process::id()));

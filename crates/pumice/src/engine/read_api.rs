@@ -14,14 +14,12 @@ use pumice_table::{ReadLimits, TableReadOptions};
 use crate::budget;
 use crate::engine::DbInner;
 use crate::options::requests::ReadOptions;
-use crate::read::columns::PinnedColumns;
 use crate::read::get::{self, Hits};
 use crate::read::iterator::DbIterator;
 use crate::read::iterator::view::{Renewal, View};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::multi_get::{Family, MultiGet};
-use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::wanted::Wanted;
@@ -147,28 +145,9 @@ fn foreign_snapshot() -> Error {
 }
 
 impl DbInner {
-    /// The value of `key`, or None.
-    pub(crate) fn get(
-        &self,
-        options: &ReadOptions,
-        cf: &CfData,
-        key: &[u8],
-    ) -> Result<Option<PinnedSlice>> {
-        self.get_as(options, cf, key)
-    }
-
-    /// The columns of `key`, or None.
-    pub(crate) fn get_entity(
-        &self,
-        options: &ReadOptions,
-        cf: &CfData,
-        key: &[u8],
-    ) -> Result<Option<PinnedColumns>> {
-        self.get_as(options, cf, key)
-    }
-
+    /// What `key` has, or None. The handle compiles it once for each that is wanted.
     #[inline(always)]
-    fn get_as<W: Wanted>(
+    pub(crate) fn get<W: Wanted>(
         &self,
         options: &ReadOptions,
         cf: &CfData,
@@ -226,25 +205,8 @@ impl DbInner {
         found
     }
 
-    /// The values of several keys at one moment.
-    pub(crate) fn multi_get(
-        &self,
-        options: &ReadOptions,
-        keys: &[(&Arc<CfData>, &[u8])],
-    ) -> Vec<Result<Option<PinnedSlice>>> {
-        self.multi_get_as(options, keys)
-    }
-
-    /// The columns of several keys at one moment.
-    pub(crate) fn multi_get_entity(
-        &self,
-        options: &ReadOptions,
-        keys: &[(&Arc<CfData>, &[u8])],
-    ) -> Vec<Result<Option<PinnedColumns>>> {
-        self.multi_get_as(options, keys)
-    }
-
-    fn multi_get_as<W: Wanted>(
+    /// What several keys have at one moment.
+    pub(crate) fn multi_get<W: Wanted>(
         &self,
         options: &ReadOptions,
         keys: &[(&Arc<CfData>, &[u8])],

@@ -21,7 +21,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
+        drop(Db::destroy(&Options::new(), &self.0)); // It is in the way of nobody.
     }
 }
 

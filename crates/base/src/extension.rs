@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use crate::wide_columns::WideColumn;
+
 /// Combines operands of `merge` writes with the value below them.
 pub trait MergeOperator: Send + Sync {
     /// Persisted name, informational.
@@ -16,7 +18,8 @@ pub trait MergeOperator: Send + Sync {
         self.name().to_string()
     }
     /// The new value of `key` from `existing` (None: absent) and `operands`, oldest first.
-    /// `None` fails the read or compaction with Corruption.
+    /// `None` fails the read or compaction with Corruption. Of an entity it gets the default
+    /// column, empty if there is none, and gives what that becomes; other columns stay.
     fn full_merge(
         &self,
         key: &[u8],
@@ -36,8 +39,11 @@ pub enum FilterDecision {
     Keep,
     /// Drop the entry (turned into a tombstone where older versions may exist).
     Remove,
-    /// Replace the value.
+    /// Replace the value. An entity becomes a plain value.
     ChangeValue(Vec<u8>),
+    /// Put an entity with these columns, names and values in any order, in its place. Two with one
+    /// name fail the compaction.
+    ChangeWideColumnEntity(Vec<(Vec<u8>, Vec<u8>)>),
 }
 
 /// Drops or rewrites entries while they are compacted.
@@ -46,6 +52,16 @@ pub trait CompactionFilter: Send + Sync {
     fn name(&self) -> &str;
     /// Decides about the newest version of `key`; never called for versions a snapshot needs.
     fn filter(&self, level: i32, key: &[u8], value: &[u8]) -> FilterDecision;
+    /// As `filter`, about an entity; its columns come by name ascending. Entities are kept if it is
+    /// not implemented, as by RocksDB's `FilterV3`.
+    fn filter_entity(
+        &self,
+        _level: i32,
+        _key: &[u8],
+        _columns: &[WideColumn<'_>],
+    ) -> FilterDecision {
+        FilterDecision::Keep
+    }
     /// Decides about a merge operand; true removes it. Called for each operand that no snapshot
     /// needs, the newest of a key first, before operands are combined with each other or with a
     /// value; `filter` is called for a value whose operands were all removed, and not for the

@@ -24,9 +24,11 @@ pub mod planted;
 pub mod random;
 pub mod range_tombstone;
 mod simd;
+pub mod wide_columns;
 
 pub use comparator::Comparator;
 pub use dbformat::{FileNumber, InternalKeyComparator, SequenceNumber, ValueType};
 pub use error::{Error, ErrorKind, Result, Severity, SubCode};
 pub use iterator::InternalIterator;
 pub use limits::SizeLimits;
+pub use wide_columns::WideColumn;

@@ -1,6 +1,7 @@
 //! Keys and values as text: plain, or `0x` and upper-case hexadecimal digits.
 
-use pumice_base::dbformat::{TRAILER_LEN, sequence_and_type, user_key};
+use pumice_base::dbformat::{TRAILER_LEN, ValueType, sequence_and_type, user_key};
+use pumice_base::wide_columns::{self, WideColumn};
 
 /// The bytes that `text` means.
 ///
@@ -43,6 +44,32 @@ pub fn show_internal_key(ikey: &[u8], hex: bool) -> Vec<u8> {
     out
 }
 
+/// Columns as RocksDB's tools print them, `name:value name:value`: of what is empty nothing is
+/// seen.
+pub fn show_columns<'a>(columns: impl IntoIterator<Item = WideColumn<'a>>, hex: bool) -> Vec<u8> {
+    let part = |bytes: &[u8]| if bytes.is_empty() { Vec::new() } else { show(bytes, hex) };
+    let columns = columns.into_iter();
+    let columns =
+        columns.map(|column| [&part(column.name)[..], b":", &part(column.value)].concat());
+    columns.collect::<Vec<_>>().join(&b' ')
+}
+
+/// The value of an internal key; None, once stderr was told, for an entity that is malformed.
+pub fn show_stored(ikey: &[u8], value: &[u8], hex: bool) -> Option<Vec<u8>> {
+    let is_entity =
+        ikey.len() >= TRAILER_LEN && sequence_and_type(ikey).1 == ValueType::WideColumnEntity as u8;
+    if !is_entity {
+        return Some(show_plain(value, hex));
+    }
+    let columns = wide_columns::decode(value);
+    if columns.is_err() {
+        let key = show_internal_key(ikey, hex);
+        let key = String::from_utf8_lossy(&key);
+        eprintln!("{key} => error deserializing wide columns");
+    }
+    Some(show_columns(columns.ok()?, hex))
+}
+
 /// `bytes` without the `0x` in front.
 pub fn show_plain(bytes: &[u8], hex: bool) -> Vec<u8> {
     if !hex {
@@ -61,7 +88,6 @@ pub fn show_plain(bytes: &[u8], hex: bool) -> Vec<u8> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use pumice_base::ValueType;
     use pumice_base::dbformat::internal_key;
 
     #[pumice_test_macros::test]
@@ -73,6 +99,13 @@ mod tests {
         assert_eq!(show_internal_key(&ikey, false), b"'k\xff' seq:7, type:1");
         assert_eq!(show_internal_key(&ikey, true), b"'6BFF' seq:7, type:1");
         assert_eq!(show_internal_key(&ikey[..3], true), b"(bad)6BFF01");
+        let columns = [WideColumn::of_plain(b"v"), WideColumn::new(b"n", b"")];
+        assert_eq!(show_columns(columns, false), b":v n:");
+        assert_eq!(show_columns(columns, true), b":0x76 0x6E:");
+        let ikey = internal_key(b"k", 7, ValueType::WideColumnEntity);
+        let entity = b"\x01\x01\x01n\x01v";
+        assert_eq!(show_stored(&ikey, entity, false).unwrap(), b"n:v");
+        assert_eq!(show_stored(&ikey, &entity[1..], false), None);
         for wrong in ["61", "0x6", "0xzz", "0x+1", ""] {
             assert!(parse(wrong, true).is_err(), "{wrong}");
         }

@@ -57,6 +57,7 @@
 //! | closures in their place | [`ColumnFamilyOptions::set_merge_operator`] and its kin |
 //! | own properties of tables | [`TablePropertiesCollector`] |
 //! | values that expire | [`DbWithTtl`] |
+//! | values of several columns | [`Db::put_entity`], [`Db::get_entity`], [`DbIterator::columns`] |
 //! | all that is written, in order | [`Db::get_updates_since`] |
 //! | futures | [`Db::get_async`], [`Db::put_async`], .., [`Db::call_async`] for the rest |
 //! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
@@ -123,6 +124,7 @@ pub use options::{
     CompactionFilterFactory, DbOptions, EntryType, Options, TablePropertiesCollector,
     TablePropertiesCollectorFactory, filter_of,
 };
+pub use read::columns::PinnedColumns;
 pub use read::entries::Entries;
 pub use read::iterator::DbIterator;
 pub use read::pinned::PinnedSlice;
@@ -144,6 +146,7 @@ pub use pumice_base::comparator::CustomComparator;
 pub use pumice_base::extension::{CappedPrefix, FixedPrefix, NoopPrefix};
 pub use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator, SliceTransform};
 pub use pumice_base::{Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode};
+pub use pumice_base::{WideColumn, wide_columns::DEFAULT_COLUMN};
 pub use pumice_cache::CacheOptions;
 pub use pumice_compress::{CompressionOptions, CompressionType};
 pub use pumice_env::{

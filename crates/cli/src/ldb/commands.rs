@@ -3,7 +3,8 @@
 
 use super::{Failure, Invocation};
 use super::{
-    admin, backups, data, external, files, internal, live, manifest, repair, shape, shell, wal,
+    admin, backups, data, entities, external, files, internal, live, manifest, repair, shape,
+    shell, wal,
 };
 use crate::output::Output;
 
@@ -151,6 +152,25 @@ pub const COMMANDS: &[Command] = &[
         run: data::multi_get,
     },
     Command {
+        name: "put_entity",
+        usage: "<key> <column1_name>:<column1_value> <column2_name>:<column2_value> <...> \
+                [--create_if_missing] [--ttl]",
+        flags: &["ttl"],
+        run: entities::put_entity,
+    },
+    Command {
+        name: "get_entity",
+        usage: "<key> [--ttl]",
+        flags: &["ttl"],
+        run: entities::get_entity,
+    },
+    Command {
+        name: "multi_get_entity",
+        usage: "<key_1> <key_2> <key_3> ...",
+        flags: &[],
+        run: entities::multi_get_entity,
+    },
+    Command {
         name: "query",
         usage: "[--ttl]  (get <key>, put <key> <value>, delete <key>, help on standard input)",
         flags: &["ttl"],
@@ -235,12 +255,8 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// Commands of RocksDB's ldb that are not built, and the feature that they wait for.
-pub const NOT_BUILT: &[(&str, &str)] = &[
-    ("get_entity", "wide columns are not built"),
-    ("multi_get_entity", "wide columns are not built"),
-    ("put_entity", "wide columns are not built"),
-    ("update_manifest", "temperatures of files are not built"),
-];
+pub const NOT_BUILT: &[(&str, &str)] =
+    &[("update_manifest", "temperatures of files are not built")];
 
 /// Arguments of RocksDB's ldb that are not built, and the feature that they wait for.
 pub const REFUSED_FLAGS: &[(&str, &str)] = &[

@@ -179,7 +179,10 @@ pub fn scan(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
             let (when, key) = (times.shown(time), show(key, it.key_hex));
             let read_on = match no_value {
                 true => out.line(&[when.as_bytes(), &key]),
-                false => out.line(&[when.as_bytes(), &key, b" : ", &show(value, it.value_hex)]),
+                false => {
+                    let value = cursor.shown(value, it.value_hex);
+                    out.line(&[when.as_bytes(), &key, b" : ", &value])
+                }
             };
             if !read_on {
                 return Ok(());
@@ -216,7 +219,7 @@ pub fn dump(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
             tally.add(key, value, out);
             if tally.prints_entries() {
                 let (when, key) = (times.shown(time), show(key, it.key_hex));
-                let value = show(value, it.value_hex);
+                let value = cursor.shown(value, it.value_hex);
                 if !out.line(&[when.as_bytes(), &key, b" ==> ", &value]) {
                     return Ok(());
                 }

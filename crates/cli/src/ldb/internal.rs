@@ -8,7 +8,7 @@ use super::manifest::{Family, ManifestState, current_manifest};
 use super::open::text as failure;
 use super::{Failure, Invocation};
 use crate::output::Output;
-use crate::text::{parse, show_internal_key, show_plain};
+use crate::text::{parse, show_internal_key, show_stored};
 use pumice::{BatchRecord, WriteBatch};
 use pumice_base::coding::get_fixed64;
 use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
@@ -58,9 +58,11 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
         if let Some(groups) = &mut groups {
             groups.add_internal(key, value, out);
         } else if !count_only {
+            let value = show_stored(key, value, it.value_hex);
             let key = show_internal_key(key, it.key_hex);
-            let value = show_plain(value, it.value_hex);
-            if !out.line(&[&key, b" => ", &value]) {
+            if let Some(value) = value
+                && !out.line(&[&key, b" => ", &value])
+            {
                 return Ok(());
             }
         }

@@ -1,13 +1,14 @@
 //! `pumice ldb`: looks into a database and changes it, with RocksDB's ldb's commands and texts.
 //!
 //! `ldb --db=PATH [FLAGS] COMMAND [WORDS]`. Answers go to stdout, refusals to stderr as
-//! `Failed: reason` with exit status 1. Outputs are those of RocksDB 7.8's ldb; where that one
-//! exits with 0 or aborts on bad input, this one exits with 1.
+//! `Failed: reason` with exit status 1. Outputs are those of RocksDB 7.8's ldb, and 11.9's where an
+//! entry has columns; where 7.8's exits with 0 or aborts on bad input, this one exits with 1.
 
 mod admin;
 mod backups;
 mod commands;
 mod data;
+mod entities;
 mod external;
 mod files;
 mod groups;

@@ -6,9 +6,10 @@ use std::ops::{Deref, DerefMut};
 
 use super::Failure;
 use super::open::text as failure;
+use crate::text::{show, show_columns};
 use pumice::{
-    ColumnFamily, Db, DbIterator, DbWithTtl, PinnedSlice, ReadOptions, TtlIterator, WriteBatch,
-    WriteOptions,
+    ColumnFamily, Db, DbIterator, DbWithTtl, PinnedSlice, ReadOptions, TtlIterator, WideColumn,
+    WriteBatch, WriteOptions,
 };
 
 /// An open database and the column family that the command is about.
@@ -74,6 +75,21 @@ impl Cursor {
                 (Some(value), Some(time)) => Ok((key, value, Some(time))),
                 _ => Err("Corruption: Error: value's length less than timestamp's".into()),
             },
+        }
+    }
+}
+
+impl Cursor {
+    /// The `value` that the cursor is on, or the columns of an entity that has more than a default
+    /// one, as RocksDB 11.9 prints them; 7.8 prints the default one only.
+    pub fn shown(&self, value: &[u8], hex: bool) -> Vec<u8> {
+        let columns = match self {
+            Cursor::Plain(cursor) => cursor.columns().unwrap_or_default(),
+            Cursor::Expiring(_) => Vec::new(),
+        };
+        match columns.iter().all(WideColumn::is_default) {
+            true => show(value, hex),
+            false => show_columns(columns, hex),
         }
     }
 }

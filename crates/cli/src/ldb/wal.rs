@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::open::text as failure;
 use super::{Failure, Invocation};
 use crate::output::Output;
-use crate::text::show;
+use crate::text::{show, show_columns};
 use pumice::{BatchRecord, WriteBatch};
 use pumice_base::coding::get_fixed64;
-use pumice_base::{Result, ValueType};
+use pumice_base::{Result, ValueType, wide_columns};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
 use pumice_wal::{LogReader, LogReaderOptions, WalRecoveryMode};
@@ -136,6 +136,10 @@ fn print_batch(
                     ValueType::RangeDeletion => {
                         line.push(b' ');
                         line.extend(show(value, true));
+                    }
+                    ValueType::WideColumnEntity if what.values => {
+                        line.extend(b" : ");
+                        line.extend(show_columns(wide_columns::decode(value)?, true));
                     }
                     _ if what.values => {
                         line.extend(b" : ");

@@ -7,7 +7,7 @@ mod recompress;
 
 use crate::arguments::Arguments;
 use crate::output::Output;
-use crate::text::{parse, show_internal_key, show_plain};
+use crate::text::{parse, show_internal_key, show_stored};
 use pumice_base::dbformat::{
     MAX_SEQUENCE, TRAILER_LEN, ValueType, seek_key, sequence_and_type, user_key,
 };
@@ -556,8 +556,9 @@ fn walk(
         count += 1;
         if let Some(out) = &mut out {
             let key = show_internal_key(iter.key(), hex);
-            let value = show_plain(iter.value(), hex);
-            if !out.line(&[&key, b" => ", &value]) {
+            if let Some(value) = show_stored(iter.key(), iter.value(), hex)
+                && !out.line(&[&key, b" => ", &value])
+            {
                 return Ok(None);
             }
         }

@@ -59,6 +59,8 @@ pub const HARMLESS: &[&str] = &[
     "checkconsistency",
     "get_property",
     "multi_get",
+    "get_entity",
+    "multi_get_entity",
     "approxsize",
     "list_file_range_deletes",
     "list_live_files_metadata",
@@ -95,6 +97,11 @@ pub const COMMANDS: &[Command] = &[
             set(c, "default", "k01", "a");
             set(c, "default", "n", "b");
         },
+        ..COMMAND
+    },
+    Command {
+        words: "put_entity n :new column:x",
+        effect: |c| set(c, "default", "n", "new"),
         ..COMMAND
     },
     Command {

@@ -13,10 +13,12 @@
 
 use std::sync::Weak;
 
-use pumice_base::coding::{Decoder, put_length_prefixed, put_varint32};
+use pumice_base::coding::{put_length_prefixed, put_varint32};
 use pumice_base::narrow::len_u32;
-use pumice_base::{Error, Result, SequenceNumber, SizeLimits, ValueType};
+use pumice_base::{Error, Result, SequenceNumber, SizeLimits, ValueType, wide_columns};
 
+pub use crate::commit::batch::records::BatchIter;
+pub(crate) use crate::commit::batch::records::records;
 use crate::commit::update_family::UpdateFamily;
 use crate::snapshot::SnapshotOwner;
 use crate::version::family::ColumnFamily;
@@ -449,7 +451,7 @@ impl WriteBatch {
         let mut from = HEADER_LEN;
         let mut records = self.iter();
         while let Some(record) = records.next() {
-            let to = self.rep.len() - records.input.rest().len();
+            let to = self.rep.len() - records.rest().len();
             let counts = match record? {
                 BatchRecord::Entry { column_family, .. } if !wanted(column_family) => {
                     from = to;
@@ -488,11 +490,6 @@ pub(crate) fn sequence(rep: &[u8]) -> SequenceNumber {
     pumice_base::coding::get_fixed64(rep).unwrap_or(0)
 }
 
-/// The records of wire form `rep`.
-pub(crate) fn records(rep: &[u8]) -> BatchIter<'_> {
-    BatchIter { input: Decoder::new(rep.get(HEADER_LEN..).unwrap_or(&[])) }
-}
-
 /// Checks the layout of a batch that came from outside.
 pub(crate) fn check(rep: &[u8]) -> Result<()> {
     if rep.len() < HEADER_LEN {
@@ -515,7 +512,12 @@ fn check_record(record: &BatchRecord<'_>, limits: SizeLimits) -> Result<usize> {
         BatchRecord::Entry { value_type: ValueType::RangeDeletion, key, value, .. } => {
             limits.check_range(key, value).map(|()| key.len() + value.len())
         }
-        BatchRecord::Entry { key, value, .. } => limits.check_entry(key, value).map(|()| 0),
+        BatchRecord::Entry { value_type, key, value, .. } => {
+            if value_type == ValueType::WideColumnEntity {
+                wide_columns::decode(value)?;
+            }
+            limits.check_entry(key, value).map(|()| 0)
+        }
         // A no-op separates the parts of a transaction, and is nothing without one.
         BatchRecord::LogData(_) | BatchRecord::Marker(ValueType::Noop, _) => Ok(0),
         BatchRecord::Marker(tag, _) => {
@@ -524,77 +526,8 @@ fn check_record(record: &BatchRecord<'_>, limits: SizeLimits) -> Result<usize> {
     }
 }
 
-/// Iterator over the records of a batch; fused after an error.
-#[derive(Clone, Debug)]
-pub struct BatchIter<'a> {
-    input: Decoder<'a>,
-}
-
-impl<'a> BatchIter<'a> {
-    #[inline]
-    fn entry(&mut self, with_cf: bool, vt: ValueType) -> Option<BatchRecord<'a>> {
-        let column_family = if with_cf { self.input.varint32()? } else { 0 };
-        let key = self.input.length_prefixed()?;
-        let value = match vt {
-            ValueType::Deletion | ValueType::SingleDeletion => &[][..],
-            _ => self.input.length_prefixed()?,
-        };
-        Some(BatchRecord::Entry { column_family, value_type: vt, key, value })
-    }
-
-    #[inline]
-    fn decode(&mut self, tag: ValueType) -> Option<BatchRecord<'a>> {
-        use ValueType as T;
-        match tag {
-            T::Value | T::Merge | T::Deletion | T::SingleDeletion | T::RangeDeletion => {
-                self.entry(false, tag)
-            }
-            T::BlobIndex | T::WideColumnEntity | T::ValuePreferredSeqno => self.entry(false, tag),
-            T::ColumnFamilyValue => self.entry(true, T::Value),
-            T::ColumnFamilyMerge => self.entry(true, T::Merge),
-            T::ColumnFamilyDeletion => self.entry(true, T::Deletion),
-            T::ColumnFamilySingleDeletion => self.entry(true, T::SingleDeletion),
-            T::ColumnFamilyRangeDeletion => self.entry(true, T::RangeDeletion),
-            T::ColumnFamilyBlobIndex => self.entry(true, T::BlobIndex),
-            T::ColumnFamilyWideColumnEntity => self.entry(true, T::WideColumnEntity),
-            T::ColumnFamilyValuePreferredSeqno => self.entry(true, T::ValuePreferredSeqno),
-            T::LogData => Some(BatchRecord::LogData(self.input.length_prefixed()?)),
-            T::Noop | T::BeginPrepareXid | T::BeginPersistedPrepareXid | T::BeginUnprepareXid => {
-                Some(BatchRecord::Marker(tag, &[]))
-            }
-            T::EndPrepareXid | T::CommitXid | T::RollbackXid => {
-                Some(BatchRecord::Marker(tag, self.input.length_prefixed()?))
-            }
-            T::CommitXidAndTimestamp => {
-                self.input.length_prefixed()?;
-                Some(BatchRecord::Marker(tag, self.input.length_prefixed()?))
-            }
-            T::DeletionWithTimestamp | T::MaxValid => None,
-        }
-    }
-}
-
-impl<'a> Iterator for BatchIter<'a> {
-    type Item = Result<BatchRecord<'a>>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        let tag = self.input.u8()?;
-        match ValueType::from_u8(tag).and_then(|t| self.decode(t)) {
-            Some(record) => Some(Ok(record)),
-            None => {
-                self.input = Decoder::new(&[]);
-                Some(Err(Error::corruption(format!("bad WriteBatch record, tag {tag:#x}"))))
-            }
-        }
-    }
-
-    /// Tells only whether there is another.
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        if self.input.is_empty() { (0, Some(0)) } else { (1, None) }
-    }
-}
-
+mod entities;
 pub(crate) mod logged;
+mod records;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use pumice_base::WideColumn;
 use pumice_base::extension::{CompactionFilter, FilterDecision};
 use pumice_port::time::now_nanos;
 
@@ -41,6 +42,9 @@ impl CompactionFilter for Timed {
     }
     fn filter(&self, level: i32, key: &[u8], value: &[u8]) -> FilterDecision {
         self.time(|filter| filter.filter(level, key, value))
+    }
+    fn filter_entity(&self, level: i32, key: &[u8], columns: &[WideColumn<'_>]) -> FilterDecision {
+        self.time(|filter| filter.filter_entity(level, key, columns))
     }
     fn filter_merge_operand(&self, level: i32, key: &[u8], operand: &[u8]) -> bool {
         self.time(|filter| filter.filter_merge_operand(level, key, operand))

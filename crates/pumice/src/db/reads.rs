@@ -6,15 +6,17 @@
 //! Thread safety: from any thread. Every call may suspend.
 
 use std::ops::RangeBounds;
+use std::sync::Arc;
 
 use pumice_base::{ErrorKind, Result};
 
 use crate::db::api::Db;
 use crate::options::requests::ReadOptions;
+use crate::read::columns::PinnedColumns;
 use crate::read::entries::{Entries, Limits};
 use crate::read::iterator::DbIterator;
 use crate::read::pinned::PinnedSlice;
-use crate::version::family::ColumnFamily;
+use crate::version::family::{CfData, ColumnFamily};
 
 /// What reads without options of their own use.
 static EVERYDAY: ReadOptions = ReadOptions::DEFAULT;
@@ -27,12 +29,12 @@ impl Db {
     /// InvalidArgument for a snapshot or a column family of another database.
     #[inline]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<PinnedSlice>> {
-        self.inner().get(&EVERYDAY, self.default_data(), key.as_ref())
+        self.value(&EVERYDAY, self.default_data(), key.as_ref())
     }
     /// [`Db::get`] in `cf`.
     #[inline]
     pub fn get_cf(&self, cf: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<Option<PinnedSlice>> {
-        self.inner().get(&EVERYDAY, self.data(cf)?, key.as_ref())
+        self.value(&EVERYDAY, self.data(cf)?, key.as_ref())
     }
     /// [`Db::get`] with options.
     #[inline]
@@ -41,7 +43,7 @@ impl Db {
         options: &ReadOptions,
         key: impl AsRef<[u8]>,
     ) -> Result<Option<PinnedSlice>> {
-        self.inner().get(options, self.default_data(), key.as_ref())
+        self.value(options, self.default_data(), key.as_ref())
     }
     /// [`Db::get`] in `cf` with options.
     #[inline]
@@ -51,7 +53,7 @@ impl Db {
         cf: &ColumnFamily,
         key: impl AsRef<[u8]>,
     ) -> Result<Option<PinnedSlice>> {
-        self.inner().get(options, self.data(cf)?, key.as_ref())
+        self.value(options, self.data(cf)?, key.as_ref())
     }
     /// Starts loading into the CPU's caches what reads and writes of `keys` look at in the memtable
     /// of the default column family. For keys that are read or written one by one right after, a
@@ -82,7 +84,7 @@ impl Db {
     ) -> Vec<Result<Option<PinnedSlice>>> {
         let default = self.default_data();
         let keys: Vec<_> = keys.iter().map(|key| (default, key.as_ref())).collect();
-        self.inner().multi_get(options, &keys)
+        self.values(options, &keys)
     }
     /// [`Db::multi_get_cf`] with options. With a handle of another database among them nothing is
     /// read, and that error is the answer for each key.
@@ -93,7 +95,88 @@ impl Db {
     ) -> Vec<Result<Option<PinnedSlice>>> {
         let found = keys.iter().map(|(cf, key)| Ok((self.data(cf)?, key.as_ref())));
         match found.collect::<Result<Vec<_>>>() {
-            Ok(keys) => self.inner().multi_get(options, &keys),
+            Ok(keys) => self.values(options, &keys),
+            Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    /// The columns of `key`: those of an entity ([`Db::put_entity`]), or one, with the empty name,
+    /// of a plain value.
+    ///
+    /// # Errors
+    /// As [`Db::get`]; NotSupported for an entity with columns in blob files.
+    pub fn get_entity(&self, key: impl AsRef<[u8]>) -> Result<Option<PinnedColumns>> {
+        self.get_entity_opt(&EVERYDAY, key)
+    }
+    /// [`Db::get_entity`] in `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::get_entity`].
+    pub fn get_entity_cf(
+        &self,
+        cf: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<PinnedColumns>> {
+        self.get_entity_cf_opt(&EVERYDAY, cf, key)
+    }
+    /// [`Db::get_entity`] with options.
+    ///
+    /// # Errors
+    /// As [`Db::get_entity`].
+    pub fn get_entity_opt(
+        &self,
+        options: &ReadOptions,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<PinnedColumns>> {
+        self.columns(options, self.default_data(), key.as_ref())
+    }
+    /// [`Db::get_entity`] in `cf` with options.
+    ///
+    /// # Errors
+    /// As [`Db::get_entity`].
+    pub fn get_entity_cf_opt(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<PinnedColumns>> {
+        self.columns(options, self.data(cf)?, key.as_ref())
+    }
+    /// The columns of `keys`, all as of one moment, in their order. See [`Db::get_entity`] for
+    /// errors.
+    pub fn multi_get_entity<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        self.multi_get_entity_opt(&EVERYDAY, keys)
+    }
+    /// [`Db::multi_get_entity`] over several column families.
+    pub fn multi_get_entity_cf<K: AsRef<[u8]>>(
+        &self,
+        keys: &[(&ColumnFamily, K)],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        self.multi_get_entity_cf_opt(&EVERYDAY, keys)
+    }
+    /// [`Db::multi_get_entity`] with options.
+    pub fn multi_get_entity_opt<K: AsRef<[u8]>>(
+        &self,
+        options: &ReadOptions,
+        keys: &[K],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        let default = self.default_data();
+        let keys: Vec<_> = keys.iter().map(|key| (default, key.as_ref())).collect();
+        self.columns_of(options, &keys)
+    }
+    /// [`Db::multi_get_entity_cf`] with options. With a handle of another database among them
+    /// nothing is read, and that error is the answer for each key.
+    pub fn multi_get_entity_cf_opt<K: AsRef<[u8]>>(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&ColumnFamily, K)],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        let found = keys.iter().map(|(cf, key)| Ok((self.data(cf)?, key.as_ref())));
+        match found.collect::<Result<Vec<_>>>() {
+            Ok(keys) => self.columns_of(options, &keys),
             Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
         }
     }
@@ -296,6 +379,39 @@ impl Db {
     ) -> Result<Entries> {
         let limits = Limits::of_prefix(self.data(cf)?.comparator(), prefix.as_ref())?;
         self.limited(options, cf, limits)
+    }
+
+    // Not generic, so that they are compiled here and not where they are called.
+
+    fn value(
+        &self,
+        options: &ReadOptions,
+        cf: &Arc<CfData>,
+        key: &[u8],
+    ) -> Result<Option<PinnedSlice>> {
+        self.inner().get(options, cf, key)
+    }
+    fn columns(
+        &self,
+        options: &ReadOptions,
+        cf: &Arc<CfData>,
+        key: &[u8],
+    ) -> Result<Option<PinnedColumns>> {
+        self.inner().get(options, cf, key)
+    }
+    fn values(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&Arc<CfData>, &[u8])],
+    ) -> Vec<Result<Option<PinnedSlice>>> {
+        self.inner().multi_get(options, keys)
+    }
+    fn columns_of(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&Arc<CfData>, &[u8])],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        self.inner().multi_get(options, keys)
     }
 
     fn limited(&self, options: &ReadOptions, cf: &ColumnFamily, limits: Limits) -> Result<Entries> {

@@ -5,6 +5,7 @@
 //!
 //! Thread safety: from any thread. Every call may suspend.
 
+use pumice_base::wide_columns::encode_pairs;
 use pumice_base::{Error, Result};
 
 use crate::commit::batch::WriteBatch;
@@ -59,6 +60,67 @@ impl Db {
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
         self.inner().put(options, self.live(cf)?.id, key.as_ref(), value.as_ref())
+    }
+    /// Sets `key` to the entity with these `columns`, names and values in any order. The column
+    /// with the empty name is the default one, which [`Db::get`] gives; see [`Db::get_entity`].
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("pumice-doc-entity-{}", std::process::id()));
+    /// # let db = pumice::Db::builder(&dir).create(true).open()?;
+    /// db.put_entity("ada", [("", "A. Lovelace"), ("born", "1815"), ("town", "London")])?;
+    /// assert_eq!(db.get("ada")?.as_deref(), Some(&b"A. Lovelace"[..]));
+    /// let ada = db.get_entity("ada")?.expect("it was just put");
+    /// assert_eq!(ada.get("born"), Some(&b"1815"[..]));
+    /// # db.close()?;
+    /// # pumice::Db::destroy(&Default::default(), &dir)?;
+    /// # Ok::<(), pumice::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::write`]; Corruption, as in RocksDB, if two columns have one name.
+    pub fn put_entity<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        columns: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<()> {
+        self.put_entity_opt(&EVERYDAY, key, columns)
+    }
+    /// [`Db::put_entity`] in `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::put_entity`].
+    pub fn put_entity_cf<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        cf: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+        columns: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<()> {
+        self.put_entity_cf_opt(&EVERYDAY, cf, key, columns)
+    }
+    /// [`Db::put_entity`] with options.
+    ///
+    /// # Errors
+    /// As [`Db::put_entity`].
+    pub fn put_entity_opt<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        options: &WriteOptions,
+        key: impl AsRef<[u8]>,
+        columns: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<()> {
+        self.put_encoded(options, 0, key.as_ref(), &encode_pairs(columns)?)
+    }
+    /// [`Db::put_entity`] in `cf` with options.
+    ///
+    /// # Errors
+    /// As [`Db::put_entity`].
+    pub fn put_entity_cf_opt<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: impl AsRef<[u8]>,
+        columns: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<()> {
+        self.put_encoded(options, self.live(cf)?.id, key.as_ref(), &encode_pairs(columns)?)
     }
     /// Deletes `key`; it need not exist. See [`Db::write`] for errors.
     #[inline]
@@ -206,6 +268,15 @@ impl Db {
         self.inner().write(options, updates)
     }
 
+    fn put_encoded(
+        &self,
+        options: &WriteOptions,
+        id: u32,
+        key: &[u8],
+        entity: &[u8],
+    ) -> Result<()> {
+        self.inner().write_one(options, |batch| batch.put_encoded(id, key, entity))
+    }
     fn delete_id(&self, options: &WriteOptions, id: u32, key: &[u8]) -> Result<()> {
         self.inner().write_one(options, |batch| batch.delete_cf(id, key))
     }

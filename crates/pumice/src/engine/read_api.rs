@@ -20,9 +20,9 @@ use crate::read::iterator::view::{Renewal, View};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::multi_get::{Family, MultiGet};
-use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
+use crate::read::wanted::Wanted;
 use crate::snapshot::Snapshot;
 use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
 use crate::version::family::CfData;
@@ -117,15 +117,15 @@ fn count_hits(tally: &Tally<'_>, hits: &Hits) {
     tally.tick(Ticker::GetHitL2AndUp, below);
 }
 
-fn count_multi_get(
+fn count_multi_get<W: Wanted>(
     statistics: &Statistics,
     hits: &Hits,
-    answers: &[Result<Option<PinnedSlice>>],
+    answers: &[Result<Option<W>>],
     timer: Timer,
 ) {
     let micros = timer.micros();
     let found = answers.iter().filter_map(|answer| answer.as_ref().ok()?.as_ref());
-    let (keys, bytes) = found.fold((0, 0), |(n, bytes), value| (n + 1, bytes + value.len() as u64));
+    let (keys, bytes) = found.fold((0, 0), |(n, bytes), value| (n + 1, bytes + value.bytes()));
     statistics.tally(|tally| {
         count_hits(tally, hits);
         tally.tick(Ticker::NumberMultigetCalls, 1);
@@ -165,13 +165,14 @@ fn views<'a>(db: &DbInner, keys: &[(&'a Arc<CfData>, &[u8])]) -> (Vec<Family<'a>
 }
 
 impl DbInner {
-    /// The value of `key`, or None.
-    pub(crate) fn get(
+    /// What `key` has, or None. The handle compiles it once for each that is wanted.
+    #[inline(always)]
+    pub(crate) fn get<W: Wanted>(
         &self,
         options: &ReadOptions,
         cf: &CfData,
         key: &[u8],
-    ) -> Result<Option<PinnedSlice>> {
+    ) -> Result<Option<W>> {
         self.check_snapshot(options)?;
         self.life.check_caller()?;
         fiber::spend(budget::GET);
@@ -185,12 +186,12 @@ impl DbInner {
 
     /// [`DbInner::get`] where it is counted or timed.
     #[inline(never)]
-    fn get_observed(
+    fn get_observed<W: Wanted>(
         &self,
         options: &ReadOptions,
         cf: &CfData,
         key: &[u8],
-    ) -> Result<Option<PinnedSlice>> {
+    ) -> Result<Option<W>> {
         let timer = self.reports.statistics.timer();
         let _cpu = perf::time(PerfMetric::GetCpuNanos);
         let began = self.background.regulator.reads.begin();
@@ -201,15 +202,15 @@ impl DbInner {
         let table = point_options(options);
         let at = (sequence, key);
         let found = activity::during(IoActivity::Get, || {
-            get::get_observed(cf, &cf.tables(), &view, &table, at, &mut hits)
+            get::get_observed::<W>(cf, &cf.tables(), &view, &table, at, &mut hits)
         });
         let _rest = perf::time(PerfMetric::GetPostProcessTime);
         self.background.regulator.reads.end(began);
         if let Ok(Some(value)) = &found {
-            perf::count(PerfMetric::GetReadBytes, value.len() as u64);
+            perf::count(PerfMetric::GetReadBytes, value.bytes());
         }
         if let Some(statistics) = &self.reports.statistics {
-            let value_bytes = found.as_ref().ok().and_then(Option::as_ref).map(|v| v.len() as u64);
+            let value_bytes = found.as_ref().ok().and_then(Option::as_ref).map(W::bytes);
             let micros = timer.micros();
             statistics.tally(|tally| {
                 count_hits(tally, &hits);
@@ -224,12 +225,12 @@ impl DbInner {
         found
     }
 
-    /// The values of several keys at one moment.
-    pub(crate) fn multi_get(
+    /// What several keys have at one moment.
+    pub(crate) fn multi_get<W: Wanted>(
         &self,
         options: &ReadOptions,
         keys: &[(&Arc<CfData>, &[u8])],
-    ) -> Vec<Result<Option<PinnedSlice>>> {
+    ) -> Vec<Result<Option<W>>> {
         let Some((first, _)) = keys.first() else { return Vec::new() };
         if let Err(error) = self.check_snapshot(options).and_then(|()| self.life.check_caller()) {
             return keys.iter().map(|_| Err(error.clone())).collect();
@@ -260,12 +261,12 @@ impl DbInner {
             wanted.push((family, key));
         }
         let table = point_options(options);
-        let search = MultiGet::new(families, wanted, table, sequence);
+        let search = MultiGet::<W>::new(families, wanted, table, sequence);
         let answers = activity::during(IoActivity::MultiGet, || search.run());
         let _rest = perf::time(PerfMetric::GetPostProcessTime);
         if perf::is_any() {
             let found = answers.iter().filter_map(|answer| answer.as_ref().ok()?.as_ref());
-            perf::count(PerfMetric::MultigetReadBytes, found.map(|v| v.len() as u64).sum());
+            perf::count(PerfMetric::MultigetReadBytes, found.map(W::bytes).sum());
         }
         self.background.regulator.reads.end(began);
         if let Some(statistics) = &self.reports.statistics {

@@ -179,9 +179,9 @@ impl DbInner {
             }
             if value_type == ValueType::Merge
                 && let Some(cf) = key_space.by_id(column_family)
-                && let Some(merged) = self.merged(cf, super_version, sequence, (key, value))
+                && let Some((kind, merged)) = self.merged(cf, super_version, sequence, (key, value))
             {
-                mem.add(sequence, ValueType::Value, key, &merged)?;
+                mem.add(sequence, kind, key, &merged)?;
                 continue;
             }
             mem.add(sequence, value_type, key, value)?;

@@ -11,14 +11,14 @@
 
 use std::sync::Arc;
 
-use pumice_base::SequenceNumber;
+use pumice_base::{SequenceNumber, ValueType};
 use pumice_port::thread;
 
 use crate::engine::DbInner;
 use crate::engine::read_api::point_options;
 use crate::options::requests::ReadOptions;
 use crate::read::get;
-use crate::read::merge::full_merge;
+use crate::read::merge::{full_merge, plain_value, stored_merge};
 use crate::stats::Ticker;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
@@ -33,7 +33,7 @@ impl DbInner {
         view: &SuperVersion,
         sequence: SequenceNumber,
         update: (&[u8], &[u8]),
-    ) -> Option<Vec<u8>> {
+    ) -> Option<(ValueType, Vec<u8>)> {
         let limit = view.mem.max_successive_merges();
         if limit == 0 || view.mem.count_successive_merges(update.0, sequence, limit) < limit {
             return None;
@@ -48,7 +48,7 @@ impl DbInner {
         view: &SuperVersion,
         sequence: SequenceNumber,
         (key, operand): (&[u8], &[u8]),
-    ) -> Option<Vec<u8>> {
+    ) -> Option<(ValueType, Vec<u8>)> {
         let cache_only = !view.mem.strict_max_successive_merges();
         let options = point_options(&ReadOptions { cache_only, ..ReadOptions::default() });
         // Errors are for readers: a write does not fail for what it does not need. A panic of
@@ -59,13 +59,18 @@ impl DbInner {
             // else may see that yet.
             let found = get::get_for_merge(cf, view, &options, sequence, key);
             self.reports.tick(Ticker::NumberKeysRead, 1);
-            let value = found.ok().flatten()?;
-            self.reports.tick(Ticker::BytesRead, value.len() as u64);
+            let found = found.ok().flatten()?;
+            let (value_type, stored) = found.stored();
+            self.reports.tick(Ticker::BytesRead, stored.len() as u64);
+            let tag = value_type as u8;
+            let value = plain_value(tag, stored).ok()?;
             let operator = cf.merge_operator();
-            full_merge(operator.as_deref(), key, Some(&value), &[operand.to_vec()]).ok()
+            let operands = [operand.to_vec()];
+            let merged = full_merge(operator.as_deref(), key, Some(value), &operands).ok()?;
+            stored_merge(Some((tag, stored)), merged).ok()
         });
         let merged = merged.ok().flatten();
-        merged.filter(|merged| self.settings.limits.check_entry(key, merged).is_ok())
+        merged.filter(|(_, merged)| self.settings.limits.check_entry(key, merged).is_ok())
     }
 }
 

@@ -433,6 +433,7 @@ fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) ->
         };
         match value_type {
             ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion => {}
+            ValueType::WideColumnEntity => {}
             ValueType::Merge if cf.merge_operator().is_some() => {}
             ValueType::Merge => {
                 return Err(Error::not_supported("Provide a merge_operator when opening DB"));

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::dbformat::internal_key;
+use pumice_base::wide_columns::encode_pairs;
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result, SequenceNumber, ValueType};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem};
@@ -193,6 +194,18 @@ impl SstFileWriter {
     /// InvalidArgument if no file is open or `key` is not after the one before; I/O.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.add(key.as_ref(), value.as_ref(), ValueType::Value)
+    }
+
+    /// Sets `key` to the entity with these `columns`, names and values in any order.
+    ///
+    /// # Errors
+    /// As [`SstFileWriter::put`]; Corruption, as in RocksDB, if two columns have one name.
+    pub fn put_entity<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        columns: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<()> {
+        self.add(key.as_ref(), &encode_pairs(columns)?, ValueType::WideColumnEntity)
     }
 
     /// Adds a merge operand to `key`.

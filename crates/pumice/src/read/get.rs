@@ -17,8 +17,10 @@ use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_table::{BlockHandle, BlockKind, PinnedBlock, Table, TableReadOptions};
 
-use crate::read::merge::{merge_for_read, plain_value};
+use crate::read::columns::PinnedColumns;
+use crate::read::merge::{merge_for_read, plain_value, stored_merge};
 use crate::read::pinned::PinnedSlice;
+use crate::read::wanted::Wanted;
 use crate::row_cache::{RowBuilder, Rows};
 use crate::stats::{Record, Ticker};
 use crate::version::family::CfData;
@@ -61,6 +63,21 @@ impl Hits {
     }
 }
 
+/// Where a block that holds a value is pinned, and the place of the value in it.
+type Pin<'p> = &'p dyn Fn() -> (PinnedBlock, usize);
+
+/// `value`, pinned where that is possible.
+#[inline]
+fn kept(value: &[u8], pin: Option<Pin<'_>>) -> PinnedSlice {
+    match pin {
+        Some(pin) => {
+            let (block, offset) = pin();
+            PinnedSlice::pinned(block, offset..offset + value.len())
+        }
+        None => PinnedSlice::owned(value.to_vec()),
+    }
+}
+
 /// What had the answer of a lookup; only an observed search tells.
 enum SettledBy {
     Nobody,
@@ -77,14 +94,17 @@ struct Lookup<'a> {
     covered_below: SequenceNumber,
     /// Merge operands, newest first.
     operands: Vec<Vec<u8>>,
-    /// What was found came from a wide-column entity, of which it is the default column.
+    /// What was found came from a wide-column entity, of which it is the default column; with
+    /// `columns` it is the entity.
     entity: bool,
+    /// All columns are wanted.
+    columns: bool,
     answer: Answer,
     settled_by: SettledBy,
 }
 
 impl<'a> Lookup<'a> {
-    fn new(cf: &'a CfData, key: &'a [u8], sequence: SequenceNumber) -> Self {
+    fn new<W: Wanted>(cf: &'a CfData, key: &'a [u8], sequence: SequenceNumber) -> Self {
         Lookup {
             cf,
             key,
@@ -92,6 +112,7 @@ impl<'a> Lookup<'a> {
             covered_below: 0,
             operands: Vec::new(),
             entity: false,
+            columns: W::COLUMNS,
             answer: Answer::Open,
             settled_by: SettledBy::Nobody,
         }
@@ -104,7 +125,7 @@ impl<'a> Lookup<'a> {
         sequence: SequenceNumber,
         value_type: ValueType,
         value: &[u8],
-        pin: Option<&dyn Fn() -> (PinnedBlock, usize)>,
+        pin: Option<Pin<'_>>,
     ) -> bool {
         if sequence < self.covered_below {
             self.finish(None);
@@ -112,13 +133,7 @@ impl<'a> Lookup<'a> {
         }
         match value_type {
             ValueType::Value if self.operands.is_empty() => {
-                self.answer = Answer::Found(match pin {
-                    Some(pin) => {
-                        let (block, offset) = pin();
-                        PinnedSlice::pinned(block, offset..offset + value.len())
-                    }
-                    None => PinnedSlice::owned(value.to_vec()),
-                });
+                self.answer = Answer::Found(kept(value, pin));
                 false
             }
             ValueType::Merge => {
@@ -130,13 +145,34 @@ impl<'a> Lookup<'a> {
                 false
             }
             other => {
-                self.entity = other == ValueType::WideColumnEntity;
-                match plain_value(other as u8, value) {
-                    Ok(value) => self.finish(Some(value)),
-                    Err(error) => self.answer = Answer::Failed(error),
-                }
+                self.take_base(other, value, pin);
                 false
             }
+        }
+    }
+
+    /// Takes the version that the history of the key ends with, stored in a form of its own or
+    /// below operands.
+    #[inline(never)]
+    fn take_base(&mut self, value_type: ValueType, stored: &[u8], pin: Option<Pin<'_>>) {
+        let tag = value_type as u8;
+        let plain = match plain_value(tag, stored) {
+            Ok(plain) => plain,
+            Err(error) => return self.answer = Answer::Failed(error),
+        };
+        self.entity = value_type == ValueType::WideColumnEntity;
+        if !self.entity || !self.columns {
+            return self.finish(Some(plain));
+        }
+        if self.operands.is_empty() {
+            return self.answer = Answer::Found(kept(stored, pin));
+        }
+        self.finish(Some(plain));
+        if let Answer::Found(merged) = &self.answer {
+            self.answer = match stored_merge(Some((tag, stored)), merged.to_vec()) {
+                Ok((_, entity)) => Answer::Found(PinnedSlice::owned(entity)),
+                Err(error) => Answer::Failed(error),
+            };
         }
     }
 
@@ -286,12 +322,12 @@ impl<'a> Lookup<'a> {
 
     /// What was found, all sources having been asked.
     #[inline(always)]
-    fn answer(mut self) -> Result<Option<PinnedSlice>> {
+    fn answer<W: Wanted>(mut self) -> Result<Option<W>> {
         if self.is_open() {
             self.finish(None);
         }
         match self.answer {
-            Answer::Found(value) => Ok(Some(value)),
+            Answer::Found(value) => W::of_found(value, self.entity).map(Some),
             Answer::Failed(error) => Err(error),
             Answer::Deleted | Answer::Open => Ok(None),
         }
@@ -299,9 +335,9 @@ impl<'a> Lookup<'a> {
 }
 
 /// How far a search came that reads no files.
-pub(crate) enum Attempt {
+pub(crate) enum Attempt<W> {
     /// The answer.
-    Settled(Result<Option<PinnedSlice>>),
+    Settled(Result<Option<W>>),
     /// This block of this table is needed first.
     Needs(Arc<Table>, (BlockHandle, BlockKind)),
 }
@@ -309,15 +345,15 @@ pub(crate) enum Attempt {
 /// As [`get_observed`] with `options`, which must be `cache_only` and note what was missed; counts
 /// settled searches only. May open table files and so suspend.
 #[inline(never)]
-pub(crate) fn attempt(
+pub(crate) fn attempt<W: Wanted>(
     cf: &CfData,
     cache: &TableCache,
     super_version: &SuperVersion,
     options: &TableReadOptions,
     (sequence, key): (SequenceNumber, &[u8]),
     hits: &mut Hits,
-) -> Attempt {
-    let mut lookup = Lookup::new(cf, key, sequence);
+) -> Attempt<W> {
+    let mut lookup = Lookup::new::<W>(cf, key, sequence);
     let searched = search::<true>(&mut lookup, cache, super_version, options);
     if searched.is_err()
         && let Some((table, block)) = options.missed.as_ref().and_then(|missed| missed.take())
@@ -332,41 +368,41 @@ pub(crate) fn attempt(
 ///
 /// # Errors
 /// Corruption and I/O errors of the files read; errors of the merge operator.
-pub(crate) fn get(
+#[inline]
+pub(crate) fn get<W: Wanted>(
     cf: &CfData,
     cache: &TableCache,
     super_version: &SuperVersion,
     options: &TableReadOptions,
     sequence: SequenceNumber,
     key: &[u8],
-) -> Result<Option<PinnedSlice>> {
-    let mut lookup = Lookup::new(cf, key, sequence);
+) -> Result<Option<W>> {
+    let mut lookup = Lookup::new::<W>(cf, key, sequence);
     search::<false>(&mut lookup, cache, super_version, options)?;
     lookup.answer()
 }
 
 /// As [`get`], for a caller that counts: where the answer came from is added to `hits`.
 #[inline(never)]
-pub(crate) fn get_observed(
+pub(crate) fn get_observed<W: Wanted>(
     cf: &CfData,
     cache: &TableCache,
     super_version: &SuperVersion,
     options: &TableReadOptions,
     (sequence, key): (SequenceNumber, &[u8]),
     hits: &mut Hits,
-) -> Result<Option<PinnedSlice>> {
-    let mut lookup = Lookup::new(cf, key, sequence);
+) -> Result<Option<W>> {
+    let mut lookup = Lookup::new::<W>(cf, key, sequence);
     let searched = search::<true>(&mut lookup, cache, super_version, options);
     hits.count(&lookup);
     searched.and_then(|()| lookup.answer())
 }
 
-/// The value that a merge at `sequence` finds, and may replace by a plain one. With `cache_only`
-/// nothing is read from files, not even to open one that the key might be in.
+/// What a merge at `sequence` finds. With `cache_only` nothing is read from files, not even to open
+/// one that the key might be in.
 ///
 /// # Errors
-/// As [`get`]; Incomplete if something is not in memory; NotSupported if the value has columns
-/// that a plain one could not have.
+/// As [`get`]; Incomplete if something is not in memory.
 #[cold]
 pub(crate) fn get_for_merge(
     cf: &CfData,
@@ -374,13 +410,10 @@ pub(crate) fn get_for_merge(
     options: &TableReadOptions,
     sequence: SequenceNumber,
     key: &[u8],
-) -> Result<Option<PinnedSlice>> {
+) -> Result<Option<PinnedColumns>> {
     let cache = cf.tables();
-    let mut lookup = Lookup::new(cf, key, sequence);
+    let mut lookup = Lookup::new::<PinnedColumns>(cf, key, sequence);
     search::<true>(&mut lookup, &cache, super_version, options)?;
-    if lookup.entity {
-        return Err(Error::not_supported("a wide-column entity becomes no plain value"));
-    }
     lookup.answer()
 }
 

@@ -29,7 +29,7 @@ pub(crate) mod view;
 use crate::budget;
 use crate::read::iterator::observer::{Observer, SeekKind, note};
 use crate::read::iterator::view::{Renewal, View};
-use crate::read::merge::{merge_for_read, plain_value, unsupported_type};
+use crate::read::merge::{merge_for_read, plain_value, stored_merge, unsupported_type};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
@@ -79,9 +79,26 @@ pub(super) struct Position {
 struct Buffers {
     saved_key: Vec<u8>,
     saved_value: Vec<u8>,
+    /// The entity of which `saved_value` is the default column, as it is stored; empty for a plain
+    /// value. Means something where `saved_value` does.
+    entity: Vec<u8>,
     seek_target: Vec<u8>,
     start_prefix: Vec<u8>,
     operands: Vec<Vec<u8>>,
+}
+
+impl Buffers {
+    /// Takes over a value that is stored as type `tag`.
+    fn save(&mut self, tag: u8, stored: &[u8]) -> Result<()> {
+        let value = plain_value(tag, stored)?;
+        self.saved_value.clear();
+        self.saved_value.extend_from_slice(value);
+        self.entity.clear();
+        if tag == ValueType::WideColumnEntity as u8 {
+            self.entity.extend_from_slice(stored);
+        }
+        Ok(())
+    }
 }
 
 /// A cursor over the keys of a column family. See the module head.
@@ -479,10 +496,8 @@ impl DbIterator {
     /// Shows an entry whose stored value is not the user's value.
     fn show_converted(&mut self, tag: u8) {
         self.note_used();
-        match plain_value(tag, self.inner.value()) {
-            Ok(value) => {
-                self.buffers.saved_value.clear();
-                self.buffers.saved_value.extend_from_slice(value);
+        match self.buffers.save(tag, self.inner.value()) {
+            Ok(()) => {
                 self.at.place = Place::Saved;
                 self.inner.next();
             }
@@ -495,7 +510,7 @@ impl DbIterator {
         self.buffers.operands.clear();
         self.buffers.operands.push(self.used_value().to_vec());
         self.inner.next();
-        let mut base: Option<Vec<u8>> = None;
+        let mut base: Option<(u8, Vec<u8>)> = None;
         while self.inner.valid() {
             fiber::spend(budget::STEP);
             let ikey = self.inner.key();
@@ -516,13 +531,7 @@ impl DbIterator {
                 }
                 Some(ValueType::Deletion | ValueType::SingleDeletion) => break,
                 _ => {
-                    match plain_value(tag, self.used_value()) {
-                        Ok(value) => base = Some(value.to_vec()),
-                        Err(error) => {
-                            self.status = Err(error);
-                            return;
-                        }
-                    }
+                    base = Some((tag, self.used_value().to_vec()));
                     break;
                 }
             }
@@ -533,18 +542,33 @@ impl DbIterator {
         }
         // Operands are newest first here; full_merge wants the oldest first.
         self.buffers.operands.reverse();
-        self.finish_merge(base.as_deref());
+        let base = base.as_ref().map(|(tag, stored)| (*tag, stored.as_slice()));
+        self.finish_merge(base);
     }
 
-    /// `operands`, oldest first, over `base` become the entry shown.
-    fn finish_merge(&mut self, base: Option<&[u8]>) {
+    /// `operands`, oldest first, over `base`, its type and stored bytes, become the entry shown.
+    fn finish_merge(&mut self, base: Option<(u8, &[u8])>) {
         perf::count(PerfMetric::InternalMergeCount, self.buffers.operands.len() as u64);
-        match merge_for_read(&self.cf, &self.buffers.saved_key, base, &self.buffers.operands) {
-            Ok(value) => {
-                self.buffers.saved_value = value;
-                self.at.place = Place::Saved;
-            }
+        match self.merged(base) {
+            Ok(()) => self.at.place = Place::Saved,
             Err(error) => self.status = Err(error),
+        }
+    }
+
+    fn merged(&mut self, base: Option<(u8, &[u8])>) -> Result<()> {
+        let plain = base.map(|(tag, stored)| plain_value(tag, stored)).transpose()?;
+        let Buffers { saved_key, operands, .. } = &self.buffers;
+        let value = merge_for_read(&self.cf, saved_key, plain, operands)?;
+        match base {
+            Some((tag, _)) if tag == ValueType::WideColumnEntity as u8 => {
+                let (tag, entity) = stored_merge(base, value)?;
+                self.buffers.save(tag as u8, &entity)
+            }
+            _ => {
+                self.buffers.saved_value = value;
+                self.buffers.entity.clear();
+                Ok(())
+            }
         }
     }
 }

@@ -3,9 +3,8 @@
 //! Pure functions, except that merges are counted and timed. Rules:
 //! docs/format/values.md#merge-operands and docs/format/values.md#wide-columns.
 
-use pumice_base::coding::Decoder;
 use pumice_base::extension::MergeOperator;
-use pumice_base::{Error, Result, SubCode, ValueType};
+use pumice_base::{Error, Result, SubCode, ValueType, wide_columns};
 use pumice_env::perf::{self, PerfMetric};
 use pumice_port::time::now_nanos;
 
@@ -62,7 +61,7 @@ pub(crate) fn merge_for_read(
 pub(crate) fn plain_value(tag: u8, stored: &[u8]) -> Result<&[u8]> {
     match ValueType::from_u8(tag) {
         Some(ValueType::Value) => Ok(stored),
-        Some(ValueType::WideColumnEntity) => default_column(stored),
+        Some(ValueType::WideColumnEntity) => wide_columns::default_column(stored),
         Some(ValueType::ValuePreferredSeqno) => stored
             .len()
             .checked_sub(8)
@@ -72,6 +71,24 @@ pub(crate) fn plain_value(tag: u8, stored: &[u8]) -> Result<&[u8]> {
             Err(Error::not_supported("values in blob files (BlobDB) cannot be read yet"))
         }
         other => Err(Error::corruption(format!("unexpected entry type {tag:#x} ({other:?})"))),
+    }
+}
+
+/// How `merged`, which an operator made of the user's value in `base`, is stored: as a plain value,
+/// or, where `base` (its type and stored bytes) is an entity, as that with another default column.
+///
+/// # Errors
+/// Those of encoding the entity.
+pub(crate) fn stored_merge(
+    base: Option<(u8, &[u8])>,
+    merged: Vec<u8>,
+) -> Result<(ValueType, Vec<u8>)> {
+    match base {
+        Some((tag, entity)) if tag == ValueType::WideColumnEntity as u8 => {
+            let entity = wide_columns::with_default(entity, &merged)?;
+            Ok((ValueType::WideColumnEntity, entity))
+        }
+        _ => Ok((ValueType::Value, merged)),
     }
 }
 
@@ -91,32 +108,6 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The default column of a version 1 wide-column entity; empty if it has none.
-fn default_column(entity: &[u8]) -> Result<&[u8]> {
-    let malformed = || Error::corruption("malformed wide-column entity");
-    let mut input = Decoder::new(entity);
-    let version = input.varint32().ok_or_else(malformed)?;
-    if version != 1 {
-        return Err(Error::not_supported(format!("wide-column entity version {version}")));
-    }
-    let columns = input.varint32().ok_or_else(malformed)?;
-    let mut first = None;
-    let mut total = 0usize;
-    for index in 0..columns {
-        let name = input.length_prefixed().ok_or_else(malformed)?;
-        let size = input.varint32().ok_or_else(malformed)? as usize;
-        if index == 0 && name.is_empty() {
-            first = Some(size);
-        }
-        total = total.checked_add(size).ok_or_else(malformed)?;
-    }
-    let values = input.rest();
-    if values.len() != total {
-        return Err(malformed());
-    }
-    Ok(first.map_or(&[][..], |size| &values[..size]))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -130,5 +121,17 @@ mod tests {
             assert!(plain_value(0x16, &entity[..cut]).is_err(), "cut {cut}");
         }
         assert!(plain_value(0x11, b"x").is_err());
+    }
+
+    #[pumice_test_macros::test]
+    fn what_is_merged_into_an_entity_is_one() {
+        let entity = b"\x01\x01\x01n\x01v";
+        let (value_type, stored) = stored_merge(Some((0x16, entity)), b"m".to_vec()).unwrap();
+        assert_eq!(value_type, ValueType::WideColumnEntity);
+        assert_eq!(stored, b"\x01\x02\x00\x01\x01n\x01mv");
+        for base in [None, Some((0x01, &b"old"[..]))] {
+            let merged = stored_merge(base, b"m".to_vec()).unwrap();
+            assert_eq!(merged, (ValueType::Value, b"m".to_vec()));
+        }
     }
 }

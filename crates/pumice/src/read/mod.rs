@@ -1,5 +1,6 @@
 //! Reading: point lookups and iterators over a super version.
 
+pub(crate) mod columns;
 pub(crate) mod entries;
 pub(crate) mod get;
 pub(crate) mod iterator;
@@ -10,3 +11,4 @@ pub(crate) mod multi_get;
 pub(crate) mod pinned;
 pub(crate) mod range_del;
 pub(crate) mod source;
+pub(crate) mod wanted;

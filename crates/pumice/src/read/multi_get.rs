@@ -19,6 +19,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use pumice_table::{BlockHandle, BlockKind, MissedBlock, Table, TableReadOptions}
 
 use crate::budget;
 use crate::read::get::{self, Attempt, Hits};
-use crate::read::pinned::PinnedSlice;
+use crate::read::wanted::Wanted;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::TableCache;
@@ -46,7 +47,7 @@ const KEYS_AT_ONCE: usize = 1024;
 /// cache.
 const KEYS_WARMED: usize = 16;
 
-type Answer = Result<Option<PinnedSlice>>;
+type Answer<W> = Result<Option<W>>;
 
 /// A column family as the call sees it.
 pub(crate) struct Family<'a> {
@@ -89,16 +90,17 @@ struct Open {
 }
 
 /// See the module head.
-pub(crate) struct MultiGet<'a> {
+pub(crate) struct MultiGet<'a, W> {
     families: Vec<Family<'a>>,
     /// Index of the family, user key.
     keys: Vec<(usize, &'a [u8])>,
     options: TableReadOptions,
     sequence: SequenceNumber,
     hits: Cell<Hits>,
+    wanted: PhantomData<fn() -> W>,
 }
 
-impl<'a> MultiGet<'a> {
+impl<'a, W: Wanted> MultiGet<'a, W> {
     /// A search for `keys`, each with the number of its family, at `sequence`.
     pub fn new(
         families: Vec<Family<'a>>,
@@ -106,7 +108,8 @@ impl<'a> MultiGet<'a> {
         options: TableReadOptions,
         sequence: SequenceNumber,
     ) -> Self {
-        MultiGet { families, keys, options, sequence, hits: Cell::default() }
+        let (hits, wanted) = (Cell::default(), PhantomData);
+        MultiGet { families, keys, options, sequence, hits, wanted }
     }
 
     /// Where the answers came from.
@@ -115,7 +118,7 @@ impl<'a> MultiGet<'a> {
     }
 
     /// The answers in the order of the keys.
-    pub fn run(&self) -> Vec<Answer> {
+    pub fn run(&self) -> Vec<Answer<W>> {
         let count = self.keys.len();
         if self.options.cache_only || count == 1 {
             return (0..count).map(|at| self.get(at)).collect();
@@ -129,7 +132,7 @@ impl<'a> MultiGet<'a> {
     }
 
     /// Answers the next keys, up to number `end`.
-    fn run_some(&self, end: usize, answers: &mut Vec<Answer>) {
+    fn run_some(&self, end: usize, answers: &mut Vec<Answer<W>>) {
         let missed = Arc::new(MissedBlock::default());
         let quick = TableReadOptions {
             cache_only: true,
@@ -167,7 +170,7 @@ impl<'a> MultiGet<'a> {
         }
     }
 
-    fn get(&self, at: usize) -> Answer {
+    fn get(&self, at: usize) -> Answer<W> {
         let (family, key) = self.keys[at];
         let Family { cf, tables, view } = &self.families[family];
         let at = (self.sequence, key);
@@ -177,7 +180,7 @@ impl<'a> MultiGet<'a> {
         answer
     }
 
-    fn attempt(&self, at: usize, quick: &TableReadOptions) -> Attempt {
+    fn attempt(&self, at: usize, quick: &TableReadOptions) -> Attempt<W> {
         let (family, key) = self.keys[at];
         let Family { cf, tables, view } = &self.families[family];
         let at = (self.sequence, key);
@@ -193,7 +196,7 @@ impl<'a> MultiGet<'a> {
         quick: &TableReadOptions,
         missed: &MissedBlock,
         (mut open, mut needs): (Vec<Open>, Vec<Need>),
-        answers: &mut [Answer],
+        answers: &mut [Answer<W>],
     ) {
         let mut asked = BTreeSet::new();
         // A single key is as fast on its own.

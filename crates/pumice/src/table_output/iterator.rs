@@ -17,13 +17,15 @@
 //!
 //! Thread safety: one owner. It does no I/O of its own; the input may suspend.
 
+mod filtering;
+mod merging;
 mod single_deletion;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pumice_base::dbformat::{self, MAX_SEQUENCE};
-use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator};
+use pumice_base::extension::{CompactionFilter, MergeOperator};
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{
@@ -31,7 +33,6 @@ use pumice_base::{
 };
 use pumice_manifest::{BeyondCursor, Version};
 
-use crate::read::merge::{full_merge, plain_value};
 use crate::table_output::counts::IterationCounts;
 
 /// `last_stripe` while no version of the current key was seen.
@@ -258,18 +259,18 @@ impl<I: InternalIterator> CompactionIterator<I> {
         first: bool,
     ) -> bool {
         match ValueType::from_u8(tag) {
-            Some(ValueType::Value) => {
+            Some(ValueType::Value | ValueType::WideColumnEntity) => {
                 let unseen = stripe == MAX_SEQUENCE;
                 if first && unseen && self.settings.compaction_filter.is_some() {
-                    return self.filter_value(sequence);
+                    return self.filter(sequence, tag);
                 }
                 self.emit_input(sequence, tag)
             }
             Some(ValueType::Deletion) => self.decide_deletion(sequence, stripe),
             Some(ValueType::Merge) => self.merge(sequence, stripe),
-            Some(
-                ValueType::BlobIndex | ValueType::WideColumnEntity | ValueType::ValuePreferredSeqno,
-            ) => self.emit_input(sequence, tag),
+            Some(ValueType::BlobIndex | ValueType::ValuePreferredSeqno) => {
+                self.emit_input(sequence, tag)
+            }
             _ => {
                 self.status = Err(Error::corruption(format!(
                     "unexpected entry type {tag:#x} in the input of a compaction"
@@ -353,27 +354,6 @@ impl<I: InternalIterator> CompactionIterator<I> {
         false
     }
 
-    fn filter_value(&mut self, sequence: SequenceNumber) -> bool {
-        let Some(filter) = self.settings.compaction_filter.clone() else { return false };
-        match filter.filter(self.settings.level, &self.current, self.input.value()) {
-            FilterDecision::Keep => self.emit_input(sequence, ValueType::Value as u8),
-            FilterDecision::ChangeValue(value) => {
-                let at = self.value_sequence(sequence);
-                let key = dbformat::internal_key(&self.current, at, ValueType::Value);
-                self.push_and_step(key, value)
-            }
-            FilterDecision::Remove => {
-                self.counts.dropped_by_filter += 1;
-                if sequence <= self.earliest_snapshot && self.nothing_below() {
-                    self.input.next();
-                    return false;
-                }
-                let key = dbformat::internal_key(&self.current, sequence, ValueType::Deletion);
-                self.push_and_step(key, Vec::new())
-            }
-        }
-    }
-
     fn push_and_step(&mut self, key: Vec<u8>, value: Vec<u8>) -> bool {
         self.queue.push_back((key, value));
         self.input.next();
@@ -387,204 +367,6 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.zeroed = self.settings.bottommost && sequence <= self.earliest_snapshot;
         if self.zeroed { 0 } else { sequence }
     }
-
-    /// The input is on the newest operand of a stripe: combines what can be combined.
-    fn merge(&mut self, newest: SequenceNumber, stripe: SequenceNumber) -> bool {
-        // (sequence, operand), newest first.
-        let mut operands = Vec::new();
-        self.take_operand(newest, stripe, &mut operands);
-        let base = match self.collect_operands(stripe, &mut operands) {
-            Ok(base) => base,
-            Err(error) => {
-                self.status = Err(error);
-                return false;
-            }
-        };
-        if let Err(error) = self.input.status() {
-            self.status = Err(error);
-            return false;
-        }
-        match base {
-            _ if operands.is_empty() => {
-                // The filter took them all, and they hide nothing: what follows is decided about
-                // as if they had never been, by the filter, too.
-                self.has_current = false;
-                false
-            }
-            Base::Stored(base) => self.emit_merged(Some(base), operands),
-            Base::Absent => self.emit_merged(None, operands),
-            Base::Unknown => {
-                self.emit_operands(operands);
-                true
-            }
-        }
-    }
-
-    /// Takes the operand that the input is on, unless the filter removes it, and steps past it.
-    /// As in RocksDB (`MergeHelper::MergeUntil`) the filter is asked about each operand that no
-    /// snapshot sees, the newest first, before anything is combined.
-    fn take_operand(
-        &mut self,
-        sequence: SequenceNumber,
-        stripe: SequenceNumber,
-        operands: &mut Vec<(SequenceNumber, Vec<u8>)>,
-    ) {
-        let removed = match &self.settings.compaction_filter {
-            Some(filter) if stripe == MAX_SEQUENCE => {
-                let operand = self.input.value();
-                filter.filter_merge_operand(self.settings.level, &self.current, operand)
-            }
-            _ => false,
-        };
-        if !removed {
-            operands.push((sequence, self.input.value().to_vec()));
-        }
-        self.input.next();
-    }
-
-    /// Takes older operands of the stripe; says what lies under them. The input is left on it if no
-    /// operand is taken.
-    fn collect_operands(
-        &mut self,
-        stripe: SequenceNumber,
-        operands: &mut Vec<(SequenceNumber, Vec<u8>)>,
-    ) -> Result<Base> {
-        while self.input.valid() {
-            let ikey = self.input.key();
-            if !self.settings.comparator.user.equal(dbformat::user_key(ikey), &self.current) {
-                break;
-            }
-            let (sequence, tag) = dbformat::sequence_and_type(ikey);
-            if self.stripe(sequence) != stripe {
-                return Ok(Base::Unknown);
-            }
-            if tag != ValueType::Merge as u8 && operands.is_empty() {
-                return Ok(Base::Unknown);
-            }
-            self.counts.entries_in += 1;
-            if self.range_deleted(&self.current, sequence, stripe) {
-                self.counts.dropped_range_deleted += 1;
-                self.input.next();
-                if tag != ValueType::Merge as u8 {
-                    return Ok(Base::Absent);
-                }
-                continue;
-            }
-            let base = match ValueType::from_u8(tag) {
-                Some(ValueType::Merge) => {
-                    self.take_operand(sequence, stripe, operands);
-                    continue;
-                }
-                Some(ValueType::BlobIndex) => {
-                    // The base cannot be read here: leave everything as it is.
-                    self.counts.entries_in -= 1;
-                    self.last_stripe = NO_STRIPE;
-                    return Ok(Base::Unknown);
-                }
-                _ => Base::Stored(Stored { sequence, tag, value: self.input.value().to_vec() }),
-            };
-            self.counts.dropped_hidden += 1;
-            self.input.next();
-            return Ok(base);
-        }
-        // The history ends here; below may be more of it unless nothing is below.
-        let oldest_stripe = stripe == self.earliest_snapshot || self.settings.snapshots.is_empty();
-        if oldest_stripe && self.settings.bottommost {
-            return Ok(Base::Absent);
-        }
-        Ok(Base::Unknown)
-    }
-
-    /// Writes the value that `operands`, of which there are some, make of `base`.
-    fn emit_merged(
-        &mut self,
-        base: Option<Stored>,
-        operands: Vec<(SequenceNumber, Vec<u8>)>,
-    ) -> bool {
-        let newest = operands[0].0;
-        let (sequences, oldest_first): (Vec<_>, Vec<_>) = operands.into_iter().rev().unzip();
-        let value = match self.merged(base.as_ref(), &oldest_first) {
-            Ok(value) => value,
-            Err(error) => {
-                self.status = Err(error);
-                return false;
-            }
-        };
-        if self.settings.limits.check_entry(&self.current, &value).is_ok() {
-            let at = self.value_sequence(newest);
-            let key = dbformat::internal_key(&self.current, at, ValueType::Value);
-            self.queue.push_back((key, value));
-        } else {
-            // No block could hold it. A reader still puts it together.
-            drop(value);
-            self.push_operands(sequences.into_iter().zip(oldest_first).rev());
-            if let Some(Stored { sequence, tag, value }) = base {
-                let mut key = Vec::with_capacity(self.current.len() + dbformat::TRAILER_LEN);
-                dbformat::append_internal_key(&mut key, &self.current, sequence, tag);
-                self.queue.push_back((key, value));
-            }
-        }
-        self.out = Out::Queued;
-        true
-    }
-
-    fn merged(&self, base: Option<&Stored>, oldest_first: &[Vec<u8>]) -> Result<Vec<u8>> {
-        use ValueType::{Deletion, SingleDeletion};
-        let value = match base.map(|base| (ValueType::from_u8(base.tag), base)) {
-            None | Some((Some(Deletion | SingleDeletion), _)) => None,
-            Some((_, base)) => Some(plain_value(base.tag, &base.value)?),
-        };
-        full_merge(self.settings.merge_operator.as_deref(), &self.current, value, oldest_first)
-    }
-
-    /// Writes operands without their base: as one if the operator can combine them all.
-    fn emit_operands(&mut self, operands: Vec<(SequenceNumber, Vec<u8>)>) {
-        let combined = self.combine(&operands);
-        let combined =
-            combined.filter(|one| self.settings.limits.check_entry(&self.current, one).is_ok());
-        self.push_operands(match combined {
-            Some(one) => vec![(operands[0].0, one)],
-            None => operands,
-        });
-        self.out = Out::Queued;
-    }
-
-    /// Queues operands, which come newest first.
-    fn push_operands(&mut self, operands: impl IntoIterator<Item = (SequenceNumber, Vec<u8>)>) {
-        for (sequence, operand) in operands {
-            let key = dbformat::internal_key(&self.current, sequence, ValueType::Merge);
-            self.queue.push_back((key, operand));
-        }
-    }
-
-    fn combine(&self, operands: &[(SequenceNumber, Vec<u8>)]) -> Option<Vec<u8>> {
-        let operator = self.settings.merge_operator.as_ref()?;
-        let mut oldest_first = operands.iter().rev().map(|(_, operand)| operand);
-        let mut left = oldest_first.next()?.clone();
-        if operands.len() < 2 {
-            return None;
-        }
-        for right in oldest_first {
-            left = operator.partial_merge(&self.current, &left, right)?;
-        }
-        Some(left)
-    }
-}
-
-/// What lies under a run of merge operands.
-enum Base {
-    /// A value, or a deletion.
-    Stored(Stored),
-    Absent,
-    /// In another stripe or another file.
-    Unknown,
-}
-
-/// An entry as it was stored.
-struct Stored {
-    sequence: SequenceNumber,
-    tag: u8,
-    value: Vec<u8>,
 }
 
 #[cfg(test)]

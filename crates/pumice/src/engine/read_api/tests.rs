@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use crate::read::get;
-use crate::{Db, IngestExternalFileOptions, MemFs, Options, ReadOptions, SstFileWriter};
+use crate::{
+    Db, IngestExternalFileOptions, MemFs, Options, PinnedSlice, ReadOptions, SstFileWriter,
+};
 
 use super::point_options;
 
@@ -34,7 +36,7 @@ fn a_view_from_before_an_ingestion_has_no_sequence_number_after_it() {
     let at = |sequence, key: &[u8]| {
         let found =
             get::get(&cf, &cf.tables(), &view, &point_options(&reads), sequence, key).unwrap();
-        found.map(|value| value.to_vec())
+        found.map(|value: PinnedSlice| value.to_vec())
     };
     assert_eq!((at(now, b"a"), at(now, b"b")), (None, Some(b"later".to_vec())));
     assert_eq!(inner.sequence_for(&cf, &view, &reads), None);

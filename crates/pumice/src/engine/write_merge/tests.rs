@@ -1,4 +1,4 @@
-//! What a merge must not turn into a plain value.
+//! What merges into values and entities become as they are written.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::options::merge_operator_by_name;
 use crate::{Db, FlushOptions, MemFs, Options, ReadOptions, WriteOptions};
 
 #[pumice_test_macros::test]
-fn an_entity_with_columns_is_not_made_a_plain_value() {
+fn an_entity_stays_one() {
     let fs = MemFs::new(1);
     let mut options = Options::default();
     options.db.create_if_missing = true;
@@ -32,10 +32,12 @@ fn an_entity_with_columns_is_not_made_a_plain_value() {
         mem.add(n + 1, ValueType::Merge, key, b"b").unwrap();
     }
     let view = cf.super_version.load_full();
-    assert_eq!(inner.merged(&cf, &view, 22, (b"entity", b"c")), None);
+    let merged = b"\x01\x02\x00\x08\x02n1\x02dv,a,b,cv1".to_vec();
+    let merged = Some((ValueType::WideColumnEntity, merged));
+    assert_eq!(inner.merged(&cf, &view, 22, (b"entity", b"c")), merged);
     assert_eq!(inner.merged(&cf, &view, 21, (b"plain", b"c")), None, "not yet at that sequence");
     let merged = inner.merged(&cf, &view, 32, (b"plain", b"c"));
-    assert_eq!(merged.as_deref(), Some(&b"base,a,b,c"[..]));
+    assert_eq!(merged, Some((ValueType::Value, b"base,a,b,c".to_vec())));
     inner.last_sequence.store(40, std::sync::atomic::Ordering::Release);
     let found = db.get_opt(&ReadOptions::default(), b"entity").unwrap();
     assert_eq!(found.as_deref(), Some(&b"dv,a,b"[..]));

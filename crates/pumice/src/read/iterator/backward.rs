@@ -12,7 +12,6 @@ use pumice_port::fiber;
 
 use super::{DbIterator, Direction, Place};
 use crate::budget;
-use crate::read::merge::plain_value;
 
 impl DbIterator {
     /// From a key to the one before it.
@@ -91,9 +90,7 @@ impl DbIterator {
                     }
                     _ => {
                         self.note_used();
-                        let value = plain_value(tag, self.inner.value())?;
-                        self.buffers.saved_value.clear();
-                        self.buffers.saved_value.extend_from_slice(value);
+                        self.buffers.save(tag, self.inner.value())?;
                         self.buffers.operands.clear();
                         has_base = true;
                         visible = true;
@@ -111,8 +108,13 @@ impl DbIterator {
             self.at.place = Place::Saved;
             return Ok(true);
         }
-        let base = std::mem::take(&mut self.buffers.saved_value);
-        self.finish_merge(has_base.then_some(base.as_slice()));
+        let value = std::mem::take(&mut self.buffers.saved_value);
+        let entity = std::mem::take(&mut self.buffers.entity);
+        let base = match entity.is_empty() {
+            true => (ValueType::Value, value.as_slice()),
+            false => (ValueType::WideColumnEntity, entity.as_slice()),
+        };
+        self.finish_merge(has_base.then_some((base.0 as u8, base.1)));
         self.status.clone()?;
         Ok(true)
     }

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use pumice_base::{InternalIterator, Result, dbformat};
+use pumice_base::{InternalIterator, Result, WideColumn, dbformat, wide_columns};
 
 use super::{DbIterator, Place};
 
@@ -35,6 +35,15 @@ impl DbIterator {
             Place::Saved => Some(&self.buffers.saved_value),
             Place::Nowhere => None,
         }
+    }
+
+    /// The columns under the cursor by name ascending: those of an entity, or one, with the empty
+    /// name, of a plain value. None if it is not `valid`. They are looked for in each call.
+    pub fn columns(&self) -> Option<Vec<WideColumn<'_>>> {
+        if self.at.place == Place::Saved && !self.buffers.entity.is_empty() {
+            return wide_columns::decode(&self.buffers.entity).ok();
+        }
+        Some(vec![WideColumn::of_plain(self.value()?)])
     }
 
     /// The key and the value under the cursor; None if it is not `valid`.

@@ -8,6 +8,7 @@ use super::tests::{KEYS, Run, compact_with, history, key_of, run_of, views};
 use super::*;
 use pumice_base::Comparator;
 use pumice_base::dbformat::ParsedInternalKey;
+use pumice_base::extension::FilterDecision;
 use pumice_base::random::Rng;
 use std::collections::BTreeSet;
 

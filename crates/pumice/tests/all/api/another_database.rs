@@ -5,7 +5,7 @@ use crate::common::{DIR, SYNC, contents, memory, options};
 use pumice::options::merge_operator_by_name;
 use pumice::{
     ColumnFamily, ColumnFamilyDescriptor, Db, DbWithTtl, Error, ErrorKind, FlushOptions,
-    IngestExternalFileArg, PinnedSlice, ReadOptions, Result, Snapshot, WriteBatch,
+    IngestExternalFileArg, ReadOptions, Result, Snapshot, WriteBatch,
 };
 use pumice_port::testing::block_on;
 
@@ -43,6 +43,8 @@ const WITH_FAMILY: &Calls<Db> = &[
     ("put_cf_opt", |db, cf, _| db.put_cf_opt(&SYNC, cf, "k", "v")),
     ("put_cf_async", |db, cf, _| block_on(db.put_cf_async(cf, "k", "v"))),
     ("put_cf_opt_async", |db, cf, _| block_on(db.put_cf_opt_async(&SYNC, cf, "k", "v"))),
+    ("put_entity_cf", |db, cf, _| db.put_entity_cf(cf, "k", [("n", "v")])),
+    ("put_entity_cf_opt", |db, cf, _| db.put_entity_cf_opt(&SYNC, cf, "k", [("n", "v")])),
     ("delete_cf", |db, cf, _| db.delete_cf(cf, "k")),
     ("delete_cf_opt", |db, cf, _| db.delete_cf_opt(&SYNC, cf, "k")),
     ("delete_cf_async", |db, cf, _| block_on(db.delete_cf_async(cf, "k"))),
@@ -65,6 +67,10 @@ const WITH_FAMILY: &Calls<Db> = &[
     ("multi_get_cf_opt_async", |db, cf, at| {
         last(block_on(db.multi_get_cf_opt_async(at, [(cf.clone(), "k")])))
     }),
+    ("get_entity_cf", |db, cf, _| db.get_entity_cf(cf, "k").map(drop)),
+    ("get_entity_cf_opt", |db, cf, at| db.get_entity_cf_opt(at, cf, "k").map(drop)),
+    ("multi_get_entity_cf", |db, cf, _| last(db.multi_get_entity_cf(&[(cf, "k"), (cf, "l")]))),
+    ("multi_get_entity_cf_opt", |db, cf, at| last(db.multi_get_entity_cf_opt(at, &[(cf, "k")]))),
     ("key_may_exist_cf", |db, cf, _| db.key_may_exist_cf(cf, "k").map(drop)),
     ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
     ("key_may_exist_cf_opt_value", |db, cf, at| {
@@ -112,7 +118,7 @@ const WITH_FAMILY: &Calls<Db> = &[
     }),
 ];
 
-fn last(found: Vec<Result<Option<PinnedSlice>>>) -> Result<()> {
+fn last<T>(found: Vec<Result<Option<T>>>) -> Result<()> {
     found.into_iter().next_back().unwrap().map(drop)
 }
 
@@ -128,6 +134,10 @@ const WITH_SNAPSHOT: &Calls<Db> = &[
     ("get_opt_async", |db, _, at| block_on(db.get_opt_async(at, "k")).map(drop)),
     ("get_cf_opt_async", |db, cf, at| block_on(db.get_cf_opt_async(at, cf, "k")).map(drop)),
     ("multi_get_opt", |db, _, at| last(db.multi_get_opt(at, &["k", "l"]))),
+    ("get_entity_opt", |db, _, at| db.get_entity_opt(at, "k").map(drop)),
+    ("get_entity_cf_opt", |db, cf, at| db.get_entity_cf_opt(at, cf, "k").map(drop)),
+    ("multi_get_entity_opt", |db, _, at| last(db.multi_get_entity_opt(at, &["k"]))),
+    ("multi_get_entity_cf_opt", |db, cf, at| last(db.multi_get_entity_cf_opt(at, &[(cf, "k")]))),
     ("multi_get_cf_opt", |db, cf, at| {
         last(db.multi_get_cf_opt(at, &[(cf, "k"), (db.default_column_family(), "k")]))
     }),

@@ -6,3 +6,5 @@ mod read_options;
 mod row_cache;
 mod table_opens;
 mod uncache;
+mod wide_columns;
+mod wide_columns_drawn;

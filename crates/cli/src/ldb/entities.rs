@@ -1,0 +1,113 @@
+//! Commands that read and write entities: values of columns with names.
+//!
+//! With `--ttl` they pass by the times of values, as in RocksDB: an entity has none.
+
+use super::open::text as failure;
+use super::{Failure, Invocation};
+use crate::output::Output;
+use crate::text::{parse, show, show_columns};
+
+/// Name and value of a column.
+type Column = (Vec<u8>, Vec<u8>);
+
+/// The column that `name:value` means. As in RocksDB's tool a colon may follow, and there is no
+/// way to write an empty value but `name::`.
+fn column(word: &str, hex: bool) -> Result<Column, Failure> {
+    let mut parts: Vec<&str> = word.split(':').collect();
+    if parts.last().is_some_and(|last| last.is_empty()) {
+        parts.pop();
+    }
+    let [name, value] = parts.as_slice() else {
+        return Err(
+            "wide column format needs to be <column_name>:<column_value> (did you mean put \
+                    <key> <value>?)"
+                .into(),
+        );
+    };
+    // Empty words are no hexadecimal ones.
+    let part = |text: &str| if text.is_empty() { Ok(Vec::new()) } else { parse(text, hex) };
+    Ok((part(name)?, part(value)?))
+}
+
+/// `put_entity <key> <name>:<value>...`
+pub fn put_entity(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    let words = &it.arguments.words;
+    if words.len() < 2 {
+        return Err(
+            "<key> and at least one column <column_name>:<column_value> must be specified \
+                    for the put_entity command"
+                .into(),
+        );
+    }
+    let key = it.key(&words[0])?;
+    let columns = words[1..].iter().map(|word| column(word, it.value_hex));
+    let columns = columns.collect::<Result<Vec<Column>, Failure>>()?;
+    let opened = it.open()?;
+    opened.db.put_entity_cf(&opened.cf, key, columns).map_err(failure)?;
+    opened.db.close().map_err(failure)?;
+    out.line(&[b"OK"]);
+    Ok(())
+}
+
+/// `get_entity <key>`: its columns.
+pub fn get_entity(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    let [key] = it.arguments.words.as_slice() else {
+        return Err("<key> must be specified for the get_entity command".into());
+    };
+    let key = it.key(key)?;
+    let opened = it.open_read_only()?;
+    match opened.db.get_entity_cf(&opened.cf, key) {
+        Ok(Some(columns)) => drop(out.line(&[&show_columns(columns.iter(), it.value_hex)])),
+        Ok(None) => return Err("GetEntity failed: NotFound: ".into()),
+        Err(error) => return Err(format!("GetEntity failed: {}", failure(error))),
+    }
+    Ok(())
+}
+
+/// `multi_get_entity <key> <key> ...`: a line for each key.
+pub fn multi_get_entity(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    let words = &it.arguments.words;
+    if words.is_empty() {
+        let text = "At least one <key> must be specified for the multi_get_entity command";
+        return Err(text.into());
+    }
+    let keys = words.iter().map(|word| it.key(word)).collect::<Result<Vec<_>, Failure>>()?;
+    let opened = it.open_read_only()?;
+    let asked: Vec<_> = keys.iter().map(|key| (&opened.cf, key)).collect();
+    let mut failed = false;
+    for (key, found) in keys.iter().zip(opened.db.multi_get_entity_cf(&asked)) {
+        let key = show(key, it.key_hex);
+        match found {
+            Ok(Some(columns)) => {
+                out.line(&[&key, b" ==> ", &show_columns(columns.iter(), it.value_hex)]);
+            }
+            Ok(None) => drop(out.line(&[b"Key not found: ", &key])),
+            Err(error) => {
+                let error = failure(error);
+                eprintln!("Status for key {}: {error}", String::from_utf8_lossy(&key));
+                failed = true;
+            }
+        }
+    }
+    if failed { Err("one or more keys had non-okay status".into()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[pumice_test_macros::test]
+    fn columns_are_words_with_a_colon() {
+        let said = |name: &str, value: &str| Ok((name.into(), value.into()));
+        assert_eq!(column("n:v", false), said("n", "v"));
+        assert_eq!(column(":v", false), said("", "v"));
+        assert_eq!(column("n::", false), said("n", ""));
+        assert_eq!(column("n:v:", false), said("n", "v"));
+        assert_eq!(column("0x6e:0x76", true), said("n", "v"));
+        assert_eq!(column(":0x76", true), said("", "v"));
+        for wrong in ["", ":", "n", "n:", "a:b:c"] {
+            assert!(column(wrong, false).is_err(), "{wrong}");
+        }
+        assert!(column("n:v", true).is_err());
+    }
+}

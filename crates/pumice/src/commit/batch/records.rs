@@ -1,0 +1,89 @@
+//! The records of a batch, one by one.
+//!
+//! Thread safety: plain data. Malformed bytes are an error and end the iteration.
+
+use pumice_base::coding::Decoder;
+use pumice_base::{Error, Result, ValueType};
+
+use super::{BatchRecord, HEADER_LEN};
+
+/// The records of wire form `rep`.
+pub(crate) fn records(rep: &[u8]) -> BatchIter<'_> {
+    BatchIter { input: Decoder::new(rep.get(HEADER_LEN..).unwrap_or(&[])) }
+}
+
+/// Iterator over the records of a batch; fused after an error.
+#[derive(Clone, Debug)]
+pub struct BatchIter<'a> {
+    input: Decoder<'a>,
+}
+
+impl<'a> BatchIter<'a> {
+    /// The records that were not given yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.input.rest()
+    }
+
+    #[inline]
+    fn entry(&mut self, with_cf: bool, vt: ValueType) -> Option<BatchRecord<'a>> {
+        let column_family = if with_cf { self.input.varint32()? } else { 0 };
+        let key = self.input.length_prefixed()?;
+        let value = match vt {
+            ValueType::Deletion | ValueType::SingleDeletion => &[][..],
+            _ => self.input.length_prefixed()?,
+        };
+        Some(BatchRecord::Entry { column_family, value_type: vt, key, value })
+    }
+
+    #[inline]
+    fn decode(&mut self, tag: ValueType) -> Option<BatchRecord<'a>> {
+        use ValueType as T;
+        match tag {
+            T::Value | T::Merge | T::Deletion | T::SingleDeletion | T::RangeDeletion => {
+                self.entry(false, tag)
+            }
+            T::BlobIndex | T::WideColumnEntity | T::ValuePreferredSeqno => self.entry(false, tag),
+            T::ColumnFamilyValue => self.entry(true, T::Value),
+            T::ColumnFamilyMerge => self.entry(true, T::Merge),
+            T::ColumnFamilyDeletion => self.entry(true, T::Deletion),
+            T::ColumnFamilySingleDeletion => self.entry(true, T::SingleDeletion),
+            T::ColumnFamilyRangeDeletion => self.entry(true, T::RangeDeletion),
+            T::ColumnFamilyBlobIndex => self.entry(true, T::BlobIndex),
+            T::ColumnFamilyWideColumnEntity => self.entry(true, T::WideColumnEntity),
+            T::ColumnFamilyValuePreferredSeqno => self.entry(true, T::ValuePreferredSeqno),
+            T::LogData => Some(BatchRecord::LogData(self.input.length_prefixed()?)),
+            T::Noop | T::BeginPrepareXid | T::BeginPersistedPrepareXid | T::BeginUnprepareXid => {
+                Some(BatchRecord::Marker(tag, &[]))
+            }
+            T::EndPrepareXid | T::CommitXid | T::RollbackXid => {
+                Some(BatchRecord::Marker(tag, self.input.length_prefixed()?))
+            }
+            T::CommitXidAndTimestamp => {
+                self.input.length_prefixed()?;
+                Some(BatchRecord::Marker(tag, self.input.length_prefixed()?))
+            }
+            T::DeletionWithTimestamp | T::MaxValid => None,
+        }
+    }
+}
+
+impl<'a> Iterator for BatchIter<'a> {
+    type Item = Result<BatchRecord<'a>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let tag = self.input.u8()?;
+        match ValueType::from_u8(tag).and_then(|t| self.decode(t)) {
+            Some(record) => Some(Ok(record)),
+            None => {
+                self.input = Decoder::new(&[]);
+                Some(Err(Error::corruption(format!("bad WriteBatch record, tag {tag:#x}"))))
+            }
+        }
+    }
+
+    /// Tells only whether there is another.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        if self.input.is_empty() { (0, Some(0)) } else { (1, None) }
+    }
+}

@@ -1,0 +1,53 @@
+//! What a point read is asked for: the user's value, or all columns of an entity.
+//!
+//! Thread safety: plain data. The search is compiled for each; a plain read pays nothing for the
+//! other.
+
+use pumice_base::Result;
+
+use crate::read::columns::PinnedColumns;
+use crate::read::pinned::PinnedSlice;
+
+/// The answer of a point read.
+pub(crate) trait Wanted: Sized {
+    /// Entities are wanted whole, not their default columns.
+    const COLUMNS: bool;
+
+    /// The answer from what was found: an entity as it is stored (only with `COLUMNS`), or a value.
+    ///
+    /// # Errors
+    /// Those of decoding the entity.
+    fn of_found(found: PinnedSlice, is_entity: bool) -> Result<Self>;
+
+    /// Bytes of it, for the statistics.
+    fn bytes(&self) -> u64;
+}
+
+impl Wanted for PinnedSlice {
+    const COLUMNS: bool = false;
+
+    #[inline(always)]
+    fn of_found(found: PinnedSlice, _: bool) -> Result<Self> {
+        Ok(found)
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> u64 {
+        self.len() as u64
+    }
+}
+
+impl Wanted for PinnedColumns {
+    const COLUMNS: bool = true;
+
+    fn of_found(found: PinnedSlice, is_entity: bool) -> Result<Self> {
+        match is_entity {
+            true => PinnedColumns::of_entity(found),
+            false => Ok(PinnedColumns::of_plain(found)),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.stored_bytes() as u64
+    }
+}

@@ -1,0 +1,59 @@
+//! What the compaction filter makes of values and entities.
+//!
+//! Thread safety: one owner. The filter is the user's code.
+
+use pumice_base::extension::{CompactionFilter, FilterDecision};
+use pumice_base::{InternalIterator, Result, SequenceNumber, ValueType, dbformat, wide_columns};
+
+use super::CompactionIterator;
+
+impl<I: InternalIterator> CompactionIterator<I> {
+    /// Asks the filter about the value or entity that the input is on; true if `out` has an entry
+    /// to write.
+    pub(super) fn filter(&mut self, sequence: SequenceNumber, tag: u8) -> bool {
+        let Some(filter) = self.settings.compaction_filter.clone() else { return false };
+        match self.decision(&*filter, tag) {
+            Ok(FilterDecision::Keep) => self.emit_input(sequence, tag),
+            Ok(FilterDecision::ChangeValue(value)) => {
+                self.change(sequence, ValueType::Value, value)
+            }
+            Ok(FilterDecision::ChangeWideColumnEntity(columns)) => {
+                match wide_columns::encode_pairs(columns) {
+                    Ok(entity) => self.change(sequence, ValueType::WideColumnEntity, entity),
+                    Err(error) => {
+                        self.status = Err(error);
+                        false
+                    }
+                }
+            }
+            Ok(FilterDecision::Remove) => {
+                self.counts.dropped_by_filter += 1;
+                if sequence <= self.earliest_snapshot && self.nothing_below() {
+                    self.input.next();
+                    return false;
+                }
+                let key = dbformat::internal_key(&self.current, sequence, ValueType::Deletion);
+                self.push_and_step(key, Vec::new())
+            }
+            Err(error) => {
+                self.status = Err(error);
+                false
+            }
+        }
+    }
+
+    fn decision(&self, filter: &dyn CompactionFilter, tag: u8) -> Result<FilterDecision> {
+        let (level, stored) = (self.settings.level, self.input.value());
+        if tag == ValueType::WideColumnEntity as u8 {
+            let columns = wide_columns::decode(stored)?;
+            return Ok(filter.filter_entity(level, &self.current, &columns));
+        }
+        Ok(filter.filter(level, &self.current, stored))
+    }
+
+    fn change(&mut self, sequence: SequenceNumber, to: ValueType, value: Vec<u8>) -> bool {
+        let at = self.value_sequence(sequence);
+        let key = dbformat::internal_key(&self.current, at, to);
+        self.push_and_step(key, value)
+    }
+}

@@ -1,0 +1,214 @@
+//! What becomes of merge operands: a value where their base is known, else operands, joined where
+//! the operator can.
+//!
+//! Thread safety: one owner.
+
+use pumice_base::dbformat::MAX_SEQUENCE;
+use pumice_base::{InternalIterator, Result, SequenceNumber, ValueType, dbformat};
+
+use super::{CompactionIterator, NO_STRIPE, Out};
+use crate::read::merge::{full_merge, plain_value, stored_merge};
+
+impl<I: InternalIterator> CompactionIterator<I> {
+    /// The input is on the newest operand of a stripe: combines what can be combined.
+    pub(super) fn merge(&mut self, newest: SequenceNumber, stripe: SequenceNumber) -> bool {
+        // (sequence, operand), newest first.
+        let mut operands = Vec::new();
+        self.take_operand(newest, stripe, &mut operands);
+        let base = match self.collect_operands(stripe, &mut operands) {
+            Ok(base) => base,
+            Err(error) => {
+                self.status = Err(error);
+                return false;
+            }
+        };
+        if let Err(error) = self.input.status() {
+            self.status = Err(error);
+            return false;
+        }
+        match base {
+            _ if operands.is_empty() => {
+                // The filter took them all, and they hide nothing: what follows is decided about
+                // as if they had never been, by the filter, too.
+                self.has_current = false;
+                false
+            }
+            Base::Stored(base) => self.emit_merged(Some(base), operands),
+            Base::Absent => self.emit_merged(None, operands),
+            Base::Unknown => {
+                self.emit_operands(operands);
+                true
+            }
+        }
+    }
+
+    /// Takes the operand that the input is on, unless the filter removes it, and steps past it.
+    /// As in RocksDB (`MergeHelper::MergeUntil`) the filter is asked about each operand that no
+    /// snapshot sees, the newest first, before anything is combined.
+    fn take_operand(
+        &mut self,
+        sequence: SequenceNumber,
+        stripe: SequenceNumber,
+        operands: &mut Vec<(SequenceNumber, Vec<u8>)>,
+    ) {
+        let removed = match &self.settings.compaction_filter {
+            Some(filter) if stripe == MAX_SEQUENCE => {
+                let operand = self.input.value();
+                filter.filter_merge_operand(self.settings.level, &self.current, operand)
+            }
+            _ => false,
+        };
+        if !removed {
+            operands.push((sequence, self.input.value().to_vec()));
+        }
+        self.input.next();
+    }
+
+    /// Takes older operands of the stripe; says what lies under them. The input is left on it if no
+    /// operand is taken.
+    fn collect_operands(
+        &mut self,
+        stripe: SequenceNumber,
+        operands: &mut Vec<(SequenceNumber, Vec<u8>)>,
+    ) -> Result<Base> {
+        while self.input.valid() {
+            let ikey = self.input.key();
+            if !self.settings.comparator.user.equal(dbformat::user_key(ikey), &self.current) {
+                break;
+            }
+            let (sequence, tag) = dbformat::sequence_and_type(ikey);
+            if self.stripe(sequence) != stripe {
+                return Ok(Base::Unknown);
+            }
+            if tag != ValueType::Merge as u8 && operands.is_empty() {
+                return Ok(Base::Unknown);
+            }
+            self.counts.entries_in += 1;
+            if self.range_deleted(&self.current, sequence, stripe) {
+                self.counts.dropped_range_deleted += 1;
+                self.input.next();
+                if tag != ValueType::Merge as u8 {
+                    return Ok(Base::Absent);
+                }
+                continue;
+            }
+            let base = match ValueType::from_u8(tag) {
+                Some(ValueType::Merge) => {
+                    self.take_operand(sequence, stripe, operands);
+                    continue;
+                }
+                Some(ValueType::BlobIndex) => {
+                    // The base cannot be read here: leave everything as it is.
+                    self.counts.entries_in -= 1;
+                    self.last_stripe = NO_STRIPE;
+                    return Ok(Base::Unknown);
+                }
+                _ => Base::Stored(Stored { sequence, tag, value: self.input.value().to_vec() }),
+            };
+            self.counts.dropped_hidden += 1;
+            self.input.next();
+            return Ok(base);
+        }
+        // The history ends here; below may be more of it unless nothing is below.
+        let oldest_stripe = stripe == self.earliest_snapshot || self.settings.snapshots.is_empty();
+        if oldest_stripe && self.settings.bottommost {
+            return Ok(Base::Absent);
+        }
+        Ok(Base::Unknown)
+    }
+
+    /// Writes the value that `operands`, of which there are some, make of `base`.
+    fn emit_merged(
+        &mut self,
+        base: Option<Stored>,
+        operands: Vec<(SequenceNumber, Vec<u8>)>,
+    ) -> bool {
+        let newest = operands[0].0;
+        let (sequences, oldest_first): (Vec<_>, Vec<_>) = operands.into_iter().rev().unzip();
+        let (value_type, value) = match self.merged(base.as_ref(), &oldest_first) {
+            Ok(value) => value,
+            Err(error) => {
+                self.status = Err(error);
+                return false;
+            }
+        };
+        if self.settings.limits.check_entry(&self.current, &value).is_ok() {
+            let at = self.value_sequence(newest);
+            let key = dbformat::internal_key(&self.current, at, value_type);
+            self.queue.push_back((key, value));
+        } else {
+            // No block could hold it. A reader still puts it together.
+            drop(value);
+            self.push_operands(sequences.into_iter().zip(oldest_first).rev());
+            if let Some(Stored { sequence, tag, value }) = base {
+                let mut key = Vec::with_capacity(self.current.len() + dbformat::TRAILER_LEN);
+                dbformat::append_internal_key(&mut key, &self.current, sequence, tag);
+                self.queue.push_back((key, value));
+            }
+        }
+        self.out = Out::Queued;
+        true
+    }
+
+    fn merged(
+        &self,
+        base: Option<&Stored>,
+        oldest_first: &[Vec<u8>],
+    ) -> Result<(ValueType, Vec<u8>)> {
+        use ValueType::{Deletion, SingleDeletion};
+        let base = base.map(|base| (base.tag, base.value.as_slice()));
+        let base = base.filter(|(tag, _)| *tag != Deletion as u8 && *tag != SingleDeletion as u8);
+        let value = base.map(|(tag, stored)| plain_value(tag, stored)).transpose()?;
+        let operator = self.settings.merge_operator.as_deref();
+        stored_merge(base, full_merge(operator, &self.current, value, oldest_first)?)
+    }
+
+    /// Writes operands without their base: as one if the operator can combine them all.
+    fn emit_operands(&mut self, operands: Vec<(SequenceNumber, Vec<u8>)>) {
+        let combined = self.combine(&operands);
+        let combined =
+            combined.filter(|one| self.settings.limits.check_entry(&self.current, one).is_ok());
+        self.push_operands(match combined {
+            Some(one) => vec![(operands[0].0, one)],
+            None => operands,
+        });
+        self.out = Out::Queued;
+    }
+
+    /// Queues operands, which come newest first.
+    fn push_operands(&mut self, operands: impl IntoIterator<Item = (SequenceNumber, Vec<u8>)>) {
+        for (sequence, operand) in operands {
+            let key = dbformat::internal_key(&self.current, sequence, ValueType::Merge);
+            self.queue.push_back((key, operand));
+        }
+    }
+
+    fn combine(&self, operands: &[(SequenceNumber, Vec<u8>)]) -> Option<Vec<u8>> {
+        let operator = self.settings.merge_operator.as_ref()?;
+        let mut oldest_first = operands.iter().rev().map(|(_, operand)| operand);
+        let mut left = oldest_first.next()?.clone();
+        if operands.len() < 2 {
+            return None;
+        }
+        for right in oldest_first {
+            left = operator.partial_merge(&self.current, &left, right)?;
+        }
+        Some(left)
+    }
+}
+
+/// What lies under a run of merge operands.
+enum Base {
+    /// A value, or a deletion.
+    Stored(Stored),
+    Absent,
+    /// In another stripe or another file.
+    Unknown,
+}
+
+/// An entry as it was stored.
+struct Stored {
+    sequence: SequenceNumber,
+    tag: u8,
+    value: Vec<u8>,
+}

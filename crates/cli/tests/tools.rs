@@ -414,7 +414,7 @@ fn ldb_invents_no_merge_operator() {
 }
 
 /// Small pages, unless the environment asks for huge ones (docs/decisions/0031).
-#[test]
+#[pumice_test_macros::test]
 fn the_environment_may_ask_for_huge_pages() {
     for (value, wanted) in [(None, "0"), (Some("0"), "0"), (Some("1"), "1")] {
         let scratch = Scratch::new("huge");

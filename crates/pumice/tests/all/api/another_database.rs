@@ -248,6 +248,7 @@ fn no_call_is_missing() {
         ("file_api", include_str!("../../../src/db/file_api.rs")),
         ("ingest_api", include_str!("../../../src/db/ingest_api.rs")),
         ("reads", include_str!("../../../src/db/reads.rs")),
+        ("secondary_api", include_str!("../../../src/db/secondary_api.rs")),
         ("wal_api", include_str!("../../../src/db/wal_api.rs")),
         ("writes", include_str!("../../../src/db/writes.rs")),
     ];

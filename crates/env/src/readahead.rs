@@ -5,8 +5,8 @@
 //! maximum. Where the system reads ahead into a cache of its own, it is told of a step in advance,
 //! while a copy of a part of it is in memory here: a compaction reads many files at a time.
 //!
-//! A file that bypasses the system's cache is read in its own units into memory that begins at a
-//! block, so nothing is copied on the way ([`RandomAccessFile::read_unit`]).
+//! A file that bypasses the system's cache is read in its own units to where a block of memory
+//! begins, so nothing is copied on the way ([`RandomAccessFile::read_unit`]).
 //!
 //! Invariants: (1) `held` lies in `memory`; (2) unless the file ends there, what is held ends at a
 //! multiple of the file's unit.
@@ -15,7 +15,7 @@
 
 use crate::file_system::RandomAccessFile;
 use pumice_base::Result;
-use pumice_port::os::{AlignedBuffer, DIRECT_ALIGNMENT};
+use pumice_port::os::DIRECT_ALIGNMENT;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const COPIED_AT_ONCE: usize = 256 << 10;
 /// See the head of this file.
 pub struct ReadaheadBuffer {
     file: Arc<dyn RandomAccessFile>,
-    memory: Option<AlignedBuffer>,
+    memory: Vec<u8>,
     /// Which bytes of `memory` are of the file.
     held: Range<usize>,
     /// Position in the file of the first of them.
@@ -46,7 +46,7 @@ impl ReadaheadBuffer {
         let eager = step >= step_max;
         ReadaheadBuffer {
             file,
-            memory: None,
+            memory: Vec::new(),
             held: 0..0,
             start: 0,
             step: step.min(step_max),
@@ -63,7 +63,7 @@ impl ReadaheadBuffer {
             self.fill(offset, bytes)?;
         }
         self.expected = offset.saturating_add(bytes as u64);
-        let held = self.memory.as_deref().map_or(&[][..], |memory| &memory[self.held.clone()]);
+        let held = &self.memory[self.held.clone()];
         let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(held.len());
         let to = from.saturating_add(bytes).min(held.len());
         Ok(&held[from..to])
@@ -103,15 +103,13 @@ impl ReadaheadBuffer {
         let kept = if is_held { (self.end() - offset) as usize } else { 0 };
         let tail = self.held.end - kept..self.held.end;
         let from = if is_held { self.end() } else { offset - offset % unit };
-        // What is read begins at a block of the memory, and the tail lies before it.
-        let at = kept.next_multiple_of(DIRECT_ALIGNMENT);
         let bytes = end.saturating_sub(from).next_multiple_of(unit) as usize;
-        self.move_tail(tail, at, bytes);
+        let align = if unit > 1 { DIRECT_ALIGNMENT } else { 1 };
+        let at = self.make_room(tail, bytes, align);
         self.start = offset;
         self.held = at - kept..at;
-        let Some(memory) = self.memory.as_deref_mut() else { return Ok(()) };
         if bytes > 0 {
-            match self.file.read_at(from, &mut memory[at..at + bytes]) {
+            match self.file.read_at(from, &mut self.memory[at..at + bytes]) {
                 Ok(read) => self.held.end = at + read,
                 Err(error) => {
                     self.held = 0..0;
@@ -126,20 +124,23 @@ impl ReadaheadBuffer {
         Ok(())
     }
 
-    /// Moves a part of the memory to end at `at`, where `bytes` bytes have room then.
-    fn move_tail(&mut self, tail: Range<usize>, at: usize, bytes: usize) {
-        let to = at - tail.len();
-        match self.memory.as_deref_mut() {
-            Some(memory) if memory.len() >= at + bytes => memory.copy_within(tail, to),
-            old => {
-                // The next tail may need a block more.
-                let mut memory = AlignedBuffer::new(at + bytes + DIRECT_ALIGNMENT);
-                if let Some(old) = old {
-                    memory[to..at].copy_from_slice(&old[tail]);
-                }
-                self.memory = Some(memory);
-            }
+    /// Moves a part of the memory to just before a multiple of `align` after which `bytes` bytes
+    /// have room, and says where that is.
+    fn make_room(&mut self, tail: Range<usize>, bytes: usize, align: usize) -> usize {
+        let (kept, before) = (tail.len(), tail.len().next_multiple_of(align));
+        let place = |memory: &[u8]| (memory.as_ptr().addr().wrapping_neg() & (align - 1)) + before;
+        let at = place(&self.memory);
+        if at + bytes <= self.memory.len() {
+            self.memory.copy_within(tail, at - kept);
+            return at;
         }
+        // Who reads on may have a tail that needs a block more.
+        let spare = if self.memory.is_empty() { 0 } else { align - 1 };
+        let mut memory = vec![0; before + bytes + spare + (align - 1)];
+        let at = place(&memory);
+        memory[at - kept..at].copy_from_slice(&self.memory[tail]);
+        self.memory = memory;
+        at
     }
 
     /// Tells the system of the next step before the last one is used up.

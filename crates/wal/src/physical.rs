@@ -4,7 +4,8 @@
 //! A damaged record costs the rest of its block: its length cannot be trusted either.
 //!
 //! A file that is still being written has no end: where it stops, there is nothing yet, and reading
-//! goes on from the same byte once more was appended.
+//! goes on from the same byte once more was appended. Bytes that are there are taken as they were
+//! read first: see [`crate::LogReader::may_change`].
 //!
 //! Thread safety: one owner. Nothing read from the file is trusted; all indexing is checked.
 
@@ -87,6 +88,10 @@ impl PhysicalReader {
     pub(crate) fn is_recycled(&self) -> bool {
         self.recycled
     }
+    /// Bytes were read that are no whole record.
+    pub(crate) fn has_rest(&self) -> bool {
+        !self.unread.is_empty()
+    }
     /// Reports that a logical record was returned: the log's kind is settled.
     pub(crate) fn note_started(&mut self) {
         self.started = true;
@@ -126,7 +131,7 @@ impl PhysicalReader {
                     return Ok(Event::Misplaced(self.drop_block()));
                 }
                 self.recycled = true;
-                if self.unread.len() < RECYCLABLE_HEADER_BYTES {
+                if !self.has_room() {
                     match self.load_block()? {
                         Some(end) => return Ok(end),
                         None => continue,
@@ -142,6 +147,11 @@ impl PhysicalReader {
             }
             return Ok(self.judge(stored_crc, length, kind, header_bytes));
         }
+    }
+
+    /// Whether a record could begin at the front.
+    fn has_room(&self) -> bool {
+        self.unread.len() >= RECYCLABLE_HEADER_BYTES
     }
 
     /// Whether the record at the front, of `bytes` bytes, is incomplete and its rest may still be
@@ -172,8 +182,10 @@ impl PhysicalReader {
             return Event::OldRecord;
         }
         if kind == ZERO && length == 0 {
+            // Beside the end of a block, which has no room for a header, zeros are an older use's.
+            let is_old = self.growing && self.recycled && self.has_room();
             self.drop_block();
-            return Event::ZeroFill;
+            return if is_old { Event::OldRecord } else { Event::ZeroFill };
         }
         let covered = self.block.get(start + CHECKED_FROM..payload.end).unwrap_or(&[]);
         if self.verify_checksum && crc32c(covered) != unmask_crc(stored_crc) {

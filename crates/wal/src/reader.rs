@@ -155,6 +155,11 @@ impl LogReader {
     pub fn end(&self) -> LogEnd {
         self.end
     }
+    /// What was read and is in no record yet may be written over: what follows in a file that is
+    /// used again, or looks as if. Only another reader sees that.
+    pub fn may_change(&self) -> bool {
+        self.physical.is_recycled() || self.physical.has_rest()
+    }
     /// File offset of the record returned last.
     pub fn last_record_offset(&self) -> u64 {
         self.last_record_offset

@@ -88,6 +88,32 @@ fn options_and_keys_come_from_where_the_flags_say() {
 }
 
 #[pumice_test_macros::test]
+fn a_secondary_reads_and_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    db_bench(dir.path(), "--db=there --num=300 --benchmarks=fillseq").good();
+    let names = || {
+        let files = std::fs::read_dir(dir.path().join("there")).unwrap();
+        let mut names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let flags = "--db=there --num=300 --use_secondary_db";
+    let out = db_bench(dir.path(), &format!("{flags} --benchmarks=readrandom")).good();
+    assert!(result(&out, "readrandom").ends_with("(300 of 300 found)"), "{out}");
+    // The first at the beginning; the next would be due after 5 s.
+    assert!(out.contains("Secondary instance updated  1 times.\n"), "{out}");
+    assert!(dir.path().join("dbbench_secondary/LOG").exists());
+    let aside = "--secondary_path=aside --secondary_update_interval=0";
+    let out = db_bench(dir.path(), &format!("{flags} --benchmarks=readseq {aside}")).good();
+    assert!(out.contains("Secondary instance updated  0 times.\n"), "{out}");
+    assert!(dir.path().join("aside/LOG").exists());
+    let refused = db_bench(dir.path(), &format!("{flags} --benchmarks=overwrite")).bad();
+    assert!(refused.contains("Not supported operation in secondary mode."), "{refused}");
+    assert_eq!(names(), before);
+}
+
+#[pumice_test_macros::test]
 fn fills_overwrite_delete_ranges_and_vary_their_values() {
     let dir = tempfile::tempdir().unwrap();
     let ranges = "--writes_before_delete_range=100 --writes_per_range_tombstone=100 \

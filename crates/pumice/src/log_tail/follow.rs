@@ -3,9 +3,10 @@
 //! | at | the next pass |
 //! |---|---|
 //! | a record | gives it |
-//! | the end of a log, whole or torn, and no later log has a record | begins there again |
-//! | the same, and a later log has a record | reads once more: then the log is complete |
-//! | damage | opens the log again and reads on from the last whole record |
+//! | the end of a log | begins there again |
+//! | the same, or damage, where bytes may be written over | opens it again |
+//!
+//! Once a later log has a record, one more pass makes a log complete.
 //!
 //! Invariants: (1) records come in the order of the logs, each once; (2) no record of a log comes
 //! before all that the logs before it had when it was complete: its writer writes to one at a time.
@@ -109,6 +110,7 @@ impl LogFollower {
             }
             let Some(later) = later else { break };
             for _ in 0..later {
+                self.open_again(0)?;
                 self.drain(0, sink)?;
                 let Some(done) = self.logs.pop_front() else { break };
                 sink.complete(done.number, done.end, done.damage.map(|damage| damage.error))?;
@@ -145,8 +147,7 @@ impl LogFollower {
                     return Ok(true);
                 }
                 Ok(None) => {
-                    // What may be a record of an older use may be overwritten yet.
-                    log.stopped = log.reader.end() != LogEnd::NotYet;
+                    log.stopped = log.reader.end() != LogEnd::NotYet || log.reader.may_change();
                     return Ok(false);
                 }
                 Err(error) if error.is_corruption() => {
@@ -188,3 +189,6 @@ impl Damage {
         self.end == now.end && self.bytes < now.bytes
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -327,7 +327,7 @@ impl<'a> Lookup<'a> {
             self.finish(None);
         }
         match self.answer {
-            Answer::Found(value) => W::of_found(value, self.entity).map(Some),
+            Answer::Found(value) => W::of_found(value, self.entity),
             Answer::Failed(error) => Err(error),
             Answer::Deleted | Answer::Open => Ok(None),
         }

@@ -1,7 +1,6 @@
 //! What a point read is asked for: the user's value, or all columns of an entity.
 //!
-//! Thread safety: plain data. The search is compiled for each; a plain read pays nothing for the
-//! other.
+//! Thread safety: plain data. The search is compiled for each.
 
 use pumice_base::Result;
 
@@ -17,7 +16,7 @@ pub(crate) trait Wanted: Sized {
     ///
     /// # Errors
     /// Those of decoding the entity.
-    fn of_found(found: PinnedSlice, is_entity: bool) -> Result<Self>;
+    fn of_found(found: PinnedSlice, is_entity: bool) -> Result<Option<Self>>;
 
     /// Bytes of it, for the statistics.
     fn bytes(&self) -> u64;
@@ -27,8 +26,8 @@ impl Wanted for PinnedSlice {
     const COLUMNS: bool = false;
 
     #[inline(always)]
-    fn of_found(found: PinnedSlice, _: bool) -> Result<Self> {
-        Ok(found)
+    fn of_found(found: PinnedSlice, _: bool) -> Result<Option<Self>> {
+        Ok(Some(found))
     }
 
     #[inline(always)]
@@ -40,10 +39,10 @@ impl Wanted for PinnedSlice {
 impl Wanted for PinnedColumns {
     const COLUMNS: bool = true;
 
-    fn of_found(found: PinnedSlice, is_entity: bool) -> Result<Self> {
+    fn of_found(found: PinnedSlice, is_entity: bool) -> Result<Option<Self>> {
         match is_entity {
-            true => PinnedColumns::of_entity(found),
-            false => Ok(PinnedColumns::of_plain(found)),
+            true => PinnedColumns::of_entity(found).map(Some),
+            false => Ok(Some(PinnedColumns::of_plain(found))),
         }
     }
 

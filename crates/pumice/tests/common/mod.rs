@@ -4,7 +4,9 @@
 pub mod probe;
 pub mod watched;
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pumice::{Db, FileSystem, FlushOptions, MemFs, Options, ReadOptions, WriteOptions};
 
@@ -80,6 +82,24 @@ pub fn contents(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
     }
     iter.status().unwrap();
     all
+}
+
+/// Where a database is on a disk; it goes with the test.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    /// A path of its own, at which there is nothing yet.
+    pub fn new(name: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        Scratch(std::env::temp_dir().join(format!("pumice-{}-{n}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(Db::destroy(&Options::default(), &self.0)); // It is in the way of nobody.
+    }
 }
 
 /// The names in a directory, sorted.

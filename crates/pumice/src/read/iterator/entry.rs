@@ -41,6 +41,7 @@ impl DbIterator {
     /// name, of a plain value. None if it is not `valid`. They are looked for in each call.
     pub fn columns(&self) -> Option<Vec<WideColumn<'_>>> {
         if self.at.place == Place::Saved && !self.buffers.entity.is_empty() {
+            // It was decoded when it was saved, and an error then ended the cursor.
             return wide_columns::decode(&self.buffers.entity).ok();
         }
         Some(vec![WideColumn::of_plain(self.value()?)])

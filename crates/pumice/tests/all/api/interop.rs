@@ -2,11 +2,11 @@
 //! families as one, with the C library of 10.10.1 and Debian's `ldb` 7.8.3; what collectors leave
 //! in tables, with Debian's `sst_dump`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::common::Scratch;
 use pumice::options::merge_operator_by_name;
 use pumice::{
     CollectorContext, ColumnFamilyDescriptor, CompactRangeOptions, Db, DbWithTtl, EntryType,
@@ -16,24 +16,6 @@ use pumice_peer::{
     CompactRangeSettings, Peer, ReadOptions, ReadSettings, WriteOptions, WriteSettings,
 };
 use pumice_port::time::wall_seconds;
-
-/// A database's directory, which goes with the test.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pumice-interop-{}-{n}", std::process::id());
-        Scratch(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        drop(Db::destroy(&Options::default(), &self.0)); // It is in the way of nobody.
-    }
-}
 
 fn options() -> Options {
     let mut options = Options::default();
@@ -81,7 +63,7 @@ fn rocksdb_goes_on(peer: &Peer, path: &Path, ttl: i32) -> [Vec<Option<Vec<u8>>>;
 fn values_expire_in_both_engines() {
     let Some(library) = pumice_peer::installed_library() else { return };
     let peer = Peer::load(library).unwrap();
-    let dir = Scratch::new();
+    let dir = Scratch::new("interop");
     let ours = DbWithTtl::open(&options(), &dir.0, 1000).unwrap();
     ours.db().put("old", stored("v", 500)).unwrap();
     ours.put("new", "v").unwrap();
@@ -141,7 +123,7 @@ impl TablePropertiesCollector for Longest {
 /// `cargo xtask peers` installs the tool.
 #[pumice_test_macros::test]
 fn sst_dump_shows_what_collectors_left() {
-    let dir = Scratch::new();
+    let dir = Scratch::new("interop");
     let mut options = options();
     options.cf.table_factory.format_version = 5;
     options.cf.table_properties_collector_factories = vec![Arc::new(Lengths)];
@@ -192,7 +174,7 @@ fn ldb(path: &Path, args: &[&str]) -> String {
 fn atomic_flushes_of_either_engine_are_read_by_the_other() {
     let Some(library) = pumice_peer::installed_library() else { return };
     let peer = Peer::load(library).unwrap();
-    let dir = Scratch::new();
+    let dir = Scratch::new("interop");
     let mut options = options();
     options.db.create_missing_column_families = true;
     options.db.atomic_flush = true;

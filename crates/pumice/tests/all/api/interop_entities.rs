@@ -1,29 +1,14 @@
 //! Entities beside RocksDB: with 10.10.1 through its C library, which has no calls for columns and
 //! takes records of a batch as bytes, and with Debian's `ldb` and `sst_dump` 7.8.3.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use crate::common::Scratch;
 use pumice::{CompactRangeOptions, Db, Options};
 use pumice_peer::{
     CompactRangeSettings, Peer, ReadOptions, ReadSettings, WriteBatch, WriteOptions, WriteSettings,
 };
-
-/// A database's directory, which goes with the test.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let name = format!("pumice-entities-{}-{name}", std::process::id());
-        Scratch(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        drop(Db::destroy(&Options::new(), &self.0)); // It is in the way of nobody.
-    }
-}
 
 fn options() -> Options {
     let mut options = Options::new();

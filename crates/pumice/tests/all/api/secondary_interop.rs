@@ -1,37 +1,14 @@
-//! Pumice follows what the C library of 10.10.1 writes, in one process. (In two processes, with
-//! primaries that are killed, and Debian's ldb as a secondary of Pumice's:
+//! Pumice follows what the C library of 10.10.1 writes, and the other way round, in one process.
+//! (In two processes, with primaries that are killed, and Debian's ldb as a secondary of Pumice's:
 //! `crates/cli/tests/ldb/secondary.rs`.)
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use pumice::{ColumnFamilyDescriptor, Db, Options};
-use pumice_env::PosixFs;
+use crate::common::Scratch;
+use pumice::{ColumnFamilyDescriptor, Db, Options, WriteBatch};
 use pumice_peer::{CompactRangeSettings, Peer, ReadOptions, ReadSettings, WriteSettings};
 
 const NAMES: [&str; 2] = ["default", "other"];
-
-/// A directory for a test, which goes with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let name = format!("pumice-secondary-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        PosixFs::shared().create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // They are in the way of nobody.
-        for name in ["d", "s"] {
-            drop(Db::destroy(&Options::default(), self.0.join(name)));
-        }
-        drop(PosixFs::shared().remove_dir(&self.0));
-    }
-}
 
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -50,6 +27,11 @@ fn changes(round: usize) -> Vec<Change> {
         (cf, bounds, puts)
     };
     vec![of(0), of(1)]
+}
+
+/// Of many lengths, so that records end anywhere in a block.
+fn value_of(round: usize) -> String {
+    format!("{round:03}").repeat(1 + round * 37 % 500)
 }
 
 fn contents_of_ours(db: &Db, cf: &pumice::ColumnFamily) -> Contents {
@@ -73,40 +55,41 @@ fn contents_of_theirs(
     all
 }
 
-fn their_options(peer: &Peer) -> pumice_peer::Options {
+fn their_options(peer: &Peer, more: &str) -> pumice_peer::Options {
     let mut options = pumice_peer::Options::new(peer);
     let text = "create_if_missing=true;create_missing_column_families=true;max_open_files=-1;\
-                max_manifest_file_size=800;disable_auto_compactions=true";
-    options.set_many(text).unwrap();
+                max_manifest_file_size=800;disable_auto_compactions=true;";
+    options.set_many(&(text.to_string() + more)).unwrap();
     options
 }
 
 fn our_options() -> Options {
     let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.db.create_missing_column_families = true;
+    options.db.max_manifest_file_size = 800;
     options.cf.disable_auto_compactions = true;
     options
 }
 
-#[pumice_test_macros::test]
-fn pumice_follows_what_rocksdb_writes() {
-    let Some(library) = pumice_peer::installed_library() else { return };
-    let peer = Peer::load(library).unwrap();
-    let dir = Scratch::new("theirs");
-    let path = dir.0.join("d");
-    let their = their_options(&peer);
+fn our_families(options: &Options) -> [ColumnFamilyDescriptor; 2] {
+    NAMES.map(|name| ColumnFamilyDescriptor::new(name, options.cf.clone()))
+}
+
+fn pumice_follows(peer: &Peer, more: &str) {
+    let (dir, beside) = (Scratch::new("theirs"), Scratch::new("beside"));
+    let their = their_options(peer, more);
     let families = NAMES.map(|name| (name, &their));
-    let (primary, theirs) = pumice_peer::Db::open_cf(&their, &path, &families, false).unwrap();
+    let (primary, theirs) = pumice_peer::Db::open_cf(&their, &dir.0, &families, false).unwrap();
     let options = our_options();
-    let family = |name: &str| ColumnFamilyDescriptor::new(name, options.cf.clone());
-    let beside = dir.0.join("s");
     let (secondary, cfs) =
-        Db::open_as_secondary(&options.db, &path, &beside, &NAMES.map(family)).unwrap();
-    let write = pumice_peer::WriteOptions::new(&peer, &WriteSettings::default());
+        Db::open_as_secondary(&options.db, &dir.0, &beside.0, &our_families(&options)).unwrap();
+    let write = pumice_peer::WriteOptions::new(peer, &WriteSettings::default());
     for round in 0..30 {
-        let mut batch = pumice_peer::WriteBatch::new(&peer);
+        let mut batch = pumice_peer::WriteBatch::new(peer);
         for (cf, [begin, end], puts) in changes(round) {
             batch.delete_range(&theirs[cf], &begin, &end);
-            let value = round.to_string();
+            let value = value_of(round);
             puts.iter().for_each(|key| batch.put(&theirs[cf], key, value.as_bytes()));
         }
         primary.write(&write, &batch).unwrap();
@@ -120,9 +103,58 @@ fn pumice_follows_what_rocksdb_writes() {
         }
         secondary.try_catch_up_with_primary().unwrap();
         for (mine, their) in cfs.iter().zip(&theirs) {
-            let expected = contents_of_theirs(&peer, &primary, their);
-            assert_eq!(contents_of_ours(&secondary, mine), expected, "round {round}");
+            let expected = contents_of_theirs(peer, &primary, their);
+            assert_eq!(contents_of_ours(&secondary, mine), expected, "{more}, round {round}");
         }
     }
     secondary.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn pumice_follows_what_rocksdb_writes() {
+    let Some(library) = pumice_peer::installed_library() else { return };
+    let peer = Peer::load(library).unwrap();
+    // A log that is used again has records of its earlier use after its end.
+    for more in ["", "recycle_log_file_num=2"] {
+        pumice_follows(&peer, more);
+    }
+}
+
+/// After a flush its memtables hide the tables, until a record of the same family comes: so it is
+/// beside its own primary. Each family gets one here.
+#[pumice_test_macros::test]
+fn rocksdb_follows_what_pumice_writes() {
+    let Some(library) = pumice_peer::installed_library() else { return };
+    let peer = Peer::load(library).unwrap();
+    let (dir, beside) = (Scratch::new("ours"), Scratch::new("beside"));
+    let options = our_options();
+    let (primary, ours) = Db::open_cf(&options.db, &dir.0, &our_families(&options)).unwrap();
+    let their = their_options(&peer, "");
+    let families = NAMES.map(|name| (name, &their));
+    let (secondary, cfs) =
+        pumice_peer::Db::open_as_secondary(&their, &dir.0, &beside.0, &families).unwrap();
+    for round in 0..30 {
+        let mut batch = WriteBatch::new();
+        for (cf, [begin, end], puts) in changes(round) {
+            batch.delete_range_cf(&ours[cf], &begin, &end);
+            puts.iter().for_each(|key| batch.put_cf(&ours[cf], key, value_of(round)));
+        }
+        primary.write(&mut batch).unwrap();
+        match round % 6 {
+            2 => primary.flush_all().unwrap(),
+            3 => primary.flush_cf(&ours[1]).unwrap(),
+            5 => ours.iter().for_each(|cf| {
+                primary.compact_range_cf(&Default::default(), cf, None, None).unwrap();
+            }),
+            _ => {}
+        }
+        ours.iter().for_each(|cf| primary.put_cf(cf, "round", round.to_string()).unwrap());
+        secondary.try_catch_up_with_primary().unwrap();
+        for (mine, their) in ours.iter().zip(&cfs) {
+            let seen = contents_of_theirs(&peer, &secondary, their);
+            assert_eq!(seen, contents_of_ours(&primary, mine), "round {round}");
+        }
+    }
+    drop((cfs, secondary));
+    primary.close().unwrap();
 }

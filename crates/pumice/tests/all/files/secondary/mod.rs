@@ -7,9 +7,7 @@ mod torn;
 use std::sync::Arc;
 
 use crate::common::{DIR, options};
-use pumice::{
-    ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, FileSystem, Options, ReadOptions,
-};
+use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, FileSystem, Options};
 
 /// Where the info log of a secondary goes.
 const BESIDE: &str = "/beside";
@@ -28,13 +26,5 @@ fn follow(fs: &Arc<dyn FileSystem>, more: &[&str]) -> (Db, Vec<ColumnFamily>) {
 
 /// Everything in a column family.
 fn contents_of(db: &Db, cf: &ColumnFamily) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut cursor = db.cursor_cf_opt(&ReadOptions::default(), cf).unwrap();
-    let mut all = Vec::new();
-    cursor.seek_to_first();
-    while cursor.valid() {
-        all.push((cursor.key().unwrap().to_vec(), cursor.value().unwrap().to_vec()));
-        cursor.next();
-    }
-    cursor.status().unwrap();
-    all
+    db.iter_cf(cf).unwrap().map(|entry| entry.unwrap()).collect()
 }

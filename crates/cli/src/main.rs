@@ -18,6 +18,7 @@ mod sst_dump;
 mod stress;
 mod text;
 
+use pumice_port::os::{HugePages, use_huge_pages};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -44,8 +45,7 @@ COMMANDS
 fn main() -> ExitCode {
     // docs/decisions/0031. Another engine has what it would have without us.
     let is_child = std::env::args().nth(1).is_some_and(|word| word == db_bench::CHILD);
-    let asked = std::env::var_os("PUMICE_HUGE_PAGES").is_some_and(|value| value == "1");
-    pumice_port::os::use_huge_pages(is_child || asked);
+    use_huge_pages(if is_child { HugePages::All } else { HugePages::Advised });
     let mut words = std::env::args().skip(1);
     let Some(command) = words.next() else {
         eprint!("{USAGE}");

@@ -5,6 +5,9 @@
 //! the full size; the others serve concurrent writers, each of which picks one by its stack
 //! address, so that they share neither a lock nor a counter, and cut from smaller blocks.
 //!
+//! Once an arena holds 4 MiB, its blocks are cut from regions of huge pages, which the kernel gets
+//! back when the arena goes; smaller arenas live in the allocator's memory.
+//!
 //! Invariants:
 //! 1. Memory handed out is 8-aligned, within one block, disjoint from all other memory handed
 //!    out, and valid until the arena is dropped.
@@ -19,6 +22,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crossbeam_utils::CachePadded;
 use pumice_base::dbformat::{TRAILER_LEN, ValueType, unpack};
+use pumice_port::os::HugeRegion;
 use pumice_port::sync::Mutex;
 
 use crate::write_buffer_manager::WriteBufferManager;
@@ -36,6 +40,12 @@ const FIRST_BLOCK_BYTES: usize = 2048;
 const SHARED_LANES: usize = 8;
 /// Largest block of a shared lane (RocksDB's ConcurrentArena cuts its shards alike).
 const SHARED_BLOCK_BYTES_MAX: usize = 128 << 10;
+/// Arenas that hold this much get further blocks from regions of huge pages: at most a third of
+/// their memory is then what no entry has touched of the last page.
+const HUGE_FROM_BYTES: usize = 4 << 20;
+/// Size of a region, address space until it is touched. Blocks above half of it are not cut from
+/// regions.
+const REGION_BYTES: usize = 8 << 20;
 
 /// Where a lane cuts next.
 pub(crate) struct Bump {
@@ -134,11 +144,49 @@ struct Block {
 // SAFETY: owns plain memory.
 unsafe impl Send for Block {}
 
+/// The memory of an arena.
+#[derive(Default)]
+struct Held {
+    /// Those from the allocator.
+    blocks: Vec<Block>,
+    /// Those from anywhere.
+    block_count: usize,
+    regions: Vec<HugeRegion>,
+    /// Bytes of the last region that no block has been cut from: its end.
+    uncut: usize,
+}
+
+impl Held {
+    /// A block of `bytes` bytes from the allocator.
+    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
+        let layout = Layout::from_size_align(bytes, BLOCK_ALIGN).expect("entries are below 9 GiB");
+        // SAFETY: `bytes` is not zero: an entry has a header, a block at least 2048 bytes.
+        let Some(at) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        self.blocks.push(Block { at, layout });
+        at
+    }
+
+    /// A block of `bytes` bytes from the regions; `None` where the kernel has no more.
+    fn cut(&mut self, bytes: usize) -> Option<NonNull<u8>> {
+        let bytes = bytes.next_multiple_of(BLOCK_ALIGN);
+        if self.uncut < bytes {
+            let region = HugeRegion::new(REGION_BYTES)?;
+            self.uncut = region.bytes();
+            self.regions.push(region);
+        }
+        let region = self.regions.last()?;
+        let offset = region.bytes() - self.uncut;
+        self.uncut -= bytes;
+        // SAFETY: the last `uncut` bytes of the region belong to nobody (invariant 1).
+        Some(unsafe { region.start().add(offset) })
+    }
+}
+
 /// See the head.
 pub(crate) struct Arena {
     exclusive: CachePadded<Lane>,
     shared: Box<[CachePadded<SharedLane>]>,
-    blocks: Mutex<Vec<Block>>,
+    held: Mutex<Held>,
     block_bytes: usize,
     allocated: AtomicUsize,
     manager: Option<Arc<WriteBufferManager>>,
@@ -156,7 +204,7 @@ impl Arena {
                 })
                 .map(CachePadded::new)
                 .collect(),
-            blocks: Mutex::foreground(Vec::new()),
+            held: Mutex::foreground(Held::default()),
             block_bytes: block_bytes.max(4096),
             allocated: AtomicUsize::new(0),
             manager,
@@ -198,7 +246,7 @@ impl Arena {
     #[inline(never)]
     fn allocate_slow(&self, lane: &Lane, bump: &mut Bump, bytes: usize) -> *mut u8 {
         let block_bytes = if lane.full_blocks {
-            let doubled = self.blocks.lock().len().min(20);
+            let doubled = self.held.lock().block_count.min(20);
             (FIRST_BLOCK_BYTES << doubled).min(self.block_bytes)
         } else {
             (self.block_bytes / 8).clamp(4096, SHARED_BLOCK_BYTES_MAX)
@@ -216,10 +264,12 @@ impl Arena {
     }
 
     fn new_block(&self, bytes: usize) -> NonNull<u8> {
-        let layout = Layout::from_size_align(bytes, BLOCK_ALIGN).expect("entries are below 9 GiB");
-        // SAFETY: `bytes` is not zero: an entry has a header, a block at least 2048 bytes.
-        let Some(at) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
-        self.blocks.lock().push(Block { at, layout });
+        let is_huge = self.allocated() >= HUGE_FROM_BYTES && bytes <= REGION_BYTES / 2;
+        let mut held = self.held.lock();
+        held.block_count += 1;
+        let cut = is_huge.then(|| held.cut(bytes)).flatten();
+        let at = cut.unwrap_or_else(|| held.allocate(bytes));
+        drop(held);
         self.charge(bytes);
         at
     }
@@ -253,7 +303,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        for block in self.blocks.lock().drain(..) {
+        for block in self.held.lock().blocks.drain(..) {
             // SAFETY: from `alloc` with this layout; nothing borrows the arena any more.
             unsafe { dealloc(block.at.as_ptr(), block.layout) };
         }

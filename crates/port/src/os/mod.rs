@@ -9,6 +9,7 @@
 mod aligned;
 mod file;
 mod lock;
+mod pages;
 mod process;
 mod read;
 mod signal;
@@ -19,9 +20,10 @@ pub use file::{
     read_file, remove_dir, rename, stat, sync_dir, truncate, unlink,
 };
 pub use lock::{FileLock, LockFailure};
+pub use pages::{HUGE_PAGE_BYTES, HugeRegion};
 pub use process::{
-    CpuPriority, IoPriority, ThreadPriority, current_cpu, descriptor_limit, end_with_parent,
-    hostname, is_forked, nice_of, pid, read_random_bytes, set_thread_cpu_priority,
+    CpuPriority, HugePages, IoPriority, ThreadPriority, current_cpu, descriptor_limit,
+    end_with_parent, hostname, is_forked, nice_of, pid, read_random_bytes, set_thread_cpu_priority,
     set_thread_io_priority, thread_id, thread_priority, thread_priority_of, total_memory_bytes,
     use_huge_pages, watch_forks,
 };

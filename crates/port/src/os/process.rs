@@ -37,11 +37,34 @@ pub fn descriptor_limit() -> u64 {
     limit.rlim_cur
 }
 
-/// Whether the kernel gives this process, and those that it starts, huge pages for memory that it
-/// touches from now on. Where this cannot be changed, it stays as it is.
-pub fn use_huge_pages(wanted: bool) {
-    // SAFETY: invariant 2.
-    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, libc::c_ulong::from(!wanted), 0, 0, 0) };
+/// Which memory that this process, and those that it starts, touch from now on may become huge
+/// pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HugePages {
+    /// All, as far as the system's setting goes (`/sys/kernel/mm/transparent_hugepage/enabled`).
+    All,
+    /// What has asked for them ([`super::HugeRegion`]); none on kernels before 6.18 that give them
+    /// to everybody (`always`).
+    Advised,
+}
+
+/// See [`HugePages`]. Where this cannot be changed, it stays as it is.
+pub fn use_huge_pages(pages: HugePages) {
+    const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
+    let forbid = |forbidden: bool, flags: libc::c_ulong| {
+        let forbidden = libc::c_ulong::from(forbidden);
+        // SAFETY: invariant 2.
+        unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, forbidden, flags, 0, 0) == 0 }
+    };
+    match pages {
+        HugePages::All => _ = forbid(false, 0),
+        HugePages::Advised if forbid(true, EXCEPT_ADVISED) => {}
+        // An older kernel.
+        HugePages::Advised => {
+            let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+            forbid(setting.is_ok_and(|setting| setting.contains("[always]")), 0);
+        }
+    }
 }
 
 /// The process that `command` starts is killed (SIGKILL) when the thread that starts it ends, and

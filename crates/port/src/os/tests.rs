@@ -235,16 +235,33 @@ fn the_process_knows_itself() {
 
 #[test]
 fn huge_pages_are_as_wanted() {
-    let enabled = || {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("THP_enabled:"));
-        line.map(|enabled| enabled.trim() == "1")
-    };
-    for wanted in [false, true] {
-        use_huge_pages(wanted);
-        // Kernels before 5.0 do not report it.
-        assert!(enabled().is_none_or(|enabled| enabled == wanted), "{wanted}");
-    }
+    // PR_GET_THP_DISABLE: 0 nothing is forbidden, 1 all, 3 what has not asked.
+    // SAFETY: integers only.
+    let forbidden = || unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) };
+    let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    let is_always = setting.is_ok_and(|setting| setting.contains("[always]"));
+    use_huge_pages(HugePages::Advised);
+    assert!([3, i32::from(is_always)].contains(&forbidden()), "{}", forbidden());
+    use_huge_pages(HugePages::All);
+    assert_eq!(forbidden(), 0);
+}
+
+#[test]
+fn a_huge_region_is_aligned_zeroed_and_asks_for_huge_pages() {
+    let region = HugeRegion::new(HUGE_PAGE_BYTES + 1).unwrap();
+    let start = region.start();
+    assert_eq!((region.bytes(), start.as_ptr() as usize % HUGE_PAGE_BYTES), (4 << 20, 0));
+    // SAFETY: the region's own bytes.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), region.bytes()) };
+    assert!(bytes.iter().all(|byte| *byte == 0));
+    bytes.fill(7);
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let first = format!("{:x}-", start.as_ptr() as usize);
+    let mut lines = maps.lines().skip_while(|line| !line.starts_with(&first));
+    let flags = lines.find(|line| line.starts_with("VmFlags:")).unwrap();
+    // Kernels without huge pages have no such flag.
+    let is_known = std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists();
+    assert_eq!(flags.split(' ').any(|flag| flag == "hg"), is_known, "{flags}");
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! Memory straight from the kernel, in huge pages where it gives them.
+//!
+//! A huge page covers with one entry of the processor's page table cache what takes 512 small ones,
+//! and is filled by one fault; the whole of it is cleared and resident from its first touch. So it
+//! is for memory that will be used whole and is read at random (docs/decisions/0041).
+//!
+//! Thread safety: a region is plain memory with one owner.
+//!
+//! Invariants cited by unsafe blocks:
+//! 1. `start` is a private anonymous mapping of `bytes` bytes, readable and writable, that only
+//!    this region knows and unmaps.
+//!
+//! It does not divide a region, and gives back only the whole.
+
+use std::ptr::{self, NonNull};
+
+/// Size of the huge pages of x86-64 and, with base pages of 4 KiB, of AArch64.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Zeroed memory of whole huge pages, resident where it has been touched.
+#[derive(Debug)]
+pub struct HugeRegion {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: invariant 1: plain memory with one owner.
+unsafe impl Send for HugeRegion {}
+// SAFETY: as above; shared access only gives the address away.
+unsafe impl Sync for HugeRegion {}
+
+impl HugeRegion {
+    /// At least `bytes` bytes, rounded up to whole huge pages; `None` where the kernel has no
+    /// mapping left. Whether the pages become huge ones is for the kernel to say
+    /// (`/sys/kernel/mm/transparent_hugepage`): the memory is there either way. Up to four system
+    /// calls.
+    pub fn new(bytes: usize) -> Option<Self> {
+        let bytes = bytes.max(1).checked_next_multiple_of(HUGE_PAGE_BYTES)?;
+        let mapped = bytes.checked_add(HUGE_PAGE_BYTES)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping touches nothing that exists.
+        let low = unsafe { libc::mmap(ptr::null_mut(), mapped, protection, flags, -1, 0) };
+        if low == libc::MAP_FAILED {
+            return None;
+        }
+        let low = low.cast::<u8>();
+        let before = low.align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: `before` is less than a huge page, so the region and what is cut off at both
+        // ends lie within the mapping.
+        let (start, end) = unsafe { (low.add(before), low.add(before + bytes)) };
+        unmap(low, before);
+        unmap(end, mapped - before - bytes);
+        // A kernel without huge pages refuses, and small ones do.
+        // SAFETY: the mapping is ours; the advice changes no content.
+        unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
+        NonNull::new(start).map(|start| HugeRegion { start, bytes })
+    }
+
+    /// Where it starts: a multiple of [`HUGE_PAGE_BYTES`].
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Bytes of it.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for HugeRegion {
+    fn drop(&mut self) {
+        unmap(self.start.as_ptr(), self.bytes);
+    }
+}
+
+/// Gives back `bytes` bytes from `start` on: whole pages of a mapping that nobody uses.
+fn unmap(start: *mut u8, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: invariant 1, or the ends of a mapping that no region has yet.
+        let code = unsafe { libc::munmap(start.cast(), bytes) };
+        debug_assert_eq!(code, 0, "munmap");
+    }
+}

@@ -1,5 +1,5 @@
-//! What calls cost of a fiber's budget (`pumice_port::fiber::spend`): about how long they take when
-//! all they need is in memory, in units of 50 nanoseconds. Calls that wait give way by that.
+//! What calls take from a fiber's budget (`pumice_port::fiber::spend`): about the time they take
+//! when everything is in memory, in units of 50 nanoseconds. Calls that wait let others run anyway.
 //!
 //! Constants only.
 
@@ -9,9 +9,9 @@ pub(crate) const STEP: u32 = 1;
 pub(crate) const GET: u32 = 16;
 /// A seek of an iterator.
 pub(crate) const SEEK: u32 = 16;
-/// The making of an iterator.
+/// Creating an iterator.
 pub(crate) const ITERATOR: u32 = 64;
-/// A batch that is written.
+/// Writing a batch.
 pub(crate) const WRITE: u32 = 24;
 /// An update in a batch of the caller's, or in a file that is written.
 pub(crate) const UPDATE: u32 = 8;

@@ -1,20 +1,20 @@
-//! Which tasks work for which database, and so must not wait for it.
+//! Records which tasks work for which database, and so must not wait for it.
 //!
-//! Jobs call user code: listeners, filters, merge operators, comparators. A close waits
-//! for jobs, as flushes and compactions wait for theirs, so that a call of this kind from such code
-//! would wait for itself. Tasks are marked while they work for a database; such calls look there
-//! and are refused, and a last handle that goes there is closed by a task of its own.
+//! Jobs call user code: listeners, filters, merge operators, comparators. A close waits for jobs,
+//! as flushes and compactions wait for theirs, so that a call of this kind from such code would
+//! wait for itself. Tasks are marked while they work for a database. Such calls check the mark and
+//! are refused, and a last handle dropped there is closed by a task of its own.
 //!
 //! Comparators, prefix extractors and file systems are called with locks held as well, by any
 //! caller: they cannot call the database ([`Mark::is_locked`]).
 //!
-//! A process that `fork` makes of one with databases has none of the threads that work for them,
-//! and locks as those left them: there every task counts as one that must not wait, and nothing is
-//! asked of a database. Its files belong to the parent.
+//! A child that `fork` makes of a process with databases has none of the threads that work for
+//! them, and locks in the state in which those left them: there every task counts as one that must
+//! not wait, and no database is used. Its files belong to the parent.
 //!
-//! Thread safety: a mark belongs to the task that made it. Invariant: marks go in the reverse order
-//! of their coming (`Entered`). Beyond `DEPTH_MAX` databases inside each other every database
-//! counts as entered: calls are refused that might have worked.
+//! Thread safety: a mark belongs to the task that made it. Invariant: marks are dropped in reverse
+//! order (`Entered`). Beyond `DEPTH_MAX` databases inside each other every database counts as
+//! entered: calls are refused that might have worked.
 
 mod code;
 mod files;
@@ -33,7 +33,7 @@ const DEPTH_MAX: usize = 8;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Without a destructor: a handle may go when a thread's variables do.
+/// Without a destructor: a handle may be dropped while a thread's variables are destroyed.
 struct Marks {
     depth: Cell<usize>,
     entered: [Cell<u64>; DEPTH_MAX],
@@ -77,7 +77,7 @@ fn any(is: impl Fn(u64) -> bool) -> bool {
 }
 
 impl Mark {
-    /// Of a database that is being opened.
+    /// The mark of a database that is being opened.
     pub fn new() -> Self {
         Mark(NEXT.fetch_add(1, Ordering::Relaxed))
     }
@@ -117,16 +117,16 @@ impl Mark {
     pub fn check_may_lock(self) -> Result<()> {
         if self.is_locked() { Err(refused()) } else { Ok(()) }
     }
-    /// As `check_may_lock`, for calls that have no error to give.
+    /// As `check_may_lock`, for calls that cannot return an error.
     ///
     /// # Panics
-    /// Where the others give an error.
+    /// Where the others return an error.
     pub fn assert_may_lock(self) {
         assert!(!self.is_locked(), "{}", refused());
     }
 }
 
-/// For what belongs to no open database.
+/// For calls that belong to no open database.
 ///
 /// # Errors
 /// NotSupported in a child that `fork` made.

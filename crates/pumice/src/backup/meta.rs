@@ -1,4 +1,4 @@
-//! The text file that makes a backup: `meta/<id>`.
+//! The text file that defines a backup: `meta/<id>`.
 //!
 //! ```text
 //! 1795493875                        unix time
@@ -8,26 +8,26 @@
 //! private/1/CURRENT crc32 3750569469
 //! shared_checksum/000047_sDQNXBA6WDL2BOBTBQB81_1020.sst crc32 3085826271
 //! ```
-//! Schema 2 begins with `schema_version 2.x` and knows more fields, of which `size` is read. The
-//! word is `crc32`, the number is the CRC-32C of the whole file. Thread safety: plain data.
+//! Schema 2 begins with `schema_version 2.x` and has more fields, of which `size` is read. The
+//! label is `crc32`, but the number is the CRC-32C of the whole file. Thread safety: plain data.
 
 use pumice_base::{Error, Result};
 
-/// Bytes of a caller's note at most.
+/// Largest size of a caller's note in bytes.
 pub(super) const NOTE_BYTES_MAX: usize = 1 << 20;
 
 /// A file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileEntry {
-    /// Where it is, from the backup directory on.
+    /// Its path relative to the backup directory.
     pub path: String,
     /// CRC-32C of all of it; None only in schema 2.
     pub crc: Option<u32>,
-    /// Its bytes, where the meta file says them.
+    /// Its size in bytes, if the meta file gives it.
     pub bytes: Option<u64>,
 }
 
-/// What a meta file says.
+/// The contents of a meta file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Meta {
     pub timestamp: u64,

@@ -5,10 +5,10 @@
 //! private/<id>/        MANIFEST, CURRENT, OPTIONS and logs of that backup
 //! shared_checksum/     tables of all backups, named by number, session and size
 //! ```
-//! RocksDB restores what is made here, and the other way round. Thread safety: calls on one engine
-//! take turns; a directory has one engine that writes at a time, which is the caller's to see to.
-//! Invariants: a meta file is written when all that it names is durable, and removed before any of
-//! that. Not built: threads that copy, blob files, files left out on request.
+//! RocksDB restores backups made here, and the other way round. Thread safety: calls on one engine
+//! take turns; the caller must make sure that only one engine at a time writes to a directory.
+//! Invariants: a meta file is written after all files that it names are durable, and removed before
+//! any of them. Not built: threads that copy, blob files, files left out on request.
 
 mod meta;
 
@@ -33,9 +33,9 @@ use crate::engine::checkpoint::{KeepFiles, Moment};
 const META: &str = "meta";
 const PRIVATE: &str = "private";
 const SHARED: &str = "shared_checksum";
-/// Where tables are that older versions of RocksDB backed up.
+/// Directory of tables backed up by older versions of RocksDB.
 const SHARED_OLD: &str = "shared";
-/// Bytes that are copied at once.
+/// Bytes copied at a time.
 const CHUNK: usize = 1 << 20;
 
 /// A backup, as [`BackupEngine::backups`] lists it.
@@ -45,7 +45,7 @@ pub struct BackupInfo {
     pub id: u32,
     /// Unix time of its creation in seconds.
     pub timestamp: u64,
-    /// Bytes of its files, those that it shares too.
+    /// Bytes of its files, including those that it shares.
     pub size: u64,
     /// Its files.
     pub number_files: usize,
@@ -54,11 +54,11 @@ pub struct BackupInfo {
 }
 
 /// The limits of a [`BackupEngine`], in bytes per second of its copies; the default has none. A
-/// limiter is asked with [`IoPriority::Low`] for what is read and for what is written, and its mode
-/// decides what of that counts. Other engines and databases may share it.
+/// limiter is charged with [`IoPriority::Low`] for bytes read and written; its mode decides which
+/// of these count. Other engines and databases may share it.
 #[derive(Clone, Debug, Default)]
 pub struct BackupLimits {
-    /// Limits backups, and the reading of [`BackupEngine::verify_backup`].
+    /// Limits backups, and the reads of [`BackupEngine::verify_backup`].
     pub backup: Option<Arc<RateLimiter>>,
     /// Limits restores.
     pub restore: Option<Arc<RateLimiter>>,
@@ -80,11 +80,11 @@ impl std::fmt::Debug for BackupEngine {
     }
 }
 
-/// All backups: what their meta files say, or why that is no backup.
+/// All backups: the contents of their meta files, or why one is not a backup.
 type Known = BTreeMap<u32, Result<Meta>>;
 
 impl BackupEngine {
-    /// Opens the backup directory `dir` for all; makes it if it is not there.
+    /// Opens the backup directory `dir` for all calls; creates it if it does not exist.
     ///
     /// # Errors
     /// I/O.
@@ -96,7 +96,7 @@ impl BackupEngine {
         Ok(BackupEngine::at(fs, dir, true))
     }
 
-    /// Opens the backup directory `dir` for what changes nothing in it.
+    /// Opens the backup directory `dir` for calls that change nothing in it.
     ///
     /// # Errors
     /// NotFound if there is none; I/O.
@@ -108,7 +108,7 @@ impl BackupEngine {
         Ok(BackupEngine::at(fs, dir, false))
     }
 
-    /// The same engine, which copies no faster than `limits` let it.
+    /// The same engine, copying no faster than `limits` allow.
     #[must_use]
     pub fn limited(mut self, limits: BackupLimits) -> BackupEngine {
         self.limits = limits;
@@ -144,13 +144,13 @@ impl BackupEngine {
             self.write_meta(id, &meta)
         });
         if made.is_err() {
-            // What cannot be removed now is garbage for the next time.
+            // Files that cannot be removed now are removed by a later collection.
             drop(self.collect(&known));
         }
         made.map(|()| id)
     }
 
-    /// The intact backups, oldest first: those whose files are there with their sizes.
+    /// The intact backups, oldest first: those whose files exist with the right sizes.
     ///
     /// # Errors
     /// I/O.
@@ -179,8 +179,8 @@ impl BackupEngine {
         Ok(self.load()?.into_iter().filter_map(|(id, meta)| Some((id, meta.err()?))).collect())
     }
 
-    /// Checks that all files of a backup are there with their sizes; their contents too with
-    /// `with_checksum`.
+    /// Checks that all files of a backup exist with the right sizes; with `with_checksum` also
+    /// their contents.
     ///
     /// # Errors
     /// NotFound for an unknown backup; Corruption that names the file; I/O.
@@ -195,8 +195,8 @@ impl BackupEngine {
         Ok(())
     }
 
-    /// Puts a backup in the place of whatever database is in `db_dir`, its logs into `wal_dir`.
-    /// The database there must not be open. If this fails there is no database in `db_dir`.
+    /// Replaces the database in `db_dir`, if any, with a backup, whose logs go into `wal_dir`. The
+    /// database there must not be open. If this fails there is no database in `db_dir`.
     ///
     /// # Errors
     /// NotFound for an unknown backup; what is wrong with it, before anything is changed;
@@ -227,7 +227,7 @@ impl BackupEngine {
         self.restore(&meta, db_dir.as_ref(), wal_dir.as_ref())
     }
 
-    /// Deletes a backup, also one that is not intact.
+    /// Deletes a backup, even one that is not intact.
     ///
     /// # Errors
     /// NotFound for an unknown backup; NotSupported after [`Self::open_read_only`]; I/O.
@@ -255,7 +255,7 @@ impl BackupEngine {
         self.forget(known, &intact[..surplus])
     }
 
-    /// Removes files that no intact backup needs, such as those of a backup that did not end.
+    /// Removes files that no intact backup needs, such as those of an unfinished backup.
     ///
     /// # Errors
     /// NotSupported after [`Self::open_read_only`]; I/O.
@@ -300,7 +300,7 @@ impl BackupEngine {
         Ok(meta)
     }
 
-    /// Copies a moment of `db`, durably.
+    /// Copies one consistent state of `db`, durably.
     fn fill(&self, db: &Db, flush: bool, id: u32, known: &Known) -> Result<Meta> {
         let inner = db.inner();
         let _keep = KeepFiles::new(inner);
@@ -441,7 +441,7 @@ impl BackupEngine {
         Ok(())
     }
 
-    /// Removes what belongs to a database, but for its lock and its LOG.
+    /// Removes the files of a database, except its lock and its LOG.
     fn remove_database_files(&self, dir: &Path) -> Result<()> {
         if !self.fs.exists(dir)? {
             return Ok(());
@@ -484,7 +484,7 @@ impl BackupEngine {
                 break;
             }
             crc = crc32c_extend(crc, &buffer[..read]);
-            // How many are read is known only then, as in RocksDB's engine.
+            // Only now is it known how many were read, as in RocksDB's engine.
             wait_for(limiter, read as u64, IoKind::Read);
             if let Some(target) = &mut target {
                 wait_for(limiter, read as u64, IoKind::Write);
@@ -512,7 +512,7 @@ fn wait_for(limiter: Option<&RateLimiter>, bytes: u64, kind: IoKind) {
     }
 }
 
-/// What is copied for one backup alone, but for CURRENT: source, name, and bytes if not all.
+/// The files copied for one backup alone, except CURRENT: source, name, and bytes if not all.
 fn private_files(
     db: &Path,
     wal_dir: &Path,

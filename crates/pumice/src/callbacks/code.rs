@@ -1,7 +1,7 @@
-//! A user's comparators and prefix extractors, called with a mark: they run under locks.
+//! Wraps a user's comparators and prefix extractors in marks: they run under locks.
 //!
-//! Thread safety: as the user's code. What it does not do: contain their panics, which end the call
-//! or the job; those of the library's own are not wrapped.
+//! Thread safety: as the user's code. What it does not do: catch their panics, which end the call
+//! or the job. The library's own are not wrapped.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub(crate) fn mark_code(mark: Mark, options: &mut ColumnFamilyOptions) {
     }
 }
 
-/// Whether `options` have code that runs under locks.
+/// Whether `options` contain code that runs under locks.
 pub(crate) fn has_code(options: &ColumnFamilyOptions) -> bool {
     let custom = |code: &Arc<dyn SliceTransform>| Extractor::by_name(&code.name()).is_none();
     matches!(options.comparator, Comparator::Custom(_))

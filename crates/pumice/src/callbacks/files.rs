@@ -1,10 +1,10 @@
-//! A user's file system: called with a mark, its panics made errors.
+//! Wraps a user's file system: calls are marked, panics become errors.
 //!
 //! Files are written between the steps of state changes and under locks: a panic there would leave
 //! the change half done, where an error ends it in order.
 //!
-//! Thread safety: as the user's file system. What it does not do: keep a file system that waits for
-//! ever from blocking those that need its files.
+//! Thread safety: as the user's file system. What it does not do: keep a file system that waits
+//! forever from blocking those that need its files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use pumice_port::thread;
 
 use super::Mark;
 
-/// A file system or file, and whose calls it serves.
+/// A file system or file, and the database whose calls it serves.
 struct Marked<T> {
     mark: Mark,
     code: T,

@@ -4,12 +4,12 @@
 //! fixed64 sequence ‖ fixed32 count ‖ record*        (docs/format/log.md#batches)
 //! ```
 //!
-//! A batch is one WAL record, so it is recovered whole or not at all.
-//! Thread safety: a plain value, `Send + Sync`; mutate through `&mut`.
-//! Invariants: (1) `rep` is at least 12 bytes; (2) bytes 8..12 count the records that consume a
-//! sequence number; (3) records of column family 0 use the short tags; (4) every record and the
-//! whole are within `limits`: what is not is left out and remembered in `refused`.
-//! It does not check that column families exist: the write does.
+//! A batch is one WAL record, so it is recovered whole or not at all. Thread safety: a plain value,
+//! `Send + Sync`; mutate through `&mut`. Invariants: (1) `rep` is at least 12 bytes; (2) bytes
+//! 8..12 count the records that consume a sequence number; (3) records of column family 0 use the
+//! short tags; (4) every record and the whole batch are within `limits`: a record that is not is
+//! left out and remembered in `refused`. It does not check that column families exist: the write
+//! does.
 
 use std::sync::Weak;
 
@@ -26,13 +26,14 @@ use crate::version::family::ColumnFamily;
 /// Bytes of sequence and count before the first record.
 pub const HEADER_LEN: usize = 12;
 
-/// Bytes of a record besides key and value, at most: tag, column family, two lengths.
+/// Largest overhead of a record besides key and value: tag, column family, two lengths.
 const RECORD_OVERHEAD_BYTES: usize = 16;
 
 /// Updates applied atomically by `Db::write`.
 ///
 /// An update that cannot be stored, because of its size or the batch's, is left out; from then on
-/// [`WriteBatch::status`] and every attempt to write the batch give the error that says why.
+/// [`WriteBatch::status`] and every attempt to write the batch return the error that gives the
+/// reason.
 #[derive(Clone)]
 pub struct WriteBatch {
     rep: Vec<u8>,
@@ -40,13 +41,13 @@ pub struct WriteBatch {
     limits: SizeLimits,
     /// Bytes of the keys of range deletions.
     range_bytes: usize,
-    /// Why the first update that was left out was.
+    /// Why the first refused update was left out.
     refused: Option<Error>,
-    /// The database whose handles were named, if any was.
+    /// The database whose handles were used, if any were.
     owner: Option<Weak<dyn SnapshotOwner>>,
 }
 
-/// A place to come back to.
+/// A state to roll back to.
 #[derive(Clone, Debug)]
 struct SavePoint {
     bytes: usize,
@@ -63,7 +64,7 @@ pub enum BatchRecord<'a> {
     Entry {
         /// Column family id.
         column_family: u32,
-        /// What is done.
+        /// The operation.
         value_type: ValueType,
         /// Key, or begin of a range.
         key: &'a [u8],
@@ -143,10 +144,10 @@ impl WriteBatch {
         Ok(WriteBatch { range_bytes, ..Self::from_parts(data.to_vec(), limits) })
     }
 
-    /// Whether every update so far is in the batch.
+    /// Ok if every update so far is in the batch.
     ///
     /// # Errors
-    /// InvalidArgument that says which part of the first one that is not was too large.
+    /// InvalidArgument that names the part of the first missing update that was too large.
     #[inline]
     pub fn status(&self) -> Result<()> {
         match &self.refused {
@@ -196,7 +197,8 @@ impl WriteBatch {
         let (id, key, value) = (self.family(&cf), key.as_ref(), value.as_ref());
         self.add(id, key, Some(value), ValueType::Value, ValueType::ColumnFamilyValue);
     }
-    /// As [`WriteBatch::put_cf`] but for the bytes of `value`, which have to follow the wire form.
+    /// As [`WriteBatch::put_cf`], without the bytes of `value`, which the caller has to append to
+    /// the wire form.
     pub(crate) fn put_cf_but_value(&mut self, cf: u32, key: &[u8], value: &[u8]) {
         if self.admits(key, value) {
             self.begin(cf, ValueType::Value, ValueType::ColumnFamilyValue);
@@ -263,7 +265,7 @@ impl WriteBatch {
         self.delete_range_cf(0, begin, end);
     }
 
-    /// The id of `cf`. Handles of two databases in one batch are remembered as a refusal.
+    /// The id of `cf`. Handles of two databases in one batch make the batch refused.
     #[inline]
     fn family(&mut self, cf: &impl UpdateFamily) -> u32 {
         if let Some(handle) = cf.handle() {
@@ -343,7 +345,7 @@ impl WriteBatch {
             }
             _ => {}
         }
-        // Every record has two bytes or more: what 32 bits count, they can tell apart.
+        // Every record has at least two bytes, so the count of records cannot overflow 32 bits.
         let total = self.count() + other.count();
         self.rep.extend_from_slice(records);
         self.range_bytes = range_bytes;
@@ -378,10 +380,10 @@ impl WriteBatch {
         records(&self.rep)
     }
 
-    /// An update of `key` may be added; otherwise why not is remembered.
+    /// Whether an update of `key` may be added; if not, the reason is remembered.
     #[inline]
     fn admits(&mut self, key: &[u8], value: &[u8]) -> bool {
-        // A batch that is small with the update tells all there is to check.
+        // A batch that stays small with the update needs no further check.
         let small = self.rep.len() + key.len() + value.len() < self.limits.key_bytes() / 2;
         small || self.admits_within(key, value, 0, SizeLimits::check_entry)
     }
@@ -429,7 +431,7 @@ impl WriteBatch {
         self.rep[8..HEADER_LEN].copy_from_slice(&count.to_le_bytes());
     }
 
-    /// Moves the wire form out, leaving an unusable empty shell; see [`WriteBatch::restore`].
+    /// Moves the wire form out, which leaves the batch unusable; see [`WriteBatch::restore`].
     pub(crate) fn take_rep(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.rep)
     }
@@ -445,7 +447,7 @@ impl WriteBatch {
         self.rep = rep;
     }
 
-    /// The wire form of those records that `wanted` says, by column family.
+    /// The wire form of the records whose column family `wanted` accepts.
     pub(crate) fn filtered(&self, wanted: impl Fn(u32) -> bool) -> Result<Vec<u8>> {
         let mut kept = WriteBatch::with_limits(self.limits);
         let mut from = HEADER_LEN;
@@ -518,7 +520,7 @@ fn check_record(record: &BatchRecord<'_>, limits: SizeLimits) -> Result<usize> {
             }
             limits.check_entry(key, value).map(|()| 0)
         }
-        // A no-op separates the parts of a transaction, and is nothing without one.
+        // A no-op separates the parts of a transaction, and means nothing without one.
         BatchRecord::LogData(_) | BatchRecord::Marker(ValueType::Noop, _) => Ok(0),
         BatchRecord::Marker(tag, _) => {
             Err(Error::not_supported(format!("{tag:?} in a WriteBatch: no transactions here")))

@@ -7,7 +7,7 @@
 //! then only its rate slows writes, and the rules still stop them.
 //!
 //! Thread safety: the counters are atomic and read by the leading writer without a lock; the rate
-//! is changed under the state lock. It decides; waiting is the write path's business.
+//! is changed under the state lock. It only decides; the write path does the waiting.
 
 use pumice_base::narrow::saturating_u64;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,12 +17,12 @@ use crate::stats::cf_stats::StallCause;
 
 /// Slowest rate writes are slowed to, bytes a second.
 const DELAYED_RATE_MIN: u64 = 16 << 10;
-/// Under a cap credit is saved up for this long at most.
+/// Under a cap, unused credit is kept for at most this long.
 const CAP_BURST_MICROS: u64 = 5000;
 /// Writes are not capped.
 const NO_CAP: u64 = u64::MAX;
 /// Credit is granted in steps of this many microseconds, and no wait is shorter. RocksDB's is 1024:
-/// small writes then go through in bursts with a millisecond between them, which is their p99.
+/// small writes then go through in bursts a millisecond apart, which becomes their p99.
 const REFILL_MICROS: u64 = 250;
 
 /// Whether writes to a column family are slowed or stopped, and why.
@@ -113,7 +113,7 @@ pub fn write_stall(inputs: &StallInputs, options: &ColumnFamilyOptions) -> Write
     WriteStall::None
 }
 
-/// Writes are close enough to a stop that the rate must fall quickly.
+/// Whether writes are so close to a stop that the rate must fall quickly.
 fn near_stop(stall: WriteStall, inputs: &StallInputs, options: &ColumnFamilyOptions) -> bool {
     let soft = options.soft_pending_compaction_bytes_limit;
     let hard = options.hard_pending_compaction_bytes_limit;
@@ -132,7 +132,7 @@ fn near_stop(stall: WriteStall, inputs: &StallInputs, options: &ColumnFamilyOpti
 pub(crate) struct WriteController {
     stopped: AtomicUsize,
     delayed: AtomicUsize,
-    /// Bytes a second that a policy lets in; `NO_CAP` for all.
+    /// Bytes a second that a policy admits; `NO_CAP` for no limit.
     cap: AtomicU64,
     rate_bytes_per_sec: AtomicU64,
     rate_max: AtomicU64,
@@ -175,7 +175,7 @@ impl WriteController {
     pub fn delayed_rate(&self) -> u64 {
         if self.is_delayed() { self.rate() } else { 0 }
     }
-    /// Lets in no more than this many bytes a second, or all that the stall rules do.
+    /// Admits at most this many bytes a second; None leaves it to the stall rules.
     pub fn set_cap(&self, cap: Option<u64>) {
         let cap = cap.map_or(NO_CAP, |cap| cap.clamp(1, NO_CAP - 1));
         let before = self.cap.swap(cap, Ordering::Relaxed);
@@ -197,7 +197,7 @@ impl WriteController {
         self.rate_and_burst().0
     }
     /// Bytes a second, and for how many microseconds unused credit is kept: under a cap, which may
-    /// fall at any time, hardly.
+    /// fall at any time, only briefly.
     fn rate_and_burst(&self) -> (u64, u64) {
         let cap = self.cap.load(Ordering::Relaxed);
         let rate = match self.delayed.load(Ordering::Acquire) {
@@ -255,7 +255,7 @@ impl WriteController {
         options: &ColumnFamilyOptions,
     ) {
         if options.disable_auto_compactions {
-            // No debt to follow: the rate is what the user said.
+            // No debt to follow: the rate is the user's.
             self.rate_bytes_per_sec.store(self.rate_max.load(Ordering::Relaxed), Ordering::Relaxed);
             return;
         }
@@ -282,14 +282,14 @@ impl WriteController {
         self.rate_bytes_per_sec.store(scaled.clamp(floor, max), Ordering::Relaxed);
     }
 
-    /// Microseconds a low-priority write of `bytes` has to wait while compaction is behind: a
-    /// quarter of the rate of slowed writes.
+    /// Microseconds a low-priority write of `bytes` has to wait while compaction lags: a quarter of
+    /// the rate of slowed writes.
     pub fn low_priority_micros(&self, bytes: u64) -> u64 {
         let rate = (self.rate_bytes_per_sec.load(Ordering::Relaxed) / 4).max(1);
         saturating_u64(u128::from(bytes) * 1_000_000 / u128::from(rate))
     }
 
-    /// A group wrote so many bytes that its leader did not pay for: the next one does.
+    /// A group wrote this many bytes that its leader did not pay for: the next leader does.
     pub fn owe(&self, bytes: u64) {
         self.owed_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -324,7 +324,7 @@ impl WriteController {
         saturating_u64(micros).max(REFILL_MICROS)
     }
 
-    /// The credit, with what the time since it was last asked for grants.
+    /// The credit, including what has been granted since the last call.
     fn credit(&self, now_micros: u64) -> u64 {
         let mut credit = self.credit_bytes.load(Ordering::Relaxed);
         let refilled = match self.refilled_micros.load(Ordering::Relaxed) {

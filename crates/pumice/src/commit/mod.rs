@@ -1,4 +1,4 @@
-//! The way of a write to the log: batches, the write queue, write stalls, the logs.
+//! A write on its way to the log: batches, the write queue, write stalls, the logs.
 
 pub mod batch;
 pub mod controller;

@@ -1,4 +1,4 @@
-//! What a log says of the one before it, when that was not durable as the log was started.
+//! What a log records about the one before it, if that was not durable when the log was started.
 //!
 //! Its first record is then a batch without updates, at the sequence number of the first write:
 //!
@@ -6,9 +6,9 @@
 //! fixed64 sequence ‖ fixed32 0 ‖ LogData(NAME ‖ fixed64 number ‖ fixed64 bytes)
 //! ```
 //!
-//! Recovery takes the records after it only if log `number` gave all its `bytes`: otherwise a power
-//! loss cut the end off that log, and these records were written later than what is lost. RocksDB
-//! passes annotations over; its own record of this kind (type 130) is not readable by versions
+//! Recovery replays the records after it only if log `number` has all its `bytes`: otherwise a
+//! power loss cut off the end of that log, and these records were written later than the lost ones.
+//! RocksDB skips annotations; its own record of this kind (type 130) is not readable by versions
 //! before 9.10.
 //!
 //! Thread safety: plain data.
@@ -40,7 +40,7 @@ impl Predecessor {
         rep
     }
 
-    /// What `record` says, if it is one.
+    /// Parses `record`; None if it is an ordinary record.
     pub fn parse(record: &[u8]) -> Option<Self> {
         if record.len() < batch::HEADER_LEN || batch::count(record) != 0 {
             return None;

@@ -2,23 +2,23 @@
 //!
 //! One writer at a time is the leader. It takes the batches that have queued up since, logs and
 //! applies them together, and hands leadership to the first writer it did not take. A lone writer
-//! becomes leader and leaves again with two short lock sections, no allocation and no wake-up. A
-//! group costs its leader two lock sections and one batch of wake-ups, however large it is.
+//! becomes leader and leaves with two short lock sections, no allocation and no wake-up. A group
+//! costs its leader two lock sections and one batch of wake-ups, however large it is.
 //!
 //! | state of an entry | entered by | left by |
 //! |---|---|---|
 //! | Free | the writer that collected its answer | a writer that queues |
 //! | Waiting | a writer that queues | the leader |
-//! | Taken | the leader, which has the batch; a writer that was asked and looks | the leader |
+//! | Taken | the leader, which has the batch; an asked writer, once it has seen that | the leader |
 //! | Asked | the leader, which wants help with the group | the writer, or the leader |
-//! | Leader | the parting leader, which hands over | the writer |
+//! | Leader | the leaving leader, which hands over | the writer |
 //! | Done | the leader, with the outcome | the writer |
 //!
 //! Thread safety: all methods from anywhere; entries live in a pool under the queue's lock.
 //! Invariants: (1) `busy` is true exactly while there is a leader; (2) an entry in `order` is
-//! Waiting and only a leader takes it out, and a leader parts only through `finish`, so no
-//! waiter is forgotten; (3) the task of an entry is woken after the entry has become Leader or
-//! Done and the lock is free; a writer that wakes for another reason looks and waits again.
+//! Waiting and only a leader takes it out, and a leader leaves only through `finish`, so no waiter
+//! is forgotten; (3) the task of an entry is woken after the entry has become Leader or Done and
+//! the lock is free; a writer that wakes for another reason checks its entry and waits again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ use pumice_port::task::{self, TaskRef, WaitReason};
 use super::shared_insert::SharedInsert;
 use crate::options::requests::WriteOptions;
 
-/// A small leader takes at most this part of a group's bytes along, so that its own latency stays
-/// small.
+/// A leader with a small batch takes at most this fraction of a group's bytes, so that its own
+/// latency stays small.
 const SMALL_LEADER_SHARE: usize = 8;
 
 static WRITE_QUEUE: WaitReason = WaitReason("write queue");
@@ -69,9 +69,9 @@ pub(crate) enum Joined {
     Done(Vec<u8>, Result<()>),
 }
 
-/// Proof that the task which has it leads. There is one of a queue at a time, and only the queue
-/// makes it. It has no size. To give leadership away takes it mutably and ends its use: guards do
-/// that when they are dropped, and cannot move it out.
+/// Proof that the task which holds it leads. A queue has one at a time, and only the queue makes
+/// it. It has zero size. Giving up leadership takes it by `&mut` and not by value, because guards
+/// do that in `drop` and cannot move it out.
 #[derive(Debug)]
 #[must_use = "leadership that is not given away stops all writers"]
 pub(crate) struct Leadership(());
@@ -110,8 +110,8 @@ impl State {
         at
     }
 
-    /// The answer in entry `at`, which is free from then on, or what its writer was asked; None
-    /// while there is nothing.
+    /// The answer in entry `at`, which is then free, or the request to its writer; None while there
+    /// is neither.
     fn collect(&mut self, at: usize) -> Option<News> {
         let joined = match std::mem::replace(&mut self.entries[at], Entry::Free) {
             Entry::Leader(batch) => Joined::Leader(batch, Leadership(())),
@@ -129,7 +129,7 @@ impl State {
         Some(News::Left(joined))
     }
 
-    /// Hands leadership to the first waiter, if there is one, and says whom to wake.
+    /// Hands leadership to the first waiter, if there is one, and returns the task to wake.
     fn hand_over(&mut self) -> Option<TaskRef> {
         let next = self.order.pop_front();
         self.busy = next.is_some();
@@ -170,8 +170,8 @@ impl WriteQueue {
     /// Becomes leader with `batch`, or waits until a leader wrote it. Suspends, unless the batch
     /// has `no_slowdown` and the leader is stalled: then the answer is Incomplete at once. A caller
     /// that would have to wait and is not `patient` is treated as one with `no_slowdown`; one that
-    /// must not wait at all has the error as its answer. If its leader asks this task for help with
-    /// the group, `help` is called, without the queue's lock; it may suspend.
+    /// must not wait at all gets an error. If its leader asks this task for help with the group,
+    /// `help` is called, without the queue's lock; it may suspend.
     pub fn join(
         &self,
         mut batch: QueuedBatch,
@@ -198,7 +198,7 @@ impl WriteQueue {
             let news = self.state.lock().collect(at);
             match news {
                 Some(News::Left(joined)) => return joined,
-                // The answer may be there by then, and its wake-up spent on a lock.
+                // The answer may already be there, and its wake-up consumed by waiting for a lock.
                 Some(News::Asked(shared)) => help(&shared),
                 None => task::park(&WRITE_QUEUE),
             }
@@ -221,8 +221,8 @@ impl WriteQueue {
         let mut bytes = leader_bytes;
         while let Some(&at) = state.order.front() {
             let Entry::Waiting(batch, task) = &mut state.entries[at] else { break };
-            // A sync write may not ride with a leader that will not sync, nor a logged write with
-            // an unlogged one; a writer that refuses to wait decides about delays for itself.
+            // A sync write may not join a leader that will not sync, nor a logged write an unlogged
+            // one; a writer that refuses to wait decides about delays itself.
             if batch.exclusive
                 || (batch.options.sync && !options.sync && !planted::is(Bug::SyncFollowerNotSynced))
                 || batch.options.disable_wal != options.disable_wal
@@ -263,7 +263,7 @@ impl WriteQueue {
         task::unpark_all(asked);
     }
 
-    /// The leader parts: `followers` get their batches back with `result`, and the first waiter
+    /// The leader leaves: `followers` get their batches back with `result`, and the first waiter
     /// leads next.
     pub fn finish(&self, _: &mut Leadership, followers: Vec<Follower>, result: &Result<()>) {
         let mut answered = Vec::with_capacity(followers.len());
@@ -286,7 +286,7 @@ impl WriteQueue {
         task::unpark_all(answered.into_iter().chain(next));
     }
 
-    /// The leader parts without followers.
+    /// The leader leaves without followers.
     #[inline]
     pub fn leave(&self, _: &mut Leadership) {
         let next = self.state.lock().hand_over();
@@ -327,7 +327,7 @@ impl WriteQueue {
     }
 }
 
-/// What a write that may not wait gets instead (RocksDB's text).
+/// The error of a write that may not wait (RocksDB's text).
 #[cold]
 pub(crate) fn stalled() -> Error {
     Error::incomplete("Write stall")

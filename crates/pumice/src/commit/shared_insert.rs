@@ -5,8 +5,8 @@
 //! after the other; the leader does the same and publishes when all are in. A member that comes
 //! late finds nothing to do: the leader never waits for one that has not begun.
 //!
-//! The system is not asked whether a core is idle, which would cost a system call and be old when
-//! it is read: a member that was woken and came in time had a core ([`Helpers`]).
+//! The system is not asked whether a core is idle, which would cost a system call and be out of
+//! date when read: a member that was woken and came in time had a core ([`Helpers`]).
 //!
 //! Thread safety: `SharedInsert` is shared by a leader and its members; `Helpers` is the leader's.
 //! Invariants: (1) a batch is inserted once; (2) when `finish` returns no insertion is under way.
@@ -20,10 +20,10 @@ use pumice_port::thread;
 
 use super::batch;
 
-/// So many updates are worth the wake-up of the member that inserts them: some 40 us of one core.
+/// Updates that are worth the wake-up of a member that inserts them: some 40 us of one core.
 const UPDATES_PER_MEMBER: u64 = 64;
-/// When no member came, groups that could use help get none for this many updates: asking costs
-/// less than 2 % of what they take.
+/// When no member came, no member is asked for the next this many updates, so that asking costs
+/// less than 2 % of their time.
 const PAUSE_UPDATES: u64 = 64 * UPDATES_PER_MEMBER;
 
 /// How many members the leader of the next group asks.
@@ -36,7 +36,7 @@ pub(crate) struct Helpers {
 }
 
 impl Helpers {
-    /// At most `most` at a time.
+    /// Asks for at most `most` at a time.
     pub fn new(most: usize) -> Self {
         Helpers { most, now: most.min(1), pause: 0 }
     }
@@ -52,7 +52,7 @@ impl Helpers {
         usize::from(self.pause == 0)
     }
 
-    /// Of those `asked`, this many came in time.
+    /// `came` of the `asked` members came in time.
     pub fn came(&mut self, asked: usize, came: usize) {
         if came >= asked {
             self.now = self.now.max(asked + 1).min(self.most);
@@ -116,7 +116,7 @@ impl SharedInsert {
         (portions.into_iter().map(|portion| portion.rep).collect(), came)
     }
 
-    /// A panic must not leave the batch half inserted for another member to begin again.
+    /// After a panic no other member may insert the half inserted batch again.
     fn insert(&self, portion: &Portion, insert: &impl Fn(SequenceNumber, &[u8]) -> Result<()>) {
         let inserted = thread::contain("A write", || insert(portion.first, &portion.rep));
         if let Err(error) = inserted.and_then(|inserted| inserted) {

@@ -1,4 +1,4 @@
-//! What names the column family of an update in a batch.
+//! The ways to name the column family of an update in a batch.
 //!
 //! Thread safety: plain values. It checks nothing: the batch and the write do.
 

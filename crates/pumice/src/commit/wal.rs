@@ -1,18 +1,18 @@
-//! The live write-ahead logs of a database.
+//! The live write-ahead logs of a database, and switching between them.
 //!
-//! One log takes records; older ones stay until the column families that have data in them are
+//! One log receives records; older ones stay until the column families that have data in them are
 //! flushed. After a power loss the surviving records never skip a lost one (no hole), in one of two
 //! ways (docs/decisions/0028). With several column families a log is synced before the next one
-//! takes records, so that a flush never makes data durable whose predecessors in other column
-//! families are not. With one, the next log begins with the length that the old one must have
-//! (`Predecessor`), and the old one is synced only if a sync is asked for before its memtable
-//! is flushed.
+//! receives records, so that a flush never makes data durable before earlier data of other column
+//! families is durable. With one, the next log begins with the length that the old one must have
+//! (`Predecessor`), and the old one is synced only if a sync is asked for before its memtable is
+//! flushed.
 //!
 //! Thread safety: `Wals` belongs to the lock `Logs::wal` of the engine. Invariants: (1) `sizes`
 //! lists the logs that recovery would read, ascending, the current one last; (2) after an I/O error
-//! the current writer is never used again: `failed` stays set until a new log is installed;
-//! (3) while a `LogSync` is under way no other task syncs, replaces or closes the log. The system
-//! reports the failure of a sync once per open file: two at a time, and the wrong one could get
+//! the current writer is never used again: `failed` stays set until a new log is installed; (3)
+//! while a `LogSync` is under way no other task syncs, replaces or closes the log. The operating
+//! system reports a sync failure once per open file: with two at a time, the wrong one could get
 //! it; (4) whatever makes the current log durable makes those of `complete` durable first.
 
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ pub(crate) struct Wals {
     current: Option<LogWriter>,
     /// Complete logs that are needed and not durable, ascending.
     complete: Vec<LogWriter>,
-    /// What the current log has to say before its first record.
+    /// What the current log must record before its first record.
     predecessor: Option<Predecessor>,
     number: FileNumber,
     /// (number, bytes) of every log that may be needed.
@@ -49,11 +49,11 @@ pub(crate) struct Wals {
     writer_options: WriterOptions,
 }
 
-/// A sync of the current log that its task does without the lock, while others append.
+/// A sync of the current log, done without the lock while others append.
 pub(crate) struct LogSync {
     /// Of the logs that are needed, ascending.
     syncers: Vec<Arc<dyn FileSyncer>>,
-    /// What the current log holds that will be durable.
+    /// Bytes of the current log that will be durable.
     bytes: u64,
     /// Its name is not durable yet.
     directory: Option<(Arc<dyn FileSystem>, PathBuf)>,
@@ -102,7 +102,7 @@ impl Wals {
     }
 
     /// Keeps logs that recovery read and that memtables still depend on. They are synced first:
-    /// what a recovery showed must not be gone after the next power loss.
+    /// data that a recovery showed must survive the next power loss.
     ///
     /// # Errors
     /// I/O. Suspends.
@@ -120,7 +120,8 @@ impl Wals {
         self.fs.sync_dir(&self.dir)
     }
 
-    /// How the next log is written; when what is written goes to the device, also in this one.
+    /// Sets how the next log is written. The rules for writing back to the device apply to the
+    /// current log too.
     pub fn set_writer_options(&mut self, options: WriterOptions) {
         if let Some(log) = &mut self.current {
             log.set_bytes_per_sync(options.bytes_per_sync, options.strict_bytes_per_sync);
@@ -218,7 +219,7 @@ impl Wals {
         Ok(())
     }
 
-    /// Makes the complete logs durable; their names are not by that.
+    /// Makes the complete logs durable, but not their names.
     fn sync_complete(&mut self) -> Result<()> {
         if planted::is(Bug::CompleteLogNotSynced) {
             return Ok(());
@@ -284,7 +285,7 @@ impl Wals {
         Ok(after - before)
     }
 
-    /// Hands buffered records to the operating system; durable if `sync`.
+    /// Writes buffered records to the operating system; durable if `sync`.
     ///
     /// # Errors
     /// I/O; the log is then failed for good. Suspends.
@@ -308,8 +309,8 @@ impl Wals {
         self.syncing
     }
 
-    /// Starts a sync of all there is; `end_sync` must follow. None if there is no log, and with
-    /// `use_fsync`, which a `FileSyncer` does not have: then it is done when this returns.
+    /// Starts a sync of everything so far; `end_sync` must follow. None if there is no log, and
+    /// with `use_fsync`, which a `FileSyncer` does not have: then it is done when this returns.
     ///
     /// # Errors
     /// I/O; the log is then failed for good. Suspends.
@@ -331,7 +332,7 @@ impl Wals {
         Ok(Some(sync))
     }
 
-    /// `sync` is over. If it failed, so has the log, with all that was appended meanwhile.
+    /// `sync` has ended. If it failed, the log has failed too, with everything appended meanwhile.
     pub fn end_sync(&mut self, sync: &LogSync, result: &Result<()>) {
         self.syncing = false;
         match (result, self.current.as_mut()) {

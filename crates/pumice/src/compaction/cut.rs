@@ -1,18 +1,18 @@
 //! Where an output file ends.
 //!
 //! A file ends when it has its target size. Where the compaction may make files of up to twice that
-//! (leveled, `level_compaction_dynamic_file_size`), it ends earlier or later, so that what it
-//! overlaps in the level below the output is less, and so what later compactions of it rewrite:
+//! (leveled, `level_compaction_dynamic_file_size`), it ends earlier or later, so that it overlaps
+//! less of the level below the output, and later compactions of it rewrite less:
 //!
 //! - at an end of a file there, once it is large enough;
 //! - before a file there that no key of the output falls into: in a sparse level such files are
-//!   many, and outputs get small. A file passed over saves its bytes, so only those above an eighth
-//!   of the target count.
+//!   many, and outputs get small. Skipping a file saves its bytes, so only files above an eighth of
+//!   the target count.
 //!
 //! It also ends when compacting it would be too large.
 //!
 //! The rules and their numbers are RocksDB's (`CompactionOutputs::ShouldStopBefore`). Pure. Asked
-//! once a user key, in order; a key that passes no bound of a file costs one key comparison.
+//! once a user key, in order; a key that crosses no file boundary costs one key comparison.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ pub(crate) struct OutputCut {
     grandparents: Vec<Arc<FileMetaData>>,
     /// First grandparent that does not end before the last key asked about.
     at: usize,
-    /// The last key asked about lies in that one, not before it.
+    /// The last key asked about lies inside that file, not before it.
     inside: bool,
-    /// Bytes of grandparents that the present output overlaps or passes over.
+    /// Bytes of grandparents that the present output overlaps or skips.
     overlapped_bytes: u64,
     /// Begins and ends of grandparents inside the present output.
     boundaries: u64,
@@ -46,7 +46,8 @@ struct Step {
 }
 
 impl OutputCut {
-    /// Cuts for one compaction, whose outputs may have `max_bytes` where that spares later ones.
+    /// Cuts for one compaction, whose outputs may have up to `max_bytes` where that saves later
+    /// work.
     pub fn new(
         comparator: Comparator,
         grandparents: Vec<Arc<FileMetaData>>,
@@ -82,7 +83,7 @@ impl OutputCut {
         if self.overlapped_bytes.saturating_add(bytes) > self.max_compaction_bytes {
             return true;
         }
-        // The more boundaries were passed over, the longer to wait for a better one.
+        // The more boundaries were passed, the longer it waits for a better one.
         let percent = 50 + (5 * self.boundaries).min(40);
         self.max_bytes > self.target_bytes
             && (step.skipped_bytes > self.target_bytes / 8

@@ -30,7 +30,7 @@ enum Rules {
 pub(crate) struct CompactionPlan {
     options: LeveledOptions,
     rules: Rules,
-    /// But for what is asked for each time.
+    /// Without what is determined for each pick.
     mark_rules: MarkRules,
     targets: LevelTargets,
     scores: LevelScores,
@@ -100,11 +100,11 @@ impl CompactionPlan {
 
     /// Adds what was suggested to the marked files, and forgets what is gone or at the bottom.
     fn mark_suggested(&mut self, version: &Version) {
-        // Files of L0 can go down even if nothing is below.
+        // Files of L0 can move down even if nothing is below.
         let last = version.num_non_empty_levels().saturating_sub(1).max(1);
         let is_fifo = self.is_fifo();
         let marked = &mut self.marks.marked;
-        // A whole tree may be suggested: nothing here may look through all for each.
+        // A whole tree may be suggested, so no search through all files for each.
         let known: BTreeSet<u64> = marked.iter().map(|(_, file)| file.number).collect();
         self.suggested.retain(|number| {
             let found = version.find_by_number(*number).filter(|(level, _)| *level < last);
@@ -143,8 +143,8 @@ impl CompactionPlan {
         picker::pick_files(&context, request, self.is_fifo())
     }
 
-    /// Once the oldest snapshot passes this sequence, more files of the bottommost level can be
-    /// rid of tombstones and sequence numbers.
+    /// Once the oldest snapshot passes this sequence, more files of the bottommost level can drop
+    /// tombstones and sequence numbers.
     pub fn bottommost_threshold(&self) -> u64 {
         self.marks.bottommost_threshold
     }
@@ -164,7 +164,8 @@ impl CompactionPlan {
         self.targets.base_level
     }
 
-    /// Bytes that `level` should have at most; `u64::MAX` where no size triggers a compaction.
+    /// Largest size that `level` should have, in bytes; `u64::MAX` where no size triggers a
+    /// compaction.
     pub fn target_bytes(&self, level: usize) -> u64 {
         self.targets.max_bytes.get(level).copied().unwrap_or(u64::MAX)
     }
@@ -179,7 +180,7 @@ impl CompactionPlan {
         &self.running
     }
 
-    /// No compaction starts until [`Self::unhold`]; those that run go on. One caller at a time.
+    /// No compaction starts until [`Self::unhold`]; running ones continue. One caller at a time.
     pub fn hold(&mut self) {
         self.held = true;
     }
@@ -194,8 +195,7 @@ impl CompactionPlan {
         self.held
     }
 
-    /// The most urgent compaction, if need be of those out of L0 and the base level only. It is
-    /// registered as running.
+    /// The most urgent compaction within `reach`. It is registered as running.
     pub fn pick(
         &mut self,
         version: &Version,
@@ -266,8 +266,8 @@ impl CompactionPlan {
         matches!(self.rules, Rules::Fifo(_))
     }
 
-    /// Places that a read may have to look at and that stalls are decided by: files of L0, and for
-    /// universal compaction the deeper levels with files.
+    /// Runs that a read may have to search and that stalls count: files of L0, and for universal
+    /// compaction the deeper levels with files.
     pub fn counted_runs(&self, version: &Version) -> usize {
         match self.rules {
             Rules::Universal(_) => UniversalRules::runs(version),
@@ -298,7 +298,7 @@ impl CompactionPlan {
         self.running.reserve(level, range, replaced)
     }
 
-    /// Keeps compactions from files that go, until [`Self::unreserve`].
+    /// Keeps compactions from files that are being removed, until [`Self::unreserve`].
     pub fn reserve_files(&mut self, doomed: Vec<InputLevel>) -> Registered {
         self.running.reserve_files(doomed)
     }
@@ -326,7 +326,7 @@ fn rules(options: &ColumnFamilyOptions) -> Rules {
 fn fifo_rules(options: &ColumnFamilyOptions) -> FifoRules {
     let fifo = &options.compaction_options_fifo;
     // Larger files are results of merges: merging those again and again would cost much, and keep
-    // old data from its end.
+    // old data from expiring.
     let merge_below = (options.write_buffer_size as u64 / 10).saturating_mul(11);
     FifoRules {
         max_bytes: fifo.max_table_files_size,

@@ -32,10 +32,10 @@ use crate::table_output::output::{OutputFile, OutputSpec};
 use crate::table_output::tombstones;
 use crate::version::family::CfData;
 
-/// Keys between two looks at the shutdown flag.
+/// Keys between two checks of the shutdown flag.
 const KEYS_PER_POLL: u32 = 1024;
 
-/// What all subcompactions of a job share.
+/// State that all subcompactions of a job share.
 pub(crate) struct JobContext {
     pub env: Arc<dyn CompactionEnv>,
     pub cf: Arc<CfData>,
@@ -83,7 +83,7 @@ struct Writer<'a> {
     /// What follows the data blocks counts against the target.
     is_upper_bound: bool,
     output: Option<OutputFile>,
-    /// Lower bound of the tombstones that the next output is responsible for.
+    /// Lower bound of the tombstones that belong to the next output.
     low: Option<Vec<u8>>,
     end: Option<Vec<u8>>,
     files: Vec<Arc<FileMetaData>>,
@@ -194,7 +194,7 @@ fn filter(job: &JobContext, options: &ColumnFamilyOptions) -> Option<Arc<dyn Com
     factory.should_filter(reason).then(|| factory.create_compaction_filter(&context))?
 }
 
-/// Writes all that is left of the input.
+/// Writes the rest of the input.
 fn write_entries(
     job: &JobContext,
     entries: &mut CompactionIterator<MergingIterator<Source>>,
@@ -285,8 +285,8 @@ impl Writer<'_> {
         if self.is_upper_bound { self.whole_bytes(data, output, ikey, value) } else { data }
     }
 
-    /// With the entry, and all that follows the data blocks; but for half of the target at most,
-    /// so that a file holds data however small its target.
+    /// Includes the entry and everything after the data blocks, but the latter only up to half of
+    /// the target, so that a file holds data however small its target is.
     #[cold]
     fn whole_bytes(&self, data: u64, output: &OutputFile, ikey: &[u8], value: &[u8]) -> u64 {
         let rest = output.estimated_tail_bytes() + (ikey.len() + value.len()) as u64;
@@ -339,7 +339,7 @@ impl Writer<'_> {
         left
     }
 
-    /// Ends the present output; it is responsible for tombstones up to `high`.
+    /// Ends the present output, which gets tombstones up to `high`.
     fn close(&mut self, high: Option<Vec<u8>>) -> Result<()> {
         let tombstones = self.tombstones(high.as_deref());
         if self.output.is_none() {

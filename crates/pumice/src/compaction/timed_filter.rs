@@ -15,7 +15,7 @@ struct Timed {
     statistics: Arc<Statistics>,
 }
 
-/// `filter`, timed if the statistics are for that.
+/// `filter`, timed if the statistics level asks for it.
 pub(super) fn timed(
     filter: Arc<dyn CompactionFilter>,
     statistics: Option<&Arc<Statistics>>,

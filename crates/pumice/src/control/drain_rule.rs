@@ -1,7 +1,7 @@
 //! Auto-tuned compaction: compaction stops while flushes alone need the rate limiter's rate.
 //!
-//! A job *drains* the limiter when it has to wait for the next refill. Over at least 100 refill
-//! periods the rule looks at the share of periods that flushes drained, and that any job drained:
+//! A job *drains* the limiter when it has to wait for the next refill. Every 100 or more refill
+//! periods the rule computes the share of periods that flushes drained, and that any job drained:
 //!
 //! | drained by flushes | drained at all | verdict |
 //! |---|---|---|
@@ -17,21 +17,21 @@
 //!
 //! Thread safety: plain data.
 
-/// The rule is asked after this many refill periods.
+/// The rule is applied after this many refill periods.
 const PERIODS_PER_LOOK: u64 = 100;
 /// Share of periods, percent, from which flushes are taken for busy.
 const FLUSH_BUSY_PERCENT: u64 = 50;
 /// Share of periods, percent, at which the limiter is taken for exhausted.
 const EXHAUSTED_PERCENT: u64 = 90;
 
-/// Who had to wait.
+/// The kind of job that had to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drainer {
     Flush,
     Compaction,
 }
 
-/// What is to happen to automatic compactions.
+/// What happens to automatic compactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Enable,
@@ -106,8 +106,8 @@ impl DrainWatch {
         *self = DrainWatch::new(self.refill_period_micros, now_micros);
     }
 
-    /// As `look`, by a timer and not by a request: that nothing drained enables, since at rest
-    /// there would be no request to say so.
+    /// As `look`, for a timer instead of a request. If nothing drained it enables compaction, since
+    /// an idle database makes no request.
     pub fn look_at_rest(&mut self, now_micros: u64) -> Option<Verdict> {
         let idle = self.by_flushes == 0 && self.by_compactions == 0;
         self.look(now_micros).map(|verdict| if idle { Verdict::Enable } else { verdict })

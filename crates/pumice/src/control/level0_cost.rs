@@ -1,25 +1,25 @@
 //! The share of the processors that compactions out of L0 need to keep up with flushes.
 //!
-//! Lowering a job spares readers no more than the job uses. Where that is little, all that it does
-//! is to keep L0 full for longer, and every read looks into every file of L0. So compactions out
-//! of L0 are lowered from a share of the processors on ([`LOWERED_FROM`]). The share is of what is
-//! asked for (bytes flushed a second, times processor time of a byte), not of what is used: a
-//! starved job uses little and wants much.
+//! Lowering a job saves readers at most what the job uses. If that is little, lowering only keeps
+//! L0 full for longer, and every read searches every file of L0. So compactions out of L0 are
+//! lowered only above a share of the processors ([`LOWERED_FROM`]). The share is that of the demand
+//! (bytes flushed a second, times processor time per byte), not of the use: a starved job uses
+//! little and needs much.
 //!
-//! Thread safety: plain data. What it does not do: look at a clock; moments are its caller's.
+//! Thread safety: plain data. What it does not do: read a clock; the caller passes the time.
 
 /// From this share of all processors on they are lowered. On two processors with two readers and
-/// compactions out of L0 that want 13 %, lowering them makes the slowest of ten thousand reads a
-/// sixth quicker, and the mean and p99 worse (up to 13 files in L0 in place of 7).
+/// compactions out of L0 that need 13 %, lowering them makes the slowest of ten thousand reads a
+/// sixth faster, and the mean and p99 worse (up to 13 files in L0 in place of 7).
 pub(crate) const LOWERED_FROM: f64 = 0.1;
 
 /// Bytes that came into L0 this long ago count for a third of new ones.
 const REMEMBERED_SECONDS: f64 = 30.0;
 
-/// The shortest time that a rate is taken over.
+/// The shortest time over which a rate is computed.
 const RATE_SECONDS_MIN: f64 = 0.25;
 
-/// What a job leaves of the weight of those before it.
+/// Factor that each job applies to the weight of earlier ones.
 const OLDER_JOBS: f64 = 0.5;
 
 /// See the module head.
@@ -43,7 +43,7 @@ impl Level0Cost {
             return;
         }
         if self.began.is_none() {
-            // They tell when it began; how much comes in a time, only the next ones.
+            // The first files only set the start; a rate needs later ones.
             self.began = Some(now_seconds);
         } else {
             self.arrived_bytes = self.arrived_bytes * self.weight(now_seconds) + bytes;
@@ -62,8 +62,8 @@ impl Level0Cost {
         self.cpu_seconds += cpu_seconds;
     }
 
-    /// The share that they want of this many processors; 0 before files came twice and one
-    /// compaction ended. Above 1 is more than there is.
+    /// The share of `processors` that they need; 0 until files came twice and one compaction has
+    /// ended. Above 1 they need more than there is.
     pub fn share(&self, now_seconds: f64, processors: f64) -> f64 {
         if self.taken_bytes <= 0.0 || processors <= 0.0 {
             return 0.0;
@@ -71,7 +71,7 @@ impl Level0Cost {
         self.rate(now_seconds) * self.cpu_seconds / self.taken_bytes / processors
     }
 
-    /// Bytes that come in a second. The time that they are divided by is weighted as they are.
+    /// Bytes that arrive per second. The time in the divisor is weighted as they are.
     fn rate(&self, now_seconds: f64) -> f64 {
         let Some(began) = self.began else { return 0.0 };
         let age = (now_seconds - began).max(RATE_SECONDS_MIN);

@@ -1,16 +1,16 @@
 //! How much background work is done, and when: policies.
 //!
-//! A policy is a function of plain data: no clock, no lock, no file. The engine feeds it with what
-//! happens and does what it says; nothing here names the engine's rooms.
+//! A policy is a function of plain data: no clock, no lock, no file. The engine reports events to
+//! it and does what it says; nothing here names the engine's rooms.
 //!
 //! | part | is |
 //! |---|---|
-//! | `level0_cost` | what compactions out of L0 cost of the processors: whether they are lowered |
-//! | `policy` | what a policy of the whole sees at a tick, and what it answers |
+//! | `level0_cost` | processor time of compactions out of L0: whether they are lowered |
+//! | `policy` | input and output of a policy's tick |
 //! | `adaptive` | the policy under which a lasting peak slows writes and never stops them |
 //! | `drain_rule` | whether automatic compaction makes way for flushes, by who drains the limiter |
-//! | `read_watch` | whether users' reads are as quick as they are to be |
-//! | `tuner` | the rule behind a lock, fed by requests to the rate limiter |
+//! | `read_watch` | whether users' reads meet their latency target |
+//! | `tuner` | `drain_rule` under a lock, fed by requests to the rate limiter |
 //!
 //! Thread safety: as each part says.
 

@@ -1,4 +1,4 @@
-//! What a policy sees at a tick, and what it answers.
+//! The input of a policy at a tick, and its answer.
 //!
 //! Totals count from the open of the database and only grow; a policy uses their differences.
 //! "User bytes" are bytes of write batches, as writers are slowed by them. Everything is plain
@@ -7,15 +7,15 @@
 //!
 //! Thread safety: plain data; a policy has one caller.
 
-/// A job under way that makes room where writes need it.
+/// A running job that makes room for writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Relief {
-    /// What leaves the stock at the end: bytes of memtables; files of L0.
+    /// What leaves the stock when it ends: bytes of memtables, or files of L0.
     pub stock: f64,
-    /// Entries of its input, roughly. What it writes says nothing: overwritten entries and
-    /// compression may leave little of it, and the last of it may be on its way to the device.
+    /// Entries of its input, roughly. The bytes it writes say little: overwriting and compression
+    /// may leave few of them, and the last may still be on their way to the device.
     pub total_entries: f64,
-    /// Entries that it is done with.
+    /// Entries processed so far.
     pub done_entries: f64,
     /// Seconds since it began.
     pub elapsed: f64,
@@ -47,11 +47,11 @@ pub(crate) struct FamilyInputs {
     pub soft_bytes: f64,
     /// Here they stop; 0 never.
     pub hard_bytes: f64,
-    /// L0 and debt slow and stop writes at all.
+    /// L0 and debt may slow and stop writes.
     pub compacts: bool,
 }
 
-/// What a tick sees of L0.
+/// L0 at a tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Level0Inputs {
     /// Its files.
@@ -71,20 +71,20 @@ pub(crate) struct Level0Inputs {
 /// Totals of finished and running jobs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// User bytes let in.
+    /// User bytes admitted.
     pub admitted: f64,
     /// Bytes that were logged on the device of the tables.
     pub logged: f64,
-    /// Seconds that leaders spent in appending to the log, their syncs and waits for other tasks'
-    /// included, in ticks after one that said `times_log`.
+    /// Seconds that leaders spent appending to the log, including their syncs and waits for other
+    /// tasks' syncs, in ticks after one that set `times_log`.
     pub log_seconds: f64,
-    /// What flushes have done; memtable bytes are what they drained.
+    /// Totals of flushes; they drain memtable bytes.
     pub flush: JobTotals,
     /// Flushes that are over.
     pub flushes: f64,
-    /// What compactions inside L0 have done; files that are fewer are what they drained.
+    /// Totals of compactions inside L0; they drain the number of files by which L0 shrinks.
     pub merge: JobTotals,
-    /// What compactions out of L0 have done; files of L0 are what they drained.
+    /// Totals of compactions out of L0; they drain files of L0.
     pub l0: JobTotals,
     /// Bytes that all other compactions have written.
     pub deep_written: f64,
@@ -97,11 +97,11 @@ pub(crate) struct Totals {
 /// Totals of the jobs of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct JobTotals {
-    /// Bytes written, by running jobs too.
+    /// Bytes written, including running jobs.
     pub written: f64,
-    /// Entries that they are done with, running jobs too.
+    /// Entries processed, including running jobs.
     pub entries: f64,
-    /// What finished jobs have taken away; in what unit, the field of `Totals` says.
+    /// What finished jobs have drained, in the unit given at the field of `Totals`.
     pub drained: f64,
     /// Seconds that finished jobs took, added up.
     pub seconds: f64,
@@ -116,14 +116,13 @@ pub(crate) struct Inputs {
     pub rested: bool,
     pub totals: Totals,
     pub families: Vec<FamilyInputs>,
-    /// Bytes a second that the device has lately shown it can take from all its databases; 0 if
-    /// nobody knows.
+    /// Bytes a second that the device has recently taken from all its databases; 0 if unknown.
     pub device_rate: f64,
-    /// Bytes a second that more urgent work of other databases wants of the same device.
+    /// Bytes a second that more urgent work of other databases needs from the same device.
     pub claimed_elsewhere: f64,
 }
 
-/// What keeps writes from being faster.
+/// What limits writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Binding {
     /// Nothing does.
@@ -133,7 +132,7 @@ pub(crate) enum Binding {
     Memtables,
     /// L0 fills faster than it is compacted.
     Level0,
-    /// The tree grows faster than it can be brought to shape.
+    /// The tree grows faster than compactions can keep up.
     Debt,
 }
 
@@ -152,25 +151,25 @@ impl Binding {
 /// See the module head.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Grants {
-    /// User bytes a second that are let in; None for no limit.
+    /// User bytes a second to admit; None for no limit.
     pub cap: Option<f64>,
     /// Which stock decides that.
     pub binding: Binding,
-    /// Bytes a second that compactions which can wait, all but those inside L0, may write; None for
-    /// no limit.
+    /// Bytes a second that deferrable compactions (all but those inside L0) may write; None for no
+    /// limit.
     pub waiting_rate: Option<f64>,
     /// Those out of L0 do not wait now: L0 is nearly full.
     pub level0_first: bool,
-    /// One compaction thread of several is kept for compactions inside L0; else for those out of L0
-    /// and the level below it.
+    /// If there are several compaction threads, one is reserved for compactions inside L0;
+    /// otherwise for those out of L0 and the level below it.
     pub merges: bool,
-    /// Bytes a second that what cannot wait is going to need.
+    /// Bytes a second that urgent work will need.
     pub claim: f64,
-    /// All compaction threads may work; else one does.
+    /// All compaction threads may work; otherwise one.
     pub all_threads: bool,
-    /// The time that appending to the log takes is wanted.
+    /// The policy needs the time spent appending to the log.
     pub times_log: bool,
-    /// Seconds until the next tick at most: little memory fills quickly.
+    /// Longest time to the next tick in seconds: small memtables fill quickly.
     pub tick_within: f64,
 }
 

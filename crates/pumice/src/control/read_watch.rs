@@ -1,7 +1,7 @@
-//! Whether reads of users are as quick as `read_latency_target_micros` wants them.
+//! Whether users' reads meet `read_latency_target_micros`.
 //!
-//! Point reads are timed while there is a target: a read then costs two looks at the clock and an
-//! addition to a shared counter more, else a look at the target.
+//! Point reads are timed while there is a target: a read then costs two clock reads and an addition
+//! to a shared counter, otherwise only a check of the target.
 //!
 //! Thread safety: everything from anywhere. What it does not do: time iterators.
 
@@ -12,7 +12,7 @@ use pumice_port::time::now_micros;
 /// See the module head.
 #[derive(Debug, Default)]
 pub(crate) struct ReadWatch {
-    /// How long a read may take; 0 is no target.
+    /// How long a read may take; 0 means no target.
     target_micros: AtomicU64,
     reads: AtomicU64,
     slow_reads: AtomicU64,
@@ -30,7 +30,7 @@ impl ReadWatch {
         self.target_micros.load(Ordering::Relaxed) > 0
     }
 
-    /// A read begins: when, if it is to be timed.
+    /// A read begins; returns the time if the read is timed.
     #[inline]
     pub fn begin(&self) -> Option<u64> {
         self.is_on().then(now_micros)

@@ -1,7 +1,7 @@
 //! Auto-tuned compaction, as the jobs of a database feed it.
 //!
-//! Each request of a job's writes to the rate limiter tells the tuner of its drains, and asks the
-//! rule when a look is due; so does a timer of the engine. What the rule says goes to the engine
+//! Each request that a job's writes make to the rate limiter reports its drains to the tuner, and
+//! applies the rule when that is due; so does a timer of the engine. The verdict goes to the engine
 //! through [`CompactionSwitch`].
 //!
 //! Thread safety: all methods from anywhere. The lock is a leaf; the switch is called without it.
@@ -25,12 +25,12 @@ pub(crate) trait CompactionSwitch: Send + Sync {
 /// See the module head.
 pub(crate) struct Tuner {
     watch: Mutex<DrainWatch>,
-    /// Some column family is tuned; else requests cost a look at this.
+    /// Some column family is tuned; otherwise requests only check this flag.
     active: AtomicBool,
 }
 
 impl Tuner {
-    /// For a limiter with that refill period. Nothing is tuned yet.
+    /// For a limiter with `refill_period_micros`. Nothing is tuned yet.
     pub fn new(refill_period_micros: u64) -> Self {
         Tuner {
             watch: Mutex::new(DrainWatch::new(refill_period_micros, now_micros())),
@@ -70,7 +70,7 @@ impl Tuner {
     }
 }
 
-/// Receiver of what the requests of one job come to: counts them, and tells the tuner.
+/// Receives the outcome of one job's requests: counts them, and reports to the tuner.
 pub(crate) struct JobEvents {
     pub statistics: Option<Arc<Statistics>>,
     pub tuner: Arc<Tuner>,

@@ -1,8 +1,8 @@
 //! `Db`: the handle that programs hold.
 //!
 //! A handle is cheap to clone and may move between threads; the database closes when the last
-//! handle goes or `close` is called. Snapshots, iterators and column family handles may outlive
-//! it. Every call may suspend unless its text says otherwise.
+//! handle is dropped or `close` is called. Snapshots, iterators and column family handles may
+//! outlive it. Every call may suspend unless its text says otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -88,13 +88,13 @@ impl Db {
         Self::open_with(options, path.as_ref(), families, Mode::ReadWrite)
     }
 
-    /// Opens a database for reading: takes no lock, writes nothing, sees the state at this
-    /// moment, logs included. Not all column families need to be named. Another process may be
-    /// writing to it: what is seen is what was written up to one moment of the open. Tables that
-    /// the writer deletes later are errors where they are read.
+    /// Opens a database for reading: takes no lock, writes nothing, sees the present state, logs
+    /// included. Not all column families need to be named. Another process may be writing to it:
+    /// then the state is that of one moment during the open. Reading a table that the writer
+    /// deletes later is an error.
     ///
     /// # Errors
-    /// As [`Db::open`]; TryAgain if a writer changes the files all the time; Corruption if
+    /// As [`Db::open`]; TryAgain if a writer keeps changing the files; Corruption if
     /// `error_if_wal_exists` and there are records in a log.
     pub fn open_read_only(
         options: &DbOptions,
@@ -324,7 +324,7 @@ impl Db {
     pub fn continue_background_work(&self) -> Result<()> {
         self.inner().continue_background_work()
     }
-    /// Keeps all files until [`Db::enable_file_deletions`] was called as often.
+    /// Keeps all files until [`Db::enable_file_deletions`] has been called as often.
     ///
     /// # Panics
     /// In code that the database calls under its locks (comparators, prefix extractors, files).
@@ -408,7 +408,7 @@ impl Db {
         self.inner().property(self.data(cf).ok()?, name)
     }
     /// A property of the default column family as names and values; None if it has no such form.
-    /// `rocksdb.block-cache-entry-stats` has, and its `fast-` variant.
+    /// `rocksdb.block-cache-entry-stats` and its `fast-` variant have one.
     pub fn property_map(&self, name: &str) -> Option<BTreeMap<String, String>> {
         self.inner().property_map(&self.handle.default.data, name)
     }
@@ -428,8 +428,8 @@ impl Db {
     pub fn property_int_cf(&self, cf: &ColumnFamily, name: &str) -> Option<u64> {
         self.property_cf(cf, name)?.parse().ok()
     }
-    /// Starts the counters behind `rocksdb.stats` again, those of all column families too;
-    /// [`Statistics`] are not touched. Does not suspend.
+    /// Resets the counters of `rocksdb.stats`, those of all column families too; [`Statistics`] are
+    /// not changed. Does not suspend.
     pub fn reset_stats(&self) {
         self.inner().reset_stats();
     }
@@ -506,8 +506,8 @@ impl Db {
     /// the rest copied.
     ///
     /// # Errors
-    /// InvalidArgument if `path` exists, also if it is made by another process meanwhile; Aborted
-    /// in code that a job calls; I/O.
+    /// InvalidArgument if `path` exists, even if another process creates it meanwhile; Aborted in
+    /// code that a job calls; I/O.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.inner().checkpoint(path.as_ref())
     }

@@ -1,14 +1,15 @@
 //! Calls that return futures, for programs built on an executor.
 //!
 //! Each call starts a fiber on the database's runtime (`DbOptions::runtime`) that does what the
-//! ordinary call does. The future is woken when the fiber has ended; it needs no executor of ours
-//! and knows none. Keys, values and batches are owned, because the fiber goes on when the future is
-//! dropped: a dropped `write_async` is written anyway.
+//! ordinary call does. The future is woken when the fiber has ended, and works with any executor.
+//! Keys, values and batches are owned, because the fiber continues when the future is dropped: a
+//! dropped `write_async` is written anyway.
 //!
-//! The fiber holds a handle: a database whose last handle goes while calls are under way closes
-//! after the last of them. After `Db::close` reads answer from the last state and writes fail with
-//! ShutdownInProgress, as in the ordinary calls. A call for which there is no memory to start a
-//! fiber is not made; its answer, that of each key, is Aborted with subcode MemoryLimit.
+//! The fiber holds a handle: if the last other handle is dropped while calls are under way, the
+//! database closes after the last of them. After `Db::close` reads answer from the last state and
+//! writes fail with ShutdownInProgress, as in the ordinary calls. A call for which there is no
+//! memory to start a fiber is not made; its answer, that of each key, is Aborted with subcode
+//! MemoryLimit.
 //!
 //! Where the operating system refuses what the shared runtime needs (threads, descriptors), the
 //! answer is that error, and nothing was done; the next call tries to start it again.
@@ -40,7 +41,7 @@ pub struct DbFuture<T>(State<T>);
 
 enum State<T> {
     Started(Task<T>),
-    /// There is nothing to start a fiber on: the answer, until it was polled.
+    /// No fiber could be started: the answer, until it is polled.
     Refused(Option<Box<T>>),
 }
 
@@ -263,9 +264,9 @@ impl Db {
 
 /// Everything else.
 impl Db {
-    /// Whatever `call` does with the database, as a future: a flush, a compaction, a scan, or
-    /// several calls in their order. It runs on one fiber, where calls of the database suspend that
-    /// fiber alone; what else waits should be of [`crate::fiber`].
+    /// Runs `call` with the database, as a future: a flush, a compaction, a scan, or several calls
+    /// in their order. It runs on one fiber, where calls of the database suspend only that fiber;
+    /// other waits should use [`crate::fiber`].
     ///
     /// ```
     /// # use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};

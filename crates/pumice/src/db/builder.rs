@@ -1,4 +1,4 @@
-//! `DbBuilder`: one way to open, whatever is to be opened.
+//! `DbBuilder`: opens a database in any of its modes.
 //!
 //! Thread safety: plain data until `open`, which suspends.
 //! What it does not do: choose options; a preset of [`Options`] or a [`crate::Budget`] does.
@@ -85,28 +85,28 @@ impl DbBuilder {
         self
     }
 
-    /// Creates the database and the column families that are named, as far as they do not exist.
+    /// Creates the database and the column families that are named, if they do not exist.
     pub fn create(mut self, create: bool) -> Self {
         self.options.db.create_if_missing = create;
         self.options.db.create_missing_column_families = create;
         self
     }
 
-    /// Sets an option by RocksDB's name, of the database or of all column families; after
-    /// everything else, a file's options included. What cannot be set is an error of `open`.
+    /// Sets an option by RocksDB's name, of the database or of all column families; applied last,
+    /// after the options of a file too. An option that cannot be set is an error of `open`.
     pub fn set(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
         self
     }
 
-    /// Opens these column families, too. All that the database has must be named for writing, for
-    /// reading only those that are wanted.
+    /// Opens these column families too. For writing, all that the database has must be named; for
+    /// reading, only those that are needed.
     pub fn column_families<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.families.extend(names.into_iter().map(|name| (name.into(), None)));
         self
     }
 
-    /// Opens a column family with options of its own, the default one perhaps.
+    /// Opens a column family, which may be the default one, with options of its own.
     pub fn column_family(mut self, name: impl Into<String>, options: ColumnFamilyOptions) -> Self {
         self.families.push((name.into(), Some(options)));
         self
@@ -131,15 +131,16 @@ impl DbBuilder {
     }
 
     /// Opens for reading, as it was at that sequence number: writes that end at or before it are
-    /// seen, later ones are not. Only logs can show that: a sequence number before what is in table
-    /// files is an error. [`Db::latest_sequence_number`] says which moment it is.
+    /// seen, later ones are not. Only logs have the history for that: a sequence number before the
+    /// data in table files is an error. [`Db::latest_sequence_number`] returns the sequence number
+    /// that was reached.
     pub fn at_sequence(mut self, sequence: SequenceNumber) -> Self {
         self.read_only.get_or_insert_default().until = Some(sequence);
         self
     }
 
     /// Opens to follow another process, see [`Db::open_as_secondary`]; the info log goes to
-    /// `secondary_path`. What was said of reading only does not count then.
+    /// `secondary_path`. Settings of the read-only modes are then ignored.
     pub fn secondary(mut self, secondary_path: impl Into<PathBuf>) -> Self {
         self.secondary = Some(secondary_path.into());
         self
@@ -170,7 +171,7 @@ impl DbBuilder {
     }
 
     /// Opens the database with the settings in its newest OPTIONS file, and all column families
-    /// that are in it. Objects that were given here stay: comparators, merge operators, prefix
+    /// that are in it. Objects that were given here are kept: comparators, merge operators, prefix
     /// extractors, compaction filters, caches, listeners and their like, those of
     /// [`Self::column_family`] for that one and those of [`Self::options`] for the others. `create`
     /// and `set` hold, other settings that were given do not. Where there is no database it is

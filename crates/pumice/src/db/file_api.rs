@@ -1,8 +1,8 @@
-//! What programs may ask about table files: to delete those inside ranges, to compact those of a
-//! range some time, to compact given ones now.
+//! The handle's calls about table files: delete those inside ranges, compact those of a range
+//! later, compact given ones now.
 //!
-//! Thread safety: from any thread. Every call may suspend.
-//! Invariant: no file leaves that a compaction reads or an ingestion replaces.
+//! Thread safety: from any thread. Every call may suspend. Invariant: no file is removed that a
+//! compaction reads or an ingestion replaces.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,10 +24,9 @@ pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 impl Db {
     /// Deletes the table files of the default column family that lie wholly inside one of `ranges`
-    /// (with the last key of a range only if `include_end`), but those of level 0 and those that
-    /// are being compacted. Nothing is read or written for it. What was deleted or overwritten by
-    /// the entries that go, and lies in other files, is seen again; snapshots see the deletion,
-    /// too.
+    /// (with the last key of a range only if `include_end`), except those of level 0 and those that
+    /// are being compacted. No data is read or written. Entries in other files that the removed
+    /// entries deleted or overwrote become visible again; snapshots see the deletion too.
     ///
     /// # Errors
     /// The background error; Aborted while the database is recovering from a failed log; IoError of
@@ -72,7 +71,7 @@ impl Db {
     }
 
     /// Marks the table files of the default column family that overlap `[begin, end]` (None: open
-    /// end) to be compacted once there is nothing more urgent, but those of the last level with
+    /// end) to be compacted once there is nothing more urgent, except those of the last level with
     /// data. Returns at once. The marks are forgotten when the database closes.
     ///
     /// # Errors
@@ -95,9 +94,9 @@ impl Db {
     }
 
     /// Compacts the table files of the default column family with these names (as in
-    /// [`crate::LiveFile::name`]) into `output_level`, with every file that has to go along: older
-    /// ones of level 0, those between the named ones, and what overlaps down to that level. They
-    /// are always rewritten, by a background thread. Returns the names of the new files.
+    /// [`crate::LiveFile::name`]) into `output_level`, with every file that has to be included:
+    /// older ones of level 0, those between the named ones, and what overlaps down to that level.
+    /// They are always rewritten, by a background thread. Returns the names of the new files.
     ///
     /// # Errors
     /// InvalidArgument if there is no such file or the level does not fit; Aborted if a running

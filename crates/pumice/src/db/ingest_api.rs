@@ -14,7 +14,7 @@ use crate::version::family::ColumnFamily;
 
 impl Db {
     /// Adds table files made by [`crate::SstFileWriter`] to the default column family. They
-    /// overwrite what is there, and become visible together. Writes wait while they are added.
+    /// overwrite existing data, and become visible together. Writes wait while they are added.
     ///
     /// # Errors
     /// InvalidArgument, NotSupported, Corruption and TryAgain with RocksDB's texts for files or

@@ -1,7 +1,7 @@
 //! The handle's reads: the everyday form, in a column family, and with options.
 //!
-//! Each read has four forms: `get`, `get_cf`, `get_opt`, `get_cf_opt`. Keys are anything that is
-//! bytes; those calls do nothing but hand slices to one that is not generic.
+//! Each read has four forms: `get`, `get_cf`, `get_opt`, `get_cf_opt`. Keys are `AsRef<[u8]>`;
+//! those calls only pass slices to one that is not generic.
 //!
 //! Thread safety: from any thread. Every call may suspend.
 
@@ -18,7 +18,7 @@ use crate::read::iterator::DbIterator;
 use crate::read::pinned::PinnedSlice;
 use crate::version::family::{CfData, ColumnFamily};
 
-/// What reads without options of their own use.
+/// Options of reads without their own.
 static EVERYDAY: ReadOptions = ReadOptions::DEFAULT;
 
 impl Db {
@@ -55,11 +55,10 @@ impl Db {
     ) -> Result<Option<PinnedSlice>> {
         self.value(options, self.data(cf)?, key.as_ref())
     }
-    /// Starts loading into the CPU's caches what reads and writes of `keys` look at in the memtable
-    /// of the default column family. For keys that are read or written one by one right after, a
-    /// few dozen at most: their cache misses overlap. [`Db::multi_get`] and batches do it
-    /// themselves.
-    /// Reads no file; never suspends.
+    /// Starts loading the parts of the default column family's memtable that reads and writes of
+    /// `keys` need into the CPU's caches. For keys that are read or written one by one right after,
+    /// a few dozen at most: their cache misses overlap. [`Db::multi_get`] and batches do it
+    /// themselves. Reads no file; never suspends.
     pub fn warm<K: AsRef<[u8]>>(&self, keys: &[K]) {
         if self.inner().life.check_caller().is_ok() {
             self.default_data().warm(keys.iter().map(AsRef::as_ref));
@@ -182,7 +181,7 @@ impl Db {
     }
 
     /// False if `key` is certainly not there, as far as memory, filters and cached blocks show: no
-    /// file is read. True says nothing.
+    /// file is read. True means that the key may exist.
     ///
     /// # Errors
     /// As [`Db::get`], but for Incomplete, which is true.
@@ -215,7 +214,7 @@ impl Db {
     ) -> Result<bool> {
         Ok(self.key_may_exist_cf_opt_value(options, cf, key)?.0)
     }
-    /// [`Db::key_may_exist`], and the value where it was found on the way: then the key is there.
+    /// [`Db::key_may_exist`], and the value if it was found on the way: then the key exists.
     ///
     /// # Errors
     /// As [`Db::key_may_exist`].

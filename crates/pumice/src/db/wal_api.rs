@@ -1,5 +1,4 @@
-//! What programs may ask about logs: all that was written since a sequence number, and which there
-//! are.
+//! The handle's calls about logs: everything written since a sequence number, and the list of logs.
 //!
 //! Thread safety: from any thread. Every call may suspend.
 
@@ -11,14 +10,13 @@ use crate::log_tail::iterator::WalIterator;
 
 impl Db {
     /// The batches of the logs from the one that has `sequence` on, which may begin before it, and
-    /// what is written later. [`Db::latest_sequence_number`] plus 1 is the next to come.
+    /// those written later. [`Db::latest_sequence_number`] plus 1 is the next to come.
     ///
     /// Logs are deleted once their writes are in table files, unless `WAL_ttl_seconds` or
     /// `WAL_size_limit_MB` keep them in the archive: then the first batch begins after `sequence`,
     /// and a caller that needs all of them has to check. Writes that skip the log, and ingested
-    /// files, are missing; with `manual_wal_flush` a write appears when it is flushed. Writers that
-    /// were joined come as one batch, with the updates of all column families, dropped ones
-    /// included.
+    /// files, are missing; with `manual_wal_flush` a write appears when it is flushed. Writers of
+    /// one group come as one batch, with the updates of all column families, dropped ones included.
     ///
     /// # Errors
     /// NotFound "Requested sequence not yet written in the db"; TryAgain if logs were switched

@@ -1,7 +1,7 @@
 //! The handle's writes: the everyday form, in a column family, and with options.
 //!
 //! Each write has four forms: `put`, `put_cf`, `put_opt`, `put_cf_opt`. Keys and values are
-//! anything that is bytes; those calls do nothing but hand slices to one that is not generic.
+//! `AsRef<[u8]>`; those calls only pass slices to one that is not generic.
 //!
 //! Thread safety: from any thread. Every call may suspend.
 
@@ -14,7 +14,7 @@ use crate::engine::write_path::check_range;
 use crate::options::requests::WriteOptions;
 use crate::version::family::ColumnFamily;
 
-/// What writes without options of their own use.
+/// Options of writes without their own.
 static EVERYDAY: WriteOptions = WriteOptions {
     sync: false,
     disable_wal: false,
@@ -62,7 +62,7 @@ impl Db {
         self.inner().put(options, self.live(cf)?.id, key.as_ref(), value.as_ref())
     }
     /// Sets `key` to the entity with these `columns`, names and values in any order. The column
-    /// with the empty name is the default one, which [`Db::get`] gives; see [`Db::get_entity`].
+    /// with the empty name is the default one, which [`Db::get`] returns; see [`Db::get_entity`].
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("pumice-doc-entity-{}", std::process::id()));
@@ -251,11 +251,10 @@ impl Db {
     /// Applies a batch atomically.
     ///
     /// # Errors
-    /// InvalidArgument for an impossible batch, also one with updates for handles of another
-    /// database; Incomplete if `no_slowdown` and writes are
-    /// stalled; IoError of the log, after which writes fail until [`Db::resume`];
-    /// ShutdownInProgress while closing. On error the batch is applied not at all, unless the log
-    /// device failed while syncing: then a reopen decides.
+    /// InvalidArgument for an invalid batch, including one with updates for handles of another
+    /// database; Incomplete if `no_slowdown` and writes are stalled; IoError of the log, after
+    /// which writes fail until [`Db::resume`]; ShutdownInProgress while closing. On error the batch
+    /// is not applied at all, unless the log device failed while syncing: then a reopen decides.
     pub fn write(&self, updates: &mut WriteBatch) -> Result<()> {
         self.write_opt(&EVERYDAY, updates)
     }

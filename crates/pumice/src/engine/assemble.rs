@@ -43,7 +43,7 @@ use crate::version::family::{CfData, new_memtable};
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::{OpenTables, TableCache};
 
-/// What an open has found out.
+/// The results of an open so far.
 pub(super) struct Assembly<'a> {
     pub options: &'a DbOptions,
     pub fs: Arc<dyn FileSystem>,
@@ -58,13 +58,14 @@ pub(super) struct Assembly<'a> {
     pub mark: Mark,
 }
 
-/// The pools of the process, with threads enough for this database.
+/// The pools of the process, with enough threads for this database.
 fn pools_for(options: &DbOptions) -> Result<Arc<ThreadPools>> {
     let pools = ThreadPools::shared();
     let (flushes, compactions) = options.background_limits();
     pools.increase_background_threads(flushes, Priority::High);
     pools.increase_background_threads(compactions, Priority::Low);
-    // Later there is no call to fail if there is no thread for a flush: writers would wait for it.
+    // Started now, since later no call could fail if there is no thread for a flush: writers would
+    // wait for it.
     for priority in [Priority::High, Priority::Low] {
         pools.start_first(priority)?;
     }
@@ -79,10 +80,10 @@ fn buffer_manager(options: &DbOptions) -> Option<Arc<WriteBufferManager>> {
     })
 }
 
-/// A database with all its parts, at rest.
+/// A database with all its parts, before any job.
 ///
 /// # Errors
-/// A family's options do not go together, or no thread can be started.
+/// A family's options contradict each other, or no thread can be started.
 pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let options = a.options;
     let open_tables = Arc::new(OpenTables::new(options, a.path.to_path_buf()));
@@ -90,7 +91,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
         let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
-        // A secondary's memtables are not flushed: nobody is to wait for that.
+        // A secondary's memtables are not flushed, so no writer must wait for that.
         let counted = manager.clone().filter(|_| !matches!(a.mode, Mode::Secondary { .. }));
         let state = new_family_state(&open_tables, counted, id, d, family)?;
         cfs.insert(id, state);
@@ -206,7 +207,7 @@ fn write_helpers(options: &DbOptions) -> Helpers {
     })
 }
 
-/// A group becomes one record, whose updates 32 bits count.
+/// A group becomes one record, whose count of updates has 32 bits.
 fn group_bytes_max(options: &DbOptions) -> usize {
     let most = options.limits.batch_bytes();
     usize::try_from(options.max_write_batch_group_size_bytes).unwrap_or(most).min(most)

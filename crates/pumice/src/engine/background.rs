@@ -3,7 +3,7 @@
 //! Column families that want a flush or a compaction are queued; this starts as many pool jobs as
 //! the limits allow. A job picks its work itself, under the state lock, when it starts.
 //!
-//! Thread safety: what takes a `DbState` runs under the state lock and never waits.
+//! Thread safety: functions that take a `DbState` run under the state lock and never wait.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::state::DbState;
 use crate::state::family::{CfState, Deferral};
 
 impl SnapshotOwner for DbInner {
-    /// The oldest snapshot may have moved on: marks files that no snapshot needs as they are.
+    /// The oldest snapshot may have advanced: marks files that no snapshot needs unchanged.
     fn snapshot_released(&self) {
         if self.life.mark.is_locked() {
             return; // The next release does it.
@@ -63,7 +63,7 @@ impl DbInner {
         self.schedule_background(&mut state);
         drop(state);
         if self.options().sst_file_manager.is_some() {
-            self.delete_obsolete_files(); // What `delete_unreferenced_files` has found.
+            self.delete_obsolete_files(); // Files that `delete_unreferenced_files` has found.
         }
     }
 
@@ -110,8 +110,8 @@ impl DbInner {
         }
     }
 
-    /// Runs a job that `count` counts. The jobs contain panics of what they run; one that comes
-    /// from what they pick (a comparator's) or from the engine itself ends the job, and writes.
+    /// Runs a job that `count` counts. Jobs catch panics of the work they run; one from picking it
+    /// (a comparator's) or from the engine itself ends the job and stops writes.
     pub(crate) fn run_job(
         self: &Arc<Self>,
         what: &str,
@@ -125,11 +125,11 @@ impl DbInner {
         }
         let mut state = self.state.lock();
         if let Err(error) = &worked {
-            state.manual.give_up(error); // What it had picked has no job any more.
+            state.manual.give_up(error); // Work that it had picked has no job any more.
         }
         *count(&mut state) -= 1;
-        // What nothing could be picked from waits for a running job, which checks again itself;
-        // what was queued while this one still counted waits for no job.
+        // A queue from which nothing could be picked waits for a running job, which checks again
+        // itself; work queued while this job still counted waits for none.
         if worked.unwrap_or(true) || state.jobs.compaction_wanted {
             self.schedule_background(&mut state);
         }
@@ -138,7 +138,7 @@ impl DbInner {
         self.delete_obsolete_files();
     }
 
-    /// Compactions that may run: all of the limit under pressure or on request, else one, as in
+    /// Compactions that may run: up to the limit under pressure or on request, otherwise one, as in
     /// RocksDB.
     fn compaction_slots(&self, state: &DbState, limit: usize) -> usize {
         let pressed = |cf: &CfState| {

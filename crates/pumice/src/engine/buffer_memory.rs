@@ -1,12 +1,12 @@
-//! The memory of memtables under a limit that databases share: sealing the oldest ones, waiting.
+//! Keeps the memory of memtables under a limit that databases share: seals the oldest ones, waits.
 //!
-//! With `allow_stall` a leader waits at the limit, and while it does nobody else of its database
-//! can seal a memtable. So it goes on sealing until what is left fits, has sealed memtables flushed
-//! that wait to be merged with others, and asks the other databases of the manager, which may have
-//! no writer. When there is nothing left to flush in any of them it does not wait.
+//! With `allow_stall` a leader waits at the limit, and meanwhile no other task of its database can
+//! seal a memtable. So it keeps sealing until the rest fits, has sealed memtables flushed that wait
+//! to be merged with others, and asks the other databases of the manager, which may have no writer.
+//! When there is nothing left to flush in any of them it does not wait.
 //!
-//! Thread safety: all takes [`Leadership`] but `relieve`, which becomes leader if there is none.
-//! Suspends.
+//! Thread safety: everything takes [`Leadership`] except `relieve`, which becomes leader if there
+//! is none. Suspends.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -49,7 +49,7 @@ impl BufferUser for DbInner {
 
 impl DbInner {
     /// Waits until flushes have brought the memory of all memtables below the shared limit, or
-    /// cannot.
+    /// until they cannot.
     pub(super) fn wait_for_buffer_memory(
         &self,
         leader: &Leadership,
@@ -72,8 +72,8 @@ impl DbInner {
         Ok(())
     }
 
-    /// Seals memtables while those that take writes are over the limit by themselves, and has all
-    /// that are sealed flushed; whether there are any.
+    /// Seals memtables while the active ones alone are over the limit, and has all sealed ones
+    /// flushed; returns whether there are any.
     fn free_memory(&self, leader: &Leadership, manager: &WriteBufferManager) -> Result<bool> {
         // There are no writes meanwhile, so that one more sealed memtable stops none.
         while manager.must_flush() && self.switch_oldest(leader, true)? {}
@@ -92,9 +92,9 @@ impl DbInner {
         Ok(!sealed.is_empty())
     }
 
-    /// The write-buffer budget is used up: seals the memtable that was made first, of those that
-    /// have entries. Families that have one to be flushed already are passed over, as by RocksDB's
-    /// `HandleWriteBufferManagerFlush`: to seal another would only bring their writers closer to a
+    /// The write-buffer budget is used up: seals the oldest memtable that has entries. Families
+    /// that already have one waiting for a flush are skipped, as by RocksDB's
+    /// `HandleWriteBufferManagerFlush`: sealing another would only bring their writers closer to a
     /// stop. False if none is left.
     pub(super) fn switch_oldest_idle(&self, leader: &Leadership) -> Result<bool> {
         self.switch_oldest(leader, false)

@@ -1,12 +1,12 @@
 //! `CompactRangeOptions::change_level`: all files of a level go to another one as they are.
 //!
 //! The mover holds the compactions of its column family back and waits for those that run, so that
-//! none ends after the move that was picked before. What is moved where is then decided under the
-//! MANIFEST lock, under which ingestions choose their places, too. Other column families are not
-//! touched.
+//! none that was picked before the move ends after it. Which files move where is then decided under
+//! the MANIFEST lock, under which ingestions choose their places too. Other column families are not
+//! affected.
 //!
-//! Thread safety: from any thread; several movers of a column family follow each other. Suspends.
-//! Invariant: a file that is being compacted or reserved stays where it is.
+//! Thread safety: from any thread; several movers of a column family run one after the other.
+//! Suspends. Invariant: a file that is being compacted or reserved stays where it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl DbInner {
                 }
                 Ok(edit)
             });
-            // An ingestion has come in since: its places are reserved for another moment.
+            // An ingestion has started since, and has reserved its places.
             if !moved.as_ref().is_err_and(|error| error.kind() == ErrorKind::Busy) {
                 break moved;
             }
@@ -105,7 +105,8 @@ impl DbInner {
         }
     }
 
-    /// Applies what `build` makes of the state. That it refuses is no error of the database.
+    /// Applies the edit that `build` makes from the state. A refusal is not an error of the
+    /// database.
     fn install_move(
         &self,
         build: impl FnOnce(&mut DbState) -> Result<Option<VersionEdit>>,

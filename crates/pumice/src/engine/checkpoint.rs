@@ -3,12 +3,12 @@
 //! The copy is the state of one moment during the call: the files of the versions, the MANIFEST up
 //! to the edit that made them, and the logs up to the newest record. It is built beside the target,
 //! in `<target>.tmp.<id>`, and renamed when all of it is durable, so that the target is whole or
-//! absent. Of several who make one target the first to rename has it.
+//! absent. If several tasks make one target, the first to rename wins.
 //!
 //! The builder holds a lock file beside its directory, `<target>.tmp.<id>.lock`, which is created
 //! before the directory and removed after it. A directory whose lock is not held was left by a
-//! crash; the next checkpoint to that target removes it. Directories without a lock file may be
-//! anybody's, and stay.
+//! crash; the next checkpoint to that target removes it. Directories without a lock file may belong
+//! to others, and stay.
 //!
 //! Thread safety: from any thread; holds the MANIFEST lock while it notes what to copy, not while
 //! copying. No file is deleted meanwhile. Suspends.
@@ -27,12 +27,12 @@ use crate::options::requests::FlushOptions;
 use crate::stats::listener::FlushReason;
 use crate::version::identity::{is_session_id, new_session_id};
 
-/// Names that are tried for such a directory.
+/// Number of names to try for such a directory.
 const LOCK_TRIES_MAX: u32 = 10;
-/// After the name of a directory in which a checkpoint is built.
+/// Extension of the lock file beside a directory in which a checkpoint is built.
 const LOCK_EXTENSION: &str = ".lock";
 
-/// The files of a moment.
+/// The files of one state.
 pub(crate) struct Moment {
     pub tables: Vec<FileNumber>,
     /// With the bytes that belong to the moment.
@@ -97,7 +97,7 @@ impl DbInner {
         }
     }
 
-    /// Copies a moment into `staging`, durably; returns its sequence number.
+    /// Copies the present state into `staging`, durably; returns its sequence number.
     fn fill(self: &Arc<Self>, staging: &Path) -> Result<u64> {
         let _keep = KeepFiles::new(self);
         let ids = all_ids(&self.state.lock());
@@ -133,8 +133,8 @@ impl DbInner {
         self.flush_families(&flush, ids, FlushReason::GetLiveFiles)
     }
 
-    /// The files that a backup copies; the caller keeps them from being deleted. Without `flush`
-    /// what is in memtables alone, because it was not logged, is missing.
+    /// The files that a backup copies; the caller keeps them from being deleted. Without `flush`,
+    /// unlogged writes that are only in memtables are missing.
     ///
     /// # Errors
     /// As [`Self::checkpoint`].
@@ -156,8 +156,8 @@ impl DbInner {
             return Err(Error::io_message("the MANIFEST failed; resume the database first"));
         }
         if manifest.held {
-            // The MANIFEST lacks what was flushed since, and the failed log may hold what was
-            // refused.
+            // The MANIFEST lacks what has been flushed since, and the failed log may hold refused
+            // writes.
             return Err(Error::aborted("the database is recovering from a failed log"));
         }
         let path = filename::manifest_file(&self.dir.path, manifest.number);
@@ -199,7 +199,7 @@ impl<'a> Staging<'a> {
             match fs.lock(&lock_file) {
                 Ok(lock) => return Ok(Staging { fs, dir, lock_file, lock: Some(lock) }),
                 Err(error) if tries == LOCK_TRIES_MAX => return Err(error),
-                // Another call may be looking right now whether it was left.
+                // Another call may just be checking whether it is abandoned.
                 Err(_) => tries += 1,
             }
         }
@@ -215,15 +215,14 @@ impl<'a> Staging<'a> {
 
 impl Drop for Staging<'_> {
     fn drop(&mut self) {
-        // What fails here is removed by the next checkpoint to this target.
+        // Files left by a failure here are removed by the next checkpoint to this target.
         drop(remove_dir(self.fs, &self.dir));
         drop(self.fs.remove(&self.lock_file));
         self.lock = None;
     }
 }
 
-/// Removes what unfinished ones left. What cannot be removed now is left to
-/// the next one.
+/// Removes what unfinished checkpoints left. What cannot be removed now is left to the next one.
 fn remove_left(fs: &dyn FileSystem, target: &Path, prefix: &str) {
     let Ok(names) = fs.list(parent_of(target)) else { return };
     let staging = |name: &String| {
@@ -256,7 +255,7 @@ fn lock_of(staging: &Path) -> PathBuf {
     name.into()
 }
 
-/// What names of directories begin with in which `target` is built: beside it, so that the rename
+/// The prefix of the names of directories in which `target` is built: beside it, so that the rename
 /// is one step.
 fn staging_prefix(target: &Path) -> Result<String> {
     let Some(name) = target.file_name().and_then(std::ffi::OsStr::to_str) else {

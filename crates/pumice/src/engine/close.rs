@@ -29,7 +29,7 @@ struct Closing<'a> {
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        // Those that were on their way in meanwhile.
+        // Calls that arrived meanwhile.
         self.db.life.shutting_down.store(true, Ordering::Release);
         self.db.state.lock().closed = Some(self.result.clone());
         self.db.changed.notify_all();
@@ -37,8 +37,8 @@ impl Drop for Closing<'_> {
 }
 
 impl DbInner {
-    /// Closes the database; further calls wait for that and say how it went. From the first moment
-    /// on nothing is written, and writers that wait in a stall fail. Running jobs are finished or
+    /// Closes the database; further calls wait for that and return its result. From the start
+    /// nothing is written, and writers that wait in a stall fail. Running jobs are finished or
     /// cancelled, queued ones dropped. Unlogged writes are flushed, even if background work is
     /// paused, unless `avoid_flush_during_shutdown`; logged ones stay in the log. Suspends.
     ///
@@ -71,9 +71,9 @@ impl DbInner {
         result
     }
 
-    /// The last handle goes. Where a job has it (a listener dropped it, say), which a close waits
-    /// for, another task closes, some time after this call.
-    /// In a child that `fork` made everything stays as it is: files and threads are the parent's.
+    /// The last handle is dropped. If a job does that (a listener, say), for which a close would
+    /// wait, another task closes the database after this call. In a child that `fork` made
+    /// everything stays as it is: files and threads are the parent's.
     pub(crate) fn close_for_last_handle(self: &Arc<Self>) {
         if is_forked() {
             std::mem::forget(Arc::clone(self));
@@ -90,7 +90,7 @@ impl DbInner {
         if started.is_ok() {
             return;
         }
-        // A thread of a pool that closed would wait for jobs that wait for that thread.
+        // If a pool's thread closed the database, it would wait for jobs that wait for that thread.
         let db = Arc::clone(self);
         let again = move || {
             thread::sleep(POLL);
@@ -99,9 +99,9 @@ impl DbInner {
         self.resources.pools.schedule(Priority::Low, "close", Box::new(again));
     }
 
-    /// A recovery from a failed log holds changes of the MANIFEST back until all is flushed: it is
-    /// let finish, or what it flushed would be lost with its log. None begins any more. Its flushes
-    /// run even if background work is paused, or it would not end.
+    /// A recovery from a failed log holds changes of the MANIFEST back until all is flushed: it
+    /// must finish, or the data it flushed would be lost with its log. No new one begins. Its
+    /// flushes run even if background work is paused, or it would not end.
     fn await_resume(&self) {
         let mut state = self.state.lock();
         if state.errors.is_resuming() {
@@ -113,7 +113,7 @@ impl DbInner {
         }
     }
 
-    /// The error of a log that failed, if what it should have held is in no table either.
+    /// The error of a failed log, if the data it should have held is in no table either.
     fn check_failed_log(&self) -> Result<()> {
         let lacks = self.manifest.lock().lacks_failed_log;
         match self.stopping_error() {
@@ -122,9 +122,9 @@ impl DbInner {
         }
     }
 
-    /// Flushes what may be in no log.
+    /// Flushes data that may be in no log.
     fn save_unlogged(self: &Arc<Self>) -> Result<()> {
-        // Who wrote before the close began has told by then.
+        // Writers that began before the close have registered by now.
         drop(self.exclusive());
         let last = self.writes.last_unlogged.load(Ordering::Relaxed);
         let may_hold = |mem: &MemTable| !mem.is_empty() && mem.first_seq() <= last;
@@ -193,9 +193,9 @@ impl DbInner {
         }
     }
 
-    /// Closes the files and releases the directory; returns what the listeners are to be told.
+    /// Closes the files and releases the directory; returns the events for the listeners.
     fn let_go(&self, result: &mut Result<()>) -> Vec<TableFileDeletionInfo> {
-        // The last writer is done once leadership is free.
+        // When leadership is free the last writer is done.
         let _alone = self.exclusive();
         self.state.lock().cfs.values().for_each(|cf| cf.give_up_memory());
         let closed = self.logs.at_rest().close(false);
@@ -205,7 +205,7 @@ impl DbInner {
         if result.is_ok() {
             *result = closed.and(manifest);
         }
-        // What the last jobs made obsolete, while the directory is still ours.
+        // Files that the last jobs made obsolete, while the directory is still ours.
         let deleted = self.delete_silently();
         self.untrack_tables();
         self.reports.info(format_args!("Shutdown complete"));

@@ -27,7 +27,8 @@ use crate::state::work::{CompactionWork, input_tombstones, oldest_time, split_po
 use crate::stats::{CompactionStats, Ticker};
 
 impl DbInner {
-    /// Runs one due compaction after the other. Body of a pool job; whether there was one.
+    /// Runs the due compactions one after the other. Body of a pool job; returns whether there was
+    /// one.
     pub(crate) fn background_compaction(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
         let mut worked = false;
@@ -66,7 +67,7 @@ impl DbInner {
         let compacted = thread::contain("Compaction", || self.compact(&work, lane));
         let result = compacted.and_then(|result| result);
         if let Err(error) = &result {
-            // First: who waited for the compaction finds the database in the state that it left.
+            // First, so that tasks that waited for the compaction find the state that it left.
             self.background_error(error, Reason::Compaction);
         }
         let mut state = self.state.lock();
@@ -74,8 +75,8 @@ impl DbInner {
         state
     }
 
-    /// Hands a picked compaction to the bottom pool. It does not count to those that may be
-    /// scheduled otherwise: the pool's threads limit it.
+    /// Hands a picked compaction to the bottom pool. It does not count against the limit on
+    /// scheduled compactions: the pool's threads limit it.
     fn forward(self: &Arc<Self>, state: &mut DbState, work: CompactionWork) {
         state.jobs.bottom_compactions += 1;
         let db = Arc::clone(self);
@@ -93,8 +94,8 @@ impl DbInner {
         std::ptr::from_ref(self) as u64
     }
 
-    /// Takes back what the bottom pool has not begun: it may have no thread any more. For the close
-    /// of the database.
+    /// Takes back work that the bottom pool has not begun: it may have no thread any more. Used
+    /// when the database closes.
     pub(crate) fn drop_forwarded(&self) {
         let dropped = self.resources.pools.unschedule(Priority::Bottom, self.job_tag());
         if dropped > 0 {
@@ -132,8 +133,8 @@ impl DbInner {
         work
     }
 
-    /// What may start now: under the adaptive policy one thread of several is kept for what writers
-    /// wait for.
+    /// Which compactions may start now: under the adaptive policy one thread of several is reserved
+    /// for those that writers wait for.
     fn reach(&self, state: &DbState) -> Reach {
         let (_, limit) = self.options().background_limits();
         if !self.options().is_adaptive() || limit <= 1 {
@@ -368,7 +369,7 @@ impl DbInner {
         bounds.push(None);
         let ranges: Vec<_> = bounds.windows(2).map(|w| (w[0].clone(), w[1].clone())).collect();
         let mut handles = Vec::new();
-        // Parts for which there is no thread are done here, after the first.
+        // Parts for which there is no thread run here, after the first.
         let mut own = vec![ranges[0].clone()];
         for range in &ranges[1..] {
             let (job, (start, end)) = (Arc::clone(job), range.clone());
@@ -419,20 +420,21 @@ impl DbInner {
         self.change_inputs(work, edit)
     }
 
-    /// Applies an edit that takes the inputs of `work` from where they were when it was picked.
-    /// They are still there: all other changes of the tree leave files under compaction alone.
+    /// Applies an edit that removes the inputs of `work` from where they were when it was picked.
+    /// They are still there: no other change of the tree touches files under compaction.
     fn change_inputs(&self, work: &CompactionWork, edit: VersionEdit) -> Result<()> {
         debug_assert!(work.pick.input_files().all(|(_, file)| file.is_being_compacted()));
         self.change_versions(|_| Ok(edit.into()), |_| ())
     }
 
-    /// What the last released snapshot leaves to be cleaned up (`SnapshotList::catch_up_limit`).
+    /// The limit below which the last released snapshot left data to clean up
+    /// (`SnapshotList::catch_up_limit`).
     pub(crate) fn caught_up_below(&self) -> u64 {
         self.snapshots.catch_up_limit(|| self.last_sequence.load(Ordering::Acquire))
     }
 }
 
-/// What must stay readable as it is.
+/// The sequence numbers that must stay readable.
 fn to_keep(snapshots: &SnapshotList) -> Vec<SequenceNumber> {
     if planted::is(Bug::SnapshotIgnored) { Vec::new() } else { snapshots.sequences() }
 }

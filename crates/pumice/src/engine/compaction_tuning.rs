@@ -1,11 +1,11 @@
-//! Auto-tuned compaction in a database: who is tuned, and what a verdict does.
+//! Auto-tuned compaction in a database: which families are tuned, and what a verdict does.
 //!
 //! - Guarded: column families with `auto_tuned_compaction`. Stall thresholds stay on. Compaction is
 //!   enabled again by a verdict, by a timer when nothing drains, and as soon as the family slows or
 //!   stops writes; compactions are then scheduled at once.
-//! - Seed: all column families under `background_policy=seed_rule`. While compaction is disabled
-//!   neither L0 nor debt slow or stop writes. It is enabled again by a verdict, which the next
-//!   version to be installed obeys.
+//! - Seed rule: all column families under `background_policy=seed_rule`. While compaction is
+//!   disabled neither L0 nor debt slow or stop writes. It is enabled again by a verdict, which the
+//!   next version to be installed obeys.
 //!
 //! Thread safety: `Deferral` belongs to the state lock. `switch_compactions` takes it; the caller
 //! holds no lock.
@@ -28,7 +28,7 @@ use crate::state::family::{CfState, Deferral};
 use crate::state::parts::Background;
 use crate::stats::Ticker;
 
-/// Refuses a family that wants to be tuned by a limiter that is not there.
+/// Refuses a family with auto-tuning if there is no limiter.
 pub(crate) fn check_tuned(options: &DbOptions, family: &ColumnFamilyOptions) -> Result<()> {
     if family.auto_tuned_compaction && options.rate_limiter.is_none() {
         return Err(Error::invalid_argument(
@@ -45,7 +45,7 @@ pub(crate) fn new_tuner(options: &DbOptions) -> Option<Arc<Tuner>> {
 }
 
 impl DbInner {
-    /// Receiver of what a job's requests to the rate limiter come to.
+    /// Receiver for the outcome of a job's requests to the rate limiter.
     pub(crate) fn job_events(&self, reason: TableReason) -> Option<Arc<dyn RateLimiterEvents>> {
         let db = self.life.me.get().and_then(Weak::upgrade);
         let (Some(tuner), Some(db)) = (&self.background.tuner, db) else {
@@ -89,8 +89,8 @@ impl DbInner {
         self.changed.notify_all();
     }
 
-    /// Starts the timer that looks while no request does. False if there is no thread for it: then
-    /// nothing may be deferred.
+    /// Starts the timer that applies the rule while no request does. False if there is no thread
+    /// for it: then nothing may be deferred.
     fn start_timer(self: &Arc<Self>, state: &mut DbState) -> bool {
         if state.tasks.tuning {
             return true;
@@ -143,8 +143,8 @@ impl Background {
         }
     }
 
-    /// Brings a family's deferral up to date with the options and, in the seed's form, with the
-    /// last verdict.
+    /// Updates a family's deferral from the options and, under the seed rule, from the last
+    /// verdict.
     pub fn refresh_deferral(&self, cf: &mut CfState, policy: BackgroundPolicy) {
         cf.deferral = match cf.tuned(policy) {
             Deferral::Guarded if cf.deferral == Deferral::Guarded => Deferral::Guarded,
@@ -166,7 +166,7 @@ impl CompactionSwitch for DbInner {
             self.reports.tick(Ticker::CompactionDisabledCount, 1);
         }
         if self.options().background_policy == BackgroundPolicy::SeedRule {
-            // As the original: the next change of the tree sees it, and schedules.
+            // As in the original: the next change of the tree sees it and schedules compactions.
             self.background.regulator.seed_disabled.store(disable, Ordering::Relaxed);
             return;
         }

@@ -56,7 +56,7 @@ impl DbInner {
             return Err(Error::invalid_argument("A column family needs a name"));
         }
         if self.logs.wal.lock().has_unsynced_before() {
-            // With one family a flush may go ahead of logs; with two what it is of may not.
+            // With one family a flush may be durable before its logs; with two it may not.
             self.flush_wal_as_leader(true)?;
         }
         let mut manifest = self.manifest.lock();
@@ -98,19 +98,19 @@ impl DbInner {
             self.publish_families(state);
         });
         drop(manifest);
-        // Still alone: nothing is written before the error stops writes.
+        // Still the only writer: nothing is written before the error stops writes.
         created.inspect_err(|error| self.background_error_of_leader(error, Reason::Manifest))?;
         self.reports.info(format_args!("Created column family [{name}] (ID {id})"));
         Ok(ColumnFamily::new(data, Arc::downgrade(self)))
     }
 
-    /// Drops a column family. Its data stays readable through handles and iterators that exist;
-    /// its files go with the last of them.
+    /// Drops a column family. Its data stays readable through existing handles and iterators; its
+    /// files are deleted with the last of them.
     ///
     /// # Errors
     /// InvalidArgument for the default column family or one already dropped; the background error,
-    /// unless the disk is full; Aborted if then the MANIFEST has failed as well, which must have
-    /// room for a record; I/O.
+    /// unless the disk is full; Aborted if the disk is full and the MANIFEST has failed as well,
+    /// since it needs room for a record; I/O.
     pub(crate) fn drop_column_family(self: &Arc<Self>, cf: &ColumnFamily) -> Result<()> {
         self.check_writable()?;
         if cf.name() == DEFAULT_COLUMN_FAMILY_NAME {
@@ -118,11 +118,12 @@ impl DbInner {
         }
         let full = self.with_errors_told(self.drop_alone(cf))?;
         self.reports.info(format_args!("Dropped column family with id {}", cf.id()));
-        // Who resumes writes it again.
+        // A resume writes it again.
         self.write_options_file().or_else(|e| if full && e.is_no_space() { Ok(()) } else { Err(e) })
     }
 
-    /// Whether the disk is full, on which it is a way out.
+    /// Drops the family as the only writer; returns whether the disk is full, in which case a drop
+    /// frees space.
     fn drop_alone(self: &Arc<Self>, cf: &ColumnFamily) -> Result<bool> {
         let _alone = self.exclusive_here()?;
         let error = self.stopping_error();

@@ -9,12 +9,13 @@
 //!
 //! Without `paranoid_checks` damage that a compaction meets is Soft, too.
 //!
-//! A full disk, and a failure to write a table or the MANIFEST, is retried without being asked,
-//! every `bgerror_resume_retry_interval`; a device that failed to take the log is not: it
-//! needs an operator. Nor is the limit of `sst_file_manager`, which an operator has to raise; with
-//! a manager, a full disk is not tried before as much is free as the manager keeps for that. A file
-//! that failed to sync is never used again: `resume` flushes the memtables to new files, starts a
-//! new log and records in the MANIFEST that the old one is not needed.
+//! After a full disk, or a failure to write a table or the MANIFEST, resuming is tried
+//! automatically every `bgerror_resume_retry_interval`. After a failed log write it is not: that
+//! needs an operator. Neither is it at the limit of `sst_file_manager`, which an operator has to
+//! raise; with a manager, a full disk is not retried before as much space is free as the manager
+//! reserves for that. A file that failed to sync is never used again: `resume` flushes the
+//! memtables to new files, starts a new log and records in the MANIFEST that the old one is not
+//! needed.
 //!
 //! Invariant: while there is an error no write is accepted, not even during `resume`, so that a log
 //! whose tail is unknown is never followed by records.
@@ -54,8 +55,8 @@ fn wait_to_retry(interval: Duration) {
 }
 
 impl DbInner {
-    /// Tells the listeners of a background error, records it and starts what can be done about it.
-    /// Requires: no lock held, nor leadership.
+    /// Reports a background error to the listeners, records it and starts its handling. Requires:
+    /// neither a lock nor leadership is held.
     pub(crate) fn background_error(&self, error: &Error, reason: Reason) {
         self.record_error(error, reason, |told| self.tell_error(told));
     }
@@ -66,8 +67,8 @@ impl DbInner {
         self.record_error(error, reason, |told| self.reports.events.untold.lock().push(told));
     }
 
-    /// The result of a call that holds nothing any more. Of errors that it met the listeners are
-    /// told before its caller sees them.
+    /// The result of a call that no longer holds anything. Listeners are told of its errors before
+    /// its caller sees them.
     #[inline]
     pub(crate) fn with_errors_told<T>(&self, result: Result<T>) -> Result<T> {
         if result.is_err() {
@@ -79,7 +80,7 @@ impl DbInner {
     #[cold]
     fn tell_own_errors(&self) {
         if self.life.mark.is_locked() {
-            return; // A call that was refused; the one around it tells.
+            return; // A call that was refused; the enclosing one reports.
         }
         let me = task::current();
         loop {
@@ -110,7 +111,7 @@ impl DbInner {
         tell(UntoldError { task: task::current(), reason: reason.told(), error: error.clone() });
         let mut state = self.state.lock();
         if reason == Reason::WriteCallback && self.logs.wal.lock().failure().is_none() {
-            return; // A resume has left that log behind meanwhile.
+            return; // A resume has abandoned that log meanwhile.
         }
         if reason == Reason::Compaction && error.is_no_space() {
             state.errors.compaction_found_no_space = true;
@@ -131,12 +132,12 @@ impl DbInner {
         self.changed.notify_all();
     }
 
-    /// Memory no longer is what the log says: nothing may be written until reopening.
+    /// Memory no longer matches the log: nothing may be written until the database is reopened.
     pub(crate) fn poison(&self, error: &Error) {
         let error = error.with_severity(Severity::Unrecoverable);
         let mut state = self.state.lock();
         if state.errors.resuming {
-            // It must not clear what it does not cure.
+            // It must not clear an error that it does not fix.
             state.errors.failed_again = Some(error.clone());
         }
         state.errors.error = Some(error);
@@ -184,14 +185,14 @@ impl DbInner {
         }
     }
 
-    /// The automatic attempt number `tried`, of `attempts` at most; whether it was the last one. In
-    /// the same step it is noted that nobody retries any more: the next error must start a new
+    /// Automatic attempt number `tried`, of at most `attempts`; returns whether it was the last
+    /// one. The same step notes that no task retries any more, so that the next error starts a new
     /// series.
     fn resumed_or_hopeless(self: &Arc<Self>, tried: i32, attempts: i32) -> bool {
         {
             let mut state = self.state.lock();
             if state.errors.error.is_none() {
-                state.errors.retrying = false; // It was resumed by a call.
+                state.errors.retrying = false; // A call has resumed it.
                 return true;
             }
         }
@@ -270,14 +271,14 @@ impl DbInner {
             self.replace_broken_manifest(&leader)?;
             let failed = self.logs.at_rest().failure().is_some();
             if failed {
-                // The tail of the failed log is unknown; what it should hold is in memory.
+                // The tail of the failed log is unknown; the data it should hold is in memory.
                 self.manifest.lock().hold();
                 let number = self.new_file_number();
                 let mut wal = self.logs.at_rest();
                 let old = wal.number();
                 wal.switch(number, true)?;
                 drop(wal);
-                // What follows takes the sequence numbers of what was refused.
+                // Later writes take the sequence numbers of the refused ones.
                 self.logs.history.end(old, self.last_sequence.load(Ordering::Acquire));
             }
             self.switch_memtables(&leader, &ids, FlushReason::ErrorRecovery)?;
@@ -286,8 +287,8 @@ impl DbInner {
         self.leave_failed_log(&self.exclusive())
     }
 
-    /// Before anything is flushed that a failed MANIFEST would not take: each try would leave
-    /// tables that cannot be deleted. What is held back is not recorded anyway.
+    /// Done before flushing, since a failed MANIFEST cannot record the flush: each try would leave
+    /// tables that cannot be deleted. Held back changes are not recorded anyway.
     fn replace_broken_manifest(&self, leader: &Leadership) -> Result<()> {
         let failed = self.logs.at_rest().failure().is_some();
         let manifest = self.manifest.lock();
@@ -297,14 +298,14 @@ impl DbInner {
     }
 
     /// Records that no column family needs a log before the present one, unless it has unflushed
-    /// data. Even if nothing was flushed: the failed log must not be replayed, since what comes
-    /// next takes the sequence numbers of what failed; and a failed MANIFEST must be replaced.
+    /// data. Even if nothing was flushed: the failed log must not be replayed, since the next
+    /// writes take the sequence numbers of the failed ones; and a failed MANIFEST must be replaced.
     ///
-    /// A memtable that was sealed before the failure names the failed log as the one to go on with,
+    /// A memtable that was sealed before the failure names the failed log as the next one to keep,
     /// so its flush alone does not release that log.
     fn leave_failed_log(&self, _: &Leadership) -> Result<()> {
-        // To the end: another task's change must not start the next MANIFEST, which would make
-        // what was held back durable without the numbers of the logs.
+        // Held to the end: another task's change must not start the next MANIFEST, which would make
+        // the held back changes durable without the log numbers.
         let mut manifest = self.manifest.lock();
         let present = self.logs.wal.lock().number();
         let mut edits = Vec::new();

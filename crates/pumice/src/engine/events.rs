@@ -1,10 +1,10 @@
-//! What the database tells while it lives: info log, event log, listeners.
+//! What an open database reports: info log, event log, listeners.
 //!
 //! Wording and order are RocksDB's, since people and scripts look for its lines.
 //!
 //! Thread safety: all of it from any thread. Invariant: listeners are never called under a lock or
-//! by a leader. What happens there is queued: errors until their task holds nothing any more
-//! (`error_handler`), the rest, in order, for a background job, which may be later than `close`.
+//! by a leader. Events there are queued: errors until their task holds nothing any more
+//! (`error_handler`), the rest, in order, for a background job, which may run after `close`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,7 +72,7 @@ impl DbInner {
         }
     }
 
-    /// A memtable takes no more writes. May be called under the state lock.
+    /// A memtable has been sealed. May be called under the state lock.
     pub(crate) fn notify_memtable_sealed(&self, cf: &CfData, mem: &MemTable) {
         self.tell_later(|| {
             DeferredEvent::Sealed(MemTableInfo {
@@ -118,7 +118,7 @@ impl DbInner {
         job
     }
 
-    /// The flush `job` ended; `file` is what it made, if anything was left to write.
+    /// The flush `job` ended; `file` is its output, if there was anything to write.
     pub(crate) fn note_flush_end(
         &self,
         cf: &CfData,
@@ -267,15 +267,14 @@ impl DbInner {
         }
     }
 
-    /// Tells the listeners of tables that were removed. Requires: no lock held, nor leadership.
+    /// Reports removed tables to the listeners. Requires: neither a lock nor leadership is held.
     pub(crate) fn tell_deleted(&self, deleted: &[TableFileDeletionInfo]) {
         for info in deleted {
             self.tell(|l| l.on_table_file_deleted(info));
         }
     }
 
-    /// Writes to `cf` are held back in another way than before. May be called under the state
-    /// lock.
+    /// The stall state of `cf` has changed. May be called under the state lock.
     pub(crate) fn note_stall(
         &self,
         cf: &CfData,
@@ -303,7 +302,7 @@ impl DbInner {
 }
 
 impl Reports {
-    /// Table file `number` was removed from disk; what `tell_deleted` is to say of it.
+    /// Table file `number` was removed from disk; returns the event for `tell_deleted`.
     pub(crate) fn table_deleted(
         &self,
         dir: &Directory,

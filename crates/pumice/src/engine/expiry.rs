@@ -1,13 +1,13 @@
-//! Files that become too old in a database where nothing else happens.
+//! Compacts files that become too old in an otherwise idle database.
 //!
-//! Every change of files or options looks for files that are too old; an idle database has no such
+//! Every change of files or options checks for files that are too old; an idle database has no such
 //! change. One task waits for the next moment at which a file becomes too old (`ttl`,
 //! `periodic_compaction_seconds`) and has its column family checked again. The task exists only
 //! while there is such a moment. RocksDB 10.10 looks every 12 hours, and then only at column
 //! families with `periodic_compaction_seconds`.
 //!
-//! Ages are counted on the wall clock, waits on the monotonic one: the task looks again from
-//! time to time, in case the wall clock was set.
+//! Ages are counted on the wall clock, waits on the monotonic one: the task checks again from time
+//! to time, in case the wall clock was set.
 //!
 //! Thread safety: from any thread; the moment waited for is `state::expiry`, under the state lock.
 
@@ -25,7 +25,7 @@ use crate::state::expiry::next_expiry;
 const LOOK_AGAIN_SECONDS: u64 = 600;
 
 impl DbInner {
-    /// Files or options changed: has the next file that gets too old watched. Does not suspend.
+    /// Files or options changed: watches the next file that becomes too old. Does not suspend.
     pub(crate) fn watch_expiry(&self, state: &mut DbState) {
         let Some(next) = next_expiry(state, time::wall_seconds) else { return };
         let watch = &mut state.tasks.expiry;
@@ -38,7 +38,7 @@ impl DbInner {
         }
         let Some(db) = self.life.me.get().and_then(Weak::upgrade) else { return };
         watch.next = next;
-        // Without a thread the next change looks, which is what there was before.
+        // Without a thread the next change checks, as it did before.
         let task = move || db.expire();
         watch.waiting = start_task("pumice:expiry", task).is_ok();
     }

@@ -1,4 +1,4 @@
-//! Flush, log flush and waiting, as users call them.
+//! The users' calls to flush memtables and logs, and to wait.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,15 +51,15 @@ impl DbInner {
         Ok(())
     }
 
-    /// While a failed log is being left behind, what flushes and syncs promise holds only when all
-    /// of it is done (`ManifestLog::hold`).
+    /// While a failed log is being abandoned, the promises of flushes and syncs hold only once that
+    /// is complete (`ManifestLog::hold`).
     fn check_nothing_held(&self) -> Result<()> {
         let Some(error) = self.stopping_error() else { return Ok(()) };
         let manifest = self.manifest.lock();
         if manifest.held || manifest.broken { Err(error) } else { Ok(()) }
     }
 
-    /// Flushes what is already sealed, and waits.
+    /// Flushes the sealed memtables, and waits.
     pub(crate) fn flush_all_now(self: &Arc<Self>, ids: &BTreeSet<u32>) -> Result<()> {
         self.request_flush(ids, true);
         self.wait_flushed(ids)
@@ -212,19 +212,19 @@ fn stall_once_sealed(state: &DbState, id: u32, adaptive: bool) -> WriteStall {
     write_stall(&inputs, &cf.data.options())
 }
 
-/// Nothing that a waiter could wait for starts the family's compactions again.
+/// Nothing will start the family's compactions again, so waiting is pointless.
 fn is_off_for_good(state: &DbState, id: u32) -> bool {
     state.cfs.get(&id).is_some_and(|cf| cf.deferral == Deferral::Seed)
 }
 
-/// The error of compactions of `families` that it is no use to wait for (`CompactionRetry`).
+/// The error of compactions of `families` for which waiting is pointless (`CompactionRetry`).
 fn check_hope<'a>(state: &DbState, families: impl Iterator<Item = &'a u32>) -> Result<()> {
     let mut families = families.filter_map(|id| state.cfs.get(id));
     families.find_map(|cf| cf.compaction_retry.hopeless()).map_or(Ok(()), |e| Err(e.clone()))
 }
 
 impl Logs {
-    /// Makes the log durable. Writers that do not sync go on meanwhile.
+    /// Makes the log durable. Writers that do not sync continue meanwhile.
     fn sync(&self, reports: &Reports) -> Result<()> {
         let Some(sync) = self.at_rest().begin_sync()? else { return Ok(()) };
         reports.tick(Ticker::WalFileSynced, 1);

@@ -42,7 +42,7 @@ struct FlushWork {
     io: Option<Arc<JobIo>>,
 }
 
-/// What became of a flush's memtables.
+/// The table written from a flush's memtables.
 struct WrittenTable {
     job: u64,
     file: Option<Arc<FileMetaData>>,
@@ -51,8 +51,8 @@ struct WrittenTable {
 }
 
 impl DbInner {
-    /// Runs queued flushes until the queue is empty. Body of a pool job; true, since who waits for
-    /// room wants to be looked at.
+    /// Runs queued flushes until the queue is empty. Body of a pool job; returns true, so that
+    /// tasks waiting for room are checked.
     pub(crate) fn background_flush(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
         loop {
@@ -78,9 +78,9 @@ impl DbInner {
                 }
                 state.files.pending_outputs.remove(&work.number);
             }
-            // After a failure too: a resume may have asked while this one still ran.
+            // After a failure too: a resume may have asked for a flush while this job still ran.
             let again: Vec<u32> = match self.options().atomic_flush {
-                // Where only one may run, others than its own have been passed over.
+                // Where only one may run, other families were skipped meanwhile.
                 true => state.cfs.keys().copied().collect(),
                 false => works.iter().map(|work| work.cf.id).collect(),
             };
@@ -110,7 +110,7 @@ impl DbInner {
             }
         }
         if grouping == Grouping::All && !ids.is_empty() {
-            // At any moment that is the same point for all: they are sealed in one step.
+            // That is always the same point for all families: they are sealed in one step.
             ids = flushed_together(state.cfs.values().map(CfState::unflushed));
         }
         let works: Vec<FlushWork> =
@@ -161,9 +161,9 @@ impl DbInner {
                 }
             }
         }
-        // No family is dropped between the two: a drop changes the MANIFEST, too.
+        // No family is dropped between the two: a drop changes the MANIFEST too.
         let mut live = Vec::new();
-        // First: what is installed may start a compaction, and that asks how much is flushed.
+        // First, since the installed table may start a compaction, which asks how much is flushed.
         let tables = written.iter().filter_map(|table| table.file.as_ref());
         self.background.lanes.level0_grows(tables.map(|file| file.file_size).sum());
         let applied = self.change_versions(
@@ -241,7 +241,7 @@ impl DbInner {
                     mem.mark_flushed();
                 }
             }
-            // At the same moment: no look sees the memtables in both places, or in none.
+            // In the same step, so that no tick sees the memtables in both places, or in none.
             self.background.regulator.flush_released(cf);
         }
         state.queue_compaction(work.cf.id);

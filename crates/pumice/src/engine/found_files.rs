@@ -1,7 +1,7 @@
-//! Whether the files that the MANIFEST names are there, and what goes when an open fails.
+//! Checks that the files the MANIFEST names exist, and removes files when an open fails.
 //!
 //! Thread safety: the checks are free functions and write nothing; an open is undone by the task
-//! that opened, before other tasks have the database.
+//! that opened, before other tasks can see the database.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use pumice_manifest::FileMetaData;
 use crate::engine::DbInner;
 use crate::recovery::version_recovery::RecoveredVersions;
 
-/// A change of the MANIFEST was dropped because a crash tore it: then nothing has acted on it yet.
-/// Tables that it replaced are there (`check_tables`), and so is the oldest log of those that it
-/// made obsolete: a log is durable by name before the MANIFEST names it.
+/// A change of the MANIFEST was dropped because a crash tore it: so nothing may have acted on it
+/// yet. Tables that it replaced must exist (`check_tables`), and so must the oldest log of those
+/// that it made obsolete: a log is durable by name before the MANIFEST names it.
 pub(crate) fn check_logs(
     fs: &dyn FileSystem,
     wal_dir: &Path,
@@ -36,8 +36,8 @@ pub(crate) fn check_logs(
     )))
 }
 
-/// Every table that the MANIFEST names is there and has its length: a database that lacks a part
-/// is refused before anything is written.
+/// Every table that the MANIFEST names must exist with its length: a database that lacks a part is
+/// refused before anything is written.
 pub(crate) fn check_tables(
     fs: &dyn FileSystem,
     path: &Path,
@@ -51,7 +51,7 @@ pub(crate) fn check_tables(
     Ok(())
 }
 
-/// The table `file` of the database at `path` is there and has its length.
+/// The table `file` of the database at `path` must exist with its length.
 pub(crate) fn check_length(fs: &dyn FileSystem, path: &Path, file: &FileMetaData) -> Result<()> {
     let table = filename::table_file(path, file.number);
     let bytes = fs.file_size(&table)?;
@@ -66,8 +66,9 @@ pub(crate) fn check_length(fs: &dyn FileSystem, path: &Path, file: &FileMetaData
 }
 
 impl DbInner {
-    /// The open has failed: removes what it wrote and nothing names. An open that is tried again
-    /// and again does not fill the disk. After a failure that may have changed CURRENT all stays.
+    /// The open has failed: removes the files that it wrote and nothing names, so that repeated
+    /// attempts do not fill the disk. After a failure that may have changed CURRENT everything
+    /// stays.
     pub(crate) fn undo_open(&self) {
         let installed = self.manifest.lock().is_started();
         drop(self.manifest.lock().close());
@@ -86,8 +87,8 @@ impl DbInner {
             }
         }
         if installed {
-            // As if it had succeeded; what earlier ones left included. The end of the MANIFEST may
-            // be unknown: what names files came before.
+            // As if it had succeeded, including files left by earlier opens. The end of the
+            // MANIFEST may be unknown, but everything that names files comes before it.
             drop(self.delete_unreferenced_files(false));
         } else if !self.state.lock().files.obsolete.may_be_current() {
             self.manifest.lock().broken = false;

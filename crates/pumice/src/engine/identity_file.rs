@@ -8,7 +8,7 @@ use pumice_env::filename;
 use crate::state::parts::Directory;
 
 impl Directory {
-    /// Makes the file IDENTITY, if it is wanted, say what the MANIFEST will say.
+    /// Writes the identity that the MANIFEST will have to IDENTITY, if `is_wanted`.
     ///
     /// # Errors
     /// I/O.

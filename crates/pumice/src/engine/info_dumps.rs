@@ -1,8 +1,8 @@
-//! The long texts of the info log: what an open starts with, and the reports from time to time.
+//! The long texts of the info log: the header of an open, and the periodic reports.
 //!
-//! Jobs that end dump the reports when they are due, and where no job ends a task does, which waits
-//! for as long as the database is open. It is started by an open that has succeeded, since it keeps
-//! the directory's lock held.
+//! Jobs dump the reports at their end when these are due; if no job ends, a task does, which waits
+//! for as long as the database is open. It is started only after an open has succeeded, since it
+//! keeps the directory's lock.
 //!
 //! Thread safety: from any thread, without a lock of `db` unless said.
 
@@ -20,11 +20,11 @@ use crate::stats::Logger;
 use crate::version::identity;
 
 impl DbInner {
-    /// Writes the lines that every info log starts with: who, where, with which options.
+    /// Writes the lines that every info log starts with: version, directory, options.
     pub(crate) fn log_open_header(&self) {
         let Some(log) = &self.reports.info_log else { return };
         log.header(format_args!("Pumice version: {}", env!("CARGO_PKG_VERSION")));
-        // What scripts written for RocksDB look for: its words, our version.
+        // Scripts written for RocksDB look for these: its words, our version.
         log.header(format_args!("RocksDB version: Pumice-{}", env!("CARGO_PKG_VERSION")));
         log.header(format_args!("Git sha {}", option_env!("PUMICE_GIT_SHA").unwrap_or("unknown")));
         log.header(format_args!("DB SUMMARY"));
@@ -49,8 +49,8 @@ impl DbInner {
         }
     }
 
-    /// `stats_dump_period_sec` may be another: has the next dump waited for, if there is to be one.
-    /// Does not suspend.
+    /// `stats_dump_period_sec` may have changed: waits for the next dump, if there is one. Does not
+    /// suspend.
     pub(crate) fn watch_dumps(&self, state: &mut DbState) {
         if state.tasks.dumping {
             self.reports.dumps_changed.notify_all();
@@ -60,7 +60,7 @@ impl DbInner {
             return;
         }
         let Some(db) = self.life.me.get().and_then(Weak::upgrade) else { return };
-        // Without a thread it is left to the jobs.
+        // Without a thread only jobs dump.
         let task = move || db.keep_dumping();
         state.tasks.dumping = start_task("pumice:stats", task).is_ok();
     }
@@ -101,7 +101,7 @@ impl DbInner {
     }
 
     /// Writes the reports into the info log when `stats_dump_period_sec` has passed since the last
-    /// time. Requires: no lock held.
+    /// time. Requires: no lock is held.
     pub(crate) fn dump_stats_if_due(&self) {
         let period = self.dump_period_micros();
         let last = self.reports.events.last_dump_micros.load(Ordering::Relaxed);

@@ -1,15 +1,14 @@
-//! The ingestion of a call's files, from the first look at them to the one change of the MANIFEST.
+//! The ingestion of a call's files, from checking them to the one change of the MANIFEST.
 //!
-//! Checking and copying happen beside everything else. Then, as leader of the writers and with the
-//! MANIFEST lock: flush memtables that overlap, make the log durable (so that the ingestion is a
-//! point of the history that a crash cannot leave a hole before), choose levels and sequence
-//! numbers, install.
+//! Checking and copying block nothing else. Then, as leader of the writers and with the MANIFEST
+//! lock: flush memtables that overlap, make the log durable (so that a crash cannot leave a hole in
+//! the history before the ingestion), choose levels and sequence numbers, install.
 //!
 //! Thread safety: from any thread; lock order leadership > manifest > state > wal. Suspends.
 //!
 //! Invariants: (1) from the choice of places to the installed version the MANIFEST lock keeps the
-//! tree, reservations keep new compactions, and `ClosedSnapshots` keeps new snapshots away;
-//! (2) a sequence number that may be in a MANIFEST is never given to a write; (3) a file is removed
+//! tree unchanged, reservations keep new compactions away, and `ClosedSnapshots` new snapshots; (2)
+//! a sequence number that may be in a MANIFEST is never given to a write; (3) a file is removed
 //! from the directory only if no MANIFEST can name it.
 
 use std::collections::BTreeSet;
@@ -55,14 +54,14 @@ const POLL: Duration = Duration::from_millis(200);
 /// Epoch of files that are ingested behind all others.
 const BEHIND_EPOCH: u64 = 1;
 
-/// A request whose files have been checked and brought in.
+/// A request whose files have been checked and copied or linked.
 struct Prepared<'a> {
     cf: &'a Arc<CfData>,
     options: &'a IngestExternalFileOptions,
     files: Vec<Incoming>,
-    /// What of the tree the files replace.
+    /// The range of the tree that the files replace.
     replaces: Option<UserRange<'a>>,
-    /// The files of the tree that go for it, once that is known.
+    /// The files of the tree that are removed for it, once they are known.
     replaced: Vec<InputLevel>,
     /// Numbers of files in each batch, see `place`.
     batches: Vec<usize>,
@@ -207,7 +206,7 @@ impl DbInner {
             return Err(error);
         }
         self.flush_overlapping(&leader, prepared)?;
-        // What was written before must not be lost when the files survive.
+        // Earlier writes must not be lost if the files survive.
         if !planted::is(Bug::IngestLogNotSynced) {
             self.flush_wal_as_leader(true)?;
         }
@@ -262,9 +261,8 @@ impl DbInner {
         self.wait_flushed_as_leader(leader, &ids)
     }
 
-    /// Waits until the sealed memtables of `ids` are in table files. The caller leads: nobody
-    /// else seals another. To resume from an error takes leadership too, so any error ends the
-    /// wait.
+    /// Waits until the sealed memtables of `ids` are in table files. The caller leads, so no other
+    /// task seals another. Resuming from an error takes leadership too, so any error ends the wait.
     fn wait_flushed_as_leader(&self, leader: &Leadership, ids: &BTreeSet<u32>) -> Result<()> {
         // A job's listener that writes must not wait for a caller that waits for the job.
         let _stall = self.begin_stall(leader, &WriteOptions::default())?;
@@ -347,11 +345,11 @@ impl DbInner {
         under_way: &mut UnderWay<'_>,
     ) -> Result<()> {
         let edits: Vec<VersionEdit> = prepared.iter().map(|request| request.edit(last)).collect();
-        // The sequence before the files: a reader that sees one of them sees all. A reader with the
-        // sequence alone sees the state before, of which no snapshot can be taken.
+        // The sequence before the files: a reader that sees one of the files sees all. A reader
+        // with only the sequence sees the state before, of which no snapshot can be taken.
         let publish = |state: &mut DbState, requests: &[Prepared<'_>]| {
             for request in requests {
-                // It is not dropped meanwhile: that takes the MANIFEST lock, too.
+                // It is not dropped meanwhile: that takes the MANIFEST lock too.
                 if let Some(cf) = state.cfs.get_mut(&request.cf.id) {
                     cf.count_ingestion();
                 }
@@ -405,7 +403,7 @@ impl DbInner {
 }
 
 impl Directory {
-    /// Writes sequence numbers into the files that are to hold them.
+    /// Writes sequence numbers into the files that should store them.
     fn store_sequences(&self, use_fsync: bool, prepared: &[Prepared<'_>]) -> Result<()> {
         for request in prepared.iter().filter(|request| request.options.write_global_seqno) {
             for Incoming { external, placed, .. } in &request.files {
@@ -426,7 +424,7 @@ impl Directory {
         Ok(())
     }
 
-    /// The caller's names of files that were taken over. A failure leaves a file too many.
+    /// Removes the caller's names of moved files. A failure only leaves an extra file.
     fn remove_moved(&self, reports: &Reports, request: &Prepared<'_>) {
         if !request.options.move_files {
             return;
@@ -462,7 +460,7 @@ impl Prepared<'_> {
                 || (options.snapshot_consistency
                     && snapshots
                     && !planted::is(Bug::IngestIgnoresSnapshots)),
-            // FIFO compaction knows no other level.
+            // FIFO compaction has no other level.
             below: fifo.then_some(0),
             only_last_level: options.fail_if_not_bottommost_level,
             own_sequences,

@@ -4,13 +4,14 @@
 //! |---|---|
 //! | flushes | normal |
 //! | compactions out of L0 while the family is under pressure ([`URGENT_PRESSURE`]) | normal |
-//! | automatic ones out of L0 that want little of the processors (`level0_cost`) | normal |
+//! | automatic ones out of L0 that need little processor time (`level0_cost`) | normal |
 //! | all jobs that start while writes wait ([`DbInner::writes_wait`]) | normal |
 //! | all other compactions | deferred |
 //!
 //! The deferred lane has `background_cpu_priority` and `background_io_priority`, the normal one
-//! that of its pool. Only computing runs there (`port::lane`): a job picks, installs and reports
-//! on a thread that is never lowered, and what takes a lock of readers or writers is handed to it.
+//! that of its pool. Only computing runs there (`port::lane`): a job picks, installs and reports on
+//! a thread that is never lowered, and steps that take a lock of readers or writers are handed to
+//! it.
 //!
 //! Thread safety: everything from anywhere.
 
@@ -22,8 +23,8 @@ use crate::state::parts::Background;
 use crate::state::work::CompactionWork;
 
 impl DbInner {
-    /// Writes wait for background work. The adaptive policy's cap is no sign of that: it is there
-    /// nearly always.
+    /// Writes wait for background work. The adaptive policy's cap does not show that: it is nearly
+    /// always set.
     pub(crate) fn writes_wait(&self) -> bool {
         let delayed = !self.options().is_adaptive() && self.writes.controller.is_delayed();
         self.writes.controller.is_stopped() || delayed
@@ -40,7 +41,7 @@ impl DbInner {
         }
     }
 
-    /// Writes may have begun to wait, or ended. Never waits.
+    /// Writes may have begun or stopped waiting. Never waits.
     pub(crate) fn refresh_urgency(&self) {
         self.background.lanes.deferred.set_urgent(self.writes_wait());
     }
@@ -49,7 +50,7 @@ impl DbInner {
 impl Lanes {
     /// A compaction with files of L0 ended; `cpu_micros` are of all its threads.
     pub fn count_level0(&self, work: &CompactionWork, cpu_micros: u64) {
-        // Where there is no other level, merging is all that happens to a byte.
+        // Without another level, merging is all that happens to a byte.
         if work.pick.output_level == 0 && work.version.num_levels() > 1 {
             return self.level0_merged(cpu_micros);
         }

@@ -1,6 +1,6 @@
-//! How far a database's life has come, from its open to its close.
+//! The state of a database between its open and its close.
 //!
-//! Thread safety: as the fields say; what is neither behind a lock nor atomic never changes after
+//! Thread safety: as the fields say; fields that are neither locked nor atomic never change after
 //! the open. The order of the locks is in `engine`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +20,13 @@ use crate::state::DbState;
 pub(crate) struct Life {
     /// A close has begun: nothing is written any more.
     pub closing: AtomicBool,
-    /// What was to be saved is, and background work ends.
+    /// Everything to be saved is saved, and background work ends.
     pub shutting_down: AtomicBool,
-    /// For tasks that work for it.
+    /// Marks tasks that work for it.
     pub mark: Mark,
     /// User code runs under its locks: calls check whether they come from there.
     pub runs_code: AtomicBool,
-    /// Itself, for jobs.
+    /// The database itself, for jobs.
     pub me: OnceLock<Weak<DbInner>>,
     /// How far a secondary has read what its primary writes.
     pub follower: Mutex<Option<Follower>>,

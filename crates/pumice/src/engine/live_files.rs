@@ -30,9 +30,9 @@ pub struct LiveFile {
     pub file_number: u64,
     /// Its bytes.
     pub size: u64,
-    /// User key not after any in the file.
+    /// A user key not after any in the file.
     pub smallest_key: Vec<u8>,
-    /// User key not before any in the file.
+    /// A user key not before any in the file.
     pub largest_key: Vec<u8>,
     /// Smallest sequence number in the file.
     pub smallest_seq: SequenceNumber,
@@ -42,7 +42,7 @@ pub struct LiveFile {
     pub num_entries: u64,
     /// Deletions among them.
     pub num_deletions: u64,
-    /// It is input of a running compaction.
+    /// Whether it is input of a running compaction.
     pub being_compacted: bool,
     /// Age of an L0 file: larger is newer.
     pub epoch_number: u64,
@@ -50,7 +50,7 @@ pub struct LiveFile {
     pub oldest_ancester_time: u64,
     /// Unix time of its creation, 0 unknown.
     pub file_creation_time: u64,
-    /// Checksum of the whole file, empty if unknown: only ingestions are told one.
+    /// Checksum of the whole file, empty if unknown: only ingested files may have one.
     pub file_checksum: Vec<u8>,
     /// Name of the function of `file_checksum`, empty if unknown.
     pub file_checksum_func_name: String,

@@ -1,13 +1,12 @@
-//! The archive: logs that are no longer needed are kept in it, with `WAL_ttl_seconds` or
-//! `WAL_size_limit_MB`, and go when these say so.
+//! The archive: keeps logs that are no longer needed, with `WAL_ttl_seconds` or
+//! `WAL_size_limit_MB`, and deletes them by these limits.
 //!
-//! A log gets there by a rename, when it would be deleted otherwise: so the archive takes nothing
-//! that a recovery could ask for, and a crash leaves the log under either name. Under its old one
-//! the next open archives it. Logs without a record are deleted. What recovery has put aside
-//! (`obsolete_files`) lies there, too, under the same rules; without these options it stays.
+//! A log gets there by a rename, when it would otherwise be deleted: so the archive takes nothing
+//! that a recovery could need, and a crash leaves the log under either name. If it has its old
+//! name, the next open archives it. Logs without a record are deleted. Logs that recovery has put
+//! aside (`obsolete_files`) are there too, under the same rules; without these options they stay.
 //!
-//! It is looked through when obsolete files are deleted, not by a clock: in a database at rest
-//! nothing goes.
+//! It is checked when obsolete files are deleted, not by a clock: an idle database deletes nothing.
 //!
 //! Thread safety: from any thread that may delete obsolete files. No lock is held over I/O.
 
@@ -24,7 +23,7 @@ use crate::options::DbOptions;
 use crate::state::parts::Directory;
 use crate::state::reports::Reports;
 
-/// What the options say of the archive.
+/// The archive's limits from the options.
 pub(crate) fn retention(options: &DbOptions) -> Retention {
     Retention { ttl_seconds: options.WAL_ttl_seconds, size_limit_mb: options.WAL_size_limit_MB }
 }
@@ -56,7 +55,7 @@ impl DbInner {
                 self.delete_file(path);
             }
         }
-        // A later sync of one directory alone could make only a half of the move durable.
+        // A later sync of only one directory could make half of the move durable.
         if archived {
             for dir in [filename::archive_dir(&dir), dir] {
                 let synced = thread::contain("Log archive", || self.dir.fs.sync_dir(&dir));
@@ -92,7 +91,7 @@ impl DbInner {
 }
 
 impl Directory {
-    /// Moves a log of `dir` to the archive; whether that was done.
+    /// Moves a log of `dir` to the archive; returns whether it did.
     fn archive_log(&self, reports: &Reports, path: &Path, dir: &Path) -> bool {
         let Some(name) = path.file_name() else { return false };
         let to = filename::archive_dir(dir).join(name);

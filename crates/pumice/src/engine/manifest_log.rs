@@ -4,7 +4,7 @@
 //! versions, makes the edits durable, then installs both under the state lock. An edit that depends
 //! on the version is built under the lock under which it is applied, `DbInner::change_versions`. A
 //! fresh MANIFEST starts with a snapshot of all column families and takes effect when CURRENT names
-//! it, so that whatever is appended before that is atomic.
+//! it, so that everything appended before that is atomic.
 //!
 //! After a failed write or sync the file's tail is unknown: the writer is dropped, no file may be
 //! deleted that an edit named (`ManifestLog::broken`), and the next change starts a new MANIFEST.
@@ -29,7 +29,7 @@ use crate::state::parts::{Directory, Logs};
 use crate::stats::{HistogramKind, Record};
 
 impl DbInner {
-    /// Takes the MANIFEST lock, lets `build` make edits of the state as it is then, and applies
+    /// Takes the MANIFEST lock, lets `build` make edits from the state at that moment, and applies
     /// them. No version changes in between. Does nothing if there are none. Suspends.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl DbInner {
                         versions.push(None);
                         continue;
                     }
-                    // Recovery would refuse a MANIFEST with more edits of it.
+                    // Recovery would refuse a MANIFEST with further edits of a dropped family.
                     None => return Err(Error::column_family_dropped("")),
                 };
                 versions.push(next_version(cf, edit)?);
@@ -111,7 +111,7 @@ impl DbInner {
     }
 
     /// Writes and syncs the edits, on a new MANIFEST if there is none to append to. While changes
-    /// are held back only the end of a column family is written, which makes no part of a batch
+    /// are held back only the drop of a column family is written, which makes no part of a batch
     /// durable; a new MANIFEST would.
     fn persist(&self, manifest: &mut ManifestLog, group: &EditGroup) -> Result<()> {
         manifest.check_open()?;
@@ -160,7 +160,7 @@ impl DbInner {
         }
         let path = filename::manifest_file(&self.dir.path, number);
         let written = self.write_manifest(&path, number, &snapshot, &edits);
-        // Nothing names it: it only takes room that the next one may need.
+        // Nothing names it: it only takes space that the next one may need.
         let prepared = written.and_then(|writer| {
             filename::prepare_current_file(&*self.dir.fs, &self.dir.path, number, true)?;
             Ok(writer)
@@ -210,9 +210,9 @@ impl DbInner {
 }
 
 impl Logs {
-    /// A log that edits name is there whenever they are: its name becomes durable first. That tells
-    /// an edit that was torn from one that had effect (`open::check_logs`). Syncing the directory
-    /// of new tables has done it, where that is the logs' too.
+    /// A log that edits name exists whenever they do: its name becomes durable first. That
+    /// distinguishes a torn edit from one that had effect (`open::check_logs`). Syncing the
+    /// directory of new tables has done that if the logs are in it too.
     fn name(&self, home: &Directory, edits: &[VersionEdit]) -> Result<()> {
         let dir = self.dir();
         let done = |edit: &VersionEdit| !edit.new_files.is_empty() && dir == home.path;

@@ -136,7 +136,8 @@ impl DbInner {
             }
             let output = if level == 0 { None } else { Some(level + 1) };
             let (levels, range) = ((level, output), (begin, end));
-            // What is only in L0 goes down in one step, which has to be the rewriting one then.
+            // Data that is only in L0 moves down in one step, which then has to be the one that
+            // rewrites.
             let wrote =
                 self.compact_level(options, cf, levels, range, u64::MAX, last && rewrite)?;
             let next = wrote.unwrap_or_else(|| self.state.lock().next_level(cf.id, level));
@@ -199,7 +200,7 @@ impl DbInner {
         Ok(self.await_request(request)?.wrote_to)
     }
 
-    /// Compacts the files of `files`; the numbers of the files that come of it.
+    /// Compacts the files of `files`; returns the numbers of the new files.
     ///
     /// # Errors
     /// As `CompactionPlan::pick_files` and of the compaction; ShutdownInProgress; Incomplete while
@@ -236,7 +237,7 @@ impl DbInner {
     fn await_request(self: &Arc<Self>, request: Request) -> Result<Request> {
         let mut state = self.state.lock();
         if let Some(files) = &request.files {
-            // What cannot be done now is refused now, not when a job would come to it.
+            // What cannot be done is refused now, not when a job reaches it.
             let dropped = || Error::column_family_dropped("manual compaction");
             let cf = state.cfs.get(&request.family).ok_or_else(dropped)?;
             cf.plan.pick_files(&cf.version, files)?;
@@ -277,15 +278,15 @@ impl DbInner {
     }
 }
 
-/// A memtable has something in the range. As in RocksDB, an open end flushes whatever is there.
+/// Whether a memtable has entries in the range. As in RocksDB, an open end flushes any content.
 fn needs_flush(cf: &CfData, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
     let closed = begin.is_some() && end.is_some();
     !closed || memtables_overlap(cf, &cf.super_version.load_full(), &UserRange::closed(begin, end))
 }
 
-/// The first and the last level with something in the range. As in RocksDB, a range with both
-/// ends is looked for in the tables: none of their keys may lie in it. With an open end, or if
-/// a table cannot be read, the bounds of the files decide.
+/// The first and the last level with something in the range. As in RocksDB, for a range with both
+/// ends the tables are searched: their bounds may overlap it without any key inside. With an open
+/// end, or if a table cannot be read, the bounds of the files decide.
 fn overlapped_levels(
     cf: &CfData,
     version: &Version,

@@ -26,12 +26,12 @@ use crate::stats::listener::FlushReason;
 use crate::stats::{HistogramKind, Ticker};
 use crate::version::family::new_memtable;
 
-/// A stopped writer checks again at least this often, in case a wake-up has no cause of its own.
+/// A stopped writer checks again at least this often, in case no wake-up comes.
 pub(super) const STOP_POLL: Duration = Duration::from_secs(1);
 /// A slowed writer sleeps at most this long at a time.
 const DELAY_STEP_MICROS: u64 = 1024;
 
-/// Leadership without a write; given away when dropped.
+/// Leadership without a write; given up when dropped.
 pub(crate) struct Exclusive<'a> {
     pub(super) db: &'a DbInner,
     pub(super) leader: Leadership,
@@ -115,7 +115,7 @@ impl DbInner {
         Ok(())
     }
 
-    /// Looks at everything that rarely holds: background error, shutdown, full memtables.
+    /// Checks all rare conditions: background error, shutdown, full memtables.
     fn handle_pending(&self, leader: &Leadership) -> Result<()> {
         self.writes.attention.store(false, Ordering::Release);
         if self.life.closing.load(Ordering::Acquire) {
@@ -169,7 +169,7 @@ impl DbInner {
         Ok(())
     }
 
-    /// Whether a write that waits may go on waiting: not once it cannot succeed any more.
+    /// Fails once a waiting write can no longer succeed.
     pub(super) fn check_waiting(&self) -> Result<()> {
         if self.life.closing.load(Ordering::Acquire) {
             return Err(Error::shutdown("the database is closing"));
@@ -177,7 +177,7 @@ impl DbInner {
         self.stopping_error().map_or(Ok(()), Err)
     }
 
-    /// Sleeps `micros`, in steps, and checks in between whether that is still worthwhile.
+    /// Sleeps `micros`, in steps, and checks in between whether the write can still succeed.
     pub(super) fn sleep_slowed(&self, mut micros: u64) -> Result<()> {
         while micros > 0 {
             self.check_waiting()?;
@@ -188,7 +188,7 @@ impl DbInner {
         Ok(())
     }
 
-    /// From here on until the answer is dropped, writers that do not want to wait do not.
+    /// Until the returned guard is dropped, writers that do not want to wait are refused.
     pub(crate) fn begin_stall(
         &self,
         leader: &Leadership,
@@ -224,7 +224,7 @@ impl DbInner {
     fn switch_oldest_log(&self, leader: &Leadership) -> Result<()> {
         let oldest = self.logs.wal.lock().oldest();
         if self.logs.relieved.swap(oldest, Ordering::Relaxed) == oldest {
-            // Asked for already: the flushes that release it are under way.
+            // Already requested: the flushes that release it are under way.
             return Ok(());
         }
         let holders: BTreeSet<u32> = {
@@ -260,8 +260,8 @@ impl DbInner {
     }
 
     /// Seals the memtables of `ids` that hold anything, on a new log if the current one has
-    /// records, and schedules their flush. With `atomic_flush` those of all column families: no
-    /// batch lies between them.
+    /// records, and schedules their flush. With `atomic_flush` those of all column families, with
+    /// no batch in between.
     ///
     /// # Errors
     /// I/O of the logs, which is a background error.
@@ -279,7 +279,7 @@ impl DbInner {
         for id in &sealed {
             let Some(cf) = state.cfs.get_mut(id) else { continue };
             self.seal(cf, log_number, last_sequence, reason);
-            // A full memtable may wait for others to be merged with; these may not.
+            // A full memtable may wait to be merged with others; these may not.
             cf.flush.requested |= reason != FlushReason::WriteBufferFull;
         }
         // Column families without unflushed data need no older log.
@@ -288,7 +288,7 @@ impl DbInner {
                 cf.log_number = log_number;
             }
         }
-        // Those that have nothing new may have something sealed.
+        // Families without new data may have sealed memtables.
         for id in ids.iter().chain(&sealed) {
             state.queue_flush(*id);
         }
@@ -319,8 +319,8 @@ impl DbInner {
     fn start_log_if_used(&self, _: &Leadership) -> Result<u64> {
         let mut wal = self.logs.at_rest();
         if let Some(error) = wal.failure() {
-            // The writer that saw it fail may not have reported it yet. Only a resume goes on to
-            // another log: it flushes all that the failed one should hold.
+            // The writer that saw it fail may not have reported it yet. Only a resume may start
+            // another log: it flushes everything that the failed one should hold.
             return Err(error.clone());
         }
         if wal.is_empty() {
@@ -355,7 +355,7 @@ impl DbInner {
         }
     }
 
-    /// Seals the memtables of `ids` now for `reason`; a leader of its own. Suspends.
+    /// Becomes leader and seals the memtables of `ids` for `reason`. Suspends.
     pub(crate) fn seal_now(&self, ids: &BTreeSet<u32>, reason: FlushReason) -> Result<()> {
         self.with_errors_told(self.seal_alone(ids, reason))
     }

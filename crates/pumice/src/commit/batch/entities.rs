@@ -10,10 +10,10 @@ use crate::commit::update_family::UpdateFamily;
 
 impl WriteBatch {
     /// Sets `key` to the entity with these `columns`, names and values in any order, in the default
-    /// column family. The column with the empty name is the default one, which plain reads give.
+    /// column family. The column with the empty name is the default one, which plain reads return.
     ///
-    /// Two columns with one name are refused as an update that is too large is: by
-    /// [`WriteBatch::status`], with Corruption, as in RocksDB.
+    /// Two columns with the same name are refused like an update that is too large, through
+    /// [`WriteBatch::status`]: with Corruption, as in RocksDB.
     pub fn put_entity<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         key: impl AsRef<[u8]>,

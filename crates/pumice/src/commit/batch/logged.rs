@@ -1,4 +1,4 @@
-//! Batches as logs have them, those of RocksDB's transactions included.
+//! Batches as they are in logs, including those of RocksDB's transactions.
 //!
 //! Thread safety: plain functions.
 
@@ -27,8 +27,9 @@ impl WriteBatch {
     }
 }
 
-/// How many sequence numbers the updates of a log record took. A prepared section takes none: its
-/// commit does, as many as the section has updates, which the commit alone does not tell (None).
+/// How many sequence numbers the updates of a log record took. A prepared section takes none; its
+/// commit takes one for each update of the section, whose number the commit alone does not give
+/// (None).
 pub(crate) fn sequences_taken(rep: &[u8]) -> Option<u32> {
     for record in records(rep) {
         match record {

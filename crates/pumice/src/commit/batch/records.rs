@@ -19,7 +19,7 @@ pub struct BatchIter<'a> {
 }
 
 impl<'a> BatchIter<'a> {
-    /// The records that were not given yet.
+    /// The records not returned yet.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.input.rest()
     }

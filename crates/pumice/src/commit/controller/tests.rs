@@ -162,7 +162,7 @@ fn delays_hold_the_rate() {
     assert!((0.5..=1.02).contains(&ratio), "{bytes} bytes, {allowed} allowed");
 }
 
-/// Who waits at a low rate goes on at a higher one as soon as it is there.
+/// A writer that waits at a low rate continues at a higher one as soon as it is set.
 #[pumice_test_macros::test]
 fn a_cap_that_rises_is_seen_by_who_waits() {
     let controller = WriteController::new(0);

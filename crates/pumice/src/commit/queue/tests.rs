@@ -1,4 +1,4 @@
-//! Who is taken along, in which order, up to which size; and many threads at once.
+//! Which writers join a group, in which order, up to which size; and many threads at once.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn incomplete(result: &Result<()>) -> bool {
     result.as_ref().is_err_and(|error| error.kind() == pumice_base::ErrorKind::Incomplete)
 }
 
-/// Queues `batch` on a thread of its own; returns once it stands in the queue.
+/// Queues `batch` on a thread of its own; returns once it is in the queue.
 fn enqueue(
     queue: &Arc<WriteQueue>,
     batch: QueuedBatch,
@@ -48,7 +48,7 @@ fn a_leader_takes_followers_in_order_until_one_does_not_fit() {
     let unlogged = WriteOptions { disable_wal: true, ..plain };
     let hurried = WriteOptions { no_slowdown: true, ..plain };
     let low = WriteOptions { low_pri: true, ..plain };
-    // (leader, waiting, how many go along)
+    // (leader, waiting, how many join)
     let cases: [(WriteOptions, Vec<WriteOptions>, usize); 7] = [
         (plain, vec![plain, plain, plain], 3),
         (plain, vec![plain, sync, plain], 1),

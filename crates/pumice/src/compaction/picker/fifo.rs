@@ -1,10 +1,10 @@
 //! FIFO compaction: the oldest files are deleted once there are too many bytes, or they are too
 //! old.
 //!
-//! Files of L0 stand newest first, so what is deleted is the end of L0: no older version of a key
-//! ever comes back. A tree that was leveled before may have deeper levels; they are emptied first,
-//! smallest keys first, for their age is not known. With `merge_below`, small files at the newest
-//! end of L0 are merged into one (the rule of `intra_l0`) so that reads have fewer to ask.
+//! Files of L0 are in order, newest first, so deletions take the end of L0: no older version of a
+//! key ever comes back. A tree that was leveled before may have deeper levels; they are emptied
+//! first, smallest keys first, for their age is not known. With `merge_below`, small files at the
+//! newest end of L0 are merged into one (the rule of `intra_l0`) so that reads check fewer files.
 //!
 //! Pure, like the rest of the picker; the time is an argument. One compaction runs at a time: two
 //! would delete more than needed. Not here: file temperatures.
@@ -16,12 +16,12 @@ use pumice_manifest::{FileMetaData, LevelScores, Version};
 use super::setup::Start;
 use super::{CompactionPick, CompactionReason, InputLevel, PickContext, RunningCompactions};
 
-/// When a file goes.
+/// When a file is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FifoRules {
-    /// Bytes of all files beyond which the oldest go.
+    /// Total bytes beyond which the oldest files are deleted.
     pub max_bytes: u64,
-    /// Age at which files of L0 go, seconds since they were written; 0 never.
+    /// Age at which files of L0 are deleted, seconds since they were written; 0 never.
     pub ttl_seconds: u64,
     /// Merge L0 files as long as each removed file costs less than this many bytes; `None` never.
     pub merge_below: Option<u64>,
@@ -78,7 +78,7 @@ impl FifoRules {
         self.by_age(ctx, now_seconds).or_else(|| self.by_size(ctx)).or_else(|| self.merge(ctx))
     }
 
-    /// Files past their time, unless too much would be left anyway: then size decides.
+    /// Files past their time, unless the rest would still be too large: then size decides.
     fn by_age(&self, ctx: &PickContext<'_>, now_seconds: u64) -> Option<CompactionPick> {
         let expired = self.expired(ctx.version, now_seconds);
         let freed: u64 = expired.iter().map(|f| f.file_size).sum();
@@ -111,7 +111,7 @@ impl FifoRules {
         }
         let inputs = ctx.merge_newest(self.merge_trigger.max(2), self.merge_below?)?;
         let pick = ctx.complete(Start::new(CompactionReason::FifoReduceNumFiles, 0, inputs))?;
-        // There is no other level, so nothing is meant for the last one.
+        // There is no other level, so nothing goes to the last one.
         Some(CompactionPick { deepest: false, ..pick })
     }
 }

@@ -1,7 +1,7 @@
-//! Picks for `CompactFiles`: the files that a user names, with what has to go along.
+//! Picks for `CompactFiles`: the files that a user names, with those that must be included.
 //!
 //! In L0 that is every older file, in a deeper level every file between the first and the last, and
-//! in the levels down to the output every file inside the range of what is above. So no older
+//! in the levels down to the output every file inside the range of the inputs above. So no older
 //! entry ends up before a newer one.
 //!
 //! Pure, like the rest of the picker. Texts of errors are RocksDB's.
@@ -32,7 +32,7 @@ pub struct FilesRequest {
 ///
 /// # Errors
 /// InvalidArgument if there are no such files or the level does not fit, Aborted if another
-/// compaction is in the way.
+/// compaction conflicts.
 pub fn pick_files(
     ctx: &PickContext<'_>,
     request: &FilesRequest,
@@ -126,7 +126,7 @@ fn checked_level(ctx: &PickContext<'_>, request: &FilesRequest, last: usize) -> 
     Ok(output_level)
 }
 
-/// The inputs of one level: those asked for and those that lie in the way of what is above.
+/// The inputs of one level: those asked for and those that overlap the inputs above.
 fn level_inputs(
     ctx: &PickContext<'_>,
     request: &FilesRequest,

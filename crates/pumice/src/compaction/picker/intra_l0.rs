@@ -1,7 +1,7 @@
 //! Compactions inside L0: fewer, larger L0 files when L0 cannot move down, or should not yet.
 //!
-//! The span always begins at the newest file and never jumps over one being compacted, so the
-//! output keeps its place in the order by age.
+//! The span always begins at the newest file and never skips one being compacted, so the output
+//! keeps its place in the order by age.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ impl PickContext<'_> {
         self.merge_newest(MIN_FILES, u64::MAX)
     }
 
-    /// At least `min_files` of the newest files, taken as long as each further file makes the
-    /// bytes to merge per removed file fewer; `None` if they are not below `max_per_removed`.
+    /// At least `min_files` of the newest files, taken as long as each further file lowers the
+    /// bytes to merge per removed file; `None` if that is not below `max_per_removed`.
     pub(super) fn merge_newest(
         &self,
         min_files: usize,
@@ -46,7 +46,7 @@ impl PickContext<'_> {
         worthwhile.then(|| InputLevel::new(0, idle[..take].to_vec()))
     }
 
-    /// L0 is tiny beside the base level: merging it there would rewrite far too much.
+    /// L0 is tiny compared to the base level: merging it there would rewrite far too much.
     pub(super) fn pick_small_level0(&self) -> Option<InputLevel> {
         let files = self.version.files(0);
         let min_files = self.options.level0_file_num_compaction_trigger.max(2);

@@ -1,5 +1,4 @@
-//! The automatic leveled picker: the level with the highest score gives a file, then marked
-//! files have their turn.
+//! The automatic leveled picker: a file of the level with the highest score, then marked files.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use super::priority::PriorityCache;
 use super::setup::Start;
 use super::{CompactionPick, CompactionReason, InputLevel, PickContext};
 
-/// A trivial move takes at most this many files, not to flood the next level.
+/// A trivial move takes at most this many files, so as not to flood the next level.
 const MAX_MOVED_FILES: usize = 4;
 
 /// Which compactions may be picked.
@@ -46,9 +45,9 @@ pub fn pick(
 }
 
 /// A move into a level that holds nothing yet, out of a level that is too large: it costs nothing,
-/// so no score needs to be compared. In the order of scores it would wait while L0 and the level
-/// below it are behind, and all that time the level grows: each compaction into it costs more, and
-/// the estimate of needed bytes, which leaves out what is above an empty level, leaps at last.
+/// so no score needs to be compared. In order of scores it would wait while L0 and the level below
+/// it lag, and all that time the level grows: each compaction into it costs more, and in the end
+/// the estimate of needed bytes, which leaves out levels above an empty one, jumps.
 fn into_empty_level(
     ctx: &PickContext<'_>,
     scores: &LevelScores,
@@ -97,7 +96,7 @@ fn inside_level0(ctx: &PickContext<'_>, inputs: InputLevel) -> Option<Compaction
 
 /// A compaction of L0 files: a move, or a merge of a small L0 with itself, or one of the oldest
 /// files with the base level. Only moves may run beside another compaction out of L0; a merge of
-/// newer files with themselves is in the way of nothing.
+/// newer files among themselves conflicts with nothing.
 fn out_of_level0(ctx: &PickContext<'_>) -> Option<CompactionPick> {
     if !ctx.has_base_level() {
         return None;
@@ -153,7 +152,7 @@ fn movable_level0_files(ctx: &PickContext<'_>) -> Option<InputLevel> {
     Some(InputLevel::new(0, moved))
 }
 
-/// A compaction of the first file of `level`, by priority, that nothing is in the way of.
+/// A compaction of the first file of `level`, by priority, without a conflict.
 fn out_of_level(
     ctx: &PickContext<'_>,
     level: usize,
@@ -161,7 +160,7 @@ fn out_of_level(
 ) -> Option<CompactionPick> {
     let pri = ctx.options.compaction_pri;
     let order = cache.order(ctx.version, level, pri);
-    // Round robin waits for its file instead of passing it over.
+    // Round robin waits for its file instead of skipping it.
     let tries = if pri == CompactionPri::RoundRobin { 1 } else { order.len() };
     order.iter().take(tries).find_map(|&index| {
         let start = try_file(ctx, level, index as usize, ctx.next_level(level))?;
@@ -199,7 +198,7 @@ fn try_file(
     Some(start)
 }
 
-/// Takes neighbours along that may move, too.
+/// Adds neighbours that may move too.
 fn extend_move(ctx: &PickContext<'_>, inputs: &mut InputLevel, index: usize) {
     let options = ctx.options;
     let output_level = ctx.next_level(inputs.level);
@@ -283,11 +282,11 @@ enum Destination {
     NextOrLast,
 }
 
-/// A compaction of the first marked file that nothing is in the way of.
+/// A compaction of the first marked file without a conflict.
 fn by_mark(ctx: &PickContext<'_>, marks: &FileMarks) -> Option<CompactionPick> {
     use CompactionReason as Reason;
     use Destination::{Next, NextOrLast, Same};
-    // Where the last level holds most data, to rewrite above it would be done once more below.
+    // Where the last level holds most data, a rewrite above it would be repeated below.
     let dynamic = ctx.options.level_compaction_dynamic_level_bytes;
     let periodic = if dynamic { NextOrLast } else { Same };
     first_marked(ctx, Reason::FilesMarkedForCompaction, &marks.marked, Next)

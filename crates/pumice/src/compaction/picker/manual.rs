@@ -28,9 +28,9 @@ pub struct ManualRange<'a> {
 pub enum ManualPick {
     /// The level has nothing (more) in the range.
     Nothing,
-    /// A running compaction is in the way: repeat when it ended.
+    /// A running compaction conflicts: repeat when it has ended.
     Conflict,
-    /// Run this, then go on at `resume_at`.
+    /// Run this, then continue at `resume_at`.
     Pick {
         /// The compaction.
         pick: Box<CompactionPick>,

@@ -1,12 +1,12 @@
 //! Chooses what to compact.
 //!
-//! Pure: a version, its scores and the running compactions go in, a [`CompactionPick`] comes
-//! out. Nothing here takes a lock, looks at a clock or touches a file; the engine calls it under
-//! its own lock and registers the pick with [`RunningCompactions`] before it releases the lock.
+//! Pure: a version, its scores and the running compactions go in, a [`CompactionPick`] comes out.
+//! Nothing here takes a lock, reads a clock or touches a file; the engine calls it under its own
+//! lock and registers the pick with [`RunningCompactions`] before it releases the lock.
 //!
 //! Invariants of a pick: (1) no input file is input of a running compaction; (2) no running
-//! compaction writes to the output level inside the pick's range; (3) the files of a level are a
-//! clean cut: no file outside shares a user key with one inside; in L0 every older file that
+//! compaction writes to the output level inside the pick's range; (3) the input files of a level
+//! are a clean cut: no file outside shares a user key with one inside; in L0 every older file that
 //! overlaps is inside; (4) all files of the output level that overlap are inputs.
 
 mod fifo;
@@ -125,7 +125,7 @@ pub struct CompactionPick {
     /// No level below the output level has files: the bottommost level's compression settings
     /// apply, whether or not `bottommost` is true.
     pub deepest: bool,
-    /// The compression of the outputs, if it is not what is set for their level.
+    /// The compression of the outputs, if it differs from their level's.
     pub compression: Option<CompressionType>,
     /// Size at which an output should end.
     pub target_output_file_size: u64,
@@ -137,7 +137,7 @@ pub struct CompactionPick {
     pub next_cursor: Option<Vec<u8>>,
 }
 
-/// An entry in a table, when nothing is known of any.
+/// Assumed size of an entry when nothing is known about a table.
 const ENTRY_BYTES_GUESSED: u64 = 100;
 
 impl CompactionPick {
@@ -146,13 +146,14 @@ impl CompactionPick {
         self.inputs.iter().flat_map(|i| i.files.iter().map(move |f| (i.level, f)))
     }
 
-    /// Entries of all inputs; of a file whose properties have not been read yet, by its size.
+    /// Entries of all inputs, estimated from the size for a file whose properties have not been
+    /// read yet.
     pub fn input_entries(&self) -> u64 {
         let (mut entries, mut bytes, mut unknown) = (0u64, 0u64, 0u64);
         for (_, file) in self.input_files() {
             match file.stats.get() {
                 Some(stats) => {
-                    // A table of someone else's may claim any number.
+                    // A foreign table may claim any number.
                     entries = entries.saturating_add(stats.num_entries);
                     bytes = bytes.saturating_add(file.file_size);
                 }

@@ -1,8 +1,8 @@
 //! The order in which the files of a level are tried, by `compaction_pri`.
 //!
-//! Computing it visits every file of the level and of the next one, so it is kept for as long as
-//! both levels stay the same object. Thread safety: the cache belongs to the column family and
-//! is used under the engine's lock.
+//! Computing it visits every file of the level and of the next one, so it is cached while both
+//! levels stay the same object. Thread safety: the cache belongs to the column family and is used
+//! under the engine's lock.
 
 use pumice_base::narrow::len_u32;
 use std::cmp::Reverse;
@@ -22,7 +22,7 @@ pub struct PriorityCache {
 
 #[derive(Debug)]
 struct Cached {
-    /// A `Weak` keeps the address from being reused but not the files alive.
+    /// A `Weak` keeps the address from being reused, but does not keep the files alive.
     level: Weak<Level>,
     next: Weak<Level>,
     pri: CompactionPri,

@@ -1,9 +1,9 @@
 //! The compactions under way in one column family.
 //!
 //! Thread safety: plain data under the engine's lock. Invariant: exactly the input files of the
-//! entries are flagged as being compacted. A reservation is an entry whose inputs, if any, go
-//! without being compacted; one for files that only go has no output. Each entry has one
-//! [`Registered`], which is made here alone and ends the entry when it is given back.
+//! entries are flagged as being compacted. A reservation is an entry whose inputs, if any, are
+//! removed without being compacted; one that only removes files has no output. Each entry has one
+//! [`Registered`], which is made only here and ends the entry when it is given back.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use pumice_manifest::{FileMetaData, UserRange};
 use super::{CompactionPick, InputLevel};
 
 /// Files and a range are registered: other compactions keep away from them. Only
-/// [`RunningCompactions::unregister`] ends that; one that is dropped stays registered for as long
-/// as the column family lives. It does not say of which column family it is.
+/// [`RunningCompactions::unregister`] ends that; if it is dropped, the entry stays for as long as
+/// the column family lives. It does not record its column family.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Registered(u64);
@@ -64,7 +64,7 @@ impl RunningCompactions {
     }
 
     /// Reserves `range` on `level` for files that come from outside the tree; `replaced` are files
-    /// that go in the same moment.
+    /// that are removed at the same time.
     pub fn reserve(
         &mut self,
         level: usize,
@@ -74,7 +74,7 @@ impl RunningCompactions {
         self.add(replaced, Some(Output::new(level, range)))
     }
 
-    /// Reserves files that go without anything in their place.
+    /// Reserves files that are removed without a replacement.
     pub fn reserve_files(&mut self, doomed: Vec<InputLevel>) -> Registered {
         self.add(doomed, None)
     }
@@ -118,7 +118,7 @@ impl RunningCompactions {
         self.entries.iter().any(leaves)
     }
 
-    /// Every file being compacted, with its level: what scores leave out.
+    /// Every file being compacted, with its level: scores leave these out.
     pub fn files(&self) -> impl Iterator<Item = (usize, &Arc<FileMetaData>)> {
         let inputs = self.entries.iter().flat_map(|e| &e.inputs);
         inputs.flat_map(|i| i.files.iter().map(move |f| (i.level, f)))

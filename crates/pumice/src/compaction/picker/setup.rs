@@ -10,7 +10,7 @@ use super::{CompactionPick, CompactionReason, InputLevel, PickContext, total_byt
 /// A compaction of L0 takes at least this many times what it rewrites of the output level.
 const BATCH_OVER_BASE: u64 = 4;
 
-/// What is known about a pick before its output level is looked at.
+/// What is known about a pick before its output level is examined.
 pub(super) struct Start {
     pub reason: CompactionReason,
     pub output_level: usize,
@@ -82,7 +82,7 @@ impl PickContext<'_> {
     }
 
     /// The oldest L0 file with all that overlap it, transitively, up to those that are being
-    /// merged: newer ones may stay. `None` if a file in the way is being compacted.
+    /// merged: newer ones may stay. `None` if an overlapping file is being compacted.
     pub(super) fn expand_oldest_level0(
         &self,
         oldest: &Arc<FileMetaData>,
@@ -101,7 +101,7 @@ impl PickContext<'_> {
     }
 
     /// How many of these files, oldest last, one compaction into `output_level` takes: no more than
-    /// compactions may have bytes, so that an L0 of merged files does not leave in one job that
+    /// compactions may have bytes, so that an L0 of merged files is not compacted by one job that
     /// takes minutes, but enough to be worth a rewrite of that level.
     fn level0_batch(&self, files: &[Arc<FileMetaData>], output_level: usize) -> usize {
         let rewritten = self.version.level_bytes(output_level);
@@ -114,8 +114,8 @@ impl PickContext<'_> {
         files.iter().rev().take_while(fits).count().max(1).min(files.len())
     }
 
-    /// Adds the files of the output level, grows the start level where that is free, and checks
-    /// for conflicts. `None` if something is in the way.
+    /// Adds the files of the output level, grows the start level where that is free, and checks for
+    /// conflicts. `None` if there is a conflict.
     pub(super) fn complete(&self, mut start: Start) -> Option<CompactionPick> {
         if start.output_level >= self.levels_in_use() {
             return None;
@@ -175,7 +175,7 @@ impl PickContext<'_> {
             .filter(|below| !below.any_busy())
     }
 
-    /// Takes more files of the start level if that adds none of the output level.
+    /// Adds files of the start level if that adds none of the output level.
     fn grow_start_level(&self, start: &mut Start, below: &InputLevel) {
         let level = self.version.level(start.inputs.level);
         let own = UserRange::of_files(self.version.comparator(), &start.inputs.files);
@@ -234,7 +234,7 @@ impl PickContext<'_> {
             (0, Some(oldest)) => self.version.level(0).index_of(oldest.number).unwrap_or(0),
             _ => 0,
         };
-        // What is ingested below later is older than anything here.
+        // Files ingested later below count as older than anything here.
         (!self.options.reserved_last_level || planted::is(Bug::ReservedLevelForgotten))
             && !self.version.range_exists_after(output_level, index, range)
     }
@@ -266,8 +266,8 @@ impl PickContext<'_> {
         Some(next.smallest.clone())
     }
 
-    /// The inputs may change level as they are: nothing to merge with, no expensive overlap with
-    /// the grandparents, same path and compression.
+    /// Whether the inputs may change level as they are: nothing to merge with, no expensive overlap
+    /// with the grandparents, same path and compression.
     fn is_trivial_move(&self, pick: &CompactionPick, is_l0_move: bool) -> bool {
         let [inputs] = pick.inputs.as_slice() else {
             return false;

@@ -1,4 +1,4 @@
-//! The picker by text, and inside a simulated tree by seed.
+//! The picker on trees given as text, and inside a random simulated tree.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod simulation;

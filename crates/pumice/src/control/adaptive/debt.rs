@@ -1,8 +1,8 @@
-//! The third stock: bytes that wait for compaction.
+//! The law of the third stock: bytes that wait for compaction.
 //!
-//! The sustainable intake is what compactions write a second over the amplification: the bytes
-//! that an admitted byte is going to cost, written already or still owed. The debt may grow to half
-//! way between the soft and the hard limit, which it approaches ever more slowly:
+//! The sustainable intake is what compactions write a second over the amplification: the bytes that
+//! an admitted byte costs, written already or still owed. The debt may grow to half way between the
+//! soft and the hard limit, which it approaches ever more slowly:
 //!
 //! ```text
 //! cap = sustainable + (goal - debt) / (amplification * spend)
@@ -10,9 +10,10 @@
 //! ```
 //!
 //! So writes that come at twice the sustainable rate are let in until three quarters of the goal
-//! are filled, whatever the size of the device and of the limits; where these are large the last
-//! 10 s have to do. A young database goes by all that it has seen of its compactions: an average
-//! over a fixed time would begin with its first moment, in which hardly anything had been written.
+//! are filled, whatever the size of the device and of the limits; where these are large, the limit
+//! of 10 s applies. A young database uses everything that it has seen of its compactions: an
+//! average over a fixed time would start with its first moment, in which hardly anything had been
+//! written.
 //!
 //! Beyond the goal the intake falls further, to half of what is sustainable at the hard limit, so
 //! that the debt shrinks.
@@ -23,8 +24,8 @@ use super::Limit;
 use super::rates::{Average, Counter, weight};
 use crate::control::policy::FamilyInputs;
 
-/// The room that is left is spent in the time in which compactions write this share of the goal,
-/// but within these seconds: debt grows in steps, and its rates are averages.
+/// The remaining room is spent in the time in which compactions write this share of the goal, but
+/// no faster or slower than these seconds: debt grows in steps, and its rates are averages.
 const SPEND_SHARE: f64 = 0.25;
 const SPEND_SECONDS_MIN: f64 = 1.0;
 const SPEND_SECONDS_MAX: f64 = 10.0;
@@ -33,24 +34,24 @@ const SPEED_HORIZON: f64 = 10.0;
 const COST_HORIZON: f64 = 60.0;
 /// Below this share of the soft limit the debt does not bind.
 const FREE_SHARE: f64 = 0.5;
-/// RocksDB's limits are so far apart.
+/// Ratio of RocksDB's default limits.
 const HARD_OVER_SOFT: f64 = 4.0;
-/// What memory is going to cost counts up to this share of where the debt may grow to.
+/// The future cost of data in memory counts up to this share of the debt's goal.
 const PROMISED_SHARE: f64 = 0.25;
-/// From this share on compactions are taken to be as fast as they can.
+/// From this share on, compactions are assumed to run at full speed.
 const BUSY_SHARE: f64 = 0.1;
-/// What an admitted byte is taken to cost before anything is known, and at least.
+/// Assumed cost of an admitted byte before anything is known, and its minimum.
 const COST_FIRST: f64 = 10.0;
 const COST_MIN: f64 = 1.0;
 
-/// Between two ticks, writes make the debt grow by no more than this many memtables: those of a
-/// full L0, times what each of their bytes is going to cost.
+/// Between two ticks, writes make the debt grow by at most this many memtables: those of a full L0,
+/// times the cost of each of their bytes.
 const LEAP_MEMTABLES: f64 = 256.0;
 
-/// What a tick sees of the debt.
+/// The state of the debt at a tick.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DebtLook {
-    /// Seconds since the last one, and whether the policy rested for most of them.
+    /// Seconds since the last tick, and whether the policy rested for most of them.
     pub seconds: f64,
     pub rested: bool,
     /// The total of memtable bytes that flushes have put into tables, and how many of them a user
@@ -81,13 +82,13 @@ pub(super) struct DebtWatch {
 }
 
 impl DebtWatch {
-    /// Takes in a tick.
+    /// Processes a tick.
     pub fn learn(&mut self, look: &DebtLook) {
         let written = self.written.advance(look.written);
-        // What is in memory has cost nothing yet.
+        // Data in memory has cost nothing yet.
         let flushed = self.flushed.advance(look.flushed) / look.growth;
         let Some(before) = self.last_debt.replace(look.debt) else {
-            // Both averages begin with nothing: a byte is flushed long before it has cost all.
+            // Both averages start at zero: a byte is flushed long before all of its cost is paid.
             self.flushed_bytes.add(0.0, 1.0);
             self.cost.add(0.0, 1.0);
             return;
@@ -98,7 +99,7 @@ impl DebtWatch {
         }
         let w = weight(look.seconds, COST_HORIZON);
         self.flushed_bytes.add(flushed / look.seconds, w);
-        // What comes in such a leap was ingested, or is counted by other limits now.
+        // A larger jump comes from an ingestion, or from a change of limits.
         let grown = look.debt - before;
         let leaped = grown.abs() > LEAP_MEMTABLES * look.memtable;
         self.cost.add((written + if leaped { 0.0 } else { grown }) / look.seconds, w);
@@ -119,20 +120,20 @@ impl DebtWatch {
         self.speed.get().unwrap_or(0.0) / self.amplification()
     }
 
-    /// Seconds in which what is left of `goal` is spent.
+    /// Seconds in which the rest of `goal` is spent.
     fn spend_seconds(&self, goal: f64) -> f64 {
         let speed = self.speed.get().unwrap_or(0.0);
         (SPEND_SHARE * goal / speed).clamp(SPEND_SECONDS_MIN, SPEND_SECONDS_MAX)
     }
 
-    /// The debt of a family and what its memory is going to add.
+    /// The debt of a family and what its memtables will add.
     fn promised(&self, family: &FamilyInputs) -> f64 {
         let memory = family.active_bytes + family.sealed_bytes;
         let cost = memory * self.amplification();
         family.debt_bytes + cost.min(PROMISED_SHARE * goal(family))
     }
 
-    /// The same as a share of where the debt may grow to, 1 at most.
+    /// The same as a share of the goal, at most 1.
     pub fn owed(&self, family: &FamilyInputs) -> f64 {
         if family.soft_bytes <= 0.0 {
             return 0.0;
@@ -140,7 +141,7 @@ impl DebtWatch {
         (self.promised(family) / goal(family).max(1.0)).min(1.0)
     }
 
-    /// What the debt of a family lets in.
+    /// The limit that the debt of a family sets.
     pub fn limit(&self, family: &FamilyInputs) -> Option<Limit> {
         let (soft, hard) = (family.soft_bytes, hard(family));
         if !family.compacts || soft <= 0.0 || family.debt_bytes < FREE_SHARE * soft {
@@ -173,7 +174,8 @@ fn hard(family: &FamilyInputs) -> f64 {
 mod tests {
     use super::*;
 
-    /// Two seconds of compactions are known by these, not by the moment in which they began.
+    /// After two seconds of compactions their speed is averaged over these, not over their first
+    /// moment.
     #[pumice_test_macros::test]
     fn a_young_database_knows_its_compactions() {
         let mut watch = DebtWatch::default();

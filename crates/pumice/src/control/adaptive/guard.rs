@@ -1,39 +1,38 @@
-//! How much compactions that can wait may write for reads to be as quick as they should.
+//! How much deferrable compactions may write so that reads stay within their target.
 //!
-//! Each second tells whether more than one read of a hundred was slow. Then these compactions get
-//! three tenths less; else they get a twentieth more if they used what they had, until nothing is
-//! left of the limit. So reads settle where about one of a hundred is slow, and as much is
-//! compacted as that leaves. How little it may get is for the caller to say: what is owed has to be
-//! paid, however slow reads are.
+//! After each second in which more than one read in a hundred was slow, these compactions get three
+//! tenths less; otherwise a twentieth more, if they used their share, until there is no limit. So
+//! reads settle where about one in a hundred is slow, and as much is compacted as that leaves. The
+//! caller sets the minimum: the debt has to be paid, however slow reads are.
 //!
 //! Thread safety: plain data.
 
 use super::rates::Counter;
 
-/// A window is this many seconds long and sees this many reads, or it is four times as long.
+/// A window lasts this many seconds and sees at least this many reads, or lasts four times as long.
 const WINDOW_SECONDS: f64 = 1.0;
 const WINDOW_READS: f64 = 100.0;
 const WINDOWS_MAX: f64 = 4.0;
 /// Share of reads that may be slow; a single one in a window never counts.
 const SLOW_SHARE: f64 = 0.01;
-/// What is left of the rate after a window in which reads were slow.
+/// Factor of the rate after a window in which reads were slow.
 const FALL: f64 = 0.7;
-/// What becomes of it after another window.
+/// Factor of the rate after any other window.
 const RISE: f64 = 1.05;
-/// Who uses less than this share of the rate is not held back by it.
+/// Compactions that use less than this share of the rate are not held back by it.
 const USED: f64 = 0.5;
 /// Beyond this many times the rate of the device there is no limit.
 const FREE: f64 = 1.25;
-/// Writes below this share of the device's rate are not what makes reads slow.
+/// Writes below this share of the device's rate are not the cause of slow reads.
 const INNOCENT: f64 = 0.02;
 
-/// What a tick shows: seconds since the last one, totals, and what the device takes.
+/// Input of a tick: seconds since the last one, totals, and the device's rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadLook {
     pub seconds: f64,
     pub reads: f64,
     pub slow_reads: f64,
-    /// Bytes that compactions which can wait have written.
+    /// Bytes written by compactions that can wait.
     pub written: f64,
     /// Bytes a second; 0 if unknown.
     pub device_rate: f64,
@@ -90,7 +89,7 @@ impl ReadGuard {
             return if written > INNOCENT * device_rate { Some(FALL * now) } else { self.rate };
         }
         let rate = self.rate?;
-        // Quick reads beside little that was written say nothing of more.
+        // Fast reads while little was written say nothing about writing more.
         if window.reads > 0.0 && written < USED * rate {
             return Some(rate);
         }
@@ -100,7 +99,7 @@ impl ReadGuard {
 
 #[cfg(test)]
 mod tests {
-    //! The guard beside a device whose reads are slow when much is written.
+    //! Tests of the guard with a device whose reads are slow when much is written.
     use super::*;
 
     const DEVICE: f64 = 100e6;
@@ -133,7 +132,7 @@ mod tests {
             let slow_before = look.slow_reads;
             let written = seconds(&mut guard, &mut look, 200, slow_at);
             assert!((0.7..1.05).contains(&(written / slow_at)), "{written} of {slow_at}");
-            // A tenth of the reads is slow in a window that is too much: few are.
+            // A tenth of the reads is slow only in a window with too much written, so few are.
             let slow = (look.slow_reads - slow_before) / (200.0 * 100.0);
             assert!(slow < 0.02, "{slow} of the reads");
         }
@@ -148,7 +147,7 @@ mod tests {
         assert_eq!(guard.rate, None);
     }
 
-    /// Slow reads beside compactions that hardly write: they are not the cause.
+    /// Slow reads while compactions hardly write: they are not the cause.
     #[pumice_test_macros::test]
     fn who_writes_little_is_not_held_back() {
         let (mut guard, mut look) = (ReadGuard::default(), first_look());

@@ -1,4 +1,5 @@
-//! What the policy knows of a database's writes: how much comes in, and what becomes of a byte.
+//! What the policy has learned about a database's writes: how much comes in, and how much of it
+//! reaches memtables and files.
 //!
 //! Thread safety: plain data.
 
@@ -9,14 +10,14 @@ use crate::control::policy::{FamilyInputs, Totals};
 
 /// A burst is remembered for about this many seconds, to tell whether a cap could bind.
 const DEMAND_SECONDS: f64 = 600.0;
-/// What is let in now is an average over about this many seconds.
+/// The admitted rate is an average over about this many seconds.
 const ADMITTED_HORIZON: f64 = 1.0;
 /// User bytes after which older ones count half.
 const GROWTH_WINDOW: f64 = 64.0 * 1024.0 * 1024.0;
 /// Share that the newest file has in the average.
 const FILE_WEIGHT: f64 = 0.2;
-/// What a family gets of all writes is the larger of two averages, over about this many seconds,
-/// and never taken to be less than this: it may be the next one that everything goes to.
+/// A family's share of all writes is the larger of two averages, over about this many seconds, and
+/// at least this much: all writes may go to it next.
 const SHARE_HORIZON: f64 = 10.0;
 const SHARE_NOW_HORIZON: f64 = 0.5;
 const SHARE_MIN: f64 = 0.02;
@@ -36,7 +37,7 @@ pub(super) struct Learned {
     families: BTreeMap<u32, Family>,
 }
 
-/// What came to the memtables of one family.
+/// Writes to the memtables of one family.
 #[derive(Clone, Debug, Default)]
 struct Family {
     in_memory: f64,
@@ -46,7 +47,7 @@ struct Family {
 }
 
 impl Learned {
-    /// Takes in a tick of `seconds`.
+    /// Processes a tick of `seconds`.
     pub fn learn(&mut self, seconds: f64, totals: &Totals, families: &[FamilyInputs]) {
         self.learn_shares(seconds, families);
         let in_memory: f64 = families.iter().map(|f| f.active_bytes + f.sealed_bytes).sum();
@@ -54,7 +55,7 @@ impl Learned {
         let faded = self.peak * (1.0 - weight(seconds, DEMAND_SECONDS));
         self.peak = faded.max(admitted / seconds);
         if self.admitted_rate.get().is_none() {
-            // What comes in the first milliseconds is no rate of a second.
+            // Writes of the first milliseconds do not give a rate per second.
             self.admitted_rate.add(0.0, 1.0);
         }
         self.admitted_rate.add(admitted / seconds, weight(seconds, ADMITTED_HORIZON));
@@ -77,7 +78,7 @@ impl Learned {
             let now = family.active_bytes + family.sealed_bytes;
             let known = self.families.entry(family.id).or_default();
             let before = std::mem::replace(&mut known.in_memory, now);
-            // Less than before: a flush ended, and says nothing of what came.
+            // Less than before: a flush ended, which says nothing about new writes.
             if now >= before {
                 let rate = (now - before) / seconds;
                 known.grows.add(rate, weight(seconds, SHARE_HORIZON));
@@ -99,12 +100,12 @@ impl Learned {
         of(|f| f.grows).max(of(|f| f.grows_now)).clamp(SHARE_MIN, 1.0)
     }
 
-    /// User bytes a second that are let in now, on average.
+    /// User bytes a second that are admitted now, on average.
     pub fn admitted_rate(&self) -> f64 {
         self.admitted_rate.get().unwrap_or(0.0)
     }
 
-    /// The most user bytes a second that were let in recently.
+    /// The highest rate of user bytes a second that was admitted recently.
     pub fn peak(&self) -> f64 {
         self.peak
     }
@@ -127,7 +128,7 @@ impl Learned {
 mod tests {
     use super::*;
 
-    /// A burst of a memtable in the first 5 ms is not what comes in the second after it.
+    /// A burst of one memtable in the first 5 ms does not predict the second after it.
     #[pumice_test_macros::test]
     fn the_first_look_is_no_rate_of_a_second() {
         let mut learned = Learned::default();

@@ -1,8 +1,9 @@
-//! The adaptive policy: a sustained peak bends writes and never stops them.
+//! The adaptive policy: a sustained peak slows writes and never stops them.
 //!
 //! Three stocks stop writes when they are full: memtables, L0 files and the bytes that wait for
-//! compaction. The first two are relieved in steps, when a job ends; until then the room that is
-//! left must last. So writes are let in at the rate that spends the room just when relief comes:
+//! compaction. The first two are relieved in steps, when a job ends; until then the remaining room
+//! must last. So writes are admitted at the rate that would use up the room exactly when relief
+//! comes:
 //!
 //! ```text
 //! cap = room / seconds until relief
@@ -10,41 +11,41 @@
 //!
 //! However slow the device gets, this never reaches the end of the room: the cap falls as the wait
 //! grows. For L0 the room ends where RocksDB begins to slow writes, with a quarter of what lies
-//! beyond that as a guard. A second law makes a lasting peak smooth; it looks at the stock less the
-//! share of the running job that is done:
+//! beyond that as a guard. A second law makes a lasting peak smooth; it uses the stock minus the
+//! finished share of the running job:
 //!
 //! ```text
 //! cap = throughput * 4 ^ ((3/4 - filled / goal) / (1/4))
 //! ```
 //!
-//! A burst passes while the stock is small; three quarters full it takes what it gives, and each
-//! job frees what came in during the one before.
+//! A burst passes while the stock is small; at three quarters the intake equals the throughput, and
+//! each job frees what came in during the previous one.
 //!
 //! The third stock moves steadily; its law is in `debt`.
 //!
-//! A peak is more than the device can bring to the levels while it lasts, so that has to wait.
-//! The cheapest place to wait is L0, where compactions that merge its newest files keep them few
-//! at the price of one write: deeper, what waits makes the level too large, and each compaction
+//! While a peak lasts, the device cannot compact all of it into the levels, so part of the work has
+//! to wait. The cheapest place to wait is L0, where compactions that merge its newest files keep
+//! them few at the price of one write: waiting deeper makes a level too large, and each compaction
 //! into it rewrites more. So while writes are near a limit the log, flushes and merges inside L0
-//! come first, and all other compactions write what these leave of the device, in the order of
-//! their scores. A tenth of the device stays free, since a queue in front of it is what writes
-//! would wait in. The more is owed, the more the compactions get at least. Where L0 is nearly full
-//! all the same, what goes out of it comes first, too.
+//! come first, and all other compactions share what these leave of the device, in the order of
+//! their scores. A tenth of the device stays free, since writes would wait in its queue. The larger
+//! the debt, the larger the minimum of these compactions. If L0 is nearly full all the same,
+//! compactions out of it come first too.
 //!
-//! Who says how long a read may take has compactions that can wait give way to reads as well,
-//! `guard`; not further than the debt allows.
+//! With a target for read latency, compactions that can wait also give way to reads (`guard`), as
+//! far as the debt allows.
 //!
 //! | part | is |
 //! |---|---|
 //! | this file | the laws of memory and L0, and what follows from all three |
 //! | `debt` | the law of the debt |
-//! | `guard` | how much compactions that can wait may write for reads to be quick |
-//! | `probe` | whether the device takes more than is known |
+//! | `guard` | how much compactions that can wait may write so that reads stay fast |
+//! | `probe` | whether the device can take more than is known |
 //! | `rates` | averages, and when a job will be done |
-//! | `learned` | what becomes of an admitted byte |
+//! | `learned` | how much of an admitted byte reaches memtables and files |
 //!
-//! Thread safety: plain data with one caller. What stops writes stays with the stall rules of
-//! `write`: outer guards that this keeps away from.
+//! Thread safety: plain data with one caller. Stopping writes is left to the stall rules of
+//! `commit`: outer guards that this policy stays away from.
 
 mod debt;
 mod guard;
@@ -59,52 +60,54 @@ use self::probe::{Probe, ProbeLook};
 use self::rates::{Average, Counter, Drain, Look, weight};
 use super::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief};
 
-/// The cap falls at once. It rises towards what the law says in about this many seconds, or in this
-/// share of the time in which all memory can fill: where flushes follow each other in milliseconds,
-/// one that lags would be felt. To its average over this share of the time it rises at once: what
-/// fell for a moment, as a flush ended, was no news.
+/// The cap falls at once. It rises towards the law's value in about this many seconds, or in this
+/// share of the time in which all memory can fill: with flushes milliseconds apart, a slower rise
+/// would cost throughput. It rises at once to its average over this share of the time: a drop for a
+/// moment, as a flush ended, carries no information.
 const RISE_SECONDS: f64 = 0.5;
 const RISE_FILL_SHARE: f64 = 0.1;
 const OF_LATE_SHARE: f64 = 0.6;
 /// Writes are never slowed below this many bytes a second, as RocksDB's.
 const CAP_MIN: f64 = 16.0 * 1024.0;
-/// A cap this many times above what is written does not bind, and is not given out.
+/// A cap this many times above the admitted rate does not bind, and is not set.
 const LOOSE: f64 = 2.0;
-/// Writes that come at this share of the cap are held back by it.
+/// Writes at this share of the cap or more count as held back by it.
 const HELD_BACK_SHARE: f64 = 0.7;
 /// Compactions that can wait keep at least this share of the device.
 const WAITING_SHARE_MIN: f64 = 0.1;
-/// And this many bytes a second, whatever the device is known to take: it is known only by what it
-/// was asked for, and a database at rest asks for next to nothing.
+/// And this many bytes a second, whatever the known rate of the device: that is measured only from
+/// what was asked of it, and an idle database asks for almost nothing.
 const WAITING_RATE_MIN: f64 = 1024.0 * 1024.0;
-/// So much of the device is given away while nothing is owed, and all when the debt is full.
+/// Share of the device that is handed out while there is no debt; all of it when the debt is at its
+/// goal.
 const USED_SHARE: f64 = 0.9;
-/// What cannot wait writes so much: an average over about this many seconds.
+/// The rate of urgent writes is an average over about this many seconds.
 const URGENT_HORIZON: f64 = 0.5;
-/// A thread stays kept for merges this many seconds after the last need, so that no long compaction
-/// takes it in between.
+/// A thread stays reserved for merges this many seconds after the last need, so that no long
+/// compaction takes it in between.
 const MERGE_SECONDS: f64 = 5.0;
-/// Share of the room to L0's stop that may be used where it is more than what lies below the goal.
+/// Share of the room to L0's stop trigger that may be used if it is more than the room below the
+/// goal.
 const GUARD_SHARE: f64 = 0.25;
-/// A full stock takes this many times less than its throughput, and this share of a full one as
-/// much.
+/// At its goal a stock admits this many times less than its throughput; at this share of the goal,
+/// exactly its throughput.
 const LEAN: f64 = 4.0;
 const EVEN: f64 = 0.75;
-/// No more than this share of the room is let in before the next tick.
+/// At most this share of the room is admitted before the next tick.
 const TICK_SHARE: f64 = 0.5;
 /// Ticks are this many seconds apart, or as long as this share of all memory takes to fill; and
 /// there is one whenever a memtable is sealed.
 const TICK_SECONDS: f64 = 0.1;
 const TICK_SECONDS_MIN: f64 = 0.005;
 const TICK_MEMORY_SHARE: f64 = 0.1;
-/// They come sooner towards the end of a flush, each after this share of what is left of it.
+/// They come sooner towards the end of a flush, each after this share of its remaining time.
 const TICK_FLUSH_SHARE: f64 = 0.5;
 /// All compaction threads work from this many times the trigger of L0 on, or this share of the
 /// soft limit of debt.
 const PRESSED_L0: f64 = 2.0;
 const PRESSED_DEBT: f64 = 0.125;
 
-/// One limit: user bytes a second, and room over what is still to be freed.
+/// One limit: user bytes a second, and the ratio of the room to what is still to be freed.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     cap: f64,
@@ -114,17 +117,17 @@ struct Limit {
 /// A stock that jobs relieve in steps, in user bytes.
 #[derive(Clone, Copy, Debug)]
 struct Stock {
-    /// What is in it, less the share of the running job that is done.
+    /// Its content minus the finished share of the running job.
     filled: f64,
-    /// What it should hold at most.
+    /// Its intended maximum.
     goal: f64,
     /// What may still come in before the job is done.
     room: f64,
-    /// What the job is still going to free.
+    /// What the job still has to free.
     to_free: f64,
     /// Seconds until it is done.
     left: f64,
-    /// What is taken away a second, if known.
+    /// Drained per second, if known.
     throughput: Option<f64>,
 }
 
@@ -139,7 +142,7 @@ impl Stock {
     }
 }
 
-/// What cannot wait writes this many bytes a second, recently.
+/// Bytes a second recently written by work that cannot wait.
 #[derive(Debug, Default)]
 struct UrgentWrites {
     always: Counter,
@@ -148,14 +151,14 @@ struct UrgentWrites {
     rate: Average,
 }
 
-/// Appending to the log has recently taken this share of the time.
+/// Share of the time recently spent appending to the log.
 #[derive(Debug, Default)]
 struct LogWatch {
     seconds: Counter,
     share: Average,
 }
 
-/// What is let in.
+/// The admitted rate.
 #[derive(Debug, Default)]
 struct Cap {
     /// Bytes a second; None for all.
@@ -178,12 +181,12 @@ pub(crate) struct Adaptive {
     urgent: UrgentWrites,
     /// Compactions out of L0 do not wait.
     level0_first: bool,
-    /// A thread is kept for merges.
+    /// A thread is reserved for merges.
     merges: bool,
-    /// Seconds since nothing is limited.
+    /// Seconds for which nothing has been limited.
     free_seconds: f64,
     tick_seconds: f64,
-    /// All memory takes so long to fill at the fastest.
+    /// Shortest time in which all memory can fill.
     fill_seconds: f64,
     cap: Cap,
 }
@@ -251,8 +254,8 @@ impl Adaptive {
         });
     }
 
-    /// How long the next tick may wait: memory takes ten times as long to fill at least, and no
-    /// flush ends long before it, since its memory is to be given out when it is there.
+    /// How long the next tick may wait: at most a tenth of the time in which memory fills, and no
+    /// flush ends long before it, so that freed memory is used promptly.
     fn next_tick(&mut self, families: &[FamilyInputs]) -> f64 {
         let memory = families.iter().map(|f| f.memtable_bytes * f.memtables_max);
         let least = memory.fold(f64::INFINITY, f64::min);
@@ -264,7 +267,7 @@ impl Adaptive {
         flushed.fold(filled, f64::min).clamp(TICK_SECONDS_MIN, TICK_SECONDS)
     }
 
-    /// What the memory of a family lets in.
+    /// The limit that the memtables of a family set.
     fn memory_limit(&self, family: &FamilyInputs) -> Option<Limit> {
         let bytes = family.sealed_bytes;
         let waiting = Relief { stock: bytes, ..Relief::default() };
@@ -284,8 +287,8 @@ impl Adaptive {
         Some(stock.limit(self.tick_seconds))
     }
 
-    /// The relief that L0 of a family gets next: what it is going to free, and in how many seconds.
-    /// While L0 is merged that is soon, whatever runs out of it.
+    /// The next relief of a family's L0: how much it frees, and in how many seconds. While L0 is
+    /// merged that is soon, whatever compaction runs out of it.
     fn level0_relief(&self, family: &FamilyInputs) -> Option<(f64, f64)> {
         let due = family.l0.files >= family.l0.trigger;
         let waiting = due.then(|| Relief { stock: family.l0.files, ..Relief::default() });
@@ -294,14 +297,14 @@ impl Adaptive {
             false => (&self.level0, Some(family.l0.job.or(waiting)?)),
         };
         let Some(job) = job else {
-            // What is not worth a merge yet will be with a few more files.
+            // Files that are not worth a merge yet will be with a few more.
             return due.then_some((0.0, self.tick_seconds));
         };
         let left = drain.seconds_left(&job);
         Some((job.stock * left / (job.elapsed + left), left))
     }
 
-    /// Files of L0 that its running jobs have done their work for.
+    /// Files of L0 that its running jobs have finished.
     fn level0_done(&self, family: &FamilyInputs) -> f64 {
         let jobs = [(&self.merge, family.l0.merge), (&self.level0, family.l0.job)];
         let done = |(drain, job): (&Drain, Option<Relief>)| {
@@ -312,7 +315,7 @@ impl Adaptive {
         jobs.into_iter().map(done).sum()
     }
 
-    /// What L0 of a family lets in.
+    /// The limit that L0 of a family sets.
     fn level0_limit(&self, family: &FamilyInputs) -> Option<Limit> {
         if !family.compacts {
             return None;
@@ -320,7 +323,7 @@ impl Adaptive {
         let (to_free, left) = self.level0_relief(family)?;
         let file = self.learned.file_bytes().unwrap_or(family.memtable_bytes);
         let user = file / self.learned.growth();
-        // What is still in memory becomes files too.
+        // Data still in memory becomes files too.
         let files = family.l0.files + (family.sealed_bytes + family.active_bytes) / file;
         let room = (family.l0.slowdown - files).max(GUARD_SHARE * (family.l0.stop - 1.0 - files));
         let rates = [self.merge.throughput(), self.level0.throughput()];
@@ -336,8 +339,8 @@ impl Adaptive {
         Some(stock.limit(self.tick_seconds))
     }
 
-    /// The tightest limit of all families: memory and L0 of one take what goes to it, which is a
-    /// share of all that is let in. Debt is learned of all together.
+    /// The tightest limit of all families: memory and L0 of a family receive its share of all
+    /// admitted writes. Debt is learned from all families together.
     fn tightest(&self, families: &[FamilyInputs]) -> Option<(Limit, Binding)> {
         let of_family = |family: &FamilyInputs| {
             let share = self.learned.share(family.id, families.len());
@@ -367,7 +370,7 @@ impl Adaptive {
                 Some(now + (wanted - now) * rises)
             }
             (_, Some(wanted)) => Some(wanted),
-            // Not at once either, so that not all waiting writers come in one step.
+            // Not at once here either, so that waiting writers do not all start in one step.
             (Some(now), None) => {
                 let now = now.max(of_late);
                 let risen = now + (loose.max(now * LOOSE) - now) * rises;
@@ -386,15 +389,15 @@ impl Adaptive {
     fn is_short(&self, inputs: &Inputs, binding: Binding) -> bool {
         let ratio = |limit: Option<Limit>| limit.map_or(f64::INFINITY, |limit| limit.room_ratio);
         let short = |family: &FamilyInputs| {
-            // A compaction of L0 that has not begun may wait for a deeper one.
+            // A compaction of L0 that has not started may be waiting for a deeper one.
             let level0 = family.l0.job.is_some() && ratio(self.level0_limit(family)) < 1.0;
             level0 || (family.flush.is_some() && ratio(self.memory_limit(family)) < 1.0)
         };
         binding != Binding::Free || inputs.families.iter().any(short)
     }
 
-    /// What compactions that can wait may write, with `owed` of the debt: what is left of the
-    /// device while writes are near a limit, and what leaves reads quick.
+    /// The rate of compactions that can wait, given `owed` of the debt: the rest of the device
+    /// while writes are near a limit, and no more than keeps reads fast.
     fn waiting_rate(&mut self, inputs: &Inputs, binding: Binding, owed: f64) -> Option<f64> {
         let device_rate = inputs.device_rate;
         let limited = device_rate > 0.0 && self.is_short(inputs, binding);
@@ -416,7 +419,7 @@ impl Adaptive {
         });
         let due = if self.level0_first { 0.0 } else { owed * owed };
         let left = left.map(|rate| rate.max(device_rate * WAITING_SHARE_MIN.max(due)));
-        // Reads are slow before writes are: what is owed stays below the soft limit.
+        // Reads become slow before writes do: the debt stays below the soft limit.
         let soft =
             |f: &FamilyInputs| if f.soft_bytes > 0.0 { f.debt_bytes / f.soft_bytes } else { 0.0 };
         let due = inputs.families.iter().map(soft).fold(WAITING_SHARE_MIN, f64::max);

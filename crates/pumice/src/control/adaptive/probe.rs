@@ -1,38 +1,39 @@
-//! Whether the device takes more than is known.
+//! Probes whether the device can take more than is known.
 //!
-//! What it is known to take is what it has taken, and while compactions are limited to a share of
-//! that it is not asked for more. So they get more for a moment when writes are held back, and
-//! again from time to time: if the device takes it, the next moment brings twice as much more, else
-//! it is left in peace for a while, a longer one each time. A question is not free: what a full
-//! device makes wait is the log, so that there is no probe while writes are as fast as they want to
-//! be. Fewer writes alone are no sign of that, since the user may have fewer: the log has to wait.
-//! Until a few questions were denied, what is known says little: a database that is idle, or young,
-//! asks little of its device, and all may ask.
+//! The known rate is what the device has taken so far, and while compactions are limited to a share
+//! of that, no more is asked of it. So when writes are held back compactions get more for a moment,
+//! and again from time to time: if the device takes it, the next question adds twice as much,
+//! otherwise there is a pause, longer each time. A question is not free: on a full device the log
+//! waits, so there is no probe while writes are not held back. Fewer writes alone do not show that
+//! the device is full, since the user may offer fewer: the log has to wait. Until a few questions
+//! were denied the known rate says little: an idle or young database asks little of its device, and
+//! every database may probe.
 //!
 //! Thread safety: plain data.
 
-/// Seconds of a question. The rate of the device is measured over two seconds, and a question has
-/// to fill one such span.
+/// Length of a question in seconds. The rate of the device is measured over two seconds, and a
+/// question has to cover one such span.
 const ASK_SECONDS: f64 = 4.2;
-/// Seconds of peace after a question that was denied: twice as many each time.
+/// Seconds of rest after a question that was denied; they double each time.
 const REST_SECONDS_MIN: f64 = 4.0;
 const REST_SECONDS_MAX: f64 = 64.0;
-/// After this rest the device is known well enough: only those that need its rate probe again.
+/// After a rest of this length the rate counts as known: only databases that need it probe again.
 const REST_SECONDS_SURE: f64 = 8.0;
-/// What is asked for, over what is known: at first; while no question was ever denied; and how it
-/// grows with each that is not.
+/// The rate asked for, relative to the known one: at first; while no question was ever denied; and
+/// its growth with each that is not denied.
 const MORE: f64 = 1.25;
 const MORE_UNTRIED: f64 = 4.0;
 const MORE_AGAIN: f64 = 2.0;
-/// The device takes more if what is known has grown so much: less is chance.
+/// The device takes more if the known rate has grown by this factor: less is chance.
 const GROWN: f64 = 1.08;
-/// A question is over when writes come at less than this share of their rate before it. The device
-/// is full, and a young database knows it, if no cap holds them back and the log takes this share
-/// of the time.
+/// A question ends when writes fall below this share of their rate before it. The device counts as
+/// full, even for a young database, if no cap holds writes back and the log takes this share of the
+/// time.
 const HARM: f64 = 0.85;
 const LOG_WAITS_SHARE: f64 = 0.5;
 
-/// A question: what was known and written when it began, and what is asked for over what is known.
+/// A question: the known rate and the write rate at its start, and the rate asked for relative to
+/// the known one.
 #[derive(Clone, Copy, Debug)]
 struct Question {
     before: f64,
@@ -40,12 +41,12 @@ struct Question {
     more: f64,
 }
 
-/// What a tick shows while compactions are limited.
+/// Input of a tick while compactions are limited.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProbeLook {
     /// Bytes a second that the device is known to take.
     pub known: f64,
-    /// User bytes a second that are let in, and whether more would come.
+    /// User bytes a second that are admitted, and whether more would come.
     pub admitted: f64,
     pub held_back: bool,
     /// Share of the time that appending to the log takes.
@@ -66,8 +67,8 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// What to take for the rate of the device now. None: nothing is limited, and the device shows
-    /// what it takes by itself.
+    /// The rate to assume for the device now. None: nothing is limited, and the measured rate is
+    /// used.
     pub fn tick(&mut self, seconds: f64, look: Option<ProbeLook>) -> f64 {
         let Some(look) = look else {
             self.free += seconds;
@@ -117,7 +118,7 @@ impl Probe {
 
 #[cfg(test)]
 mod tests {
-    //! The probe beside a device that takes what it can of what it is asked for.
+    //! Tests of the probe with a device that takes as much as it can.
     use super::*;
 
     const DEVICE: f64 = 100e6;
@@ -126,8 +127,8 @@ mod tests {
         ProbeLook { known, admitted: 10e6, held_back: true, log_share: 0.0 }
     }
 
-    /// So many seconds, limited; what is known in the end, and the seconds in which more was asked
-    /// for than the device takes.
+    /// Runs for `seconds` with limited compactions; returns the seconds in which more was asked for
+    /// than the device takes.
     fn limited(probe: &mut Probe, known: &mut f64, seconds: f64) -> f64 {
         let mut too_much = 0.0;
         for _ in 0..(seconds / 0.1) as usize {
@@ -138,7 +139,7 @@ mod tests {
         too_much
     }
 
-    /// A young database is not held to the little that it has asked for so far.
+    /// A young database is not limited to the little that it has asked for so far.
     #[pumice_test_macros::test]
     fn a_device_that_was_never_tried_is_found_out_at_once() {
         let (mut probe, mut known) = (Probe::default(), 1e6);
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(known, DEVICE);
     }
 
-    /// Nor is there one while no more is wanted.
+    /// There is no question while no more is wanted.
     #[pumice_test_macros::test]
     fn nothing_is_asked_while_writes_are_as_fast_as_they_want() {
         let mut probe = Probe { rest: REST_SECONDS_MAX, ..Probe::default() };
@@ -165,8 +166,7 @@ mod tests {
         assert!(probe.tick(0.1, Some(look(DEVICE))) > DEVICE);
     }
 
-    /// A device that takes no more is left in peace most of the time, limited without a break or
-    /// not.
+    /// A device that takes no more is rarely probed, whether limited continuously or not.
     #[pumice_test_macros::test]
     fn a_question_that_is_denied_is_not_repeated_soon() {
         let (mut probe, mut known) = (Probe { rest: REST_SECONDS_MAX, ..Probe::default() }, DEVICE);
@@ -189,7 +189,7 @@ mod tests {
         assert!(probe.tick(0.1, Some(fewer)) > DEVICE);
     }
 
-    /// Where the log waits the question is over.
+    /// A question ends when the log waits.
     #[pumice_test_macros::test]
     fn a_question_that_harms_writes_is_withdrawn() {
         let mut probe = Probe { rest: REST_SECONDS_MAX, ..Probe::default() };
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(probe.tick(0.1, Some(harmed)), DEVICE);
     }
 
-    /// Also of an unknown device, if no cap explains it; then it is known.
+    /// This also holds for an unknown device, if no cap explains it; its rate is then known.
     #[pumice_test_macros::test]
     fn a_log_that_waits_tells_that_the_device_is_full() {
         for held_back in [true, false] {

@@ -24,7 +24,7 @@ impl Average {
     }
 }
 
-/// A total that only grows, and what came to it since the last look.
+/// A total that only grows, and its increase since the last look.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counter(f64);
 
@@ -44,15 +44,16 @@ const STALL_HORIZON: f64 = 0.2;
 const GAPS: f64 = 3.0;
 /// Share that the newest finished job has in the average.
 const JOB_WEIGHT: f64 = 0.3;
-/// The throughput goes by about this many seconds in which there was something to do.
+/// The throughput is averaged over about this many seconds in which there was something to do.
 const THROUGHPUT_WINDOW: f64 = 30.0;
-/// A job that nothing is known of is expected to take this many seconds, and as long again as it
-/// has taken: the next look shows how it goes on, and until then the room lasts.
+/// A job about which nothing is known is expected to take this many more seconds, plus as long
+/// again as it has taken: the next look shows how it progresses, and until then the room lasts.
 const UNKNOWN_SECONDS: f64 = 0.1;
 /// A job that takes longer than expected is expected to take half of the surplus on top.
 const OVERDUE_SHARE: f64 = 0.5;
 
-/// No job is expected to take more than this many times longer than it and jobs like it have taken.
+/// No job is expected to take more than this many times as long as it has taken so far or as
+/// similar jobs take.
 const PATIENCE: f64 = 8.0;
 
 /// How fast one kind of job makes room.
@@ -67,20 +68,20 @@ pub(super) struct Drain {
     /// Bytes a second that jobs write while one runs.
     writes: Average,
     writes_now: Average,
-    /// Entries a second that jobs get done with while one runs.
+    /// Entries a second that jobs process while one runs.
     progress: Average,
     progress_now: Average,
     /// Seconds between two steps of progress, and since the last one.
     gap: Average,
     quiet: f64,
-    /// Stock a second that a job takes away.
+    /// Stock that a job drains per second.
     speed: Average,
-    /// What was taken away lately, in how much time in which there was something to do.
+    /// Stock drained recently, and the time in which there was something to do.
     window_drained: f64,
     window_seconds: f64,
 }
 
-/// What a look sees of one kind of job.
+/// The state of one kind of job at a look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     /// Seconds since the last look.
@@ -91,7 +92,7 @@ pub(super) struct Look {
     pub needed: bool,
     /// How long the oldest running job has run.
     pub elapsed: Option<f64>,
-    /// Totals: bytes written, entries done with, stock taken away, seconds that finished jobs took.
+    /// Totals: bytes written, entries processed, stock drained, seconds that finished jobs took.
     pub written: f64,
     pub entries: f64,
     pub drained: f64,
@@ -99,11 +100,11 @@ pub(super) struct Look {
 }
 
 impl Drain {
-    /// Takes in what a look sees.
+    /// Processes a look.
     pub fn learn(&mut self, look: &Look) {
         let bytes = self.written.advance(look.written);
         let entries = self.entries.advance(look.entries);
-        // Who ran for a part of the time only says nothing about speed.
+        // A job that ran for only part of the time says nothing about speed.
         if look.elapsed.is_some_and(|elapsed| elapsed >= look.seconds) {
             self.quiet += look.seconds;
             if entries > 0.0 {
@@ -132,14 +133,14 @@ impl Drain {
         }
     }
 
-    /// Stock a second that is taken away while there is something to do, waiting for a turn
-    /// included. None before the first job is done.
+    /// Stock drained per second while there is something to do, including waits for a turn. None
+    /// before the first job is done.
     pub fn throughput(&self) -> Option<f64> {
         (self.window_drained > 0.0).then(|| self.window_drained / self.window_seconds.max(1e-3))
     }
 
-    /// Where jobs are on their way: a device has slowed if both entries and bytes show it, as a
-    /// write buffer takes up the one and gives the other.
+    /// Progress of running jobs: the device has slowed only if both entries and bytes show it,
+    /// since a write buffer delays one against the other.
     fn progress_rate(&self) -> Option<f64> {
         let share = |now: Average, long: Average| {
             let (now, long) = (now.get().unwrap_or(0.0), long.get().unwrap_or(0.0));
@@ -149,8 +150,8 @@ impl Drain {
         Some(self.progress.get()? * entries.max(share(self.writes_now, self.writes)))
     }
 
-    /// Seconds until `job` is done. The slower of two guesses holds: a job may be through with its
-    /// input and still wait for its sync, and it may have got stuck.
+    /// Seconds until `job` is done. The slower of two estimates holds: a job may have finished its
+    /// input and still wait for its sync, or it may be stuck.
     pub fn seconds_left(&self, job: &Relief) -> f64 {
         let left = (job.total_entries - job.done_entries).max(0.0);
         let by_progress = match self.progress_rate() {

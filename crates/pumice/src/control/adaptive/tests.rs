@@ -99,7 +99,7 @@ fn what_the_device_bears_is_not_slowed() {
     }
 }
 
-/// Nor one of large values, whose jobs are seen to progress in leaps.
+/// Neither is one of large values, whose jobs progress in large steps.
 #[pumice_test_macros::test]
 fn large_values_slow_nothing() {
     for seed in 0..60 {
@@ -132,7 +132,7 @@ fn small_files_and_slow_syncs_slow_nothing() {
     }
 }
 
-/// Nor the first memtables of a database that has never seen a flush.
+/// Neither are the first memtables of a database that has never seen a flush.
 #[pumice_test_macros::test]
 fn the_first_flush_slows_nothing() {
     let shape = Shape { memtables: 2.0, pace: 800.0 * MB, ..ROCKSDB };
@@ -239,7 +239,7 @@ fn a_family_is_slowed_by_what_goes_to_it() {
     assert!(lowest > 100.0 * MB, "{lowest}");
 }
 
-/// A device that was asked for a few bytes a second is not known to take no more.
+/// A device that was asked for only a few bytes a second may take more.
 #[pumice_test_macros::test]
 fn a_device_that_was_hardly_used_does_not_hold_compactions() {
     let mut policy = Adaptive::default();
@@ -260,7 +260,7 @@ fn a_device_that_was_hardly_used_does_not_hold_compactions() {
     assert!(limited > 0, "nothing was limited");
 }
 
-/// What is there at the start, or comes in one leap, costs the writes after it nothing.
+/// Debt that exists at the start, or arrives in one jump, does not count as a cost of later writes.
 #[pumice_test_macros::test]
 fn debt_that_was_there_is_nobodys_cost() {
     let mut policy = Adaptive::default();
@@ -335,7 +335,7 @@ fn writes_come_back_after_the_device_was_full() {
     }
 }
 
-/// The policy with a rule taken out, by hiding from it what the rule goes by.
+/// The policy with one rule disabled, by hiding that rule's input.
 struct Blind {
     policy: Adaptive,
     hide: fn(&mut Inputs),

@@ -1,4 +1,4 @@
-//! A tree that is flushed into and compacted by picks, with contents, by seed.
+//! A random tree with contents that is flushed into and compacted by picks.
 //!
 //! Several compactions run at once and end in any order. After every step the newest version of
 //! each key must be found first, by the order in which a read looks at files; picks must keep

@@ -1,8 +1,8 @@
 //! Which neighbouring sorted runs universal compaction merges: arithmetic on sizes, nothing else.
 //!
-//! Runs stand newest first. A choice is always a stretch of neighbours, so that what comes out of
-//! it can stand where the stretch stood and the order by age stays. Names and numbers are
-//! RocksDB's `compaction_options_universal`.
+//! Runs are in order, newest first. A choice is always a stretch of neighbours, so that its output
+//! can take its place and the order by age is kept. Names and numbers are RocksDB's
+//! `compaction_options_universal`.
 //!
 //! Pure: no file, no clock. Not here: which files a run consists of, and where output goes.
 
@@ -23,23 +23,23 @@ pub(super) struct Run {
 /// When runs are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniversalRules {
-    /// Runs from which on sizes are looked at.
+    /// Number of runs from which on sizes are compared.
     pub trigger: usize,
     /// Runs at which writes stop.
     pub stop_writes_trigger: usize,
-    /// Percent by which the next run may be larger than what is to be merged with it.
+    /// Percent by which the next run may be larger than the runs to be merged with it.
     pub size_ratio: u32,
-    /// Runs that a merge by size ratio takes at least; fewer than two read as two.
+    /// Fewest runs of a merge by size ratio; less than two means two.
     pub min_merge_width: u32,
-    /// Runs that it takes at most.
+    /// Most runs of such a merge.
     pub max_merge_width: u32,
-    /// Percent of the oldest run that all others may have.
+    /// Size that all other runs may have together, in percent of the oldest run.
     pub max_size_amplification_percent: u32,
     /// Percent of all bytes that are to be compressed; negative for all.
     pub compression_size_percent: i32,
-    /// Runs that are left alone at most: -1 is `trigger`, 0 as many as sizes ask for.
+    /// Most runs that are left alone: -1 means `trigger`, 0 a limit derived from the sizes.
     pub max_read_amp: i32,
-    /// A run is compared with its neighbour instead of with all that were taken.
+    /// A run is compared with its neighbour instead of with all runs taken so far.
     pub similar_size: bool,
     /// Files that do not overlap change level without being rewritten.
     pub allow_trivial_move: bool,
@@ -67,7 +67,8 @@ impl UniversalRules {
         (start < runs.len()).then_some(start..runs.len())
     }
 
-    /// The stretch up to the oldest run, if newer runs have too many bytes beside it; and how many.
+    /// The stretch up to the oldest run, if newer runs are too large compared to it; and their
+    /// bytes.
     pub(super) fn by_size_amplification(&self, runs: &[Run]) -> Option<(Range<usize>, u64)> {
         let whole = Self::idle_end(runs)?;
         let (base, newer) = runs[whole.clone()].split_last()?;
@@ -85,8 +86,8 @@ impl UniversalRules {
             >= u128::from(self.max_size_amplification_percent) * u128::from(base)
     }
 
-    /// How many of the newest L0 files a merge for size leaves to themselves, so that they are free
-    /// to be merged with each other before writes have to stop.
+    /// How many of the newest L0 files a merge for size leaves out, so that they can be merged with
+    /// each other before writes have to stop.
     fn left_out(&self, newer: &[Run], base: u64, all: u64) -> usize {
         let level0 = newer.iter().filter(|run| run.level == 0).count();
         if level0 == 0 {
@@ -107,7 +108,7 @@ impl UniversalRules {
         taken
     }
 
-    /// The newest stretch whose runs are about as large as what is newer than each of them.
+    /// The newest stretch whose runs are each about as large as all newer runs of the stretch.
     pub(super) fn by_size_ratio(&self, runs: &[Run]) -> Option<Range<usize>> {
         self.by_ratio(runs, self.size_ratio, usize::MAX)
     }
@@ -137,7 +138,7 @@ impl UniversalRules {
         end
     }
 
-    /// A stretch of whatever sizes, if there are more runs than may be.
+    /// A stretch regardless of sizes, if there are more runs than allowed.
     pub(super) fn by_run_count(&self, runs: &[Run]) -> Option<Range<usize>> {
         let free = runs.iter().filter(|run| !run.busy).count();
         let surplus = free.checked_sub(self.run_limit(runs)).filter(|surplus| *surplus > 0)?;
@@ -167,7 +168,7 @@ impl UniversalRules {
         limit
     }
 
-    /// Runs after `end` are so large a part of all that they are the compressed part already.
+    /// Runs after `end` are so large a part of all bytes that they already are the compressed part.
     pub(super) fn leaves_uncompressed(&self, runs: &[Run], end: usize) -> bool {
         let Ok(percent) = u128::try_from(self.compression_size_percent) else { return false };
         let total = u128::from(sum(runs, |run| run.compensated));

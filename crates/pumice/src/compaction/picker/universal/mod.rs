@@ -2,9 +2,9 @@
 //! for it (`choose`), single files when they are marked, everything on request.
 //!
 //! Newest first, each L0 file is a run, and so is each deeper level with files. Every run is older
-//! than those before it. A stretch of runs is merged into the level right above the next older
-//! run, or into L0 in the stretch's place if that is an L0 file, or into the last level if there is
-//! none: so the order by age stays. `pieces` is where a level is not taken whole.
+//! than those before it. A stretch of runs is merged into the level right above the next older run,
+//! or into L0 in the stretch's place if that is an L0 file, or into the last level if there is
+//! none: so the order by age stays. `pieces` handles compactions of parts of a level.
 //!
 //! Pure, like the rest of the picker. Several compactions run at once on different runs. Differs
 //! from RocksDB: files that overlap nothing may move out of an L0 whose other files overlap; a
@@ -28,7 +28,7 @@ use choose::Run;
 
 pub use choose::UniversalRules;
 
-/// A pick before it is known whether something is in its way.
+/// A pick before it is checked for conflicts.
 struct Draft {
     reason: CompactionReason,
     output_level: usize,
@@ -76,7 +76,7 @@ impl UniversalRules {
             .or_else(|| self.by_mark(ctx, &runs, marks))
     }
 
-    /// Files are too old: everything that is not being compacted is rewritten.
+    /// If files are too old, everything that is not being compacted is rewritten.
     fn by_age(
         &self,
         ctx: &PickContext<'_>,
@@ -217,8 +217,8 @@ impl UniversalRules {
             && ctx.files_disjoint(&files)
     }
 
-    /// Everything there is, whatever the range: into the last level, or into one file of L0 if
-    /// there is no other level.
+    /// All runs, whatever the range: into the last level, or into one file of L0 if there is no
+    /// other level.
     pub fn pick_all(&self, ctx: &PickContext<'_>) -> ManualPick {
         let runs = sorted_runs(ctx);
         let Some(first) = runs.first() else { return ManualPick::Nothing };
@@ -238,7 +238,7 @@ fn of_level(input: &InputLevel) -> impl Iterator<Item = (usize, &Arc<FileMetaDat
     input.files.iter().map(|file| (input.level, file))
 }
 
-/// The runs that compactions may touch, newest first. Those of L0 stand as its files do.
+/// The runs that compactions may touch, newest first. Those of L0 are in the order of its files.
 fn sorted_runs(ctx: &PickContext<'_>) -> Vec<Run> {
     let run = |level: usize, files: &[Arc<FileMetaData>]| Run {
         level,

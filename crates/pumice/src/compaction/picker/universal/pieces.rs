@@ -1,8 +1,8 @@
 //! Compactions of single files: marked ones, and pieces of the two oldest runs.
 //!
 //! As in leveled compaction the files of a level are a clean cut, and every file of the output
-//! level that overlaps is an input; what is newer and overlaps stays above. Differs from RocksDB: a
-//! file is not taken past one of a level between that overlaps it and stays. Pure.
+//! level that overlaps is an input; newer files that overlap stay above. Differs from RocksDB: a
+//! file is not moved past an overlapping one in between that stays. Pure.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::super::{CompactionPick, CompactionReason, InputLevel, PickContext};
 use super::choose::Run;
 use super::{Draft, UniversalRules};
 
-/// A piece may cost this much more for each byte of newer runs than a merge of everything.
+/// A piece may cost this many times more per byte of newer runs than a merge of everything.
 const PIECE_PENALTY: f64 = 1.8;
 
 impl UniversalRules {
-    /// A compaction of the first marked file that nothing is in the way of.
+    /// A compaction of the first marked file without a conflict.
     pub(super) fn by_mark(
         &self,
         ctx: &PickContext<'_>,
@@ -39,7 +39,7 @@ impl UniversalRules {
             let output_level = match next {
                 Some(next) => next,
                 None if *level == 0 => deeper.last()?,
-                // To move it would free nothing.
+                // Moving it would free nothing.
                 None => return None,
             };
             let inputs = ctx.expand_to_clean_cut(InputLevel::new(*level, vec![file.clone()]))?;
@@ -87,7 +87,7 @@ impl UniversalRules {
         let files = ctx.version.files(upper.level)[span].to_vec();
         let reason = CompactionReason::UniversalSizeAmplification;
         let upper_inputs = ctx.expand_to_clean_cut(InputLevel::new(upper.level, files))?;
-        // Grown where that is free, with the files of the lower level.
+        // Extended where that costs nothing, with the files of the lower level.
         let pick = ctx.complete(Start::new(reason, lower.level, upper_inputs))?;
         let mut inputs = pick.inputs;
         let cmp = &ctx.version.comparator().user;

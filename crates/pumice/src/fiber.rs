@@ -1,10 +1,10 @@
-//! What a program on fibers uses in place of std: every wait here suspends the calling fiber alone,
-//! and on a thread it blocks the thread, so the same code runs on both.
+//! Replacements for std in programs on fibers: every wait here suspends only the calling fiber, or
+//! blocks a calling thread, so the same code runs on both.
 //!
-//! A fiber that waits for one of std's locks, or sleeps by std, stops its loop and with it all
-//! fibers there; if what it waits for is to be done by one of them, forever. That is easily met:
-//! a `std::sync::Mutex` that one fiber holds over a [`Db::get`](crate::Db::get), which may suspend,
-//! and another one wants.
+//! A fiber that waits for one of std's locks, or sleeps with std, stops its loop and all fibers on
+//! it; if it waits for one of those, forever. This happens easily: one fiber holds a
+//! `std::sync::Mutex` during a [`Db::get`](crate::Db::get), which may suspend, and another fiber
+//! needs it.
 //!
 //! | std | here |
 //! |---|---|
@@ -17,8 +17,8 @@
 //! | a long computation | [`maybe_yield`] now and then |
 //!
 //! [`scope_here`] on a plain thread needs three descriptors where more than sixteen threads have
-//! such a scope at one time; where the operating system refuses them, each child runs in the call
-//! that starts it, and must not wait for a later one.
+//! such a scope at one time; if the operating system refuses them, each child runs in the call that
+//! starts it, and must not wait for a later one.
 //!
 //! ```
 //! # fn main() -> Result<(), pumice::Error> {

@@ -75,9 +75,9 @@ use crate::state::parts::{Background, Directory, Logs, Resources, Settings, Writ
 use crate::state::reports::Reports;
 use crate::state::{CfMap, DbState};
 
-/// Starts a task of the database's own, which waits most of the time. It is a thread also where
-/// fibers run: the database may outlive their runtime, and a fiber that is refused its stack never
-/// runs, so that a close, which waits for its end, would hang.
+/// Starts a task of the database's own, which waits most of the time. It is a thread even where
+/// fibers run: the database may outlive their runtime, and a fiber that gets no stack never runs,
+/// so that a close, which waits for its end, would hang.
 ///
 /// # Errors
 /// No thread can be started.
@@ -122,14 +122,15 @@ impl DbInner {
         self.next_file_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Recomputes what options decide about logs: their bytes together, and how they are written.
+    /// Recomputes the settings of logs from the options: their total size, and how they are
+    /// written.
     pub fn refresh_wal_settings(&self, state: &DbState) {
         let configured = self.options().max_total_wal_size;
         if state.cfs.len() > 1 {
             state.had_families.store(true, Ordering::Relaxed);
         }
         let limit = if !state.had_families.load(Ordering::Relaxed) {
-            // The memtable of a single family is all that holds a log.
+            // With one family only its memtable holds a log, so the limit does not apply.
             u64::MAX
         } else if configured > 0 {
             configured

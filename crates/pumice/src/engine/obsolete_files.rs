@@ -1,19 +1,19 @@
 //! Deleting files that nothing needs any more, and nothing else.
 //!
-//! A table file becomes a candidate when an edit removes it from its column family's version. It
-//! is deleted when the last `Arc` of its metadata is gone: every version, iterator and job that
-//! could read the file holds that `Arc`; the last one to drop it asks for the deletion. Logs
-//! go, or into the archive (`log_archive`), when no column family has unflushed data in them,
-//! manifests when CURRENT names another.
+//! A table file becomes a candidate when an edit removes it from its column family's version. It is
+//! deleted when the last `Arc` of its metadata is gone: every version, iterator and job that could
+//! read the file holds that `Arc`; the last one to drop it asks for the deletion. Logs are deleted,
+//! or archived (`log_archive`), when no column family has unflushed data in them, MANIFESTs when
+//! CURRENT names another.
 //!
 //! Nothing is deleted while deletions are disabled or the database is closed: a deletion holds the
 //! slot of LOCK to its end, since the next opener may give the same names to new files. Closing
 //! deletes one last time. While the MANIFEST is broken (what recovery would read is unknown) or
-//! held, only that is deleted that no edit ever named, and the tables of dropped column families: a
-//! full disk needs the room.
+//! held, only files that no edit ever named are deleted, and the tables of dropped column families:
+//! a full disk needs the space.
 //!
-//! With its file the blocks of a table leave the block cache, if `uncache_aggressiveness` of its
-//! column family wants that. Not those of a table that a reader of an old version was the first to
+//! The blocks of a table leave the block cache with its file, if `uncache_aggressiveness` of its
+//! column family asks for that, except for a table that a reader of an old version was the first to
 //! open.
 //!
 //! Thread safety: from any thread; the candidates are `state::obsolete`, under the state lock, and
@@ -60,7 +60,7 @@ impl DbInner {
             state.files.obsolete.file(filename::log_file(&dir, number));
         }
         for (id, file) in &group.removed {
-            // A moved file is still there, on another level.
+            // A moved file still exists, on another level.
             let cf = state.cfs.get(id);
             if cf.is_none_or(|cf| cf.version.find_by_number(file.number).is_none()) {
                 let uncache = cf.map_or(0, |cf| cf.data.options().uncache_aggressiveness);
@@ -70,9 +70,9 @@ impl DbInner {
         self.logs.bytes.store(self.logs.wal.lock().total_bytes(), Ordering::Relaxed);
     }
 
-    /// Table `file` left its version: it goes when it can no longer be read, and its blocks out
-    /// of the cache as `uncache` says, [`Table::uncache`]. `dropped`: so did its column family, in
-    /// a MANIFEST that is durable.
+    /// Table `file` left its version: it is deleted when it can no longer be read, and its blocks
+    /// leave the cache as `uncache` says, [`Table::uncache`]. `dropped`: its column family was
+    /// dropped too, in a MANIFEST that is durable.
     pub(crate) fn table_left(
         &self,
         state: &mut DbState,
@@ -95,8 +95,8 @@ impl DbInner {
         }));
     }
 
-    /// A file has become deletable, anywhere, perhaps under the state lock: lets a job delete it.
-    /// What is released before that job starts is its to delete, what comes later asks again.
+    /// A file has become deletable, perhaps under the state lock: has a job delete it. The job also
+    /// deletes files released before it starts; later ones request another job.
     fn schedule_purge(self: &Arc<Self>) {
         if self.life.shutting_down.load(Ordering::Acquire)
             || is_forked()
@@ -116,13 +116,13 @@ impl DbInner {
     }
 
     /// Deletes what may be deleted now and tells the listeners. Suspends. Failures are logged; the
-    /// files are found again by the next open. Requires: no lock held, nor leadership.
+    /// next open finds the files again. Requires: neither a lock nor leadership is held.
     pub(crate) fn delete_obsolete_files(&self) {
         let deleted = self.delete_silently();
         self.tell_deleted(&deleted);
     }
 
-    /// As `delete_obsolete_files`; what the listeners are to be told when nothing is held any more.
+    /// As `delete_obsolete_files`; returns the events to report once nothing is held.
     pub(crate) fn delete_silently(&self) -> Vec<TableFileDeletionInfo> {
         let mut deleted = Vec::new();
         if self.dir.read_only {
@@ -175,7 +175,7 @@ impl DbInner {
     }
 
     pub(crate) fn delete_file(&self, path: &Path) {
-        // A file system that panics leaves a file behind, and the others go.
+        // If the file system panics that file is left, and the others are deleted.
         let removed = thread::contain("File deletion", || self.remove_or_trash(path));
         match removed.and_then(|removed| removed) {
             Ok(()) => {}
@@ -186,8 +186,9 @@ impl DbInner {
         }
     }
 
-    /// Deletes every file of ours in the directory that nothing refers to, what is paced once an
-    /// open has succeeded; trash only if `trash`: it is for those who have opened the database.
+    /// Deletes every file of ours in the directory that nothing refers to; paced deletions only
+    /// start once an open has succeeded. Trash only if `trash`: only those who have opened the
+    /// database may delete it.
     pub(crate) fn delete_unreferenced_files(&self, trash: bool) -> Result<()> {
         let manifest = self.manifest.lock().number;
         let (live, min_log, options_file) = {
@@ -231,8 +232,8 @@ impl DbInner {
         Ok(())
     }
 
-    /// Gives logs that recovery did not use up a name in the archive: they may be all that is left
-    /// of some data. Before the MANIFEST drops them, so that a crash cannot lose them.
+    /// Gives logs that recovery did not use up a name in the archive: they may hold the only copy
+    /// of some data. Done before the MANIFEST drops them, so that a crash cannot lose them.
     pub(crate) fn archive(&self, logs: &[FileNumber]) -> Result<()> {
         let dir = self.logs.dir();
         let names = logs.iter().map(|number| filename::log_file(Path::new(""), *number));
@@ -240,8 +241,8 @@ impl DbInner {
     }
 
     /// A change of the MANIFEST was dropped: gives the tables that nothing names now a name in the
-    /// archive. No crash takes anything from them that was acknowledged; damage that looks like
-    /// one might. `outputs` are tables of this recovery.
+    /// archive. A crash never makes acknowledged data depend on them, but damage that looks like a
+    /// crash might. `outputs` are tables of this recovery.
     pub(crate) fn archive_tables(&self, outputs: &BTreeSet<FileNumber>) -> Result<()> {
         let live = {
             let state = self.state.lock();
@@ -277,7 +278,7 @@ impl Directory {
             let (from, to) = (dir.join(&name), archive.join(&name));
             reports.info(format_args!("Archiving {}", from.display()));
             if self.fs.exists(&to)? {
-                self.fs.remove(&to)?; // Of an earlier recovery that did not come to its end.
+                self.fs.remove(&to)?; // From an earlier recovery that did not finish.
             }
             self.link_or_copy(&from, &to, &mut true)?;
         }

@@ -1,8 +1,8 @@
 //! Opening and creating databases.
 //!
-//! Order: look (nothing is written), lock, recover versions, replay logs, start a new log, write a
-//! new MANIFEST with everything that recovery found, and only then delete what is obsolete. A
-//! crash anywhere before CURRENT changes leaves the database as it was.
+//! Order: check (nothing is written), lock, recover versions, replay logs, start a new log, write a
+//! new MANIFEST with everything that recovery found, and only then delete what is obsolete. A crash
+//! anywhere before CURRENT changes leaves the database as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ fn open_once(
     let (lock, exists) = crate::recovery::lock::lock_and_look(&*fs, path, options, mode)?;
     let wal_dir = log_directory(options, path, mode)?;
     let recovered = match exists {
-        // What is found must only belong together: a catch-up follows.
+        // The files found only have to be consistent: a catch-up follows.
         true if matches!(mode, Mode::Secondary { .. }) => {
             read_settled(&*fs, path, |_| recover(options, path, &wal_dir, descriptors, mode))?
         }
@@ -176,7 +176,7 @@ fn not_found(name: &str) -> Error {
     Error::invalid_argument(format!("Column family not found: {name}"))
 }
 
-/// What the database will work with; refuses what cannot work.
+/// The options that the database will use; refuses those that cannot work.
 fn sanitize_request(
     options: &DbOptions,
     descriptors: &[ColumnFamilyDescriptor],
@@ -253,7 +253,7 @@ fn recover(
     let spec = |name: &str, persisted: Option<&str>| {
         match descriptors.iter().find(|d| d.name == name) {
             Some(d) => Ok((d.options.comparator.clone(), d.options.num_levels as usize)),
-            // Not opened: only its files matter, in whatever order they claim.
+            // Not opened: only its files matter, whatever key order they claim.
             None => {
                 let comparator = persisted.and_then(Comparator::builtin).unwrap_or_default();
                 Ok((comparator, crate::options::MAX_LEVELS as usize))
@@ -277,7 +277,7 @@ fn recover(
             )));
         }
     }
-    // What a torn MANIFEST says is believed only if the tables agree.
+    // A torn MANIFEST is trusted only if the tables agree with it.
     if options.paranoid_checks || recovered.dropped.as_ref().is_some_and(|dropped| dropped.holed) {
         found_files::check_tables(fs, path, &recovered)?;
     }
@@ -357,8 +357,8 @@ impl DbInner {
             let edit_of = |cf: &CfState| {
                 let mut edit = recovered.edits.get(&cf.data.id).cloned().unwrap_or_default();
                 edit.column_family = cf.data.id;
-                // The oldest log that the MANIFEST names is there (see `check_logs`), also if
-                // another engine has named one before making it.
+                // The oldest log that the MANIFEST names must exist (see `check_logs`), even if
+                // another engine named one before creating it.
                 let oldest = recovered.logs.first().map_or(number, |(oldest, _)| *oldest);
                 edit.log_number = Some(if recovered.in_memory { oldest } else { number });
                 edit
@@ -373,7 +373,7 @@ impl DbInner {
         }
         self.change_versions(
             |state| Ok(build(state).into()),
-            |state| state.files.pending_outputs.clear(), // Versions name them now.
+            |state| state.files.pending_outputs.clear(), // Versions now name them.
         )
     }
 
@@ -396,7 +396,7 @@ impl DbInner {
         until: Option<SequenceNumber>,
         stamp: Option<Stamp>,
     ) -> Result<()> {
-        // What is in tables may have lost the versions of earlier moments.
+        // Tables may have lost the versions of earlier moments.
         let flushed = self.last_sequence.load(Ordering::Acquire);
         if let Some(until) = until.filter(|until| *until < flushed) {
             return Err(Error::invalid_argument(format!(
@@ -417,8 +417,8 @@ impl DbInner {
 }
 
 impl Directory {
-    /// The number after all that names in the directory have, 0 if none has one: those on disk may
-    /// exceed what the MANIFEST knows after a crash, and none is used again. An old info log's
+    /// The number after all those in file names of the directory, 0 if there are none: after a
+    /// crash they may exceed what the MANIFEST knows, and none is reused. An old info log's
     /// "number" is its time.
     fn next_number(&self) -> Result<FileNumber> {
         let mut next = 0;

@@ -16,7 +16,7 @@ use crate::version::family::CfData;
 use crate::version::table_cache::TableCache;
 
 impl DbInner {
-    /// Writes a new OPTIONS file and forgets the one before.
+    /// Writes a new OPTIONS file, which replaces the previous one.
     ///
     /// # Errors
     /// I/O.
@@ -72,7 +72,7 @@ impl DbInner {
                 return Err(Error::column_family_dropped(cf.name.clone()));
             };
             family.set_options(changed, table, tables);
-            // The next write notices if it is full by that.
+            // The next write notices if that makes it full.
             family.mem.set_write_buffer_bytes(cf.options().write_buffer_size);
             self.background.refresh_tuning(&state, self.options().background_policy);
             if let Some(family) = state.cfs.get_mut(&cf.id) {
@@ -96,7 +96,7 @@ impl DbInner {
     /// As `set_cf_options`.
     pub(crate) fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
         self.check_writable()?;
-        // From reading the options to storing them: of two changes none may be lost.
+        // Held from reading the options to storing them, so that of two changes neither is lost.
         let changing = self.settings.change.lock();
         let changed = self.options().with_changes(changes)?.sanitized()?;
         check_priority(&changed)?;
@@ -109,7 +109,7 @@ impl DbInner {
         {
             let mut state = self.state.lock();
             self.store_options(&mut state, changed);
-            // What others see of a change never runs ahead of the options that they read.
+            // No effect of a change is visible before the options that show it.
             self.writes.controller.set_max_rate(rate);
             self.background.regulator.reads.set_target(read_target);
             self.refresh_wal_settings(&state);

@@ -7,8 +7,8 @@
 //! that needs state which a dropped column family no longer has.
 //! `estimate-oldest-key-time` never has a value: RocksDB knows it for FIFO compaction only.
 //!
-//! Thread safety: from any thread. Numbers are read one by one and need not fit together. May open
-//! table files and so suspend.
+//! Thread safety: from any thread. Numbers are read one by one and may be inconsistent with each
+//! other. May open table files and so suspend.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl DbInner {
         Some(text)
     }
 
-    /// Zeroes what the reports are made of.
+    /// Resets the counters of the reports.
     pub(crate) fn reset_stats(&self) {
         self.reports.stats.reset(time::now_micros());
         let state = self.state.lock();

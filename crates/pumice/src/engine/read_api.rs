@@ -1,4 +1,4 @@
-//! Reads as the handle offers them: sequence and super version chosen, then `read` does the work.
+//! The handle's reads: they choose a sequence number and a super version; `read` does the rest.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,7 +44,7 @@ fn table_options(options: &ReadOptions) -> TableReadOptions {
         readahead_size: options.readahead_size,
         total_order_seek: true,
         prefix_same_as_start: false,
-        // Where the bound shows that it makes no difference, prefix filters may be asked.
+        // Prefix filters may be used where the bound shows that they make no difference.
         auto_prefix_mode: options.auto_prefix_mode
             && !options.total_order_seek
             && options.iterate_upper_bound.is_some(),
@@ -73,8 +73,8 @@ pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
     }
 }
 
-/// Everything that holds entries of a column family, newest first. What can hide them goes into
-/// `range_dels`.
+/// Everything that holds entries of a column family, newest first. Range tombstones that can hide
+/// them go into `range_dels`.
 fn sources(
     cf: &CfData,
     tables: &Arc<TableCache>,
@@ -165,7 +165,7 @@ fn views<'a>(db: &DbInner, keys: &[(&'a Arc<CfData>, &[u8])]) -> (Vec<Family<'a>
 }
 
 impl DbInner {
-    /// What `key` has, or None. The handle compiles it once for each that is wanted.
+    /// The value or columns of `key`, or None. The handle instantiates it once for each kind.
     #[inline(always)]
     pub(crate) fn get<W: Wanted>(
         &self,
@@ -184,7 +184,7 @@ impl DbInner {
         get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key)
     }
 
-    /// [`DbInner::get`] where it is counted or timed.
+    /// [`DbInner::get`] when it is counted or timed.
     #[inline(never)]
     fn get_observed<W: Wanted>(
         &self,
@@ -225,7 +225,7 @@ impl DbInner {
         found
     }
 
-    /// What several keys have at one moment.
+    /// The values of several keys in one state.
     pub(crate) fn multi_get<W: Wanted>(
         &self,
         options: &ReadOptions,
@@ -238,7 +238,7 @@ impl DbInner {
         let timer = self.reports.statistics.timer();
         let began = self.background.regulator.reads.begin();
         // Across column families only a snapshot keeps all versions of one moment readable, and it
-        // comes first; in one of them the super version does.
+        // comes first; within one of them the super version does.
         let one_family = keys.iter().all(|(cf, _)| Arc::ptr_eq(cf, first));
         let together = self.dir.secondary && !one_family;
         let held =
@@ -307,7 +307,7 @@ impl DbInner {
         Ok(iterator)
     }
 
-    /// What a cursor reads, as of now.
+    /// The state that a cursor reads now.
     fn iterator_view(&self, options: &ReadOptions, cf: &Arc<CfData>) -> Result<View> {
         let (super_version, sequence) = self.view(cf, options);
         let super_version = Guard::into_inner(super_version);
@@ -323,14 +323,14 @@ impl DbInner {
         Ok(View { inner, sequence, prefix, range_dels, super_version })
     }
 
-    /// How a tailing cursor gets what is new.
+    /// How a tailing cursor gets new writes.
     fn renewal(&self, options: &ReadOptions, cf: &Arc<CfData>) -> Renewal {
         let (me, options, cf) =
             (self.life.me.get().cloned().unwrap_or_default(), options.clone(), Arc::clone(cf));
         Box::new(move |sequence, super_version| {
             let Some(db) = me.upgrade() else { return Ok(None) };
             if db.life.shutting_down.load(Ordering::Acquire) {
-                return Ok(None); // Closed, even if handles are left.
+                return Ok(None); // Closed, even if handles remain.
             }
             db.life.check_caller()?;
             let (newest, latest) = db.view(&cf, &options);
@@ -354,7 +354,7 @@ impl DbInner {
         }
     }
 
-    /// What to read `cf` from, and the sequence number to read it at.
+    /// The super version of `cf` to read, and the sequence number to read at.
     #[inline]
     fn view(
         &self,
@@ -380,11 +380,11 @@ impl DbInner {
         options: &ReadOptions,
     ) -> Option<SequenceNumber> {
         let sequence = self.read_sequence(options);
-        // A sequence number that sees a write after the files brings the count along.
+        // A sequence number that covers a write after the files also makes the new count visible.
         (cf.ingestions() == view.ingestions).then_some(sequence)
     }
 
-    /// Waits until the super version with the files is there: an ingestion is counted under the
+    /// Waits until the super version with the files is published: an ingestion is counted under the
     /// state lock, which is held until then.
     #[cold]
     fn await_ingestion(&self) {

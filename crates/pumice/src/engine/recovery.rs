@@ -1,12 +1,12 @@
 //! Replaying the write-ahead logs when a database is opened.
 //!
 //! Rules: docs/format/log.md#recovery. Records are applied to fresh memtables of the column
-//! families that have not flushed them; full memtables become L0 files on the way, the rest at the
-//! end. Nothing of this is visible or durable until the caller applies the resulting edits, so a
-//! crash during recovery leaves the database as it was.
+//! families that have not flushed them; full memtables become L0 files during replay, the rest at
+//! the end. Nothing of this is visible or durable until the caller applies the resulting edits, so
+//! a crash during recovery leaves the database as it was.
 //!
 //! Invariants: (1) sequence numbers never go backwards; (2) after damage under PointInTime, and
-//! after the lost end of a log that the next one tells of (`Predecessor`), only a record that
+//! after the lost end of a log that the next one records (`Predecessor`), only a record that
 //! continues exactly where the intact ones ended is applied, so the result is a prefix of the
 //! history.
 
@@ -48,7 +48,7 @@ pub(crate) struct Recovered {
     pub in_memory: bool,
 }
 
-/// How far the records of the logs follow each other.
+/// How far the records of the logs are contiguous.
 #[derive(Clone)]
 pub(crate) struct Order {
     /// Sequence the next record must have to continue without a gap; None before the first.
@@ -61,7 +61,7 @@ pub(crate) struct Order {
     oldest: FileNumber,
     /// The log before the one that is read, and where its last intact record ended.
     pub before: Option<(FileNumber, u64)>,
-    /// Damage was met and nothing has continued since.
+    /// There was damage, and no record has continued the sequence since.
     stopped: bool,
     damaged_log: Option<FileNumber>,
 }
@@ -86,7 +86,7 @@ impl Order {
         self.damaged_log.get_or_insert(number);
     }
 
-    /// Logs before `oldest` are not needed any more, nor is what was wrong with them; `read` was
+    /// Logs before `oldest` are no longer needed, so damage in them does not matter; `read` was
     /// read last.
     pub fn forget_before(&mut self, oldest: FileNumber, read: FileNumber) {
         self.oldest = self.oldest.max(oldest);
@@ -95,10 +95,10 @@ impl Order {
         }
     }
 
-    /// A column family whose tables already reach beyond the damage cannot be brought to the
-    /// same point as the others. They do not if the MANIFEST, at its last change, knew of no write
-    /// that replay lacks (`known`): so it is after a crash while `resume` replaced a log that had
-    /// failed. Takes log number and name of each family that has tables.
+    /// A column family whose tables already reach beyond the damage cannot be brought to the same
+    /// point as the others. They do not if the MANIFEST, at its last change, knew of no write that
+    /// replay lacks (`known`): this is the case after a crash while `resume` replaced a failed log.
+    /// Takes log number and name of each family that has tables.
     pub fn check_consistency<'n>(
         &self,
         known: SequenceNumber,
@@ -131,7 +131,7 @@ pub(crate) struct Replay<'a> {
 
 impl DbInner {
     /// Replays the logs into memtables and L0 files. When a database is opened for reading only,
-    /// all logs are opened first: if CURRENT and the MANIFEST still are as in `stamp` then, none is
+    /// all logs are opened first: if CURRENT and the MANIFEST then still match `stamp`, none is
     /// missing, and a writer may delete them from then on. Batches that end beyond `until` are
     /// skipped.
     ///
@@ -177,7 +177,7 @@ impl DbInner {
 }
 
 impl Directory {
-    /// A directory that changes while it is listed may show a new log and not the one before.
+    /// A directory that changes while it is listed may show a new log and not the previous one.
     pub(crate) fn check_no_log_between(
         &self,
         dir: &Path,
@@ -268,7 +268,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// A log that is followed ends: nothing more comes from it.
+    /// A followed log is complete: nothing more comes from it.
     pub fn log_ends(&mut self, number: FileNumber, end: u64, damaged: Option<Error>) -> Result<()> {
         self.order.before = Some((number, end));
         let Some(error) = damaged else { return Ok(()) };
@@ -280,7 +280,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// A log begins: whether the one before it was read to its end, if it is needed at all.
+    /// A log begins: checks whether the previous one was read to its end, if it is needed at all.
     pub fn check_predecessor(&mut self, said: Predecessor) -> Result<()> {
         let whole =
             self.order.before.is_some_and(|(log, end)| log == said.number && end >= said.bytes);
@@ -299,7 +299,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Applies one record; false if it was passed over.
+    /// Applies one record; false if it was skipped.
     pub fn record(&mut self, log: FileNumber, record: &[u8]) -> Result<bool> {
         if record.len() < batch::HEADER_LEN {
             return self.bad_record(log, Error::corruption("log record too small"));
@@ -312,7 +312,7 @@ impl<'a> Replay<'a> {
         let first = batch::sequence(record);
         let next = first.checked_add(u64::from(batch::count(record)));
         let Some(next) = next.filter(|next| *next <= LAST_SEQUENCE_MAX + 1) else {
-            // No crash makes a record of good checksum with such a number.
+            // No crash produces a record with a correct checksum and such a number.
             return match self.mode {
                 WalRecoveryMode::SkipAnyCorrupted => Ok(false),
                 _ => Err(Error::corruption(format!("sequence number {first} is out of range"))),
@@ -408,7 +408,7 @@ impl<'a> Replay<'a> {
         let mem = Arc::clone(&self.mems[&id]);
         mem.mark_immutable();
         let number = self.db.new_file_number();
-        // If the open fails, it goes (`undo_open`).
+        // If the open fails, it is deleted (`undo_open`).
         self.db.state.lock().files.pending_outputs.insert(number);
         let file =
             write_level0(self.db, &cf, &[mem], (number, epoch, TableReason::Recovery), None)?;
@@ -440,9 +440,9 @@ impl<'a> Replay<'a> {
             self.order.check_consistency(known, families)?;
         }
         self.db.last_sequence.fetch_max(self.order.last, Ordering::AcqRel);
-        // A log that is set aside leaves recovery's sight: what it gave must be in files by then.
-        // So it is with a damaged one: what follows it is believed only if it continues without a
-        // gap, and an ingestion may take the next sequence number.
+        // A log that is set aside is not read by the next recovery: the data it gave must be in
+        // files by then. The same holds for a damaged one: the next log is accepted only if it
+        // continues without a gap, and an ingestion may take the next sequence number.
         let keep = self.db.dir.read_only
             || (self.db.options().avoid_flush_during_recovery
                 && self.found.edits.is_empty()
@@ -459,7 +459,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// A column family is not written to before the MANIFEST says durably that it is there.
+/// A column family is not written to before its creation is durable in the MANIFEST.
 fn check_family_was_known(id: u32, state: &DbState, log: FileNumber) -> Result<()> {
     if !state.took_change_back() || id <= state.max_column_family {
         return Ok(());

@@ -1,12 +1,11 @@
-//! The adaptive policy in a database: what it is fed, and what its grants do.
+//! The adaptive policy in a database: its input, and the effect of its grants.
 //!
 //! A task ticks the policy while there is something to regulate: memtables that wait for flush,
 //! jobs, or a cap. It wakes at least ten times a second, and whenever work is scheduled. Grants go
 //! to the write controller (the cap), to the device scheduler (the rate of deep compactions) and to
-//! the scheduling of compactions (how many threads, one kept for L0 and the base level).
+//! the scheduling of compactions (how many threads, one reserved for L0 and the base level).
 //!
-//! Thread safety: from any thread. What a tick remembers is
-//! `state::regulator`.
+//! Thread safety: from any thread. The state kept between ticks is `state::regulator`.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -44,7 +43,7 @@ impl DbInner {
         }
         if let Some(db) = self.life.me.get().and_then(Weak::upgrade) {
             let task = move || db.keep_regulating();
-            // Without a thread RocksDB's stop rules hold, and the next chance is soon.
+            // Without a thread RocksDB's stop rules hold, and the next attempt comes soon.
             state.tasks.regulating = start_task("pumice:control", task).is_ok();
         }
     }
@@ -85,12 +84,12 @@ impl DbInner {
     /// All compaction threads may work, or one.
     fn use_all_threads(&self, state: &mut DbState, all: bool) {
         if self.background.regulator.all_threads.swap(all, Ordering::Relaxed) != all {
-            // Scheduling says again how many may, and whether compaction is behind.
+            // Scheduling decides again how many may run, and whether compaction lags.
             self.schedule_background(state);
         }
     }
 
-    /// One tick: the policy is asked, the cap is set, and the rate of compactions that can wait.
+    /// One tick: asks the policy and sets the cap and the rate of compactions that can wait.
     fn tick_policy(&self, families: Vec<FamilyInputs>, rested: bool) -> Grants {
         let regulator = &self.background.regulator;
         let mut law = regulator.law.lock();
@@ -105,7 +104,7 @@ impl DbInner {
         let same_device = wal_dir.is_empty() || Path::new(wal_dir) == self.dir.path;
         let logged = if same_device { self.reports.stats.wal_bytes() } else { 0 };
         let totals = regulator.totals(self.reports.stats.bytes_written(), logged);
-        // What was logged between two runs of the task says nothing about the device's rate.
+        // Bytes logged between two runs of the task say nothing about the device's rate.
         let fresh = if rested { 0 } else { logged.saturating_sub(law.logged) };
         regulator.member.logged(fresh);
         law.logged = logged;

@@ -1,8 +1,9 @@
-//! What of the trees is reserved for a caller: for the files of an ingestion, for those that a
-//! deletion of files takes out.
+//! Reserved parts of the trees: ranges for the files of an ingestion, or files that a deletion
+//! removes.
 //!
 //! Thread safety: takes the state lock when it ends. Invariant: a reservation ends with the call
-//! that made it, also if user code panics in between, or nothing there would be compacted again.
+//! that made it, even if user code panics in between; otherwise nothing there would ever be
+//! compacted again.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +39,7 @@ impl Drop for Reserved<'_> {
         if self.places.is_empty() {
             return;
         }
-        // What panicked may do so again, and this may be its unwinding.
+        // The code that panicked may do so again, and this may run during its unwinding.
         drop(thread::contain("Reservation", || self.end()));
         // A task may wait for the last compaction of a family.
         self.db.changed.notify_all();

@@ -1,17 +1,18 @@
 //! When automatic compactions of a column family may start again after one has failed.
 //!
 //! A failure stops the automatic compactions of its column family for a while, longer with every
-//! failure since the last success; other column families go on. No thread of the pool, which
+//! failure since the last success; other column families continue. No thread of the pool, which
 //! other databases use too, is held meanwhile: one task, which exists only while there is something
-//! to wait for, starts them again. Manual compactions go on: their caller wants to see the error.
+//! to wait for, starts them again. Manual compactions continue: their caller wants to see the
+//! error.
 //!
-//! Retries never end, since nothing else brings the tree in order. But after `FAILURES_MAX`
+//! Retries never end, since nothing else brings the tree back into shape. But after `FAILURES_MAX`
 //! failures in a row those that wait for a compaction get the error instead: writers that are
 //! stopped, flushes that would stop writes, `wait_for_compact`. RocksDB makes a failed read in a
-//! compaction a Fatal background error at once; here writing goes on as long as there is room in
+//! compaction a Fatal background error at once; here writes continue as long as there is room in
 //! the tree, and again as soon as a compaction succeeds.
 //!
-//! Thread safety: from any thread; `state::retry` has what belongs to the state lock.
+//! Thread safety: from any thread; `state::retry` has the part under the state lock.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -29,7 +30,7 @@ impl DbInner {
         if state.tasks.awaiting_retry || self.life.shutting_down.load(Ordering::Acquire) {
             return;
         }
-        // Without a thread the next job to be scheduled after that time looks at the queue.
+        // Without a thread the next job scheduled after that time checks the queue.
         let task = move || db.resume_compactions();
         state.tasks.awaiting_retry = start_task("pumice:retry", task).is_ok();
     }

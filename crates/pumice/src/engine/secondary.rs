@@ -1,19 +1,19 @@
-//! A database that follows another process's (RocksDB's secondary instance): reads what that one,
-//! the primary, has written, and writes nothing beside an info log of its own.
+//! A database that follows one of another process (RocksDB's secondary instance): reads what that
+//! process, the primary, has written, and writes nothing but its own info log.
 //!
-//! A catch-up reads what is new of the MANIFEST, then of the logs, and opens the new tables. All of
-//! that is prepared aside: memtables that readers have get entries beyond the sequence number that
-//! they read at. If CURRENT and the MANIFEST are as at the beginning then, everything belongs
-//! together and is published at once; else it goes on from there.
+//! A catch-up reads what is new in the MANIFEST, then in the logs, and opens the new tables. All of
+//! that stays invisible to readers at first: entries added to their memtables are above the
+//! sequence number that they read at. If CURRENT and the MANIFEST have not changed since the start,
+//! everything is consistent and is published at once; otherwise it continues from there.
 //!
-//! Invariants: (1) what readers have is the primary's database at one moment, across column
-//! families; (2) it never goes back; (3) a catch-up that fails changes nothing for readers; (4)
-//! readers of the super version before a catch-up do not read at a sequence number after it, for
-//! which it lacks tables and logs: the same count tells them as of ingested files.
+//! Invariants: (1) readers see the primary's database at one moment, across column families; (2)
+//! that moment never moves back; (3) a catch-up that fails changes nothing for readers; (4) readers
+//! of the super version before a catch-up do not read at a sequence number after it, for which it
+//! lacks tables and logs: the counter of ingested files tells them.
 //!
-//! When the thread is lost (CURRENT names another MANIFEST, sequence numbers that were refused on
-//! the primary are taken again, something is damaged), everything is read anew, with the tables
-//! that are open.
+//! When the follower loses its place (CURRENT names another MANIFEST, the primary reuses the
+//! sequence numbers of refused writes, something is damaged), everything is read again, reusing the
+//! open tables.
 //!
 //! Thread safety: `Life::follower` is held through a catch-up; it comes before the state lock.
 
@@ -39,7 +39,7 @@ use crate::state::family::{CfState, ImmutableMemTable};
 use crate::stats::listener::FlushReason;
 use crate::version::family::{CfData, new_memtable};
 
-/// How far the primary was followed. See the module head.
+/// How far the primary has been followed. See the module head.
 pub(crate) struct Follower {
     tail: ManifestTail,
     logs: LogFollower,
@@ -49,7 +49,7 @@ pub(crate) struct Follower {
     max_column_family: u32,
 }
 
-/// What the next publication gives to readers.
+/// What the next publication shows to readers.
 struct Prepared {
     families: BTreeMap<u32, Family>,
     /// The log that the memtables have records of.
@@ -60,7 +60,7 @@ struct Prepared {
 struct Family {
     data: Arc<CfData>,
     mem: Arc<MemTable>,
-    /// Readers have `mem`: what comes below the sequence number that they read at goes elsewhere.
+    /// Readers have `mem`: entries below the sequence number that they read at go elsewhere.
     shared: bool,
     next_mem_id: u64,
     /// Oldest first.
@@ -69,12 +69,12 @@ struct Family {
     log_number: FileNumber,
 }
 
-/// The primary has deleted or changed something meanwhile; what was read stays right.
+/// The primary has deleted or changed something meanwhile; what was read stays valid.
 fn is_behind(error: &Error) -> bool {
     error.is_not_found() || error.kind() == ErrorKind::TryAgain
 }
 
-/// A memtable that gets nothing more.
+/// A memtable that receives no more entries.
 struct Sealed {
     mem: Arc<MemTable>,
     /// See `ImmutableMemTable`.
@@ -96,7 +96,7 @@ impl Family {
         family
     }
 
-    /// Another memtable takes what comes, from sequence number `earliest` on.
+    /// A new memtable receives later entries, from sequence number `earliest` on.
     fn renew(&mut self, earliest: SequenceNumber) -> Arc<MemTable> {
         let (options, id) = (self.data.options(), self.next_mem_id);
         let fresh = new_memtable(&options, &self.data.icmp, id, earliest, None);
@@ -118,7 +118,7 @@ impl Family {
         self.imm.push_back(Sealed { mem, next_log: log + 1 });
     }
 
-    /// The primary's tables have what was in the logs below `log_number`; the memtable has records
+    /// The primary's tables have the data of the logs below `log_number`; the memtable has records
     /// of `log`.
     fn flushed(&mut self, log_number: FileNumber, log: FileNumber) {
         self.log_number = self.log_number.max(log_number);
@@ -130,7 +130,7 @@ impl Family {
         }
     }
 
-    /// Readers have something else yet.
+    /// Readers still have a different state.
     fn differs(&self, state: &CfState) -> bool {
         !Arc::ptr_eq(&self.mem, &state.mem)
             || !Arc::ptr_eq(&self.version, &state.version)
@@ -188,7 +188,7 @@ pub(crate) fn catch_up(db: &DbInner) -> Result<()> {
     Ok(())
 }
 
-/// One attempt, which goes on from the last one if that is possible.
+/// One attempt, which continues from the last one if possible.
 fn follow(db: &DbInner, slot: &mut Option<Follower>, stamp: Stamp) -> Result<()> {
     let follower = slot.take().filter(|f| f.tail.is_current(&*db.dir.fs, &db.dir.path));
     let mut is_new = follower.is_none();
@@ -229,7 +229,7 @@ impl Follower {
         })
     }
 
-    /// Reads on and publishes what was read, if nothing has changed since `stamp`.
+    /// Reads what is new and publishes it, if nothing has changed since `stamp`.
     fn advance(&mut self, db: &DbInner, stamp: Stamp) -> Result<()> {
         self.read_manifest(db)?;
         self.open_logs(db)?;
@@ -266,7 +266,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Readers have what was prepared from now on, all of it at once.
+    /// Makes everything that was prepared visible to readers, at once.
     fn publish(&mut self, db: &DbInner) -> Result<()> {
         let prepared = &mut self.prepared;
         let mut state = db.state.lock();
@@ -334,7 +334,7 @@ impl Follower {
         let prepared = &mut self.prepared;
         let log = prepared.log;
         prepared.families.retain(|id, family| {
-            // One of that name may have been made since, with another id.
+            // A family of that name may have been created since, with another id.
             let found = versions.families.remove(id);
             let Some(found) = found.filter(|found| found.name == family.data.name) else {
                 return false;
@@ -357,7 +357,7 @@ impl Follower {
         logs.min().unwrap_or(0).max(self.min_log_to_keep)
     }
 
-    /// Follows the logs that are new, too.
+    /// Also follows new logs.
     fn open_logs(&mut self, db: &DbInner) -> Result<()> {
         let (dir, oldest) = (db.logs.dir(), self.oldest_log());
         let newest = self.logs.newest().unwrap_or(0).max(self.prepared.log);
@@ -401,7 +401,7 @@ impl Follower {
 struct Applying<'a> {
     replay: Replay<'a>,
     prepared: &'a mut Prepared,
-    /// What readers read at.
+    /// The sequence number that readers read at.
     shown: SequenceNumber,
 }
 

@@ -1,11 +1,11 @@
-//! The database and its `sst_file_manager`: which files it is told of, what it may refuse, and
-//! which deletions go through it.
+//! The database and its `sst_file_manager`: which files it tracks, what it may refuse, and which
+//! deletions go through it.
 //!
 //! A table is tracked from the moment it is written to its deletion, whether or not it is ever
-//! installed; logs are not. Tables, and logs that lie in the database's directory, are deleted by
-//! way of the manager once the open has succeeded; everything else, and a log elsewhere, at once.
-//! What the manager has not deleted when the database is closed is trash, which is no file that
-//! is needed: the manager goes on with it, or the next open finds it.
+//! installed; logs are not. Tables, and logs in the database's directory, are deleted through the
+//! manager once the open has succeeded; everything else, and logs elsewhere, at once. Files that
+//! the manager has not deleted when the database is closed are trash, which nothing needs: the
+//! manager continues with them, or the next open finds them.
 //!
 //! Without a manager nothing is tracked and files are deleted at once.
 //!
@@ -25,7 +25,7 @@ use crate::state::errors::Reason;
 use crate::state::work::CompactionWork;
 use crate::stats::{Logger, Statistics, Ticker};
 
-/// Counts and logs what becomes of deleted files. It outlives the database, as trash does, but does
+/// Counts and logs deletions and their failures. It outlives the database, as trash does, but does
 /// not keep the info log open, whose file belongs to the next opener.
 struct DeletionLog {
     statistics: Option<Arc<Statistics>>,
@@ -71,7 +71,7 @@ impl DeletionEvents for DeletionLog {
     }
 }
 
-/// Room that a running compaction has reserved.
+/// Space that a running compaction has reserved.
 pub(crate) struct ReservedRoom {
     manager: Arc<SstFileManager>,
     bytes: u64,
@@ -88,19 +88,19 @@ impl DbInner {
         self.options().sst_file_manager.clone()
     }
 
-    /// The open succeeds: what there is belongs to the manager.
+    /// The open succeeds: the manager tracks the existing tables.
     pub(crate) fn track_tables(&self, state: &mut DbState) {
         let Some(manager) = self.manager() else { return };
         for file in state.cfs.values().flat_map(|cf| cf.files()) {
             manager.on_add_file(&filename::table_file(&self.dir.path, file.number), file.file_size);
         }
-        // A memtable at least, so that a disk that is nearly full does not make many small files.
+        // At least a memtable, so that a nearly full disk does not lead to many small files.
         let budgets = state.cfs.values().map(|cf| cf.data.options().write_buffer_size as u64);
         state.files.disk_buffer = budgets.max().unwrap_or(0);
         manager.reserve_disk_buffer(state.files.disk_buffer);
     }
 
-    /// The close has ended everything: nothing here is the manager's any more but trash.
+    /// The close has ended everything: from now on the manager tracks only trash here.
     pub(crate) fn untrack_tables(&self) {
         let Some(manager) = self.manager() else { return };
         manager.untrack_files_in(&self.dir.path);
@@ -115,7 +115,7 @@ impl DbInner {
         }
     }
 
-    /// Whether the tables of all who share the manager take no more than they may.
+    /// Checks that the tables of all databases that share the manager are within its limit.
     ///
     /// # Errors
     /// SpaceLimit; jobs that write tables turn it into a background error.
@@ -136,7 +136,7 @@ impl DbInner {
         }
     }
 
-    /// Reserves room for the outputs of a compaction that writes tables.
+    /// Reserves space for the outputs of a compaction that writes tables.
     ///
     /// # Errors
     /// CompactionTooLarge if there is not enough; it is tried again later.
@@ -144,7 +144,7 @@ impl DbInner {
         let Some(manager) = self.manager() else { return Ok(None) };
         let bytes = work.pick.input_bytes();
         let full = self.state.lock().errors.compaction_found_no_space;
-        // A file system that cannot tell does not keep compactions from trying.
+        // If the file system does not report its free space, compactions try anyway.
         let free = if full { self.dir.fs.free_space(&self.dir.path).ok() } else { None };
         if manager.enough_room_for_compaction(bytes, free) {
             return Ok(Some(ReservedRoom { manager, bytes }));
@@ -157,7 +157,7 @@ impl DbInner {
         Err(Error::new(ErrorKind::CompactionTooLarge, "not enough room"))
     }
 
-    /// After a full disk: whether there is room enough again for it to be worth an attempt.
+    /// After a full disk: whether there is enough free space for another attempt.
     pub(crate) fn may_resume(&self) -> bool {
         let Some(manager) = self.manager() else { return true };
         let full = self.stopping_error().is_some_and(|error| error.is_no_space());
@@ -165,7 +165,7 @@ impl DbInner {
         !full || self.dir.fs.free_space(&self.dir.path).map_or(true, enough)
     }
 
-    /// Deletes a file, through the manager if it is one that the manager deletes. Suspends.
+    /// Deletes a file, through the manager if it is a table or a log beside them. Suspends.
     ///
     /// # Errors
     /// NotFound, I/O.

@@ -1,7 +1,7 @@
 //! Which logs there are, live and archived, and reading them while the database is open.
 //!
-//! A log may move to the archive or be deleted at any moment: an open looks in both places,
-//! and a list leaves out what has gone meanwhile.
+//! A log may move to the archive or be deleted at any moment: an open tries both places, and a list
+//! leaves out logs deleted meanwhile.
 //!
 //! Thread safety: from any thread. Reads files and so suspends.
 
@@ -44,7 +44,7 @@ impl LogSource for DbInner {
 }
 
 impl DbInner {
-    /// What the logs have from `sequence` on.
+    /// The batches of the logs from `sequence` on.
     ///
     /// # Errors
     /// NotFound if `sequence` is not published yet; I/O; Corruption.
@@ -112,7 +112,7 @@ impl DbInner {
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => return Err(error),
             }
-            // What recovery passed over begins after its end.
+            // Records that recovery skipped begin after its end.
             let end = self.end_of(number).unwrap_or(SequenceNumber::MAX);
             let has_any = file.start.is_some_and(|start| start <= end.saturating_add(1));
             if has_any || number == current {

@@ -1,17 +1,17 @@
-//! The part of a write that enters memtables.
+//! The part of a write that inserts into memtables.
 //!
 //! A leader inserts for its whole group, which lets memtables keep an insert hint and skip atomic
-//! read-modify-writes. If the group is large, members that were waiting insert beside it
-//! (`commit::shared_insert`), into memtables that take concurrent additions and run no user code:
-//! a panic of a comparator belongs to its caller, and a merge that is resolved needs all entries
-//! before it.
+//! read-modify-writes. If the group is large, waiting members insert beside it
+//! (`commit::shared_insert`), into memtables that allow concurrent inserts and run no user code: a
+//! comparator's panic belongs to the caller of its own write, and a merge that is resolved needs
+//! all entries before it.
 //!
-//! Of a batch with many keys in no order, the next few places are looked up together ahead of the
+//! For a batch with many unordered keys, the next few positions are looked up together ahead of the
 //! inserts, so that their cache misses overlap.
 //!
 //! Thread safety: needs leadership of the write queue; `help_insert` is for members whose leader
-//! asked them. No memtable is switched and no column family comes or goes meanwhile, for that takes
-//! leadership too. A leader may wait for members, and so suspend.
+//! asked them. No memtable is switched and no column family is created or dropped meanwhile, since
+//! that takes leadership too. A leader may wait for members, and so suspend.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ use crate::engine::write_path::{LargePut, Own};
 use crate::state::CfMap;
 use crate::version::super_version::SuperVersion;
 
-/// Keys whose places are looked up together: what they load fits the CPU's nearest cache.
+/// Keys whose positions are looked up together: the data they load fits the CPU's L1 cache.
 const KEYS_WARMED: usize = 16;
 
-/// Lets the memtable load what inserts of the next records are about to read. Keys in order lie
-/// beside each other, and their places need no search.
+/// Has the memtable load the data that inserts of the next records will read. Keys in order are
+/// next to each other, and their positions need no search.
 fn warm<'a>(
     mem: &MemTable,
     sequence: SequenceNumber,
@@ -60,7 +60,7 @@ impl DbInner {
     /// `first` on.
     ///
     /// # Errors
-    /// Some of the group is not in then.
+    /// Part of the group is then not inserted.
     #[inline]
     pub(super) fn insert_group(
         &self,
@@ -98,14 +98,14 @@ impl DbInner {
         own: &Own<'_>,
         (followers, asked): (&mut [Follower], usize),
     ) -> Result<()> {
-        // The header of `own` counts the whole group by now, if it is logged.
+        // If the group is logged, the header of `own` already counts the whole group.
         let theirs = followers.iter().map(|follower| u64::from(batch::count(&follower.batch.rep)));
         let after_own = sequences.end - theirs.sum::<u64>();
         let mut next = sequences.start;
         let reps = followers.iter_mut().map(|follower| std::mem::take(&mut follower.batch.rep));
         let shared = Arc::new(SharedInsert::new(reps, after_own));
         self.writes.queue.ask(leader, followers, asked, &shared);
-        // Also after a panic the leader has to wait for its members.
+        // Even after a panic the leader has to wait for its members.
         let own_in =
             thread::contain("A write", || self.insert_own::<true>(key_space, &mut next, own));
         let (reps, came) = shared.finish(|first, rep| self.insert_rep(key_space, first, rep));
@@ -153,7 +153,7 @@ impl DbInner {
         mut records: impl Iterator<Item = Result<BatchRecord<'a>>> + Clone,
     ) -> Result<()> {
         let mut at: Option<(u32, Arc<SuperVersion>)> = None;
-        // The first is looked for while what comes after it loads; most batches have no other.
+        // The first key is searched while those after it load; most batches have no other.
         let mut unwarmed = 1;
         while let Some(record) = records.next() {
             let BatchRecord::Entry { column_family, value_type, key, value } = record? else {

@@ -1,9 +1,9 @@
-//! Merges that are resolved as they are written, so that a key's operands in the memtable do not
-//! pile up without bound (`max_successive_merges`).
+//! Resolves merges as they are written, so that a key's operands in the memtable do not accumulate
+//! without bound (`max_successive_merges`).
 //!
-//! The log has the operand all the same: replaying it gives the same value, unresolved. What keeps
-//! a merge from being resolved (something is not in memory and must not be read, the operator
-//! fails or panics) costs no more than that: the memtable gets the operand, as without the option.
+//! The log still has the operand: replaying it gives the same value, unresolved. If a merge cannot
+//! be resolved (something is not in memory and must not be read, the operator fails or panics), the
+//! memtable gets the operand, as without the option.
 //!
 //! Thread safety: needs leadership of the write queue, which makes the leader the only one who
 //! adds to memtables: no entry of the key comes between the reading and the writing.
@@ -24,9 +24,9 @@ use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 
 impl DbInner {
-    /// What `key` has with `operand` merged in at `sequence`, if the memtable of `view` holds so
-    /// many operands of it that this one is to be resolved, and can be.
-    #[inline(never)] // The loop that asks is for other entries, too.
+    /// The value of `key` with `operand` merged in at `sequence`, if the memtable of `view` holds
+    /// so many operands of it that this one should be resolved, and if it can be.
+    #[inline(never)] // The calling loop handles other entries too.
     pub(super) fn merged(
         &self,
         cf: &Arc<CfData>,
@@ -51,12 +51,12 @@ impl DbInner {
     ) -> Option<(ValueType, Vec<u8>)> {
         let cache_only = !view.mem.strict_max_successive_merges();
         let options = point_options(&ReadOptions { cache_only, ..ReadOptions::default() });
-        // Errors are for readers: a write does not fail for what it does not need. A panic of
-        // the operator would take leadership with it, and all writers would hang.
+        // Errors are left to readers: a write does not fail because of data it does not need. A
+        // panic of the operator would lose leadership, and all writers would hang.
         let _marked = self.life.mark.enter_locked(); // It runs while its writer leads.
         let merged = thread::contain("A merge operator", || {
-            // Everything up to here, what this group has written before included, though nobody
-            // else may see that yet.
+            // Everything up to here, including earlier entries of this group that no reader may see
+            // yet.
             let found = get::get_for_merge(cf, view, &options, sequence, key);
             self.reports.tick(Ticker::NumberKeysRead, 1);
             let found = found.ok().flatten()?;

@@ -4,9 +4,9 @@
 //! with one write call, inserts into the memtables, helped by members if the group is large
 //! (`write_insert`), and publishes the last sequence.
 //!
-//! Thread safety: `DbInner::write` from anywhere; what runs as leader takes [`Leadership`].
-//! Lock order: leadership > manifest > state > wal.
-//! May wait for other writers, for a stall and for the log device, and so suspend.
+//! Thread safety: `DbInner::write` from anywhere; functions that run as leader take [`Leadership`].
+//! Lock order: leadership > manifest > state > wal. May wait for other writers, for a stall and for
+//! the log device, and so suspend.
 
 use std::sync::atomic::Ordering;
 
@@ -27,14 +27,14 @@ use crate::state::errors::Reason;
 use crate::state::parts::Settings;
 use crate::stats::{HistogramKind, Record};
 
-/// From here on a value goes from the caller's memory to the log and to the memtable, and is not
-/// copied into a batch first.
+/// Values from this size on go directly from the caller's memory to the log and the memtable,
+/// without a copy in a batch.
 const LARGE_VALUE_BYTES: usize = 4 << 10;
-/// What the buffer for single updates may keep: a larger one is given back after its write.
+/// Largest buffer for single updates that is kept: a larger one is freed after its write.
 const SCRATCH_BYTES_KEPT: usize = 64 << 10;
 
-/// A leader's turn. When a panic ends it, of a comparator, say, leadership must not be lost: those
-/// who queue get an error, and as some of the group may be in memory, nothing more is written.
+/// A leader's turn. If a panic ends it (of a comparator, say), leadership must not be lost: queued
+/// writers get an error, and since part of the group may be in memory, nothing more is written.
 struct Turn<'a> {
     db: &'a DbInner,
     leader: Leadership,
@@ -96,7 +96,7 @@ impl<'a> Own<'a> {
     }
 }
 
-/// A batch whose bytes are on their way. A panic takes them along and leaves an empty batch.
+/// A batch whose bytes have been moved out. After a panic they are gone and the batch is empty.
 struct Taken<'a>(&'a mut WriteBatch);
 
 impl Drop for Taken<'_> {
@@ -142,7 +142,7 @@ impl DbInner {
     }
 
     /// Applies those of `updates` whose column families exist. The others must not get into the
-    /// log: a family that is created later may have such an id, and recovery would give it to it.
+    /// log: a family created later may have the same id, and recovery would apply them to it.
     #[cold]
     fn write_known(
         &self,
@@ -213,7 +213,8 @@ impl DbInner {
         self.write_rep(options, self.settings.one_update(fill)?.take_rep()).1
     }
 
-    /// Writes as leader the one update that `fill` builds, with `large` all but its value.
+    /// Writes, as leader, the one update that `fill` builds, which lacks its value if there is
+    /// `large`.
     #[inline]
     fn lead_one(
         &self,
@@ -251,7 +252,8 @@ impl DbInner {
         }
     }
 
-    /// Waits until the rate limiter lets `bytes` be logged, as long as they can be. Suspends.
+    /// Waits until the rate limiter allows `bytes` to be logged, unless the write can no longer
+    /// succeed. Suspends.
     #[cold]
     fn wait_for_pace(&self, bytes: usize, priority: IoPriority) -> Result<()> {
         let options = self.options();
@@ -265,7 +267,7 @@ impl DbInner {
         Ok(())
     }
 
-    /// A low-priority write makes way while compaction is behind. Suspends.
+    /// Delays a low-priority write while compaction lags. Suspends.
     fn yield_low_priority(&self, options: &WriteOptions, bytes: u64) -> Result<()> {
         if !self.background.compaction_behind.load(Ordering::Acquire) {
             return Ok(());
@@ -293,13 +295,13 @@ impl DbInner {
         }
     }
 
-    /// Writes as leader, together with what has queued up since, and gives leadership away.
+    /// Writes as leader, together with the batches queued since, and gives up leadership.
     fn lead(&self, leader: Leadership, options: &WriteOptions, own: Own<'_>) -> Result<()> {
         let mut turn = Turn { db: self, leader, followers: Vec::new(), ended: false };
         let result = self.prepare_write(&turn.leader, options, own.bytes()).and_then(|()| {
             if !options.disable_wal && fiber::is_fiber() {
                 // Fibers of this loop that are about to write could not queue while this one ran.
-                // Let them, so that one log write serves them all.
+                // Let them run, so that one log write serves them all.
                 thread::yield_now();
             }
             let Turn { leader, followers, .. } = &mut turn;
@@ -410,14 +412,14 @@ impl DbInner {
     }
 }
 
-/// A recovered database may be near the end of its numbers: nothing gets there by writing.
+/// Only a recovered database may be near the end of its sequence numbers: writing never gets there.
 #[cold]
 pub(crate) fn no_sequence() -> Error {
     Error::aborted("no sequence number is left")
 }
 
-/// Refuses what could not be applied whole. Says whether records are to be left out, of column
-/// families that do not exist.
+/// Refuses a batch that could not be applied completely. Returns whether records of column families
+/// that do not exist have to be left out.
 fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) -> Result<bool> {
     let mut missing = false;
     for record in updates.iter() {
@@ -484,7 +486,7 @@ mod tests {
     use super::*;
     use crate::{Db, MemFs, Options};
 
-    /// A large update does not hold its size in memory for as long as the database is open.
+    /// A large update does not keep its memory for as long as the database is open.
     #[pumice_test_macros::test]
     fn the_buffer_of_a_large_update_is_given_back() {
         let mut options = Options::default();

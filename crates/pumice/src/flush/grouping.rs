@@ -1,9 +1,9 @@
-//! Which column families are sealed and flushed together: decided from plain data.
+//! Decides from plain data which column families are sealed and flushed together.
 //!
 //! With `atomic_flush` a batch that skipped the log has to survive a crash in all of its column
-//! families or in none. So whatever has one memtable sealed has all sealed that hold anything, at
-//! one point between two batches, and one job flushes everything that is sealed. What it takes is
-//! then all that was written before the last of those points.
+//! families or in none. So sealing one memtable seals all that are not empty, at one point between
+//! two batches, and one job flushes everything that is sealed: exactly what was written before the
+//! last of those points.
 //!
 //! Invariant: with `Grouping::All` at most one flush runs. A later one would have newer entries of
 //! some families, and must not be installed before the earlier one.
@@ -24,9 +24,9 @@ pub(crate) enum Grouping {
 }
 
 impl Grouping {
-    /// What holds with `atomic_flush`, and while the database resumes from an error: after a failed
-    /// log memory is the only place that has all there was, and a crash must not leave some
-    /// families with it and some without.
+    /// The grouping with `atomic_flush`, and while the database resumes from an error: after a
+    /// failed log only memory has all the data, and a crash must not leave some families with it
+    /// and some without.
     pub fn of(atomic_flush: bool, resuming: bool) -> Self {
         match (atomic_flush, resuming) {
             (true, _) => Grouping::All,
@@ -36,7 +36,7 @@ impl Grouping {
     }
 }
 
-/// What a column family has that is in no table.
+/// The data of a column family that is in no table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unflushed {
     pub id: u32,
@@ -55,7 +55,7 @@ impl Unflushed {
     }
 }
 
-/// The column families whose memtables are sealed when those of `asked` are to be.
+/// The column families whose memtables are sealed when those of `asked` should be.
 pub(crate) fn to_seal(
     atomic_flush: bool,
     asked: &BTreeSet<u32>,
@@ -65,7 +65,7 @@ pub(crate) fn to_seal(
     families.filter(|family| family.active && wanted(family)).map(|family| family.id).collect()
 }
 
-/// The column families of a job that takes all; none while another one runs.
+/// The column families of a job that flushes all; none while another one runs.
 pub(crate) fn flushed_together(families: impl Iterator<Item = Unflushed>) -> Vec<u32> {
     let sealed: Vec<Unflushed> = families.filter(|family| family.sealed).collect();
     match sealed.iter().any(|family| family.flushing) {
@@ -93,7 +93,7 @@ mod tests {
         let asked = BTreeSet::from([0, 1]);
         assert_eq!(to_seal(false, &asked, families().into_iter()), [0]);
         assert_eq!(to_seal(true, &asked, families().into_iter()), [0, 2]);
-        // A flush of an empty family alone seals the others, too.
+        // A flush of an empty family alone still seals the others.
         assert_eq!(to_seal(true, &BTreeSet::from([1]), families().into_iter()), [0, 2]);
         assert!(to_seal(false, &BTreeSet::from([1]), families().into_iter()).is_empty());
     }

@@ -31,11 +31,10 @@ use crate::table_output::tombstones::{of_memtables, surviving};
 use crate::version::family::CfData;
 
 /// Writes `mems` into L0 file `number` of epoch `epoch`, in a flush or a recovery; None if nothing
-/// of them is left to write. Writes count to `io`.
+/// is left to write. Writes count to `io`.
 ///
 /// # Errors
-/// I/O, Corruption if entries got lost on the way; the file then stays for the caller to
-/// discard.
+/// I/O, Corruption if entries were lost; the caller then has to discard the file.
 pub(crate) fn write_level0(
     env: &dyn OutputEnv,
     cf: &CfData,

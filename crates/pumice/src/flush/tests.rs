@@ -11,8 +11,8 @@ use crate::options::CompactionFilterFactory;
 use crate::version::family::new_memtable;
 use crate::{Db, MemFs, Options};
 
-/// Puts an entry behind the back of the merge that has just passed its place: the merge misses it
-/// as it would miss an entry that a memtable lost.
+/// Inserts an entry where the merge has just passed: the merge misses it as it would miss an entry
+/// that a memtable lost.
 #[derive(Default)]
 struct Unseen(OnceLock<Arc<MemTable>>);
 

@@ -1,8 +1,8 @@
 //! Checksums of whole files, which the caller of an ingestion may give.
 //!
-//! RocksDB has them made by whatever `file_checksum_gen_factory` gives, and ignores them without
-//! one. There is no such option here: the function that comes with RocksDB is known, any other is
-//! refused, and nothing that was given is ignored.
+//! RocksDB computes them with `file_checksum_gen_factory`, and ignores them without one. There is
+//! no such option here: RocksDB's own function is known, any other is refused, and no given
+//! checksum is ignored.
 //!
 //! Thread safety: plain functions over a file system. Suspends on I/O.
 
@@ -73,7 +73,7 @@ pub(crate) fn of_file(
         }
     }
     if arg.options.write_global_seqno {
-        // The file is going to be changed.
+        // The file will be changed.
         return Ok(FileChecksum::default());
     }
     Ok(FileChecksum { value: value.clone(), function: function.clone() })

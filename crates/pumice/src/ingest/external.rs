@@ -1,8 +1,8 @@
 //! One external file: opened, checked, its bounds found.
 //!
-//! Nothing here touches the database's directory. What is found is found without the block cache,
-//! which might hold blocks of another file under this one's id; only then it may be filled.
-//! Suspends on I/O.
+//! Nothing here touches the database's directory. Checks do not use the block cache, which might
+//! hold blocks of another file under this one's id; it may be filled only afterwards. Suspends on
+//! I/O.
 //!
 //! Invariant of [`ExternalFile`]: `smallest` and `largest` bound every entry and every range
 //! tombstone of the file; their sequence is 0, except in the sentinel that ends a tombstone, and in
@@ -100,14 +100,14 @@ pub(crate) fn examine(
         return Err(Error::corruption("Generated table have corrupted keys"));
     };
     if cf.icmp.compare(&smallest, &largest).is_gt() {
-        // Such boundaries in a MANIFEST would be refused whenever the database is opened.
+        // Every open would refuse such boundaries in a MANIFEST.
         return Err(out_of_order(&table));
     }
     if options.verify_checksums_before_ingest {
         verify_entries(cf, &table, own_sequences)?;
     }
     if options.fill_cache && unique_id_of(properties).is_some() {
-        // Blocks are cached as they are in the file, without the sequence number it will get.
+        // Blocks are cached as stored, without the sequence number the file will get.
         bounds(cf, &open(fs, cf, path, number, true)?, among, true)?;
     }
     let (path, mut properties) = (path.to_path_buf(), properties.clone());
@@ -154,8 +154,8 @@ fn open(
     Table::open(context, handle, bytes)
 }
 
-/// Smallest and largest sequence number of all that is in the table: what the properties say, or
-/// what is found.
+/// Smallest and largest sequence number of all entries in the table: from the properties, or from
+/// the entries.
 fn sequences(table: &Arc<Table>) -> Result<(SequenceNumber, SequenceNumber)> {
     let properties = table.properties();
     let (smallest, largest) = (properties.key_smallest_seqno, properties.key_largest_seqno);
@@ -254,9 +254,9 @@ fn check_properties(
     Ok(stored)
 }
 
-/// Looks at every entry: keys ascend, each is there once and can take the file's sequence number
-/// or has one among `own`, and they are as many as the properties say, which compactions hold their
-/// input against.
+/// Checks every entry: keys ascend, each occurs once and can take the file's sequence number or has
+/// one among `own`, and their number is that of the properties, against which compactions check
+/// their input.
 fn verify_entries(
     cf: &CfData,
     table: &Arc<Table>,

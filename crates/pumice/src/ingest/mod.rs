@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `writer` | [`SstFileWriter`] makes such files |
 //! | `request` | what a call asks for, and what is refused at once |
-//! | `external` | opens and checks one, finds its bounds |
+//! | `external` | opens and checks a file, finds its bounds |
 //! | `transfer` | links or copies it into the directory, durably |
-//! | `checksums` | of whole files: what the caller gave against what is there |
+//! | `checksums` | compares checksums of whole files with the caller's |
 //! | `replace` | which files of the tree a replaced key range takes away |
 //! | `place` | level and sequence number, from the tree alone |
 //!
@@ -17,10 +17,10 @@
 //! Thread safety: [`SstFileWriter`] has one user; ingestion may be called from any thread, calls
 //! take turns once they write to the database.
 //!
-//! Invariants: (1) all files of a call become visible at one moment and, across a crash, all or
-//! none are there; (2) no snapshot taken before sees anything of them, if `snapshot_consistency`;
-//! (3) a file enters the MANIFEST only when its bytes and its name are durable; (4) a file never
-//! goes to a level at or below one that holds, or is about to hold, an entry in its range.
+//! Invariants: (1) all files of a call become visible at one moment, and after a crash all or none
+//! are there; (2) no snapshot taken before sees anything of them, if `snapshot_consistency`; (3) a
+//! file enters the MANIFEST only when its bytes and its name are durable; (4) a file never goes to
+//! a level at or below one that holds, or is about to hold, an entry in its range.
 
 pub(crate) mod checksums;
 pub(crate) mod external;
@@ -47,12 +47,12 @@ pub struct IngestExternalFileOptions {
     pub failed_move_fall_back_to_copy: bool,
     /// Existing snapshots do not see the files.
     pub snapshot_consistency: bool,
-    /// The files may be given a sequence number. Without, they must not overlap what is there.
+    /// The files may be given a sequence number. If not, they must not overlap existing data.
     pub allow_global_seqno: bool,
-    /// Memtables may be flushed while writes wait. Without, they must not overlap the files.
+    /// Memtables may be flushed while writes wait. If not, they must not overlap the files.
     pub allow_blocking_flush: bool,
-    /// Put the files below everything: existing keys win over theirs. Needs a column family
-    /// that was opened with `allow_ingest_behind` all its life.
+    /// Put the files below everything: existing keys take precedence. Needs a column family that
+    /// was always opened with `allow_ingest_behind`.
     pub ingest_behind: bool,
     /// Store the sequence number in the file too, for RocksDB before 5.16. Files are then copied.
     pub write_global_seqno: bool,
@@ -60,18 +60,18 @@ pub struct IngestExternalFileOptions {
     pub verify_checksums_before_ingest: bool,
     /// Bytes read at a time by that, and for checksums of whole files; 0 for a default.
     pub verify_checksums_readahead_size: usize,
-    /// Compute the checksums that the call gives for whole files, and compare. Without, they are
-    /// believed.
+    /// Compute the checksums of whole files, and compare them with the given ones. If not, those
+    /// are trusted.
     pub verify_file_checksum: bool,
     /// Fail with TryAgain rather than put a file above the last level.
     pub fail_if_not_bottommost_level: bool,
     /// Take files that a database wrote, with the sequence numbers that their entries have. They
-    /// may share no key with what is there. Of files that share keys with each other a later one
-    /// must hold the newer versions: those of deeper levels come first.
+    /// must share no key with existing data. If files share keys with each other, a later one must
+    /// hold the newer versions: those of deeper levels come first.
     pub allow_db_generated_files: bool,
-    /// What is read on the way may stay in the block cache: index, filter and the ends of the
-    /// files, and blocks of the database that are looked at to find a place. The same for all
-    /// column families of a call.
+    /// Blocks read for the ingestion may stay in the block cache: index, filter and the ends of the
+    /// files, and blocks of the database read to find a place. The same for all column families of
+    /// a call.
     pub fill_cache: bool,
 }
 
@@ -120,9 +120,10 @@ pub struct IngestExternalFileArg {
     pub files_checksums: Vec<Vec<u8>>,
     /// Functions of those checksums: `FileChecksumCrc32c` (four bytes, big end first).
     pub files_checksum_func_names: Vec<String>,
-    /// Everything in this range goes in the same moment, without a tombstone: table files inside
-    /// are dropped as a whole, and one that is partly inside is InvalidArgument. The new files must
-    /// lie inside. Needs `snapshot_consistency = false`: snapshots lose the old entries too.
+    /// All existing data in this range is removed at the same time, without a tombstone: table
+    /// files inside are dropped as a whole, and one that is partly inside is InvalidArgument. The
+    /// new files must lie inside. Needs `snapshot_consistency = false`: snapshots lose the old
+    /// entries too.
     pub atomic_replace_range: Option<RangeOpt>,
 }
 

@@ -1,13 +1,14 @@
 //! Where an ingested file goes, and whether it needs a sequence number.
 //!
-//! Its entries are newer than everything there is, so every level from L0 down to the file's must
-//! be free of entries in its range, also of those that a running compaction is about to write. The
-//! deepest such level is taken. If something in its range lies deeper, sequence number 0 would not
-//! say which is newer: then the file gets one of its own. So it does if snapshots must not see it,
-//! or if files of one call overlap: those form batches, each wholly above the one before.
+//! Its entries are newer than all existing ones, so every level from L0 down to the file's must be
+//! free of entries in its range, including those that a running compaction is about to write. The
+//! deepest such level is taken. If a deeper level has entries in its range, sequence number 0 would
+//! not show which is newer: then the file gets one of its own. It also gets one if snapshots must
+//! not see it, or if files of one call overlap: those form batches, each on levels above the
+//! previous one.
 //!
-//! Thread safety: pure functions over a version and what runs on it; what looks into
-//! levels reads tables and so suspends.
+//! Thread safety: pure functions over a version and its running compactions; those that search
+//! levels read tables and so suspend.
 
 use std::sync::Arc;
 
@@ -49,7 +50,7 @@ pub(crate) struct Place {
     pub sequenced: bool,
 }
 
-/// What is the same for all files of a request.
+/// The requirements common to all files of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     /// Every file needs a sequence number.
@@ -60,7 +61,7 @@ pub(crate) struct Demand {
     pub only_last_level: bool,
     /// Files keep the sequence numbers of their entries.
     pub own_sequences: bool,
-    /// Nothing of the tree is left in the range of any file.
+    /// Nothing in the tree is left in the range of any file.
     pub replaces: bool,
 }
 
@@ -68,8 +69,8 @@ impl Tree<'_> {
     /// The place of a file that covers `range`; `overlap` is the first level with entries in it.
     ///
     /// # Errors
-    /// TryAgain if the place is not the last level and that is demanded; InvalidArgument if a file
-    /// needs a sequence number that is to keep its own.
+    /// TryAgain if the place is not the last level and that is required; InvalidArgument if a file
+    /// that keeps its own sequence numbers needs one.
     pub fn place(
         &self,
         range: &UserRange<'_>,

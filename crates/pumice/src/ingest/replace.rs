@@ -1,4 +1,4 @@
-//! A key range that an ingestion replaces: which files of the tree go.
+//! A key range that an ingestion replaces: which files of the tree are removed.
 //!
 //! Thread safety: pure functions over a version and what runs on it.
 //! Invariant: what is returned covers every entry of the version in the range, and none outside.

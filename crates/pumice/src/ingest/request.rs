@@ -1,4 +1,4 @@
-//! What is asked of an ingestion, and what is refused before a file is looked at.
+//! The request of an ingestion, and what is refused before a file is opened.
 //!
 //! Pure functions of the call and the column families' options.
 
@@ -16,7 +16,7 @@ pub(crate) struct Request<'a> {
     pub arg: &'a IngestExternalFileArg,
 }
 
-/// Refuses calls that make no sense whatever the files are.
+/// Refuses calls that are invalid whatever the files are.
 pub(crate) fn check_requests(requests: &[Request<'_>]) -> Result<()> {
     if requests.is_empty() {
         return Err(Error::invalid_argument("ingestion arg list is empty"));

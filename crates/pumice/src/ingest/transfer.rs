@@ -32,7 +32,7 @@ pub(crate) enum Transferred {
 }
 
 /// Gives the file `from` of `bytes` bytes the name `to`, or makes a copy of that name. Its bytes
-/// are durable then; its name is not. `stop` is asked now and then; its error ends the copy.
+/// are then durable; its name is not. `stop` is called from time to time; its error ends the copy.
 ///
 /// # Errors
 /// I/O; Corruption if the file is not as long as it was.
@@ -44,7 +44,7 @@ pub(crate) fn transfer(
     to: &Path,
     stop: &dyn Fn() -> Result<()>,
 ) -> Result<Transferred> {
-    // A file that is going to be written to must be the database's own.
+    // A file that will be written to must be the database's own.
     let link = (options.move_files || options.link_files) && !options.write_global_seqno;
     if link {
         match fs.link(from, to) {
@@ -68,7 +68,7 @@ pub(crate) fn transfer(
     Ok(Transferred::Copied)
 }
 
-/// Copies the first `bytes` bytes of the file `from`, durably. `stop` is asked now and then.
+/// Copies the first `bytes` bytes of the file `from`, durably. `stop` is called from time to time.
 ///
 /// # Errors
 /// I/O; Corruption if the file is shorter; that of `stop`.

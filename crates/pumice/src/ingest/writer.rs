@@ -3,8 +3,8 @@
 //! Every entry is stored with sequence number 0; the property `global_seqno` tells readers that the
 //! true one is assigned at ingestion (docs/format/table.md#ingested-files).
 //!
-//! Thread safety: one user at a time (`Send`). Writing suspends.
-//! Invariants: (1) point keys are strictly ascending; (2) a file that was not finished is no table.
+//! Thread safety: one user at a time (`Send`). Writing suspends. Invariants: (1) point keys are
+//! strictly ascending; (2) an unfinished file is not a table.
 
 use pumice_base::narrow::low_u32;
 use std::path::{Path, PathBuf};
@@ -161,8 +161,8 @@ impl SstFileWriter {
         })
     }
 
-    /// Begins the file `path`, replacing what has that name. A file that was begun before and not
-    /// finished is given up.
+    /// Begins the file `path`, replacing what has that name. An unfinished earlier file is
+    /// abandoned.
     ///
     /// # Errors
     /// I/O; InvalidArgument or NotSupported for options that tables cannot be built with;
@@ -292,7 +292,8 @@ impl SstFileWriter {
         self.info.file_size
     }
 
-    /// Completes the file and makes its bytes durable; its name is the caller's business.
+    /// Completes the file and makes its bytes durable; making its name durable is left to the
+    /// caller.
     ///
     /// # Errors
     /// InvalidArgument if no file is open or nothing was added, and the file stays open; I/O, and
@@ -306,7 +307,7 @@ impl SstFileWriter {
         let collected = self.collectors.finish(&mut builder);
         let finished = collected.and_then(|_| builder.finish_file(true, self.use_fsync));
         if let Err(error) = finished {
-            // The first failure is the one to tell.
+            // The first failure is the one to report.
             drop(self.fs.remove(&self.info.file_path));
             return Err(error);
         }
@@ -328,7 +329,7 @@ impl Drop for SstFileWriter {
             // The file is the parent's.
             return std::mem::forget(self.builder.take());
         }
-        // What was not finished is worthless, so it does not matter how closing it went.
+        // An unfinished file is worthless, so the result of closing it does not matter.
         drop(self.give_up());
     }
 }

@@ -16,7 +16,7 @@ pub enum WalFileType {
 /// A write-ahead log, as [`crate::Db::wal_files`] lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalFile {
-    /// Name from the directory of the logs on, with a leading slash as RocksDB has it:
+    /// Name relative to the directory of the logs, with a leading slash as in RocksDB:
     /// `/000004.log`, `/archive/000004.log`.
     pub path_name: String,
     /// Its number.
@@ -38,8 +38,8 @@ pub(crate) struct LogFile {
     pub start: Option<SequenceNumber>,
 }
 
-/// Leaves out logs that begin after a later one, of `files` in ascending order. Recovery passed
-/// over them, and others have their sequence numbers: what is in them is in no database.
+/// Leaves out logs that begin after a later one, of `files` in ascending order. Recovery skipped
+/// them, and other writes have their sequence numbers: their records are in no database.
 pub(crate) fn without_passed_over(files: Vec<LogFile>) -> Vec<LogFile> {
     let mut next = SequenceNumber::MAX;
     let mut kept: Vec<LogFile> = Vec::with_capacity(files.len());
@@ -92,7 +92,7 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn logs_whose_numbers_others_took_are_left_out() {
-        // Recovery stopped inside the first; the second was passed over.
+        // Recovery stopped inside the first; the second was skipped.
         let all = files(&[Some(1), Some(50), Some(40), Some(60), None]);
         assert_eq!(numbers(&without_passed_over(all)), [0, 2, 3, 4]);
         let all = files(&[Some(1), Some(50), None]);

@@ -2,19 +2,19 @@
 //!
 //! | at | the next pass |
 //! |---|---|
-//! | a record | gives it |
+//! | a record | returns it |
 //! | the end of a log | begins there again |
-//! | the same, or damage, where bytes may be written over | opens it again |
+//! | the same, or damage, where bytes may be overwritten | opens it again |
 //!
 //! Once a later log has a record, one more pass makes a log complete.
 //!
 //! Invariants: (1) records come in the order of the logs, each once; (2) no record of a log comes
-//! before all that the logs before it had when it was complete: its writer writes to one at a time.
+//! before all records of the earlier logs: a writer writes to one log at a time.
 //!
-//! Damage may be a write that is just overwriting a log's earlier use, so it is believed only if
-//! the log is complete, or has grown since without being better.
+//! Apparent damage may be a write that is just overwriting an earlier use of the file, so it counts
+//! only if the log is complete, or has grown since and is still damaged.
 //!
-//! Thread safety: one owner. Here no log is looked for, and nothing is known of what is in them.
+//! Thread safety: one owner. It does not search for logs, and does not interpret their records.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{FileSystem, SequentialFile};
 use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
-/// What takes the records.
+/// The receiver of the records.
 pub(crate) trait LogSink {
     /// The next record of log `number`.
     fn record(&mut self, number: FileNumber, record: &[u8]) -> Result<()>;
@@ -33,7 +33,7 @@ pub(crate) trait LogSink {
     fn complete(&mut self, number: FileNumber, end: u64, damaged: Option<Error>) -> Result<()>;
 }
 
-/// Damage that was met, and the log's bytes then.
+/// Damage that was found, and the log's size at that time.
 struct Damage {
     error: Error,
     end: u64,
@@ -44,9 +44,9 @@ struct Followed {
     number: FileNumber,
     path: PathBuf,
     reader: LogReader,
-    /// A record that was read and not given yet.
+    /// A record that was read and not returned yet.
     held: Option<Vec<u8>>,
-    /// Where the last record that was read ends. A reader that is before it passes over.
+    /// Where the last record read ends. A reader that is before it skips.
     end: u64,
     damage: Option<Damage>,
     /// It stopped for good.
@@ -72,7 +72,7 @@ impl LogFollower {
         self.logs.back().map(|log| log.number)
     }
 
-    /// Follows a log, too. Its number is above those of all others.
+    /// Follows another log. Its number is above those of all others.
     pub fn add(&mut self, number: FileNumber, path: PathBuf, file: Box<dyn SequentialFile>) {
         let reader = self.reader(number, file);
         self.logs.push_back(Followed {
@@ -91,11 +91,11 @@ impl LogFollower {
         self.logs.retain(|log| log.number >= number);
     }
 
-    /// Gives what has come. Suspends.
+    /// Delivers new records. Suspends.
     ///
     /// # Errors
-    /// I/O; damage that is none of a write under way; those of `sink`. After an error of `sink` it
-    /// is not to be used any more.
+    /// I/O; damage that is not an unfinished write; those of `sink`. After an error of `sink` it
+    /// must not be used any more.
     pub fn read_on(&mut self, sink: &mut dyn LogSink) -> Result<()> {
         for at in 0..self.logs.len() {
             self.open_again(at)?;
@@ -119,7 +119,7 @@ impl LogFollower {
         Ok(())
     }
 
-    /// Gives what log `at` of the list has.
+    /// Delivers the new records of log `at` of the list.
     fn drain(&mut self, at: usize, sink: &mut dyn LogSink) -> Result<()> {
         while self.peek(at)? {
             pumice_port::fiber::maybe_yield();
@@ -166,7 +166,7 @@ impl LogFollower {
         }
     }
 
-    /// A reader that stopped may find more: from the beginning, since what it knows of the log is
+    /// A reader that stopped may find more; it starts from the beginning, since its position is
     /// lost.
     fn open_again(&mut self, at: usize) -> Result<()> {
         let Some(log) = self.logs.get(at).filter(|log| log.stopped) else { return Ok(()) };
@@ -184,7 +184,7 @@ impl LogFollower {
 }
 
 impl Damage {
-    /// It is as before, though the log has grown: nobody is writing there.
+    /// The damage is unchanged although the log has grown: no write is in progress there.
     fn is_lasting(&self, now: &Damage) -> bool {
         self.end == now.end && self.bytes < now.bytes
     }

@@ -1,7 +1,8 @@
-//! What is known of the logs without reading them: where each begins and where it counts no more.
+//! What is known about the logs without reading them: where each begins and where its valid records
+//! end.
 //!
 //! A log may hold records that are in no database: writes that were refused when the log failed,
-//! and what recovery did not apply. Others have their sequence numbers since.
+//! and records that recovery did not apply. Other writes have their sequence numbers now.
 //!
 //! Thread safety: all of it from anywhere; the lock is a leaf and never held over I/O.
 
@@ -11,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pumice_base::{FileNumber, SequenceNumber};
 use pumice_port::sync::Mutex;
 
-/// Ends of this many logs are remembered. For older ones the beginning of the next log tells.
+/// Ends of this many logs are remembered. For older ones the beginning of the next log serves.
 const ENDS_MAX: usize = 4096;
 
 /// See the module head.
 pub(crate) struct LogHistory {
     facts: Mutex<Facts>,
-    /// When the archive was last looked through, in seconds since 1970; 0 for never.
+    /// When the archive was last checked, in seconds since 1970; 0 for never.
     purged: AtomicU64,
 }
 
@@ -38,14 +39,14 @@ impl LogHistory {
         LogHistory { facts: Mutex::foreground(Facts::default()), purged: AtomicU64::new(0) }
     }
 
-    /// The database is open: log `first` takes what comes after sequence number `recovered`.
+    /// The database is open: log `first` receives writes after sequence number `recovered`.
     pub fn begin(&self, first: FileNumber, recovered: SequenceNumber) {
         let mut facts = self.facts.lock();
         (facts.first_log, facts.recovered) = (first, recovered);
     }
 
-    /// Another log takes what comes after sequence number `last`. To be told before any of that is
-    /// published.
+    /// Another log receives writes after sequence number `last`. Must be called before any of those
+    /// is published.
     pub fn end(&self, log: FileNumber, last: SequenceNumber) {
         let mut facts = self.facts.lock();
         facts.ends.insert(log, last);
@@ -54,8 +55,7 @@ impl LogHistory {
         }
     }
 
-    /// The last sequence number that counts in `log`; None if that is not known, as of the current
-    /// one.
+    /// The last valid sequence number in `log`; None if that is unknown, as for the current one.
     pub fn end_of(&self, log: FileNumber) -> Option<SequenceNumber> {
         let facts = self.facts.lock();
         if log < facts.first_log {
@@ -72,12 +72,12 @@ impl LogHistory {
     pub fn set_start(&self, log: FileNumber, start: SequenceNumber) {
         self.facts.lock().starts.insert(log, start);
     }
-    /// Forgets where logs begin that are not there any more.
+    /// Forgets the start of logs that no longer exist.
     pub fn retain_starts(&self, is_there: impl Fn(FileNumber) -> bool) {
         self.facts.lock().starts.retain(|log, _| is_there(*log));
     }
 
-    /// Whether the archive is to be looked through now, at `seconds` since 1970; then not again for
+    /// Whether the archive should be checked now, at `seconds` since 1970; then not again for
     /// `interval` seconds, unless the clock is set.
     pub fn claim_purge(&self, seconds: u64, interval: u64) -> bool {
         let due = |last: u64| (seconds.abs_diff(last) >= interval).then_some(seconds);

@@ -2,19 +2,19 @@
 //!
 //! | at | the next call |
 //! |---|---|
-//! | a record that is published | gives it |
-//! | everything published was given | gives None, and checks again when called again |
-//! | a record that is not published yet | gives None, and keeps it |
-//! | the end of a log that has a successor in the list | goes on in that one |
+//! | a record that is published | returns it |
+//! | everything published was returned | returns None, and checks again when called again |
+//! | a record that is not published yet | returns None, and keeps it |
+//! | the end of a log that has a successor in the list | continues in that one |
 //! | the end of the last, with more published elsewhere | TryAgain, for good |
 //!
 //! Invariants: (1) the list of logs does not change: logs that begin later are for another
-//! iterator; (2) nothing is given that is not published, or that is in no database though a log has
-//! it (`LogHistory`); (3) each batch begins where the one before it ended, or there is an error;
-//! (4) after an error nothing is given any more.
+//! iterator; (2) no batch is returned that is not published, or that is in no database though a log
+//! has it (`LogHistory`); (3) each batch begins where the previous one ended, or there is an error;
+//! (4) after an error nothing more is returned.
 //!
-//! Thread safety: one owner, `Send`. It keeps no log from being deleted: one that it has not
-//! opened may be gone.
+//! Thread safety: one owner, `Send`. It does not prevent logs from being deleted: one that it has
+//! not opened may be gone.
 
 use std::sync::Arc;
 
@@ -29,24 +29,24 @@ use crate::commit::predecessor::Predecessor;
 
 /// The database, as an iterator over its logs sees it.
 pub(crate) trait LogSource: Send + Sync {
-    /// Refuses calls from where they cannot be answered.
+    /// Refuses calls from code that must not make them.
     fn check_caller(&self) -> Result<()>;
     /// The last sequence number that readers may see.
     fn published(&self) -> SequenceNumber;
-    /// The last sequence number that counts in log `number`; None if all that is published does.
+    /// The last valid sequence number in log `number`; None if everything published is valid.
     fn end_of(&self, number: FileNumber) -> Option<SequenceNumber>;
     /// Log `number` is being written and has records that have not reached the file.
     fn holds_back(&self, number: FileNumber) -> bool;
     /// Opens a log, wherever it is now.
     fn open(&self, file: LogFile) -> Result<Box<dyn SequentialFile>>;
-    /// Tells that a part of a log is damaged and was passed over.
+    /// Reports that a part of a log is damaged and was skipped.
     fn report(&self, number: FileNumber, what: &str);
 }
 
 /// The batches of the write-ahead logs in order, made by [`crate::Db::get_updates_since`].
 ///
 /// Each item is the sequence number of a batch's first update and the batch. `None` means that
-/// nothing more is there **now**: a later call gives what was written since. After an error there
+/// there is nothing more **now**: a later call returns what was written since. After an error there
 /// is nothing more, see [`WalIterator::status`].
 ///
 /// ```
@@ -68,7 +68,7 @@ pub(crate) trait LogSource: Send + Sync {
 /// ```
 pub struct WalIterator {
     source: Arc<dyn LogSource>,
-    /// Batches that end before it are passed over.
+    /// Batches that end before it are skipped.
     from: SequenceNumber,
     /// What was published when the iterator was made.
     known: SequenceNumber,
@@ -77,18 +77,18 @@ pub struct WalIterator {
     at: usize,
     reader: Option<LogReader>,
     record: Vec<u8>,
-    /// `record` was read and not given yet.
+    /// `record` was read and not returned yet.
     held: bool,
-    /// The batch that the next call gives.
+    /// The batch that the next call returns.
     first: Option<(SequenceNumber, WriteBatch)>,
-    /// The last sequence number that was given; None before the first batch.
+    /// The last sequence number that was returned; None before the first batch.
     last: Option<SequenceNumber>,
     /// Where the next batch must begin; None if anywhere.
     next: Option<SequenceNumber>,
     failed: Option<Error>,
 }
 
-/// What reading gave.
+/// The result of reading.
 enum Found {
     /// `record` is a batch: its first sequence number and how many it took.
     Batch(SequenceNumber, Option<u32>),
@@ -127,7 +127,7 @@ impl WalIterator {
         Ok(iterator)
     }
 
-    /// Whether the iterator goes on.
+    /// Ok while the iterator can continue.
     ///
     /// # Errors
     /// The one that ended it. NotFound "Gap in sequence numbers": writes are missing in the logs.
@@ -140,7 +140,8 @@ impl WalIterator {
     fn advance(&mut self) -> Result<Option<(SequenceNumber, WriteBatch)>> {
         let mut careful = false;
         loop {
-            // In this order: what is published and not held back is in the file by then.
+            // In this order, so that records that are published and not held back are already in
+            // the file.
             let published = self.source.published();
             let known = self.last.unwrap_or(self.known);
             if self.last.is_some_and(|last| last >= published) {
@@ -165,7 +166,7 @@ impl WalIterator {
         }
     }
 
-    /// `record` as a batch, unless it comes before what was asked for.
+    /// `record` as a batch, unless it is before the requested sequence number.
     fn take(&mut self, first: SequenceNumber, taken: Option<u32>) -> Result<Option<WriteBatch>> {
         let after = first.saturating_add(u64::from(taken.unwrap_or(1)));
         match (self.last, self.next) {
@@ -206,7 +207,7 @@ impl WalIterator {
                 let taken = sequences_taken(&self.record);
                 let last = first.saturating_add(u64::from(taken.unwrap_or(1))).saturating_sub(1);
                 if last > limit {
-                    break; // Others have these numbers.
+                    break; // Other writes have these numbers.
                 }
                 self.held = true;
                 return Ok(if last > published {
@@ -241,7 +242,7 @@ impl WalIterator {
         }
     }
 
-    /// The last sequence number that counts in `file`, which is read.
+    /// The last valid sequence number in `file`, which is being read.
     fn limit(&self, file: LogFile) -> SequenceNumber {
         let next = self.files.get(self.at + 1).and_then(|next| next.start);
         let before = next.map_or(SequenceNumber::MAX, |start| start.saturating_sub(1));

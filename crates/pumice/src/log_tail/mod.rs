@@ -1,7 +1,7 @@
-//! Reading logs after they were written: what an iterator over them delivers, which logs there are,
-//! and how long the archive keeps those that are no longer needed.
+//! Reads logs after they were written: iterators over them, the list of logs, and how long the
+//! archive keeps those that are no longer needed.
 //!
-//! Nothing here locks a database or deletes a file: the engine gives files and numbers.
+//! Nothing here locks a database or deletes a file: the engine passes files and numbers.
 
 pub(crate) mod files;
 pub(crate) mod follow;

@@ -1,13 +1,13 @@
 //! Which logs leave the archive, by `WAL_ttl_seconds` and `WAL_size_limit_MB`.
 //!
-//! The rules are RocksDB's (`WalManager::PurgeObsoleteWALFiles`). The limit of size is one of
-//! number: as many logs stay as the limit holds of the size of the largest.
+//! The rules are RocksDB's (`WalManager::PurgeObsoleteWALFiles`). The size limit is applied as a
+//! number of logs: as many stay as would fit if each had the size of the largest.
 //!
 //! Thread safety: plain functions.
 
 use pumice_base::FileNumber;
 
-/// Seconds between two looks at the archive, unless the time to live is short.
+/// Seconds between two checks of the archive, unless the time to live is short.
 const INTERVAL_SECONDS_MAX: u64 = 600;
 
 /// A log in the archive.
@@ -32,7 +32,7 @@ impl Retention {
         self.ttl_seconds > 0 || self.size_limit_mb > 0
     }
 
-    /// Seconds between two looks at the archive.
+    /// Seconds between two checks of the archive.
     pub fn interval_seconds(self) -> u64 {
         match self.ttl_seconds {
             0 => INTERVAL_SECONDS_MAX,
@@ -40,11 +40,11 @@ impl Retention {
         }
     }
 
-    /// The logs of the archive that are to go at `now`, in seconds since 1970; `logs` in ascending
+    /// The logs of the archive to delete at `now`, in seconds since 1970; `logs` in ascending
     /// order.
     pub fn expired(self, logs: &[ArchivedLog], now: u64) -> Vec<FileNumber> {
         let too_old = |log: &ArchivedLog| {
-            // A log of the future says that the clock was set back, not that the log is old.
+            // A log dated in the future means that the clock was set back, not that the log is old.
             self.ttl_seconds > 0 && now.saturating_sub(log.modified) > self.ttl_seconds
         };
         let mut gone: Vec<FileNumber> =

@@ -1,4 +1,4 @@
-//! The moment that a read shows.
+//! Which state a read shows.
 
 #![allow(clippy::unwrap_used)]
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What merges into values and entities become as they are written.
+//! The results of merges into values and entities as they are written.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

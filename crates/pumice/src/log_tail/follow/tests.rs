@@ -1,4 +1,4 @@
-//! Logs that are written over while they are read, as RocksDB does with `recycle_log_file_num`.
+//! Logs that are overwritten while they are read, as RocksDB does with `recycle_log_file_num`.
 
 #![allow(clippy::unwrap_used)]
 use std::path::Path;
@@ -11,14 +11,14 @@ const FULL_RECYCLABLE: u8 = 5;
 const FIRST: &str = "/000001.log";
 const SECOND: &str = "/000002.log";
 
-/// A record as log `number` has it in a file that is used again.
+/// A record of log `number` in a recycled file.
 fn record(number: u32, payload: &[u8]) -> Vec<u8> {
     let checked = [&[FULL_RECYCLABLE][..], &number.to_le_bytes(), payload].concat();
     let length = u16::try_from(payload.len()).unwrap();
     [&mask_crc(crc32c(&checked)).to_le_bytes()[..], &length.to_le_bytes(), &checked].concat()
 }
 
-/// What came, and which logs are complete.
+/// The delivered records, and which logs are complete.
 #[derive(Default)]
 struct Seen {
     records: Vec<(FileNumber, Vec<u8>)>,
@@ -47,7 +47,7 @@ fn follower(fs: &Arc<dyn FileSystem>) -> LogFollower {
     follower
 }
 
-/// Whatever an earlier use left after the last record, what is written over it is read.
+/// Whatever an earlier use left after the last record, the records that overwrite it are read.
 #[pumice_test_macros::test]
 fn what_is_written_over_is_read() {
     let old = record(7, &[b'o'; 300]);

@@ -47,24 +47,24 @@
 //! | need | see |
 //! |---|---|
 //! | read, write, maintain | [`Db`] |
-//! | open, whatever it is | [`Db::builder`] |
+//! | open in any mode | [`Db::builder`] |
 //! | three knobs instead of hundreds of settings | [`Budget`] |
 //! | settings | [`Options`], [`DbOptions`], [`ColumnFamilyOptions`], [`options`] |
 //! | settings for a purpose | [`Options::for_point_lookups`], [`Options::for_bulk_load`], .. |
-//! | own order and merges | [`Comparator`], [`MergeOperator`] |
-//! | own filters | [`CompactionFilter`], [`CompactionFilterFactory`] |
-//! | own prefixes | [`SliceTransform`] |
-//! | closures in their place | [`ColumnFamilyOptions::set_merge_operator`] and its kin |
-//! | own properties of tables | [`TablePropertiesCollector`] |
+//! | custom key order and merges | [`Comparator`], [`MergeOperator`] |
+//! | custom filters | [`CompactionFilter`], [`CompactionFilterFactory`] |
+//! | custom prefixes | [`SliceTransform`] |
+//! | the same as closures | [`ColumnFamilyOptions::set_merge_operator`] and similar calls |
+//! | custom table properties | [`TablePropertiesCollector`] |
 //! | values that expire | [`DbWithTtl`] |
-//! | values of several columns | [`Db::put_entity`], [`Db::get_entity`], [`DbIterator::columns`] |
-//! | all that is written, in order | [`Db::get_updates_since`] |
+//! | wide columns | [`Db::put_entity`], [`Db::get_entity`], [`DbIterator::columns`] |
+//! | all writes, in order | [`Db::get_updates_since`] |
 //! | futures | [`Db::get_async`], [`Db::put_async`], .., [`Db::call_async`] for the rest |
 //! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
 //! | locks, sleep and the like for fibers | [`fiber`] |
-//! | what a call did, and how long | [`perf`] |
-//! | what is left of a damaged database | [`repair()`] |
-//! | what goes on inside | [`Db::property`], [`Statistics`], [`EventListener`], the file `LOG` |
+//! | what a call did, and how long it took | [`perf`] |
+//! | repair of a damaged database | [`repair()`] |
+//! | monitoring | [`Db::property`], [`Statistics`], [`EventListener`], the file `LOG` |
 //! | the same for Prometheus | [`Statistics::to_prometheus`], [`stats::MetricsPage`] |
 //!
 //! Whole programs: `crates/pumice/examples`. Without the features `lz4` and `zstd`, which are on by

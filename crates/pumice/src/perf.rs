@@ -1,6 +1,7 @@
-//! Perf context and IO stats context: what the calls of a task did, and how long.
+//! Perf context and IO stats context: what the calls of a task did, and how long they took.
 //!
-//! RocksDB's names, levels and reports. A task, thread or fiber, sets its level, calls, and asks:
+//! RocksDB's names, levels and reports. A task (a thread or a fiber) sets its level, makes calls,
+//! and reads the result:
 //!
 //! ```
 //! # fn main() -> Result<(), pumice::Error> {
@@ -22,11 +23,11 @@
 //! # }
 //! ```
 //!
-//! What a job in the background does counts for no task that a program sees, and a write for the
+//! The work of background jobs counts for no task that a program sees, and a write counts for the
 //! task that wrote for its group. A call on a future ([`Db::get_async`](crate::Db::get_async))
 //! counts on the fiber that makes it. docs/statistics.md says which names stay 0.
 //!
-//! Thread safety: each function concerns the calling task. None suspends.
+//! Thread safety: each function acts on the calling task. None suspends.
 
 pub use pumice_env::perf::{
     IoMetric, IoStatsContext, LevelMetric, PerfContext, PerfLevel, PerfMetric, TABLE_LEVELS,

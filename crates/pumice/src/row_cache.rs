@@ -1,9 +1,10 @@
-//! The row cache: what point reads found in table files, by file and key, before the block cache.
+//! The row cache: results of point reads in table files, by file and key, in front of the block
+//! cache.
 //!
-//! A row holds the versions of one key in one file, newest first, as far as a search needs them.
-//! It is taken only from a search to which the whole file was visible, and serves only those: then
-//! it does not matter at which sequence number they read. Files never change, so that a row is
-//! good until it is evicted; those of files that are gone are never asked for again.
+//! A row holds the versions of one key in one file, newest first, as far as a search needs them. It
+//! is made only by a search to which the whole file was visible, and used only by such searches:
+//! then their sequence numbers do not matter. Files never change, so that a row is good until it is
+//! evicted; rows of deleted files are never looked up again.
 //!
 //! Rows are stored under a hash of the key and hold the key itself: two keys with one hash take
 //! turns, and neither gets the other's value.
@@ -21,7 +22,7 @@ use pumice_cache::{Cache, CacheKey, CacheOptions, Priority};
 
 /// A key and a short value.
 const ESTIMATED_ROW_BYTES: usize = 256;
-/// Bytes of a key's file number that are its own; what is above them tells databases apart.
+/// Bits of a key that hold the file number; the bits above distinguish databases.
 const FILE_BITS: u32 = 40;
 
 /// Rows that were read from table files, for `DbOptions::row_cache`; databases may share one.
@@ -68,7 +69,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Rows in `cache` that no other database sees, nor this one after its next open.
+    /// Rows in `cache` that neither another database sees nor this one after its next open.
     pub fn new(cache: &Arc<RowCache>) -> Self {
         Rows { cache: Arc::clone(cache), id: cache.rows.new_id() }
     }
@@ -77,8 +78,8 @@ impl Rows {
         CacheKey(self.id << FILE_BITS ^ file, hash64(key))
     }
 
-    /// Gives `take` the versions of `key` in `file`, newest first, until it wants no more; false
-    /// if there is no row.
+    /// Passes the versions of `key` in `file` to `take`, newest first, until it stops; false if
+    /// there is no row.
     pub fn find(
         &self,
         file: FileNumber,
@@ -99,8 +100,7 @@ impl Rows {
         true
     }
 
-    /// Keeps what `row` has gathered, if that is all there is and not nothing: filters know which
-    /// keys a file does not have.
+    /// Keeps `row` if it is complete and not empty: for missing keys there are filters.
     pub fn insert(&self, file: FileNumber, row: RowBuilder<'_>) {
         if row.versions == 0 || row.is_partial {
             return;
@@ -136,7 +136,7 @@ impl<'a> RowBuilder<'a> {
         self.versions += 1;
     }
 
-    /// The search ends before other searches would.
+    /// The search ended earlier than others might.
     pub fn set_partial(&mut self) {
         self.is_partial = true;
     }

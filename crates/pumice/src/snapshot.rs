@@ -13,7 +13,7 @@ use pumice_port::sync::{Condvar, Mutex};
 
 /// What snapshots and handles belong to: a database.
 pub(crate) trait SnapshotOwner: Send + Sync {
-    /// The last clone of a snapshot has gone.
+    /// The last clone of a snapshot was dropped.
     fn snapshot_released(&self);
 }
 
@@ -66,9 +66,9 @@ impl SnapshotList {
         Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self), db }) }
     }
 
-    /// Makes those who want a snapshot wait until the answer is dropped: between the moment when an
-    /// ingestion finds out whether there are snapshots and the moment when its files are visible,
-    /// another one would change its content. One caller at a time.
+    /// Makes requests for a snapshot wait until the returned guard is dropped: the content of a
+    /// snapshot taken between the time an ingestion checks for snapshots and the time its files
+    /// become visible would change. One caller at a time.
     pub fn close(&self) -> ClosedSnapshots<'_> {
         let held = self.held.lock();
         self.closed.store(true, Ordering::Relaxed);
@@ -90,9 +90,10 @@ impl SnapshotList {
         self.held.lock().values().map(|h| h.since_seconds).min().unwrap_or(0)
     }
 
-    /// Files of the bottommost level that are wholly older than this may hold what only snapshots
-    /// kept that are gone by now: compaction should look at them again. It grows when a snapshot is
-    /// released, and only then: without snapshots, compactions have dropped all there was to drop.
+    /// Files of the bottommost level that are wholly older than this may hold data kept only for
+    /// snapshots that are now released: compaction should process them again. It grows only when a
+    /// snapshot is released: without snapshots, compactions have already dropped everything they
+    /// could.
     pub fn catch_up_limit(&self, latest: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
         if self.released.swap(false, Ordering::AcqRel) {
             let oldest = self.held.lock().keys().next().copied();
@@ -137,7 +138,7 @@ struct SnapshotInner {
 
 impl Drop for SnapshotInner {
     fn drop(&mut self) {
-        // It is the parent's snapshot that lives on, and the list's lock may be held for good.
+        // The parent's snapshot lives on, and the list's lock may be held forever.
         if is_forked() {
             return;
         }
@@ -159,13 +160,14 @@ impl Snapshot {
     pub fn sequence_number(&self) -> SequenceNumber {
         self.inner.sequence
     }
-    /// It was taken of `db`. The number of another database's would say nothing here.
+    /// Whether it was taken of `db`. The sequence number of another database's snapshot has no
+    /// meaning here.
     pub(crate) fn belongs_to(&self, db: &dyn SnapshotOwner) -> bool {
         std::ptr::addr_eq(self.inner.db.as_ptr(), db)
     }
 }
 
-/// Equal are a snapshot and its clones; two snapshots of one moment are two.
+/// A snapshot equals its clones; two snapshots of the same moment are different.
 impl PartialEq for Snapshot {
     fn eq(&self, other: &Snapshot) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)

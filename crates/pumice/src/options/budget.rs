@@ -1,14 +1,14 @@
-//! Three knobs for people who do not want hundreds.
+//! Three knobs in place of hundreds of options.
 //!
-//! A [`Budget`] says what a database may use; [`Budget::options`] makes options of it, which can be
-//! read and changed like any others:
+//! A [`Budget`] says what a database may use; [`Budget::options`] derives options from it, which
+//! can be read and changed like any others:
 //!
-//! - **Memory**: one block cache of that size, which memtables, indexes and filters are charged to.
+//! - **Memory**: one block cache of that size, to which memtables, indexes and filters are charged.
 //!   A quarter is for memtables (`write_buffer_manager`), in four of `write_buffer_size`; file and
 //!   level sizes follow.
 //! - **Processors**: `max_background_flushes`, `max_background_compactions`, `max_subcompactions`.
-//! - **Device**: `rate_limiter` for flushes and compactions, reads included. Pending bytes that it
-//!   pays in 5 and 20 minutes slow and stop writes.
+//! - **Device**: `rate_limiter` for flushes and compactions, reads included. Writes are slowed and
+//!   stopped at the pending bytes that it can transfer in 5 and 20 minutes.
 //!
 //! The policy is `adaptive`, filters have ten bits a key.
 //!
@@ -30,17 +30,17 @@ use super::{BackgroundPolicy, Options};
 const MEBIBYTE: u64 = 1 << 20;
 /// Less memory than this cannot hold four memtables and a few blocks.
 const MEMORY_MIN: u64 = 8 * MEBIBYTE;
-/// Share of the memory that memtables get, and how many of them there are.
+/// Fraction of the memory for memtables, and their number.
 const MEMTABLE_SHARE: u64 = 4;
 const MEMTABLES: u64 = 4;
-/// Larger memtables make nothing faster, and recovery slower.
+/// Larger memtables make only recovery slower.
 const MEMTABLE_MAX: u64 = 256 * MEBIBYTE;
 /// Table files have the size of a memtable, within these bounds.
 const FILE_MIN: u64 = 2 * MEBIBYTE;
 const FILE_MAX: u64 = 64 * MEBIBYTE;
 /// L0 is compacted from this many files on, into a level of their size.
 const LEVEL0_FILES: u64 = 4;
-/// Debt that the device pays in this many seconds slows writes, and stops them.
+/// Writes are slowed, and stopped, at the debt that the device works off in this many seconds.
 const SOFT_SECONDS: u64 = 300;
 const HARD_SECONDS: u64 = 1200;
 /// At least this many memtables may be owed.
@@ -73,14 +73,14 @@ pub struct Budget {
 }
 
 impl Default for Budget {
-    /// 512 MiB, all processors, and what the device takes.
+    /// 512 MiB, all processors, and no limit for the device.
     fn default() -> Self {
         Budget { memory_bytes: 512 * MEBIBYTE, cpu_share: 1.0, device_bytes_per_sec: 0 }
     }
 }
 
 impl Budget {
-    /// Options of a database that keeps to the budget.
+    /// Options of a database that stays within the budget.
     ///
     /// # Errors
     /// InvalidArgument for a value out of bounds.

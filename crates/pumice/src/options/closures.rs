@@ -1,7 +1,7 @@
 //! Merge operators, compaction filters and comparators made of closures.
 //!
-//! The names of the calls are those of the Rust binding of RocksDB. What a closure must keep to is
-//! what the trait says whose work it does.
+//! The names of the calls are those of the Rust binding of RocksDB. A closure must follow the rules
+//! of the trait that it implements.
 //!
 //! Thread safety: closures are called from any thread at once.
 
@@ -19,7 +19,8 @@ struct Named<F> {
     call: F,
 }
 
-/// What merges are made with: key, the value there is, operands from the oldest on.
+/// A merge operator made of a closure over the key, the existing value and the operands, oldest
+/// first.
 struct Merge<F> {
     of: Named<F>,
     associative: bool,
@@ -87,8 +88,8 @@ where
 }
 
 impl ColumnFamilyOptions {
-    /// A merge operator of this closure: it gets the key, the value there is and the operands, the
-    /// oldest first, and gives the new value; None fails the read or compaction with Corruption.
+    /// A merge operator of this closure: it gets the key, the existing value and the operands,
+    /// oldest first, and returns the new value; None fails the read or compaction with Corruption.
     ///
     /// ```
     /// let mut options = pumice::Options::default();
@@ -105,8 +106,8 @@ impl ColumnFamilyOptions {
     }
 
     /// As [`Self::set_merge_operator`], for a closure that combines operands with each other as it
-    /// does with a value: called with no value and two operands, it gives the operand that stands
-    /// for both (None: they stay two).
+    /// does with a value: called with no value and two operands, it returns the operand that
+    /// replaces both (None: both stay).
     pub fn set_merge_operator_associative<F>(&mut self, name: impl Into<String>, merge: F)
     where
         F: Fn(&[u8], Option<&[u8]>, &[&[u8]]) -> Option<Vec<u8>> + Send + Sync + 'static,
@@ -134,9 +135,9 @@ impl ColumnFamilyOptions {
         self.compaction_filter_factory = Some(Arc::new(Named { name: name.into(), call: create }));
     }
 
-    /// An order of keys by this closure: a total order, which never changes under this name, since
-    /// the name is persisted. Tables are a little larger than with a [`CustomComparator`] that
-    /// knows how to shorten keys.
+    /// Orders keys by this closure: a total order that must never change under this name, since the
+    /// name is persisted. Tables are a little larger than with a [`CustomComparator`] that knows
+    /// how to shorten keys.
     pub fn set_comparator<F>(&mut self, name: impl Into<String>, compare: F)
     where
         F: Fn(&[u8], &[u8]) -> Ordering + Send + Sync + 'static,

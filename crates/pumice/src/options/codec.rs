@@ -1,4 +1,4 @@
-//! Which codec a table file is written with, from the options and the file's place in the tree.
+//! Chooses the codec of a table file from the options and the file's place in the tree.
 //!
 //! Pure functions; the only place that chooses.
 
@@ -6,9 +6,9 @@ use pumice_compress::{CompressionOptions, CompressionType};
 
 use super::{ColumnFamilyOptions, CompactionStyle};
 
-/// Compression of a file written to `level`, and its parameters. What is set for the bottommost
-/// level holds if the file is `deepest` (`CompactionPick::deepest`), the parameters also alone.
-/// A kind that is `given` (`CompactionPick::compression`) has the general parameters.
+/// Compression of a file written to `level`, and its parameters. The settings of the bottommost
+/// level apply if the file is `deepest` (`CompactionPick::deepest`), its parameters even without
+/// its codec. A `given` codec (`CompactionPick::compression`) has the general parameters.
 pub(crate) fn compression_of(
     options: &ColumnFamilyOptions,
     level: usize,
@@ -34,8 +34,8 @@ pub(crate) fn compression_of(
     (kind, parameters.clone())
 }
 
-/// The compression of flushed files, where it is not what is set for level 0: none, if universal
-/// compaction is to compress only what is older.
+/// The compression of flushed files, if it differs from level 0's: none, if universal compaction
+/// should compress only older data.
 pub(crate) fn flush_compression(options: &ColumnFamilyOptions) -> Option<CompressionType> {
     let share = options.compaction_options_universal.compression_size_percent >= 0;
     let universal = options.compaction_style == CompactionStyle::Universal;

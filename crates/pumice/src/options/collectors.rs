@@ -1,5 +1,5 @@
-//! Collectors: what watches the entries of a table while it is written, may leave properties in it,
-//! and may ask for its compaction.
+//! Collectors watch the entries of a table while it is written, may add properties to it, and may
+//! ask for its compaction.
 //!
 //! Thread safety: factories are called from any job at once; a collector belongs to the table's
 //! writer. Collectors may not call the database, whose jobs wait for them.
@@ -8,7 +8,7 @@ use std::fmt::Debug;
 
 use pumice_base::ValueType;
 
-/// What an entry of a table is.
+/// The type of a table's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EntryType {
@@ -29,7 +29,7 @@ pub enum EntryType {
 }
 
 impl EntryType {
-    /// Of an internal key's tag.
+    /// The type for an internal key's tag.
     pub(crate) fn of(tag: u8) -> Self {
         match ValueType::from_u8(tag) {
             Some(ValueType::Value) => EntryType::Put,
@@ -43,7 +43,7 @@ impl EntryType {
     }
 }
 
-/// What a collector is made for.
+/// The table for which a collector is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectorContext {
     /// Id of the column family; 2^31 - 1 if it is not known, as in a file to be ingested.
@@ -67,8 +67,8 @@ pub trait TablePropertiesCollectorFactory: Debug + Send + Sync {
 
 /// Watches the entries of one table.
 pub trait TablePropertiesCollector: Send {
-    /// The table gets an entry, in key order but for range deletions. `file_bytes` are written so
-    /// far.
+    /// The table gets an entry, in key order except for range deletions. `file_bytes` have been
+    /// written so far.
     fn add(
         &mut self,
         key: &[u8],
@@ -78,11 +78,11 @@ pub trait TablePropertiesCollector: Send {
         file_bytes: u64,
     );
     /// The table is complete: properties to write into it, by name. Names that begin with
-    /// `rocksdb.` are taken: the table then fails. Tools show values in hexadecimal.
+    /// `rocksdb.` are reserved: the table then fails. Tools show values in hexadecimal.
     fn finish(&mut self) -> Vec<(String, Vec<u8>)> {
         Vec::new()
     }
-    /// After `finish`: the table is to be compacted.
+    /// Called after `finish`: whether the table should be compacted.
     fn needs_compaction(&self) -> bool {
         false
     }
@@ -92,14 +92,15 @@ pub trait TablePropertiesCollector: Send {
 const BUCKETS: usize = 128;
 
 /// RocksDB's `NewCompactOnDeletionCollectorFactory`: asks for the compaction of a table in which
-/// deletions are dense. Deletions are those of single keys, but for `single_delete`.
+/// deletions are dense. Only deletions of single keys count, and not `single_delete`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CompactOnDeletionCollectorFactory {
-    /// Entries looked at together, rounded up to a multiple of 128; 0 turns this part off.
+    /// Size of the window in entries, rounded up to a multiple of 128; 0 turns it off.
     pub sliding_window_size: usize,
     /// The file is marked for compaction when this many of them are deletions.
     pub deletion_trigger: usize,
-    /// Part of all entries of the table that is too much, above 0 and at most 1; else off.
+    /// Fraction of all entries of the table from which on it is marked, above 0 and at most 1;
+    /// otherwise off.
     pub deletion_ratio: f64,
 }
 
@@ -211,7 +212,7 @@ mod tests {
         // Rounded up to parts of two entries, 256 in all.
         assert!(asks(129, 32, 0.0, &spread(7, 100)));
         assert!(!asks(129, 33, 0.0, &spread(7, 100)));
-        // What left the window does not count.
+        // Entries that have left the window do not count.
         let far = [spread(0, 10), vec![PUT; 200], spread(0, 10)].concat();
         assert!(!asks(128, 11, 0.0, &far) && asks(128, 10, 0.0, &far));
         // Nothing is asked for by the window alone if there is none.

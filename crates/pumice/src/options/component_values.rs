@@ -34,14 +34,14 @@ impl OptionValue for Option<Arc<RateLimiter>> {
         let limiter = RateLimiter::new(&RateLimiterOptions::new(rate));
         limiter.map(|limiter| Some(Arc::new(limiter))).map_err(|e| Refusal::Bounds(e.to_string()))
     }
-    /// The rate it was set to; of a tuned one the rate of the moment.
+    /// The rate it was set to; for a tuned one the current rate.
     fn format(&self) -> String {
         self.as_ref().map_or(NULL.to_string(), |limiter| limiter.bytes_per_second().to_string())
     }
     fn same(&self, other: &Self) -> bool {
         OptionObject::same(self, other)
     }
-    /// The text of a limiter that is in place already does not make another.
+    /// The text of the present limiter does not create another.
     fn update(&mut self, text: &str) -> Result<(), Refusal> {
         if self.format() != text.trim() {
             *self = Self::parse(text)?;
@@ -201,7 +201,7 @@ impl OptionValue for CompressionType {
     }
 }
 
-/// Refuses what cannot be the compression of a level.
+/// Refuses values that cannot be the compression of a level.
 pub(super) fn buildable_compression(kind: &CompressionType) -> Result<(), Refusal> {
     match kind {
         CompressionType::Xpress => Err(Refusal::Unsupported(
@@ -214,7 +214,7 @@ pub(super) fn buildable_compression(kind: &CompressionType) -> Result<(), Refusa
     }
 }
 
-/// Refuses samples of codecs that are not there.
+/// Refuses samples of codecs that are not built in.
 pub(super) fn buildable_samples(one_of: &u64) -> Result<(), Refusal> {
     match one_of {
         0 => Ok(()),
@@ -255,7 +255,7 @@ impl OptionValue for CompressionOptions {
     }
 }
 
-/// `all`: the members that RocksDB 7.8 does not know, too, though they have their defaults.
+/// `all`: includes the members that RocksDB 7.8 does not know, even if they have their defaults.
 fn compression_text(opts: &CompressionOptions, all: bool) -> String {
     let standard = CompressionOptions::default();
     let mut text = format!(
@@ -376,7 +376,7 @@ impl OptionValue for Option<FilterPolicy> {
     fn format(&self) -> String {
         self.as_ref().map_or(NULL.to_string(), FilterPolicy::to_string)
     }
-    /// `bloom_before_level` alone changes the policy that there is.
+    /// `bloom_before_level` alone changes the existing policy.
     fn update(&mut self, text: &str) -> Result<(), Refusal> {
         let level = match (text.contains('='), &*self) {
             (true, Some(_)) => members(text)?,

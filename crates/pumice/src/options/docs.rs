@@ -1,4 +1,4 @@
-//! Texts made from the rows so that they are never older than they: the reference page
+//! Texts made from the rows, so that they cannot be out of date: the reference page
 //! (`docs/options.md`) and the lines that an opened database writes into its info log.
 
 use super::block_based::BlockBasedTableOptions;

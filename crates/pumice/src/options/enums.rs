@@ -1,4 +1,4 @@
-//! Enumerations of options that are no types of other crates, and kinds of memtables, by RocksDB's
+//! Enumerations of options that are not types of other crates, and kinds of memtables, by RocksDB's
 //! names.
 //!
 //! Thread safety: values.

@@ -7,19 +7,19 @@
 //! [TableOptions/BlockBasedTable "default"]   the default one first
 //! ```
 //!
-//! RocksDB refuses names that it does not know; where it is asked to ignore them, it does so only
-//! in a file that claims a version above its own. So a file has what every RocksDB since 7.8 knows,
-//! and claims to be of 7.8; what was learnt later is added where it is not the default (`Saved`),
-//! and the file then claims the version whose names the tables have. Pumice's own options and
-//! objects are not written. What is read is every file that RocksDB 7.8 to 10.10 writes; of a file
-//! of a newer one, what the tables do not know is skipped and noted, except what `on_disk` lists.
+//! RocksDB refuses names that it does not know; if told to ignore them, it does so only in a file
+//! whose version is above its own. So a file has the options that every RocksDB since 7.8 knows,
+//! and its version is 7.8. Later options are added if they are not the default (`Saved`), and the
+//! file then has the version whose names the tables have. Pumice's own options and objects are not
+//! written. Every file that RocksDB 7.8 to 10.10 writes can be read; in a file of a newer version,
+//! names that the tables do not know are skipped and noted, except those that `on_disk` lists.
 //!
 //! Thread safety: pure functions from and to text.
 //!
 //! Invariants:
 //! 1. The column families of the file are exactly those passed in, in their order; RocksDB's tools
-//!    cannot open a database whose file lists one too many or too few.
-//! 2. Nothing is passed over without a note in `LoadedOptions::ignored`.
+//!    cannot open a database whose file lists too many or too few.
+//! 2. Nothing is skipped without a note in `LoadedOptions::ignored`.
 
 use pumice_base::{Error, ErrorKind, Result};
 
@@ -29,7 +29,7 @@ use super::on_disk::{self, Concern};
 use super::row::{OptionSet, RowKind, unknown_option};
 use super::text::{escape, trim_comment, unescape};
 
-/// The version that files claim with names that every reader knows, and with others.
+/// The version in files with names that every reader knows, and in files with others.
 const WRITTEN_VERSIONS: [&str; 2] = ["7.8.0", "10.10.0"];
 /// The newest RocksDB, major and minor, whose option names the tables have.
 const KNOWN_VERSION: (u32, u32) = (10, 10);
@@ -45,17 +45,17 @@ pub struct ColumnFamilyEntry {
     pub options: ColumnFamilyOptions,
 }
 
-/// What a reader of OPTIONS files puts up with. By default: unknown names, and members of values,
-/// in files of a RocksDB newer than the tables. An option that decides what is in the files is
-/// never skipped, unless `for_reading` says so.
+/// What a reader of OPTIONS files tolerates. By default: unknown names, and members of values, in
+/// files of a RocksDB newer than the tables. An option that decides what is in the files is never
+/// skipped, unless `for_reading` says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileRules {
     /// Skip names that no table has, whichever version wrote them.
     pub ignore_unknown_options: bool,
-    /// Skip values that this build does not support and that leave the files as they are.
+    /// Skip values that this build does not support and that do not change the files.
     pub ignore_unsupported_options: bool,
-    /// The database will only be read: skip also what decides how files are written, as long as
-    /// they can be read without it (universal compaction, a second index, ..).
+    /// The database will only be read: also skip options that decide how files are written, as long
+    /// as they can be read without them (universal compaction, a second index, ..).
     pub for_reading: bool,
 }
 
@@ -68,8 +68,8 @@ pub struct LoadedOptions {
     pub db: DbOptions,
     /// Column families in file order, the default one first.
     pub column_families: Vec<ColumnFamilyEntry>,
-    /// Options skipped by the rules, as `name=value` or `name.member=value`, each once. They stand
-    /// in `db.skipped_options`, too, from where an open writes them into the info log.
+    /// Options skipped by the rules, as `name=value` or `name.member=value`, each once. They are in
+    /// `db.skipped_options` too, from where an open writes them into the info log.
     pub ignored: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub fn format_options_file(
 
 struct Sections {
     text: String,
-    /// There is something that RocksDB 7.8 does not know.
+    /// Whether there is something that RocksDB 7.8 does not know.
     newer: bool,
 }
 
@@ -115,7 +115,7 @@ impl Sections {
     }
 }
 
-/// Where the reader is.
+/// The section that the reader is in.
 enum Section {
     None,
     Version,
@@ -126,7 +126,7 @@ enum Section {
 
 struct Reader<'a> {
     rules: FileRules,
-    /// The options whose objects a column family has.
+    /// The options whose objects a column family keeps.
     family: &'a dyn Fn(&str) -> ColumnFamilyOptions,
     loaded: LoadedOptions,
     section: Section,
@@ -142,14 +142,14 @@ struct Reader<'a> {
 /// InvalidArgument or NotSupported with the line number for a file that is malformed, lacks a
 /// section, or names options or values that the rules do not let pass.
 ///
-/// A name that no table has is skipped if `rocksdb_version` is above 10.10.
+/// A name that is in no table is skipped if `rocksdb_version` is above 10.10.
 pub fn parse_options_file(text: &str, rules: FileRules) -> Result<LoadedOptions> {
     parse_options_file_over(text, rules, &DbOptions::default(), &|_| ColumnFamilyOptions::default())
 }
 
 /// As [`parse_options_file`] for a program that has objects which text cannot make: those of `db`,
-/// and for each column family those of `family`, stay, whatever the file says, but a comparator of
-/// another name is an error. Settings are those of the file.
+/// and for each column family those of `family`, are kept, whatever the file says, but a comparator
+/// with another name is an error. Settings are those of the file.
 ///
 /// # Errors
 /// As [`parse_options_file`].
@@ -315,7 +315,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether `version`, `major.minor.patch`, is above what the tables know; no version is not.
+/// Whether `version`, `major.minor.patch`, is above what the tables know; false without a version.
 fn is_newer(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     match (parts.next().flatten(), parts.next().flatten()) {

@@ -9,7 +9,7 @@ use pumice_base::extension::CompactionFilter;
 
 use crate::stats::listener::TableFileCreationReason;
 
-/// What a filter is made for.
+/// The job for which a filter is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionFilterContext {
     /// All table files of the column family are read.
@@ -30,8 +30,8 @@ pub struct CompactionFilterContext {
 pub trait CompactionFilterFactory: Send + Sync {
     /// Name, for the info log.
     fn name(&self) -> &str;
-    /// Filters are wanted where tables are made for that reason. By default in compactions only.
-    /// What a flush or a recovery filters had not been in a table.
+    /// Whether tables made for `reason` are filtered. By default only in compactions. Entries that
+    /// a flush or a recovery filters were never in a table.
     fn should_filter(&self, reason: TableFileCreationReason) -> bool {
         reason == TableFileCreationReason::Compaction
     }

@@ -6,9 +6,9 @@
 //! | `db_options`, `cf_options`, `block_based` | the tables |
 //! | `value`, `enums`, `component_values`, `table_values` | text forms of types |
 //! | `budget`, `presets` | three knobs that set the others; settings for a purpose |
-//! | `objects`, `closures` | comparing what has no text form; operators and filters from closures |
+//! | `objects`, `closures` | comparing objects without text form; operators from closures |
 //! | `fifo`, `universal` | the settings of these kinds of compaction |
-//! | `collectors`, `filter_factory` | what watches the entries of a table; filters job by job |
+//! | `collectors`, `filter_factory` | collectors of table properties; filters made for each job |
 //! | `text` | escapes and `name=value;` maps |
 //! | `file` | the OPTIONS file: writing and reading |
 //! | `on_disk` | options that decide what is in the files, and are refused for it |

@@ -1,8 +1,8 @@
-//! Options that are objects: how they are compared and shown, and kept where settings come from a
+//! Options that are objects: how they are compared and shown, and kept when settings come from a
 //! file.
 //!
-//! Objects are the same if they are one object. Comparators, merge operators and prefix extractors
-//! have a text form, their name, and are compared by it (`OptionValue::same`).
+//! Two objects are equal only if they are the same object. Comparators, merge operators and prefix
+//! extractors have a text form, their name, and are compared by it (`OptionValue::same`).
 //!
 //! Thread safety: pure functions.
 
@@ -16,7 +16,7 @@ use super::{ColumnFamilyOptions, DbOptions};
 pub trait OptionObject {
     /// It is the same as `other`.
     fn same(&self, other: &Self) -> bool;
-    /// What `Debug` shows.
+    /// Its text for `Debug`.
     fn describe(&self) -> String;
 }
 

@@ -1,31 +1,31 @@
 //! Options of RocksDB, older or newer than the tables, that decide what is in the files of a
 //! database and that this build cannot obey. An OPTIONS file that sets one is refused by name,
-//! where other options unknown here are skipped: what depends on them would be read wrongly, or
+//! while other unknown options are skipped: files that depend on them would be read wrongly, or
 //! written in a form that the owner of the database does not expect.
 //!
-//! The list is a courtesy, not the guard: tables, logs and the MANIFEST refuse by themselves what
-//! they cannot read, so a name that is missing here costs a later or less plain error.
+//! The list only makes errors clearer: tables, logs and the MANIFEST themselves refuse what they
+//! cannot read, so a name that is missing here gives a later or less clear error.
 //!
 //! Thread safety: pure functions.
 
 use pumice_base::Error;
 
-/// Which readers cannot do without the option.
+/// Who needs the option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Concern {
-    /// Readers: without it the files say something else.
+    /// Readers: without it the files would be misread.
     Reading,
-    /// Writers only: what is there can be read without it.
+    /// Writers only: existing files can be read without it.
     Writing,
 }
 
 use Concern::{Reading, Writing};
 
-/// An option and what is known of it.
+/// An option and what is known about it.
 struct OnDisk {
     name: &'static str,
     concern: Concern,
-    /// Values that leave the files as they are here.
+    /// Values that do not change the files.
     harmless: &'static [&'static str],
     why: &'static str,
 }
@@ -80,7 +80,7 @@ const ON_DISK: &[OnDisk] = &[
     row("wal_compression", Writing, &["kNoCompression"], "WAL records are compressed"),
 ];
 
-/// What `name=value` does to the files that this build cannot follow, and who must care.
+/// The effect of `name=value` on the files that this build cannot handle, and whom it concerns.
 pub(super) fn concern(name: &str, value: &str) -> Option<(Concern, &'static str)> {
     let row = ON_DISK.iter().find(|row| row.name == name)?;
     let harmless = row.harmless.contains(&value.trim());

@@ -1,6 +1,6 @@
-//! Settings for a purpose, with RocksDB's values (`OptimizeForPointLookup` and its kin).
+//! Settings for a purpose, with RocksDB's values (`OptimizeForPointLookup` and similar calls).
 //!
-//! Each takes options and returns them changed; what it does not name stays as it was.
+//! Each takes options and returns them changed; options that it does not name keep their values.
 //!
 //! Thread safety: plain data.
 
@@ -16,7 +16,7 @@ use pumice_table::{BlockCache, DataBlockIndexType, IndexType};
 use super::{BlockBasedTableOptions, ColumnFamilyOptions, CompactionStyle, DbOptions, Options};
 
 const MEBIBYTE: usize = 1 << 20;
-/// More files in L0 than ever come together.
+/// More files than L0 ever has.
 const NEVER: i32 = 1 << 30;
 /// Bytes of the cache of a small database, memtables included.
 const SMALL_CACHE_BYTES: usize = 16 * MEBIBYTE;
@@ -45,7 +45,7 @@ impl ColumnFamilyOptions {
 
     /// For a database of less than a gigabyte that should take little memory: small memtables and
     /// files, indexes and filters in `block_cache`. Options of tables start from their defaults.
-    /// RocksDB's `OptimizeForSmallDb`; of a whole database it is [`Options::for_small_db`].
+    /// RocksDB's `OptimizeForSmallDb`; for a whole database use [`Options::for_small_db`].
     #[must_use]
     pub fn for_small_db(mut self, block_cache: Arc<BlockCache>) -> Self {
         self.write_buffer_size = 2 * MEBIBYTE;
@@ -74,7 +74,7 @@ impl ColumnFamilyOptions {
     }
 
     /// Leveled compaction in this many bytes of memtables: L0 is as large as L1, the first two
-    /// levels are not compressed, the others with LZ4, in a build without it with Snappy. RocksDB's
+    /// levels are not compressed, the others use LZ4, or Snappy in a build without it. RocksDB's
     /// `OptimizeLevelStyleCompaction`, whose default budget is 512 MiB.
     #[must_use]
     pub fn optimize_leveled(mut self, memtable_bytes: u64) -> Self {
@@ -100,8 +100,8 @@ impl ColumnFamilyOptions {
 }
 
 impl DbOptions {
-    /// So many background jobs at once, where the default is 2. RocksDB's `IncreaseParallelism`,
-    /// whose default is 16; the number of cores is a good value.
+    /// Runs this many background jobs at once instead of 2. RocksDB's `IncreaseParallelism`, whose
+    /// default is 16; the number of cores is a good value.
     #[must_use]
     pub fn increase_parallelism(mut self, total_threads: usize) -> Self {
         self.max_background_jobs = i32::try_from(total_threads).unwrap_or(i32::MAX);
@@ -133,7 +133,7 @@ impl Options {
         self
     }
 
-    /// For loading a database at once, which nothing stalls: all files stay in L0 until the program
+    /// For loading a database in one go without stalls: all files stay in L0 until the program
     /// compacts everything with [`crate::Db::compact_range`] and opens it with other options.
     /// RocksDB's `PrepareForBulkLoad`.
     #[must_use]

@@ -1,4 +1,4 @@
-//! What callers pass with a request: read, write, flush and compaction options.
+//! Options that callers pass with a request: of reads, writes, flushes and compactions.
 //!
 //! Plain values with RocksDB's names and defaults.
 
@@ -28,22 +28,22 @@ pub struct ReadOptions {
     pub total_order_seek: bool,
     /// Read only what is in memory; anything else is `Incomplete`, as is a table that is not open.
     pub cache_only: bool,
-    /// How urgent reads of table files are to the rate limiter, if that limits reads; None asks it
-    /// for nothing.
+    /// Priority of reads of table files at the rate limiter, if that limits reads; None does not
+    /// use it.
     pub rate_limiter_priority: Option<IoPriority>,
-    /// Microseconds since 1970 after which the read gives up with `TimedOut`; 0 for never. It looks
-    /// at the clock where it reads a table file: what is in memory is an answer at any time, and a
-    /// read that has begun is not cut off, but is of no use once it is too late. Opening a table
-    /// has no limit. [`ReadOptions::within`] sets it from now on.
+    /// Microseconds since 1970 after which the read gives up with `TimedOut`; 0 for never. The
+    /// clock is read where a table file is read: data in memory is returned at any time, and a read
+    /// that has begun is not cut off, but its result is dropped if it is too late. Opening a table
+    /// has no limit. [`ReadOptions::within`] sets it relative to now.
     pub deadline_micros: u64,
     /// Microseconds that each read of a table file may take, else the answer is `TimedOut`; 0 for
-    /// any number. As with the deadline, it is looked at when the read has come back.
+    /// no limit. As with the deadline, it is checked when the read returns.
     pub io_timeout_micros: u64,
-    /// Seeks ask prefix filters where `iterate_upper_bound` shows that it makes no difference.
+    /// Seeks use prefix filters where `iterate_upper_bound` shows that this makes no difference.
     /// Unlike RocksDB's it is on by default.
     pub auto_prefix_mode: bool,
     /// Each seek of a cursor sees everything that was written before it, not only what was written
-    /// before the cursor was made. Unlike RocksDB's, such a cursor goes backwards, too. Refused
+    /// before the cursor was made. Unlike RocksDB's, such a cursor also moves backwards. Refused
     /// with a snapshot.
     pub tailing: bool,
 }
@@ -94,11 +94,11 @@ pub struct WriteOptions {
     pub disable_wal: bool,
     /// Fail with `Incomplete` instead of waiting for a write stall.
     pub no_slowdown: bool,
-    /// Yield to other writes while compaction is behind.
+    /// Yield to other writes while compaction lags.
     pub low_pri: bool,
     /// Skip records of column families that do not exist instead of failing.
     pub ignore_missing_column_families: bool,
-    /// Wait for the rate limiter before the write is logged; only `User`, and only where the log is
+    /// Wait for the rate limiter before the write is logged; only `User`, and only if the log is
     /// written with each write (`disable_wal` and `manual_wal_flush` off).
     pub rate_limiter_priority: Option<IoPriority>,
 }
@@ -145,7 +145,7 @@ pub struct CompactRangeOptions {
     pub bottommost_level_compaction: BottommostLevelCompaction,
     /// Flush first even if that stalls writes.
     pub allow_write_stall: bool,
-    /// Parts at most that each compaction is split into; 0 takes the database's setting.
+    /// Largest number of parts that each compaction is split into; 0 takes the database's setting.
     pub max_subcompactions: u32,
 }
 
@@ -165,11 +165,11 @@ impl Default for CompactRangeOptions {
 /// Options of [`crate::Db::compact_files`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactFilesOptions {
-    /// Compression of the outputs; None for what is set for their level.
+    /// Compression of the outputs; None for that of their level.
     pub compression: Option<CompressionType>,
     /// Bytes at which an output ends; no limit by default. In level 0 there is always one.
     pub output_file_size_limit: u64,
-    /// Parts at most that the compaction is split into; 0 takes the database's setting.
+    /// Largest number of parts that the compaction is split into; 0 takes the database's setting.
     pub max_subcompactions: u32,
 }
 

@@ -63,8 +63,8 @@ pub enum RowKind<S: 'static> {
 pub enum Saved {
     /// Always: every RocksDB since 7.8 knows the name. A row without effect: if it is set.
     Always,
-    /// If it is not the default: RocksDB learnt the name after 7.8. The file then claims to be of
-    /// the version that the tables have, so that older ones may pass over the name.
+    /// If it is not the default: RocksDB added the name after 7.8. The file then has the version of
+    /// the tables, so that older versions can be told to skip the name.
     Newer,
     /// Never: no RocksDB knows the name, or the value is an object.
     Never,
@@ -108,7 +108,7 @@ pub trait OptionSet: Default + Clone + 'static {
     }
 }
 
-/// Text of an option that no table knows, as RocksDB 10 words it.
+/// The error for an option that is in no table, in RocksDB 10's words.
 pub fn unknown_option(name: &str) -> Error {
     Error::invalid_argument(format!("Extra option not recognized: {name}"))
 }
@@ -161,7 +161,7 @@ impl<S: OptionSet> OptionRow<S> {
     pub(super) fn known_members(&self, options: &S, text: &str) -> (String, Vec<String>) {
         let (mut kept, mut unknown) = (text.to_string(), Vec::new());
         let RowKind::Field { update, .. } = &self.kind else { return (kept, unknown) };
-        // Each turn takes out a member, so there are no more turns than members.
+        // Each round removes a member, so there are no more rounds than members.
         while let Err(Refusal::UnknownName(name)) = update(&mut options.clone(), &kept) {
             let Ok(mut pairs) = members(&kept) else { break };
             let Some(at) = pairs.iter().position(|(member, _)| *member == name) else { break };
@@ -192,7 +192,7 @@ impl<S: OptionSet> OptionRow<S> {
         }
     }
 
-    /// The value to write to an OPTIONS file; None when the row has no place there.
+    /// The value to write to an OPTIONS file; None when the row is not written.
     pub(super) fn saved_text(&self, options: &S, defaults: &S) -> Option<String> {
         match (self.saved, &self.kind) {
             (Saved::Never, _) | (_, RowKind::Unsupported { .. }) => None,
@@ -205,7 +205,7 @@ impl<S: OptionSet> OptionRow<S> {
         }
     }
 
-    /// What `saved_text` gives is not for RocksDB 7.8.
+    /// Whether RocksDB 7.8 does not know the result of `saved_text`.
     pub(super) fn saves_what_is_newer(&self, options: &S) -> bool {
         let members = match &self.kind {
             RowKind::Field { has_newer_members, .. } => has_newer_members(options),

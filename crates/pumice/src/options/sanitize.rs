@@ -1,6 +1,6 @@
-//! The values an open database works with: zeros that mean "derive it" are derived, and settings
-//! that contradict each other are brought into order, as RocksDB 10.10 does at open (functions
-//! `SanitizeOptions` and `SanitizeCfOptions`). What cannot be brought into order is an error.
+//! The values an open database works with: zeros that mean "derive it" are derived, and
+//! contradictory settings are adjusted, as RocksDB 10.10 does at open (functions `SanitizeOptions`
+//! and `SanitizeCfOptions`). Those that cannot be adjusted are an error.
 //!
 //! Thread safety: pure functions.
 
@@ -19,10 +19,10 @@ use super::row::check_all;
 
 /// Write rate under a slowdown when `delayed_write_rate` is 0 and there is no rate limiter.
 pub(crate) const DELAYED_WRITE_RATE: u64 = 16 << 20;
-/// `bytes_per_sync` of a database with a rate limiter when nothing else is said: what is paced must
-/// not pile up in the page cache.
+/// `bytes_per_sync` of a database with a rate limiter unless it is set: paced writes must not
+/// accumulate in the page cache.
 const LIMITED_BYTES_PER_SYNC: u64 = 1 << 20;
-/// Compactions that read past the page cache read ahead this much when nothing else is said.
+/// Default readahead of compactions with direct reads.
 const DIRECT_COMPACTION_READAHEAD_BYTES: u64 = 2 << 20;
 /// Fewest open files that a database can work with.
 const MIN_OPEN_FILES: i32 = 20;
@@ -36,8 +36,7 @@ const MAX_DERIVED_ARENA_BLOCK_BYTES: usize = 1 << 20;
 const MAX_MEMTABLE_BLOOM_RATIO: f64 = 0.25;
 /// Arena blocks are multiples of this.
 const ARENA_ALIGNMENT_BYTES: usize = 4 << 10;
-/// `ttl` and, with a compaction filter, `periodic_compaction_seconds` when nothing else is said: 30
-/// days.
+/// `ttl` and, with a compaction filter, `periodic_compaction_seconds` unless they are set: 30 days.
 const DERIVED_AGE_SECONDS: u64 = 30 * 24 * 60 * 60;
 
 impl DbOptions {
@@ -154,7 +153,8 @@ impl ColumnFamilyOptions {
         o.cf_allow_ingest_behind |= db.allow_ingest_behind;
         let mut o = o.sanitized()?;
         if db.atomic_flush {
-            // What is sealed in one family cannot wait for more while that of others is flushed.
+            // Sealed memtables of one family cannot wait for more while those of others are
+            // flushed.
             o.min_write_buffer_number_to_merge = 1;
         }
         Ok(o)
@@ -228,7 +228,8 @@ impl ColumnFamilyOptions {
             self.ttl = DERIVED_AGE_SECONDS;
         }
         if self.periodic_compaction_seconds == UNSET_SECONDS {
-            // Filters are meant to see all data from time to time. FIFO compaction never asks.
+            // Compaction filters should see all data from time to time. FIFO compaction never uses
+            // them.
             let asks = match self.compaction_style {
                 CompactionStyle::Universal => true,
                 CompactionStyle::Fifo => false,
@@ -245,7 +246,7 @@ impl ColumnFamilyOptions {
 }
 
 impl BlockBasedTableOptions {
-    /// Brings settings into order as RocksDB's table factory does (`InitializeOptions`).
+    /// Adjusts settings as RocksDB's table factory does (`InitializeOptions`).
     fn sanitize(&mut self) {
         if self.index_type == IndexType::HashSearch {
             self.index_block_restart_interval = 1;
@@ -254,8 +255,8 @@ impl BlockBasedTableOptions {
     }
 }
 
-/// Whether a column family can work with these options: every row's bounds, and what rows say
-/// about each other.
+/// Whether a column family can work with these options: every row's bounds, and the rules between
+/// rows.
 ///
 /// # Errors
 /// InvalidArgument or NotSupported naming the option that cannot be used.
@@ -270,7 +271,7 @@ pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     check_codecs(options)
 }
 
-/// The limit of sorted runs, as RocksDB refuses it.
+/// Checks the limit of sorted runs, as RocksDB does.
 fn check_universal(options: &ColumnFamilyOptions) -> Result<()> {
     let limit = options.compaction_options_universal.max_read_amp;
     if options.compaction_style != CompactionStyle::Universal {
@@ -290,7 +291,7 @@ fn check_universal(options: &ColumnFamilyOptions) -> Result<()> {
     Ok(())
 }
 
-/// Whether tables can be written with the codecs that are configured, so that no flush finds out.
+/// Checks that tables can be written with the configured codecs, so that no flush fails for that.
 fn check_codecs(options: &ColumnFamilyOptions) -> Result<()> {
     let kinds = std::iter::once(&options.compression).chain(&options.compression_per_level);
     for kind in kinds.chain([&options.bottommost_compression]) {
@@ -304,7 +305,7 @@ fn check_codecs(options: &ColumnFamilyOptions) -> Result<()> {
     Ok(())
 }
 
-/// What the options of tables say about each other, in RocksDB's order and words.
+/// The rules between options of tables, in RocksDB's order and words.
 fn check_table(options: &ColumnFamilyOptions, table: &BlockBasedTableOptions) -> Result<()> {
     let refuse = |why: &str| Err(Error::invalid_argument(why));
     if table.index_type == IndexType::HashSearch && options.prefix_extractor.is_none() {

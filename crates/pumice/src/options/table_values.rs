@@ -1,5 +1,5 @@
 //! Text forms of settings whose types live in other crates: kinds of index and of data block,
-//! pinning of metadata, what goes into the block cache early, which file is compacted first.
+//! pinning of metadata, prepopulation of the block cache, compaction priority.
 //!
 //! Thread safety: pure functions.
 

@@ -539,7 +539,7 @@ fn the_reference_page_has_every_row() {
     }
 }
 
-/// `docs/options.md` is made from the rows; `REWRITE=1` makes it again.
+/// `docs/options.md` is made from the rows; `REWRITE=1` rewrites it.
 #[pumice_test_macros::test]
 fn the_committed_page_is_current() {
     use pumice_env::{FileSystem, PosixFs, write_file};

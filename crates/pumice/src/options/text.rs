@@ -59,7 +59,7 @@ pub fn trim_comment(line: &str) -> &str {
     line.trim()
 }
 
-/// The inside of `{...}` when one pair of braces spans the whole text, else the text itself.
+/// The inside of `{...}` if one pair of braces spans the whole text, otherwise the text itself.
 pub fn strip_braces(text: &str) -> &str {
     let Some(inner) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) else {
         return text;

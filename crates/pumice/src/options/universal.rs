@@ -8,28 +8,29 @@ use super::value::{OptionValue, Refusal, members};
 /// Settings of universal compaction, named as RocksDB's `CompactionOptionsUniversal`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UniversalOptions {
-    /// Percent by which the next older sorted run may be larger than what is merged with it.
+    /// Percent by which the next older sorted run may be larger than the runs merged with it.
     pub size_ratio: u32,
-    /// Runs that a merge takes at least; fewer than 2 read as 2.
+    /// Fewest runs of a merge; less than 2 means 2.
     pub min_merge_width: u32,
-    /// Runs that it takes at most.
+    /// Most runs of a merge.
     pub max_merge_width: u32,
-    /// Percent of the oldest run that all newer ones may have before everything is merged.
+    /// Size that all newer runs may have together, in percent of the oldest run, before everything
+    /// is merged.
     pub max_size_amplification_percent: u32,
-    /// Percent of all bytes, the oldest, that are compressed; negative for all. From 0 on flushed
-    /// files are not.
+    /// Percent of all bytes, the oldest ones, that are compressed; negative for all. With 0 and
+    /// more, flushed files are not compressed.
     pub compression_size_percent: i32,
-    /// Runs that may stay: -1 for `level0_file_num_compaction_trigger`, 0 for as many as the sizes
-    /// ask for.
+    /// Runs that may stay: -1 for `level0_file_num_compaction_trigger`, 0 for a limit derived from
+    /// the sizes.
     pub max_read_amp: i32,
     /// What a run is compared with.
     pub stop_style: StopStyle,
     /// Files that do not overlap change level without being rewritten, and so keep their
     /// compression.
     pub allow_trivial_move: bool,
-    /// The two oldest runs are merged piece by piece, with less space for the time being.
+    /// The two oldest runs are merged piece by piece, which takes less temporary space.
     pub incremental: bool,
-    /// Compactions that wait for a thread hold fewer files back. Accepted without effect.
+    /// Compactions that wait for a thread lock fewer files. Accepted without effect.
     pub reduce_file_locking: bool,
 }
 
@@ -67,8 +68,8 @@ impl UniversalOptions {
         }
     }
 
-    /// In RocksDB's order. `all`: the members that RocksDB 7.8 does not know, too, though they have
-    /// their defaults.
+    /// In RocksDB's order. `all`: includes the members that RocksDB 7.8 does not know, even if they
+    /// have their defaults.
     fn text(&self, all: bool) -> String {
         let standard = UniversalOptions::default();
         let newer = |name: &str, value: String, differs: bool| match all || differs {

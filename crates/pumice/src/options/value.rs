@@ -19,7 +19,7 @@ pub enum Refusal {
     Parse(String),
     /// A value of the right type that the option cannot take.
     Bounds(String),
-    /// A value that RocksDB takes and this build does not.
+    /// A value that RocksDB accepts and this build does not.
     Unsupported(String),
     /// A nested name that no option has.
     UnknownName(String),
@@ -53,8 +53,8 @@ pub trait OptionValue: Sized {
         self.format() == other.format()
     }
 
-    /// The text form for an OPTIONS file: what RocksDB 7.8 understands, and what else is not the
-    /// default.
+    /// The text form for an OPTIONS file: the members that RocksDB 7.8 understands, and others that
+    /// are not the default.
     fn format_saved(&self) -> String {
         self.format()
     }

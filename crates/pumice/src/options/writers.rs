@@ -1,11 +1,11 @@
 //! How files are written: what the options say about buffers, write-back, preallocation and pace.
 //!
 //! Preallocation follows RocksDB: a WAL gets room for the memtable it protects, a compaction output
-//! for the bytes expected of it, each with a tenth to spare; flushed tables get none. Closing a
-//! file gives back what it did not use, so sizes stay exact.
+//! for the bytes expected of it, plus a tenth each; flushed tables get none. Closing a file frees
+//! unused space, so sizes stay exact.
 //!
-//! Table files of background jobs are paced by `rate_limiter`. The WAL is not, but for a group of
-//! writes that asks for it, and the MANIFEST never is.
+//! Table files of background jobs are paced by `rate_limiter`. The WAL is not, except for a group
+//! of writes that asks for it, and the MANIFEST never is.
 //!
 //! Thread safety: pure functions.
 

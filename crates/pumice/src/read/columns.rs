@@ -26,7 +26,7 @@ impl PinnedColumns {
     /// # Errors
     /// Those of decoding it.
     pub(crate) fn of_entity(stored: PinnedSlice) -> Result<Self> {
-        // Columns borrow from what is stored: each is a part of it.
+        // Columns borrow from the stored bytes: each is a part of them.
         let place = |part: &[u8]| {
             let start = part.as_ptr().addr() - stored.as_ptr().addr();
             start..start + part.len()
@@ -49,7 +49,7 @@ impl PinnedColumns {
         (value_type, &self.stored)
     }
 
-    /// Bytes of what is stored.
+    /// Number of stored bytes.
     pub(crate) fn stored_bytes(&self) -> usize {
         self.stored.len()
     }

@@ -1,10 +1,10 @@
 //! `Entries`: keys and values as a Rust iterator, from both ends.
 //!
-//! Thread safety: as the cursor it holds: `Send`, one owner at a time.
-//! Invariants: (1) with `side` being `Front` or `Back`, the cursor stands on the entry that this
-//! side gave last; (2) nothing at or before `limits.after`, and nothing that `limits.until`
-//! excludes, is given. An error is the last item. Any step may read files and so may suspend.
-//! It copies what it gives: the cursor lends.
+//! Thread safety: as the cursor it holds: `Send`, one owner at a time. Invariants: (1) with `side`
+//! being `Front` or `Back`, the cursor is on the entry that this side returned last; (2) nothing at
+//! or before `limits.after`, and nothing that `limits.until` excludes, is returned. An error is the
+//! last item. Any step may read files and so may suspend. Items are copies, since the cursor only
+//! lends.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, RangeBounds};
@@ -17,17 +17,17 @@ use crate::read::iterator::DbIterator;
 /// A key and its value.
 type Entry = (Vec<u8>, Vec<u8>);
 
-/// What is still to be given.
+/// What remains to be returned.
 #[derive(Default)]
 pub(crate) struct Limits {
-    /// The first key, if it is known.
+    /// The first key, if known.
     from: Option<Vec<u8>>,
     /// Only keys after this one.
     after: Option<Vec<u8>>,
     until: Until,
 }
 
-/// Where the back is.
+/// The upper limit.
 #[derive(Default)]
 enum Until {
     #[default]
@@ -54,7 +54,7 @@ impl Limits {
 
     /// The keys that begin with `prefix`.
     pub fn of_prefix(comparator: &Comparator, prefix: &[u8]) -> Result<Self> {
-        // The shortest key beyond all of them; there is none after 0xff bytes only.
+        // The shortest key beyond all of them; there is none if all bytes are 0xff.
         let mut beyond = prefix.to_vec();
         while beyond.pop_if(|last| *last == 0xff).is_some() {}
         let beyond = beyond.pop().map(|last| {
@@ -79,7 +79,7 @@ impl Limits {
         }
     }
 
-    /// `options` with those limits that a cursor can keep by itself.
+    /// `options` with those limits that a cursor can enforce itself.
     pub fn bound(&self, options: &ReadOptions) -> Result<ReadOptions> {
         if options.iterate_lower_bound.is_some() || options.iterate_upper_bound.is_some() {
             return Err(Error::invalid_argument("a range, and bounds in ReadOptions"));
@@ -101,11 +101,10 @@ enum Side {
     Done,
 }
 
-/// Keys and values in key order; `rev()` gives them from the end. An error is an item, and the last
-/// one.
+/// Keys and values in key order; `rev()` returns them from the end. An error is the last item.
 ///
-/// Calls that look at no item, `count()` above all, take an error for one more entry. Where that
-/// matters `db.iter()?.try_fold(0, |n, entry| entry.map(|_| n + 1))?` counts.
+/// Calls that ignore the items, above all `count()`, count an error as one more entry. Where that
+/// matters `db.iter()?.try_fold(0, |n, entry| entry.map(|_| n + 1))?` counts correctly.
 ///
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {
@@ -138,7 +137,7 @@ impl Entries {
         Entries { cursor, limits, side: Side::Fresh }
     }
 
-    /// The cursor goes to the next entry of the front.
+    /// Moves the cursor to the next entry from the front.
     fn forward(&mut self) {
         if self.side == Side::Front {
             return self.cursor.next();
@@ -160,7 +159,7 @@ impl Entries {
         }
     }
 
-    /// The cursor goes to the next entry of the back.
+    /// Moves the cursor to the next entry from the back.
     fn backward(&mut self) {
         if self.side == Side::Back {
             return self.cursor.prev();
@@ -183,7 +182,7 @@ impl Entries {
         }
     }
 
-    /// What is under the cursor, if it is still to be given.
+    /// The entry under the cursor, if it has not been returned yet.
     fn take(&mut self) -> Option<Result<Entry>> {
         let (Some(key), Some(value)) = (self.cursor.key(), self.cursor.value()) else {
             self.side = Side::Done;

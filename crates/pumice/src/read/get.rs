@@ -1,7 +1,7 @@
 //! Point reads: the search for one key.
 //!
-//! Sources are asked newest first (memtable, immutable memtables, L0 files newest first, then one
-//! file per level) until the newest visible version settles the answer. A hit in a cached block
+//! Sources are searched newest first (memtable, immutable memtables, L0 files newest first, then
+//! one file per level) until the newest visible version settles the answer. A hit in a cached block
 //! allocates nothing and copies nothing.
 //!
 //! Thread safety: reads take no lock; see `super_version` for the order of loads.
@@ -27,7 +27,7 @@ use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::TableCache;
 
-/// Where the search for a key stands.
+/// The state of a search.
 enum Answer {
     /// Keep looking in older sources.
     Open,
@@ -48,7 +48,7 @@ pub(crate) struct Hits {
 }
 
 impl Hits {
-    /// Takes down a search that has ended.
+    /// Counts a finished search.
     fn count(&mut self, lookup: &Lookup<'_>) {
         match lookup.settled_by {
             SettledBy::Memtable => self.memtable += 1,
@@ -78,7 +78,7 @@ fn kept(value: &[u8], pin: Option<Pin<'_>>) -> PinnedSlice {
     }
 }
 
-/// What had the answer of a lookup; only an observed search tells.
+/// The source that settled a lookup; set only by an observed search.
 enum SettledBy {
     Nobody,
     Memtable,
@@ -94,8 +94,8 @@ struct Lookup<'a> {
     covered_below: SequenceNumber,
     /// Merge operands, newest first.
     operands: Vec<Vec<u8>>,
-    /// What was found came from a wide-column entity, of which it is the default column; with
-    /// `columns` it is the entity.
+    /// The result is the default column of a wide-column entity; with `columns` it is the whole
+    /// entity.
     entity: bool,
     /// All columns are wanted.
     columns: bool,
@@ -118,7 +118,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// Takes the next older version; true to continue.
+    /// Processes the next older version; true to continue.
     #[inline]
     fn take(
         &mut self,
@@ -151,8 +151,8 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// Takes the version that the history of the key ends with, stored in a form of its own or
-    /// below operands.
+    /// Processes the last version of the key's history, which has a special stored form or is below
+    /// operands.
     #[inline(never)]
     fn take_base(&mut self, value_type: ValueType, stored: &[u8], pin: Option<Pin<'_>>) {
         let tag = value_type as u8;
@@ -235,7 +235,7 @@ impl<'a> Lookup<'a> {
         target: (&[u8], u64),
     ) -> Result<()> {
         let timer = perf::time_at_level(LevelMetric::GetFromTableNanos, level);
-        // Only from where all of the file is visible is a row what everybody would find.
+        // A row is the same for all readers only if all of the file is visible.
         match cache.rows().filter(|_| self.sequence >= file.largest_seq) {
             Some(rows) => self.row(rows, cache, options, level, file, target)?,
             None => self.table::<true>(cache, options, level, file, target, None)?,
@@ -277,7 +277,7 @@ impl<'a> Lookup<'a> {
         Ok(())
     }
 
-    /// Looks in a table file. What it has of the key goes into `row`, too.
+    /// Searches a table file. The versions found also go into `row`.
     fn table<const OBSERVED: bool>(
         &mut self,
         cache: &TableCache,
@@ -320,7 +320,7 @@ impl<'a> Lookup<'a> {
         searched
     }
 
-    /// What was found, all sources having been asked.
+    /// The result, after all sources were searched.
     #[inline(always)]
     fn answer<W: Wanted>(mut self) -> Result<Option<W>> {
         if self.is_open() {
@@ -334,7 +334,7 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// How far a search came that reads no files.
+/// The result of a search that reads no files.
 pub(crate) enum Attempt<W> {
     /// The answer.
     Settled(Result<Option<W>>),
@@ -398,8 +398,8 @@ pub(crate) fn get_observed<W: Wanted>(
     searched.and_then(|()| lookup.answer())
 }
 
-/// What a merge at `sequence` finds. With `cache_only` nothing is read from files, not even to open
-/// one that the key might be in.
+/// The value that a merge at `sequence` starts from. With `cache_only` nothing is read from files,
+/// not even to open one that the key might be in.
 ///
 /// # Errors
 /// As [`get`]; Incomplete if something is not in memory.
@@ -417,8 +417,8 @@ pub(crate) fn get_for_merge(
     lookup.answer()
 }
 
-/// Asks the sources, newest first. Tells `settled_by` if it is `OBSERVED`; a search that is not
-/// pays nothing for those that are.
+/// Searches the sources, newest first. Sets `settled_by` if it is `OBSERVED`; other searches pay
+/// nothing for that.
 #[inline(always)]
 fn search<const OBSERVED: bool>(
     lookup: &mut Lookup<'_>,
@@ -469,7 +469,7 @@ fn search<const OBSERVED: bool>(
             }
             continue;
         }
-        // Two neighbouring files may share a user key, the older versions in the later file.
+        // Two neighbouring files may share a user key; the later file has the older versions.
         let mut index = level.find_file(icmp, seek_key);
         while let Some(file) = level.files().get(index) {
             if icmp.user.compare(lookup.key, dbformat::user_key(&file.smallest)).is_lt() {

@@ -3,13 +3,12 @@
 //! It merges memtables, L0 tables and levels, and folds the versions of each user key into one
 //! answer: newest visible version, tombstones hidden, merges applied, bounds and prefix respected.
 //!
-//! Thread safety: `Send`; one owner at a time. It owns everything it reads (super version,
-//! tables, cached blocks), so it may outlive any other handle.
-//! Invariants: (1) moving forward with `at.place` being `at.shown`, `inner` stands on the entry
-//! shown; (2) otherwise the entry shown is `buffers.saved_key`/`saved_value` and `inner` stands
-//! beyond it in the direction of travel; (3) an error makes it invalid and stays in `status` until
-//! the next seek.
-//! Any move may read files and so may suspend.
+//! Thread safety: `Send`; one owner at a time. It owns everything it reads (super version, tables,
+//! cached blocks), so it may outlive any other handle. Invariants: (1) moving forward with
+//! `at.place` being `at.shown`, `inner` is on the entry shown; (2) otherwise the entry shown is
+//! `buffers.saved_key`/`saved_value` and `inner` is beyond it in the direction of travel; (3) an
+//! error makes it invalid and stays in `status` until the next seek. Any move may read files and so
+//! may suspend.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -42,7 +41,7 @@ use crate::version::super_version::SuperVersion;
 pub(super) enum Place {
     Nowhere,
     Inner,
-    /// As `Inner`, of an iterator that is observed or tells tables which values are used.
+    /// As `Inner`, for an iterator that is observed or reports to tables which values are used.
     Observed,
     Saved,
 }
@@ -65,22 +64,22 @@ pub(super) struct IteratorLimits {
 /// Where it is, and in which direction it moves.
 pub(super) struct Position {
     pub place: Place,
-    /// What `place` is on an entry of `inner`: `Inner` or `Observed`.
+    /// The value of `place` on an entry of `inner`: `Inner` or `Observed`.
     shown: Place,
     pub direction: Direction,
     /// `Buffers::start_prefix` holds one.
     pub has_start_prefix: bool,
-    /// Seeks of `inner` may leave out what has another prefix than their target.
+    /// Seeks of `inner` may leave out keys with another prefix than their target.
     pub scoped: bool,
 }
 
-/// Memory that one move leaves to the next.
+/// Buffers kept from one move to the next.
 #[derive(Default)]
 struct Buffers {
     saved_key: Vec<u8>,
     saved_value: Vec<u8>,
     /// The entity of which `saved_value` is the default column, as it is stored; empty for a plain
-    /// value. Means something where `saved_value` does.
+    /// value. Valid whenever `saved_value` is.
     entity: Vec<u8>,
     seek_target: Vec<u8>,
     start_prefix: Vec<u8>,
@@ -111,15 +110,15 @@ pub struct DbIterator {
     skips_max: u64,
     pub(super) range_dels: RangeDels,
     pub(super) at: Position,
-    /// Tables want to know which values are used.
+    /// Whether tables track which values are used.
     measured: bool,
-    /// Counts what it does, if that is wanted.
+    /// Counts its operations, if enabled.
     observer: Option<Box<Observer>>,
     buffers: Buffers,
     pub(super) status: Result<()>,
-    /// What it reads is kept by it.
+    /// Keeps the files and memtables that it reads.
     pub(super) super_version: Arc<SuperVersion>,
-    /// Of a tailing one.
+    /// Set for a tailing iterator.
     pub(super) renewal: Option<Renewal>,
     _snapshot: Option<Snapshot>,
 }
@@ -283,11 +282,11 @@ impl DbIterator {
             );
             self.inner.seek(&self.buffers.seek_target);
         }
-        // Else a merge result: inner already stands beyond the operands it used.
+        // Otherwise a merge result: `inner` is already beyond the operands it used.
         self.find_next(true);
     }
 
-    /// The next entry, whatever it is.
+    /// The next entry of any type.
     #[inline]
     fn advance<const OBSERVED: bool>(&mut self) {
         if OBSERVED {
@@ -331,9 +330,9 @@ impl DbIterator {
         }
     }
 
-    /// Called before `inner` is sought in. Where only keys with one prefix are shown, prefix
-    /// filters are asked, for that of the target: when it is another one, nothing is left to show
-    /// on the target's far side, since keys with one prefix lie together.
+    /// Called before `inner` seeks. If only keys with one prefix are shown, prefix filters are used
+    /// with the target's prefix: if that is a different one, nothing beyond the target is left to
+    /// show, since keys with one prefix are contiguous.
     fn scope_seek(&mut self) {
         self.set_scope(self.at.has_start_prefix);
     }
@@ -382,8 +381,8 @@ impl DbIterator {
         }
     }
 
-    /// Shows the first visible key from where `inner` stands; with `skipping`, versions of
-    /// `saved_key` are passed over.
+    /// Shows the first visible key from the position of `inner`; with `skipping`, versions of
+    /// `saved_key` are skipped.
     fn find_next(&mut self, skipping: bool) {
         match self.observer {
             None => self.find_next_counted::<false>(skipping),
@@ -391,7 +390,7 @@ impl DbIterator {
         }
     }
 
-    /// [`DbIterator::find_next`], which tells the observer what it meets if it is `OBSERVED`.
+    /// [`DbIterator::find_next`]; if `OBSERVED`, it reports each entry to the observer.
     fn find_next_counted<const OBSERVED: bool>(&mut self, mut skipping: bool) {
         let _time = OBSERVED.then(|| perf::time(PerfMetric::FindNextUserEntryTime));
         self.at.place = Place::Nowhere;
@@ -457,12 +456,12 @@ impl DbIterator {
         }
     }
 
-    /// Passes over an older version of `saved_key`, by a seek once there were many.
+    /// Skips an older version of `saved_key`, by a seek once there were many.
     #[inline]
     fn skip_older<const OBSERVED: bool>(&mut self, skips: &mut u64) {
         *skips += 1;
         note::<OBSERVED>(&mut self.observer, |seen| seen.older += 1);
-        // Once: what the seek lands on may be of this key, too.
+        // Only once: the seek may land on a version of this key too.
         if *skips != self.skips_max.saturating_add(1) {
             return self.advance::<OBSERVED>();
         }
@@ -472,7 +471,7 @@ impl DbIterator {
         self.inner.seek(&self.buffers.seek_target);
     }
 
-    /// Passes over a version newer than the snapshot, by a seek once there were many.
+    /// Skips a version newer than the snapshot, by a seek once there were many.
     fn skip_invisible<const OBSERVED: bool>(&mut self, skips: &mut u64) {
         *skips += 1;
         note::<OBSERVED>(&mut self.observer, |seen| seen.newer += 1);
@@ -546,7 +545,8 @@ impl DbIterator {
         self.finish_merge(base);
     }
 
-    /// `operands`, oldest first, over `base`, its type and stored bytes, become the entry shown.
+    /// Merges `operands`, oldest first, over `base`, given by type and stored bytes, into the entry
+    /// shown.
     fn finish_merge(&mut self, base: Option<(u8, &[u8])>) {
         perf::count(PerfMetric::InternalMergeCount, self.buffers.operands.len() as u64);
         match self.merged(base) {

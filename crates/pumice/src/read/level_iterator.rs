@@ -1,10 +1,9 @@
 //! One sorted level as one iterator: opens its tables one after the other.
 //!
-//! Thread safety: one owner at a time (`Send`).
-//! Invariants: (1) the files are sorted and do not overlap (the version builder checks it);
-//! (2) `table` is the iterator of `files[index]`, or None when out of range or after an error;
-//! (3) with a scope, what is left out after a seek has another prefix than its target.
-//! Opening a table may read the file and so may suspend.
+//! Thread safety: one owner at a time (`Send`). Invariants: (1) the files are sorted and do not
+//! overlap (the version builder checks it); (2) `table` is the iterator of `files[index]`, or None
+//! when out of range or after an error; (3) with a scope, keys left out after a seek have another
+//! prefix than its target. Opening a table may read the file and so may suspend.
 
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ pub struct LevelIterator {
     status: Result<()>,
     /// Seeks stay within the prefix of their target.
     scope: Option<Extractor>,
-    /// That of the last target, if it has one.
+    /// The prefix of the last target, if it has one.
     prefix: Vec<u8>,
     has_prefix: bool,
     /// Told of the tables that are opened, unless the level has no range tombstones.
@@ -63,7 +62,7 @@ impl LevelIterator {
         LevelIterator { reached, ..self }
     }
 
-    /// From now on, a seek may leave out what has not the prefix of its target; with None it finds
+    /// From now on, a seek may leave out keys without the prefix of its target; with None it finds
     /// everything.
     pub fn scope_to_prefix(&mut self, scope: Option<&Extractor>) {
         self.scope = scope.cloned();
@@ -89,8 +88,8 @@ impl LevelIterator {
         }
     }
 
-    /// The neighbouring file, of which `end` is the end that is met first, has nothing to show: its
-    /// keys lie after all that have the prefix.
+    /// The neighbouring file, whose nearer end is `end`, has nothing to show: its keys are beyond
+    /// all keys with the prefix.
     fn is_out_of_scope(&self, end: Option<&[u8]>) -> bool {
         match (&self.scope, end) {
             (Some(scope), Some(key)) if self.has_prefix => {

@@ -74,8 +74,9 @@ pub(crate) fn plain_value(tag: u8, stored: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// How `merged`, which an operator made of the user's value in `base`, is stored: as a plain value,
-/// or, where `base` (its type and stored bytes) is an entity, as that with another default column.
+/// The stored form of `merged`, which an operator made from the user's value in `base`: a plain
+/// value, or, if `base` (given by type and stored bytes) is an entity, that entity with another
+/// default column.
 ///
 /// # Errors
 /// Those of encoding the entity.

@@ -1,15 +1,14 @@
 //! Merges sorted sources into one stream of internal keys.
 //!
-//! The heap holds, beside a source, the first 8 bytes of its user key as a big-endian integer, so
+//! The heap holds, with each source, the first 8 bytes of its user key as a big-endian integer, so
 //! that under the bytewise comparator most comparisons are one integer comparison. The winner stays
 //! outside the heap and is compared only with the heap's top after it moves ("champion retention"):
 //! long runs from one source cost one comparison a key, and a single source costs none.
 //!
-//! Thread safety: one owner at a time (`Send`).
-//! Invariants: (1) `heap` holds every valid source but `current`, smallest first when moving
-//! forward, largest first when moving backward; (2) ties cannot occur: no two sources hold the
-//! same internal key (sequence numbers are unique within a column family).
-//! It does not hide anything: versions and tombstones come out as stored.
+//! Thread safety: one owner at a time (`Send`). Invariants: (1) `heap` holds every valid source
+//! except `current`, smallest first when moving forward, largest first when moving backward; (2)
+//! ties cannot occur: no two sources hold the same internal key (sequence numbers are unique within
+//! a column family). It does not hide anything: versions and tombstones come out as stored.
 
 use pumice_base::narrow::len_u32;
 use std::cmp::Ordering;
@@ -77,7 +76,7 @@ impl<I: InternalIterator> MergingIterator<I> {
         self.sources.iter_mut()
     }
 
-    /// The source that the iterator stands on.
+    /// The source that the iterator is on.
     pub fn current_source(&self) -> Option<&I> {
         self.current.map(|index| &self.sources[index as usize])
     }
@@ -130,7 +129,7 @@ impl<I: InternalIterator> MergingIterator<I> {
         }
     }
 
-    /// Rebuilds heap and current from where the sources stand.
+    /// Rebuilds heap and current from the positions of the sources.
     fn rebuild(&mut self, direction: Direction) {
         self.direction = direction;
         self.heap.clear();
@@ -186,7 +185,7 @@ impl<I: InternalIterator> MergingIterator<I> {
         self.rebuild(direction);
     }
 
-    /// Turns round: puts every other source on the far side of the current key.
+    /// Changes direction: moves every other source to the far side of the current key.
     fn turn(&mut self, direction: Direction) {
         let Some(current) = self.current else { return };
         let key = self.sources[current as usize].key().to_vec();

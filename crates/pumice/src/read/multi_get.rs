@@ -1,21 +1,20 @@
-//! Several point reads as one: what they miss in the block cache is read together.
+//! Several point reads as one: blocks missing in the block cache are read together.
 //!
-//! First every key is looked up in memory and in the cache alone. What is missing is then loaded
-//! in rounds: one block per open key, each block once however many keys need it, all reads of a
-//! round in flight together, whatever files they are in. The keys are looked up again, over the
-//! blocks that are held now, in a cache or not, until none is open. A call whose blocks are all
-//! cached starts no fiber.
+//! First every key is looked up in memory and in the cache alone. Missing blocks are then loaded in
+//! rounds: one block per open key, each block once however many keys need it, all reads of a round
+//! in flight together, whatever files they are in. The keys are looked up again, with the blocks
+//! now held, cached or not, until none is open. A call whose blocks are all cached starts no fiber.
 //!
-//! Before keys are looked up, a few at a time, the memtable gets them, so that their cache misses
-//! overlap.
+//! Before keys are looked up, the memtable prefetches for a few at a time, so that their cache
+//! misses overlap.
 //!
 //! The reads in flight are fibers of the caller's loop, or of the calling thread, where their
-//! stacks may be smaller than its own: they read, check and decompress, and call nothing of the
-//! user's. Lookups, and with them merge operators, comparators and prefixes, are the caller's; so
-//! are loads that would call such things.
+//! stacks may be smaller than its own: they read, check and decompress, and call no user code.
+//! Lookups, and with them merge operators, comparators and prefix extractors, run on the caller; so
+//! do loads that would call user code.
 //!
-//! The first error of a block is the answer of the keys that need it, and of no other.
-//! Thread safety: one call on its task. Suspends where it reads.
+//! The first error of a block is the answer for the keys that need it, and for no others. Thread
+//! safety: one call on its task. Suspends where it reads.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -38,13 +37,13 @@ use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::TableCache;
 
-/// Reads in flight at most; more wait for their turn.
+/// Most reads in flight; further ones wait for their turn.
 const READS_AT_ONCE: usize = 64;
 /// Keys whose blocks are held at one time; further keys come after them.
 const KEYS_AT_ONCE: usize = 1024;
 
-/// Keys whose searches in the memtable are prepared together: what they load fits the CPU's nearest
-/// cache.
+/// Keys whose searches in the memtable are prefetched together: the data they load fits the CPU's
+/// L1 cache.
 const KEYS_WARMED: usize = 16;
 
 type Answer<W> = Result<Option<W>>;
@@ -62,7 +61,7 @@ impl<'a> Family<'a> {
         Self::at(cf, cf.super_version.load_full())
     }
 
-    /// `cf` as `view` has it.
+    /// `cf` as of `view`.
     pub fn at(cf: &'a Arc<CfData>, view: Arc<SuperVersion>) -> Self {
         Family { cf, tables: Arc::clone(&cf.tables()), view }
     }
@@ -160,7 +159,7 @@ impl<'a, W: Wanted> MultiGet<'a, W> {
         }
     }
 
-    /// Lets the memtable load what the searches for these keys are about to read.
+    /// Has the memtable load the data that the searches for these keys will read.
     fn warm(&self, range: Range<usize>) {
         for keys in self.keys[range].chunk_by(|one, other| one.0 == other.0) {
             if let [(family, _), _, ..] = keys {
@@ -190,7 +189,7 @@ impl<'a, W: Wanted> MultiGet<'a, W> {
         attempt
     }
 
-    /// Loads what the keys in `open` need, round by round, until all have an answer.
+    /// Loads the blocks that the keys in `open` need, round by round, until all have an answer.
     fn load_and_retry(
         &self,
         quick: &TableReadOptions,
@@ -234,7 +233,8 @@ impl<'a, W: Wanted> MultiGet<'a, W> {
         }
     }
 
-    /// Loads the blocks together. Errors are met again, and told, by the keys that need them.
+    /// Loads the blocks together. Errors are found again, and returned, by the lookups of the keys
+    /// that need the blocks.
     fn load(&self, needs: &[Need], missed: &MissedBlock) {
         let load = |need: &Need| {
             let load = || need.table.load(need.block, &self.options);
@@ -259,8 +259,8 @@ impl<'a, W: Wanted> MultiGet<'a, W> {
     }
 }
 
-/// Does `work` for each number below `count`, on fibers of the calling thread, and where there is
-/// no memory for them on the caller.
+/// Does `work` for each number below `count`, on fibers of the calling thread, or on the caller if
+/// there is no memory for fibers.
 fn together(count: usize, work: impl Fn(usize)) {
     let next = Cell::new(0);
     let (next, work) = (&next, &work);

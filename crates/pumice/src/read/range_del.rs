@@ -1,15 +1,15 @@
 //! Range tombstones as an iterator sees them.
 //!
 //! A tombstone hides every older entry in its range, whatever level either is on, so all sources
-//! are asked in turn. Tombstones of table files count only inside the file's boundaries
+//! are searched in turn. Tombstones of table files count only inside the file's boundaries
 //! (docs/format/table.md#range-deletions): keys outside were split off by compaction, and entries
 //! there may have had their sequence zeroed.
 //!
 //! No table is opened for its tombstones alone. Moving an iterator to a key makes its sources visit
 //! every file of every level that contains the key, between the target of the last seek and their
-//! position: so [`Reached`] tells whether tombstones can matter at all, and the table that is asked
-//! for them was opened just before. A level whose files are known to have none is not watched, and
-//! `covers` then costs one branch.
+//! position: so [`Reached`] shows whether tombstones can matter at all, and the table with the
+//! tombstones was opened just before. A level whose files are known to have none is not tracked,
+//! and `covers` then costs one branch.
 //!
 //! Thread safety: one owner at a time (`Send`); [`Reached`] from anywhere.
 
@@ -25,7 +25,7 @@ use pumice_table::{Table, TableReadOptions};
 
 use crate::version::table_cache::TableCache;
 
-/// Files by which the span of one answer is widened, on each side.
+/// Files by which the span of an answer is widened, on each side.
 const WIDEN_MAX: usize = 8;
 
 /// Set by an iterator of a level when it opens a table that has range tombstones.
@@ -33,7 +33,7 @@ const WIDEN_MAX: usize = 8;
 pub struct Reached(Arc<AtomicBool>);
 
 impl Reached {
-    /// `table` is looked at.
+    /// `table` is opened.
     pub fn note(&self, table: &Table) {
         if table.range_tombstones_ref().is_some() {
             self.0.store(true, Relaxed);
@@ -49,10 +49,10 @@ pub struct RangeDels {
     /// Nothing can be covered.
     none: bool,
     memtables: Vec<List>,
-    /// Of L0.
+    /// Tombstones of files of L0.
     files: Vec<(Arc<FileMetaData>, List)>,
     levels: Vec<LevelDels>,
-    /// With `levels` only: most iterators have none, and allocate nothing here.
+    /// Only with `levels`: most iterators have none, and allocate nothing here.
     reached: Option<Reached>,
 }
 
@@ -85,8 +85,8 @@ impl RangeDels {
         }
     }
 
-    /// Adds a level, whose iterator has to keep what is returned, and to note what it opens; None
-    /// if the level is known to have no tombstones.
+    /// Adds a level. Its iterator has to keep the returned value and note in it the tables that it
+    /// opens; None if the level is known to have no tombstones.
     pub fn push_level(
         &mut self,
         tables: &Arc<TableCache>,
@@ -159,8 +159,8 @@ struct LevelDels {
     span: Option<Span>,
 }
 
-/// The keys strictly between two files, `first - 1` and `end`, and what can cover them: the
-/// tombstones of the only file in between, or nothing.
+/// The keys strictly between two files, `first - 1` and `end`, and the tombstones that can cover
+/// them: those of the only file in between, or none.
 struct Span {
     first: usize,
     end: usize,
@@ -203,7 +203,7 @@ impl LevelDels {
         }
     }
 
-    /// As `newest_over`, where the span does not hold `key`: it moves there.
+    /// As `newest_over`, if the span does not contain `key`: moves it there.
     fn search(&mut self, key: &[u8], upper: SequenceNumber) -> Result<SequenceNumber> {
         self.span = None;
         let level = Arc::clone(&self.level);
@@ -223,7 +223,7 @@ impl LevelDels {
                 newest = newest.max(self.newest_in(file, list, key, upper));
             }
         }
-        // Two files that share the key: what is found holds for this key alone.
+        // Two files share the key: the result holds for this key alone.
         if span.end - span.first < 2 {
             if span.list.is_none() {
                 let clear = |file: &&Arc<FileMetaData>| file.has_no_range_deletions();
@@ -266,7 +266,7 @@ pub(crate) fn truncate_to_file(
     let (high_seq, high_type) = sequence_and_type(largest);
     let exclusive = high_seq == MAX_SEQUENCE && high_type == ValueType::RangeDeletion as u8;
     // The successor of K in byte order is K followed by a zero byte; for other comparators the
-    // tombstone is left whole on that side, which is right unless a neighbour shares the key.
+    // tombstone is left whole on that side, which is correct unless a neighbour shares the key.
     let inclusive_end = || {
         let mut end = high.to_vec();
         end.push(0);
@@ -294,7 +294,7 @@ pub(crate) fn truncate_to_file(
     }
 }
 
-/// `key` lies where the tombstones of `file` count; see [`truncate_to_file`].
+/// Whether the tombstones of `file` apply to `key`; see [`truncate_to_file`].
 pub(crate) fn inside_file(comparator: &Comparator, key: &[u8], file: &FileMetaData) -> bool {
     if comparator.compare(key, user_key(&file.smallest)) == Ordering::Less {
         return false;

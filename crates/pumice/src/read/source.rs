@@ -32,7 +32,7 @@ macro_rules! each {
 }
 
 impl Source {
-    /// From now on, a seek may leave out what has not the prefix of its target; with None it finds
+    /// From now on, a seek may leave out keys without the prefix of its target; with None it finds
     /// everything.
     pub fn scope_to_prefix(&mut self, scope: Option<&Extractor>) {
         match self {

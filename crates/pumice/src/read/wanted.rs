@@ -1,4 +1,4 @@
-//! What a point read is asked for: the user's value, or all columns of an entity.
+//! The result wanted from a point read: the user's value, or all columns of an entity.
 //!
 //! Thread safety: plain data. The search is compiled for each.
 
@@ -12,13 +12,13 @@ pub(crate) trait Wanted: Sized {
     /// Entities are wanted whole, not their default columns.
     const COLUMNS: bool;
 
-    /// The answer from what was found: an entity as it is stored (only with `COLUMNS`), or a value.
+    /// The answer made from `found`: an entity as it is stored (only with `COLUMNS`), or a value.
     ///
     /// # Errors
     /// Those of decoding the entity.
     fn of_found(found: PinnedSlice, is_entity: bool) -> Result<Option<Self>>;
 
-    /// Bytes of it, for the statistics.
+    /// Its size in bytes, for the statistics.
     fn bytes(&self) -> u64;
 }
 

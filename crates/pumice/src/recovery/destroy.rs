@@ -1,10 +1,10 @@
 //! Deleting a whole database, and nothing that is not part of one.
 //!
-//! Thread safety: holds the database's lock file throughout, so that it is not open. Files with
-//! names that the engine does not give (`filename::parse`) stay, and with them their directory.
+//! Thread safety: holds the database's lock file throughout, so that it is not open. Files whose
+//! names are not the engine's (`filename::parse`) stay, and so does their directory.
 //!
-//! With an `sst_file_manager` that has a rate, tables and the logs beside them go at that rate, and
-//! the call takes as long as that takes.
+//! With an `sst_file_manager` that has a rate, tables and the logs beside them are deleted at that
+//! rate, and the call waits for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use pumice_env::{Deletion, FileSystem, SstFileManager, TrashBucket};
 use crate::options::DbOptions;
 use crate::stats::InfoLog;
 
-/// Deletes the files of the database at `path`, then its directories where nothing is left. A
+/// Deletes the files of the database at `path`, then those of its directories that are empty. A
 /// directory that does not exist is no error.
 ///
 /// # Errors
@@ -58,14 +58,14 @@ pub(crate) fn destroy(options: &DbOptions, path: &Path) -> Result<()> {
         }
     }
     sweep.await_paced(path);
-    // While the lock is held: a file that someone else has locked since must stay.
+    // Done while the lock is held: a file that another process has locked since must stay.
     sweep.remove(&lock_file);
     drop(lock);
     sweep.remove_dir_if_empty(path);
     sweep.failure.map_or(Ok(()), Err)
 }
 
-/// Deletes on after failures and remembers the first.
+/// Continues deleting after failures and remembers the first.
 struct Sweep<'a> {
     fs: &'a Arc<dyn FileSystem>,
     manager: Option<&'a SstFileManager>,
@@ -87,7 +87,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Waits for what goes at the rate, in directory `dir`.
+    /// Waits for the paced deletions in directory `dir`.
     fn await_paced(&mut self, dir: &Path) {
         let Some(manager) = self.manager else { return };
         manager.wait_for_trash_bucket(&self.bucket);
@@ -115,7 +115,7 @@ impl Sweep<'_> {
         self.remove_dir_if_empty(dir);
     }
 
-    /// A directory with strangers' files in it stays, which is no failure.
+    /// A directory with foreign files stays, which is not a failure.
     fn remove_dir_if_empty(&self, dir: &Path) {
         if self.fs.list(dir).is_ok_and(|names| names.is_empty()) {
             drop(self.fs.remove_dir(dir));

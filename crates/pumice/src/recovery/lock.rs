@@ -1,7 +1,7 @@
 //! Whether there is a database in a directory, and the lock of its writer.
 //!
 //! Thread safety: free functions. Invariant: a writer decides by what it finds once it holds the
-//! lock; the look before that only lets an open that is refused leave nothing behind.
+//! lock; the check before that only makes sure that a refused open leaves nothing behind.
 
 use std::path::Path;
 
@@ -14,9 +14,9 @@ use crate::options::DbOptions;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode<'a> {
     ReadWrite,
-    /// To follow what another process writes.
+    /// To follow a database that another process writes.
     Secondary {
-        /// Where the info log goes.
+        /// Directory of the info log.
         path: &'a Path,
     },
     ReadOnly {
@@ -26,7 +26,7 @@ pub(crate) enum Mode<'a> {
     },
 }
 
-/// Takes the lock, if anything is to be written; whether there is a database.
+/// Takes the lock if the mode writes; returns whether there is a database.
 pub(crate) fn lock_and_look(
     fs: &dyn FileSystem,
     path: &Path,
@@ -37,14 +37,14 @@ pub(crate) fn lock_and_look(
     if mode != Mode::ReadWrite {
         return Ok((None, exists));
     }
-    // Of a database that is there, its directory is durable since it was made.
+    // The directory of an existing database has been durable since its creation.
     create_dir_durably(fs, path, !exists)?;
     let lock = fs.lock(&filename::lock_file(path))?;
-    // Another process may have made one, or destroyed it, before this.
+    // Another process may have created or destroyed it before this.
     Ok((Some(lock), look(fs, path, options, mode)?))
 }
 
-/// Whether there is a database; refuses what the options forbid. Writes nothing.
+/// Returns whether there is a database; refuses what the options forbid. Writes nothing.
 fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode<'_>) -> Result<bool> {
     let current = filename::current_file(path);
     let exists = fs.exists(&current)?;

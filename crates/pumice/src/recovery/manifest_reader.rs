@@ -1,9 +1,9 @@
-//! Reading a MANIFEST edit by edit, and what to make of an end that cannot be used.
+//! Reads a MANIFEST edit by edit, and decides what to do with an unusable end.
 //!
-//! Whole edits are given out up to the first thing that is not one: the end of the file, damage, or
-//! a hole that the log format would let pass. What follows the last whole change is dropped if
-//! it can only be an append that a crash tore (`pumice_wal::is_torn_append`), and refused
-//! otherwise. Decision 0016 says why that is safe and what the caller must check besides.
+//! Whole edits are returned up to the first thing that is not one: the end of the file, damage, or
+//! a hole that the log format would accept. What follows the last whole change is dropped if it can
+//! only be an append that a crash tore (`pumice_wal::is_torn_append`), and refused otherwise.
+//! Decision 0016 says why that is safe and what the caller must check besides.
 //!
 //! Thread safety: plain functions; nothing is written. Suspends.
 
@@ -16,7 +16,7 @@ use pumice_env::FileSystem;
 use pumice_manifest::VersionEdit;
 use pumice_wal::{BLOCK_BYTES, LogEnd, LogReader, LogReaderOptions, RecordInfo, is_torn_append};
 
-/// The largest end that is looked at. An edit has some 150 bytes for each file and its keys.
+/// The largest end that is examined. An edit has some 150 bytes plus the keys for each file.
 const TAIL_BYTES_MAX: u64 = 64 << 20;
 /// A block's last bytes that cannot hold a header stay empty.
 const TRAILER_BYTES_MAX: u64 = 6;
@@ -28,12 +28,12 @@ pub(crate) struct DroppedTail {
     /// Where it begins.
     pub offset: u64,
     pub bytes: u64,
-    /// Bytes of it are there after bytes that are not: more than a file that is too short or ends
-    /// in zeros, which any reader of the format passes over.
+    /// Bytes of it exist after missing ones: more than a file that is too short or ends in zeros,
+    /// which any reader of the format skips.
     pub holed: bool,
 }
 
-/// How far a MANIFEST could be read.
+/// How far a MANIFEST has been read.
 #[derive(Default)]
 struct Progress {
     /// After the last record.
@@ -43,7 +43,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Takes the record at `info`: its edit, unless it is empty.
+    /// Processes the record at `info`: returns its edit, unless it is empty.
     ///
     /// # Errors
     /// Corruption if it is no edit.
@@ -60,8 +60,8 @@ impl Progress {
     }
 }
 
-/// Calls `each` for every edit of a MANIFEST, also for the first members of an atomic group that
-/// is torn. Returns what was dropped after the last whole change.
+/// Calls `each` for every edit of a MANIFEST, including the first members of a torn atomic group.
+/// Returns what was dropped after the last whole change.
 ///
 /// # Errors
 /// Corruption unless what follows the last whole change was torn by a crash; I/O errors; those of
@@ -91,14 +91,14 @@ pub(crate) fn for_each_edit(
 
 /// A MANIFEST that is read while its owner appends to it.
 ///
-/// Each call of `read_on` goes on where the one before it stopped. An append that is not whole yet
-/// is where it stops. Damage that a crash explains is, too, but for good: the owner makes another
-/// MANIFEST when it opens again.
+/// Each call of `read_on` continues where the previous one stopped. It stops at an append that is
+/// not complete yet. It also stops, for good, at damage that a crash explains: the owner creates
+/// another MANIFEST when it opens again.
 pub(crate) struct GrowingManifest {
     path: PathBuf,
     reader: LogReader,
     progress: Progress,
-    /// What a crash tore, after which nothing is read.
+    /// The end that a crash tore; nothing is read after it.
     dropped: Option<DroppedTail>,
 }
 
@@ -114,10 +114,10 @@ impl GrowingManifest {
         Ok(GrowingManifest { path, reader, progress, dropped: None })
     }
 
-    /// Calls `each` for every edit that has come, as [`for_each_edit`].
+    /// Calls `each` for every new edit, as [`for_each_edit`].
     ///
     /// # Errors
-    /// As [`for_each_edit`]; then it is not to be used any more.
+    /// As [`for_each_edit`]; it must not be used afterwards.
     pub fn read_on(
         &mut self,
         fs: &dyn FileSystem,
@@ -140,7 +140,7 @@ impl GrowingManifest {
         Ok(())
     }
 
-    /// What a crash tore.
+    /// The end that a crash tore, if any.
     pub fn dropped(&self) -> Option<&DroppedTail> {
         self.dropped.as_ref()
     }
@@ -152,8 +152,8 @@ fn next_record(end: u64) -> u64 {
     if left <= TRAILER_BYTES_MAX { end + left } else { end }
 }
 
-/// Judges what follows the last whole change. `defect` is what the reader met, `cut` that it found
-/// the file to end inside a record.
+/// Decides about what follows the last whole change. `defect` is the error that the reader found,
+/// `cut` whether the file ends inside a record.
 fn drop_tail(
     fs: &dyn FileSystem,
     path: &Path,

@@ -1,8 +1,8 @@
-//! The versions that a MANIFEST describes, followed while its owner changes them.
+//! Follows the versions that a MANIFEST describes while its owner changes them.
 //!
 //! Reads only what is new, and builds only the families that changed. It follows one file: once
-//! CURRENT names another one, a new tail is to be opened, which takes over the metadata of files
-//! that did not change.
+//! CURRENT names another one, a new tail must be opened, which takes over the metadata of unchanged
+//! files.
 //!
 //! Thread safety: one owner. Writes nothing. Suspends.
 
@@ -43,14 +43,14 @@ impl ManifestTail {
         Ok(ManifestTail { path, number, file, replay: ManifestReplay::new(known) })
     }
 
-    /// CURRENT names it, and it can be read on.
+    /// CURRENT names it, and it can be read further.
     pub fn is_current(&self, fs: &dyn FileSystem, dir: &Path) -> bool {
         self.file.dropped().is_none()
             && current_manifest(fs, dir).is_ok_and(|number| number == self.number)
     }
 
-    /// Reads what has come and gives the database as it is then. After an error it is not to be
-    /// used any more.
+    /// Reads what is new and returns the database as of then. After an error it must not be used
+    /// any more.
     ///
     /// # Errors
     /// Corruption naming the file; I/O; errors of `spec`.

@@ -1,4 +1,5 @@
-//! What an open finds in a directory: its lock, CURRENT, the MANIFEST and the versions in it.
+//! Reads a database's directory for an open: its lock, CURRENT, the MANIFEST and the versions in
+//! it.
 
 pub(crate) mod destroy;
 pub(crate) mod lock;

@@ -1,9 +1,9 @@
-//! Reading a directory while another process writes to it.
+//! Reads a consistent state of a directory while another process writes to it.
 //!
-//! Nothing keeps a writer from changing what CURRENT and the MANIFEST say while they are read, and
-//! from deleting what they name. What was read belongs together if both were the same at the end as
-//! at the beginning: no log that they name is deleted without a change of them. Else all is read
-//! again.
+//! Nothing prevents a writer from changing CURRENT and the MANIFEST while they are read, or from
+//! deleting files that they name. What was read is consistent if both are the same at the end as at
+//! the beginning: no log that they name is deleted without changing them. Otherwise everything is
+//! read again.
 //!
 //! Thread safety: free functions; nothing is written. Suspends.
 
@@ -16,17 +16,17 @@ use pumice_port::thread;
 
 use crate::recovery::version_recovery::current_manifest;
 
-/// So often a directory is read that changes all the time.
+/// How often a directory that keeps changing is read.
 const TRIES_MAX: u32 = 200;
-/// What a writer may need to come to the end of a change.
+/// Time that a writer may need to finish a change.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What CURRENT and the MANIFEST were; None where they could not be read.
+/// The state of CURRENT and the MANIFEST; None if they could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp(Option<(FileNumber, u64)>);
 
 impl Stamp {
-    /// Of now.
+    /// The present state.
     pub fn of(fs: &dyn FileSystem, dir: &Path) -> Self {
         let number = current_manifest(fs, dir).ok();
         let sized = |number| {
@@ -37,7 +37,7 @@ impl Stamp {
     }
 
     /// # Errors
-    /// TryAgain if they are not the same any more.
+    /// TryAgain if they have changed.
     pub fn check(self, fs: &dyn FileSystem, dir: &Path) -> Result<()> {
         if Stamp::of(fs, dir) == self { Ok(()) } else { Err(changed(dir)) }
     }
@@ -52,10 +52,10 @@ fn is_final(error: &Error, stamp: Stamp, fs: &dyn FileSystem, dir: &Path) -> boo
     error.kind() != ErrorKind::TryAgain && stamp.check(fs, dir).is_ok()
 }
 
-/// What `read` gives, which is called again while it fails and the directory changes.
+/// Returns the result of `read`, which is called again while it fails and the directory changes.
 ///
 /// # Errors
-/// Of `read`; TryAgain if it changes all the time.
+/// Of `read`; TryAgain if the directory keeps changing.
 pub(crate) fn read_settled<T>(
     fs: &dyn FileSystem,
     dir: &Path,

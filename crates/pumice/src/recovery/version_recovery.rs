@@ -1,8 +1,8 @@
-//! Reading CURRENT and the MANIFEST: what the database consisted of when it was last changed.
+//! Reads CURRENT and the MANIFEST: the state of the database after its last change.
 //!
 //! Every edit is replayed into one builder per column family; atomic groups count only when
-//! complete; a last change that a crash tore is ignored, any other damage refuses to open.
-//! Nothing is written here, so that opening wrongly cannot harm a database. Suspends.
+//! complete; a last change that a crash tore is ignored, any other damage refuses to open. Nothing
+//! is written here, so that opening with the wrong options cannot harm a database. Suspends.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,19 +31,20 @@ pub(crate) struct RecoveredVersions {
     pub min_log_to_keep: FileNumber,
     pub max_column_family: u32,
     pub db_id: Option<String>,
-    /// What the MANIFEST has after its last whole change.
+    /// The unusable end of the MANIFEST, if any.
     pub dropped: Option<DroppedTail>,
 }
 
 impl RecoveredVersions {
-    /// The oldest log that holds anything which is in no table.
+    /// The oldest log with data that is in no table.
     pub fn oldest_log(&self) -> FileNumber {
         let logs = self.families.values().map(|family| family.log_number);
         logs.min().unwrap_or(0).max(self.min_log_to_keep)
     }
 
-    /// Refuses to write what this engine could not keep: whatever the options say, blob files are
-    /// there, and RocksDB would find no values without their entries in the MANIFEST.
+    /// Refuses writing to a database that this engine could not preserve: it has blob files,
+    /// whatever the options say, and without their entries in the MANIFEST RocksDB would not find
+    /// the values.
     ///
     /// # Errors
     /// NotSupported if a column family has values in blob files.
@@ -69,13 +70,13 @@ struct Family {
     name: String,
     comparator: Option<String>,
     log_number: Option<FileNumber>,
-    /// What was built last; None before.
+    /// The version built last; None before the first.
     built: Option<Arc<Version>>,
     /// Edits of files since.
     edits: Vec<VersionEdit>,
 }
 
-/// What the edits of a MANIFEST add up to, as far as they were taken.
+/// The state after the edits of a MANIFEST processed so far.
 #[derive(Default)]
 pub(crate) struct ManifestReplay {
     families: BTreeMap<u32, Family>,
@@ -110,7 +111,7 @@ pub(crate) fn current_manifest(fs: &dyn FileSystem, dir: &Path) -> Result<FileNu
     }
 }
 
-/// A number that was found on disk leaves room for those to come. `place` is where it was found.
+/// Checks that a number found on disk leaves room for later ones. `place` is where it was found.
 ///
 /// # Errors
 /// Corruption if it does not.
@@ -151,7 +152,7 @@ pub(crate) fn recover_manifest(
     Ok(RecoveredVersions { dropped, ..versions })
 }
 
-/// The largest number of a file that `edit` says there is or was. Whatever it says of the next
+/// The largest number of an existing or former file in `edit`. Whatever it says about the next
 /// number, none of these must be given to a new file.
 fn largest_file_number(edit: &VersionEdit) -> FileNumber {
     let logs = [edit.log_number, edit.prev_log_number];
@@ -175,7 +176,7 @@ impl Family {
         }
     }
 
-    /// The family as of now. Edits that were built in once are not looked at again.
+    /// The family as of now. Edits already applied are not processed again.
     fn build(&mut self, spec: &FamilySpec<'_>) -> Result<RecoveredFamily> {
         let version = match self.built.take() {
             Some(built) if self.edits.is_empty() => built,
@@ -213,15 +214,15 @@ impl Family {
 }
 
 impl ManifestReplay {
-    /// Before the first edit. Where a MANIFEST names a file of `known`, with the same metadata,
-    /// that one is taken, and with it the table that it keeps open.
+    /// Before the first edit. If a MANIFEST names a file of `known` with the same metadata, that
+    /// object is used, and with it the table that it keeps open.
     pub fn new(known: BTreeMap<FileNumber, Arc<FileMetaData>>) -> Self {
         let families = BTreeMap::from([(0, Family::new("default"))]);
         ManifestReplay { families, known, ..ManifestReplay::default() }
     }
 
-    /// The database as the edits taken so far describe it, those of a group that is not complete
-    /// excepted. After an error it is not to be used any more.
+    /// The database described by the edits so far, except those of an incomplete group. After an
+    /// error it must not be used any more.
     ///
     /// # Errors
     /// Corruption naming `path` and what is wrong; errors of `spec`.
@@ -255,7 +256,7 @@ impl ManifestReplay {
         })
     }
 
-    /// Takes the next edit.
+    /// Processes the next edit.
     ///
     /// # Errors
     /// Corruption if it cannot follow those before it.

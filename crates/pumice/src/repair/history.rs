@@ -1,8 +1,8 @@
-//! What a damaged MANIFEST still tells: column families, which tables were obsolete, how far the
-//! sequence and file numbers had come.
+//! The readable part of a damaged MANIFEST: column families, obsolete tables, the last sequence and
+//! file numbers.
 //!
-//! Records that cannot be read are passed over, so nothing here is taken for the whole truth: it
-//! only tells what the tables themselves cannot. Thread safety: plain data. Suspends on I/O.
+//! Records that cannot be read are skipped, so this is never complete: it only adds what the tables
+//! themselves cannot show. Thread safety: plain data. Suspends on I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,7 +26,8 @@ pub(super) struct KnownFamily {
 pub(super) struct History {
     pub families: BTreeMap<u32, KnownFamily>,
     pub dropped: BTreeSet<u32>,
-    /// Tables that were part of the database when the readable part ends, with the column family.
+    /// Tables that were part of the database at the end of the readable part, with the column
+    /// family.
     pub live: BTreeMap<FileNumber, (u32, Arc<FileMetaData>)>,
     /// Tables that were not any more.
     pub obsolete: BTreeSet<FileNumber>,
@@ -38,7 +39,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// What the MANIFESTs tell, oldest first; the newest has the last word.
+    /// Reads the MANIFESTs, oldest first; newer ones take precedence.
     pub fn of(fs: &dyn FileSystem, dir: &Path, manifests: &[FileNumber]) -> Self {
         let mut all = History::default();
         for number in manifests {
@@ -75,7 +76,7 @@ impl History {
         history
     }
 
-    /// A group takes effect when it is whole.
+    /// A group takes effect when it is complete.
     fn take(&mut self, edit: VersionEdit) {
         let Some(remaining) = edit.atomic_group_remaining else {
             self.group.clear();
@@ -128,7 +129,7 @@ impl History {
     }
 }
 
-/// Whether the reading of a MANIFEST failed because of what the options lack, not of its bytes.
+/// Whether reading a MANIFEST failed because of the options, not because of its bytes.
 pub(super) fn is_refusal(error: &Error) -> bool {
     use pumice_base::ErrorKind::{InvalidArgument, NotSupported};
     matches!(error.kind(), InvalidArgument | NotSupported)

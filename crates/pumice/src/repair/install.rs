@@ -1,10 +1,10 @@
-//! Making a repaired database the one that opens.
+//! Makes a repaired database the one that opens.
 //!
-//! Order: the tables are there and synced; what is to leave gets a second name in `lost`; the new
-//! MANIFEST is written and synced; CURRENT names it; what is to leave loses its old name. So at
-//! every moment the directory holds either the database as it was, with all its files, or the
-//! repaired one, and whatever is not part of that is in `lost`. Where files cannot have two
-//! names, they are renamed after the change of CURRENT.
+//! Order: the tables exist and are synced; files to be removed get a second name in `lost`; the new
+//! MANIFEST is written and synced; CURRENT names it; the old names are removed. So at every moment
+//! the directory holds either the database as it was, with all its files, or the repaired one, and
+//! everything else is in `lost`. If files cannot have two names, they are renamed after the change
+//! of CURRENT.
 //!
 //! Thread safety: the caller holds the lock of the database. Suspends on I/O.
 
@@ -22,7 +22,7 @@ use pumice_wal::LogWriter;
 use crate::repair::output::Outputs;
 use crate::repair::site::{Family, Site};
 
-/// Where what cannot be used goes, as in RocksDB.
+/// Directory for unusable files, as in RocksDB.
 pub(super) const LOST: &str = "lost";
 /// Bytes that are compared at a time.
 const CHUNK_BYTES: usize = 1 << 16;
@@ -38,14 +38,14 @@ pub(super) struct PlannedFamily {
 pub(super) struct Plan {
     pub families: Vec<PlannedFamily>,
     pub min_log: FileNumber,
-    /// An empty log that is to be there: what the others had is in tables.
+    /// An empty log to create: the data of the others is in tables.
     pub new_log: Option<FileNumber>,
     pub last_sequence: SequenceNumber,
     pub max_family: u32,
     pub db_id: Option<String>,
-    /// What leaves the directory for `lost`.
+    /// Files to move to `lost`.
     pub retire: Vec<PathBuf>,
-    /// What the repair wrote on its way and is in other tables now.
+    /// Files that the repair wrote and whose data is now in other tables.
     pub remove: Vec<PathBuf>,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn install(site: &Site<'_>, outputs: &mut Outputs<'_>, plan: &Plan) -
     write_manifest(site, &manifest, number, &plan.edits(next_file))?;
     site.fs.sync_dir(site.dir)?;
     filename::prepare_current_file(&**site.fs, site.dir, number, true)?;
-    // From here on it is not known which of the two opens until the call has returned.
+    // From here until the call returns it is unknown which of the two opens.
     outputs.written.clear();
     filename::rename_current_file(&**site.fs, site.dir, number, true)?;
     for path in &plan.retire {
@@ -120,8 +120,8 @@ fn write_manifest(
 }
 
 impl Plan {
-    /// The database from nothing. Only the last edit tells the next file number, without which no
-    /// reader takes a MANIFEST.
+    /// Edits that describe the whole database. Only the last has the next file number, without
+    /// which no reader accepts a MANIFEST.
     fn edits(&self, next_file: FileNumber) -> Vec<VersionEdit> {
         let mut edits = Vec::new();
         if self.db_id.is_some() {
@@ -155,7 +155,7 @@ impl Plan {
     }
 }
 
-/// Gives a file a name in `lost`, too, unless it has one; false where it cannot have two.
+/// Gives a file a second name in `lost`, unless it has one; false if it cannot have two.
 fn second_name(fs: &dyn FileSystem, path: &Path) -> Result<bool> {
     match former_name(fs, path)? {
         Some(_) => Ok(true),
@@ -170,7 +170,7 @@ fn names(path: &Path) -> impl Iterator<Item = PathBuf> {
     (0u64..).map(move |n| lost.join(if n == 0 { name.clone() } else { format!("{name}.{n}") }))
 }
 
-/// A name for it in `lost` that nothing has.
+/// An unused name for it in `lost`.
 fn lost_name(fs: &dyn FileSystem, path: &Path) -> Result<PathBuf> {
     for name in names(path) {
         if !fs.exists(&name)? {
@@ -180,7 +180,7 @@ fn lost_name(fs: &dyn FileSystem, path: &Path) -> Result<PathBuf> {
     unreachable!("there are names without end")
 }
 
-/// The name in `lost` that a repair which did not come to its end has given it.
+/// The name in `lost` that an unfinished repair has given it.
 fn former_name(fs: &dyn FileSystem, path: &Path) -> Result<Option<PathBuf>> {
     for name in names(path) {
         if !fs.exists(&name)? {
@@ -193,7 +193,7 @@ fn former_name(fs: &dyn FileSystem, path: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Unreadable files are like nothing.
+/// An unreadable file equals no other.
 fn same_bytes(fs: &dyn FileSystem, a: &Path, b: &Path) -> Result<bool> {
     if fs.file_size(a)? != fs.file_size(b)? {
         return Ok(false);

@@ -1,5 +1,5 @@
-//! Repair by a MANIFEST that can be believed: levels, column families and everything else stay,
-//! damaged tables are replaced by what can be read of them, damaged logs by tables of level 0.
+//! Repair with a MANIFEST that can be trusted: levels, column families and everything else stay,
+//! damaged tables are replaced with their readable entries, damaged logs with tables of level 0.
 //!
 //! Thread safety: the caller holds the lock of the database. Suspends on I/O.
 
@@ -21,15 +21,15 @@ use crate::repair::site::{Family, Site};
 use crate::repair::survey::Survey;
 use crate::repair::tables::{self, FoundTable};
 
-/// What is to be done about a table of the MANIFEST.
+/// What to do about a table of the MANIFEST.
 enum Finding {
     Sound,
-    /// Something of it can be read.
+    /// A part of it can be read.
     Damaged(Input),
     Gone,
 }
 
-/// Brings the database in order; `recovered` is what its MANIFEST says.
+/// Repairs the database; `recovered` is the content of its MANIFEST.
 ///
 /// # Errors
 /// InvalidArgument and NotSupported, before anything is changed, for what cannot be kept; I/O.
@@ -199,7 +199,7 @@ impl Change<'_> {
         install(self.site, outputs, &plan)
     }
 
-    /// The table itself, or what is left of it, in its place.
+    /// The table itself, or the rest of it, in its place.
     fn kept(
         &self,
         outputs: &mut Outputs<'_>,
@@ -215,7 +215,7 @@ impl Change<'_> {
         let mut merge = Merge::new(self.site, family, std::slice::from_ref(input))?;
         let tombstones = std::mem::take(&mut merge.tombstones);
         let written = outputs.write(family, level, None, &mut merge, tombstones)?;
-        // Bounds and age are the old ones, so that it has their place among its neighbours.
+        // Bounds and age stay the same, so that it keeps its place among its neighbours.
         let placed = written.into_iter().next().map(|new| FileMetaData {
             smallest: file.smallest.clone(),
             largest: file.largest.clone(),

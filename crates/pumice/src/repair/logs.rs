@@ -1,7 +1,8 @@
-//! Write-ahead logs: which of them an open would not take as they are, and their entries as tables.
+//! Write-ahead logs: finds those that an open would not accept as they are, and turns their entries
+//! into tables.
 //!
-//! A log that a crash tore is not damaged: an open knows what to do with it. It is damaged if
-//! sound records follow what cannot be read, which an open would leave out.
+//! A log that a crash tore is not damaged: an open handles that. It is damaged if sound records
+//! follow unreadable bytes: an open would leave them out.
 //!
 //! Thread safety: plain data and free functions. Suspends on I/O.
 
@@ -32,7 +33,7 @@ pub(super) struct FoundLog {
     pub entries: BTreeMap<u32, u64>,
     /// First and last sequence numbers of records that follow each other.
     pub runs: Vec<(SequenceNumber, SequenceNumber)>,
-    /// Why an open would not take all that is sound in it and after it.
+    /// Why an open would not accept all sound records in it and after it.
     pub damage: Vec<String>,
 }
 
@@ -83,7 +84,7 @@ pub(super) fn find(site: &Site<'_>, oldest: FileNumber) -> Result<Vec<FoundLog>>
 #[derive(Default)]
 struct Place {
     next: Option<SequenceNumber>,
-    /// It met an end that is not one, and nothing has gone on from there.
+    /// It found a false end, and no record has continued from there.
     stopped: Option<String>,
     /// The last log and where its last sound record ended.
     before: Option<(FileNumber, u64)>,
@@ -97,7 +98,7 @@ fn look(
     place: &mut Place,
 ) -> Result<FoundLog> {
     let file = (number, path.as_path());
-    // What an open would take of it; in this mode a torn end is distinguished from damage.
+    // What an open would accept of it; in this mode a torn end is distinguished from damage.
     let opened =
         sound_records(site, file, WalRecoveryMode::TolerateCorruptedTail, &mut |_, _| Ok(()))?;
     let (entries, runs) = (BTreeMap::new(), Vec::new());
@@ -132,7 +133,7 @@ fn note(damage: &mut Vec<String>, text: String) {
 }
 
 impl Place {
-    /// Takes a sound record.
+    /// Processes a sound record.
     fn follow(
         &mut self,
         record: &[u8],
@@ -193,12 +194,12 @@ fn count(record: &[u8], entries: &mut BTreeMap<u32, u64>) -> Result<()> {
     Ok(())
 }
 
-/// What reading a log to its end in some mode came to.
+/// The result of reading a log to its end in some mode.
 struct Reading {
     records: u64,
-    /// Why it did not come to the end.
+    /// Why it did not reach the end.
     defect: Option<String>,
-    /// Nothing but that the log ends early.
+    /// The only defect is that the log ends early.
     torn: bool,
 }
 

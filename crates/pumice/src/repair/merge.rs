@@ -1,7 +1,7 @@
-//! Several tables as one sorted run of all that can be read of them.
+//! Merges the readable entries of several tables into one sorted run.
 //!
-//! An internal key that is in several tables is given out once, as the newest of them has it: the
-//! entry of a compaction's input and of its output, or of a log and of the table it was flushed to.
+//! An internal key that is in several tables is returned once, from the newest of them: the entry
+//! of a compaction's input and of its output, or of a log and of the table it was flushed to.
 //!
 //! Thread safety: one user. Suspends on I/O.
 
@@ -17,12 +17,12 @@ use crate::repair::output::Entries;
 use crate::repair::site::{Family, Site};
 use crate::repair::tables;
 
-/// A table to read, and the bounds that count of it.
+/// A table to read, and the bounds within which its entries count.
 #[derive(Clone)]
 pub(super) struct Input {
     pub path: PathBuf,
     pub meta: Arc<FileMetaData>,
-    /// A MANIFEST tells the bounds and the sequence number of an ingested file.
+    /// The bounds, and the sequence number of an ingested file, come from a MANIFEST.
     pub known: bool,
     /// It cannot stay as it is.
     pub rewrite: bool,
@@ -37,7 +37,7 @@ pub(super) struct Merge<'a> {
     active: Vec<(FileNumber, SalvageIter)>,
     /// Place of the present entry in `active`.
     at: Option<usize>,
-    /// What was given out last.
+    /// The key returned last.
     last: Vec<u8>,
     pub tombstones: Vec<RangeTombstone>,
 }

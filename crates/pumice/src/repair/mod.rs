@@ -1,8 +1,8 @@
 //! Repairing a damaged database; docs/repair.md is the page for users.
 //!
-//! Everything is read before anything is written, so what cannot be kept is refused while the
-//! directory is as it was. `survey` decides whether a MANIFEST can be believed; `keep` repairs by
-//! it, `rebuild` without; `install` makes the result the database that opens.
+//! Everything is read before anything is written, so that what cannot be kept is refused before any
+//! change. `survey` decides whether a MANIFEST can be trusted; `keep` repairs with it, `rebuild`
+//! without; `install` makes the result the database that opens.
 //!
 //! Thread safety: a repair holds the database's lock. Invariants: (1) nothing is deleted that the
 //! repair has not written itself, files only move to `lost`; (2) a repair that is killed at any
@@ -32,13 +32,13 @@ use report::RepairReport;
 use site::Site;
 use survey::Survey;
 
-/// Makes a database that opens of what is left of the one at `path`, and tells what was saved and
-/// what was not. Nothing is deleted: what cannot be used moves to the directory `lost` in it. A
-/// healthy database is not changed.
+/// Builds a database that opens from what is left of the one at `path`, and reports what was saved
+/// and what was not. Nothing is deleted: unusable files move to its directory `lost`. A healthy
+/// database is not changed.
 ///
 /// Every column family has the options `options.cf`; its comparator is the one that its files name
-/// if that is built in. Every table is read as a whole; where the MANIFEST is lost, most of them
-/// are also rewritten, for which there must be space.
+/// if that is built in. Every table is read as a whole; if the MANIFEST is lost, most of them are
+/// also rewritten, which needs free space.
 ///
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {
@@ -65,10 +65,10 @@ use survey::Survey;
 /// ```
 ///
 /// # Errors
-/// IoError if the database is open; Corruption if nothing of a database is there; NotSupported or
-/// InvalidArgument, with the file named, for what could not be kept: blob files, user-defined
-/// timestamps, prepared transactions, an unknown comparator, formats of the future. Nothing is
-/// changed then. I/O errors, after which it can be called again.
+/// IoError if the database is open; Corruption if there are no files of a database; NotSupported or
+/// InvalidArgument, naming the file, for data that could not be kept: blob files, user-defined
+/// timestamps, prepared transactions, an unknown comparator, newer formats. Nothing is changed
+/// then. I/O errors, after which it can be called again.
 pub fn repair(options: &Options, path: impl AsRef<Path>) -> Result<RepairReport> {
     run(&options.db, path.as_ref(), &[], Some(&options.cf))
 }
@@ -99,7 +99,7 @@ fn run(
         dir => PathBuf::from(dir),
     };
     let site = Site { fs: &db.file_system, dir, wal_dir, db, named: families, unknown };
-    Survey::new(&site)?; // No lock file is made where there is no database.
+    Survey::new(&site)?; // No lock file is created where there is no database.
     let _lock = site.fs.lock(&filename::lock_file(dir))?;
     let survey = Survey::new(&site)?;
     let mut report = RepairReport::new();

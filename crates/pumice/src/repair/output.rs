@@ -3,8 +3,8 @@
 //! Nothing is merged, dropped or filtered, so no merge operator is needed. A run is cut into files
 //! between user keys; each gets its part of the range tombstones.
 //!
-//! Thread safety: one user. Invariant: every table is synced before its metadata is given out; its
-//! name is made durable by the caller. Suspends on I/O.
+//! Thread safety: one user. Invariant: every table is synced before its metadata is returned; the
+//! caller makes its name durable. Suspends on I/O.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl<'a> Outputs<'a> {
         self.next_number - 1
     }
 
-    /// Writes one sorted run for `level`, cut where a file has `cut` bytes.
+    /// Writes one sorted run for `level`, cut into files of `cut` bytes.
     ///
     /// # Errors
     /// I/O; what was written so far is in `written`.
@@ -150,7 +150,7 @@ impl<'a> Outputs<'a> {
         })
     }
 
-    /// Adds the tombstones in `from..to` and ends the file; None if it has nothing in it.
+    /// Adds the tombstones in `from..to` and ends the file; None if it is empty.
     fn finish(
         &mut self,
         family: &Family,

@@ -1,11 +1,10 @@
-//! Repair without a MANIFEST that can be believed: the database is put together from its tables
-//! and logs.
+//! Repair without a trusted MANIFEST: the database is rebuilt from its tables and logs.
 //!
-//! Which table is newer than which is not known, so sequence numbers decide, key by key: tables
-//! whose keys overlap are merged into one sorted run with every version of every key, which goes
-//! below everything else. Tables that overlap with no other stay as they are. Where there is only
-//! level 0, tables are merged whose sequence numbers overlap. What a damaged MANIFEST still tells
-//! is used: column families, and tables that were obsolete.
+//! The order of tables by age is unknown, so sequence numbers decide, key by key: tables whose keys
+//! overlap are merged into one sorted run with every version of every key, which goes below
+//! everything else. Tables that overlap with no other stay as they are. If there is only level 0,
+//! tables whose sequence numbers overlap are merged. The readable part of a damaged MANIFEST is
+//! used: column families, and tables that were obsolete.
 //!
 //! Thread safety: the caller holds the lock of the database. Suspends on I/O.
 
@@ -38,7 +37,7 @@ struct Rebuild<'a> {
     logs: Vec<FoundLog>,
 }
 
-/// Puts the database together.
+/// Rebuilds the database.
 ///
 /// # Errors
 /// InvalidArgument and NotSupported, before anything is changed, for what cannot be kept; I/O.
@@ -104,7 +103,7 @@ fn families(
     }
     names.entry(0).or_insert((DEFAULT_COLUMN_FAMILY_NAME.to_string(), None));
     let mut families: BTreeMap<u32, Family> = BTreeMap::new();
-    // Of two with one name the later was made when the earlier had been dropped.
+    // Of two with one name, the later was created after the earlier had been dropped.
     let mut taken = BTreeSet::new();
     for (id, (name, order)) in names.iter().rev() {
         if !taken.insert(name.clone()) {
@@ -173,7 +172,7 @@ impl Rebuild<'_> {
         if !order.is_empty() && order != family.icmp.user.name() {
             return Some("its column family has another comparator");
         }
-        // No database could go on after them.
+        // They would leave a database no further numbers.
         if contents.meta.largest_seq > LAST_SEQUENCE_MAX {
             return Some("its sequence numbers are out of range");
         }
@@ -268,7 +267,7 @@ fn place(
     Ok(files.into_iter().enumerate().map(with_epoch).collect())
 }
 
-/// Tables that cannot stand side by side come into one group.
+/// Groups tables that cannot be on one level unmerged.
 fn groups(family: &Family, level: usize, mut inputs: Vec<Input>) -> Vec<Vec<Input>> {
     match level {
         0 => inputs.sort_by_key(|input| input.meta.smallest_seq),

@@ -1,4 +1,4 @@
-//! What a repair found and did, for programs and, by `Display`, for people.
+//! What a repair found and did, for programs and, through `Display`, for people.
 //!
 //! Thread safety: plain data.
 
@@ -9,15 +9,15 @@ use std::fmt;
 pub enum RepairOutcome {
     /// None: everything could be read, and nothing was changed.
     Healthy,
-    /// CURRENT was lost and names the newest MANIFEST again. Nothing else was changed.
+    /// CURRENT was lost and now names the newest MANIFEST again. Nothing else was changed.
     CurrentRestored,
-    /// What the MANIFEST says was kept; damaged files were replaced by what is left of them.
+    /// The state in the MANIFEST was kept; damaged files were replaced with their readable parts.
     Repaired,
-    /// The MANIFEST could not be used: the database was put together from its tables and logs.
+    /// The MANIFEST could not be used: the database was rebuilt from its tables and logs.
     Rebuilt,
 }
 
-/// What became of a file.
+/// The fate of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFate {
     /// It is part of the database as it was.
@@ -26,22 +26,22 @@ pub enum FileFate {
     Rewritten,
     /// It held nothing that belongs to the database; it is in `lost`.
     NotUsed,
-    /// It could not be used, or is not there. What there is of it is in `lost`.
+    /// It could not be used, or is missing. The rest of it is in `lost`.
     Lost,
 }
 
-/// A file of the database and what became of it.
+/// A file of the database and its fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepairedFile {
     /// Its name in the directory.
     pub name: String,
-    /// Its column family; empty for logs and what is unknown.
+    /// Its column family; empty for logs and if unknown.
     pub column_family: String,
     /// What became of it.
     pub fate: FileFate,
     /// Entries that could be read, deletions of keys and of ranges included.
     pub entries: u64,
-    /// Entries that could not be read, `None` where nothing tells how many there were.
+    /// Entries that could not be read, `None` if their number is unknown.
     pub entries_lost: Option<u64>,
     /// Why it was not kept; empty if it was.
     pub reason: String,
@@ -60,10 +60,10 @@ pub struct RepairReport {
     pub tables: u64,
     /// Their bytes.
     pub table_bytes: u64,
-    /// Values that were overwritten or deleted may show again, because what replaced them is lost
-    /// or because nothing tells which tables were obsolete.
+    /// Values that were overwritten or deleted may show again, because the newer entries are lost
+    /// or because it is unknown which tables were obsolete.
     pub old_data_may_return: bool,
-    /// What else a person should know, sentence by sentence.
+    /// Further notes for people, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl RepairReport {
         }
     }
 
-    /// Nothing is known or suspected to be missing.
+    /// Whether nothing is known or suspected to be missing.
     pub fn is_complete(&self) -> bool {
         let whole = |file: &RepairedFile| {
             file.fate == FileFate::NotUsed

@@ -1,4 +1,4 @@
-//! The directory that is repaired and the options that it is repaired with.
+//! The directory to repair, and the options for it.
 //!
 //! Thread safety: shared, read only.
 
@@ -29,7 +29,7 @@ pub(super) struct Family {
     pub name: String,
     pub icmp: InternalKeyComparator,
     pub options: Arc<ColumnFamilyOptions>,
-    /// Logs before it hold nothing that is not in tables.
+    /// The data of earlier logs is in tables.
     pub log_number: u64,
 }
 
@@ -45,8 +45,8 @@ impl Site<'_> {
         })
     }
 
-    /// The order of a column family: the one that was found in its files, which must be built in
-    /// or the options'.
+    /// The comparator of a column family: the one found in its files, which must be built in or in
+    /// the options.
     ///
     /// # Errors
     /// InvalidArgument if it is neither.
@@ -81,8 +81,8 @@ impl Site<'_> {
 }
 
 impl Family {
-    /// Where tables go whose level is not known: below everything, as one sorted run; level 0
-    /// where that is all there is.
+    /// The level for tables whose level is unknown: below everything, as one sorted run; level 0 if
+    /// there is no other.
     pub fn run_level(&self) -> usize {
         let flat = self.options.compaction_style == CompactionStyle::Fifo;
         let reserved = i32::from(self.options.cf_allow_ingest_behind);

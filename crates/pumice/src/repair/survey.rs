@@ -1,11 +1,11 @@
-//! What is in the directory, by name, and whether a MANIFEST can be believed.
+//! Lists the directory's files by name, and decides whether a MANIFEST can be trusted.
 //!
-//! A MANIFEST that can be read may still be old: its last changes may be cut off so that nothing
-//! shows. Then tables that it names are gone while others are there that it does not name; or the
-//! log that it names is gone and a table has later entries than those that it names; or something
-//! is of a column family that was made later.
+//! A MANIFEST that can be read may still be old: its last changes may be cut off without a trace.
+//! Then tables that it names are gone while others are there that it does not name; or the log that
+//! it names is gone and a table has later entries than those that it names; or a file belongs to a
+//! column family that was created later.
 //!
-//! Thread safety: plain data; nothing is written but by `undoing`. Suspends on I/O.
+//! Thread safety: plain data; only `undoing` writes. Suspends on I/O.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ impl Survey {
     /// Lists the directory.
     ///
     /// # Errors
-    /// Corruption if nothing there is of a database; NotSupported if there are blob files; I/O.
+    /// Corruption if no file belongs to a database; NotSupported if there are blob files; I/O.
     pub fn new(site: &Site<'_>) -> Result<Self> {
         let (mut tables, mut manifests) = (BTreeMap::new(), Vec::new());
         let mut largest = 0;
@@ -82,8 +82,8 @@ impl Survey {
         Ok(Survey { tables, manifests, current, next_number })
     }
 
-    /// The MANIFEST to go by and the tables that it does not name; None if there is none, and why
-    /// is noted.
+    /// The MANIFEST to trust and the tables that it does not name; None if there is none, with the
+    /// reason noted.
     ///
     /// # Errors
     /// InvalidArgument and NotSupported for what cannot be kept.
@@ -123,8 +123,7 @@ impl Survey {
         Ok(None)
     }
 
-    /// The tables that a MANIFEST does not name, without those that a repair wrote which did not
-    /// come to its end.
+    /// The tables that a MANIFEST does not name, without those of an unfinished repair.
     fn unlisted(&self, site: &Site<'_>, recovered: &RecoveredVersions) -> Result<Vec<FoundTable>> {
         let listed = |number| {
             recovered.families.values().any(|f| f.version.find_by_number(number).is_some())
@@ -146,7 +145,7 @@ impl Survey {
         recovered: &RecoveredVersions,
         unlisted: &[FoundTable],
     ) -> Result<Option<String>> {
-        // What it has replaced itself is no sign of a later change.
+        // A file that it has replaced itself is not a sign of a later change.
         let history = History::of(&**site.fs, site.dir, &[recovered.manifest_number]);
         let strange: Vec<_> = unlisted
             .iter()

@@ -1,4 +1,4 @@
-//! What is in a table file, as far as it can be read.
+//! Reads the contents of a table file as far as possible.
 //!
 //! Thread safety: plain data and free functions. Every block is read once. Suspends on I/O.
 
@@ -26,13 +26,13 @@ pub(super) struct FoundTable {
     pub name: String,
     pub path: PathBuf,
     pub bytes: u64,
-    /// What is in it, or why it cannot be opened.
+    /// Its contents, or why it cannot be opened.
     pub contents: std::result::Result<Contents, Error>,
 }
 
 /// What is in a table.
 pub(super) struct Contents {
-    /// As the table itself tells it, on level 0.
+    /// From the table itself, for level 0.
     pub meta: Arc<FileMetaData>,
     pub family: u32,
     pub family_name: String,
@@ -45,7 +45,7 @@ pub(super) struct Contents {
     pub damage: Vec<Error>,
     /// A repair wrote it.
     pub marked: bool,
-    /// It was ingested, and nothing but a MANIFEST knows the sequence number of its entries.
+    /// It was ingested, and only a MANIFEST has the sequence number of its entries.
     pub lacks_sequence: bool,
 }
 
@@ -121,7 +121,7 @@ enum Refusal {
 }
 
 impl From<Error> for Refusal {
-    /// A newer format or a codec that is not there may be whole: that is no damage.
+    /// A table of a newer format, or with an unknown codec, may be intact: that is not damage.
     fn from(error: Error) -> Self {
         match error.kind() {
             ErrorKind::NotSupported => Refusal::Foreign(error),
@@ -137,7 +137,7 @@ fn read(
     known: Option<Known<'_>>,
 ) -> std::result::Result<Contents, Refusal> {
     let meta = known.map(|(_, _, meta)| meta);
-    // Its properties tell the order that the rest is read in.
+    // Its properties name the key order for reading the rest.
     let table = open(site, path, number, &Comparator::Bytewise, meta)?;
     let properties = table.properties().clone();
     let (family, name) =
@@ -186,7 +186,7 @@ fn read(
     })
 }
 
-/// The column family that a table says it is of; one that says none is of the default one.
+/// The column family named in a table; the default one if it names none.
 fn family_of(properties: &TableProperties) -> (u32, String) {
     let id = properties.column_family_id;
     match u32::try_from(id) {
@@ -211,8 +211,8 @@ pub(super) fn tombstones(table: &Table) -> Vec<RangeTombstone> {
     all
 }
 
-/// The part of a tombstone that counts in a file with such bounds in its MANIFEST; tables may have
-/// more of it than that.
+/// The part of a tombstone that applies in a file with these bounds in the MANIFEST; the table may
+/// hold more of it.
 pub(super) fn within_bounds(
     mut tombstone: RangeTombstone,
     file: &FileMetaData,
@@ -228,7 +228,7 @@ pub(super) fn within_bounds(
     cmp.compare(&tombstone.start, &tombstone.end).is_lt().then_some(tombstone)
 }
 
-/// Collects what bounds the entries of a table.
+/// Collects the bounds of a table's entries.
 pub(super) struct Bounds {
     icmp: InternalKeyComparator,
     smallest: Vec<u8>,
@@ -275,7 +275,7 @@ impl Bounds {
         self.smallest.is_empty()
     }
 
-    /// What a MANIFEST says of such a table.
+    /// The metadata of such a table for a MANIFEST.
     pub fn meta(
         self,
         number: FileNumber,

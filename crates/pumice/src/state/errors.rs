@@ -1,6 +1,6 @@
-//! Background errors as data: how bad one is, whether it heals, and the present one.
+//! Background errors as data: their severity, whether a retry may help, and the present one.
 //!
-//! What they stop and how the database recovers is `engine::error_handler`.
+//! Their effects and the recovery are in `engine::error_handler`.
 //!
 //! Thread safety: `ErrorState` belongs to the state lock.
 
@@ -34,7 +34,7 @@ impl Reason {
     }
 }
 
-/// What `task` has to tell the listeners.
+/// An error that `task` has to report to the listeners.
 pub(crate) struct UntoldError {
     pub task: TaskRef,
     pub reason: BackgroundErrorReason,
@@ -46,7 +46,7 @@ pub(crate) struct UntoldError {
 pub(crate) struct ErrorState {
     pub error: Option<Error>,
     pub resuming: bool,
-    /// What failed during the `resume` that is under way.
+    /// The error that occurred during the running `resume`.
     pub failed_again: Option<Error>,
     /// A job that tries to resume is scheduled or running.
     pub retrying: bool,
@@ -69,7 +69,8 @@ impl ErrorState {
     }
 }
 
-/// How bad an error is, by its kind and what it interrupted; `paranoid` as `paranoid_checks`.
+/// The severity of an error, from its kind and what it interrupted; `paranoid` is
+/// `paranoid_checks`.
 pub(crate) fn severity(error: &Error, reason: Reason, paranoid: bool) -> Severity {
     if error.severity() == Severity::Unrecoverable {
         return Severity::Unrecoverable; // A panic.
@@ -78,9 +79,9 @@ pub(crate) fn severity(error: &Error, reason: Reason, paranoid: bool) -> Severit
         ErrorKind::Corruption if reason == Reason::Compaction && !paranoid => Severity::Soft,
         ErrorKind::Corruption => Severity::Unrecoverable,
         ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped => Severity::None,
-        // It has not begun.
+        // The job has not begun.
         ErrorKind::CompactionTooLarge => Severity::None,
-        // It is no longer wanted; a lack of memory is another reason.
+        // The job was cancelled; a lack of memory is a different reason.
         ErrorKind::Aborted if error.subcode() != SubCode::MemoryLimit => Severity::None,
         _ if error.subcode() == SubCode::SpaceLimit => Severity::Hard,
         _ if reason == Reason::Compaction => Severity::Soft,
@@ -89,7 +90,7 @@ pub(crate) fn severity(error: &Error, reason: Reason, paranoid: bool) -> Severit
     }
 }
 
-/// Trying again may help without an operator.
+/// Whether a retry may help without an operator.
 pub(crate) fn heals(error: &Error, reason: Reason) -> bool {
     if planted::is(Bug::NoSpaceForGood) && error.is_no_space() {
         return false;
@@ -103,8 +104,8 @@ pub(crate) fn heals(error: &Error, reason: Reason) -> bool {
 mod tests {
     use super::*;
 
-    /// What is no longer wanted is no error of the database; a panic and a lack of memory are,
-    /// or flushes would be tried forever.
+    /// A cancelled job is not an error of the database; a panic and a lack of memory are, or
+    /// flushes would be retried forever.
     #[pumice_test_macros::test]
     fn aborted_jobs_tell_why() {
         let aborted = Error::aborted("a job");
@@ -121,7 +122,8 @@ mod tests {
         }
     }
 
-    /// Damage that a compaction reads; what a flush or the MANIFEST meets is not about old files.
+    /// Applies to damage that a compaction reads; errors of a flush or the MANIFEST do not concern
+    /// old files.
     #[pumice_test_macros::test]
     fn damage_in_a_compaction_stops_writes_only_if_paranoid() {
         let damage = Error::corruption("a block");

@@ -1,4 +1,4 @@
-//! Numbers of jobs, counts of background errors, and what listeners are yet to be told.
+//! Job numbers, counts of background errors, and events not yet reported to listeners.
 //!
 //! Thread safety: from any thread.
 
@@ -14,14 +14,14 @@ use crate::stats::listener::{MemTableInfo, WriteStallInfo};
 /// Number of the job that opened the database.
 pub(crate) const OPEN_JOB: u64 = 1;
 
-/// Numbers jobs, counts background errors, and keeps what listeners are yet to be told.
+/// Numbers jobs, counts background errors, and keeps the events not yet reported to listeners.
 pub(crate) struct EventState {
     pub last_job: AtomicU64,
     pub background_errors: AtomicU64,
     /// See `info_dumps`.
     pub last_dump_micros: AtomicU64,
     pub deferred: Mutex<Deferred>,
-    /// Errors of tasks that have yet to tell the listeners.
+    /// Errors that their tasks still have to report to the listeners.
     pub untold: Mutex<Vec<UntoldError>>,
 }
 

@@ -1,4 +1,4 @@
-//! When the next file gets too old. `engine::expiry` waits for that.
+//! When the next file becomes too old; `engine::expiry` waits for that.
 //!
 //! Thread safety: [`ExpiryWatch`] belongs to the state lock.
 
@@ -13,7 +13,8 @@ pub(crate) struct ExpiryWatch {
     pub next: u64,
 }
 
-/// The next moment after `now` at which a file gets too old. The clock is read only if need be.
+/// The next moment after `now` at which a file becomes too old. The clock is read only if
+/// necessary.
 pub(crate) fn next_expiry(state: &DbState, now: impl Fn() -> u64) -> Option<u64> {
     let moments = state.cfs.values().filter(|cf| !cf.data.is_dropped());
     let mut moments = moments.filter_map(|cf| cf.plan.expires_at(&cf.version)).peekable();

@@ -33,10 +33,10 @@ pub(crate) struct ImmutableMemTable {
     pub reason: FlushReason,
 }
 
-/// How far its flush is.
+/// The state of its flushes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FlushState {
-    /// Someone waits for a flush, however few memtables there are.
+    /// A flush was requested, however few memtables there are.
     pub requested: bool,
     pub running: bool,
     pub queued: bool,
@@ -60,20 +60,20 @@ pub(crate) struct CfState {
     pub compaction_retry: CompactionRetry,
     /// Automatic compactions make way for flushes.
     pub deferral: Deferral,
-    /// Jobs under way that make room for writes, as the adaptive policy sees them.
+    /// Running jobs that make room for writes, as input of the adaptive policy.
     pub reliefs: Reliefs,
     pub stall: WriteStall,
 }
 
 impl CfState {
-    /// Wraps what recovery or creation made.
+    /// Wraps the result of recovery or creation.
     pub fn new(
         (data, publisher): (CfData, Publisher),
         mem: Arc<MemTable>,
         version: Arc<Version>,
         log_number: FileNumber,
     ) -> Self {
-        // Epoch 1 is for files that are ingested behind all others, where that is allowed.
+        // Epoch 1 is reserved for files that are ingested behind all others, if that is allowed.
         let reserved = u64::from(data.options().cf_allow_ingest_behind);
         let next_epoch = 1 + version.max_epoch_number().max(reserved);
         let plan = CompactionPlan::new(&version, &data.options(), 0);
@@ -136,7 +136,7 @@ impl CfState {
             && (self.flush.requested || self.imm.len() >= needed)
     }
 
-    /// What it has that is in no table.
+    /// Its data that is in no table.
     pub fn unflushed(&self) -> Unflushed {
         Unflushed {
             id: self.data.id,
@@ -146,7 +146,7 @@ impl CfState {
         }
     }
 
-    /// A flush is running, or is only a matter of time.
+    /// A flush is running, or will start.
     pub fn has_flush_to_come(&self) -> bool {
         self.flush.running || self.wants_flush()
     }
@@ -175,9 +175,8 @@ impl CfState {
         self.reliefs.level0.push((Arc::clone(io), files as f64, entries as f64));
     }
 
-    /// The memtables of `cf` are not going to be flushed any more: a task that waits for memory
-    /// does not wait for theirs. They are not written to again: the family is dropped, or the
-    /// database closes.
+    /// The memtables of `cf` will not be flushed any more, so tasks that wait for memory do not
+    /// wait for them. They are not written to again: the family is dropped, or the database closes.
     pub fn give_up_memory(&self) {
         self.mem.mark_flushed();
         self.imm.iter().for_each(|sealed| sealed.mem.mark_flushed());
@@ -215,7 +214,7 @@ impl CfState {
         !self.data.options().disable_auto_compactions && self.plan.needs_compaction()
     }
 
-    /// In which form the family is tuned; `None` if it is not.
+    /// The form in which the family is tuned; `None` if it is not.
     pub fn tuned(&self, policy: BackgroundPolicy) -> Deferral {
         match policy {
             BackgroundPolicy::SeedRule => Deferral::Seed,

@@ -3,7 +3,7 @@
 //! The deferred lane has `background_cpu_priority` and `background_io_priority`, the normal one
 //! that of its pool. Which job gets which is `engine::lanes`.
 //!
-//! Thread safety: everything from anywhere; what belongs to a family, to the state lock.
+//! Thread safety: everything from anywhere; the parts of a family belong to the state lock.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,14 +20,14 @@ use crate::control::level0_cost::{LOWERED_FROM, Level0Cost};
 use crate::options::{BackgroundPriority, DbOptions};
 use crate::state::family::CfState;
 
-/// From this share of what slows writes on, compactions out of L0 are urgent.
+/// From this share of a slowdown limit on, compactions out of L0 are urgent.
 pub(crate) const URGENT_PRESSURE: f64 = 0.6;
 
 /// See the module head.
 pub(crate) struct Lanes {
     pub normal: Lane,
     pub deferred: Lane,
-    /// What compactions out of L0 want of the processors. A leaf.
+    /// The processor time that compactions out of L0 need. A leaf lock.
     level0: Mutex<Level0Cost>,
     processors: f64,
 }
@@ -47,16 +47,16 @@ pub(crate) fn wanted(options: &DbOptions) -> LanePriority {
     LanePriority { cpu, io }
 }
 
-/// Whether the kernel lets threads have what the options ask for. Suspends.
+/// Checks that the kernel allows threads the priorities in the options. Suspends.
 ///
 /// # Errors
-/// What it says.
+/// The kernel's refusal.
 pub(crate) fn check_priority(options: &DbOptions) -> Result<()> {
     wanted(options).check()
 }
 
 impl Lanes {
-    /// With what the options ask for. Suspends.
+    /// With the priorities in the options. Suspends.
     ///
     /// # Errors
     /// The kernel does not allow it.
@@ -66,7 +66,7 @@ impl Lanes {
             normal: Lane::fixed(),
             deferred: Lane::movable(wanted(options)),
             level0: Mutex::new(Level0Cost::default()),
-            // Once: to look takes files of the system, and it is asked under locks.
+            // Read once: that opens files of the system, and this is called under locks.
             processors: thread::available_parallelism() as f64,
         })
     }
@@ -93,7 +93,7 @@ impl Lanes {
         self.level0.lock().merged(cpu_micros as f64 / 1e6);
     }
 
-    /// Compactions out of L0 want so much of the processors that lowering them spares something.
+    /// Whether compactions out of L0 need so much processor time that lowering them helps.
     pub fn level0_is_dear(&self) -> bool {
         self.level0_share() >= LOWERED_FROM
     }
@@ -176,7 +176,7 @@ impl Lanes {
 }
 
 impl CfState {
-    /// How near writes are to being slowed: 1 is where that begins.
+    /// How near writes are to being slowed: slowing starts at 1.
     pub fn pressure(&self) -> f64 {
         let options = self.data.options();
         let share = |stock: f64, limit: f64| if limit > 0.0 { stock / limit } else { 0.0 };
@@ -193,14 +193,15 @@ fn now_seconds() -> f64 {
     now_micros() as f64 / 1e6
 }
 
-/// What the kernel says of the lane's threads.
+/// The kernel's values for the lane's threads.
 pub(crate) struct Effective {
     pub nice: String,
     pub policy: String,
     pub io: String,
 }
 
-/// Of those that run, or else of the last that began; `-` before the first, and each value once.
+/// For the running threads, or otherwise the last that began; `-` before the first, and each value
+/// once.
 pub(crate) fn effective(report: &LaneReport) -> Effective {
     let mut all: Vec<_> = report.threads.iter().map(|thread| thread.priority).collect();
     if all.is_empty() {

@@ -26,8 +26,8 @@ pub(crate) struct ManifestLog {
     pub broken: bool,
     /// Changes of files take effect in memory only, until `release` (see `hold`).
     pub held: bool,
-    /// What a failed log should have held is in no MANIFEST yet: from `hold` until a change after
-    /// `release` is durable.
+    /// Data that a failed log should have held is in no MANIFEST yet: from `hold` until a change
+    /// after `release` is durable.
     pub lacks_failed_log: bool,
     pub started: bool,
     /// The database is closed: another process may own the directory.
@@ -35,7 +35,7 @@ pub(crate) struct ManifestLog {
 }
 
 impl ManifestLog {
-    /// A MANIFEST of this open is there, and CURRENT names it.
+    /// This open has its own MANIFEST, and CURRENT names it.
     pub fn is_started(&self) -> bool {
         self.started
     }
@@ -55,8 +55,8 @@ impl ManifestLog {
     }
 
     /// Everything that was held back goes into the next MANIFEST, which the next change starts.
-    /// Until that is durable the present one counts as broken: it lacks what was held back.
-    /// Whether anything was.
+    /// Until that is durable the present one counts as broken: it lacks the held back changes.
+    /// Returns whether there were any.
     pub fn release(&mut self) -> bool {
         let held = std::mem::take(&mut self.held);
         if held {
@@ -66,7 +66,7 @@ impl ManifestLog {
         held
     }
 
-    /// Refuses changes of a closed database. Code that writes files outside of jobs asks here and
+    /// Refuses changes of a closed database. Code that writes files outside of jobs checks here and
     /// keeps the lock while it writes.
     pub fn check_open(&self) -> Result<()> {
         if self.closed { Err(Error::shutdown("the database is closed")) } else { Ok(()) }
@@ -84,7 +84,7 @@ impl ManifestLog {
 #[derive(Default)]
 pub(crate) struct EditGroup {
     pub edits: Vec<VersionEdit>,
-    /// Files that the edits take out of a version, filled in while they are applied.
+    /// Files that the edits remove from a version, filled in while they are applied.
     pub removed: Vec<(u32, Arc<FileMetaData>)>,
 }
 
@@ -137,7 +137,7 @@ impl ManifestLog {
 }
 
 impl EditGroup {
-    /// Fills in what every edit carries.
+    /// Fills in the fields common to every edit.
     pub fn complete(&mut self, state: &DbState, next_file: FileNumber, last_sequence: u64) {
         let log_number_of = |cf: &CfState, edits: &[VersionEdit]| {
             let edited = edits.iter().filter(|e| e.column_family == cf.data.id);
@@ -166,8 +166,7 @@ impl EditGroup {
 }
 
 impl DbState {
-    /// Edits that describe the present state from nothing.
-    /// `db_id` is the identity to be named, if one is.
+    /// Edits that describe the whole present state. `db_id` is the identity to record, if any.
     pub fn snapshot_edits(&self, db_id: Option<String>, last_sequence: u64) -> Vec<VersionEdit> {
         let mut edits = Vec::new();
         if db_id.is_some() {

@@ -12,7 +12,7 @@ use crate::state::family::CfState;
 /// A piece of a manual compaction that was picked.
 #[derive(Clone, Debug)]
 pub(crate) struct ManualPiece {
-    /// Of its request.
+    /// Number of its request.
     pub id: u64,
     /// Where the next piece begins; `None` after the last one.
     pub resume_at: Option<Vec<u8>>,
@@ -41,7 +41,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// What to do for it next.
+    /// Its next step.
     pub fn pick(&self, cf: &CfState) -> Result<ManualPick> {
         if let Some(files) = &self.files {
             let pick = Box::new(cf.plan.pick_files(&cf.version, files)?);
@@ -75,7 +75,7 @@ impl ManualQueue {
     pub fn excludes_automatic(&self) -> bool {
         self.requests.iter().any(|r| r.exclusive && r.done.is_none())
     }
-    /// Pieces that were picked will not be done.
+    /// Picked pieces will not be done.
     pub fn give_up(&mut self, error: &Error) {
         for request in self.requests.iter_mut().filter(|request| request.running) {
             request.running = false;

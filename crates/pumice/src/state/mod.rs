@@ -1,19 +1,19 @@
-//! What the locks of a database guard, and the decisions that need nothing but that.
+//! The data under the locks of a database, and decisions that need only that data.
 //!
 //! The room below `engine`: data, and functions of data. Nothing here knows the database that the
-//! data belongs to, takes a lock of it, or starts a job: `engine` does, and asks here.
+//! data belongs to, takes one of its locks, or starts a job: `engine` does, and calls this room.
 //!
 //! | part | is |
 //! |---|---|
 //! | this file | what the state lock guards, and the map of column families |
 //! | `family` | a column family under the state lock |
-//! | `parts`, `reports` | the parts of a database: directory, logs, writes, what it tells, .. |
+//! | `parts`, `reports` | the parts of a database: directory, logs, writes, reports, .. |
 //! | `manifest_log` | the MANIFEST's state, and edits that take effect together |
 //! | `errors`, `retry` | background errors, and compactions that failed |
 //! | `work`, `manual_queue` | picked compactions, and those that callers asked for |
 //! | `obsolete`, `expiry` | files that nothing needs, and files that get too old |
 //! | `lanes`, `regulator` | at which priority jobs compute; the adaptive policy's state |
-//! | `events`, `tree_shape` | what listeners are yet to be told; jobs and trees in numbers |
+//! | `events`, `tree_shape` | events not yet reported; jobs and trees in numbers |
 //! | `properties`, `property_texts` | properties of data, as numbers and as texts |
 //!
 //! Thread safety: [`DbState`] and the [`CfState`]s in it belong to the state lock: a reference to
@@ -87,20 +87,20 @@ pub(crate) struct DbState {
     /// There has been more than one column family since the open (RocksDB's
     /// `single_column_family_mode_` is the opposite). Atomic for those who only read the state.
     pub had_families: AtomicBool,
-    /// The open has succeeded: jobs and tasks may start. Earlier ones would outlive an open that
-    /// fails, and keep the directory locked.
+    /// The open has succeeded: jobs and tasks may start. If started earlier they would outlive a
+    /// failed open, and keep the directory locked.
     pub opened: bool,
     pub manual: ManualQueue,
     pub errors: ErrorState,
     pub max_column_family: u32,
-    /// How the close went, once it is over.
+    /// The result of the close, once it is over.
     pub closed: Option<Result<()>>,
     pub jobs: Jobs,
     pub tasks: Tasks,
     pub files: Files,
 }
 
-/// Jobs of the pools: what waits for one, and how many there are.
+/// Jobs of the pools: the queues, and how many there are.
 #[derive(Default)]
 pub(crate) struct Jobs {
     pub flush_queue: VecDeque<u32>,
@@ -114,8 +114,8 @@ pub(crate) struct Jobs {
     /// Jobs handed to a pool, running or not.
     pub scheduled_flushes: usize,
     pub scheduled_compactions: usize,
-    /// A compaction was wanted since a job last looked and found none: a job that ends without
-    /// work has others look again.
+    /// A compaction was requested since a job last found none: a job that ends without work then
+    /// has others check again.
     pub compaction_wanted: bool,
     /// Compactions that the bottom pool has, running or not.
     pub bottom_compactions: usize,
@@ -125,7 +125,7 @@ pub(crate) struct Jobs {
     pub running_deletions: usize,
     /// `pause_background_work` calls outstanding.
     pub paused: usize,
-    /// A close saves what is in no log: flushes run even if background work is paused.
+    /// A close is saving unlogged data: flushes run even if background work is paused.
     pub saving: bool,
 }
 
@@ -154,9 +154,9 @@ pub(crate) struct Files {
     /// Smallest log that recovery may need, as last written to the MANIFEST.
     pub min_log_to_keep: FileNumber,
     pub options_file_number: FileNumber,
-    /// What the open dropped from the MANIFEST, since a crash had torn it.
+    /// The end of the MANIFEST that the open dropped because a crash had torn it.
     pub dropped_tail: Option<DroppedTail>,
-    /// What `sst_file_manager` keeps free for this database after a full disk.
+    /// Bytes that `sst_file_manager` requires free for this database after a full disk.
     pub disk_buffer: u64,
 }
 
@@ -189,12 +189,12 @@ impl DbState {
         self.jobs.scheduled_compactions + self.jobs.bottom_compactions > 0
     }
 
-    /// What is where in the tree of column family `id` now; empty once it is dropped.
+    /// The present shape of the tree of column family `id`; empty once it is dropped.
     pub fn tree_shape(&self, id: u32) -> TreeShape {
         self.cfs.get(&id).map(TreeShape::of).unwrap_or_default()
     }
 
-    /// A compaction with an account of its writes begins: how soon writes wait for it.
+    /// A compaction whose writes are counted begins.
     pub fn level0_begins(&mut self, work: &CompactionWork) {
         let pick = &work.pick;
         if let (0, Some(io), Some(cf)) = (pick.start_level, &work.io, self.cfs.get_mut(&work.cf.id))
@@ -211,7 +211,7 @@ impl DbState {
         if level == 0 { base } else { level + 1 }
     }
 
-    /// The open took back a change of which later bytes had survived than earlier ones.
+    /// Whether the open dropped a change of which later bytes survived but not all earlier ones.
     pub fn took_change_back(&self) -> bool {
         self.files.dropped_tail.as_ref().is_some_and(|tail| tail.holed)
     }

@@ -1,4 +1,4 @@
-//! Files that were needed once. What becomes of them is `engine::obsolete_files`.
+//! Files that are no longer needed; `engine::obsolete_files` deletes them.
 //!
 //! Thread safety: `ObsoleteFiles` belongs to the state lock.
 
@@ -15,13 +15,13 @@ pub(crate) struct ObsoleteTable {
     pub file: Weak<FileMetaData>,
     /// No MANIFEST that recovery could read has its column family.
     pub dropped: bool,
-    /// `uncache_aggressiveness` of its column family then.
+    /// `uncache_aggressiveness` of its column family at that time.
     pub uncache: u32,
     /// The table, if its metadata kept it open then and its blocks are to be uncached.
     pub open: Option<Arc<Table>>,
 }
 
-/// Files that were needed once.
+/// Files that are no longer needed.
 #[derive(Default)]
 pub(crate) struct ObsoleteFiles {
     pub tables: Vec<ObsoleteTable>,
@@ -37,7 +37,7 @@ impl ObsoleteFiles {
     pub fn manifest(&mut self, number: FileNumber) {
         self.manifests.push(number);
     }
-    /// CURRENT may name a MANIFEST that is to go: a failure left it unknown.
+    /// CURRENT may name a MANIFEST that is to be deleted: after a failure this is unknown.
     pub fn may_be_current(&self) -> bool {
         self.unsure
     }

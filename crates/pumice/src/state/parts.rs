@@ -1,6 +1,6 @@
 //! The parts of a database, by what they serve; each has the methods that need nothing else.
 //!
-//! Thread safety: as the fields say; what is neither behind a lock nor atomic never changes after
+//! Thread safety: as the fields say; fields that are neither locked nor atomic never change after
 //! the open. The order of the locks is in `engine`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,12 +37,12 @@ use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::OpenTables;
 
-/// Where the database is, and who it is.
+/// The directory and identity of the database.
 pub(crate) struct Directory {
     pub path: PathBuf,
     pub fs: Arc<dyn FileSystem>,
     pub read_only: bool,
-    /// Another process writes, and this one follows. Then it is `read_only`, too.
+    /// Another process writes, and this one follows. Then it is also `read_only`.
     pub secondary: bool,
     pub db_id: String,
     pub session_id: String,
@@ -50,23 +50,23 @@ pub(crate) struct Directory {
     pub lock: Mutex<Option<Box<dyn FileLock>>>,
 }
 
-/// What the database was told.
+/// The options of the database.
 pub(crate) struct Settings {
     pub options: ArcSwap<DbOptions>,
     /// Held while the options are changed; comes before the state lock.
     pub change: Mutex<()>,
-    /// What keys, values and batches may have.
+    /// Size limits of keys, values and batches.
     pub limits: SizeLimits,
 }
 
-/// What it may share with other databases of the process.
+/// Resources that it may share with other databases of the process.
 pub(crate) struct Resources {
     pub open_tables: Arc<OpenTables>,
     pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
     pub pools: Arc<ThreadPools>,
 }
 
-/// What steers flushes and compactions.
+/// The control of flushes and compactions.
 pub(crate) struct Background {
     /// None without a rate limiter.
     pub tuner: Option<Arc<Tuner>>,
@@ -78,16 +78,16 @@ pub(crate) struct Background {
     pub bottommost_threshold: AtomicU64,
     /// A job that deletes obsolete files is queued and has not started.
     pub purge_scheduled: AtomicBool,
-    /// Notified when a file gets too old earlier than was thought.
+    /// Notified when a file will become too old earlier than expected.
     pub expiry_changed: Condvar,
 }
 
-/// What writers share.
+/// State that writers share.
 pub(crate) struct Writes {
     pub queue: WriteQueue,
-    /// The leader's: how many members it asks to insert beside it.
+    /// How many members a leader asks to insert beside it; used by the leader.
     pub helpers: Mutex<Helpers>,
-    /// The leader's batch, for groups of several.
+    /// The leader's batch for groups of several writers.
     pub scratch: Mutex<WriteBatch>,
     pub controller: WriteController,
     /// There may be something for `DbInner::handle_pending`, which the next leader calls.
@@ -104,7 +104,7 @@ pub(crate) struct Logs {
     pub synced: Condvar,
     pub bytes: AtomicU64,
     pub bytes_limit: AtomicU64,
-    /// The log that flushes were last asked for to make it obsolete.
+    /// The log for whose release flushes were last requested.
     pub relieved: AtomicU64,
     pub history: LogHistory,
 }
@@ -124,7 +124,7 @@ impl Logs {
         self.wal.lock().dir().to_path_buf()
     }
 
-    /// Does something with a log where it is thought to be, or else in the other place; says
+    /// Applies an operation to a log where it is expected, or else in the other place; returns
     /// whether that was the archive.
     pub fn at_log<T>(
         &self,
@@ -146,7 +146,7 @@ impl Logs {
 }
 
 impl Directory {
-    /// Refuses what a database that was opened for reading cannot do.
+    /// Refuses operations that a database opened for reading cannot do.
     pub fn check_writable(&self) -> Result<()> {
         match (self.read_only, self.secondary) {
             (false, _) => Ok(()),
@@ -192,7 +192,7 @@ impl Directory {
         Ok(logs)
     }
 
-    /// Gives a table file a second name, or copies it once links have turned out impossible.
+    /// Gives a table file a second name, or copies it once links have proved impossible.
     pub fn link_or_copy(&self, from: &Path, to: &Path, linking: &mut bool) -> Result<()> {
         if *linking {
             match self.fs.link(from, to) {
@@ -286,15 +286,15 @@ impl Writes {
 }
 
 impl Directory {
-    /// Table `number` was written, at least in part, for an edit that was never tried: it goes with
-    /// the next deletion.
+    /// Table `number` was written, at least in part, for an edit that was never tried: the next
+    /// deletion removes it.
     pub fn discard_output(&self, files: &mut Files, number: FileNumber) {
         files.pending_outputs.remove(&number);
         files.obsolete.unnamed.push(filename::table_file(&self.path, number));
     }
 
-    /// Table `number` was written for an edit that failed: it goes once a MANIFEST is durable that
-    /// does not name it.
+    /// Table `number` was written for an edit that failed: it is deleted once a MANIFEST is durable
+    /// that does not name it.
     pub fn abandon_output(&self, files: &mut Files, number: FileNumber) {
         files.pending_outputs.remove(&number);
         files.obsolete.file(filename::table_file(&self.path, number));
@@ -302,8 +302,8 @@ impl Directory {
 }
 
 impl Resources {
-    /// What rewrites the last level runs on the bottom pool, if that may have threads and gets one:
-    /// it takes longest, and nothing waits for it.
+    /// A compaction that rewrites the last level runs on the bottom pool, if that may have threads
+    /// and gets one: it takes longest, and nothing waits for it.
     pub fn runs_at_bottom(&self, work: &CompactionWork) -> bool {
         let (pick, pools) = (&work.pick, &self.pools);
         let rewrites = !pick.is_trivial_move && !pick.is_deletion;

@@ -1,7 +1,8 @@
-//! Properties that are numbers, of a column family's data or of what the state lock guards.
+//! Properties that are numbers, computed from a column family's data or from data under the state
+//! lock.
 //!
-//! Thread safety: from any thread. Numbers are read one by one and need not fit together. May open
-//! table files and so suspend.
+//! Thread safety: from any thread. Numbers are read one by one and may be inconsistent with each
+//! other. May open table files and so suspend.
 
 use pumice_base::Comparator;
 use pumice_manifest::{FileMetaData, Version};
@@ -57,7 +58,7 @@ pub(crate) fn memtable_number(view: &SuperVersion, name: &str) -> Option<u64> {
     let memory: fn(&MemTable) -> u64 = |mem| mem.memory_bytes() as u64;
     let number = match name {
         "num-immutable-mem-table" => view.imm.len() as u64,
-        // Nothing keeps memtables after their flush.
+        // Memtables are not kept after their flush.
         "num-immutable-mem-table-flushed" => 0,
         "cur-size-active-mem-table" => memory(&view.mem),
         "cur-size-all-mem-tables" | "size-all-mem-tables" => all_memtables(view, memory),
@@ -92,7 +93,7 @@ pub(crate) fn file_number(cf: &CfData, view: &SuperVersion, name: &str) -> Optio
     Some(number)
 }
 
-/// Bytes of all files of all versions that are read, each file once.
+/// Bytes of all files of all live versions, each file once.
 pub(crate) fn bytes_of_live_versions(cf: &CfData) -> u64 {
     let versions = cf.live_versions();
     let files = versions.iter().flat_map(|v| v.all_files());

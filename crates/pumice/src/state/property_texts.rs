@@ -47,7 +47,7 @@ pub(crate) fn role_of(block: &CachedBlock) -> usize {
     }
 }
 
-/// What the reports of a column family say of its tree.
+/// The figures of a column family's tree for its reports.
 pub(crate) struct FamilyFigures {
     levels: Vec<LevelView>,
     pending_bytes: u64,
@@ -82,7 +82,7 @@ impl FamilyFigures {
         self.with_view(cf, |view| cf.stats.lock().report_without_latencies(view))
     }
 
-    /// `rocksdb.cf-file-histogram`. Reads are not timed by level, so that it has no histograms.
+    /// `rocksdb.cf-file-histogram`. Reads are not timed by level, so it has no histograms.
     pub fn latency_report(&self, cf: &CfData) -> String {
         self.with_view(cf, cf_stats::read_latency_report)
     }
@@ -131,11 +131,11 @@ pub(crate) fn block_cache_map(cf: &CfData, age: StatsAge) -> Option<BTreeMap<Str
     Some(map)
 }
 
-/// What the cache holds; walks all of it unless it was walked lately.
+/// The contents of the cache; scans all of it unless it was scanned recently.
 pub(crate) fn cache_view(cache: &Arc<BlockCache>, age: StatsAge) -> BlockCacheView {
     let stats = cache.entry_stats(age, ROLES.len(), role_of);
     let role = |(names, sum): (&(&'static str, &str), &RoleSum)| (names.0, sum.entries, sum.bytes);
-    // In a simulation what a seed gives must not show where the memory lies.
+    // In a simulation the results of a seed must not depend on addresses.
     let address = if pumice_port::sim::is_running() { 0 } else { Arc::as_ptr(cache).addr() };
     BlockCacheView {
         identity: format!("HyperClockCache@{address:#x}#{}", pumice_port::os::pid()),
@@ -218,8 +218,8 @@ pub(crate) fn add_properties(sum: &mut TableProperties, table: &TableProperties)
     sum.index_value_is_delta_encoded |= table.index_value_is_delta_encoded;
 }
 
-/// What sums up over tables, in RocksDB's words and order. What belongs to one table (names,
-/// times, ids) has no place in a sum and is left out.
+/// Properties that can be summed over tables, in RocksDB's words and order. Those of a single table
+/// (names, times, ids) are left out.
 pub(crate) fn properties_text(p: &TableProperties) -> String {
     let mut out = String::new();
     let average = |total: u64| total as f64 / p.num_entries.max(1) as f64;

@@ -1,6 +1,6 @@
-//! The adaptive policy's state in a database: what it is fed, and what it has said.
+//! The adaptive policy's state in a database: its inputs, and its past answers.
 //!
-//! The task that ticks it, and what its grants do, is `engine::regulator`.
+//! The task that ticks it and applies its grants is `engine::regulator`.
 //!
 //! Thread safety: `Regulator` from anywhere; its `law` lock is the task's, and a leaf. What belongs
 //! to the state lock says so.
@@ -25,7 +25,7 @@ use crate::options::{BackgroundPolicy, DbOptions};
 use crate::state::DbState;
 use crate::state::family::CfState;
 
-/// Ticks closer than this teach nothing.
+/// Ticks closer together than this give no information.
 pub(crate) const TICK_MICROS_MIN: u64 = 2_000;
 
 /// Changes are at least this far apart in the info log.
@@ -34,7 +34,7 @@ pub(crate) const TELL_MICROS: u64 = 1_000_000;
 /// Ticks that are remembered.
 pub(crate) const HISTORY: usize = 4096;
 
-/// Ticks that the report lists, and how far they are apart at least.
+/// Number of ticks that the report lists, and their minimum distance.
 pub(crate) const REPORTED: usize = 60;
 
 pub(crate) const REPORT_EVERY_MICROS: u64 = 100_000;
@@ -75,7 +75,7 @@ pub(crate) struct Finished {
     pub l0_micros: AtomicU64,
 }
 
-/// What a tick saw and said.
+/// Input and answer of a tick.
 pub(crate) struct Tick {
     pub at_micros: u64,
     pub admitted_rate: f64,
@@ -93,7 +93,7 @@ pub(crate) struct Law {
     pub history: VecDeque<Tick>,
     /// Since when the present constraint binds.
     pub bound_since: u64,
-    /// The constraint that the info log was told last, and when.
+    /// The constraint last written to the info log, and when.
     pub told: Binding,
     pub told_micros: u64,
 }
@@ -109,7 +109,7 @@ pub(crate) struct Regulator {
     pub times_log: AtomicBool,
     pub log_micros: AtomicU64,
     pub law: Mutex<Law>,
-    /// How quick reads are.
+    /// Latency of reads.
     pub reads: ReadWatch,
     /// Wakes the task before its time; belongs to the state lock.
     pub wake: Condvar,
@@ -136,12 +136,12 @@ impl Regulator {
         }
     }
 
-    /// Has the task tick now.
+    /// Makes the task tick now.
     pub fn wake(&self, _: &DbState) {
         self.wake.notify_all();
     }
 
-    /// How long an append to the log takes is wanted.
+    /// Whether appends to the log are timed.
     #[inline]
     pub fn times_log(&self) -> bool {
         self.times_log.load(Ordering::Relaxed)
@@ -196,7 +196,7 @@ impl Regulator {
     }
 
     /// The text of property `rocksdb.bg-controller`: why writes are slow and for how long, in one
-    /// line, and what the last ticks saw and said.
+    /// line, then inputs and answers of the last ticks.
     pub fn report(&self, policy: BackgroundPolicy) -> String {
         let law = self.law.lock();
         let now = now_micros();
@@ -253,7 +253,7 @@ impl Regulator {
         }
     }
 
-    /// The policy lets all compaction threads work.
+    /// Whether the policy lets all compaction threads work.
     pub fn may_use_all_threads(&self) -> bool {
         self.all_threads.load(Ordering::Relaxed)
     }
@@ -317,7 +317,7 @@ impl Law {
         }
     }
 
-    /// The info log is to report another constraint: at most once in a while, since the constraint
+    /// Whether the info log should report a changed constraint: not too often, since the constraint
     /// may change with each memtable.
     pub fn is_news(&mut self, now: u64) -> bool {
         let binding = self.history.back().map_or(Binding::Free, |tick| tick.grants.binding);
@@ -352,7 +352,7 @@ impl Law {
     }
 }
 
-/// There is something that writes may have to wait for.
+/// Whether there is something that writes may have to wait for.
 pub(crate) fn has_work(state: &DbState) -> bool {
     state.jobs.scheduled_flushes > 0
         || !state.jobs.flush_queue.is_empty()

@@ -1,4 +1,4 @@
-//! What a database tells, and what it counts: info log, statistics, listeners' events.
+//! The reports of a database: info log, statistics, listeners' events.
 //!
 //! Thread safety: from any thread.
 
@@ -24,16 +24,16 @@ use crate::stats::{
 };
 use crate::version::family::CfData;
 
-/// What it tells.
+/// See the module head.
 pub(crate) struct Reports {
     pub info_log: Option<Arc<dyn Logger>>,
     pub statistics: Option<Arc<Statistics>>,
-    /// Point reads go the way that counts, which is the one to the row cache, too.
+    /// Point reads take the path that counts, which also uses the row cache.
     pub observes_reads: bool,
     pub stats: DbStats,
     pub table_builds: TableBuilds,
     pub events: EventState,
-    /// Notified when reports may have to be dumped at another time.
+    /// Notified when the time of the next dump may have changed.
     pub dumps_changed: Condvar,
 }
 
@@ -64,7 +64,7 @@ impl Reports {
         }
     }
 
-    /// Counts a background error, and whether what failed is tried again by itself.
+    /// Counts a background error, and whether it is retried automatically.
     pub fn count_error(&self, error: &Error, retried: bool) {
         self.tick(Ticker::ErrorHandlerBgErrorCount, 1);
         if error.kind() == ErrorKind::IoError {
@@ -102,8 +102,8 @@ impl Reports {
         }
     }
 
-    /// A group of `bytes` was logged, which took `logged` bytes of the log, and was synced if that
-    /// began at some time.
+    /// A group of `bytes` was logged, which took `logged` bytes of the log; it was synced if
+    /// `sync_began` has a time.
     #[inline]
     pub fn count_logged(&self, bytes: u64, logged: u64, sync_began_micros: Option<u64>) {
         self.stats.wal_written(logged, sync_began_micros.is_some());
@@ -144,7 +144,7 @@ impl Reports {
         self.measure(HistogramKind::FlushTime, micros);
     }
 
-    /// Counts how much of the memtables was worth writing.
+    /// Counts how much of the memtables was written, and how much was garbage.
     pub fn count_garbage(&self, mems: &[Arc<MemTable>], file: Option<&FileMetaData>) {
         let payload: u64 = mems.iter().map(|mem| mem.data_bytes()).sum();
         let stats = file.and_then(|file| file.stats.get());
@@ -202,7 +202,7 @@ impl Reports {
             self.tick(read_ticker, read);
             self.tick(write_ticker, job.bytes_written);
         }
-        // As in RocksDB the former holds the other two, too.
+        // As in RocksDB the former includes the other two.
         let obsolete = counts.dropped_obsolete + counts.dropped_tombstones;
         self.tick(Ticker::CompactionKeyDropObsolete, obsolete);
         self.tick(Ticker::CompactionRangeDelDropObsolete, counts.dropped_tombstones);

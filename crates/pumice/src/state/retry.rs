@@ -1,9 +1,9 @@
-//! How compactions of a column family have gone lately, and when they may start again.
+//! Recent failures of a column family's compactions, and when they may start again.
 //!
 //! A failure stops the automatic compactions of its column family for a while, longer with every
-//! failure since the last success. Retries never end, since nothing else brings the tree in order.
-//! But after [`FAILURES_MAX`] failures in a row those that wait for a compaction get the error.
-//! Who starts them again, and why so, is `engine::retry`.
+//! failure since the last success. Retries never end, since nothing else brings the tree back into
+//! shape. But after [`FAILURES_MAX`] failures in a row tasks that wait for a compaction get the
+//! error. `engine::retry` starts them again, and gives the reasons.
 //!
 //! Thread safety: `CompactionRetry` belongs to the state lock.
 
@@ -15,16 +15,16 @@ use pumice_port::time;
 
 use crate::state::DbState;
 
-/// The first failure is followed by so long a wait, doubled per failure.
+/// Wait after the first failure; it doubles with each further one.
 pub(crate) const BASE: Duration = Duration::from_millis(100);
 
-/// At most so often doubled: 3.2 s. A disk that has space again must be used again within 5 s.
+/// It doubles at most this often: 3.2 s. A disk that has space again must be used again within 5 s.
 pub(crate) const DOUBLED_MAX: u32 = 5;
 
-/// After this many failures in a row, 3 s of waits between them, those who wait get the error.
+/// After this many failures in a row, 3 s of waits between them, waiting tasks get the error.
 pub(crate) const FAILURES_MAX: u32 = 6;
 
-/// How compactions of a column family have gone lately. See the module head.
+/// See the module head.
 #[derive(Default)]
 pub(crate) struct CompactionRetry {
     /// Microseconds of the monotonic clock; 0 if nothing has failed.
@@ -43,7 +43,7 @@ impl CompactionRetry {
     pub fn succeeded(&mut self) {
         *self = CompactionRetry::default();
     }
-    /// The error to tell those who wait for a compaction; None while it is worth waiting.
+    /// The error for tasks that wait for a compaction; None while waiting makes sense.
     pub fn hopeless(&self) -> Option<&Error> {
         self.error.as_ref().filter(|_| self.failures >= FAILURES_MAX)
     }
@@ -58,14 +58,14 @@ impl CompactionRetry {
 }
 
 impl DbState {
-    /// The error of the compactions that would have to end the stop of writes, when that is not to
-    /// be expected any more.
+    /// The error of the compactions that would have to end a stop of writes, if that can no longer
+    /// be expected.
     pub fn hopeless_stop(&self) -> Option<&Error> {
         let stopped = self.cfs.values().filter(|cf| cf.stall.waits_for_compaction());
         stopped.filter_map(|cf| cf.compaction_retry.hopeless()).next()
     }
 
-    /// When the first column family may try again that may not now, microseconds.
+    /// When the first of the waiting column families may try again, microseconds.
     pub fn next_retry(&self) -> Option<u64> {
         let early = self.cfs.values().filter(|cf| cf.compaction_retry.is_too_early());
         early.map(|cf| cf.compaction_retry.not_before).min()

@@ -1,4 +1,4 @@
-//! Trees and compactions in numbers, as logs and listeners get them.
+//! Trees and compactions in numbers, for logs and listeners.
 //!
 //! Wording and order are RocksDB's, since people and scripts look for its lines.
 //!

@@ -1,4 +1,4 @@
-//! A picked compaction, and what follows from its inputs alone.
+//! A picked compaction, and decisions that depend on its inputs alone.
 //!
 //! Thread safety: plain data; the version keeps the inputs.
 
@@ -16,7 +16,7 @@ use crate::read::range_del::truncate_to_file;
 use crate::state::manual_queue::ManualPiece;
 use crate::version::family::CfData;
 
-/// A picked compaction; there is none that is not registered.
+/// A picked compaction, which is always registered.
 pub(crate) struct CompactionWork {
     pub cf: Arc<CfData>,
     pub version: Arc<Version>,
@@ -50,7 +50,7 @@ pub(crate) fn input_tombstones(work: &CompactionWork) -> Result<Option<Arc<Fragm
     Ok((!all.is_empty()).then(|| Arc::new(FragmentedTombstones::build(all, comparator))))
 }
 
-/// Since when the oldest input's data is in the tree, as far as that is known; else now.
+/// Since when the oldest input's data has been in the tree; now if unknown.
 pub(crate) fn oldest_time(work: &CompactionWork) -> u64 {
     let times = work.pick.input_files().map(|(_, file)| file.oldest_ancester_time);
     times.filter(|time| *time > 0).min().unwrap_or_else(time::wall_seconds)
@@ -61,7 +61,7 @@ pub(crate) fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
     let parts = work.max_subcompactions;
     let universal = work.cf.options().compaction_style == CompactionStyle::Universal;
     let worthwhile = work.pick.start_level == 0 || work.manual.is_some() || universal;
-    // Inside L0 the point is to have fewer files: parts would leave as many, again and again.
+    // Inside L0 the aim is fewer files: parts would produce as many again.
     if parts < 2 || !worthwhile || work.pick.output_level == 0 {
         return Vec::new();
     }
@@ -98,8 +98,8 @@ impl CompactionWork {
         }
     }
 
-    /// It is none that compactions out of L0 wait for: those of the level below L0 cannot run
-    /// beside them.
+    /// Compactions out of L0 never wait for it, unlike those of the level below L0, which cannot
+    /// run beside them.
     pub fn is_deep(&self) -> bool {
         let leveled = self.cf.options().compaction_style == CompactionStyle::Level;
         let start = self.pick.start_level;
@@ -114,7 +114,7 @@ impl CompactionWork {
         }
     }
 
-    /// What was read must be what the inputs' properties say they hold.
+    /// The number of entries read must match the inputs' properties.
     pub fn verify_entry_count(&self, entries_in: u64) -> Result<()> {
         let mut expected = 0u64;
         for (_, file) in self.pick.input_files() {

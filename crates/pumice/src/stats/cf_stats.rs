@@ -1,10 +1,10 @@
 //! Numbers of a column family, and the text of properties `rocksdb.cfstats` and
 //! `rocksdb.levelstats`.
 //!
-//! The layout is RocksDB 10.10's, column for column: scripts cut these lines by position.
-//! Reading a report does not end its interval; only [`CfStats::end_interval`] does, which the
-//! periodic dump into the info log calls. (For the database's numbers it is the other way round,
-//! see `db_stats`. RocksDB behaves so and tools rely on it.)
+//! The layout is RocksDB 10.10's, column for column: scripts cut these lines by position. Reading a
+//! report does not end its interval; only [`CfStats::end_interval`] does, which the periodic dump
+//! into the info log calls. (For the database's numbers it is the reverse, see `db_stats`. RocksDB
+//! does the same and tools rely on it.)
 //!
 //! Thread safety: plain data; the engine keeps it under the database mutex.
 //!
@@ -17,10 +17,10 @@ use pumice_port::pool::Priority;
 
 use super::human::{GB, MB, MICROS_PER_SECOND, bytes, count, general};
 
-/// Of this many dumps without news one has a report.
+/// One in this many dumps without changes has a report.
 const QUIET_DUMPS: u32 = 8;
 
-/// What compactions into a level did, or one of them.
+/// Totals of the compactions into a level, or of a single one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactionStats {
     /// Duration.
@@ -81,7 +81,7 @@ impl CompactionStats {
 /// The rows of the priority table, by the [`Priority`] of the pool that ran the jobs.
 const PRIORITY_NAMES: [&str; 4] = ["Bottom", "Low", "High", "User"];
 
-/// What makes a column family hold writes back.
+/// Why a column family slows or stops writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StallCause {
     /// Too many memtables.
@@ -92,7 +92,7 @@ pub enum StallCause {
     PendingCompactionBytes,
 }
 
-/// How often writes were held back, by cause.
+/// How often writes were slowed or stopped, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StallCounts {
     /// Slowdowns by [`StallCause`].
@@ -176,7 +176,7 @@ pub struct CfStats {
     levels: Vec<CompactionStats>,
     /// By [`Priority`].
     priorities: [CompactionStats; 4],
-    /// How often writes were held back.
+    /// How often writes were slowed or stopped.
     pub stalls: StallCounts,
     /// Bytes written by flushes.
     pub flushed_bytes: u64,
@@ -190,7 +190,7 @@ pub struct CfStats {
     pub added_keys: u64,
     opened_micros: u64,
     interval_start: Snapshot,
-    /// Dumps since the last one that had news or was due without.
+    /// Dumps since the last one with a report.
     quiet_dumps: u32,
 }
 
@@ -222,7 +222,7 @@ pub struct BlockCacheView {
     pub occupancy: u64,
     /// Scans for this report so far.
     pub collections: u64,
-    /// Reports since the last scan that repeated what it found.
+    /// Reports since the last scan that reused its results.
     pub last_copies: u64,
     /// Seconds that the last scan took.
     pub last_secs: f64,
@@ -232,7 +232,7 @@ pub struct BlockCacheView {
     pub roles: Vec<(&'static str, u64, u64)>,
 }
 
-/// What the report needs beyond the counters.
+/// Data that the report needs besides the counters.
 #[derive(Clone, Debug, Default)]
 pub struct CfView<'a> {
     /// Name of the column family.
@@ -307,8 +307,8 @@ impl CfStats {
         }
     }
 
-    /// A dump is due: whether it has a report of this column family. At rest one dump in eight has,
-    /// as in RocksDB.
+    /// Whether the present dump has a report of this column family. While it is idle one dump in
+    /// eight has, as in RocksDB.
     pub fn wants_report(&mut self) -> bool {
         let changed = Snapshot { seconds: 0.0, ..self.snapshot(0) }
             != Snapshot { seconds: 0.0, ..self.interval_start };

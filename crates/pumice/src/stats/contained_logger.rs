@@ -1,9 +1,9 @@
-//! A user's logger, called where nothing waits for it.
+//! Calls a user's logger where nothing waits for it.
 //!
-//! Lines are made between the steps of state changes and under locks. The user's code must run
-//! under none: lines are queued, and a thread that lives as long as there are some gives them to
+//! Lines are made between the steps of state changes and under locks. The user's code must not run
+//! under a lock: lines are queued, and a thread that lives as long as there are any passes them to
 //! the logger, in order. So a logger may call the database, wait for it, and panic: a line that
-//! panicked is dropped, as one that a full disk refused. Of a logger that falls behind for good
+//! panicked is dropped, like one that a full disk refused. If a logger is permanently too slow,
 //! lines are lost, and it is told how many. A [plain](Logger::is_plain) logger is called at once.
 //!
 //! Thread safety: any thread may log. Invariant: one thread at a time calls the logger, unless it
@@ -23,7 +23,7 @@ use crate::stats::Logger;
 
 /// Lines that may wait.
 const LINES_MAX: usize = 10_000;
-/// A close waits so long for the lines before it, at most.
+/// Longest time that a close waits for earlier lines.
 const SETTLE_MAX_MICROS: u64 = 1_000_000;
 
 /// See the module head.

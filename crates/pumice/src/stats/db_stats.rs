@@ -15,7 +15,7 @@ use pumice_port::sync::Mutex;
 
 use super::human::{GB, MB, MICROS_PER_SECOND, count, duration};
 
-/// Shortest time that rates are computed over.
+/// Shortest time over which rates are computed.
 const MIN_SECONDS: f64 = 0.001;
 
 /// The counters at one moment.
@@ -68,7 +68,7 @@ pub struct DbStats {
     counters: CachePadded<Counters>,
     /// Sizes of groups of more than one batch; the others are the rest of `groups`.
     shared_groups: Mutex<Histogram>,
-    /// Members that came to insert, of groups whose leader asked some.
+    /// Members that came to insert, in groups whose leader asked for help.
     helpers: Mutex<Histogram>,
     opened_micros: AtomicU64,
     interval_start: Mutex<Snapshot>,
@@ -118,7 +118,7 @@ impl DbStats {
         }
     }
 
-    /// How many batches the groups had that were written so far.
+    /// Batches per group written so far.
     pub fn group_sizes(&self) -> Histogram {
         let shared = self.shared_groups.lock().clone();
         let alone = self.counters.groups.load(Relaxed).saturating_sub(shared.count());
@@ -158,7 +158,7 @@ impl DbStats {
         }
     }
 
-    /// Counts the time that a writer was held back.
+    /// Counts the time that a writer was delayed.
     pub fn stalled(&self, micros: u64) {
         self.counters.stall_micros.fetch_add(micros, Relaxed);
     }
@@ -168,7 +168,7 @@ impl DbStats {
         self.counters.buffer_manager_stops.fetch_add(1, Relaxed);
     }
 
-    /// Microseconds for which writers were held back.
+    /// Microseconds for which writers were delayed.
     pub fn stall_micros(&self) -> u64 {
         self.counters.stall_micros.load(Relaxed)
     }
@@ -183,7 +183,7 @@ impl DbStats {
         self.opened_micros.load(Relaxed)
     }
 
-    /// All zero again, counting from `now_micros`; what is counted meanwhile may be lost.
+    /// Resets all to zero, counting from `now_micros`; concurrent counts may be lost.
     pub fn reset(&self, now_micros: u64) {
         let mut start = self.interval_start.lock();
         let c = &*self.counters;

@@ -1,4 +1,4 @@
-//! Statistics as the receiver of the times that files of tables took.
+//! Statistics as receiver of the times of table file operations.
 //!
 //! Thread safety: as [`Statistics`].
 

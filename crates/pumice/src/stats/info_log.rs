@@ -5,9 +5,8 @@
 //! time of the wall clock     thread  [WARN] before the rest above level info
 //! ```
 //!
-//! At open an existing LOG becomes `LOG.old.<micros>`, as it does when it exceeds
-//! `max_log_file_size` or `log_file_time_to_roll`; the oldest are removed so that
-//! `keep_log_file_num` stay.
+//! At open, and when it exceeds `max_log_file_size` or `log_file_time_to_roll`, an existing LOG
+//! becomes `LOG.old.<micros>`; the oldest are removed so that `keep_log_file_num` remain.
 //!
 //! Thread safety: any thread may log; lines do not mix. Writing a line may suspend.
 //!
@@ -33,16 +32,17 @@ use super::InfoLogLevel;
 pub trait Logger: Send + Sync {
     /// Writes one line (or several: `message` may contain line ends).
     fn log(&self, level: InfoLogLevel, message: fmt::Arguments<'_>);
-    /// Lines below this level need not be formatted. Asked when the database is opened and after
+    /// Lines below this level need not be formatted. Called when the database is opened and after
     /// lines.
     fn level(&self) -> InfoLogLevel;
-    /// The logger is quick and calls no database. It gets its lines from the threads that make
-    /// them, under any lock and several at once. Any other logger gets them from a thread of its
-    /// own, a little later, one by one.
+    /// Whether the logger is fast and calls no database. Then the threads that make lines call it,
+    /// under any lock and concurrently. Any other logger is called by a thread of its own, a little
+    /// later, one line at a time.
     fn is_plain(&self) -> bool {
         false
     }
-    /// Waits for lines that were made and not written, a second at most; not in the logger itself.
+    /// Waits, at most a second, until all lines so far are written; must not be called in the
+    /// logger itself.
     fn settle(&self) {}
 }
 
@@ -133,7 +133,7 @@ impl std::fmt::Debug for InfoLog {
     }
 }
 
-/// What options say about the info log.
+/// The options of the info log.
 #[derive(Clone, Debug)]
 pub struct InfoLogSettings {
     /// `db_log_dir`.

@@ -1,4 +1,4 @@
-//! How important a line of the info log is.
+//! The level of a line of the info log.
 //!
 //! A plain value; its text form as an option is in `options::enums`.
 

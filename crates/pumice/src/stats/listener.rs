@@ -1,12 +1,12 @@
-//! Event listeners: what a program can be told about the life of a database.
+//! Event listeners: how a program is told about events of a database.
 //!
 //! Thread safety: listeners are called from background and foreground threads, several at once,
-//! under no lock. A listener should be quick: the job that caused an event waits for it.
+//! under no lock. A listener should be fast: the job that caused an event waits for it.
 //!
 //! A listener may call the database: reads, properties, and changes of all kinds. A write that
-//! would stall is Incomplete, as with `no_slowdown`. What waits for jobs (flushes that wait,
-//! compactions, ingestions, checkpoints, `resume`, `close`) is Aborted where a job waits for the
-//! listener. A last handle that goes in a listener is closed by another task.
+//! would stall is Incomplete, as with `no_slowdown`. Calls that wait for jobs (flushes that wait,
+//! compactions, ingestions, checkpoints, `resume`, `close`) are Aborted if a job waits for the
+//! listener. If a listener drops the last handle, another task closes the database.
 
 use std::path::PathBuf;
 
@@ -112,7 +112,7 @@ pub enum TableFileCreationReason {
     Recovery,
 }
 
-/// What a background error interrupted.
+/// The operation that a background error interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackgroundErrorReason {
     /// A flush.
@@ -127,7 +127,7 @@ pub enum BackgroundErrorReason {
     ManifestWrite,
 }
 
-/// How writes of a column family are held back.
+/// The stall state of a column family's writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WriteStallCondition {
     /// Not at all.
@@ -185,9 +185,9 @@ pub struct FlushJobInfo {
     pub smallest_seqno: u64,
     /// Largest sequence number in it.
     pub largest_seqno: u64,
-    /// L0 has as many files now as `level0_slowdown_writes_trigger` says, whatever slows writes.
+    /// L0 now has `level0_slowdown_writes_trigger` files or more, whether or not that slows writes.
     pub triggered_writes_slowdown: bool,
-    /// L0 has as many files now as `level0_stop_writes_trigger` says.
+    /// L0 now has `level0_stop_writes_trigger` files or more.
     pub triggered_writes_stop: bool,
 }
 
@@ -277,9 +277,9 @@ pub struct TableFileDeletionInfo {
 pub struct WriteStallInfo {
     /// Column family.
     pub cf_name: String,
-    /// How writes are held back now.
+    /// The present stall state.
     pub current: WriteStallCondition,
-    /// How they were before.
+    /// The previous one.
     pub previous: WriteStallCondition,
 }
 
@@ -298,7 +298,7 @@ pub struct ExternalFileIngestionInfo {
     pub table_properties: TableProperties,
 }
 
-/// Receiver of events; every method defaults to nothing.
+/// Receiver of events; every method does nothing by default.
 pub trait EventListener: Send + Sync {
     /// A flush begins.
     fn on_flush_begin(&self, _info: &FlushJobInfo) {}
@@ -306,9 +306,9 @@ pub trait EventListener: Send + Sync {
     fn on_flush_completed(&self, _info: &FlushJobInfo) {}
     /// A compaction begins.
     fn on_compaction_begin(&self, _info: &CompactionJobInfo) {}
-    /// A compaction ended, perhaps with an error.
+    /// A compaction ended, possibly with an error.
     fn on_compaction_completed(&self, _info: &CompactionJobInfo) {}
-    /// A table file was written, perhaps with an error.
+    /// A table file was written, possibly with an error.
     fn on_table_file_created(&self, _info: &TableFileCreationInfo) {}
     /// A table file was deleted.
     fn on_table_file_deleted(&self, _info: &TableFileDeletionInfo) {}
@@ -318,7 +318,7 @@ pub trait EventListener: Send + Sync {
     fn on_stall_conditions_changed(&self, _info: &WriteStallInfo) {}
     /// Table files were ingested; called once for each of them.
     fn on_external_file_ingested(&self, _info: &ExternalFileIngestionInfo) {}
-    /// A background job failed, or a write; writes may stop, by the error's severity.
+    /// A background job or a write failed; writes may stop, depending on the error's severity.
     fn on_background_error(&self, _reason: BackgroundErrorReason, _error: &Error) {}
     /// The database recovered from a background error.
     fn on_error_recovery_completed(&self, _old_error: &Error) {}

@@ -1,4 +1,4 @@
-//! What a database tells about itself.
+//! Reports of a database about itself.
 //!
 //! | module | role |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `prometheus` | the same as text for Prometheus |
 //! | `listener` | callbacks of programs |
 //! | `info_log`, `event_log` | the file LOG: lines for people and for programs |
-//! | `contained_logger` | a logger of the program in its place |
-//! | `table_builds` | what building tables took |
+//! | `contained_logger` | the program's logger in place of LOG |
+//! | `table_builds` | cost of building tables |
 //! | `db_stats`, `cf_stats` | numbers and text of `rocksdb.stats` and its parts |
 
 pub mod cf_stats;

@@ -1,7 +1,7 @@
 //! Metrics as text for Prometheus: its text exposition format, version 0.0.4.
 //!
-//! A page is families of metrics, one after the other. A family is what it means (`# HELP`), what
-//! kind it is (`# TYPE`), and its samples, each a name, perhaps labels in braces, and a number:
+//! A page is families of metrics, one after the other. A family has a description (`# HELP`), a
+//! type (`# TYPE`) and samples, each a name, optional labels in braces, and a number:
 //!
 //! ```text
 //! # HELP rocksdb_db_get_micros Histogram rocksdb.db.get.micros.
@@ -11,11 +11,11 @@
 //! rocksdb_db_get_micros_count 500
 //! ```
 //!
-//! Thread safety: a page is one owner's; the statistics in it are counted on meanwhile, so that a
-//! page is not one instant. Writing a page suspends where it waits for the statistics' locks.
+//! Thread safety: a page has one owner; counting continues while it is written, so a page does not
+//! show one instant. Writing a page may suspend on the statistics' locks.
 //!
-//! Invariants: (1) a character that a name may not have becomes `_`; help and label values are
-//! escaped. (2) The samples of a family stand together, after its two lines.
+//! Invariants: (1) a character that is not allowed in a name becomes `_`; help and label values are
+//! escaped. (2) The samples of a family are together, after its two lines.
 //!
 //! What it does not do: serve the page, add time stamps (Prometheus has its own), or keep two
 //! families of the same name apart.
@@ -28,7 +28,7 @@ use super::statistics::Statistics;
 /// The quantiles of a histogram that a page shows.
 const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
 
-/// What kind of number a family has.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MetricKind {
     /// A sum that only grows, until the process starts again.
@@ -66,7 +66,7 @@ pub struct MetricsPage {
 }
 
 impl MetricsPage {
-    /// What an HTTP answer with a page has as its `Content-Type`.
+    /// The `Content-Type` of an HTTP response with a page.
     pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
     /// An empty page.
@@ -89,8 +89,8 @@ impl MetricsPage {
     }
 
     /// All counters, each a family `counter`, and all histograms, each a family `summary`, of a
-    /// database: those that Prometheus shows as `rocksdb_block_cache_hit` and so on. A quantile of
-    /// an empty histogram is `NaN`.
+    /// database, with names such as `rocksdb_block_cache_hit`. A quantile of an empty histogram is
+    /// `NaN`.
     pub fn statistics(&mut self, statistics: &Statistics) {
         for &ticker in Ticker::ALL {
             let name = ticker.name();
@@ -133,8 +133,8 @@ pub struct MetricFamily<'a> {
 }
 
 impl MetricFamily<'_> {
-    /// Adds a number. `suffix` is empty or what the kind of the family adds to its name; labels are
-    /// names and values.
+    /// Adds a number. `suffix` is empty or the suffix of the family's type; labels are names and
+    /// values.
     pub fn sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
         let pair = |(name, value): &(&str, &str)| {
             let value = value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
@@ -157,7 +157,7 @@ impl Statistics {
     }
 }
 
-/// `name` as Prometheus takes it: letters, digits (not in front), `_` and `:`.
+/// `name` as Prometheus accepts it: letters, digits (not first), `_` and `:`.
 fn metric_name(name: &str) -> String {
     let allowed = |at: usize, c: char| {
         c.is_ascii_alphabetic() || c == '_' || c == ':' || (at > 0 && c.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Statistics as the receiver of what requests to a rate limiter come to.
+//! Statistics as receiver of the outcome of requests to a rate limiter.
 //!
 //! Thread safety: as [`Statistics`].
 

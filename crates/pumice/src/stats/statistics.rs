@@ -2,11 +2,11 @@
 //!
 //! Counts are kept in shards. A task claims a shard when it first counts something and keeps it
 //! until it ends, so that counting is a plain load and store of memory that no other task writes;
-//! reading adds the shards up. A shard's counts stay when its task ends, and the next task goes on
-//! from them. Resetting remembers the present counts as a baseline instead of writing to the
-//! shards. A database without statistics pays one branch (see [`Record`]).
+//! reading adds the shards up. A shard's counts stay when its task ends, and the next task
+//! continues from them. Resetting remembers the present counts as a baseline instead of writing to
+//! the shards. A database without statistics pays one branch (see [`Record`]).
 //!
-//! Cost: 37 KB, most of it histogram buckets, for as many tasks as ever counted at the same time.
+//! Cost: 37 KB, most of it histogram buckets, for each task that ever counted at the same time.
 //!
 //! Thread safety: everything may be called at any time from any thread. Readers see each count on
 //! its own; a report is not a snapshot of one instant.
@@ -37,7 +37,7 @@ use super::names::{HistogramKind, Ticker};
 /// Shards of different statistics that a task keeps; more are claimed again for every count.
 const KEPT_SHARDS: usize = 4;
 
-/// How much is measured. Numbers are RocksDB's `StatsLevel`.
+/// What is measured. Numbers are RocksDB's `StatsLevel`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum StatsLevel {
@@ -220,7 +220,7 @@ impl Statistics {
             let mine = claims.iter().find(|claim| claim.statistics == self.number);
             mine.map(|claim| count(&claim.shard)).is_some()
         });
-        // A task that is ending has no claims any more; it claims for every count.
+        // An ending task has no claims any more; it claims a shard for every count.
         if counted != Ok(true) {
             self.claim_and_count(count);
         }
@@ -228,7 +228,7 @@ impl Statistics {
 
     #[cold]
     fn claim_and_count(&self, count: impl Fn(&Shard)) {
-        // The lock of the shards may be held for good there, and the child's counts are never read.
+        // In a child the lock of the shards may be held forever, and its counts are never read.
         if is_forked() {
             return;
         }
@@ -274,7 +274,7 @@ impl Statistics {
         self.level.load(Relaxed) >= level as u8
     }
 
-    /// Whether durations of operations are to be measured: spares the caller the clock.
+    /// Whether durations of operations are measured: saves the caller the clock.
     #[inline]
     pub fn wants_timers(&self) -> bool {
         self.at_least(StatsLevel::ExceptDetailedTimers)
@@ -388,7 +388,8 @@ impl Statistics {
     }
 }
 
-/// The shard of a task that counts several things. What it counts with must not count otherwise.
+/// The shard of a task that counts several things. Its user must not count in any other way
+/// meanwhile.
 pub struct Tally<'a> {
     shard: &'a Shard,
     histograms: bool,
@@ -484,7 +485,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Microseconds since the start; None of a clock that does not run.
+    /// Microseconds since the start; None if the clock does not run.
     #[inline]
     pub fn micros(self) -> Option<u64> {
         let start = self.start_nanos?;

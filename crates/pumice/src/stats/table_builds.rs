@@ -1,4 +1,4 @@
-//! What building tables took: codecs, and the helpers that compressed beside the emitters.
+//! The cost of building tables: codecs, and helpers that compressed beside the emitters.
 //!
 //! Thread safety: one short lock, once per table.
 

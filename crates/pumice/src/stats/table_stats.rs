@@ -1,4 +1,4 @@
-//! Statistics as the receiver of what tables report.
+//! Statistics as receiver of the reports of tables.
 //!
 //! Thread safety: as [`Statistics`].
 
@@ -10,7 +10,7 @@ use pumice_table::{BlockKind, TableStats};
 use super::names::{HistogramKind, Ticker};
 use super::statistics::Statistics;
 
-/// Tells the statistics what the tables of some level do.
+/// Counts operations of the tables of some level in the statistics.
 pub(crate) struct TableTickers {
     statistics: Arc<Statistics>,
     last_level: bool,

@@ -7,7 +7,7 @@ use pumice_table::TableBuilder;
 
 use crate::options::{CollectorContext, ColumnFamilyOptions, EntryType, TablePropertiesCollector};
 
-/// Names of properties that are not for users.
+/// Prefix of property names that are reserved.
 const TAKEN: &str = "rocksdb.";
 
 /// See the module head.
@@ -48,11 +48,11 @@ impl Collectors {
         }
     }
 
-    /// All entries are in `builder`, which gets the properties; whether the table is to be
-    /// compacted.
+    /// All entries are in `builder`; adds the properties to it and returns whether the table should
+    /// be compacted.
     ///
     /// # Errors
-    /// InvalidArgument for a name that is taken.
+    /// InvalidArgument for a reserved name.
     pub fn finish(&mut self, builder: &mut TableBuilder) -> Result<bool> {
         for collector in &mut self.0 {
             for (name, value) in collector.finish() {

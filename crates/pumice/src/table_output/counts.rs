@@ -1,4 +1,4 @@
-//! What a flush or a compaction read, and what became of it.
+//! Counts of the entries that a flush or a compaction read and dropped.
 //!
 //! Thread safety: plain data.
 
@@ -11,15 +11,15 @@ pub(crate) struct IterationCounts {
     pub entries_in: u64,
     /// A newer version of the same stripe hides them.
     pub dropped_hidden: u64,
-    /// Deletions that have nothing left to delete.
+    /// Deletions with nothing left to delete.
     pub dropped_obsolete: u64,
-    /// Those of them that were not on their way to the bottommost level.
+    /// Those of them dropped before the bottommost level.
     pub dropped_early: u64,
     /// A range tombstone covers them.
     pub dropped_range_deleted: u64,
     /// A compaction filter removed them.
     pub dropped_by_filter: u64,
-    /// Pieces of range tombstones that have nothing left to delete.
+    /// Pieces of range tombstones with nothing left to delete.
     pub dropped_tombstones: u64,
 }
 

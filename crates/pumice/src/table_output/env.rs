@@ -1,4 +1,4 @@
-//! What the writer of a table asks of the database it writes for.
+//! The interface through which the writer of a table uses its database.
 //!
 //! Thread safety: an environment is shared by all jobs of a database. Nothing here suspends.
 
@@ -24,9 +24,9 @@ pub(crate) trait OutputEnv: Send + Sync {
     fn ids(&self) -> (&str, &str);
     /// The counters, if they are wanted.
     fn statistics(&self) -> &Option<Arc<Statistics>>;
-    /// What keys and values may have.
+    /// Size limits of keys and values.
     fn limits(&self) -> SizeLimits;
-    /// How urgent a table is to the rate limiter, and who is told of what it was given.
+    /// Priority of a table at the rate limiter, and the receiver of its grants.
     fn pace(&self, reason: TableReason) -> (IoPriority, Option<Arc<dyn RateLimiterEvents>>);
     /// Counts a finished table; returns the CPU time that helpers spent on it, microseconds.
     fn built(&self, table: &BuildStats) -> u64;

@@ -1,8 +1,8 @@
-//! Decides, entry by entry, what of a flush's or compaction's input is written.
+//! Decides, entry by entry, which part of a flush's or compaction's input is written.
 //!
 //! The input comes as (user key ascending, sequence descending). Snapshots cut the history of a key
 //! into *stripes*: versions between the same two snapshots are in one stripe, and only the newest
-//! of a stripe can be seen by anyone.
+//! of a stripe is visible to any reader.
 //!
 //! | entry | kept unless |
 //! |---|---|
@@ -38,7 +38,7 @@ use crate::table_output::counts::IterationCounts;
 /// `last_stripe` while no version of the current key was seen.
 const NO_STRIPE: SequenceNumber = SequenceNumber::MAX;
 
-/// What decides besides the entries themselves.
+/// Everything besides the entries that decides.
 pub(crate) struct CompactionSettings {
     pub comparator: InternalKeyComparator,
     /// Live snapshots, ascending.
@@ -54,7 +54,7 @@ pub(crate) struct CompactionSettings {
     pub end: Option<Vec<u8>>,
     /// Answers whether a key can exist below the output level; None: assume it can.
     pub beyond: Option<Beyond>,
-    /// A merged value beyond them is not written: its operands stay.
+    /// A merged value above them is not written: its operands stay.
     pub limits: SizeLimits,
     /// A SingleDeletion right above a Deletion is Corruption.
     pub enforce_single_del_contracts: bool,
@@ -146,7 +146,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
             _ => &self.queue.front().expect("value() requires valid()").1,
         }
     }
-    /// Goes on to the next entry to write.
+    /// Moves to the next entry to write.
     #[inline]
     pub fn next(&mut self) {
         match self.out {
@@ -197,7 +197,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
         }
     }
 
-    /// Finds the next entry to write, from where the input stands.
+    /// Finds the next entry to write, from the position of the input.
     fn advance(&mut self) {
         self.out = Out::None;
         while self.input.valid() && self.status.is_ok() {
@@ -236,8 +236,9 @@ impl<I: InternalIterator> CompactionIterator<I> {
             if tag != ValueType::Deletion as u8
                 && self.range_deleted(&self.current, sequence, stripe)
             {
-                // Older versions of this stripe are covered as well, or single deletions. Those are
-                // seen as in RocksDB, where a covered operand is no version of its key.
+                // Older versions of this stripe are covered as well, or single deletions. Single
+                // deletions are still processed, as in RocksDB, where a covered operand is not a
+                // version of its key.
                 self.has_current = tag != ValueType::Merge as u8;
                 self.counts.dropped_range_deleted += 1;
                 self.input.next();
@@ -305,7 +306,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
         }
     }
 
-    /// A deletion goes for which nothing is below the output level.
+    /// A deletion is dropped because nothing is below the output level.
     fn count_obsolete(&mut self) {
         self.counts.dropped_obsolete += 1;
         self.counts.dropped_early += u64::from(!self.settings.bottommost);

@@ -1,13 +1,13 @@
-//! Table files that the engine writes: what survives of the entries, and the file itself.
+//! Table files that the engine writes: which entries survive, and the file itself.
 //!
 //! | part | is |
 //! |---|---|
 //! | `iterator` | which entries survive, in flush, recovery and compaction |
 //! | `tombstones` | which range tombstones survive |
 //! | `counts` | how many of both did not |
-//! | `env` | what the writer of a table asks of its database |
+//! | `env` | how the writer of a table uses its database |
 //! | `output` | one output file |
-//! | `collectors` | what watches its entries |
+//! | `collectors` | property collectors of its entries |
 
 pub(crate) mod collectors;
 pub(crate) mod counts;

@@ -27,7 +27,7 @@ use crate::version::family::CfData;
 use crate::version::identity::host_id;
 use crate::version::table_cache::file_stats;
 
-/// What a new table is for; decides compression, filter and recorded times.
+/// The purpose of a new table; decides compression, filter and recorded times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutputSpec {
     pub number: FileNumber,
@@ -42,7 +42,7 @@ pub(crate) struct OutputSpec {
     pub oldest_ancestor_time: u64,
     /// Bytes the file will have, roughly; 0 if unknown.
     pub expected_bytes: u64,
-    /// Bytes at which the file will end; 0 if nothing but its contents ends it.
+    /// Bytes at which the file will end; 0 if only its contents end it.
     pub target_bytes: u64,
     pub reason: TableReason,
 }
@@ -85,7 +85,7 @@ impl OutputFile {
         let (db_id, db_session_id) = env.ids();
         let direct = db_options.use_direct_io_for_flush_and_compaction;
         let file_options = FileOptions { direct, ..FileOptions::default() };
-        // The kernel locks the directory, in which writers create logs.
+        // Creating a file locks the directory in the kernel, and writers create logs in it.
         let file = unlowered(|| env.file_system().create(&path, &file_options))?;
         let creation_time = pumice_port::time::wall_seconds();
         let (compression, compression_opts) = crate::options::codec::compression_of(
@@ -158,7 +158,7 @@ impl OutputFile {
         self.builder.add(ikey, value)
     }
 
-    /// Adds a range tombstone that this file is responsible for. The bounds grow to its ends.
+    /// Adds a range tombstone that belongs to this file. The bounds grow to its ends.
     ///
     /// # Errors
     /// I/O.
@@ -211,7 +211,8 @@ impl OutputFile {
         if by_point { point.to_vec() } else { end.clone() }
     }
 
-    /// Finishes the table and makes it durable; its directory entry is the caller's business.
+    /// Finishes the table and makes it durable; making its directory entry durable is left to the
+    /// caller.
     ///
     /// # Errors
     /// I/O; Corruption if `paranoid_file_checks` reads something else than was written. The file
@@ -254,7 +255,7 @@ impl OutputFile {
         Ok(WrittenFile { meta: Arc::new(meta), helper_cpu_micros })
     }
 
-    /// Gives the file up; it stays on disk until obsolete files are deleted.
+    /// Abandons the file; it stays on disk until obsolete files are deleted.
     ///
     /// # Errors
     /// I/O of closing it.
@@ -267,7 +268,7 @@ fn extend_digest(digest: u64, ikey: &[u8], value: &[u8]) -> u64 {
     hash64_seeded(value, hash64_seeded(ikey, digest))
 }
 
-/// Reads the file back: every block must be intact and the entries those that were added.
+/// Reads the file back: every block must be intact and the entries must be those that were added.
 fn verify(cf: &CfData, file: &FileMetaData, expected: u64) -> Result<()> {
     let tables = cf.tables();
     let table = tables.table(file)?;

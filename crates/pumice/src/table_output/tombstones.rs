@@ -34,11 +34,11 @@ pub(crate) fn flatten(list: &FragmentedTombstones, out: &mut Vec<RangeTombstone>
     }
 }
 
-/// The part of `list` in `[low, high)` that must survive a compaction, and how many pieces have
-/// done their work.
+/// The part of `list` in `[low, high)` that must survive a compaction, and how many pieces are no
+/// longer needed.
 ///
 /// Of tombstones in one stripe only the newest matters; at the bottommost level those that every
-/// snapshot sees have done their work.
+/// snapshot sees are no longer needed.
 pub(crate) fn surviving(
     list: &FragmentedTombstones,
     comparator: &Comparator,

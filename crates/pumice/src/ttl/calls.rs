@@ -1,6 +1,6 @@
 //! Reads and writes of values that expire, each in the four forms of decision 0029.
 //!
-//! Thread safety: as the database. What has no value goes to the plain database as it is.
+//! Thread safety: as the database. Operations without a value go to the plain database unchanged.
 
 use std::ops::RangeBounds;
 
@@ -18,7 +18,7 @@ impl DbWithTtl {
     /// it.
     ///
     /// # Errors
-    /// As [`Db::get`](crate::Db::get); Corruption for a value without a time that can be.
+    /// As [`Db::get`](crate::Db::get); Corruption for a value without a valid time.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<PinnedSlice>> {
         stripped(self.db.get(key)?)
     }
@@ -52,7 +52,7 @@ impl DbWithTtl {
     ) -> Result<Option<PinnedSlice>> {
         stripped(self.db.get_cf_opt(options, cf, key)?)
     }
-    /// As [`Db::multi_get`](crate::Db::multi_get), of values as [`Self::get`] gives them.
+    /// As [`Db::multi_get`](crate::Db::multi_get), with values as from [`Self::get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<PinnedSlice>>> {
         all_stripped(self.db.multi_get(keys))
     }
@@ -420,8 +420,8 @@ impl DbWithTtl {
     ) -> Result<()> {
         self.db.delete_range_cf_opt(options, cf, begin, end)
     }
-    /// As [`Db::write`](crate::Db::write), of a batch that stays as it is: all its values have one
-    /// time.
+    /// As [`Db::write`](crate::Db::write), with a batch that is not changed: all its values have
+    /// one time.
     ///
     /// # Errors
     /// As [`Db::write`](crate::Db::write); NotSupported for wide columns, blobs and transactions.

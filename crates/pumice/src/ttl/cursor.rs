@@ -10,7 +10,7 @@ use super::{TIME_BYTES, split};
 use crate::read::entries::Entries;
 use crate::read::iterator::DbIterator;
 
-/// A cursor: moved as [`DbIterator`], which it gives; `value` is without its time.
+/// A cursor: moved through the [`DbIterator`] that it dereferences to; `value` is without its time.
 #[derive(Debug)]
 pub struct TtlIterator(pub(super) DbIterator);
 
@@ -20,7 +20,7 @@ impl TtlIterator {
     pub fn value(&self) -> Option<&[u8]> {
         Some(self.0.value()?.split_last_chunk::<TIME_BYTES>()?.0)
     }
-    /// Key and value under the cursor; None where one of them is.
+    /// Key and value under the cursor; None if one of them is None.
     pub fn item(&self) -> Option<(&[u8], &[u8])> {
         Some((self.key()?, self.value()?))
     }

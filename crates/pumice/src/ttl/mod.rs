@@ -10,11 +10,11 @@
 //!
 //! Reads and writes are in `calls`, cursors in `cursor`.
 //!
-//! Thread safety: as [`Db`].
-//! Invariants: (1) what goes through this handle has a time at its end, the result of a merge that
-//! of the merge; (2) a value with an impossible time is Corruption in gets and merges, and is kept
-//! by compactions; (3) a snapshot, a handle of a column family or an option is the plain
-//! database's. Not here: what reads and writes no values, which goes through [`DbWithTtl::db`].
+//! Thread safety: as [`Db`]. Invariants: (1) values written through this handle end with a time,
+//! the result of a merge with that of the merge; (2) a value with an impossible time is Corruption
+//! in gets and merges, and is kept by compactions; (3) a snapshot, a handle of a column family or
+//! an option is the plain database's. Not here: calls that read and write no values, which go
+//! through [`DbWithTtl::db`].
 
 mod calls;
 mod cursor;
@@ -44,11 +44,11 @@ use crate::version::family::ColumnFamily;
 
 /// Bytes of the time after a value.
 const TIME_BYTES: usize = 4;
-/// When RocksDB got the feature, 9 May 2013: no value is older.
+/// When RocksDB introduced the feature, 9 May 2013: no value is older.
 const TIME_MIN: i32 = 1_368_146_402;
 
-/// A column family to open: its descriptor, and for how many seconds its values live; 0 or less for
-/// ever.
+/// A column family to open: its descriptor, and for how many seconds its values live; 0 or less
+/// forever.
 pub type TtlDescriptor = (ColumnFamilyDescriptor, i32);
 
 /// Id of a column family, and for how long its values live.
@@ -83,7 +83,7 @@ impl std::fmt::Debug for DbWithTtl {
     }
 }
 
-/// The present, as values have it.
+/// The present time in the form stored with values.
 fn now() -> [u8; TIME_BYTES] {
     low_u32(wall_seconds()).to_le_bytes()
 }
@@ -114,7 +114,7 @@ fn stripped(found: Option<PinnedSlice>) -> Result<Option<PinnedSlice>> {
     Ok(Some(stored.shortened(TIME_BYTES)))
 }
 
-/// Drops what is too old, and asks the user's filter about the rest.
+/// Drops values that are too old, and passes the rest to the user's filter.
 struct TtlFilter {
     ttl: Arc<AtomicI32>,
     user: Option<Arc<dyn CompactionFilter>>,
@@ -145,7 +145,7 @@ impl CompactionFilter for TtlFilter {
     }
 }
 
-/// Puts `TtlFilter` around what the user's factory makes.
+/// Wraps the filters of the user's factory in `TtlFilter`.
 struct TtlFactory {
     ttl: Arc<AtomicI32>,
     user: Arc<dyn CompactionFilterFactory>,
@@ -168,7 +168,7 @@ impl CompactionFilterFactory for TtlFactory {
     }
 }
 
-/// The user's operator on the user's bytes.
+/// Applies the user's operator to the user's bytes.
 struct TtlMerge(Arc<dyn MergeOperator>);
 
 impl MergeOperator for TtlMerge {
@@ -217,7 +217,7 @@ fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The text of an OPTIONS file that RocksDB's `DBWithTTL` wrote, with the user's objects in place
-/// of those that are around them there.
+/// of the wrappers around them.
 fn with_users_objects(text: &str) -> String {
     const AROUND: [(&str, &str, &str); 3] = [
         ("merge_operator={", "id=TtlMergeOperator;", "user_operator"),
@@ -261,8 +261,8 @@ fn expiring(options: &ColumnFamilyOptions, ttl: &Arc<AtomicI32>) -> ColumnFamily
 
 impl DbWithTtl {
     /// As [`load_latest_options`](crate::options::load_latest_options), of a database whose values
-    /// expire: where RocksDB's `DBWithTTL` wrote the file, the operator and the filters are the
-    /// user's, which is what this handle opens with.
+    /// expire: if RocksDB's `DBWithTTL` wrote the file, the operator and the filters returned are
+    /// the user's, as this handle needs them to open.
     ///
     /// # Errors
     /// As there.
@@ -274,8 +274,8 @@ impl DbWithTtl {
         load_latest(fs, path, &|text| parse_options_file(&with_users_objects(text), rules))
     }
 
-    /// Opens or creates a database with only the default column family, whose values live for so
-    /// many seconds; 0 or less forever.
+    /// Opens or creates a database with only the default column family, whose values live for `ttl`
+    /// seconds; 0 or less forever.
     ///
     /// # Errors
     /// As [`Db::open`].
@@ -326,7 +326,8 @@ impl DbWithTtl {
         Ok((DbWithTtl { db, ttls: Arc::new(Mutex::foreground(ttls)) }, handles))
     }
 
-    /// The plain database: what reads and writes no values. Values there have four bytes more.
+    /// The plain database, for calls that read and write no values. Values there are four bytes
+    /// longer.
     pub fn db(&self) -> &Db {
         &self.db
     }

@@ -44,11 +44,11 @@ impl CfCounters {
         stats.added_bytes += bytes;
         stats.added_files += 1;
         stats.added_l0_files += u64::from(level == 0);
-        // The file says how many: it may be anything.
+        // The number comes from the file, so it may be anything.
         stats.added_keys = stats.added_keys.saturating_add(entries);
     }
 
-    /// All zero again, counting from now.
+    /// Resets all to zero, counting from now.
     pub fn reset(&self) {
         let mut stats = self.lock();
         *stats = CfStats::new(stats.num_levels(), time::now_micros());

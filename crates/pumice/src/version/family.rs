@@ -3,7 +3,7 @@
 //!
 //! Thread safety: `CfData` is read from anywhere without a lock; `ColumnFamily` is an owned handle
 //! that may outlive the drop of its column family, whose data then stays readable until the last
-//! handle goes. What changes under the state lock is `state::family`.
+//! handle is dropped. The part under the state lock is `state::family`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -25,14 +25,14 @@ use crate::version::counters::CfCounters;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::TableCache;
 
-/// What a change of options replaces in one step: a table build needs both to match.
+/// Settings that a change of options replaces in one step: a table build needs both to match.
 pub(crate) struct CfSettings {
     pub options: Arc<ColumnFamilyOptions>,
     pub table: Arc<TableOptions>,
 }
 
-/// The right to change what readers find in a [`CfData`]: one is made with each of them, and what
-/// the state lock guards has it. Not to be copied, made nowhere else.
+/// The right to change what readers find in a [`CfData`]: one is made with each of them, and it is
+/// kept under the state lock. It is not `Copy` and made nowhere else.
 pub(crate) struct Publisher(());
 
 /// The part of a column family that reads and jobs use without a lock.
@@ -48,19 +48,19 @@ pub struct CfData {
     settings: ArcSwap<CfSettings>,
     tables: ArcSwap<TableCache>,
     pub(crate) stats: CfCounters,
-    /// What `optimize_filters_for_memory` balances the filters of all tables with.
+    /// With `optimize_filters_for_memory`, balances the filters of all tables.
     pub(crate) filter_balance: Arc<RateBalance>,
     history: Mutex<History>,
 }
 
-/// How often readers were given a new state, and the versions that are still read.
+/// How often the readers' state was replaced, and the versions still in use.
 struct History {
     super_versions: u64,
     versions: Vec<Weak<Version>>,
 }
 
 impl CfData {
-    /// Lets the memtable load what reads and writes of these keys are about to look at.
+    /// Has the memtable prefetch the data that reads and writes of these keys will need.
     pub(crate) fn warm<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
         self.super_version.load().mem.warm(keys, MAX_SEQUENCE);
     }
@@ -152,7 +152,7 @@ impl CfData {
         self.history.lock().super_versions
     }
 
-    /// The versions that are still read, oldest first, the present one last.
+    /// The versions still in use, oldest first, the present one last.
     pub(crate) fn live_versions(&self) -> Vec<Arc<Version>> {
         self.history.lock().versions.iter().filter_map(Weak::upgrade).collect()
     }
@@ -234,7 +234,7 @@ impl ColumnFamily {
     pub(crate) fn new(data: Arc<CfData>, db: Weak<impl SnapshotOwner + 'static>) -> Self {
         ColumnFamily { data, db }
     }
-    /// The id that WAL and MANIFEST records carry.
+    /// The id in WAL and MANIFEST records.
     pub fn id(&self) -> u32 {
         self.data.id
     }

@@ -14,7 +14,7 @@ use pumice_table::SESSION_ID_LEN;
 
 use crate::options::DbOptions;
 
-/// What `db_host_id` is replaced by the host's name for.
+/// The value of `db_host_id` that stands for the host's name.
 const HOST_NAME_PLACEHOLDER: &str = "__hostname__";
 
 /// A fresh random (version 4) UUID.

@@ -1,4 +1,4 @@
-//! What a reader of a column family holds: its super version, the open tables, its options.
+//! What a reader of a column family uses: its super version, the open tables, its options.
 //!
 //! | part | is |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What a read needs to see of a column family, as one immutable object that one atomic load finds.
+//! The state of a column family for a read, as one immutable object found with one atomic load.
 //!
 //! A super version is replaced, never changed: on memtable switch, flush, compaction and option
 //! change. Readers load it without a lock or a shared reference count (`arc-swap`); iterators hold
@@ -6,8 +6,8 @@
 //!
 //! Order that makes reads right: load the super version first, the sequence number second. A
 //! sequence read first could name versions that a later compaction has already dropped. If files
-//! were ingested between the two (`CfData::ingestions` says so), load both again: writes that came
-//! after the files go to a memtable that the old super version has too, and it lacks the files.
+//! were ingested between the two (`CfData::ingestions` says so), load both again: writes after the
+//! files go to a memtable that the old super version shares, but it lacks the files.
 
 use std::sync::Arc;
 

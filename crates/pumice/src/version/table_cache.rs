@@ -2,9 +2,9 @@
 //!
 //! With `max_open_files = -1` (the default) an open table stays in its file's metadata, so that a
 //! read reaches it through one pointer. With a limit, tables are kept in one least-recently-used
-//! list for the whole database and closed when it overflows. The list counts the tables in
-//! metadata, too: when a limit is set, theirs are the descriptors that are closed (`table_file`),
-//! roughly those that were not read for longest.
+//! list for the whole database and closed when it overflows. The list also counts the tables in
+//! metadata: when a limit is set, their descriptors are closed (`table_file`), roughly the least
+//! recently read first.
 //!
 //! Thread safety: all methods from anywhere. Two readers may open one file at the same time; the
 //! loser's table is dropped. Opening reads the file and so may suspend.
@@ -35,16 +35,16 @@ use crate::row_cache::Rows;
 use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
 use crate::version::table_file::{FileOpener, FileWatcher, TableFile};
 
-/// A level that was not named.
+/// An unknown level.
 const UNKNOWN_LEVEL: usize = usize::MAX;
 /// Files that RocksDB keeps for itself out of `max_open_files`.
 const RESERVED_FILES: i32 = 10;
 
 /// An open descriptor.
 enum Open {
-    /// That of a table that only the list keeps.
+    /// Of a table that only the list keeps.
     Table(Arc<Table>),
-    /// That of a table in its file's metadata.
+    /// Of a table in its file's metadata.
     File(Weak<TableFile>),
 }
 
@@ -55,7 +55,7 @@ struct Recent {
     clock: u64,
 }
 
-/// What leaves the list; closed when it is dropped, which may do I/O.
+/// Entries removed from the list; closed when dropped, which may do I/O.
 #[derive(Default)]
 struct Closed {
     tables: Vec<Arc<Table>>,
@@ -69,12 +69,12 @@ impl Drop for Closed {
     }
 }
 
-/// What the table caches of one database share: the directory and the limit on open files.
+/// Shared by the table caches of one database: the directory and the limit on open files.
 pub(crate) struct OpenTables {
     fs: Arc<dyn FileSystem>,
     dir: PathBuf,
     statistics: Option<Arc<Statistics>>,
-    /// What tables report to: those of the last level, and the others.
+    /// The receivers of tables' statistics: for those of the last level, and for the others.
     last_level: Option<Arc<dyn TableStats>>,
     other_levels: Option<Arc<dyn TableStats>>,
     rows: Option<Rows>,
@@ -93,9 +93,9 @@ pub struct TableCache {
     options: Arc<TableOptions>,
     comparator: InternalKeyComparator,
     prefix_extractor: Option<Arc<dyn SliceTransform>>,
-    /// The same as readers use it.
+    /// The same in the form that readers use.
     extractor: Option<Extractor>,
-    /// Files of L0 up to this many bytes are like flushed ones.
+    /// Files of L0 up to this many bytes are treated like flushed ones.
     flushed_bytes_max: u64,
     last_level: usize,
 }
@@ -142,7 +142,7 @@ impl OpenTables {
         }
     }
 
-    /// Changes the limit. What is beyond it is closed.
+    /// Changes the limit, and closes files beyond it.
     pub fn set_max_open_files(&self, limit: i32) {
         let mut recent = self.recent.lock();
         self.max_open_files.store(limit, Ordering::Relaxed);
@@ -205,7 +205,7 @@ fn tables_max(limit: i32) -> usize {
 }
 
 impl Recent {
-    /// What it takes the place of is dropped by the caller, without the lock.
+    /// The caller drops the replaced entry, without the lock.
     fn insert(&mut self, number: FileNumber, open: Open) -> Option<Open> {
         self.clock += 1;
         let before = self.by_number.insert(number, (self.clock, open));
@@ -215,9 +215,9 @@ impl Recent {
         Some(open)
     }
 
-    /// Takes out those that were not used for longest, until `limit` are left; the caller drops
-    /// them without the lock. Reads of tables in metadata do not come by: one that was read since
-    /// the last time has another turn.
+    /// Removes the least recently used entries until `limit` are left; the caller drops them
+    /// without the lock. Reads of tables in metadata do not touch the list: one that was read since
+    /// the last check stays for another round.
     fn shrink(&mut self, limit: usize) -> Closed {
         let mut closed = Closed::default();
         let mut turns = self.by_number.len();
@@ -305,10 +305,11 @@ impl TableCache {
         self.table_slow(file, level)
     }
 
-    /// The table of `file` for a read with `options`, whom opening one may be more than it wants.
+    /// The table of `file` for a read with `options`, which may not allow opening it.
     ///
     /// # Errors
-    /// As [`TableCache::table`]; Incomplete if only memory may be looked at and it is not open.
+    /// As [`TableCache::table`]; Incomplete if the read may use only memory and the table is not
+    /// open.
     #[inline]
     pub(crate) fn table_for<'a>(
         &self,
@@ -319,7 +320,7 @@ impl TableCache {
         if let Some(table) = kept_table(file) {
             return Ok(TableRef::Kept(table));
         }
-        // Who notes what is missing reads it afterwards: then tables are opened at once.
+        // A read that notes missing blocks reads them afterwards: then tables are opened at once.
         if options.cache_only && options.missed.is_none() {
             return self.opened(file).ok_or_else(unopened);
         }
@@ -352,7 +353,7 @@ impl TableCache {
         let (table, handle) = self.open_table(file, level)?;
         let kept = unlowered(|| {
             file.table.get_or_init(|| {
-                // One that was opened while there was a limit gives its place to this one.
+                // A table that was opened while there was a limit is replaced by this one.
                 self.open.keep(file.number, Open::File(Arc::downgrade(&handle)));
                 Arc::new(table)
             })
@@ -363,9 +364,9 @@ impl TableCache {
         }
     }
 
-    /// Opens the table of a `file` that a job has just written, so that not its first reader waits
-    /// for index and filter. With a limit on open files only while less than a quarter of it is
-    /// used, as RocksDB: new files shall not close those in use.
+    /// Opens the table of a `file` that a job has just written, so that its first reader does not
+    /// wait for index and filter. With a limit on open files, only while less than a quarter of it
+    /// is used, as in RocksDB: new files should not cause those in use to be closed.
     ///
     /// # Errors
     /// As [`TableCache::table`]: then the file is useless and must not be installed.
@@ -427,7 +428,7 @@ impl TableCache {
                 file_number: file.number,
                 level: i32::try_from(level).unwrap_or(-1),
                 expected_unique_id: known_id.then_some(file.unique_id),
-                // What the MANIFEST says is the sequence number of an ingested file's entries.
+                // The MANIFEST has the sequence number of an ingested file's entries.
                 largest_seqno: match planted::is(Bug::IngestSequenceUnread) {
                     true => 0,
                     false => file.largest_seq,
@@ -443,8 +444,8 @@ impl TableCache {
         )?;
         file.stats.get_or_init(|| {
             let mut stats = file_stats(table.properties());
-            // A reader that takes a file to have none does not ask it again: the block decides, not
-            // its property.
+            // Readers skip a file that is noted to have none: so the block decides, not its
+            // property.
             let found = table.range_tombstones_ref().map_or(0, |list| list.num_tombstones());
             stats.num_range_deletions = stats.num_range_deletions.max(found as u64);
             stats
@@ -452,7 +453,7 @@ impl TableCache {
         Ok((table, handle))
     }
 
-    /// What tables of `level` report to.
+    /// The receiver for tables of `level`.
     pub fn receiver(&self, level: usize) -> Option<Arc<dyn TableStats>> {
         match level == self.last_level {
             true => self.open.last_level.clone(),
@@ -466,7 +467,7 @@ fn unopened() -> Error {
     Error::incomplete("Table not found in table_cache, no_io is set")
 }
 
-/// What the metadata of a file keeps of its table's properties.
+/// The part of a table's properties that its file's metadata keeps.
 pub(crate) fn file_stats(properties: &TableProperties) -> FileStats {
     FileStats {
         num_entries: properties.num_entries,

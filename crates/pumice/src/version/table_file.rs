@@ -1,13 +1,13 @@
-//! The file of an open table, whose descriptor can be closed while the table stays.
+//! The file of an open table, whose descriptor can be closed while the table stays open.
 //!
 //! Tables that were opened without a limit on open files stay in their files' metadata for as long
-//! as a version names them. When a limit is set, their descriptors are what is closed: index and
+//! as a version names them. When a limit is set, only their descriptors are closed: index and
 //! filter stay in memory, and a read that reaches the file opens it again.
 //!
 //! Thread safety: all methods from anywhere. A reader keeps the descriptor that it began with until
 //! it is done. Reading a closed file opens it and so may suspend.
 //!
-//! What it does not do: it decides nothing about which file is closed (`table_cache`).
+//! What it does not do: decide which file is closed (`table_cache`).
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use arc_swap::{ArcSwapOption, Guard};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{FileSystem, RandomAccessFile, ReadFileOptions, ReadRequest};
 
-/// How a table's file is opened, and what is counted.
+/// Opens a table's file, and counts that.
 pub(super) struct FileOpener {
     pub fs: Arc<dyn FileSystem>,
     pub files: ReadFileOptions,
@@ -42,7 +42,7 @@ pub(super) struct TableFile {
     read_unit: usize,
     /// None: closed.
     descriptor: ArcSwapOption<Descriptor>,
-    /// Was read since the last look at it.
+    /// Was read since the last check.
     used: AtomicBool,
     me: Weak<TableFile>,
 }
@@ -81,7 +81,7 @@ impl TableFile {
     }
 
     fn note_use(&self) {
-        // A shared line is written only where that says something new.
+        // The shared cache line is written only if the value changes.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
@@ -97,7 +97,8 @@ impl TableFile {
         }
     }
 
-    /// Two readers may open it at the same time; the loser's descriptor goes when it has read.
+    /// Two readers may open it at the same time; the loser's descriptor is closed when its read is
+    /// done.
     #[cold]
     fn open_again(&self) -> Result<Arc<Descriptor>> {
         let descriptor = self.opener.fs.open_random_with(&self.path, &self.opener.files)?;
@@ -137,7 +138,7 @@ impl RandomAccessFile for TableFile {
         self.read_unit
     }
     fn prefetch(&self, offset: u64, bytes: u64) {
-        // A hint: what cannot be opened is reported by the read that follows.
+        // Only a hint: if the file cannot be opened, the following read reports it.
         self.with(|file| file.prefetch(offset, bytes)).ok();
     }
     fn prefetches(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Options that the tables do not know: what is skipped, in which files, and what never is.
+//! Options that the tables do not know: which are skipped, in which files, and which never are.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -15,7 +15,7 @@ fn message(text: &str, rules: FileRules) -> String {
     parse_options_file(text, rules).err().unwrap().to_string()
 }
 
-/// Rules that put up with everything they can.
+/// The most tolerant rules.
 const LENIENT: FileRules =
     FileRules { ignore_unknown_options: true, ignore_unsupported_options: true, for_reading: true };
 
@@ -135,7 +135,7 @@ fn what_decides_what_is_on_disk_is_refused_by_name() {
         }
         assert_eq!(parse_options_file(&text, LENIENT).is_ok(), readable, "{text}");
     }
-    // The values that they have by default are skipped as other names are.
+    // Their default values are skipped like other names.
     let text =
         file("11.9.0", "", "enable_blob_direct_write=false", "uniform_cv_threshold=-1.000000");
     let loaded = parse_options_file(&text, FileRules::default()).unwrap();

@@ -1,5 +1,5 @@
-//! Moving backwards: the versions of a key are met oldest first, so that all are folded before the
-//! key is known to be visible.
+//! Moving backwards: the versions of a key come oldest first, so that all are folded before the key
+//! is known to be visible.
 //!
 //! Thread safety and invariants: the iterator's. Suspends as that does.
 
@@ -28,7 +28,7 @@ impl DbIterator {
         self.find_prev();
     }
 
-    /// Shows the last visible key at or before where `inner` stands.
+    /// Shows the last visible key at or before the position of `inner`.
     pub(super) fn find_prev(&mut self) {
         self.at.place = Place::Nowhere;
         while self.inner.valid() {

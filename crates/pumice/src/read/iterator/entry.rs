@@ -1,4 +1,4 @@
-//! What a cursor stands on: the entry, or nothing, or why there is none.
+//! The entry under a cursor, if there is one, and the status.
 //!
 //! Thread safety: as the cursor. Nothing here moves it, reads a file or suspends.
 //! Invariant: key and value are of one entry, and are lent until the cursor moves.
@@ -38,10 +38,10 @@ impl DbIterator {
     }
 
     /// The columns under the cursor by name ascending: those of an entity, or one, with the empty
-    /// name, of a plain value. None if it is not `valid`. They are looked for in each call.
+    /// name, of a plain value. None if it is not `valid`. They are decoded in each call.
     pub fn columns(&self) -> Option<Vec<WideColumn<'_>>> {
         if self.at.place == Place::Saved && !self.buffers.entity.is_empty() {
-            // It was decoded when it was saved, and an error then ended the cursor.
+            // It was already decoded when it was saved; an error would have ended the cursor then.
             return wide_columns::decode(&self.buffers.entity).ok();
         }
         Some(vec![WideColumn::of_plain(self.value()?)])
@@ -53,7 +53,7 @@ impl DbIterator {
         Some((self.key()?, self.value()?))
     }
 
-    /// How `left` and `right` are ordered here.
+    /// Compares `left` and `right` by the column family's order.
     pub(crate) fn order(&self, left: &[u8], right: &[u8]) -> Ordering {
         self.comparator.compare(left, right)
     }
@@ -72,7 +72,7 @@ impl DbIterator {
         self.inner.value()
     }
 
-    /// The value of `inner` is returned or goes into what is.
+    /// The value of `inner` is returned or used for the returned one.
     pub(super) fn note_used(&self) {
         if self.measured {
             self.inner.note_use();

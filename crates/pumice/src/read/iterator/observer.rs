@@ -1,7 +1,7 @@
-//! What an iterator does, counted for the statistics and the perf context of its task.
+//! Counts the work of an iterator for the statistics and the perf context of its task.
 //!
-//! Steps are reported to statistics when the iterator ends, as in RocksDB, and seeks at once;
-//! perf contexts of each move. An iterator without an observer notices at its next seek that its
+//! Steps are reported to statistics when the iterator ends, as in RocksDB, and seeks at once; to
+//! perf contexts after each move. An iterator without an observer notices at its next seek that its
 //! task's level was raised.
 //!
 //! Thread safety: the iterator's.
@@ -16,7 +16,7 @@ use super::{DbIterator, Direction, Place};
 use crate::read::source::Source;
 use crate::stats::{HistogramKind, Record, Statistics, Ticker};
 
-/// What a seek was asked for.
+/// The kind of a seek.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SeekKind {
     /// The first or the last key: RocksDB does not time it.
@@ -28,7 +28,7 @@ pub(super) enum SeekKind {
 #[derive(Default)]
 pub(super) struct Observer {
     statistics: Option<Arc<Statistics>>,
-    /// Entries looked at in the present move.
+    /// Entries examined in the present move.
     pub met: u64,
     /// Seeks in the place of many steps in the present move.
     pub reseeks: u64,
@@ -37,13 +37,13 @@ pub(super) struct Observer {
     pub older: u64,
     pub deleted: u64,
     pub newer: u64,
-    /// Entries looked at that were not shown.
+    /// Entries examined but not shown.
     skipped: u64,
     nexts: u64,
     nexts_found: u64,
     prevs: u64,
     prevs_found: u64,
-    /// Of keys and values found by steps.
+    /// Bytes of keys and values found by steps.
     bytes: u64,
 }
 
@@ -109,7 +109,7 @@ impl DbIterator {
         self.key().map(|key| (key.len() + value.len()) as u64)
     }
 
-    /// Runs `seek`, and counts it if that is wanted.
+    /// Runs `seek`, and counts it if counting is on.
     #[inline]
     pub(super) fn observe_seek(&mut self, kind: SeekKind, seek: impl FnOnce(&mut Self)) {
         if self.observer.is_none() {
@@ -142,7 +142,7 @@ impl DbIterator {
         });
     }
 
-    /// Takes a `step`, and counts it if that is wanted.
+    /// Takes a `step`, and counts it if counting is on.
     #[inline]
     pub(super) fn observe_step(&mut self, heading: Direction, step: impl FnOnce(&mut Self)) {
         if self.observer.is_none() {

@@ -1,9 +1,10 @@
-//! What a cursor reads, how a tailing cursor renews it, and that a child made by `fork` must not
-//! read it: there a cursor shows the entry that it is on, refuses to move, and releases nothing.
+//! The view that a cursor reads, and how a tailing cursor renews it. A child made by `fork` must
+//! not read it: there a cursor shows the entry that it is on, refuses to move, and releases
+//! nothing.
 //!
-//! Thread safety: as the cursor: `Send`, one owner at a time.
-//! Invariant: the parts of a view are of one moment. A cursor takes another one only while it
-//! seeks, so that what it stands on never changes under it.
+//! Thread safety: as the cursor: `Send`, one owner at a time. Invariant: the parts of a view belong
+//! to one moment. A cursor takes another one only while it seeks, so that the entry under it never
+//! changes.
 
 use std::sync::Arc;
 
@@ -30,8 +31,8 @@ pub(crate) struct View {
     pub super_version: Arc<SuperVersion>,
 }
 
-/// The present view, if it is not the one of that sequence number and super version; None too once
-/// the database has gone.
+/// The present view, if it differs from the one of that sequence number and super version; also
+/// None once the database is gone.
 pub(crate) type Renewal =
     Box<dyn Fn(SequenceNumber, &Arc<SuperVersion>) -> Result<Option<View>> + Send>;
 
@@ -39,7 +40,7 @@ impl DbIterator {
     /// Begins a seek.
     ///
     /// # Errors
-    /// Where the cursor may not move; it says so itself.
+    /// Where the cursor may not move; its status then has the error too.
     pub(super) fn start(&mut self) -> Result<()> {
         fiber::spend(budget::SEEK);
         self.status = Ok(());
@@ -56,7 +57,8 @@ impl DbIterator {
         Ok(())
     }
 
-    /// Ends a move in a child: the sources take locks, which are as other threads left them.
+    /// Ends a move in a child: the sources take locks, which are in the state that other threads
+    /// left.
     #[cold]
     pub(super) fn refuse(&mut self) {
         self.at.place = Place::Nowhere;
@@ -68,8 +70,8 @@ impl DbIterator {
         self.renewal = Some(renewal);
     }
 
-    /// Takes the present view. Where there is none for an error, nothing is shown, and the next
-    /// seek tries again.
+    /// Takes the present view. If an error prevents that, nothing is shown, and the next seek tries
+    /// again.
     #[cold]
     pub(super) fn catch_up(&mut self) {
         let Some(renewal) = &self.renewal else { return };
@@ -97,7 +99,7 @@ impl DbIterator {
 impl Drop for DbIterator {
     fn drop(&mut self) {
         if is_forked() {
-            // Tables and memtables that go take locks, too.
+            // Releasing tables and memtables takes locks too.
             let none = MergingIterator::new(self.cf.icmp.clone(), Vec::new());
             std::mem::forget(std::mem::replace(&mut self.inner, none));
             std::mem::forget((Arc::clone(&self.super_version), Arc::clone(&self.cf)));

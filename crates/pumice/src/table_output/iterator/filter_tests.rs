@@ -1,5 +1,6 @@
-//! The compaction filter and merge operands: who is asked, in which order, and what is left,
-//! against a model that takes the removed operands out of the history before anything is merged.
+//! The compaction filter and merge operands: which entries it is asked about, in which order, and
+//! what is left, against a model that removes the filtered operands from the history before
+//! merging.
 #![allow(clippy::unwrap_used)]
 
 use pumice_port::sync::Mutex;
@@ -138,7 +139,7 @@ fn removed_operands_leave_what_was_there_without_them() {
     assert!(totals.iter().all(|&total| total > 150), "too little happened: {totals:?}");
 }
 
-/// RocksDB's cases: a key whose operands all go is gone, a value below them is filtered, a
+/// RocksDB's cases: a key whose operands are all removed is gone, a value below them is filtered, a
 /// tombstone below them stays, and the newest operand that is left gives the sequence.
 #[pumice_test_macros::test]
 fn what_lies_under_removed_operands_is_seen_again() {

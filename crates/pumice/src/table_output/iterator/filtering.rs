@@ -1,4 +1,4 @@
-//! What the compaction filter makes of values and entities.
+//! Applies the compaction filter to values and entities.
 //!
 //! Thread safety: one owner. The filter is the user's code.
 

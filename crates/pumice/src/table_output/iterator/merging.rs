@@ -1,4 +1,4 @@
-//! What becomes of merge operands: a value where their base is known, else operands, joined where
+//! Combines merge operands: into a value if their base is known, otherwise into fewer operands if
 //! the operator can.
 //!
 //! Thread safety: one owner.
@@ -28,8 +28,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
         }
         match base {
             _ if operands.is_empty() => {
-                // The filter took them all, and they hide nothing: what follows is decided about
-                // as if they had never been, by the filter, too.
+                // The filter removed them all, and they hide nothing: what follows is processed as
+                // if they had never existed, including by the filter.
                 self.has_current = false;
                 false
             }
@@ -42,8 +42,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
         }
     }
 
-    /// Takes the operand that the input is on, unless the filter removes it, and steps past it.
-    /// As in RocksDB (`MergeHelper::MergeUntil`) the filter is asked about each operand that no
+    /// Adds the operand that the input is on, unless the filter removes it, and steps past it. As
+    /// in RocksDB (`MergeHelper::MergeUntil`) the filter is asked about each operand that no
     /// snapshot sees, the newest first, before anything is combined.
     fn take_operand(
         &mut self,
@@ -64,8 +64,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.input.next();
     }
 
-    /// Takes older operands of the stripe; says what lies under them. The input is left on it if no
-    /// operand is taken.
+    /// Collects older operands of the stripe; returns the base below them. If no operand is
+    /// collected the input stays on it.
     fn collect_operands(
         &mut self,
         stripe: SequenceNumber,
@@ -109,7 +109,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
             self.input.next();
             return Ok(base);
         }
-        // The history ends here; below may be more of it unless nothing is below.
+        // The history in the input ends here; there may be more of it in deeper levels.
         let oldest_stripe = stripe == self.earliest_snapshot || self.settings.snapshots.is_empty();
         if oldest_stripe && self.settings.bottommost {
             return Ok(Base::Absent);
@@ -117,7 +117,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
         Ok(Base::Unknown)
     }
 
-    /// Writes the value that `operands`, of which there are some, make of `base`.
+    /// Writes the value that `operands`, at least one, make of `base`.
     fn emit_merged(
         &mut self,
         base: Option<Stored>,
@@ -137,7 +137,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
             let key = dbformat::internal_key(&self.current, at, value_type);
             self.queue.push_back((key, value));
         } else {
-            // No block could hold it. A reader still puts it together.
+            // No block could hold it. A reader still merges the operands.
             drop(value);
             self.push_operands(sequences.into_iter().zip(oldest_first).rev());
             if let Some(Stored { sequence, tag, value }) = base {
@@ -197,7 +197,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
     }
 }
 
-/// What lies under a run of merge operands.
+/// What is below a run of merge operands.
 enum Base {
     /// A value, or a deletion.
     Stored(Stored),

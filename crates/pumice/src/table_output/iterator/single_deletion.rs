@@ -1,20 +1,20 @@
-//! What becomes of a SingleDeletion: it goes with the one version below it.
+//! Processes a SingleDeletion: it is dropped together with the one version below it.
 //!
 //! RocksDB's contract is that a key is put once between two single deletions and never deleted or
-//! merged in another way. What breaks it is undefined there, but has to end here as it ends there
-//! (`CompactionIterator::NextFromInput` of 10.10): a file that one engine compacts and the other
-//! calls Corruption could not be shared. So the decisions are RocksDB's, entry by entry:
+//! merged in another way. Breaking the contract is undefined there, but must have the same result
+//! here (`CompactionIterator::NextFromInput` of 10.10): a file that one engine compacts and the
+//! other calls Corruption could not be shared. So the decisions are RocksDB's, entry by entry:
 //!
 //! | below, in the stripe | the single deletion |
 //! |---|---|
-//! | SingleDeletion | goes; the older one is decided about |
-//! | Deletion | Corruption; if `enforce_single_del_contracts` is off it goes, the Deletion stays |
-//! | anything else | both go, and what is still older in the stripe is hidden |
+//! | SingleDeletion | is dropped; the older one is processed |
+//! | Deletion | Corruption; without `enforce_single_del_contracts` it is dropped, the Deletion stays |
+//! | anything else | both are dropped, and still older versions in the stripe are hidden |
 //! | nothing | stays, unless no version of the key can exist below |
 //!
-//! A key whose newest version got sequence 0 has no history any more: a single deletion below it
-//! goes with the next version, whatever that is, and nothing is reported. A range tombstone above
-//! a single deletion does not hide it.
+//! A key whose newest version got sequence 0 has no history any more: a single deletion below it is
+//! dropped with the next version, whatever that is, and nothing is reported. A range tombstone
+//! above a single deletion does not hide it.
 //!
 //! Thread safety: one owner.
 
@@ -22,7 +22,7 @@ use pumice_base::{Error, InternalIterator, SequenceNumber, ValueType, dbformat};
 
 use super::{CompactionIterator, NO_STRIPE, Out};
 
-/// As RocksDB says it, number of the type included.
+/// RocksDB's text, including the number of the type.
 const MISUSE: &str = "Found SD and type: 0 on the same key, violating the contract of \
     SingleDelete. Check your application to make sure the application does not mix SingleDelete \
     and Delete for the same key. If you are using write-prepared/write-unprepared transactions, \
@@ -30,7 +30,7 @@ const MISUSE: &str = "Found SD and type: 0 on the same key, violating the contra
     TransactionDBOptions::rollback_deletion_type_callback is configured properly. Mixing SD and \
     DEL can lead to undefined behaviors";
 
-/// What the input has after a single deletion.
+/// What follows a single deletion in the input.
 enum Below {
     /// Another key, or nothing.
     Nothing,
@@ -87,7 +87,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
         false
     }
 
-    /// The single deletion, which the input has left, goes with the entry that the input is on.
+    /// Drops the single deletion, which the input has passed, with the entry that the input is on.
     fn drop_pair(&mut self) {
         self.counts.entries_in += 1;
         self.counts.dropped_hidden += 1;
@@ -95,8 +95,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.input.next();
     }
 
-    /// The Deletion that the input is on is decided about as if nothing had been above it: versions
-    /// of lower levels would show without it.
+    /// Processes the Deletion that the input is on as if nothing had been above it: without it
+    /// versions of lower levels would become visible.
     fn uncover(&mut self, hidden: bool) {
         if !hidden {
             self.last_stripe = NO_STRIPE;

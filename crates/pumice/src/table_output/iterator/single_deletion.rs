@@ -8,7 +8,7 @@
 //! | below, in the stripe | the single deletion |
 //! |---|---|
 //! | SingleDeletion | is dropped; the older one is processed |
-//! | Deletion | Corruption; without `enforce_single_del_contracts` it is dropped, the Deletion stays |
+//! | Deletion | Corruption; without `enforce_single_del_contracts` the Deletion alone stays |
 //! | anything else | both are dropped, and still older versions in the stripe are hidden |
 //! | nothing | stays, unless no version of the key can exist below |
 //!

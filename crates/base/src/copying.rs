@@ -3,12 +3,12 @@
 //! From a few KiB on, glibc (2.36, Debian 12) copies with one `rep movsb`, which Zen 4 executes at
 //! a fifteenth of its speed where the target lies 1 to 31 bytes after the source within a page. A
 //! log record is such a copy: batch and buffer both begin at the start of a page, and the record's
-//! header stands before its payload. Pieces of 2 KiB are copied with vector instructions, to which
-//! it does not matter where they lie, and which are as fast everywhere else.
+//! header precedes its payload. Pieces of 2 KiB are copied with vector instructions, for which
+//! alignment does not matter, and which are as fast otherwise.
 //!
 //! Thread safety: functions of their arguments.
 
-/// Longer byte strings are copied in pieces of so many bytes.
+/// Longer byte strings are copied in pieces of this size.
 pub const PIECE_BYTES: usize = 2 << 10;
 
 /// Appends `src` to `dst`.

@@ -2,9 +2,9 @@
 //!
 //! `Error` is one pointer wide and cheap to clone (a background error is reported many times).
 //! `kind` has the meaning and number of RocksDB's `Status` codes; `Display` prints what
-//! `Status::ToString` prints ("Corruption: bad block ...", "IO error: No such file ...").
-//! A missing key is not an error: reads return `Ok(None)`. What the operating system said is kept
-//! as the `source`, and is in the text too, as RocksDB's texts have it.
+//! `Status::ToString` prints ("Corruption: bad block ...", "IO error: No such file ..."). A missing
+//! key is not an error: reads return `Ok(None)`. The operating system's error is kept as the
+//! `source`, and is in the text too, as in RocksDB's texts.
 //!
 //! Thread safety: immutable after construction, `Send + Sync`.
 
@@ -93,7 +93,7 @@ impl SubCode {
     }
 }
 
-/// How much of the database a background error takes down. RocksDB's `Status::Severity`.
+/// How much of the database a background error stops. RocksDB's `Status::Severity`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum Severity {
@@ -313,7 +313,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Errors are equal if nothing that they tell is different.
+/// Errors are equal if everything they report is equal.
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         let told = |e: &Self| (e.kind(), e.subcode(), e.severity(), e.os_error());

@@ -12,14 +12,13 @@ use crate::wide_columns::WideColumn;
 pub trait MergeOperator: Send + Sync {
     /// Persisted name, informational.
     fn name(&self) -> &str;
-    /// How OPTIONS files write it: its name, or `{id=NAME;parameter=value;}` with what it is made
-    /// of.
+    /// How OPTIONS files write it: its name, or `{id=NAME;parameter=value;}` with its parameters.
     fn option_text(&self) -> String {
         self.name().to_string()
     }
-    /// The new value of `key` from `existing` (None: absent) and `operands`, oldest first.
-    /// `None` fails the read or compaction with Corruption. Of an entity it gets the default
-    /// column, empty if there is none, and gives what that becomes; other columns stay.
+    /// The new value of `key` from `existing` (None: absent) and `operands`, oldest first. `None`
+    /// fails the read or compaction with Corruption. For an entity it gets the default column,
+    /// empty if there is none, and returns its new value; other columns stay.
     fn full_merge(
         &self,
         key: &[u8],

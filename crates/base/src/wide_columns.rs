@@ -7,7 +7,7 @@
 //!
 //! Version 1 is written. Of version 2 only entities without columns in blob files are read. Names
 //! ascend bytewise, whatever the comparator of the keys; the column with the empty name is the
-//! default one, which stands for the whole entity where a plain value is asked for.
+//! default one, which is returned when a plain value is requested.
 //!
 //! Thread safety: pure functions and plain data. Bytes from disk never panic, and what is allocated
 //! is bounded by their number.

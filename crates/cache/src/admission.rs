@@ -1,8 +1,8 @@
 //! Admission policy: whether an optional entry is worth a place in a full cache.
 //!
-//! Where a cache is much too small for what is read through it, most entries are evicted before
-//! their first hit: preparing them for the cache was wasted work, and others were evicted for them.
-//! So the cache records when an entry was missed. A *return* is a miss that comes so soon after the
+//! If a cache is much too small for the data read through it, most entries are evicted before their
+//! first hit: preparing them for the cache was wasted work, and others were evicted for them. So
+//! the cache records when an entry was missed. A *return* is a miss that comes so soon after the
 //! last miss of the same entry that, had it been admitted then, it would now have been a hit. The
 //! share of returns among the misses measures the value of admitting at the first miss. It is kept
 //! for each [`Priority`], whose entries behave differently: a cache may hold most index blocks and
@@ -62,8 +62,8 @@ impl Admission {
 }
 
 impl Share {
-    /// The entry with this hash of its key was missed. True: it is worth a place. `returned` tells
-    /// when it was missed before, and is called only where it matters.
+    /// The entry with this hash of its key was missed. Returns whether to admit it. `returned` says
+    /// when it was last missed, and is called only if needed.
     pub(crate) fn decide(&self, hash: u64, returned: impl FnOnce() -> Return) -> bool {
         let share = self.0.load(Relaxed);
         // The low bits choose a slot, the middle ones are the mark's.

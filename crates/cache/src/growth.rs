@@ -1,15 +1,15 @@
 //! How many slots of a table are in use.
 //!
-//! A cache is mostly made larger than what is read through it. Entries spread over all its slots
-//! would each touch a page of their own, several times what an entry needs. So a table begins with
-//! the first few slots, and uses twice as many whenever its entries need more.
+//! A cache is usually larger than the data read through it. Entries spread over all its slots would
+//! each touch a separate page, several times the memory of an entry. So a table starts with the
+//! first few slots, and doubles their number whenever its entries need more.
 //!
 //! The probe path of an entry depends on the slots in use when it was placed: the *level* of the
 //! entry, the binary logarithm of their number. After a doubling, inserts, and hits of entries of
-//! older levels, move a few entries each to the new level, until all slots of the old one were
-//! looked at. Pinned entries cannot move: they stay where they are until the next doubling. A
-//! lookup therefore searches the current level, where nearly all entries are, and after a miss
-//! older levels that have entries. It misses an entry that is just being moved.
+//! older levels, move a few entries each to the new level, until all slots of the old one have been
+//! examined. Pinned entries cannot move: they stay where they are until the next doubling. A lookup
+//! therefore searches the current level, where nearly all entries are, and after a miss older
+//! levels that have entries. It misses an entry that is just being moved.
 //!
 //! An erasure misses none that was there before it:
 //! - Entries move from older levels to newer ones only, and the mover gives up what leads to the
@@ -41,8 +41,8 @@ use crate::slot::Slot;
 
 /// Slots in use at first.
 const FIRST_SLOTS: usize = 1024;
-/// Slots that one insert looks at for entries to move. Two would do: by the next doubling there
-/// are inserts for seven tenths of the slots of the last level.
+/// Slots that one insert examines for entries to move. Two would be enough: before the next
+/// doubling there are inserts for seven tenths of the slots of the last level.
 const MOVE_STEP: usize = 4;
 /// One erasure of all entries that began, in [`Growth::erasures`]; the low bits are those under
 /// way.
@@ -52,7 +52,7 @@ const ERASURE_BEGAN: u64 = 1 << 32;
 pub(crate) struct Growth {
     len: AtomicUsize,
     first_len: usize,
-    /// Slots of the last level that were looked at for entries to move.
+    /// Slots of the last level that were examined for entries to move.
     looked_at: CachePadded<AtomicUsize>,
     /// Erasures of all entries: begun (high half), under way (low half).
     erasures: AtomicU64,
@@ -61,7 +61,7 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// For a table of so many slots, a power of two.
+    /// For a table of `slots` slots, a power of two.
     pub(crate) fn new(slots: usize) -> Self {
         let first_len = slots.min(FIRST_SLOTS);
         Growth {
@@ -118,7 +118,7 @@ impl Growth {
         }
     }
 
-    /// What a move has to know before it begins.
+    /// The number of erasures, which a move reads before it begins.
     pub(crate) fn erasures(&self) -> u64 {
         self.erasures.load(SeqCst)
     }
@@ -138,13 +138,13 @@ impl Growth {
         }
     }
 
-    /// All slots of the level before that of `len` were looked at for entries to move.
+    /// Whether all slots of the level before that of `len` were examined for entries to move.
     #[inline]
     pub(crate) fn is_settled(&self, len: usize) -> bool {
         self.looked_at.load(Relaxed) >= len / 2
     }
 
-    /// The next slots to look at, some of which may be beyond the last level.
+    /// The next slots to examine, some of which may be beyond the last level.
     pub(crate) fn next_to_look_at(&self) -> Range<usize> {
         let from = self.looked_at.fetch_add(MOVE_STEP, Relaxed);
         from..from.saturating_add(MOVE_STEP)

@@ -29,7 +29,7 @@ use crate::growth::Growth;
 use crate::key::{CacheKey, Priority};
 use crate::slot::{Slot, Sweep};
 
-/// Slots that one step of the clock's hand looks at.
+/// Slots that one step of the clock's hand examines.
 const CLOCK_STEP: usize = 4;
 /// Pinned entries met per entry evicted before eviction gives up (RocksDB's
 /// `eviction_effort_cap`): a cache full of pinned entries must not cost every insert a sweep.
@@ -39,7 +39,7 @@ const SWEEPS_MAX: usize = 5;
 /// Evictions leave at most this part of the capacity free: they free slightly more than they have
 /// to.
 const EVICTION_ROOM: usize = 16;
-/// Times that the clock tells apart in a sweep, for misses.
+/// Points in time that the clock distinguishes within a sweep, for misses.
 const MISS_TIMES_PER_SWEEP: u16 = 4;
 /// A return is prompt in this part of the time that an entry stays without a hit: an entry that
 /// returns by chance within a fourth of it has one chance in five of a hit, and costs more than

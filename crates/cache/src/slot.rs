@@ -131,7 +131,7 @@ impl<V> Slot<V> {
             && self.meta.fetch_or(OCCUPIED, Acquire) & OCCUPIED == 0
     }
 
-    /// For how many slots in use the entry was placed: what its level says.
+    /// The number of slots in use when the entry was placed, from its level.
     #[inline]
     pub(crate) fn len_placed_for(&self) -> usize {
         1 << self.level.load(Relaxed)
@@ -152,8 +152,8 @@ impl<V> Slot<V> {
     /// Writes an entry. The caller owns the slot, which holds none.
     #[inline]
     fn fill(&self, key: CacheKey, charge: usize, countdown: u8, value: V) {
-        // Who sees this key, and so no longer the one before, sees also where a move put that one
-        // (`HashTable::erase`).
+        // A thread that sees this key, and so no longer the previous one, also sees where a move
+        // put that one (`HashTable::erase`).
         fence(Release);
         self.key[0].store(key.0, Relaxed);
         self.key[1].store(key.1, Relaxed);
@@ -172,9 +172,9 @@ impl<V> Slot<V> {
             && self.meta.compare_exchange(meta, OCCUPIED | MOVING, Acquire, Relaxed).is_ok()
     }
 
-    /// Takes the entry over from `from`, which is released, all but visible yet: the move is to be
-    /// ended here. The caller owns both slots and began a move of `from`. Returns whether the entry
-    /// was erased meanwhile.
+    /// Takes the entry over from `from`, which is released; it is not visible yet: the caller has
+    /// to end the move here. The caller owns both slots and began a move of `from`. Returns whether
+    /// the entry was erased meanwhile.
     pub(crate) fn take_over(&self, from: &Slot<V>) -> bool {
         let countdown = from.countdown.load(Relaxed);
         self.fill(from.key(), from.charge(), countdown, from.take_value());

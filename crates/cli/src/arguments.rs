@@ -1,7 +1,7 @@
 //! Command lines of the tools: `--name=value`, `--name`, and plain words.
 //!
-//! `--name value` is not a form these tools have. A value is looked up by name with its type; what
-//! nobody declared is refused.
+//! `--name value` is not a form these tools have. A value is looked up by name with its type;
+//! undeclared options are refused.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl Arguments {
         self.options.contains_key(name)
     }
 
-    /// The option was given as `--name`, or with a value that says yes.
+    /// The option was given as `--name`, or with a true value.
     pub fn flag(&self, name: &str) -> bool {
         match self.options.get(name) {
             None => false,

@@ -1,6 +1,6 @@
 //! Folders: removed, measured, copied, dropped from the page cache, text files replaced.
 //!
-//! Thread safety: plain calls; what others change meanwhile is passed over.
+//! Thread safety: plain calls; files that others change meanwhile are skipped.
 
 use pumice_port::os::{self, Advice, File, OpenFlags};
 use std::path::Path;
@@ -18,7 +18,7 @@ pub fn remove(path: &Path) {
     os::remove_dir(path).ok();
 }
 
-/// Bytes of all files in it, without what was only set aside for them.
+/// Bytes of all files in it, without preallocated space.
 pub fn bytes(path: &Path) -> u64 {
     let names = os::read_dir(path).unwrap_or_default();
     let of = |name: &String| match os::stat(&path.join(name)) {

@@ -43,7 +43,7 @@ COMMANDS
 ";
 
 fn main() -> ExitCode {
-    // docs/decisions/0031. Another engine has what it would have without us.
+    // docs/decisions/0031. Other engines run as they would on their own.
     let is_child = std::env::args().nth(1).is_some_and(|word| word == db_bench::CHILD);
     use_huge_pages(if is_child { HugePages::All } else { HugePages::Advised });
     let mut words = std::env::args().skip(1);

@@ -14,7 +14,7 @@ impl Output {
         Output { stdout: BufWriter::with_capacity(1 << 16, std::io::stdout().lock()), failed: None }
     }
 
-    /// Prints the parts one after the other and ends the line. False: nobody reads any more.
+    /// Prints the parts one after the other and ends the line. False: the reader is gone.
     pub fn line(&mut self, parts: &[&[u8]]) -> bool {
         for part in parts.iter().copied().chain([&b"\n"[..]]) {
             if self.failed.is_none()

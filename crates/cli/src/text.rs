@@ -44,8 +44,8 @@ pub fn show_internal_key(ikey: &[u8], hex: bool) -> Vec<u8> {
     out
 }
 
-/// Columns as RocksDB's tools print them, `name:value name:value`: of what is empty nothing is
-/// seen.
+/// Columns as RocksDB's tools print them, `name:value name:value`; empty names and values print
+/// nothing.
 pub fn show_columns<'a>(columns: impl IntoIterator<Item = WideColumn<'a>>, hex: bool) -> Vec<u8> {
     let part = |bytes: &[u8]| if bytes.is_empty() { Vec::new() } else { show(bytes, hex) };
     let columns = columns.into_iter();

@@ -10,7 +10,7 @@ use std::cell::Cell;
 /// See the head of this file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoActivity {
-    /// Nobody said.
+    /// Unknown.
     #[default]
     Unknown,
     /// Flush of memtables.

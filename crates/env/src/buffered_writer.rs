@@ -367,7 +367,8 @@ impl BufferedWriter {
         }
         let end = self.flushed.saturating_sub(RANGE_SYNC_TAIL_BYTES) / PAGE_BYTES * PAGE_BYTES;
         if end > self.range_synced && end - self.range_synced >= step {
-            // A strict writer waits for all it started before, which the system knows by range.
+            // A strict writer waits for everything it started before, which the system identifies
+            // by range.
             let strict = self.options.strict_bytes_per_sync;
             let start = if strict { 0 } else { self.range_synced };
             let _time = perf::time_io(IoMetric::RangeSyncNanos);

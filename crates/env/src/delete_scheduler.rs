@@ -62,7 +62,7 @@ pub struct Deletion<'a> {
     pub fs: &'a Arc<dyn FileSystem>,
     /// Its name.
     pub path: &'a Path,
-    /// Who is told.
+    /// Receiver of the events.
     pub events: Option<&'a Arc<dyn DeletionEvents>>,
 }
 
@@ -193,7 +193,7 @@ impl DeleteScheduler {
     pub fn rate_bytes_per_sec(&self) -> u64 {
         self.shared.rate()
     }
-    /// Changes the rate at once: also for what is queued, and for the current pause.
+    /// Changes the rate at once, also for queued files and for the current pause.
     pub fn set_rate_bytes_per_sec(&self, rate: u64) {
         self.shared.rate.store(rate, Ordering::Relaxed);
         let _state = self.shared.state.lock();

@@ -166,12 +166,12 @@ impl DeviceMember {
         self.written[class as usize].load(Ordering::Relaxed)
     }
 
-    /// Entries that jobs of `class` have taken in so far.
+    /// Entries that jobs of `class` have read so far.
     pub fn entries(&self, class: IoClass) -> u64 {
         self.entries[class as usize].load(Ordering::Relaxed)
     }
 
-    /// Sets what the member's urgent work is going to need, bytes a second.
+    /// Sets the rate that the member's urgent work will need, bytes a second.
     pub fn claim(&self, bytes_per_sec: f64) {
         let mut state = self.scheduler.state.lock();
         if let Some(claim) = state.claims.iter_mut().find(|(number, _)| *number == self.number) {

@@ -133,7 +133,7 @@ pub trait RandomAccessFile: Send + Sync {
     /// Hints that a range will be read soon.
     fn prefetch(&self, offset: u64, bytes: u64);
     /// Whether [`RandomAccessFile::prefetch`] fetches into a cache of the system's, from which
-    /// reads are copies: then who reads ahead needs no buffer for it.
+    /// reads are copies: then readahead needs no buffer of its own.
     fn prefetches(&self) -> bool {
         false
     }

@@ -189,7 +189,7 @@ pub fn set_current_file(fs: &dyn FileSystem, dir: &Path, number: u64, sync: bool
     rename_current_file(fs, dir, number, sync)
 }
 
-/// The first step of [`set_current_file`]: after an error CURRENT is what it was.
+/// The first step of [`set_current_file`]: after an error CURRENT is unchanged.
 ///
 /// # Errors
 /// I/O.

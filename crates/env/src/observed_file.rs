@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 /// Receiver of the times that reads and writes of files took. Called from any thread.
 pub trait FileTimes: Send + Sync {
-    /// Whether times are wanted at the moment; if not, the clock is not read.
+    /// Whether times are measured at the moment; if not, the clock is not read.
     fn wanted(&self) -> bool;
-    /// A read took so long.
+    /// A read took `nanos`.
     fn read(&self, activity: IoActivity, nanos: u64);
-    /// A write took so long.
+    /// A write took `nanos`.
     fn written(&self, activity: IoActivity, nanos: u64);
 }
 

@@ -197,7 +197,7 @@ impl RandomAccessFile for PosixRandomAccessFile {
         true
     }
     fn prefetch(&self, offset: u64, bytes: u64) {
-        // A hint: a file system that does not take it still reads correctly.
+        // Only a hint: a file system that ignores it still reads correctly.
         drop(self.file.advise(offset, bytes, Advice::WillNeed));
     }
     fn prefetches(&self) -> bool {

@@ -75,7 +75,8 @@ impl WritableFile for PosixWritableFile {
     }
     fn range_sync(&mut self, offset: u64, bytes: u64, wait_for_earlier: bool) -> Result<()> {
         self.with(operation::RANGE_SYNC, |f| match f.range_sync(offset, bytes, wait_for_earlier) {
-            // As RocksDB: where the system cannot tell, a strict writer waits for everything.
+            // As RocksDB: if the system cannot wait for a range, a strict writer waits for
+            // everything.
             Err(e) if e.raw_os_error() == Some(ENOSYS) && wait_for_earlier => f.sync_data(),
             Err(e) if e.raw_os_error() == Some(ENOSYS) => Ok(()),
             done => done,
@@ -100,7 +101,7 @@ impl WritableFile for PosixWritableFile {
     }
     fn close(&mut self) -> Result<()> {
         if self.allocated_end > self.position {
-            // Truncating to the present length is what gives the reserved blocks back.
+            // Truncating to the present length frees the reserved blocks.
             let position = self.position;
             self.with(&operation::truncate(position), |f| f.truncate(position))?;
         }

@@ -34,7 +34,7 @@ pub struct ReadaheadBuffer {
     step_max: usize,
     /// Where a read in sequence would begin.
     expected: u64,
-    /// Up to where the system was told.
+    /// End of the range hinted to the system.
     told: u64,
     sequential_reads: u32,
 }
@@ -134,7 +134,7 @@ impl ReadaheadBuffer {
             self.memory.copy_within(tail, at - kept);
             return at;
         }
-        // Who reads on may have a tail that needs a block more.
+        // A reader that continues may have a tail that needs one more block.
         let spare = if self.memory.is_empty() { 0 } else { align - 1 };
         let mut memory = vec![0; before + bytes + spare + (align - 1)];
         let at = place(&memory);
@@ -143,10 +143,10 @@ impl ReadaheadBuffer {
         at
     }
 
-    /// Tells the system of the next step before the last one is used up.
+    /// Hints the next step to the system before the last one is used up.
     fn tell(&mut self, offset: u64, end: u64) {
         let begin = if (offset..=end).contains(&self.told) { self.told } else { offset };
-        // Half a step at a time, so that it is on its way when it is wanted.
+        // Half a step at a time, so that it is already being read when it is needed.
         let is_whole = end == self.file.len() && begin < end;
         if is_whole || end.saturating_sub(begin) >= self.step_max as u64 / 2 {
             self.file.prefetch(begin, end - begin);

@@ -7,7 +7,7 @@
 //!
 //! | limit | of what | reached |
 //! |---|---|---|
-//! | `max_allowed_space_usage` | tracked bytes | who wrote the file has a background error |
+//! | `max_allowed_space_usage` | tracked bytes | the file's database gets a background error |
 //! | the same | those, the buffer, inputs of compactions | the next compaction does not start |
 //! | free space, once it was 0 | the buffer, inputs of compactions | the same |
 //!

@@ -1,5 +1,4 @@
-//! Files and their bytes, by path, and the sum: what a [`crate::SstFileManager`] knows about the
-//! disk.
+//! Files and their sizes, by path, and the sum, for a [`crate::SstFileManager`].
 //!
 //! Thread safety: from anywhere; its lock is a leaf. Nothing here waits or reads the disk.
 //!

@@ -30,7 +30,7 @@ pub struct BloomBuilder {
     balance: (Arc<RateBalance>, Sharing),
 }
 
-/// Who else uses a balance.
+/// How a balance is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sharing {
     /// Other builders.

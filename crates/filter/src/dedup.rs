@@ -141,7 +141,7 @@ impl<H: Copy + Eq + Default + BitXorAssign> KeyHashes<H> {
         self.checksum = H::default();
     }
 
-    /// Changes a hash behind the checksum's back, as a memory fault would. For tests.
+    /// Changes a hash without updating the checksum, as a memory fault would. For tests.
     pub(crate) fn damage(&mut self, at: usize, with: H) {
         let mut hashes = self.full.iter_mut().flatten().chain(&mut self.last);
         if let Some(hash) = hashes.nth(at) {

@@ -1,8 +1,8 @@
-//! What builders are told about the table that a filter is for.
+//! Settings of builders that depend on the filter's table.
 //!
 //! Thread safety: values.
 
-/// What a builder needs to know about the table beside the policy.
+/// What a builder needs to know about the table besides the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterBuildSettings {
     /// `format_version` of the table.

@@ -5,11 +5,10 @@
 //! Pumice's binaries use), jemalloc and others, so on average a tenth would be lost. A filter takes
 //! the class above or the class below instead. RocksDB asks its allocator for the usable size.
 //!
-//! Which of the two follows from a [`RateBalance`], as in RocksDB: the sum of what filters so far
-//! have over or under the false-positive rate that was configured. A filter takes the class that
-//! brings the sum nearer to 0, so that the average is right over few filters: the sum never exceeds
-//! half of the effect of a single choice. RocksDB keeps it below 0 instead, by at most the whole
-//! effect.
+//! Which of the two follows from a [`RateBalance`], as in RocksDB: the sum by which the filters so
+//! far are over or under the configured false-positive rate. A filter takes the class that brings
+//! the sum nearer to 0, so that the average is right over few filters: the sum never exceeds half
+//! of the effect of a single choice. RocksDB keeps it below 0 instead, by at most the whole effect.
 //!
 //! The filters of a column family share a balance, so their lengths depend on which were built
 //! before; those of tables built at the same moment on the clock, as in RocksDB. A builder that

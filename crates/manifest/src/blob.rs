@@ -1,4 +1,4 @@
-//! Blob files as the MANIFEST records them: what was added and what became garbage.
+//! Blob files as recorded in the MANIFEST: added files and garbage.
 //!
 //! Thread safety: plain data.
 

@@ -1,4 +1,4 @@
-//! What the MANIFEST knows about one table file, and what the process learns about it later.
+//! The MANIFEST's metadata of a table file, and what the process learns about it later.
 //!
 //! Thread safety: shared as `Arc<FileMetaData>`; the persisted fields never change once the file
 //! is in a version. The runtime fields are atomics or set-once cells.

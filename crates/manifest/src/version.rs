@@ -154,9 +154,9 @@ impl Version {
         deeper.into_iter().any(|l| l.overlaps(range, self.user_cmp()))
     }
 
-    /// Data older than file `index` of `level` may share a user key with `range`: later levels,
-    /// and for L0 any older file, whatever its keys. RocksDB up to 7.8 tells the age of L0 files by
-    /// their sequence numbers and refuses a tree in which a newer file holds zeros.
+    /// Data older than file `index` of `level` may share a user key with `range`: later levels, and
+    /// for L0 any older file, whatever its keys. RocksDB up to 7.8 determines the age of L0 files
+    /// by their sequence numbers and refuses a tree in which a newer file holds zeros.
     pub fn range_exists_after(&self, level: usize, index: usize, range: &UserRange<'_>) -> bool {
         (level == 0 && index + 1 < self.num_level_files(0))
             || self.range_overlaps_beyond(level, range)

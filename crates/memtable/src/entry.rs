@@ -1,4 +1,4 @@
-//! How one key and value lie in the arena, and the target of a search.
+//! The layout of a key and value in the arena, and the target of a search.
 //!
 //! ```text
 //! Entry (8-aligned):  key_len u32 | value_len u32 | user key | trailer u64 | value

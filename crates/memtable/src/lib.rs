@@ -1,8 +1,8 @@
 //! The memtable: recent writes in memory, sorted.
 //!
-//! Layers: `arena` (memory that only grows) < `order` (comparators without virtual calls) <
-//! `entry` (how a key and value lie in memory) < `skiplist`, `vector` (representations),
-//! `range_del` and `bloom` (a filter) < `memtable` (counters, flush policy, dispatch) < `iter`.
+//! Layers: `arena` (memory that only grows) < `order` (comparators without virtual calls) < `entry`
+//! (layout of a key and value in memory) < `skiplist`, `vector` (representations), `range_del` and
+//! `bloom` (a filter) < `memtable` (counters, flush policy, dispatch) < `iter`.
 //! [`WriteBufferManager`] limits the memory of all memtables together.
 //!
 //! Thread safety: reads run on any thread during writes without locks (skip list). Writes are

@@ -10,7 +10,7 @@ use pumice_base::comparator::CustomComparator;
 
 /// An order of user keys, resolved at compile time.
 pub(crate) trait KeyOrder: Copy + Send + Sync {
-    /// Prefixes tell keys apart.
+    /// Whether prefixes order keys.
     const HAS_PREFIX: bool;
     /// See the head.
     fn prefix(self, user_key: &[u8]) -> u64;

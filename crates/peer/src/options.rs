@@ -384,7 +384,7 @@ pub struct WriteSettings {
     pub disable_wal: bool,
     /// Fail instead of waiting in a write stall.
     pub no_slowdown: bool,
-    /// Yield to other writes when compaction is behind.
+    /// Yield to other writes while compaction lags.
     pub low_pri: bool,
 }
 

@@ -19,7 +19,7 @@ pub struct WalIterator {
 unsafe impl Send for WalIterator {}
 
 impl Db {
-    /// A cursor on the first batch that has `sequence`, or behind all there is.
+    /// A cursor on the first batch that has `sequence`, or after the last batch.
     ///
     /// # Errors
     /// RocksDB's.
@@ -39,7 +39,7 @@ impl WalIterator {
         // SAFETY: live object.
         unsafe { (self.db.peer.api.wal_iter_valid)(self.raw) != 0 }
     }
-    /// Moves on; also from behind the last batch, where more may have been written.
+    /// Moves to the next batch; also from after the last one, since more may have been written.
     pub fn next(&mut self) {
         // SAFETY: live object.
         unsafe { (self.db.peer.api.wal_iter_next)(self.raw) }

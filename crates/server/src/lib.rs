@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | `protocol` | bytes in, commands out; replies | nothing |
 //! | `keyspace` | data types over the engine | the engine |
-//! | `session` | what a connection is between commands, what connections share | the two above |
-//! | `commands` | the table of commands and who carries them out | the three above |
+//! | `session` | state of connections between commands, and state they share | the two above |
+//! | `commands` | the table of commands and their handlers | the three above |
 //! | `serve` | executor, connections, listeners, the end | all |
 //!
 //! Only `serve` touches sockets. Clocks are read in `serve` (and by TIME and SAVE); below, time is

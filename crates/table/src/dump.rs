@@ -45,8 +45,8 @@ pub fn property_lines(properties: &TableProperties) -> String {
     property_texts(properties).into_iter().map(line).collect()
 }
 
-/// What `--show_properties` prints beside what RocksDB 7.8 knows: the range of sequence numbers,
-/// where it is recorded, and where the meta blocks begin. Names are Pumice's.
+/// What `--show_properties` prints in addition to what RocksDB 7.8 knows: the range of sequence
+/// numbers, where it is recorded, and where the meta blocks begin. Names are Pumice's.
 pub fn newer_properties_text(p: &TableProperties) -> String {
     let mut out = String::new();
     if p.key_smallest_seqno != UNKNOWN_SEQNO {

@@ -8,7 +8,7 @@ use pumice_base::coding::{Decoder, put_varint64};
 /// Bytes after every block: compression type and checksum. Persisted.
 pub const BLOCK_TRAILER_LEN: usize = 5;
 
-/// Where a block lies in its file.
+/// The position of a block in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BlockHandle {
     /// File offset of the first payload byte.

@@ -1,7 +1,7 @@
 //! Settings of tables that a column family has.
 //!
 //! Field names are RocksDB's option names (`BlockBasedTableOptions`). Plain data; shared by
-//! reference between every table of a column family. What one table or one read is told besides:
+//! reference between every table of a column family. Parameters of a single table or read:
 //! `build::context`, `read::context`.
 
 use std::sync::Arc;
@@ -125,7 +125,7 @@ pub struct TableOptions {
     /// Largest automatic readahead, bytes.
     pub max_auto_readahead_size: usize,
     /// Largest size that a compressed block may decompress to, unless the properties of its table
-    /// say that there is more in it.
+    /// allow more.
     pub max_block_bytes: usize,
     /// Cut filter partitions by their own size, not where index partitions end.
     pub decouple_partitioned_filters: bool,

@@ -4,8 +4,8 @@
 //! A damaged record costs the rest of its block: its length cannot be trusted either.
 //!
 //! A file that is still being written has no end: where it stops, there is nothing yet, and reading
-//! goes on from the same byte once more was appended. Bytes that are there are taken as they were
-//! read first: see [`crate::LogReader::may_change`].
+//! goes on from the same byte once more was appended. Existing bytes are not read again: see
+//! [`crate::LogReader::may_change`].
 //!
 //! Thread safety: one owner. Nothing read from the file is trusted; all indexing is checked.
 

@@ -26,7 +26,7 @@ pub(crate) struct RangeCrc {
 }
 
 impl RangeCrc {
-    /// One that knows no bytes.
+    /// An empty one.
     pub fn new() -> Self {
         RangeCrc { table: shift_table(), registers: vec![0], shifts: vec![ONE] }
     }

@@ -155,8 +155,8 @@ impl LogReader {
     pub fn end(&self) -> LogEnd {
         self.end
     }
-    /// What was read and is in no record yet may be written over: what follows in a file that is
-    /// used again, or looks as if. Only another reader sees that.
+    /// Bytes that were read and are in no record yet may still be overwritten: they are, or may be,
+    /// old content of a recycled file. Only a new reader sees the change.
     pub fn may_change(&self) -> bool {
         self.physical.is_recycled() || self.physical.has_rest()
     }

@@ -30,7 +30,7 @@ impl LogReaderOptions {
             is_growing: false,
         }
     }
-    /// For the log with that number while somebody writes to it. What is damaged is skipped.
+    /// For the log with that number while it is being written. Damage is skipped.
     pub fn growing_wal(log_number: u64) -> Self {
         let mode = WalRecoveryMode::SkipAnyCorrupted;
         LogReaderOptions { is_growing: true, ..Self::wal(log_number, mode) }

@@ -30,7 +30,7 @@ use std::ops::Range;
 
 /// Devices write this much at once; pages and larger sectors are multiples of it.
 const SECTOR_BYTES: usize = 512;
-/// This many zeros cannot be part of what was written.
+/// This many zeros cannot be part of the written data.
 const LOST_BYTES_SURE: usize = 8;
 
 /// A logical record's place in its change: the members of the atomic group that follow it; `None`
@@ -109,7 +109,7 @@ struct Header {
 }
 
 impl Scan<'_> {
-    /// Examines one physical record, or what is in its place.
+    /// Examines one physical record, or the bytes in its place.
     fn step(&mut self) -> Result<(), &'static str> {
         let block_end = self.at + BLOCK_BYTES - (self.phase + self.at) % BLOCK_BYTES;
         if self.at >= self.zeros_from {

@@ -2,7 +2,7 @@
 //!
 //! The caller's parts are copied once, into the file's buffer after a header, and the checksum runs
 //! over them there: one pass over bytes that are in the cache, however many parts there are.
-//! Flushing is one system call for however many records were added.
+//! Flushing is one system call, however many records were added.
 //!
 //! Invariants:
 //! 1. `block_offset` is the file's length modulo the block size, and never the block size itself.

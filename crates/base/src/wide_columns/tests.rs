@@ -1,4 +1,4 @@
-//! Known bytes, hostile bytes, and that what is written is read.
+//! Known bytes, hostile bytes, and round trips.
 
 #![allow(clippy::unwrap_used)]
 use super::*;

@@ -170,7 +170,7 @@ fn an_erasure_of_all_misses_no_entry_that_moves() {
         let mut checked = 0;
         loop {
             let before = inserted.load(Acquire);
-            // Ever more, so that the table goes on growing.
+            // Ever more, so that the table keeps growing.
             if before < keys && before < 2 * checked + 720 + 40 * round {
                 thread::yield_now();
                 continue;

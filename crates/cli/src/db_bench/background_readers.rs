@@ -1,7 +1,7 @@
-//! `--background_readers`: point reads beside a benchmark, at a fixed rate, timed apart.
+//! `--background_readers`: point reads beside a benchmark, at a fixed rate, timed separately.
 //!
-//! Each reader has arrivals of its own, evenly spaced. A latency counts from the arrival, so that
-//! reads that a slow one holds up are slow as well.
+//! Each reader has its own evenly spaced arrivals. A latency counts from the arrival, so that reads
+//! delayed by a slow one are slow too.
 //!
 //! Thread safety: started and finished by one thread; the readers share the database only.
 

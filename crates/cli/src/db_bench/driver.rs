@@ -34,11 +34,11 @@ pub struct Driver<'a, E: Engine> {
     engine: &'a E,
     flags: Arc<Flags>,
     path: PathBuf,
-    /// Open databases: one, or as many as `--num_multi_db` says. Empty while they are replaced.
+    /// Open databases: one, or `--num_multi_db`. Empty while they are replaced.
     dbs: Vec<Arc<E::Db>>,
     /// Keys to choose from (`--use_existing_keys`).
     existing: Option<ExistingKeys>,
-    /// The loops that workers run on as fibers, made when a benchmark first wants them.
+    /// The loops that workers run on as fibers, made when a benchmark first needs them.
     loops: Option<Runtime>,
     values: Arc<[u8]>,
     reporter: Option<Reporter>,
@@ -294,7 +294,7 @@ impl<'a, E: Engine> Driver<'a, E> {
         Ok(stats)
     }
 
-    /// Starts what looks at a run, or reads beside it.
+    /// Starts the monitors of a run, and the readers beside it.
     fn watch(&self, shared: &Shared<E::Db>) -> Result<Watch> {
         let flags = &self.flags;
         let operations = shared.reported.clone().filter(|_| self.is_monitored());
@@ -426,8 +426,8 @@ fn paths(flags: &Flags, path: &Path) -> Vec<(PathBuf, Option<PathBuf>)> {
     numbers.map(|number| (path.join(&number), wal_dir(&number))).collect()
 }
 
-/// `compact0` and `compact1`. An automatic compaction may take the files away in between: then it
-/// is awaited and they are looked for again, a few times.
+/// `compact0` and `compact1`. An automatic compaction may take the files in between: then it is
+/// awaited and the files are listed again, a few times.
 fn compact_level<D: BenchDb>(db: &D, from: usize) -> Result<()> {
     const TRIES: usize = 10;
     for _ in 1..TRIES {
@@ -467,7 +467,7 @@ fn write_text(flag: &str, path: &str, text: &str) -> Result<()> {
         .map_err(|error| format!("{flag}: {error}"))
 }
 
-/// What looks at a run, or reads beside it.
+/// Monitors of a run, and readers beside it.
 struct Watch {
     monitor: Option<Monitor>,
     readers: BackgroundReaders,

@@ -1,4 +1,4 @@
-//! What the driver asks of an engine: one trait, two implementations.
+//! The driver's interface to an engine: one trait, two implementations.
 //!
 //! The driver is generic over [`Engine`], so that every call is a direct one and both engines run
 //! the very same driver code. A worker (a thread or a fiber) makes its own [`Writer`] and
@@ -34,7 +34,7 @@ pub struct ReadSettings {
     pub auto_prefix_mode: Option<bool>,
     /// Iterators stay within the prefix of their seek key.
     pub prefix_same_as_start: bool,
-    /// Iterators see what is written after they were made, once they seek.
+    /// Iterators see writes made after their creation, once they seek.
     pub tailing: bool,
     /// Bytes to read ahead in iterators.
     pub readahead_size: usize,
@@ -49,7 +49,7 @@ pub struct ReadSettings {
 pub struct TableFile {
     /// Its level.
     pub level: usize,
-    /// Its name, as the engine wants it back.
+    /// Its name, in the engine's form.
     pub name: String,
     /// Its bytes.
     pub bytes: u64,
@@ -157,7 +157,7 @@ pub trait BenchDb: Send + Sync + 'static {
 
 /// Writes of one worker.
 pub trait Writer {
-    /// What follows goes to this column family. Requires: it exists.
+    /// Later calls use this column family. Requires: it exists.
     fn select(&mut self, family: usize);
     /// Writes one pair.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;

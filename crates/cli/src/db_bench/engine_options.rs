@@ -1,7 +1,7 @@
 //! From flags to options by RocksDB's option names, the same list for both engines.
 //!
-//! Each option says whether the user gave its flag: an engine may pass over an option it does not
-//! have only when nobody asked for it.
+//! Each option says whether the user gave its flag: an engine may skip an option it does not have
+//! only if the flag was not given.
 
 use super::flags::Flags;
 
@@ -23,7 +23,7 @@ pub struct NamedOptions {
     pub table: Vec<NamedOption>,
 }
 
-/// What the rate limiter's flags say.
+/// The flags of the rate limiter.
 pub struct LimiterFlags {
     /// Bytes per second.
     pub rate: i64,
@@ -69,7 +69,7 @@ pub fn limiter(flags: &Flags) -> Result<Option<LimiterFlags>, String> {
     }))
 }
 
-/// What the flags of the file manager say.
+/// The flags of the file manager.
 pub struct ManagerFlags {
     /// Bytes per second.
     pub rate: i64,
@@ -156,7 +156,7 @@ impl List<'_> {
         if f.is_given("memtable_bloom_size_ratio") {
             self.add("memtable_bloom_size_ratio", "memtable_prefix_bloom_size_ratio", ratio);
         }
-        // A vector takes one writer at a time, so RocksDB's db_bench needs the flag off, too.
+        // A vector allows one writer at a time, so RocksDB's db_bench needs the flag off too.
         let concurrent = f.allow_concurrent_memtable_write && memtable != "vector";
         self.same("allow_concurrent_memtable_write", concurrent);
         self.same("enable_pipelined_write", f.enable_pipelined_write);
@@ -411,7 +411,7 @@ pub fn codec(flag: &str) -> Result<&'static str, String> {
     })
 }
 
-/// `cache_numshardbits`, within RocksDB's bounds; -1 for what the cache thinks best.
+/// `cache_numshardbits`, within RocksDB's bounds; -1 for the cache's own choice.
 ///
 /// # Errors
 /// RocksDB makes no cache of so many shards.

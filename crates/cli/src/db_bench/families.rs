@@ -1,4 +1,4 @@
-//! `--num_column_families` and what goes with it: names, how many exist, which one a key is in.
+//! `--num_column_families` and related flags: names, how many exist, which one a key is in.
 //!
 //! As in RocksDB's db_bench a key is always in the same column family of those that are hot, so
 //! that reads find what fills wrote. With fewer hot ones than there are, a fill writes to the hot
@@ -20,7 +20,7 @@ pub struct Families {
 }
 
 impl Families {
-    /// As `flags` say.
+    /// From `flags`.
     ///
     /// # Errors
     /// Shares that are no percentages of the hot column families.

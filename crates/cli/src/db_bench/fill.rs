@@ -41,7 +41,7 @@ impl Source {
         Source { order, keys, next: 0, shuffled }
     }
 
-    /// The next key; None once each was given.
+    /// The next key; None once each was returned.
     #[inline]
     fn next(&mut self, rng: &mut Rng) -> Option<u64> {
         let at = self.next;
@@ -160,7 +160,7 @@ pub fn run<D: BenchDb>(worker: &mut Worker<'_, D>, order: Order) -> Result<()> {
     run_some(worker, order, per_db)
 }
 
-/// Fills in `order`, with so many writes to each database.
+/// Fills in `order`, with `writes` writes to each database.
 pub fn run_some<D: BenchDb>(worker: &mut Worker<'_, D>, order: Order, per_db: u64) -> Result<()> {
     let shared = worker.shared;
     let plan = &shared.plan;

@@ -1,11 +1,11 @@
 //! Command-line flags with gflags' syntax, generated from one table.
 //!
-//! Accepted: `-f=v`, `--f=v`, `--f v` (not for booleans), bare `--f` and `--nof` for booleans;
-//! `-` and `_` are the same inside a name. The last occurrence wins. Integers are decimal (leading
+//! Accepted: `-f=v`, `--f=v`, `--f v` (not for booleans), bare `--f` and `--nof` for booleans; `-`
+//! and `_` are the same inside a name. The last occurrence wins. Integers are decimal (leading
 //! zeros allowed, so `0300` is 300) or `0x` hexadecimal. Unknown flags are an error unless
 //! `--undefok` names them. A flag without a row may be an option of the engine, or a flag of
-//! RocksDB's whose feature is missing, which takes its default only. Words that are no flag are
-//! passed over with a warning, as db_bench does in silence (`--sync 0` sets sync, and 0 is such a
+//! RocksDB's whose feature is missing, which takes its default only. Words that are not flags are
+//! skipped with a warning; db_bench skips them silently (`--sync 0` sets sync, and 0 is such a
 //! word).
 //!
 //! Thread safety: [`Flags`] is plain data.
@@ -104,7 +104,7 @@ impl FlagValue for String {
     }
 }
 
-/// What `--help` says of one flag.
+/// The `--help` text of one flag.
 pub struct Row {
     /// Name without dashes.
     pub name: &'static str,
@@ -205,7 +205,7 @@ pub(super) use {flag_default, flag_table};
 
 pub use super::flag_table::Flags;
 
-/// How parsing ended when it did not give flags.
+/// Why parsing ended without flags.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stop {
     /// `--help` was asked for.
@@ -298,7 +298,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Takes the flags in a file, one a line; lines that do not begin with a dash say nothing.
+    /// Takes the flags in a file, one a line; lines that do not begin with a dash are ignored.
     fn flag_file(&mut self, path: Option<&str>, warn: &mut dyn FnMut(String)) -> Result<(), Stop> {
         let path = path.unwrap_or_default();
         match pumice_port::os::read_file(std::path::Path::new(path)) {

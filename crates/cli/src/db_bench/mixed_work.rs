@@ -1,6 +1,6 @@
 //! Benchmarks whose workers read and write: read-modify-write, merges, mixes by percentage.
 //!
-//! Each loop mirrors RocksDB's db_bench in what counts as an operation and what the line says.
+//! Each loop counts operations and prints its line as RocksDB's db_bench does.
 
 use super::engine::{BenchDb, Reader, Result, Writer};
 use super::stats::Operation;

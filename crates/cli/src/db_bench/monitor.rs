@@ -1,8 +1,8 @@
 //! `--report_stalls`, `--plot` and `--monitor_file`: how writes, stalls, L0 and debt went, ten
 //! looks a second.
 //!
-//! The numbers are properties that both engines have. Stopped and slowed seconds are looks at which
-//! writes were stopped or slowed, times the time between looks.
+//! The numbers are properties that both engines have. Stopped and slowed seconds are the number of
+//! samples in which writes were stopped or slowed, times the interval between samples.
 //!
 //! Thread safety: the sampling thread owns the samples until it is joined.
 
@@ -57,7 +57,7 @@ impl Monitor {
         Ok(Monitor { stop, thread: thread.map_err(|error| error.to_string())? })
     }
 
-    /// Stops looking; what was seen.
+    /// Stops sampling; returns the samples.
     ///
     /// # Errors
     /// The thread panicked.

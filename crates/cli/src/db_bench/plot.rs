@@ -1,8 +1,8 @@
 //! `--plot=FILE.svg`: a run drawn over time.
 //!
-//! Panels, from above: what was written a second and what slowed writes were allowed; what was
-//! written in all, and by flushes and compactions; files of L0; bytes that wait for compaction.
-//! In the background of all the moments at which writes were slowed or stopped.
+//! Panels, from the top: bytes written a second and the rate allowed to slowed writes; total bytes
+//! written, and those by flushes and compactions; files of L0; bytes that wait for compaction.
+//! Times at which writes were slowed or stopped are shaded in all of them.
 //!
 //! Thread safety: pure functions.
 
@@ -10,7 +10,7 @@ use super::monitor::Sample;
 use crate::plot::{Band, Curve, Figure, Panel, Point};
 
 const MEGABYTE: f64 = 1_048_576.0;
-/// Operations are added up over so many seconds.
+/// Operations are summed over this many seconds.
 const BUCKET: f64 = 0.5;
 
 /// The picture of a run of `name` whose operations wrote `bytes_each`.

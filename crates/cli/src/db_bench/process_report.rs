@@ -1,8 +1,9 @@
-//! The last line of `--report_cpu`: what the whole process took, opening and closing included.
+//! The last line of `--report_cpu`: the resources of the whole process, including opening and
+//! closing.
 //!
 //! Peak memory is the kernel's high-water mark of resident memory. Bytes written and read are those
-//! of the process' read and write calls; what io_uring reads and writes is not in them, so they are
-//! complete on threads alone. Bytes from the device are what the kernel fetched from block devices.
+//! of the process' read and write calls; io_uring's reads and writes are not in them, so they are
+//! complete only on threads. Bytes from the device are what the kernel fetched from block devices.
 //!
 //! Thread safety: pure functions and reads of /proc.
 
@@ -35,7 +36,7 @@ fn text(cpu: f64, status: &str, io: &str) -> String {
     )
 }
 
-/// The number after a name; 0 where the kernel does not tell.
+/// The number after a name; 0 if the kernel does not report it.
 fn field(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)

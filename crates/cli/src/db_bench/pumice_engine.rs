@@ -1,7 +1,7 @@
 //! Pumice as an engine.
 //!
 //! Options are set by RocksDB's names, as for the RocksDB library. An option that Pumice does not
-//! have is passed over when its flag was not given, and refused when it was.
+//! have is skipped if its flag was not given, and refused if it was.
 
 use super::backups;
 use super::engine::{self, Access, BenchDb, Engine, Hits, Result};
@@ -87,7 +87,7 @@ impl Pumice {
     }
 }
 
-/// The options that the flags say.
+/// The options from the flags.
 fn from_flags(flags: &Flags) -> Result<Options> {
     let mut options = Options::default();
     let named = engine_options::from_flags(flags)?;

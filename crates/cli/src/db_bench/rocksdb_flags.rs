@@ -94,9 +94,9 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("write_batch_protection_bytes_per_key", "0", "checksums of batch entries"),
 ];
 
-/// Flag and default of what changes nothing on Pumice: a part of the engine that it does not have
-/// and whose settings no result depends on, or what only counts beside a flag or a benchmark that
-/// is refused.
+/// Flags, with defaults, that change nothing in Pumice: they concern parts of the engine that it
+/// does not have and that affect no result, or matter only with a flag or benchmark that is
+/// refused.
 pub const IDLE: &[(&str, &str)] = &[
     ("adaptive_readahead", "false"),
     ("async_io", "false"),
@@ -158,7 +158,7 @@ pub const IDLE: &[(&str, &str)] = &[
     ("verify_manifest_content_on_close", "false"),
 ];
 
-/// Retired by RocksDB; old scripts still give them. Passed over with a warning.
+/// Retired by RocksDB, but still used in old scripts. Ignored with a warning.
 pub const IGNORED: &[&str] = &[
     "blob_db_bytes_per_sync",
     "blob_db_compression_type",

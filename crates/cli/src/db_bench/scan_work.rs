@@ -1,7 +1,7 @@
 //! Benchmarks of iterators: making them, seeking in order, many scans at once, one scan beside
 //! readers, sizes of ranges; and the comparison of two databases.
 //!
-//! Each loop mirrors RocksDB's db_bench in what counts as an operation and what the line says.
+//! Each loop counts operations and prints its line as RocksDB's db_bench does.
 
 use super::engine::{BenchDb, Cursor, Reader, Result};
 use super::fill::{self, Order};

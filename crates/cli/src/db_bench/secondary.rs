@@ -1,4 +1,4 @@
-//! `--use_secondary_db`: the databases follow another process, every so many seconds.
+//! `--use_secondary_db`: the databases follow another process, catching up at an interval.
 //!
 //! Thread safety: `Following` belongs to the driver; the thread that it starts ends with it.
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Where the info log goes; None if the databases are no secondaries.
+/// Directory of the info log; None if the databases are not secondaries.
 pub fn info_log_dir(flags: &Flags, db: &Path) -> Option<PathBuf> {
     let beside = || match flags.secondary_path.as_str() {
         "" => db.with_file_name("dbbench_secondary"),

@@ -43,7 +43,7 @@ pub struct Spec {
     pub sync: bool,
     /// Keys are chosen from `num` divided by this.
     pub divide_num: u64,
-    /// Each worker does so many reads fewer times.
+    /// Divisor of each worker's number of reads.
     pub divide_reads: u64,
     /// Updates in a batch, where they are not the flag's.
     pub batch: Option<u64>,

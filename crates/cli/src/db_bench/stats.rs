@@ -3,7 +3,7 @@
 //! With `--histogram` the clock is read once per operation, otherwise only at the start, at the
 //! end and, when interval reports are wanted, every 1000 operations.
 //!
-//! Thread safety: belongs to one worker until it is merged. On fibers the clock runs on while
+//! Thread safety: belongs to one worker until it is merged. On fibers the clock keeps running while
 //! others have the loop: a latency is what the caller of the operation sees.
 
 use super::flags::Flags;

@@ -90,7 +90,7 @@ fn follow<D: BenchDb>(worker: &mut Worker<'_, D>, delete: bool) -> Result<()> {
         }
         during("iterator", cursor.status())?;
         worker.limit_read(0, 1);
-        // On a fiber: the writer wants its turn even if nothing is found.
+        // On a fiber: the writer needs its turn even if nothing is found.
         pumice_port::fiber::maybe_yield();
     }
     worker.stats.add_bytes(bytes);

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 pub enum Work {
     /// Writes.
     Fill(Order),
-    /// Writes, and compactions that give the tree its shape.
+    /// Writes, and compactions that shape the tree.
     FillShape(Order),
     /// A read and a write of a random key.
     Update,
@@ -47,7 +47,7 @@ pub enum Work {
     ReadMerge,
     /// Merges.
     Merge,
-    /// A read and a write of what was made of the value.
+    /// A read, and a write of the modified value.
     Rewrite(Rewrite),
     /// Three keys written, deleted and read together.
     VerifyMix,

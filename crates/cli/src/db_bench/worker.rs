@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Calls between two looks at the fiber's slice, which cost a clock reading each.
+/// Calls between two checks of the fiber's time slice, which cost a clock reading each.
 const YIELD_EVERY: u32 = 16;
 
 /// The numbers of one benchmark, after its name has changed some of the flags.
@@ -177,7 +177,7 @@ impl<'a, D: BenchDb> Worker<'a, D> {
         Ok(Worker { shared, index, rng, stats, unyielded, last_sine_change, next_arrival })
     }
 
-    /// Keys as the flags want them.
+    /// The maker of keys, from the flags.
     pub fn keys(&self) -> KeyMaker {
         let keys = KeyMaker::new(&self.shared.flags, self.shared.plan.key_size);
         keys.choosing(self.shared.existing.clone())
@@ -235,7 +235,7 @@ impl<'a, D: BenchDb> Worker<'a, D> {
         }
     }
 
-    /// Starts the clock again: what was counted so far is not in the result.
+    /// Restarts the clock: earlier counts are not in the result.
     pub fn restart(&mut self) {
         self.stats = Stats::start(&self.shared.flags, self.index, self.shared.reported.clone());
     }
@@ -279,7 +279,7 @@ impl<'a, D: BenchDb> Worker<'a, D> {
         number.wrapping_mul(0x5bd1_e995) % num
     }
 
-    /// Values as the flags want them.
+    /// The maker of values, from the flags.
     pub fn values(&self) -> ValueMaker {
         let (bytes, lengths) = (self.shared.values.clone(), self.shared.plan.value_size);
         ValueMaker::new(bytes, lengths, &self.shared.flags, 301 + self.index as u64)

@@ -280,7 +280,7 @@ impl Tally {
 }
 
 impl Invocation {
-    /// With `--stats`: what the property `rocksdb.stats` says.
+    /// With `--stats`: prints the property `rocksdb.stats`.
     pub fn print_stats(&self, opened: &Opened, out: &mut Output) {
         if self.arguments.flag("stats")
             && let Some(stats) = opened.db.property_cf(&opened.cf, "rocksdb.stats")

@@ -1,6 +1,6 @@
 //! Commands about external table files: making one from lines, taking one in.
 //!
-//! What RocksDB's ldb says on success goes to stderr there, so it does here.
+//! RocksDB's ldb reports success on stderr, so this does too.
 
 use std::io::BufRead;
 use std::path::Path;

@@ -51,7 +51,7 @@ pub fn dump_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     Ok(())
 }
 
-/// `dump --path=FILE`: what kind of file it is says its name.
+/// `dump --path=FILE`: the kind of file follows from its name.
 pub fn dump_file(it: &Invocation, path: &str, out: &mut Output) -> Result<(), Failure> {
     let fs = PosixFs::shared();
     let file = Path::new(path);

@@ -31,7 +31,7 @@ pub struct Family {
     pub version: Arc<Version>,
 }
 
-/// What a MANIFEST says in the end.
+/// The final state of a MANIFEST.
 pub struct ManifestState {
     /// How many column families were ever there.
     created: u64,
@@ -103,8 +103,8 @@ impl ManifestState {
         Ok(state)
     }
 
-    /// The state without its families, and these as they are before it is looked at whether their
-    /// files may lie together.
+    /// The state without its families, and the families before the check that their files may be
+    /// together.
     fn replay(fs: &dyn FileSystem, path: &Path) -> Result<(ManifestState, BTreeMap<u32, Growing>)> {
         let grow =
             |name: String| Growing { name, comparator: None, log_number: 0, edits: Vec::new() };
@@ -180,7 +180,7 @@ impl ManifestState {
     }
 }
 
-/// The files of a MANIFEST, also of one whose files may not lie together.
+/// The files of a MANIFEST, even of one whose files overlap where they must not.
 pub struct Places {
     /// Column families by id: name and files.
     pub families: BTreeMap<u32, (String, VersionBuilder)>,
@@ -204,7 +204,7 @@ impl Places {
 }
 
 impl Growing {
-    /// The name of its order, and its files before they are looked at.
+    /// The name of its comparator, and its files before any check.
     fn builder(&self) -> Result<(String, VersionBuilder)> {
         let default = || Comparator::default().name().into();
         let comparator: String = self.comparator.clone().unwrap_or_else(default);

@@ -1,4 +1,4 @@
-//! `pumice ldb`: looks into a database and changes it, with RocksDB's ldb's commands and texts.
+//! `pumice ldb`: inspects and changes a database, with the commands and texts of RocksDB's ldb.
 //!
 //! `ldb --db=PATH [FLAGS] COMMAND [WORDS]`. Answers go to stdout, refusals to stderr as
 //! `Failed: reason` with exit status 1. Outputs are those of RocksDB 7.8's ldb, and 11.9's where an

@@ -1,5 +1,5 @@
-//! Opening the database as it wants to be opened: all its column families, with the options of
-//! its newest OPTIONS file, over which the command line's flags go.
+//! Opens the database with all its column families and the options of its newest OPTIONS file,
+//! which the command line's flags override.
 
 use super::manifest::{ManifestState, current_manifest};
 use super::opened::Opened;
@@ -87,7 +87,7 @@ impl Invocation {
             return self.open_as_secondary(beside, found);
         }
         if self.arguments.flag("ttl") {
-            // Values live for ever, as RocksDB's ldb has it.
+            // Values live forever, as in RocksDB's ldb.
             let families: Vec<_> = found.families.iter().map(|f| (f.clone(), 0)).collect();
             let opened = DbWithTtl::open_cf(&found.db, &self.db, &families);
             return self.pick_expiring(opened.map_err(text)?, found);
@@ -134,7 +134,7 @@ impl Invocation {
         found.db.create_if_missing = self.arguments.flag("create_if_missing");
         let names = match Db::list_column_families(&found.db, &self.db) {
             Ok(names) => names,
-            // No database, or none yet: opening it says so, or creates it.
+            // No database, or none yet: the open reports that, or creates it.
             Err(_) => vec!["default".to_string()],
         };
         if self.arguments.flag("ttl") && names.len() > 1 {
@@ -172,9 +172,9 @@ impl Invocation {
         Ok(found)
     }
 
-    /// Refuses to write beside tables that are not block-based, which OPTIONS would have told if
-    /// it was read: their owner could not open what is written here. What is damaged or not there
-    /// is for the engine to say.
+    /// Refuses to write beside tables that are not block-based, which OPTIONS would have told if it
+    /// was read: their owner could not open what is written here. The engine reports damaged and
+    /// missing tables.
     fn refuse_foreign_tables(&self) -> Result<(), Failure> {
         let fs = PosixFs::shared();
         let manifest = current_manifest(&*fs, &self.db);

@@ -1,6 +1,6 @@
 //! An open database as commands see it: plain, or one whose values expire (`--ttl`).
 //!
-//! Thread safety: as the database. What it says of values is without their times.
+//! Thread safety: as the database. Values are shown without their times.
 
 use std::ops::{Deref, DerefMut};
 

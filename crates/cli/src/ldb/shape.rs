@@ -79,7 +79,7 @@ pub fn change_compaction_style(it: &Invocation, out: &mut Output) -> Result<(), 
     let automatic = stop_automatic_compactions(&mut found);
     let opened = it.open_found(&found)?;
     let left = show_one_file(&opened, out);
-    // What is due is for who opens it next.
+    // Due compactions are left to the next opener.
     opened.db.pause_background_work();
     for family in automatic.iter().filter_map(|name| opened.db.column_family(name)) {
         let back = [("disable_auto_compactions", "false")];
@@ -94,8 +94,8 @@ pub fn change_compaction_style(it: &Invocation, out: &mut Output) -> Result<(), 
     Ok(())
 }
 
-/// Compactions that are due would run between what is shown and what was asked for. Gives the names
-/// of the families that had them.
+/// Due compactions would change what is shown. Returns the names of the families that had automatic
+/// compactions.
 fn stop_automatic_compactions(found: &mut Found) -> Vec<String> {
     let families = found.families.iter_mut();
     let automatic = families.filter(|family| !family.options.disable_auto_compactions);
@@ -106,7 +106,7 @@ fn stop_automatic_compactions(found: &mut Found) -> Vec<String> {
     automatic.map(stop).collect()
 }
 
-/// Files by level once all has become one, with what is shown on the way.
+/// Files by level after merging everything into one, with the intermediate states shown.
 fn show_one_file(opened: &Opened, out: &mut Output) -> Result<Vec<usize>, Failure> {
     let mut show = |when: &str| {
         let files = files_by_level(opened)?;
@@ -141,7 +141,7 @@ fn become_one_file(opened: &Opened) -> Result<(), Failure> {
 }
 
 /// `unsafe_remove_sst_file N`: the MANIFEST forgets a table file; the file goes at the next open.
-/// Files may overlap where they must not: this may be the cure.
+/// This may repair a database whose files overlap where they must not.
 pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
     let [word] = it.arguments.words.as_slice() else {
         return Err("SST file number must be specified".into());

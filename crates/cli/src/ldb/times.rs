@@ -1,5 +1,5 @@
-//! Times of values that expire: which of them `scan` and `dump` print, and how many fell into which
-//! part of the time asked for. Pure functions but for the machine's time zone.
+//! Times of values that expire: which of them `scan` and `dump` print, and how many are in each
+//! part of the requested period. Pure functions except for the machine's time zone.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Times {
     shown: bool,
     start: i32,
     end: i32,
-    /// Seconds of a part; the whole time where nothing was asked for.
+    /// Seconds of a part; the whole period unless given.
     bucket: i64,
 }
 
@@ -59,7 +59,7 @@ impl Times {
         }
     }
 
-    /// An entry of this time is asked for; None is a value without.
+    /// Whether an entry with this time is requested; None is a value without a time.
     pub fn contains(&self, time: Option<i32>) -> bool {
         time.is_none_or(|time| (self.start..self.end).contains(&time))
     }

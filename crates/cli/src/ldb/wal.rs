@@ -57,7 +57,7 @@ fn logs_in(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<PathBuf>> {
 
 /// What is printed of a log.
 pub struct WalDump {
-    /// A line that says what the columns are.
+    /// Whether to print a line with the column names.
     pub header: bool,
     /// Values, too.
     pub values: bool,

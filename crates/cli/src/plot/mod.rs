@@ -1,11 +1,10 @@
 //! Pictures as SVG: curves over an axis, several panels below each other, and bars of ratios.
 //!
-//! One plotter for `db_bench --plot` and `pumice report`. Colours are CSS variables, so a picture
-//! is readable on light and on dark ground: [`STYLE`] defines them, once for a page, or inside of
-//! the picture when it stands alone.
+//! One plotter for `db_bench --plot` and `pumice report`. Colours are CSS variables, so a plot is
+//! readable on light and dark backgrounds: [`STYLE`] defines them, once for a page, or inside a
+//! standalone plot.
 //!
-//! Thread safety: pure functions.
-//! It draws what it is given: what is a median, a limit or a stall is the caller's to say.
+//! Thread safety: pure functions. It only draws: the caller computes medians, limits and stalls.
 
 mod bars;
 mod scale;

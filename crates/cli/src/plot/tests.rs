@@ -1,4 +1,4 @@
-//! Tests of the plotter: where values lie, which marks an axis has, what a picture holds.
+//! Tests of the plotter: positions of values, axis ticks, contents of a plot.
 #![allow(clippy::unwrap_used)]
 
 use super::scale::Mapping;

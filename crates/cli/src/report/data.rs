@@ -1,8 +1,8 @@
-//! Runs, and what they say together: medians, spreads, intervals, ratios, noise.
+//! Runs, and statistics over them: medians, spreads, intervals, ratios, noise.
 //!
-//! A [`Run`] is one execution of one arm of a row in one round. Runs of a round were made one
-//! after the other, so ratios are taken round by round. Nothing is left out, and the best of
-//! several is never taken.
+//! A [`Run`] is one execution of one arm of a row in one round. Runs of a round were made one after
+//! the other, so ratios are taken round by round. No run is left out, and the best of several is
+//! never used.
 //!
 //! Thread safety: plain data.
 

@@ -1,4 +1,4 @@
-//! The pictures of a table, each with the sentence that says what to see.
+//! The plots of a table, each with a sentence that describes it.
 //!
 //! Thread safety: pure functions.
 

@@ -1,7 +1,7 @@
 //! The journal: every finished run is a line of `runs.jsonl` in the output folder.
 //!
-//! A report that was ended goes on from it. A line that was cut off by the end is passed over; it
-//! is never taken for a run, since a run is written whole or has no closing brace.
+//! An interrupted report resumes from it. A line that was cut off is skipped; it is never taken for
+//! a run, since an incomplete line has no closing brace.
 //!
 //! Thread safety: one writer, who holds the folder's lock.
 
@@ -62,7 +62,7 @@ fn parse(text: &str) -> Vec<Run> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Those of the past runs that a plan would make just so; how many others there are.
+/// The past runs that match the plan exactly, and the number of others.
 pub fn matching(past: &[Run], wanted: impl Fn(&Run) -> bool) -> (Data, usize) {
     let mut data = Data::default();
     let mut others = 0;

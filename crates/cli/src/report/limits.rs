@@ -1,5 +1,5 @@
-//! The distance to the limit: what no engine can avoid in a row, and the share of it in what the
-//! row took.
+//! The distance to the limit: the cost in a row that no engine can avoid, and its share of the
+//! measured time.
 //!
 //! Thread safety: pure functions.
 

@@ -1,8 +1,8 @@
 //! The machine that the report runs on, and the peer that it is compared with.
 //!
-//! What cannot be found out is left empty. About the peer it says what would make it slower than it
-//! has to be: RocksDB's LOG tells whether CRC32C is computed by the processor, and a library that
-//! was built with assertions has their texts in it.
+//! Values that cannot be determined are left empty. For the peer it reports what would make it
+//! slower than necessary: RocksDB's LOG tells whether CRC32C is computed by the processor, and a
+//! library that was built with assertions has their texts in it.
 //!
 //! Thread safety: reads of /proc and of files; [`Peer::probe`] runs a child process.
 
@@ -15,7 +15,7 @@ use std::process::Command;
 /// Texts of assertions in RocksDB's sources.
 const ASSERTED: [&str; 2] = ["num_running_compactions_ > 0", "refs_ >= 1"];
 
-/// What the plan and the page have to know.
+/// Facts for the plan and the page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Machine {
     /// Processors.

@@ -1,18 +1,18 @@
-//! `pumice report`: everything beside RocksDB, on the machine it runs on, as one page.
+//! `pumice report`: compares everything with RocksDB on this machine, as one page.
 //!
 //! | file | what |
 //! |---|---|
 //! | `plan` | from machine and budget to experiments with their commands; pure |
-//! | `machine` | the machine, and what the peer is |
+//! | `machine` | the machine and the peer |
 //! | `run` | runs what is missing, each as a child process |
 //! | `process` | children that a signal ends |
 //! | `parse` | from printed text to numbers |
-//! | `journal` | finished runs, a line each, from which a report goes on |
+//! | `journal` | finished runs, a line each, from which a report resumes |
 //! | `baselines` | what the machine can do without an engine |
 //! | `data` | medians, spreads, ratios |
 //! | `limits` | what no engine can avoid, and the share of it that is reached |
-//! | `figures`, `words` | pictures, and the sentences that say what to see |
-//! | `originals` | what was published with the five pieces of work |
+//! | `figures`, `words` | plots, and the sentences that describe them |
+//! | `originals` | published figures of the five original works |
 //! | `page` | the page |
 //!
 //! Thread safety: one report writes to a folder at a time, which its lock holds.
@@ -91,14 +91,14 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
-/// What is asked for.
+/// The request from the command line.
 struct Asked {
     budget: Budget,
     only: Option<Section>,
     out: PathBuf,
     library: Option<PathBuf>,
     memory: PathBuf,
-    /// The default is not made if it is missing: it would not lie in memory.
+    /// A missing default folder is not created: it would not be in memory.
     makes_memory: bool,
     disk: PathBuf,
     plans_only: bool,

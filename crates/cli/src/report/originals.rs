@@ -1,5 +1,4 @@
-//! What was published with the original five pieces of work: figures of other machines, shown as
-//! they stand.
+//! Published figures of the five original works, from other machines, shown unchanged.
 //!
 //! Thread safety: constants.
 

@@ -1,4 +1,4 @@
-//! What all tables say together: a line for each, above the sections.
+//! The summary of all tables: a line for each, above the sections.
 //!
 //! Only arms of Pumice's beside one of RocksDB's count; means of ratios are geometric. Thread
 //! safety: pure functions.

@@ -1,4 +1,4 @@
-//! From what a program printed to numbers by name.
+//! Parses a program's output into named numbers.
 //!
 //! | name | is |
 //! |---|---|

@@ -1,12 +1,12 @@
-//! Runs a plan: a child process for each arm of each row in each round, what is done already left
-//! out, every finished run in the journal.
+//! Runs a plan: a child process for each arm of each row in each round, except those already done;
+//! every finished run goes into the journal.
 //!
 //! Arms of a row follow each other, every other round backwards, so that what slows the machine
 //! down slows all of them. RocksDB's arms run the engine's process of db_bench directly, so that
 //! ending the child ends the engine.
 //!
-//! Thread safety: one thread runs; see `process` for signals. A run that fails is told and passed
-//! over; the report ends with a failure then.
+//! Thread safety: one thread runs; see `process` for signals. A failed run is reported and skipped;
+//! the report then ends with a failure.
 
 use super::data::{Data, Run};
 use super::journal::Journal;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What stands in commands for the folders and the library.
+/// Placeholders in commands for the folders and the library.
 const MEMORY: &str = "MEMORY";
 const DISK: &str = "DISK";
 const LIBRARY: &str = "LIBRARY";
@@ -47,7 +47,7 @@ impl Drop for Folders {
 
 /// Runs experiments.
 pub struct Runner<'a> {
-    /// What is to be run.
+    /// The plan to run.
     pub plan: &'a Plan,
     /// Where.
     pub machine: &'a Machine,

@@ -1,4 +1,4 @@
-//! Sentences that say what to see, computed from the data, also when it is a loss.
+//! Sentences that describe a plot, computed from the data, even if Pumice loses.
 //!
 //! Thread safety: pure functions.
 
@@ -80,7 +80,7 @@ fn span(least: f64, most: f64) -> String {
     if least == most { least } else { format!("{least} to {most}") }
 }
 
-/// What the ratios of one value say, arm by arm.
+/// Describes the ratios of one value, arm by arm.
 pub fn compare(found: &[Against], column: &Column) -> Option<String> {
     let mut arms: Vec<&str> = Vec::new();
     for one in found {

@@ -17,7 +17,7 @@ pub enum Place {
     Unix(PathBuf),
 }
 
-/// What is asked for.
+/// The command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flags {
     /// `-h`, `-p`, `-s`.
@@ -34,7 +34,7 @@ pub struct Flags {
     pub value_bytes: usize,
     /// `--random-data`: values are drawn for each request.
     pub random_data: bool,
-    /// `-r`: so many keys; 0 for one.
+    /// `-r`: number of keys; 0 for one.
     pub keys: u64,
     /// `-t`, unless there is a command.
     pub tests: Vec<String>,

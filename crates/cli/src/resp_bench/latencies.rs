@@ -41,7 +41,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// `times` requests took so long.
+    /// `times` requests took `nanos`.
     pub fn add(&mut self, nanos: u64, times: u64) {
         self.buckets[bucket_of(nanos)] += times;
         self.sum += u128::from(nanos) * u128::from(times);

@@ -1,10 +1,10 @@
 //! The load itself: connections on fibers, in a closed or an open loop.
 //!
 //! Closed: a connection sends its next requests when the last ones are answered. Open: requests
-//! arrive at each connection by a schedule of their own (gaps by chance, exponentially
-//! distributed, all together `rate` a second), and a latency counts from the scheduled arrival:
-//! also the time in which a request could not be sent because the one before was not answered.
-//! What has not been sent half the duration and a second after the end is given up and counted.
+//! arrive at each connection by a schedule of their own (gaps by chance, exponentially distributed,
+//! all together `rate` a second), and a latency counts from the scheduled arrival: also the time in
+//! which a request could not be sent because the one before was not answered. Requests not sent by
+//! half the duration plus a second after the end are abandoned and counted.
 //!
 //! Thread safety: [`run`] suspends; a tally belongs to its loop.
 
@@ -25,13 +25,13 @@ use super::latencies::Latencies;
 use super::replies;
 use super::requests::{Request, drawn};
 
-/// Larger than any reply to what is asked here.
+/// Larger than any reply to these requests.
 const REPLY_BYTES_MAX: usize = 1 << 30;
 const SECOND_NANOS: f64 = 1e9;
 const CONNECT_NANOS: u64 = 60_000_000_000;
 const BUFFER_BYTES: usize = 4 << 10;
 
-/// What is to be done.
+/// The load to generate.
 pub struct Load {
     /// Where.
     pub place: Place,
@@ -41,7 +41,7 @@ pub struct Load {
     pub clients: usize,
     /// Requests that are sent together.
     pub pipeline: u64,
-    /// What is asked.
+    /// The request.
     pub request: Request,
     /// Keys there are; 0 for one.
     pub keys: u64,
@@ -102,7 +102,7 @@ impl Common {
     }
 }
 
-/// Loads the server and tells how it went. `started` is called when all are connected. Suspends.
+/// Loads the server and returns the results. `started` is called when all are connected. Suspends.
 ///
 /// # Errors
 /// A connection that failed, in words.

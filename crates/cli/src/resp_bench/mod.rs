@@ -1,4 +1,4 @@
-//! `pumice resp_bench`: loads a server that speaks Redis's protocol and tells how fast it was.
+//! `pumice resp_bench`: loads a server that speaks Redis's protocol and measures its speed.
 //!
 //! Flags and tests are redis-benchmark's. What that has not: an open loop (`--rate`), a duration,
 //! the processor time that client and server took, MGET, and keys that are filled in order.
@@ -6,7 +6,7 @@
 //! | file | what |
 //! |---|---|
 //! | `flags` | the command line |
-//! | `requests` | what is asked |
+//! | `requests` | the requests |
 //! | `replies` | where a reply ends |
 //! | `load` | connections |
 //! | `latencies` | the histogram |

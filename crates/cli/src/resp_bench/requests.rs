@@ -1,6 +1,6 @@
-//! What is asked: requests whose keys are drawn again each time.
+//! The requests, whose keys are drawn anew each time.
 //!
-//! A request is its bytes in RESP and the places in them where twelve digits of a number stand.
+//! A request is its bytes in RESP and the positions in them of twelve-digit numbers.
 //!
 //! Thread safety: a [`Request`] is shared; each connection has its own random numbers.
 

@@ -1,8 +1,8 @@
 //! `pumice serve`: the network server, started from flags, the environment and a file.
 //!
-//! What is said later counts: defaults, the file, the environment (`PUMICE_SERVE_PORT` for `port`,
-//! `_` for `-`), flags. Names are redis.conf's. SIGTERM, SIGINT and the command SHUTDOWN end the
-//! server in good order, exit code 0; a second signal ends it at once.
+//! Later sources take precedence: defaults, the file, the environment (`PUMICE_SERVE_PORT` for
+//! `port`, `_` for `-`), flags. Names are redis.conf's. SIGTERM, SIGINT and the command SHUTDOWN
+//! shut the server down cleanly, exit code 0; a second signal ends it at once.
 //!
 //! Thread safety: everything runs on the main thread but for the wait for signals.
 

@@ -1,7 +1,7 @@
 //! RocksDB's C library as the server's engine, for comparison (`--engine PATH.so`).
 //!
-//! Options are those of Pumice in the same server; what is not named there has RocksDB's default.
-//! The library keeps its own background threads. Errors keep RocksDB's texts.
+//! Options are those of Pumice in the same server; others have RocksDB's defaults. The library
+//! keeps its own background threads. Errors keep RocksDB's texts.
 //!
 //! Thread safety: as `pumice_peer`: everything but cursors may be shared. Calls block.
 
@@ -51,7 +51,7 @@ pub fn open(
     }))
 }
 
-/// The error that a RocksDB text tells of.
+/// The error for a RocksDB error text.
 fn failed(error: pumice_peer::Error) -> Error {
     let text = error.message();
     let after = |prefix: &str| text.strip_prefix(prefix).map(str::trim_start);

@@ -1,4 +1,4 @@
-//! `pumice sst_dump`: looks into table files, with the commands and texts of RocksDB's tool.
+//! `pumice sst_dump`: inspects table files, with the commands and texts of RocksDB's tool.
 //!
 //! Exit status 1 if any file is not readable, not intact, or not a table file; with `identify` if
 //! no file is a table file.
@@ -123,7 +123,7 @@ struct Request {
     show_summary: bool,
     list_meta_blocks: bool,
     show_sequences: bool,
-    /// What properties must match, and what they must not.
+    /// Patterns that properties must match and must not match.
     wanted: Option<Regex>,
     unwanted: Option<Regex>,
     trials: Trials,
@@ -269,7 +269,7 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
             is_prefix: prefix.is_some(),
             from: prefix.map_or_else(|| bound("from"), |prefix| Ok(Some(prefix)))?,
             to: bound("to")?,
-            // RocksDB's tool takes 0 for "all", too.
+            // RocksDB's tool also takes 0 for "all".
             limit: if read_num == 0 { u64::MAX } else { read_num },
         },
         show_properties: arguments.flag("show_properties")
@@ -343,7 +343,7 @@ fn process_all(request: &Request, out: &mut Output) -> bool {
     !process_each(request, out).failed
 }
 
-/// Says which files are tables. False: none is.
+/// Prints which files are tables. False: none is.
 fn identify(request: &Request, out: &mut Output) -> bool {
     let valid = process_each(request, out).valid;
     let [path] = request.paths.as_slice() else {
@@ -521,7 +521,7 @@ fn read(request: &Request, table: &Arc<Table>, out: &mut Output) -> Result<()> {
     Ok(())
 }
 
-/// Prints the entries of `range`. False: nobody reads any more.
+/// Prints the entries of `range`. False: the reader is gone.
 ///
 /// # Errors
 /// Corruption and I/O errors of the table.
@@ -534,8 +534,8 @@ pub fn print_entries(
     Ok(walk(table, range, hex, Some(out))?.is_some())
 }
 
-/// Walks over the entries of `range`, prints them if there is where to, and gives their number.
-/// None: nobody reads any more.
+/// Walks over the entries of `range`, prints them if there is an output, and returns their number.
+/// None: the reader is gone.
 fn walk(
     table: &Arc<Table>,
     range: &Range,

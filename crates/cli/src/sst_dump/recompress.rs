@@ -34,9 +34,9 @@ pub const FLAGS: &[&str] = &[
     "verify_compression",
 ];
 
-/// RocksDB's tool takes blocks of this size if nothing is said.
+/// Default block size of RocksDB's tool.
 const BLOCK_BYTES: usize = 16 << 10;
-/// What is tried if nothing is said.
+/// The codecs tried by default.
 const ALL: [CompressionType; 7] = [
     CompressionType::None,
     CompressionType::Snappy,
@@ -57,7 +57,7 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// What the flags ask for.
+    /// The settings from the flags.
     ///
     /// # Errors
     /// A complaint about them.

@@ -205,7 +205,7 @@ impl<'a> Worker<'a> {
             if id == 0 {
                 self.batch.delete_cf(cf, &key(place));
             } else if choice < 4 {
-                // A counter's operand is what is missing to the new id; a blob's is the new value.
+                // A counter's operand is the difference to the new id; a blob's is the new value.
                 let operand = if place.family == COUNTERS { id - current } else { id };
                 value(place.family, operand, &mut self.bytes);
                 self.batch.merge_cf(cf, &key(place), &self.bytes);

@@ -1,10 +1,10 @@
 //! `pumice stress`: kills a working process again and again and checks that nothing is lost.
 //!
-//! The parent owns the expected state and the clock: it starts this program again as a child,
-//! lets it work on the database for a random time (sometimes so short that recovery itself is
-//! hit), kills it with SIGKILL, and starts the next one, which first verifies. After the last kill
-//! a child verifies only. What was acknowledged must be there: the log is in the page cache even
-//! without sync, and a killed process takes nothing of that along.
+//! The parent owns the expected state and the clock: it starts this program again as a child, lets
+//! it work on the database for a random time (sometimes so short that recovery itself is hit),
+//! kills it with SIGKILL, and starts the next one, which first verifies. After the last kill a
+//! child verifies only. What was acknowledged must be there: the log is in the page cache even
+//! without sync, and survives a killed process.
 //!
 //! The last line is `kills=N acked=N lost=N wrong=N`; the exit status is 0 only without loss.
 

@@ -1,10 +1,9 @@
 //! The database under test: three column families, options drawn by lot at each open.
 //!
-//! One family is compacted by level or universally, as the lot falls at each open; one universally;
-//! the third by FIFO, whose limit is so high that nothing is deleted: its files are only
-//! merged. The options that decide what tables look like are drawn for
-//! each open, so that files of many kinds lie beside each other. So is whether, and how fast, files
-//! are deleted at a rate.
+//! One family is compacted by level or universally, drawn at each open; one universally; the third
+//! by FIFO, whose limit is so high that nothing is deleted: its files are only merged. The options
+//! that decide what tables look like are drawn for each open, so that files of many kinds exist
+//! together. Whether, and how fast, files are deleted at a rate is drawn too.
 
 use super::expected::FAMILIES;
 use super::values::COUNTERS;
@@ -140,7 +139,7 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
     Ok(Store { db, families })
 }
 
-/// Deletes at a rate, large files in many parts: who is killed leaves trash.
+/// Deletes at a rate, large files in many parts, so that a killed process leaves trash.
 fn manager(rate_bytes_per_sec: u64) -> Result<Arc<SstFileManager>> {
     let max_trash_db_ratio = SstFileManagerOptions::default().max_trash_db_ratio;
     let bytes_max_delete_chunk = 16 << 10;

@@ -1,4 +1,4 @@
-//! Keys and values of the stress test: an id tells the whole value.
+//! Keys and values of the stress test: an id determines the whole value.
 //!
 //! Families 0 and 2 hold blobs: the id, then bytes that follow from it, of a length that follows
 //! from it. Merging a blob replaces it (merge operator `put`). Family 1 holds counters: the id

@@ -36,7 +36,7 @@ const NORMAL_SPEED: u64 = 100;
 
 /// The simulated device under one file system.
 pub(super) struct Device {
-    /// In hundredths: how long operations take compared with the usual.
+    /// Duration of operations in hundredths of the usual.
     slowness: AtomicU64,
 }
 

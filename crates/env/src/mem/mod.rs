@@ -91,7 +91,7 @@ impl MemFs {
         self.shared.faults.clear();
     }
 
-    /// Another file system with what a crash now would leave; this one continues.
+    /// Another file system with the state that a crash now would leave; this one continues.
     pub fn crashed_copy(&self, seed: u64, mode: CrashMode) -> MemFs {
         let world = self.shared.world.read();
         let space = Arc::new(world.space.emptied());

@@ -4,9 +4,9 @@
 //! is durable, and with it what is durable in it; otherwise all of it is gone. The two roots, `/`
 //! and the working directory, are always there.
 //!
-//! A pending change is one step of the user's: a rename carries both its names and survives a crash
-//! whole or not at all. Changes are kept in one list for all directories, in the order they were
-//! made, because a journalling file system keeps that order across directories.
+//! A pending change is one step of the user's: a rename has both its names and survives a crash
+//! completely or not at all. Changes are kept in one list for all directories, in the order they
+//! were made, because a journalling file system keeps that order across directories.
 //!
 //! Invariant: `paths` has the roots and every directory that the names now lead to.
 
@@ -26,7 +26,7 @@ type Entries = BTreeMap<String, Thing>;
 /// The roots, by path: of absolute ones, and of those from the working directory.
 const ROOTS: [(&str, DirId); 3] = [("/", 0), ("", 1), (".", 1)];
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone)]
 enum Thing {
     File(Arc<Inode>),
@@ -56,7 +56,7 @@ struct Dir {
     stable: Entries,
 }
 
-/// One name of one directory, and what it got or lost.
+/// One name of one directory, and the change to it.
 #[derive(Clone)]
 struct Entry {
     dir: DirId,
@@ -64,7 +64,7 @@ struct Entry {
     thing: Thing,
 }
 
-/// One step: a name that goes, a name that comes, or both (a rename).
+/// One step: a name removed, a name added, or both (a rename).
 struct NameChange {
     number: u64,
     unset: Option<Entry>,

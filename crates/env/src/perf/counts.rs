@@ -4,7 +4,7 @@
 
 use super::metrics::{IoMetric, LevelMetric, PerfMetric};
 
-/// Levels of tables that are told apart; deeper ones count with the last.
+/// Levels of tables that are distinguished; deeper ones count with the last.
 pub const TABLE_LEVELS: usize = 16;
 
 /// The numbers of a task.

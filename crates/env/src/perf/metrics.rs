@@ -214,7 +214,7 @@ macro_rules! plain_names {
 }
 
 plain_names! {
-    /// What is counted for each level of tables apart, when that is asked for.
+    /// Counts kept separately for each level of tables, if enabled.
     LevelMetric {
         BloomFilterUseful = "bloom_filter_useful",
         BloomFilterFullPositive = "bloom_filter_full_positive",

@@ -234,7 +234,7 @@ pub struct LevelTimer {
     start_nanos: Option<u64>,
 }
 
-/// Starts a clock, which runs only if the calling task measures times and tells levels apart.
+/// Starts a clock, which runs only if the calling task measures times and distinguishes levels.
 #[inline]
 pub fn time_at_level(metric: LevelMetric, level: usize) -> LevelTimer {
     let start_nanos = if is_any() { started_at_level() } else { None };
@@ -274,7 +274,7 @@ fn add_io(metric: IoMetric, by: u64) {
     });
 }
 
-/// Whether the calling task measures how long what `metric` names takes.
+/// Whether the calling task measures the time of `metric`.
 #[inline]
 pub fn measures(metric: PerfMetric) -> bool {
     is_any() && collects(metric.kind())

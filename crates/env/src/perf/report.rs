@@ -43,7 +43,7 @@ impl PerfContext {
         PerfMetric::from_number(number).map_or(0, |metric| self.get(metric))
     }
 
-    /// One number of the tables of `level`; 0 if levels are not told apart.
+    /// One number of the tables of `level`; 0 if levels are not distinguished.
     pub fn at_level(&self, metric: LevelMetric, level: usize) -> u64 {
         self.counts.by_level[level.min(TABLE_LEVELS - 1)][metric as usize]
     }

@@ -3,10 +3,10 @@
 //!
 //! Plain data: time is an argument, waiters are names for requests, nothing blocks here.
 //!
-//! A request takes what is there and queues for the rest after those of its own priority. A refill
-//! serves the queues in an order that `fairness` mixes now and then, each of them first in, first
-//! out; the first request that does not fit takes what is left and blocks all that come after it,
-//! so that a large request is not overtaken forever.
+//! A request takes the available tokens and queues for the rest after those of its own priority. A
+//! refill serves the queues in an order that `fairness` changes at times, each of them first in,
+//! first out; the first request that does not fit takes the remaining tokens and blocks all later
+//! ones, so that a large request is not overtaken forever.
 //!
 //! Invariants:
 //! 1. Tokens are left only when every queue is empty.
@@ -25,7 +25,7 @@ struct Queued<W> {
     waiter: W,
 }
 
-/// See the head of this file. `W` is what tells one queued request from another.
+/// See the head of this file. `W` identifies a queued request.
 #[derive(Debug)]
 pub(super) struct Bucket<W> {
     rate_bytes_per_sec: u64,

@@ -1,8 +1,9 @@
 //! Walks to a target, which load ahead.
 //!
 //! Where many keys share a prefix, a walk compares whole keys, each a cache miss. So on arriving at
-//! a node it starts loading what the node's links lead to on all lower levels; they would be missed
-//! one after the other. Several walks ([`SkipList::warm`]) take turns, and their misses overlap.
+//! a node it starts loading the nodes that its links lead to on all lower levels; otherwise they
+//! would be missed one after the other. Several walks ([`SkipList::warm`]) take turns, and their
+//! misses overlap.
 //!
 //! Thread safety: as the list; a walk belongs to its caller. Unsafe blocks cite the invariants of
 //! the module above.
@@ -119,9 +120,9 @@ impl SkipList {
         Pace::Down
     }
 
-    /// Starts loading what [`SkipList::find`] reads for these targets, at most [`WARMED_MAX`]. The
-    /// walks take turns, so their cache misses overlap. Does nothing to a list small enough to have
-    /// no index.
+    /// Starts loading the data that [`SkipList::find`] reads for these targets, at most
+    /// [`WARMED_MAX`]. The walks take turns, so their cache misses overlap. Does nothing to a list
+    /// small enough to have no index.
     pub(crate) fn warm<O: KeyOrder>(&self, order: O, targets: &[Target<'_>]) {
         let mut walks = [const { None }; WARMED_MAX];
         let mut starts = [None; WARMED_MAX];

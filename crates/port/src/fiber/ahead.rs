@@ -1,8 +1,8 @@
 //! Loading a fiber's record and stack into the CPU's caches before it is resumed.
 //!
-//! With a thousand connections whatever a fiber left behind has been displaced by the others when
-//! its turn comes; what it misses first are its record and the stack around where it suspended.
-//! While one fiber runs, those of the next are loaded.
+//! With a thousand connections, a fiber's data has been evicted from the caches by the others when
+//! its turn comes; the first misses are its record and the stack around the point where it
+//! suspended. While one fiber runs, those of the next are loaded.
 //!
 //! Thread safety: no state. Addresses are hints: loading ahead never faults.
 

@@ -37,7 +37,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Fibers resumed before the loop looks at timers, its inbox and completions again.
+/// Fibers resumed before the loop checks timers, its inbox and completions again.
 const TURN_RESUMES: u32 = 64;
 /// The same limit as a time. The clock is read after every [`CLOCK_RESUMES`] resumes.
 const TURN_NANOS: u64 = 50_000;
@@ -80,7 +80,7 @@ pub(crate) struct Loop {
     kick: Kick,
     inbox: Inbox,
     kicker: UnsafeCell<Option<Kicker>>,
-    /// Kicks done so far; the loop knows how many were announced.
+    /// Kicks done so far; the loop counts how many were announced.
     kicked: AtomicU64,
     /// Records of ended fibers, beyond those the loop keeps itself.
     free: Mutex<Vec<&'static Slot>>,
@@ -110,7 +110,7 @@ struct Own {
     kicks_due: Cell<u64>,
     /// The resume in which the slice began, and when.
     slice: Cell<(u64, u64)>,
-    /// A fiber has used up its budget: it is time to look at the clock.
+    /// A fiber has used up its budget: it is time to read the clock.
     tired: Cell<bool>,
 }
 
@@ -467,7 +467,7 @@ impl Loop {
         fiber.insert(Fiber::with_exit(stack, &slot.exit, body)).resume()
     }
 
-    /// Frees what is left of an ended fiber.
+    /// Frees the resources of an ended fiber.
     fn end(&self, slot: &'static Slot) {
         // SAFETY: invariant 2; the fiber has ended.
         let fiber = unsafe { &mut *slot.fiber.get() }.take();

@@ -52,7 +52,7 @@ enum Home {
     Fiber(&'static dyn Scheduler),
     /// On this thread, while it waits.
     Thread {
-        /// They are independent of one another, see [`scope_independent`].
+        /// The children are independent of one another, see [`scope_independent`].
         apart: bool,
         /// Set by the first child; None: children run in the calls that start them.
         borrowed: OnceCell<Option<Rc<Borrowed>>>,

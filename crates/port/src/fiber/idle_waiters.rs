@@ -1,9 +1,9 @@
-//! Fibers that wait until their loop has nothing else to do, so that what they do next serves the
-//! fibers that are about to need it as well.
+//! Fibers that wait until their loop has nothing else to do, so that their next step also serves
+//! the fibers that are about to need it.
 //!
 //! | the loop | lets them run |
 //! |---|---|
-//! | has runnable fibers, or completions to look at | when the first has waited long enough |
+//! | has runnable fibers, or completions to process | when the first has waited long enough |
 //! | would sleep | at once |
 //!
 //! Thread safety: none; belongs to its loop. To other tasks a fiber in here counts as runnable, so

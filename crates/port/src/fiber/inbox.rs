@@ -92,8 +92,8 @@ impl Queue {
         Some(task)
     }
 
-    /// Starts loading what the next task touches when it is resumed, and the record of the one
-    /// after it.
+    /// Starts loading the data that the next task touches when it is resumed, and the record of the
+    /// one after it.
     #[inline]
     pub(crate) fn load_ahead(&self) {
         let Some(first) = self.head.get() else { return };

@@ -8,7 +8,7 @@
 //! | SLEEP | it sleeps or is about to | a waker (to NOTIFIED, and kicks), the loop (to RUN) |
 //! | NOTIFIED | work was published since the loop last looked | the loop (to RUN) |
 //!
-//! A waker first publishes its work and then calls [`Kick::notify`]; the loop looks for work after
+//! A waker first publishes its work and then calls [`Kick::notify`]; the loop checks for work after
 //! each change to RUN. Every change is an acquire and a release of the same word, so a loop that
 //! falls asleep without seeing some work has its word at SLEEP when that work's waker reads it. One
 //! waker at most reads SLEEP per sleep, hence one kick at most.
@@ -37,7 +37,7 @@ impl Kick {
         self.0.swap(NOTIFIED, Ordering::AcqRel) == SLEEP
     }
 
-    /// The loop found no work and wants to sleep; false when it must look again first.
+    /// The loop found no work and wants to sleep; false when it must check again first.
     pub(crate) fn begin_sleep(&self) -> bool {
         if self.0.compare_exchange(RUN, SLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return true;

@@ -45,7 +45,7 @@ pub(crate) const KEPT_STACK_BYTES: usize = 32 << 10;
 const PAINT_WORDS: usize = 8;
 const PAINT_STEP: usize = 1 << 10;
 const PAINT: u64 = 0x5041_494e_5445_4421;
-/// One in this many stacks is trimmed to what is kept whatever its paint says.
+/// One in this many stacks is trimmed to its kept size regardless of the paint.
 pub(crate) const UNASKED: u32 = 64;
 const PAGE: usize = 4096;
 /// How far the tops of stacks are spread, in steps of a cache line.
@@ -212,7 +212,7 @@ pub(crate) struct StackPool {
     look_at: u64,
 }
 
-/// What a fiber is given to run on.
+/// What a fiber gets to run on.
 pub(crate) enum Given {
     /// A stack of its own.
     Whole(Stack),

@@ -1,6 +1,6 @@
 //! Finds stalled loops: a fiber computes without yielding or blocks the thread.
 //!
-//! A thread per runtime that asked for it looks at the loops four times per limit. Each loop is
+//! A thread per runtime that asked for it checks the loops four times per limit. Each loop is
 //! reported once per incident; a loop that sleeps because it has nothing to do is not one.
 //!
 //! Thread safety: the hook is called on the watchdog's thread. It does not interrupt anything.
@@ -25,7 +25,7 @@ pub struct Stall {
     pub nanos: u64,
 }
 
-/// What is told of stalls.
+/// Receiver of stalls.
 #[derive(Clone)]
 pub(crate) struct Hook(pub(crate) Arc<dyn Fn(&Stall) + Send + Sync>);
 

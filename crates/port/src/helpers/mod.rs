@@ -183,7 +183,7 @@ impl std::fmt::Debug for Offer {
 
 /// Whether the calling helper should leave its job after the current step: a more urgent one has
 /// called and no helper is free, or the pool has become smaller. False on every other thread. Costs
-/// a look at a thread-local and one relaxed load.
+/// a thread-local access and one relaxed load.
 pub fn should_leave() -> bool {
     pool::should_leave()
 }

@@ -111,7 +111,7 @@ enum Next {
 struct Visit {
     shared: Arc<Shared>,
     level: u8,
-    /// It was told to leave.
+    /// It was asked to leave.
     told: Cell<bool>,
 }
 

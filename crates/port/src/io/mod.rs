@@ -5,11 +5,11 @@
 //! | `op` | the operations, and doing them by plain system calls |
 //! | `series` | one operation that brings one result after the other |
 //! | `exchange` | sending and then receiving by one wait |
-//! | `in_flight` | who waits for which operation, over any ring |
+//! | `in_flight` | which task waits for which operation, over any ring |
 //! | `uring` | the kernel's io_uring as a ring |
 //! | `pool` | threads as a ring, where io_uring is refused |
 //! | `sockets` | waiting for sockets by epoll, there |
-//! | `arena` | buffers that a ring knows beforehand |
+//! | `arena` | buffers registered with a ring |
 //! | `model` | a simulated ring that misbehaves as the kernel may, to test `in_flight` |
 //! | `kernel` | which kernel has which part of io_uring |
 //! | `kicker`, `cancel` | waking a sleeping loop; calling an operation off |
@@ -208,7 +208,7 @@ impl Reactor {
         }
     }
 
-    /// Cancels what is in flight and waits for it.
+    /// Cancels the operations in flight and waits for them.
     #[cfg(test)]
     pub(crate) fn drain(&self) {
         on!(self, operations => operations.drain());

@@ -1,4 +1,4 @@
-//! What a ring can be asked to do.
+//! The operations of a ring.
 //!
 //! A [`Call`] is the request as plain numbers and addresses, the same for every kind of ring; an
 //! [`Op`] is a call that still borrows its buffer. [`perform`] does a call in the calling thread,

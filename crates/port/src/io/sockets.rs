@@ -9,7 +9,7 @@
 //! | `ready` has | means | until |
 //! |---|---|---|
 //! | IN, OUT | receiving, sending may succeed | it would wait, or less came than asked for |
-//! | RDHUP, HUP, ERR, PRI | the other side has ended, or something is out of order | for ever |
+//! | RDHUP, HUP, ERR, PRI | the other side has ended, or something is out of order | forever |
 //!
 //! Less than was asked for means that nothing is left (epoll(7)) of TCP, unless the other side has
 //! ended, which is reported once with the bytes before it, or has sent urgent bytes. A Unix socket
@@ -38,7 +38,7 @@ const OUT: u32 = libc::EPOLLOUT as u32;
 const FOR_EVER: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLPRI) as u32;
 /// What every socket is registered for.
 const USUAL: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET) as u32;
-/// What the kernel reports without being asked.
+/// Events that the kernel always reports.
 const UNASKED: u32 = (libc::EPOLLHUP | libc::EPOLLERR) as u32;
 /// The data under which the kernel reports kicks.
 const KICKED: u64 = u64::MAX;
@@ -209,7 +209,7 @@ impl Sockets {
         done == 0 && protocol == libc::IPPROTO_TCP
     }
 
-    /// Tries a call, and learns from it what is left.
+    /// Tries a call, and learns from it what remains.
     fn attempt(&mut self, place: usize, wanted: u32, call: &Call) -> i32 {
         self.calls += 1;
         let result = op::attempt(call);

@@ -124,7 +124,7 @@ impl KernelRing {
         };
         demand_operations(&ring)?;
         let release = Release::of(&ring)?;
-        // No answer tells; a kernel with the flag that came next has it.
+        // There is no way to ask; a kernel with the flag that came next has it.
         let polls_first =
             ring.params().is_setup_single_issuer() && !kernel::is_missing(Part::PollFirst);
         let mut new = KernelRing {

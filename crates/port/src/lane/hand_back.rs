@@ -14,7 +14,7 @@ use std::panic::resume_unwind;
 #[derive(Default)]
 struct State {
     tasks: VecDeque<Body>,
-    /// The work is done: what is still here is run, and then nothing more is served.
+    /// The work is done: remaining requests are run, and then nothing more is served.
     ended: bool,
     closed: bool,
 }

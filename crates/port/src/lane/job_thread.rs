@@ -1,4 +1,4 @@
-//! A thread at work for a lane: its priority, and the thread that does for it what it must not do.
+//! A thread working for a lane: its priority, and the thread that runs the steps it must not run.
 //!
 //! | the thread | changes of its priority | what it does by `unlowered` |
 //! |---|---|---|

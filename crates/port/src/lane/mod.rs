@@ -142,7 +142,7 @@ pub struct LaneThread {
 /// What a lane is doing and has done.
 #[derive(Clone, Debug)]
 pub struct LaneReport {
-    /// What was asked for.
+    /// The requested priority.
     pub priority: LanePriority,
     /// Jobs run at normal priority for now ([`Lane::set_urgent`]).
     pub urgent: bool,

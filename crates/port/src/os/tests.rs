@@ -214,7 +214,7 @@ fn a_lock_is_of_the_file_that_has_the_name() {
     let lock = lock.unwrap();
     assert!(matches!(FileLock::acquire(&path), Err(LockFailure::HeldHere { .. })));
     drop(lock);
-    // Not for ever.
+    // Not forever.
     let endless = FileLock::acquire_with(&path, &mut || std::fs::remove_file(&path).unwrap());
     assert!(matches!(endless, Err(LockFailure::Lock(_))), "{endless:?}");
 }

@@ -183,7 +183,7 @@ impl Ring {
             return if stays { (state.waiting(), Pick::Wait) } else { (state, Pick::Finished) };
         }
         let mut draft = done.map_or(state, |task| state.retire(task));
-        // RocksDB's mistake of PR 13959: the block that was just emitted is not looked at.
+        // RocksDB's mistake of PR 13959: the block that was just emitted is not considered.
         let seen = if planted(Planted::RingOldEmit) { state } else { draft };
         if closing {
             draft = draft.closed();

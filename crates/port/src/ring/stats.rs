@@ -1,4 +1,4 @@
-//! What a ring counts, and when it asks for a helper.
+//! Counters of a ring, and the decision to call a helper.
 //!
 //! Both belong to the emitter alone, which is one task at a time; so the fields are changed by
 //! plain loads and stores of std's relaxed atomics, which loom does not order: they are not part of

@@ -10,7 +10,7 @@ use super::state::State;
 
 /// How often it looks.
 const PERIOD_NANOS: u64 = 1_000_000_000;
-/// After how many looks at an unchanged ring it reports that.
+/// Checks of an unchanged ring after which it reports that.
 const TELL_EVERY: u32 = 70;
 
 pub(super) struct Watchdog {

@@ -13,7 +13,7 @@ use pumice_base::random::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What the machine's clocks say when a simulation starts: 2026-01-01, and an hour since boot.
+/// The machine's clocks when a simulation starts: 2026-01-01, and an hour since boot.
 const WALL_START_NANOS: u64 = 1_767_225_600_000_000_000;
 const CLOCK_START_NANOS: u64 = 3_600_000_000_000;
 /// Reading the clock takes this long.
@@ -191,7 +191,7 @@ impl Core {
         }
     }
 
-    /// Whether the run has used up what it may.
+    /// Whether the run has used up its steps.
     pub(super) fn steps_used_up(&self) -> bool {
         self.steps > self.options.max_steps
     }

@@ -20,7 +20,7 @@ pub enum Planted {
     SemaphoreQueuesUnmarked,
     /// A waiter for an event links its node without checking the flag again.
     EventNoRecheck,
-    /// An event publishes its flag without ordering what was written before.
+    /// An event publishes its flag without ordering earlier writes.
     EventRelaxed,
     /// The setter of an event wakes the waiters before it is done with the event.
     EventWakesUnderLock,
@@ -30,7 +30,7 @@ pub enum Planted {
     RingWakesLate,
     /// A ring's changes are relaxed: they order nothing else.
     RingRelaxed,
-    /// The owner of shared work does not wait for who is at a piece of it.
+    /// The owner of shared work does not wait for helpers that are still at a piece.
     SharedWorkNotAwaited,
 }
 

@@ -261,7 +261,7 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits for shared access. Suspends. Not to be nested: a waiting writer goes first.
+    /// Waits for shared access. Suspends. Must not be nested: a waiting writer goes first.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         sim::point();

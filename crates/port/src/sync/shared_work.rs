@@ -1,16 +1,16 @@
 //! Pieces of work that their owner shares with its helpers.
 //!
-//! Contract: docs/port/shared_work.md. Nobody has to come: the owner does what nobody has begun,
-//! and waits for what somebody is at, and for nothing else.
+//! Contract: docs/port/shared_work.md. No helper has to come: the owner does the pieces that nobody
+//! has begun, and waits only for those in progress.
 //!
 //! | a piece is | entered by | left by |
 //! |---|---|---|
 //! | to do | `new` | the task that holds its lock and does it |
-//! | done | the one who did it | the owner, which takes it back |
+//! | done | the task that did it | the owner, which takes it back |
 //!
-//! Invariants: 1. A piece is done under its lock by who finds it to do, so it is done once, and the
-//! owner, which takes every lock in the end, has seen it done. 2. `next` spreads the tasks over the
-//! pieces: a wrong one would cost a look, no more.
+//! Invariants: 1. A piece is done under its lock by the task that finds it not done, so it is done
+//! once, and the owner, which takes every lock in the end, has seen it done. 2. `next` spreads the
+//! tasks over the pieces: a wrong value would only cost an extra check.
 //!
 //! Thread safety: `help` from anywhere; `finish` by the owner, once.
 
@@ -52,12 +52,12 @@ impl<T> SharedWork<T> {
         SharedWork { next: AtomicUsize::new(0), pieces }
     }
 
-    /// Does pieces that nobody has begun, one after the other, until there is none; how many. Waits
-    /// for nobody (in a simulation other tasks may run), unless `work` does.
+    /// Does pieces that no task has begun, one after the other, until there is none; returns how
+    /// many. Does not wait (in a simulation other tasks may run), unless `work` does.
     pub fn help(&self, mut work: impl FnMut(&mut T)) -> usize {
         let mut did = 0;
         while let Some(piece) = self.pieces.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            // One whose lock is taken is being done: the owner goes through all of them.
+            // A piece whose lock is taken is being done: the owner visits all of them later.
             if let Some(mut piece) = piece.try_lock() {
                 did += usize::from(piece.do_once(&mut work));
             }
@@ -65,8 +65,8 @@ impl<T> SharedWork<T> {
         did
     }
 
-    /// Does what nobody has begun, waits for the others, and returns all pieces in their order. A
-    /// piece in which a helper panicked is done again. Suspends.
+    /// Does the pieces that no task has begun, waits for the others, and returns all pieces in
+    /// order. A piece in which a helper panicked is done again. Suspends.
     pub fn finish(&self, mut work: impl FnMut(&mut T)) -> Vec<T> {
         self.help(&mut work);
         let back = |piece| {
@@ -77,7 +77,7 @@ impl<T> SharedWork<T> {
         self.pieces.iter().filter_map(back).collect()
     }
 
-    /// The piece, when nobody is at it any more.
+    /// The piece, once no task is working on it.
     fn wait(piece: &Mutex<Piece<T>>) -> Option<MutexGuard<'_, Piece<T>>> {
         if planted(Planted::SharedWorkNotAwaited) {
             return piece.try_lock();

@@ -97,7 +97,7 @@ pub(crate) struct Task {
     pub(crate) locals: Locals,
 }
 
-/// Why a task waits; shown in reports of what is stuck.
+/// Why a task waits; shown in reports of stuck tasks.
 #[derive(Debug)]
 pub struct WaitReason(pub &'static str);
 

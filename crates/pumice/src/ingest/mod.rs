@@ -106,7 +106,7 @@ pub struct RangeOpt {
     pub limit: Option<Vec<u8>>,
 }
 
-/// The files for one column family of a [`Db::ingest_external_files`] call.
+/// The files for one column family of a [`crate::Db::ingest_external_files`] call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IngestExternalFileArg {
     /// Where they go.

@@ -1,8 +1,8 @@
 //! One table row per option, and everything that is derived from the rows.
 //!
-//! [`option_table!`] turns a list of rows into the public settings struct and a static table of
-//! [`OptionRow`]s. From the table come: setting and reading by name, run-time changes, the
-//! OPTIONS text, and the documentation page. A row is one of:
+//! `option_table!` turns a list of rows into the public settings struct and a static table of
+//! [`OptionRow`]s. From the table come: setting and reading by name, run-time changes, the OPTIONS
+//! text, and the documentation page. A row is one of:
 //! - *field*: a setting that the engine obeys, a public field named as RocksDB's option;
 //! - *hint*: a RocksDB option without meaning here that any program may set: the value is
 //!   checked for its type, kept and printed, and changes nothing;
@@ -90,7 +90,7 @@ pub struct OptionRow<S: 'static> {
     pub kind: RowKind<S>,
 }
 
-/// A struct made by [`option_table!`].
+/// A struct made by `option_table!`.
 pub trait OptionSet: Default + Clone + 'static {
     /// The table, in documentation order.
     fn rows() -> &'static [OptionRow<Self>];

@@ -42,7 +42,7 @@ fn command(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// A row as COMMAND tells it.
+/// The reply of COMMAND for a row.
 fn tell(out: &mut Reply, row: &Row) {
     out.array(10);
     out.bulk(row.full_name.as_bytes());

@@ -143,7 +143,7 @@ fn take(call: &mut Call<'_, '_>, list: &mut Collection, end: End, count: u64) ->
     Ok(())
 }
 
-/// Replies with what is about to be taken.
+/// Replies with an element that is about to be removed.
 fn say(call: &mut Call<'_, '_>, value: &[u8]) -> Outcome<()> {
     call.out.bulk(value);
     if call.out.is_full() { Err(Failure::TOO_LARGE) } else { Ok(()) }

@@ -10,8 +10,8 @@
 //! | `keys`, `expire`, `rename`, `scan`, `sort` | keys of any type |
 //! | `blocking` | collections, waiting for elements |
 //! | `hashes`, `sets`, `lists`, `sorted_sets`, `sorted_ranges`, `sorted_joins` | collections |
-//! | `slow` | what takes long, and what takes room |
-//! | `acl`, `acl_rules` | users and what they may |
+//! | `slow` | slow commands and memory use |
+//! | `acl`, `acl_rules` | users and their permissions |
 //! | `permits`, `rights` | whether a user may run a command; what commands do with their keys |
 //! | `connection`, `server`, `config`, `info`, `about`, `pubsub`, `transactions` | the server |
 //!
@@ -62,7 +62,7 @@ pub struct Call<'a, 'k> {
     pub txn: &'a mut Txn<'k>,
     /// Where the reply goes.
     pub out: &'a mut Reply,
-    /// The client that asks.
+    /// The calling client.
     pub session: &'a mut Session,
     /// Everything that is shared.
     pub shared: &'a Shared,
@@ -99,7 +99,7 @@ pub const FAST: u32 = 1 << 10;
 pub const NO_AUTH: u32 = 1 << 11;
 /// Allowed while a script runs.
 pub const ALLOW_BUSY: u32 = 1 << 12;
-/// Keys are where the arguments say.
+/// The positions of keys depend on the arguments.
 pub const MOVABLEKEYS: u32 = 1 << 13;
 /// Not in transactions.
 pub const NO_MULTI: u32 = 1 << 14;
@@ -183,7 +183,7 @@ pub struct Row {
     pub summary: &'static str,
     /// What it needs.
     pub access: Access,
-    /// Who does it.
+    /// The handler.
     pub run: Handler,
     /// Its subcommands.
     pub subcommands: &'static [Row],
@@ -250,7 +250,7 @@ impl Row {
         Row { subcommands, ..self }
     }
 
-    /// So many words may be given.
+    /// Whether the command accepts this many words.
     pub fn takes(&self, words: usize) -> bool {
         let words = words as i64;
         let arity = i64::from(self.arity);

@@ -12,7 +12,7 @@ use crate::session::acl::log::Refusal;
 use crate::session::acl::selector::{Asked, Denied};
 use crate::session::{Session, Shared};
 
-/// What a command asks for.
+/// The permissions that a command needs.
 pub fn asked<'a>(row: &Row, args: &[&'a [u8]]) -> Asked<'a> {
     let channels = match row.name {
         "publish" => args.get(1..2).unwrap_or_default(),
@@ -29,7 +29,7 @@ pub fn asked<'a>(row: &Row, args: &[&'a [u8]]) -> Asked<'a> {
     }
 }
 
-/// When a command asks.
+/// When a command is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// When it comes.

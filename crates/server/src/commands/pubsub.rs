@@ -1,7 +1,7 @@
 //! Channels: listening, and sending messages.
 //!
-//! Once a connection has subscribed, everything sent to it goes through its outbox, so that replies
-//! and messages keep their order. Thread safety: see the module above.
+//! Once a connection has subscribed, all its output goes through its outbox, so that replies and
+//! messages keep their order. Thread safety: see the module above.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -115,7 +115,7 @@ fn make_free(call: &mut Call<'_, '_>, to: Target<'_>, replace: bool) -> Outcome<
     })
 }
 
-/// A number that SELECT knows.
+/// A database number that SELECT accepts.
 ///
 /// # Errors
 /// It is none.

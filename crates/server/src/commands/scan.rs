@@ -72,13 +72,13 @@ fn randomkey(call: &mut Call<'_, '_>) -> Outcome<()> {
 
 /// An upper bound for the header of a reply, or of one of its elements.
 const HEAD_BYTES: usize = 64;
-/// Elements that a step looks at, whatever COUNT says.
+/// Most elements that a step examines, whatever COUNT says.
 const COUNT_MAX: usize = 10_000;
 
 /// MATCH, COUNT and TYPE of SCAN and its relatives.
 struct Steps<'a> {
     pattern: Option<&'a [u8]>,
-    /// Elements to look at.
+    /// Elements to examine.
     count: usize,
     kind: Option<Vec<u8>>,
 }

@@ -1,4 +1,4 @@
-//! SLOWLOG, LATENCY and MEMORY: what takes time, and what takes memory.
+//! SLOWLOG, LATENCY and MEMORY: slow commands, latencies and memory use.
 //!
 //! Thread safety: see the module above.
 

@@ -311,7 +311,7 @@ fn wanted(
 fn range(call: &mut Call<'_, '_>, by: Option<By>, backwards: Option<bool>) -> Outcome<()> {
     let (bounds, rest) = ([call.args[2], call.args[3]], &call.args[4..]);
     let wanted = match (by, backwards) {
-        // The old commands know fewer words.
+        // The old commands accept fewer options.
         (Some(By::Rank), Some(true)) => {
             let scores = with_scores(rest)?;
             let range = Range::read(By::Rank, bounds[0], bounds[1])?;

@@ -53,7 +53,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What TYPE says.
+    /// The reply of TYPE.
     pub fn name(self) -> &'static str {
         match self {
             Kind::String => "string",

@@ -7,12 +7,11 @@
 //! | one that comes while it is open | adds its writes with their locks, and waits for the end |
 //! | a pipeline that has more to do than to write | has a group of its own, and does not wait |
 //!
-//! A string that replaces whatever is at its key ([`Keyspace::set_run`]) is added without a
-//! look at what is there: the leader looks for all of them, so that their misses of the CPU's
-//! caches overlap. What is not that simple, because there is a collection or an expired key, or a
-//! file must be read to know, is left to its own task, and so is what its client asked for after
-//! it: no client sees the effect of a later command without that of an earlier
-//! one.
+//! A string that replaces any value at its key ([`Keyspace::set_run`]) is added without looking up
+//! the old value: the leader looks up all of them together, so that their CPU cache misses overlap.
+//! More complex cases (a collection, an expired key, or a file that must be read) are left to their
+//! own task, and so are their client's later commands: no client sees the effect of a later command
+//! without that of an earlier one.
 //!
 //! So a command's fiber waits once, for write and sync, and the engine gets one batch instead of
 //! one per command. A lock is released when the batch can be read, not when it is durable: a waiter
@@ -43,7 +42,7 @@ use super::{Keyspace, Outcome};
 /// A write of more bytes is committed alone, and a group of more takes no further write.
 const WRITE_BYTES: usize = 16 << 10;
 const GROUP_BYTES: usize = 1 << 20;
-/// Keys that the leader looks for together.
+/// Keys that the leader looks up together.
 const KEYS_WARMED: usize = 16;
 /// Slots for open groups; with more loops than slots, loops share them.
 const PLACES: usize = 64;
@@ -214,10 +213,10 @@ impl Member {
 }
 
 impl Keyspace {
-    /// Writes what `txn` has to write together with others, calls `tell` with what happened to
-    /// which keys and then releases the lock of its key. If `durable`, it is usually durable on
-    /// return; a caller that must be sure calls [`Keyspace::sync_upto`]. None when it must be
-    /// committed by itself: then nothing has been done. Suspends.
+    /// Commits the writes of `txn` together with others, calls `tell` with the events of its keys
+    /// and then releases the lock of its key. If `durable`, it is usually durable on return; a
+    /// caller that must be sure calls [`Keyspace::sync_upto`]. None when it must be committed by
+    /// itself: then nothing has been done. Suspends.
     ///
     /// # Errors
     /// Of the engine; then nothing was written.
@@ -242,17 +241,16 @@ impl Keyspace {
         Ok(Some(member.wait().written.clone()?))
     }
 
-    /// A group takes this string.
+    /// Whether a group accepts this string.
     pub fn is_short(&self, pair: &(&[u8], &[u8])) -> bool {
         bytes_of(pair) <= WRITE_BYTES.min(self.room())
     }
 
-    /// Sets strings without an expiry that replace whatever is at their keys in `db` at that time:
-    /// those that one client sends one after the other, all of which are
-    /// [short](Keyspace::is_short). `held` are the locks of their keys. With `together`, and where
-    /// that is possible, they join those of others, and are durable as [`Keyspace::write_together`]
-    /// says if it holds true; else they are written at once, and files are read too, to know what
-    /// is at the keys. Suspends.
+    /// Sets strings without an expiry that replace any values at their keys in `db`: consecutive
+    /// ones of one client, all of which are [short](Keyspace::is_short). `held` are the locks of
+    /// their keys. With `together`, and if possible, they join those of others, and are durable as
+    /// described at [`Keyspace::write_together`] if it holds true; otherwise they are written at
+    /// once, and files are read too, to find the old values. Suspends.
     pub fn set_run(
         &self,
         (db, now): (u8, u64),
@@ -262,7 +260,7 @@ impl Keyspace {
         tell: impl Fn(&[Event]),
     ) -> Run {
         let mut held = Some(held);
-        // It stays that: a swap of databases takes all locks of keys.
+        // It stays valid: a swap of databases takes all locks of keys.
         let stored = self.databases.stored(db);
         if let Some(durable) = together.filter(|_| self.groups_writes()) {
             let add = |group: &mut Group| group.add_run((db, stored), now, pairs);
@@ -287,8 +285,8 @@ impl Keyspace {
         fiber::is_fiber() && self.engine.pumice().is_some()
     }
 
-    /// Adds the strings of a group to its batch, if what is at their keys can be read by `reads`
-    /// and asks for nothing else. Returns the numbers of the others.
+    /// Adds the strings of a group to its batch, if the old values can be read with `reads` and
+    /// need no further work. Returns the numbers of the others.
     fn add_strings(&self, group: &mut Group, reads: &Reads) -> Vec<usize> {
         let mut left = Vec::new();
         let mut broken = None;
@@ -318,7 +316,7 @@ impl Keyspace {
         left
     }
 
-    /// How many keys more there are with a string, if what is at its key asks for nothing else.
+    /// The change in the number of keys by a string, if the old value needs no further work.
     fn change_by(&self, new: &NewString, reads: &Reads) -> Option<i64> {
         let Some(old) = self.engine.get(reads, &new.record).ok()? else { return Some(1) };
         let head = Head::read(&old).ok()?;

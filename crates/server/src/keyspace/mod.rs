@@ -4,11 +4,11 @@
 //! |---|---|
 //! | `encoding` | the bytes of keys and values, forever |
 //! | `slot` | hash slots |
-//! | `engine` | what keeps the bytes |
+//! | `engine` | the storage engine |
 //! | `txn` | reads and writes of a command or a transaction, as one write batch |
-//! | `writes` | what a transaction is going to write |
+//! | `writes` | the pending writes of a transaction |
 //! | `walk` | ranges, as a transaction sees them |
-//! | `databases` | what the numbers of SELECT mean |
+//! | `databases` | the mapping of SELECT's numbers |
 //! | `locks` | who may change a key |
 //! | `group` | writes of many commands as one batch |
 //! | `expiry` | keys that have expired |

@@ -33,7 +33,7 @@ pub(super) fn bytes_of(key: &[u8], value: &Value) -> usize {
 }
 
 impl Writes {
-    /// Nothing is to be written.
+    /// Whether there is nothing to write.
     pub(super) fn is_empty(&self) -> bool {
         self.one.is_none() && self.more.is_empty()
     }

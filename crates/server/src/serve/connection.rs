@@ -62,7 +62,7 @@ const REQUEST_BYTES_PER_SECOND: usize = 64 << 10;
 /// How many times, and at what interval, a connection that waits for memory checks for it.
 const ROOM_LOOKS: u32 = 20;
 const ROOM: Duration = Duration::from_millis(5);
-/// How long a client that does not take its replies may stay.
+/// How long a client that does not read its replies may stay.
 const SEND_NANOS: u64 = 60_000_000_000;
 
 /// Bytes received and not yet parsed.
@@ -259,7 +259,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Charges the client for what it keeps now.
+    /// Charges the client for the memory it uses now.
     fn charge(&mut self) {
         let out = if self.out.len() > REPLY_BYTES_FREE { self.out.len() } else { 0 };
         let bytes = self.input_bytes + out + self.session.bytes() + self.link.bytes();

@@ -81,11 +81,11 @@ pub(super) fn fail(shared: &Shared, out: &mut Reply, text: &str) {
     out.error(text);
 }
 
-/// Commands of a pipeline whose keys are looked for together.
+/// Commands of a pipeline whose keys are looked up together.
 const KEYS_WARMED: usize = 16;
 
-/// Lets what the commands in `input` read be loaded, so that their misses of the CPU's caches
-/// overlap. Called before each command: does something once in [`KEYS_WARMED`].
+/// Prefetches the data that the commands in `input` read, so that their CPU cache misses overlap.
+/// Called before each command, but acts only once in [`KEYS_WARMED`] calls.
 pub fn look_ahead(shared: &Shared, session: &mut Session, input: &[u8]) {
     session.seen_ahead = session.seen_ahead.saturating_sub(1);
     if session.seen_ahead == 0 {
@@ -332,8 +332,8 @@ fn single(
     }
 }
 
-/// SET without options: as a run of one. False when what is at its key needs more than that; then
-/// only its lock may have been released.
+/// SET without options, as a run of one. False when the old value needs more work; then only its
+/// lock may have been released.
 fn set_plainly(
     shared: &Shared,
     session: &mut Session,

@@ -3,7 +3,7 @@
 //! | what | bound |
 //! |---|---|
 //! | a request | 8 KiB, five seconds |
-//! | connections at once | 32; the oldest goes for a new one |
+//! | connections at once | 32; a new one replaces the oldest |
 //! | a wait for the client to take the page | five seconds |
 //!
 //! Each connection has its own fiber: a slow client delays no other, and is dropped when new ones
@@ -144,6 +144,6 @@ fn serve_one(server: &Server, stream: &Stream, answer: Answer) {
         body.len()
     );
     stream.set_send_timeout(Some(WAIT_NANOS));
-    // Who asked may have gone.
+    // The client may have gone.
     stream.send_all(reply.as_bytes()).ok();
 }

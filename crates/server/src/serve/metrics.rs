@@ -1,8 +1,8 @@
-//! What the server does, for Prometheus: text over HTTP on a port of its own, off by default.
+//! Metrics for Prometheus: text over HTTP on a separate port, off by default.
 //!
 //! It answers GET /metrics with one page; anything else with 404. It listens on the addresses of
-//! `bind`, asks for no password and shows no data: make the port reachable only to those who may
-//! see the load.
+//! `bind`, asks for no password and shows no data: make the port reachable only for clients that
+//! may see the load.
 //!
 //! Thread safety: reads shared counters. Suspends.
 

@@ -8,8 +8,8 @@
 //! | `link`, `tls` | a connection's bytes, plain or within TLS |
 //! | `server` | what all tasks share |
 //! | `set_run` | SETs of a pipeline, together |
-//! | `metrics` | what the server does, for Prometheus |
-//! | `status` | what the server does, for people |
+//! | `metrics` | metrics for Prometheus |
+//! | `status` | the status page |
 //! | `upkeep` | syncs every second, deletes keys that have expired |
 //!
 //! Shutdown: listeners close; every connection executes what it has received, sends the replies and
@@ -138,7 +138,7 @@ fn open(config: &Config, runtime: &Runtime, foreign: OpenForeign) -> Result<Keys
         let opened = runtime.run("open", || Keyspace::open(options, &settings.dir));
         return opened.map_err(failed);
     }
-    // It blocks, and takes as much stack as a thread has.
+    // It blocks, and needs as much stack as a thread has.
     offload(|| {
         let engine = foreign(Path::new(&library), &settings)?;
         Keyspace::open_foreign(engine).map_err(failed)

@@ -1,8 +1,8 @@
 //! Plain SETs that follow each other in a pipeline, executed together.
 //!
-//! One batch, and so one record of the log, for all of them in place of one for each. What clients
-//! see of them is what they would see of single ones that none comes between: the batch becomes
-//! readable as a whole. Replies, events and statistics are those of single ones.
+//! One batch, and so one log record, for all of them instead of one for each. Clients see the same
+//! as with single SETs without other commands in between: the batch becomes readable as a whole.
+//! Replies, events and statistics are those of single ones.
 //!
 //! Only of a client that may do everything and is in no transaction; no SET with options.
 //!
@@ -31,7 +31,7 @@ const BYTES_MAX: usize = 256 << 10;
 /// A plain SET as it came.
 pub type Set<'i> = [&'i [u8]; 3];
 
-/// Where such commands lie in the input.
+/// The positions of such commands in the input.
 #[derive(Default)]
 pub struct SetRun {
     sets: Vec<[Range<usize>; 3]>,
@@ -67,8 +67,8 @@ impl SetRun {
     }
 }
 
-/// Executes the first of `sets`, as many as can be together, and says how many; 0 if the first has
-/// to be executed by itself. `is_last`: nothing follows them. `upto` becomes what must be durable
+/// Executes the first of `sets`, as many as possible together, and returns how many; 0 if the first
+/// has to be executed alone. `is_last`: nothing follows them. `upto` becomes what must be durable
 /// before their replies are sent. Suspends.
 pub fn execute_sets(
     shared: &Shared,

@@ -1,4 +1,4 @@
-//! What the server does, for people: a page that polls every second and draws what it reads.
+//! The status page: polls every second and plots the values.
 //!
 //! | path | what |
 //! |---|---|

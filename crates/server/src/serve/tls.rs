@@ -213,7 +213,7 @@ impl State {
         }
     }
 
-    /// Moves what is to be sent.
+    /// Moves the bytes to be sent.
     fn give(&mut self, wire: &mut Vec<u8>) -> io::Result<()> {
         while self.rustls.wants_write() {
             self.rustls.write_tls(wire)?;
@@ -247,7 +247,7 @@ impl Tls {
         })
     }
 
-    /// What it goes over.
+    /// The underlying socket.
     pub fn socket(&self) -> &Stream {
         &self.socket
     }
@@ -323,7 +323,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Sends what is to be sent.
+    /// Sends the pending bytes.
     fn flush(&self) -> io::Result<()> {
         let mut wire = self.wire.lock();
         self.state.lock().give(&mut wire)?;
@@ -342,7 +342,7 @@ impl Tls {
         if self.is_open.load(Ordering::Relaxed) { OPEN_BYTES } else { BEGIN_BYTES }
     }
 
-    /// Sends what is left to send: an alert with the reason, or the close notification.
+    /// Sends the last bytes: an alert with the reason, or the close notification.
     pub fn end(&self) {
         self.socket.set_send_timeout(Some(END_NANOS));
         let mut wire = self.wire.lock();

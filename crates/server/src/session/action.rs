@@ -1,4 +1,4 @@
-//! What a connection that waits for a key does with it: an element is taken, or moved.
+//! The action of a connection that waits for a key: pop or move an element.
 //!
 //! Plain data. `commands::blocking` reads it from a command and performs it.
 
@@ -13,7 +13,7 @@ pub enum End {
     Right,
 }
 
-/// Where elements are taken.
+/// The end from which elements are taken.
 #[derive(Clone, Copy, Debug)]
 pub enum Take {
     /// At an end of a list.

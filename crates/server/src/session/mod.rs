@@ -2,11 +2,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `config`, `hot` | the settings; those that are looked at often |
-//! | `clients` | who is connected |
-//! | `acl` | users and what they may |
+//! | `config`, `hot` | the settings; those that are read often |
+//! | `clients` | the connected clients |
+//! | `acl` | users and their permissions |
 //! | `watch` | keys whose change makes a transaction fail |
-//! | `pubsub` | channels and who listens |
+//! | `pubsub` | channels and their subscribers |
 //! | `waiters`, `action` | which clients wait for a key, and for what |
 //! | `stats` | counters for INFO |
 //! | `slowlog` | commands that took long |
@@ -71,7 +71,7 @@ pub struct Session {
     pub outbox: Option<Arc<pubsub::Outbox>>,
     /// Bytes of the names of channels and patterns.
     pub listened_bytes: usize,
-    /// What the last executed command wants to wait for.
+    /// What the last executed command has to wait for.
     pub wish: Option<waiters::Wish>,
     /// It waits.
     pub waiter: Option<Arc<waiters::Waiter>>,
@@ -157,15 +157,15 @@ pub struct Shared {
     pub config: Config,
     /// Settings that are read often.
     pub hot: hot::Hot,
-    /// Who is connected.
+    /// The connected clients.
     pub clients: Arc<Clients>,
-    /// Who may do what.
+    /// Users and their permissions.
     pub acl: Acl,
-    /// Who watches what.
+    /// Watched keys and their watchers.
     pub watches: watch::Watches,
     /// The clients that wait for a key.
     pub waiters: waiters::Waiters,
-    /// Who listens to what.
+    /// Channels and their subscribers.
     pub channels: pubsub::Channels,
     /// Counters.
     pub stats: stats::Stats,

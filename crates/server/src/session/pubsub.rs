@@ -127,7 +127,7 @@ struct Registry {
     patterns: BTreeMap<Vec<u8>, Listeners>,
 }
 
-/// Who listens to what.
+/// Channels and patterns with their subscribers.
 #[derive(Default)]
 pub struct Channels {
     registry: Mutex<Registry>,

@@ -33,9 +33,9 @@ pub struct Entry {
     pub micros: u64,
     /// The command, shortened.
     pub args: Vec<Vec<u8>>,
-    /// Who asked.
+    /// The client's address.
     pub address: String,
-    /// The name of who asked.
+    /// The client's name.
     pub name: Vec<u8>,
 }
 
@@ -73,7 +73,7 @@ pub struct Slow {
 pub struct Measured<'a> {
     /// As they came.
     pub args: &'a [&'a [u8]],
-    /// It says it takes little.
+    /// The command is flagged as fast.
     pub is_fast: bool,
     /// It may be logged.
     pub is_logged: bool,

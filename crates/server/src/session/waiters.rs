@@ -84,7 +84,7 @@ impl Waiter {
     pub fn release(&self) {
         self.free(false);
     }
-    /// There is an element for it, which it has to take itself.
+    /// There is an element for it, which it has to pop itself.
     pub fn try_again(&self) {
         self.free(true);
     }
@@ -133,7 +133,7 @@ impl Waiter {
     }
 }
 
-/// What a connection wants to wait for.
+/// What a connection waits for.
 pub struct Wish {
     /// See [`Waiter::keys`].
     pub keys: Vec<Vec<u8>>,

@@ -20,7 +20,7 @@ type Flag = (Arc<AtomicBool>, bool);
 /// The cost of a key besides its bytes, here and in the registry.
 const KEY_BYTES: usize = 256;
 
-/// Who watches what.
+/// Watched keys and their watchers.
 #[derive(Default)]
 pub struct Watches {
     /// Number of keys in `flags`; lets writers skip the map when there are no watchers.

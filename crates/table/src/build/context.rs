@@ -1,6 +1,6 @@
-//! What a builder is told of a table besides its entries.
+//! The parameters of a table besides its entries.
 //!
-//! Plain data, shared by nobody: each builder has its own.
+//! Plain data; each builder has its own.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub enum TableReason {
     Other,
 }
 
-/// What a table builder knows about the table besides its entries.
+/// What a table builder needs to know about the table besides its entries.
 #[derive(Clone)]
 #[allow(missing_docs)] // Properties of the same names, docs/format/table.md#properties.
 pub struct TableBuildContext {
@@ -74,8 +74,8 @@ pub struct TableBuildContext {
     /// with those of others. `None` balances them among themselves; then the bytes of the table are
     /// a function of entries and settings.
     pub filter_balance: Option<Arc<RateBalance>>,
-    /// One in this many data blocks is compressed with a fast and a slow codec to estimate what
-    /// they would save; 0 for none.
+    /// One in this many data blocks is compressed with a fast and a slow codec to estimate their
+    /// savings; 0 for none.
     pub sample_for_compression: u64,
     /// More properties to store, by name.
     pub user_collected: Vec<(String, Vec<u8>)>,

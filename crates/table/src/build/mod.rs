@@ -6,8 +6,8 @@
 //!
 //! | part | is |
 //! |---|---|
-//! | `context` | what it is told of the table besides entries |
-//! | `add` | the path per key, and what is done once per data block |
+//! | `context` | parameters of the table besides its entries |
+//! | `add` | the work per key, and once per data block |
 //! | `block_builder`, `block_keys` | the data block under construction, and its keys |
 //! | `block_buffer` | where it is built, and stays if it is stored as it is |
 //! | `pipeline` | compression and writing of finished blocks |

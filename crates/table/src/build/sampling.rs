@@ -2,11 +2,11 @@
 //! and with a slow codec, whatever codec it uses.
 //!
 //! One block in N is compressed with LZ4 and with ZSTD at their default levels, and the ratios are
-//! taken for all blocks: two properties of the table. RocksDB draws a random number per block; here
-//! one block of each group of N is drawn, from the origin of the file and the number of the group,
-//! so that the bytes of the table do not depend on when and by which thread it was built. It is
-//! done where the blocks end, on the emitter, as in RocksDB. A block that a codec cannot make
-//! smaller counts with its size: it would be stored as it is.
+//! applied to all blocks: two properties of the table. RocksDB draws a random number per block;
+//! here one block of each group of N is drawn, from the origin of the file and the number of the
+//! group, so that the bytes of the table do not depend on when and by which thread it was built. It
+//! is done where the blocks end, on the emitter, as in RocksDB. A block that a codec cannot make
+//! smaller counts with its raw size: it would be stored uncompressed.
 //!
 //! One owner. It does not decide how blocks are stored.
 
@@ -48,7 +48,7 @@ impl Sampling {
         if context.sample_for_compression == 0 {
             return Ok(None);
         }
-        // Up to the size of the block: what is larger would not be stored so.
+        // Up to the size of the block: a larger result would not be stored.
         let options =
             CompressionOptions { max_compressed_bytes_per_kb: 1024, ..Default::default() };
         let mut rng = Rng::new(u64::from(setup::base_context(context)));

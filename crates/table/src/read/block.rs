@@ -85,7 +85,7 @@ pub(crate) enum KeyForm {
     Internal,
 }
 
-/// Header of an entry and where its parts lie.
+/// Header of an entry and the positions of its parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     /// Key bytes taken from the previous key.
@@ -309,7 +309,7 @@ impl Block {
         }
     }
 
-    /// Bytes at the start of a key that the entry table knows.
+    /// Bytes at the start of a key that the entry table covers.
     #[inline]
     pub(crate) fn table_depth(&self) -> usize {
         self.entry_table.common_len as usize + WORD_LEN
@@ -510,7 +510,7 @@ impl GlobalSeqno {
         GlobalSeqno(seqno)
     }
 
-    /// The trailer that a stored one stands for.
+    /// The real trailer for a stored one.
     #[inline]
     pub fn apply(self, stored: u64) -> u64 {
         match self.0 {

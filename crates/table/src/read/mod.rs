@@ -1,11 +1,11 @@
 //! Reading tables: opening, point lookups, iteration, and the decoded forms of blocks.
 //!
 //! `open` makes a [`table::Table`]; `table`, `partitioned` and `behind` answer point lookups,
-//! `iter` iterates, `estimates` tells sizes, `verify` reads everything, `salvage` what is left of a
-//! damaged table, `uncache` removes what is cached. Under them: `file` (checksums, decompression),
-//! `block` and `index` (decoded blocks), `scan` and `cursor` (walking a block), `cached_block`
-//! (what the block cache holds), `context` (what an open and a read are told), `read_amp` (what of
-//! it is used), `observe` (what is reported to statistics and perf contexts).
+//! `iter` iterates, `estimates` estimates sizes, `verify` reads everything, `salvage` reads the
+//! rest of a damaged table, `uncache` removes cached blocks. Under them: `file` (checksums,
+//! decompression), `block` and `index` (decoded blocks), `scan` and `cursor` (walking a block),
+//! `cached_block` (entries of the block cache), `context` (parameters of an open and of a read),
+//! `read_amp` (which part of a block is used), `observe` (reports to statistics and perf contexts).
 //!
 //! Thread safety: see each module. Nothing here writes.
 

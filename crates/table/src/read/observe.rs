@@ -1,4 +1,4 @@
-//! What a table tells statistics and perf contexts about its blocks and filters.
+//! Reports of a table about its blocks and filters to statistics and perf contexts.
 //!
 //! Thread safety: as the table; perf contexts are the calling task's. Nothing suspends.
 

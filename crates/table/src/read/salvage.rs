@@ -1,8 +1,8 @@
-//! Reading what is left of a damaged table.
+//! Reads the rest of a damaged table.
 //!
 //! Blocks are read one by one, in the order of the index. A block that cannot be read, or whose
-//! entries are not what entries are, is passed over as a whole and noted; so is what an unreadable
-//! part of the index names. What is given out ascends. Nothing goes through the block cache.
+//! entries are malformed, is skipped as a whole and noted; so are the blocks named in an unreadable
+//! part of the index. The keys returned ascend. Nothing goes through the block cache.
 //!
 //! Thread safety: one user. Suspends on I/O.
 
@@ -126,7 +126,7 @@ impl SalvageIter {
         }
     }
 
-    /// Reads a block and looks at all its entries.
+    /// Reads a block and checks all its entries.
     fn read(&mut self, handle: BlockHandle) -> Result<CachedBlock> {
         let table = &self.table;
         let bad = |what: &str| table.file.bad_block(handle, BlockKind::Data, what);

@@ -19,8 +19,8 @@ use crate::read::block::{Block, Entry, GlobalSeqno, TableHit};
 pub(crate) enum Landing {
     /// At an entry at or after the target.
     At(Position),
-    /// The entry of that number in the entry table is the first after the target, and no entry is
-    /// a version of the target's user key. The block's bytes were not looked at.
+    /// The entry of that number in the entry table is the first after the target, and no entry is a
+    /// version of the target's user key. The block's bytes were not examined.
     Above(usize),
     /// No entry is a version of the target's user key, and an entry is after the target. Only
     /// [`find_version`] ends here.
@@ -96,7 +96,8 @@ pub(crate) fn find(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing
     }
     match block.search_table(user) {
         Some(TableHit::Walk(at)) => {
-            // What the entry shares with the one before must be within what the table compared.
+            // The bytes that the entry shares with the previous one must be among those that the
+            // table compared.
             let Some(entry) = block.entry(at, 0, false) else { return Landing::Damaged };
             if entry.shared > block.table_depth().min(user.len()) {
                 return Landing::Undecided;

@@ -50,7 +50,7 @@ pub(crate) struct TableFilter {
     pub prefix_is_configured: bool,
 }
 
-/// Where an iterator looks for its match.
+/// The direction in which an iterator searches for its match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heading {
     /// At the target and after it.
@@ -91,7 +91,7 @@ pub(super) enum Visit {
     Passed,
 }
 
-/// What the filter says about a key.
+/// The filter's answer for a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Unknown,
@@ -385,8 +385,8 @@ impl Table {
         Ok(if may_match { Verdict::MayExist } else { Verdict::Absent })
     }
 
-    /// What the filter says of `probe`, the user key of `target` or its prefix, with its hash. A
-    /// filter that cannot be read says nothing, but the miss is still reported to callers that
+    /// The filter's answer for `probe`, the user key of `target` or its prefix, with its hash. A
+    /// filter that cannot be read excludes nothing, but the miss is still reported to callers that
     /// track it.
     #[inline]
     fn filter_may_match(

@@ -1,7 +1,7 @@
 //! Takes the blocks of a table out of the block cache, when its file is no longer needed.
 //!
-//! Nothing is read for that: only blocks whose index block is in memory are found.
-//! `uncache_aggressiveness` says how long to keep looking for blocks that may not be there.
+//! No file is read for that: only blocks whose index block is in memory are found.
+//! `uncache_aggressiveness` decides how long to keep searching for blocks that may not be cached.
 //!
 //! Thread safety: shared; a concurrent reader of the table reads missing blocks again. Does not
 //! suspend.
@@ -55,7 +55,7 @@ impl Patience {
 }
 
 impl Table {
-    /// Takes the table's blocks out of the block cache: filter, data and index, as long as enough
+    /// Removes the table's blocks from the block cache: filter, data and index, as long as enough
     /// of them are found. With `aggressiveness` 1 the first missing block ends it; with a larger
     /// one it continues while at least 0.99 to the power of `aggressiveness - 1` of them are there.
     /// 0 does nothing. Blocks that the table has pinned are not looked for: they are removed in any
@@ -166,7 +166,7 @@ impl Table {
 mod tests {
     use super::Patience;
 
-    /// Blocks tried until it gives up, at most 10,000, if `found` says which are there.
+    /// Blocks tried until it gives up, at most 10,000; `found` says which are cached.
     fn tried(aggressiveness: u32, found: impl Fn(u32) -> bool) -> u32 {
         let mut patience = Patience::new(aggressiveness);
         let mut tried = 0;

@@ -1,4 +1,4 @@
-//! Logs that are read while somebody writes them.
+//! Logs that are read while they are written.
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! Engines that are Rust crates, under the same driver: fjall and redb, with the cargo feature
 //! `other-engines`.
 //!
-//! They are driven as their documents say, at their defaults but for what a flag sets. A benchmark
-//! or a flag that an engine cannot follow is refused by name before anything runs.
+//! They are used as their documentation describes, with their defaults except for flags that are
+//! set. A benchmark or a flag that an engine cannot follow is refused by name before anything runs.
 //!
 //! | | fjall (LSM tree) | redb (copy-on-write B-tree) |
 //! |---|---|---|

@@ -7,7 +7,7 @@ use super::{
     Arm, Bench, CPU, Column, Engine, Plot, RATE, Row, Scale, Section, Table, Work, column,
 };
 
-/// The table of what the machine can do without an engine.
+/// The table of the machine's limits without an engine.
 pub const BASELINE_TABLE: &str = "baselines";
 
 const COLUMNS: [Column; 6] = [

@@ -1,4 +1,4 @@
-//! Filters: what they cost when tables are built, and point reads over many files by cache size.
+//! Filters: their cost when tables are built, and point reads over many files by cache size.
 //!
 //! Pure. Reads have fixed content: each database is filled once, and every engine reads its own.
 

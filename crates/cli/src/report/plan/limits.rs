@@ -1,7 +1,7 @@
 //! What no engine can avoid in a row of the core tables, as costs that the machine was measured
 //! for.
 //!
-//! Pure. A limit is a lower bound that leaves out what is small or arguable: checksums, comparisons
+//! Pure. A limit is a lower bound that leaves out small or debatable costs: checksums, comparisons
 //! of keys, system calls of background work. So the share of it that an engine reaches is the least
 //! that it could be, and rows are comparable with each other, not with a promise.
 

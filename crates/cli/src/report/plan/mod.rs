@@ -1,8 +1,7 @@
 //! The plan: from a machine and a budget to experiments with their exact commands.
 //!
-//! Pure: it looks at nothing but its arguments, so the same machine and budget give the same plan,
-//! which is what makes an interrupted report resumable. It says how it was scaled and what was left
-//! out.
+//! Pure: it depends only on its arguments, so the same machine and budget give the same plan, and
+//! an interrupted report can be resumed. It says how it was scaled and what was left out.
 //!
 //! Names: a section has tables, a table has rows, a row has arms, which do the same work in
 //! different ways. Arms of a row are run one after the other, every other round backwards.
@@ -81,7 +80,7 @@ impl Section {
     }
 }
 
-/// Who does the work.
+/// The engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// Ours.
@@ -114,7 +113,7 @@ impl Engine {
     }
 }
 
-/// Where a database lies.
+/// The place of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// On tmpfs.
@@ -343,13 +342,13 @@ pub struct Table {
     pub name: &'static str,
     /// Its heading.
     pub title: String,
-    /// What one has to know about it.
+    /// A note for readers.
     pub note: String,
     /// Databases that are made once.
     pub prepare: Vec<Bench>,
     /// The rows.
     pub rows: Vec<Row>,
-    /// Rows build on what the rows before left: a round is made as a whole or not at all.
+    /// Rows build on the databases of earlier rows: a round is run completely or not at all.
     pub chained: bool,
     /// What it shows.
     pub columns: Vec<Column>,

@@ -8,7 +8,7 @@ use crate::report::machine::Machine;
 /// How long the report may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// About so many seconds.
+    /// About this many seconds.
     Seconds(u64),
     /// As long as it takes.
     Full,

@@ -93,7 +93,7 @@ fn stacks_are_given_back_with_time() {
         }
         now
     };
-    // All but those 100 and what is always kept; and when they are not used any more, these.
+    // All except those 100 and the ones always kept; and these too once they are unused.
     let then = look_until(&mut pool, 100 + ALWAYS_KEPT);
     assert!(then < 3 * LOOK_NANOS);
     assert_eq!(pool.free().len(), 100 + ALWAYS_KEPT);

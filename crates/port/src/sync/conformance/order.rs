@@ -77,7 +77,7 @@ pub(super) fn permits_in_order(start: &dyn Start) {
         }
     }));
     assert_eq!(shared.0.available(), 3);
-    // Whether "one" asked before "three" had gone or after: it never went first.
+    // Whether "one" asked before "three" was done or after: it never went first.
     assert_eq!(*shared.1.lock(), ["three", "one"]);
 }
 

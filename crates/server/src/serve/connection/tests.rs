@@ -1,4 +1,4 @@
-//! What a connection leaves behind.
+//! The state left after a connection ends.
 #![allow(clippy::unwrap_used)]
 #![expect(clippy::disallowed_methods, reason = "the directory goes with the test")]
 

@@ -25,7 +25,7 @@ pub struct Refusal {
     pub context: &'static str,
     /// What was refused: its name.
     pub object: Vec<u8>,
-    /// To whom.
+    /// The refused user.
     pub user: Vec<u8>,
 }
 

@@ -5,8 +5,8 @@
 //! | `catalog` | commands and categories as rules see them |
 //! | `selector` | commands, keys and channels that are allowed together |
 //! | `user` | a user: passwords and selectors |
-//! | `log` | what was refused |
-//! | `failures` | how often an address may fail to say who it is |
+//! | `log` | refused commands and logins |
+//! | `failures` | limits on failed authentications by address |
 //!
 //! There is always a user `default`: a connection's user before it authenticates. A connection
 //! holds its user; changed rules apply to its next command, which costs one load for a user that

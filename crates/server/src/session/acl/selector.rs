@@ -90,7 +90,7 @@ pub enum Denied {
     Channel(usize),
 }
 
-/// What a command asks for.
+/// The permissions that a command needs.
 #[derive(Clone, Debug, Default)]
 pub struct Asked<'a> {
     /// The command's number.

@@ -31,7 +31,7 @@ use crate::read::table::Table;
 
 const KEYS: u32 = 3000;
 
-/// What RocksDB has to write, and the same settings of ours.
+/// RocksDB's expected output, and the same settings of ours.
 struct Case {
     name: String,
     settings: String,

@@ -192,7 +192,7 @@ impl Drop for NotesPanic<'_> {
 /// The emitter's side.
 pub(crate) struct Parallel {
     shared: Ends,
-    /// Withdrawn when this goes.
+    /// Withdrawn when this is dropped.
     offer: Offer,
     worker: Worker,
     packed_block: Vec<u8>,

@@ -166,7 +166,7 @@ SINE_HEAD = """| row | MB/s | RMSE | worst | stopped, slowed s | L0 | pending MB
 def sine_rows():
     return [Row("RocksDB", "rocksdb"), Row("static", flags=STATIC), Row("adaptive"),
             Row("RocksDB, LIMITER", "rocksdb", LIMITER), Row("static, LIMITER", flags=LIMITER + STATIC),
-            Row("LIMITER, auto_tuned_compaction", flags=LIMITER + ["--auto_tuned_compaction=true"]),
+            Row("LIMITER, auto_tuned_compaction", flags=LIMITER + STATIC + ["--auto_tuned_compaction=true"]),
             Row("LIMITER, seed_rule", flags=LIMITER + ["--background_policy=seed_rule"]),
             Row("RocksDB, no compaction", "rocksdb", NO_COMPACTION), Row("static, no compaction", flags=NO_COMPACTION + STATIC)]
 

@@ -15,6 +15,13 @@ fn rates(output: &str) -> Vec<u64> {
     lines.map(|line| line.split_whitespace().nth(4).unwrap().parse().unwrap()).collect()
 }
 
+/// The ticker of that name, as `-statistics` prints it.
+fn count(output: &str, name: &str) -> u64 {
+    let line = format!("{name} COUNT : ");
+    let found = output.lines().find_map(|text| text.strip_prefix(&line));
+    found.and_then(|number| number.trim().parse().ok()).unwrap_or_else(|| panic!("{output}"))
+}
+
 fn run_on_both(name: &str, commands: &[String], results: usize) {
     let scratch = std::env::temp_dir().join(format!("pumice-seed-{}-{name}", std::process::id()));
     let library = pumice_peer::installed_library().map(|path| path.to_str().unwrap().to_string());
@@ -158,6 +165,29 @@ fn sine_write_rate() {
     run_on_both("sine", &commands, 1);
 }
 
+/// Where compaction is disabled, what is written in the background is what users wrote.
+#[pumice_test_macros::test]
+fn nothing_is_written_twice_where_compaction_is_disabled() {
+    let command = sine(
+        "-enable_pipelined_write=true -level0_slowdown_writes_trigger=10000 \
+         -level0_stop_writes_trigger=10000 -level0_file_num_compaction_trigger=10000 \
+         -disable_auto_compactions=true",
+    );
+    let command = format!("{command} -benchmarks=fillrandom,flush,stats");
+    let scratch = std::env::temp_dir().join(format!("pumice-seed-{}-once", std::process::id()));
+    let library = pumice_peer::installed_library().map(|path| path.to_str().unwrap().to_string());
+    for engine in std::iter::once("pumice".to_string()).chain(library) {
+        let output = db_bench(&scratch.join("tmp"), &scratch, &engine, &command);
+        let users = count(&output, "rocksdb.bytes.written") as f64;
+        let background = count(&output, "rocksdb.flush.write.bytes")
+            + count(&output, "rocksdb.compact.write.bytes");
+        assert!(users > 20e6, "{engine}: {output}");
+        let share = background as f64 / users;
+        assert!((0.95..1.05).contains(&share), "{engine}: {share}\n{output}");
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
+}
+
 /// RocksDB never had it: `--engine` says so by name.
 #[pumice_test_macros::test]
 fn sine_write_rate_with_auto_tuned_compaction() {
@@ -165,10 +195,13 @@ fn sine_write_rate_with_auto_tuned_compaction() {
                  -rate_limiter_bytes_per_sec=380000000 -auto_tuned_compaction=true";
     let lowered = "-background_cpu_priority=low -background_io_priority=idle";
     let scratch = std::env::temp_dir().join(format!("pumice-seed-{}-tuned", std::process::id()));
+    // The rule looks once in 100 refill periods, at a limiter that the flushes are too much for.
+    let small = "-rate_limiter_bytes_per_sec=20000000 -rate_limiter_refill_period_us=1000";
     for command in [sine(flags), sine(&format!("{flags} -background_policy=seed_rule {lowered}"))] {
+        let command = format!("{command} {small}");
         let output = db_bench(&scratch.join("tmp"), &scratch, "pumice", &command);
         assert_eq!(rates(&output).len(), 1, "{output}");
-        assert!(output.contains("rocksdb.compaction.disabled.count COUNT : "), "{output}");
+        assert!(count(&output, "rocksdb.compaction.disabled.count") > 0, "{output}");
         std::fs::remove_dir_all(&scratch).unwrap();
         let Some(library) = pumice_peer::installed_library() else { continue };
         std::fs::create_dir_all(&scratch).unwrap();
@@ -196,7 +229,7 @@ fn reads_beside_lowered_background_threads() {
         for lowered in ["", "--enable_cpu_prio"] {
             commands.push(format!(
                 "--compression_type=zstd --key_size 24 --max_background_jobs 16 \
-                 --benchmarks readwhilewriting --num 3000000 --writes 300000 --threads 48 \
+                 --benchmarks readwhilewriting --num 3000000 --writes 300000 --threads 64 \
                  --histogram=1 --stats_interval=100000000 --enable_io_prio {build} {lowered} \
                  --num 2000 --write_buffer_size 1000000"
             ));

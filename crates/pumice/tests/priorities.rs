@@ -50,6 +50,7 @@ fn after_work(probe: &Probe, db: &Db) -> [(u64, ThreadPriority); 2] {
 // Plain #[test]: priorities are those of operating-system threads.
 #[test]
 fn lowered_pools_run_lowered_jobs() {
+    pumice_port::lane::watch_locks();
     let normal = os::thread_priority();
     let (_fs, fs) = memory();
     let mut options = options(&fs);

@@ -1,8 +1,9 @@
 //! Auto-tuned compaction in a database: which families are tuned, and what a verdict does.
 //!
-//! - Guarded: column families with `auto_tuned_compaction`. Stall thresholds stay on. Compaction is
-//!   enabled again by a verdict, by a timer when nothing drains, and as soon as the family slows or
-//!   stops writes; compactions are then scheduled at once.
+//! - Guarded: column families with `auto_tuned_compaction`, under every policy but the seed rule.
+//!   Stall thresholds stay on. Compaction is enabled again by a verdict, by a timer when nothing
+//!   drains, and as soon as the family is where RocksDB's rules slow or stop writes, even if the
+//!   policy slows them otherwise; compactions are then scheduled at once.
 //! - Seed rule: all column families under `background_policy=seed_rule`. While compaction is
 //!   disabled neither L0 nor debt slow or stop writes. It is enabled again by a verdict, which the
 //!   next version to be installed obeys.
@@ -77,7 +78,7 @@ impl DbInner {
             }
             let before = cf.deferral;
             // Not while writes already wait for compactions.
-            let defer = verdict == Verdict::Disable && !cf.stall.is_for_compaction();
+            let defer = verdict == Verdict::Disable && !cf.must_compact();
             cf.deferral = if defer { Deferral::Guarded } else { Deferral::None };
             if cf.deferral != before {
                 let word = if defer { "disabled" } else { "enabled" };

@@ -345,7 +345,7 @@ impl DbInner {
         let inputs = cf.stall_inputs(policy == BackgroundPolicy::Adaptive);
         let old = cf.stall;
         self.writes.controller.update(&mut cf.stall, &inputs, &options);
-        if cf.stall.is_for_compaction() {
+        if cf.deferral == Deferral::Guarded && cf.must_compact() {
             // The caller schedules what may run next.
             cf.deferral = Deferral::None;
         }

@@ -12,7 +12,7 @@ use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
 use pumice_table::TableOptions;
 
-use crate::commit::controller::{StallInputs, WriteStall};
+use crate::commit::controller::{StallInputs, WriteStall, write_stall};
 use crate::compaction::plan::CompactionPlan;
 use crate::flush::grouping::Unflushed;
 use crate::options::{BackgroundPolicy, ColumnFamilyOptions};
@@ -218,12 +218,14 @@ impl CfState {
     pub fn tuned(&self, policy: BackgroundPolicy) -> Deferral {
         match policy {
             BackgroundPolicy::SeedRule => Deferral::Seed,
-            BackgroundPolicy::Static | BackgroundPolicy::DrainAutoTune
-                if self.data.options().auto_tuned_compaction =>
-            {
-                Deferral::Guarded
-            }
+            _ if self.data.options().auto_tuned_compaction => Deferral::Guarded,
             _ => Deferral::None,
         }
+    }
+
+    /// L0 or debt is where RocksDB's rules slow writes, whatever the policy does: a guarded family
+    /// has to compact.
+    pub fn must_compact(&self) -> bool {
+        write_stall(&self.stall_inputs(false), &self.data.options()).is_for_compaction()
     }
 }

@@ -88,7 +88,7 @@ pub(super) fn tables(scale: &Scale) -> Vec<Table> {
             "Pumice, auto-tuned compaction",
             Some("RocksDB, limiter tunes itself"),
             ours,
-            &with(&tuned, "--auto_tuned_compaction=1"),
+            &with(&tuned, "--background_policy=static --auto_tuned_compaction=1"),
         ),
     ];
     if scale.long {

@@ -110,8 +110,46 @@ fn a_lasting_peak_never_stops_writes() {
         assert_eq!(course.stopped, 0, "{course:?}");
         assert!(worst * 2 >= mean, "mean {mean}, worst window {worst}: {course:?}");
         assert!(course.max_l0 < 36 && course.max_debt < 24 * MEGABYTE, "{course:?}");
-        let report = db.property("rocksdb.bg-controller").unwrap();
-        assert!(report.starts_with("writes are "), "{report}");
+        db.close().unwrap();
+    });
+}
+
+/// At any moment of a peak one line says what writes wait for, and since when.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn the_controller_says_why_writes_are_slow() {
+    simulate(2, || {
+        let options = on_a_slow_device(BackgroundPolicy::Adaptive);
+        let db = Db::open(&options, DIR).unwrap();
+        let said = thread::scope(|scope| {
+            let load = scope.spawn(|| course(&db, 60));
+            let mut said = Vec::new();
+            while !load.is_finished() {
+                sleep(Duration::from_millis(500));
+                said.push(db.property("rocksdb.bg-controller").unwrap());
+            }
+            said
+        });
+        // "writes are capped at 0.5 MB/s by files in L0 for 3.2 s: 1 memtables sealed, ..".
+        let parse = |report: &String| {
+            let line = report.lines().next()?.strip_prefix("writes are capped at ")?;
+            let (rate, rest) = line.split_once(" MB/s by ")?;
+            let (cause, rest) = rest.split_once(" for ")?;
+            let seconds = rest.split_once(" s: ")?.0;
+            let numbers = (rate.parse::<f64>().ok()?, seconds.parse::<f64>().ok()?);
+            Some((cause.to_string(), numbers.0, numbers.1))
+        };
+        let capped: Vec<(String, f64, f64)> = said[20..].iter().filter_map(parse).collect();
+        assert!(capped.len() > 40, "{said:?}");
+        assert!(capped.iter().all(|(_, rate, _)| (0.05..5.0).contains(rate)), "{capped:?}");
+        // While the cause is the same, it lasts longer each time.
+        let grows = |pair: &[(String, f64, f64)]| {
+            let ((before, _, from), (after, _, to)) = (&pair[0], &pair[1]);
+            before == after && *to > from + 0.3
+        };
+        assert!(capped.windows(2).any(grows), "{capped:?}");
+        // The ticks before follow, newest last.
+        assert!(said.last().unwrap().lines().count() > 10, "{said:?}");
         db.close().unwrap();
     });
 }

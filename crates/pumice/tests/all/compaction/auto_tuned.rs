@@ -32,7 +32,7 @@ fn tuned(policy: BackgroundPolicy) -> Options {
     options.db.rate_limiter = Some(Arc::new(RateLimiter::new(&settings).unwrap()));
     options.db.statistics = Some(Arc::new(Statistics::new()));
     options.db.background_policy = policy;
-    options.cf.auto_tuned_compaction = policy == BackgroundPolicy::Static;
+    options.cf.auto_tuned_compaction = policy != BackgroundPolicy::SeedRule;
     options.cf.compression = pumice::CompressionType::None;
     options.cf.write_buffer_size = 128 << 10;
     options.cf.level0_file_num_compaction_trigger = 4;
@@ -59,45 +59,52 @@ fn ticker(options: &Options, ticker: Ticker) -> u64 {
     options.db.statistics.as_ref().unwrap().ticker(ticker)
 }
 
+/// The policies under which a family may be guarded.
+const GUARDED: [BackgroundPolicy; 2] = [BackgroundPolicy::Static, BackgroundPolicy::Adaptive];
+
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn compaction_makes_way_for_flushes_and_comes_back_by_itself() {
-    simulate(|| {
-        let options = tuned(BackgroundPolicy::Static);
-        let db = Db::open(&options, DIR).unwrap();
-        load(&db, 2);
-        assert!(ticker(&options, Ticker::CompactionDisabledCount) > 0);
-        assert!(l0_files(&db) > 6, "{} files", l0_files(&db));
-        let compacted = ticker(&options, Ticker::CompactWriteBytes);
-        // Nothing is written, so no request will ask the rule: the timer does.
-        sleep(Duration::from_secs(10));
-        assert!(l0_files(&db) < 4, "{} files", l0_files(&db));
-        assert!(ticker(&options, Ticker::CompactWriteBytes) > compacted);
-        db.close().unwrap();
-    });
+    simulate(|| GUARDED.into_iter().for_each(makes_way));
+}
+
+fn makes_way(policy: BackgroundPolicy) {
+    let options = tuned(policy);
+    let db = Db::open(&options, DIR).unwrap();
+    load(&db, 2);
+    assert!(ticker(&options, Ticker::CompactionDisabledCount) > 0, "{policy:?}");
+    assert!(l0_files(&db) > 6, "{policy:?}: {} files", l0_files(&db));
+    let compacted = ticker(&options, Ticker::CompactWriteBytes);
+    // Nothing is written, so no request will ask the rule: the timer does.
+    sleep(Duration::from_secs(10));
+    assert!(l0_files(&db) < 4, "{policy:?}: {} files", l0_files(&db));
+    assert!(ticker(&options, Ticker::CompactWriteBytes) > compacted);
+    db.close().unwrap();
 }
 
 /// However long the load: thresholds stay on, and what they slow down brings compaction back.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn a_guarded_family_never_goes_beyond_its_thresholds() {
-    simulate(|| {
-        let options = tuned(BackgroundPolicy::Static);
-        let db = Db::open(&options, DIR).unwrap();
-        let most = thread::scope(|scope| {
-            let writer = scope.spawn(|| load(&db, 60));
-            let mut most = 0;
-            while !writer.is_finished() {
-                most = most.max(l0_files(&db));
-                sleep(Duration::from_millis(20));
-            }
-            most
-        });
-        assert!(ticker(&options, Ticker::CompactionDisabledCount) > 0);
-        assert!((10..=36).contains(&most), "{most} files in L0");
-        assert!(ticker(&options, Ticker::CompactWriteBytes) > 1_000_000);
-        db.close().unwrap();
+    simulate(|| GUARDED.into_iter().for_each(stays_below_its_thresholds));
+}
+
+fn stays_below_its_thresholds(policy: BackgroundPolicy) {
+    let options = tuned(policy);
+    let db = Db::open(&options, DIR).unwrap();
+    let most = thread::scope(|scope| {
+        let writer = scope.spawn(|| load(&db, 60));
+        let mut most = 0;
+        while !writer.is_finished() {
+            most = most.max(l0_files(&db));
+            sleep(Duration::from_millis(20));
+        }
+        most
     });
+    assert!(ticker(&options, Ticker::CompactionDisabledCount) > 0, "{policy:?}");
+    assert!((10..=36).contains(&most), "{policy:?}: {most} files in L0");
+    assert!(ticker(&options, Ticker::CompactWriteBytes) > 1_000_000, "{policy:?}");
+    db.close().unwrap();
 }
 
 /// As the original: no thresholds while it is off, and nothing brings it back at rest.
@@ -275,6 +282,7 @@ fn what_cannot_be_tuned_is_refused() {
 fn options_that_rocksdb_does_not_know_are_not_in_its_file() {
     let mut options = tuned(BackgroundPolicy::SeedRule);
     options.db.background_cpu_priority = BackgroundPriority::Low;
+    options.db.read_latency_target_micros = 5000;
     let fs = Arc::clone(&options.db.file_system);
     let db = Db::open(&options, DIR).unwrap();
     db.set_db_options(&[("background_io_priority", "idle")]).unwrap();
@@ -291,6 +299,7 @@ fn options_that_rocksdb_does_not_know_are_not_in_its_file() {
         "background_policy",
         "background_cpu_priority",
         "background_io_priority",
+        "read_latency_target_micros",
         "rate_limiter",
     ] {
         assert!(!text.contains(name), "{name}");

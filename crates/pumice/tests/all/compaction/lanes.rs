@@ -245,6 +245,7 @@ fn a_running_compaction_follows_at_once_and_the_property_tells() {
 /// writers: a limiter that paces, few open tables, statistics. The debug build's locks watch.
 #[test] // Priorities are those of operating-system threads.
 fn lowered_compactions_take_no_lock_of_the_foreground() {
+    pumice_port::lane::watch_locks();
     let (_fs, fs) = memory();
     let mut options = options(&fs);
     low(&mut options);

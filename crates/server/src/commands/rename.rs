@@ -52,12 +52,13 @@ fn rename(call: &mut Call<'_, '_>, only_if_free: bool) -> Outcome<()> {
     let target = Target { db: call.txn.db(), key: to };
     let found = call.txn.find(from)?.ok_or(Failure::text("ERR no such key"))?;
     let same = from == to;
-    if only_if_free && same || !same && !make_free(call, target, !only_if_free)? {
+    let old = if same { None } else { found_at(call, target)? };
+    if only_if_free && (same || old.is_some()) {
         call.out.integer(0);
         return Ok(());
     }
     if !same {
-        relocate(call, from, &found, target)?;
+        relocate(call, from, &found, (target, old.as_ref()))?;
         call.txn.event(from, b'g', "rename_from");
         call.txn.event(to, b'g', "rename_to");
     }
@@ -69,25 +70,40 @@ fn rename(call: &mut Call<'_, '_>, only_if_free: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// Moves a value to a free key.
-fn relocate(call: &mut Call<'_, '_>, from: &[u8], found: &Found, to: Target<'_>) -> Outcome<()> {
+/// Moves a value to a key, over the old one there. After a refusal nothing has been written, see
+/// [`duplicate`].
+fn relocate(
+    call: &mut Call<'_, '_>,
+    from: &[u8],
+    found: &Found,
+    (to, old): (Target<'_>, Option<&Found>),
+) -> Outcome<()> {
     let same_place = call.txn.db() == to.db && slot_of(from) == slot_of(to.key);
     if found.kind() != Kind::String && same_place {
         // The elements do not contain the key's name: they stay.
         let value = call.txn.collection_of(from, found).value();
+        if let Some(old) = old {
+            call.txn.remove(to.key, old)?;
+        }
         call.txn.delete(call.txn.record_key(from));
         call.txn.put(call.txn.record_key(to.key), value);
         return Ok(());
     }
-    duplicate(call, from, found, to)?;
+    duplicate(call, from, found, (to, old))?;
     call.txn.remove(from, found)
 }
 
-/// Copies a value to a free key.
-fn duplicate(call: &mut Call<'_, '_>, from: &[u8], found: &Found, to: Target<'_>) -> Outcome<()> {
+/// Copies a value to a key, over the old one there. What there may be no room for is read before
+/// anything is written: EXEC goes on after a refusal, and would write what was done till then.
+fn duplicate(
+    call: &mut Call<'_, '_>,
+    from: &[u8],
+    found: &Found,
+    (to, old): (Target<'_>, Option<&Found>),
+) -> Outcome<()> {
     if found.kind() == Kind::String {
         return within(call, to.db, |call| {
-            call.txn.put_string(to.key, None, found.string(), found.head.expires)
+            call.txn.put_string(to.key, old, found.string(), found.head.expires)
         });
     }
     let source = call.txn.collection_of(from, found);
@@ -100,19 +116,18 @@ fn duplicate(call: &mut Call<'_, '_>, from: &[u8], found: &Found, to: Target<'_>
             copies.push((target.element(key[skip], &key[skip + 1..]), value.to_vec()));
             true
         })?;
+        if let Some(old) = old {
+            call.txn.remove(to.key, old)?;
+        }
         copies.into_iter().for_each(|(key, value)| call.txn.put(key, value));
         call.txn.save(to.key, &mut target);
         Ok(())
     })
 }
 
-/// Frees the key; false when it must not be freed.
-fn make_free(call: &mut Call<'_, '_>, to: Target<'_>, replace: bool) -> Outcome<bool> {
-    within(call, to.db, |call| match call.txn.find(to.key)? {
-        None => Ok(true),
-        Some(old) if replace => call.txn.remove(to.key, &old).map(|()| true),
-        Some(_) => Ok(false),
-    })
+/// What is at a key that a value goes to.
+fn found_at(call: &mut Call<'_, '_>, to: Target<'_>) -> Outcome<Option<Found>> {
+    within(call, to.db, |call| call.txn.find(to.key))
 }
 
 /// A database number that SELECT accepts.
@@ -139,8 +154,8 @@ fn copy(call: &mut Call<'_, '_>) -> Outcome<()> {
             _ => return Err(Failure::SYNTAX),
         }
     }
-    transfer(call, to, replace, |call, found| {
-        duplicate(call, call.args[1], found, to)?;
+    transfer(call, to, replace, |call, found, old| {
+        duplicate(call, call.args[1], found, (to, old))?;
         within(call, to.db, |call| call.txn.event(to.key, b'g', "copy_to"));
         Ok(())
     })
@@ -149,33 +164,34 @@ fn copy(call: &mut Call<'_, '_>) -> Outcome<()> {
 fn move_key(call: &mut Call<'_, '_>) -> Outcome<()> {
     let key = call.args[1];
     let to = Target { db: database(call, call.args[2])?, key };
-    transfer(call, to, false, |call, found| {
-        relocate(call, key, found, to)?;
+    transfer(call, to, false, |call, found, _| {
+        relocate(call, key, found, (to, None))?;
         call.txn.event(key, b'g', "move_from");
         within(call, to.db, |call| call.txn.event(key, b'g', "move_to"));
         Ok(())
     })
 }
 
-/// The common part of COPY and MOVE: replies 1 if there is something and its target is, or can be
-/// made, free for `work`.
+/// The common part of COPY and MOVE: replies 1 if there is something and its target is free, or may
+/// be replaced by `work`, which gets both.
 fn transfer(
     call: &mut Call<'_, '_>,
     to: Target<'_>,
     replace: bool,
-    work: impl FnOnce(&mut Call<'_, '_>, &Found) -> Outcome<()>,
+    work: impl FnOnce(&mut Call<'_, '_>, &Found, Option<&Found>) -> Outcome<()>,
 ) -> Outcome<()> {
     let from = call.args[1];
     if to.db == call.txn.db() && from == to.key {
         return Err(Failure::text("ERR source and destination objects are the same"));
     }
-    let done = match call.txn.find(from)? {
-        Some(found) if make_free(call, to, replace)? => {
-            work(call, &found)?;
-            true
+    let mut done = false;
+    if let Some(found) = call.txn.find(from)? {
+        let old = found_at(call, to)?;
+        if replace || old.is_none() {
+            work(call, &found, old.as_ref())?;
+            done = true;
         }
-        _ => false,
-    };
+    }
     call.out.integer(i64::from(done));
     Ok(())
 }

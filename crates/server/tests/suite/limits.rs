@@ -136,6 +136,42 @@ fn no_command_takes_more_memory_than_clients_may() {
     server.shared.keyspace.close().unwrap();
 }
 
+/// EXEC goes on after a command that was refused, and writes what the others did.
+#[pumice_test_macros::test]
+fn a_command_that_is_refused_in_a_transaction_has_written_nothing() {
+    let scratch = Scratch::new("refused");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    let value = "v".repeat(10_000);
+    for i in 0..200 {
+        server.ask(client, &["HSET", "h", &format!("f{i}"), &value]);
+    }
+    server.talk(
+        client,
+        &[
+            ("RPUSH l a b", ":2"),
+            ("SET s precious", "+OK"),
+            ("CONFIG SET maxmemory-clients 1mb", "+OK"),
+            ("MULTI", "+OK"),
+            ("COPY h l REPLACE", "+QUEUED"),
+            ("RENAME h s", "+QUEUED"),
+            ("SET other x", "+QUEUED"),
+        ],
+    );
+    let refused = "-ERR the command needs more memory than 'maxmemory-clients' allows";
+    assert_eq!(server.say(client, "EXEC"), format!("*3|{refused}|{refused}|+OK"));
+    server.talk(
+        client,
+        &[
+            ("LRANGE l 0 -1", "*2|$1|a|$1|b"),
+            ("GET s", "$8|precious"),
+            ("HLEN h", ":200"),
+            ("DBSIZE", ":4"),
+        ],
+    );
+    server.shared.keyspace.close().unwrap();
+}
+
 #[pumice_test_macros::test]
 fn settings_hold_when_config_set_replies() {
     let scratch = Scratch::new("hot");

@@ -136,9 +136,9 @@ option_table! {
         read_latency_target_micros: u64 = 0, mutable, unsaved
             => "adaptive::compactions_make_way_for_reads";
         /// CPU priority of compactions that can wait: not those out of L0 that writes may soon wait
-        /// for or that use little of the processors, and none that start while writes are stopped or, by
-        /// RocksDB's rules, slowed. Flushes are never lowered
-        /// by it. Running ones follow at once; up only with a privilege. Pumice's own.
+        /// for or that use little of the processors, and none that start while writes are stopped
+        /// or, by RocksDB's rules, slowed. Flushes are never lowered by it. Running ones follow at
+        /// once; up only with a privilege. Pumice's own.
         background_cpu_priority: BackgroundPriority = BackgroundPriority::Normal, mutable, unsaved
             => "lanes::only_compactions_that_can_wait_are_lowered";
         /// I/O priority of the same compactions. Pumice's own.

@@ -29,7 +29,7 @@ fn dig(bytes: usize) -> u64 {
     down(std::ptr::from_ref(&top).addr(), bytes)
 }
 
-/// Uses a given number of bytes of stack, in one of a given number of calls.
+/// Uses `bytes` of stack in every seventh call.
 #[derive(Default)]
 struct Deep {
     bytes: AtomicUsize,

@@ -227,7 +227,7 @@ impl Stage {
             match &last {
                 Ok(()) => break,
                 Err(error) if error.kind() == pumice::ErrorKind::ShutdownInProgress => break,
-                // A failed log shows only when it is used.
+                // A failed log may need a resume.
                 Err(_) => drop(db.resume()),
             }
             thread::sleep(std::time::Duration::from_millis(20));

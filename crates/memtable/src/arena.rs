@@ -177,7 +177,7 @@ impl Held {
         let region = self.regions.last()?;
         let offset = region.bytes() - self.uncut;
         self.uncut -= bytes;
-        // SAFETY: the last `uncut` bytes of the region belong to nobody (invariant 1).
+        // SAFETY: the last `uncut` bytes of the region are not in use (invariant 1).
         Some(unsafe { region.start().add(offset) })
     }
 }

@@ -1,7 +1,7 @@
 //! An open database with its judge, to which every call is reported before and after.
 //!
 //! Calls fail with [`Stop`]: the engine's error, which the caller accepts when there was a reason
-//! for one (a fault, a crash under way), or a broken promise, which nobody accepts.
+//! for one (a fault, a crash under way), or a broken promise, which is never accepted.
 //!
 //! Thread safety: all calls from any task at any time, except `close`.
 

@@ -35,7 +35,7 @@ pub struct Sample {
     /// Bytes that wait for compaction.
     pub pending_bytes: u64,
     /// Megabytes that flushes and compactions have written since the open, by a property that tells
-    /// hundredths of a gigabyte; looked at once a second.
+    /// hundredths of a gigabyte; read once a second.
     pub compacted_mb: f64,
 }
 

@@ -74,7 +74,7 @@ impl Drop for HugeRegion {
     }
 }
 
-/// Gives back `bytes` bytes from `start` on: whole pages of a mapping that nobody uses.
+/// Unmaps `bytes` bytes from `start` on: whole pages of a mapping that are not in use.
 fn unmap(start: *mut u8, bytes: usize) {
     if bytes > 0 {
         // SAFETY: invariant 1, or the ends of a mapping that no region has yet.

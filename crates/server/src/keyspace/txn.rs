@@ -34,7 +34,7 @@ pub type Class = u8;
 pub struct Event {
     /// The database.
     pub db: u8,
-    /// Letter of the class: `g$lshzxe`; 0 if only clients that wait for the key are told.
+    /// Letter of the class: `g$lshzxe`; 0 if only clients blocked on the key are notified.
     pub class: Class,
     /// What happened.
     pub name: &'static str,

@@ -195,7 +195,7 @@ impl Bench {
         self
     }
 
-    /// Operations of so many bytes of key and value.
+    /// Operations of this many bytes of key and value.
     pub fn of_bytes(mut self, bytes: u64) -> Bench {
         self.user_bytes = bytes as f64;
         self

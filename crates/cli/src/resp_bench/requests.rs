@@ -1,4 +1,4 @@
-//! The requests, whose keys are drawn anew each time.
+//! The requests, with new random keys each time.
 //!
 //! A request is its bytes in RESP and the positions in them of twelve-digit numbers.
 //!

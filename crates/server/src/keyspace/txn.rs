@@ -218,7 +218,7 @@ impl<'k> Txn<'k> {
         Collection::read(self.stored, key, &found.head, &found.value)
     }
 
-    /// Another command begins: its limit for what it reads starts afresh.
+    /// Another command begins: its read limit is reset.
     pub fn begin_command(&self) {
         self.kept.set(0);
     }

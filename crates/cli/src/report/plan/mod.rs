@@ -239,7 +239,7 @@ pub struct Serve {
 pub enum Work {
     /// One db_bench.
     Bench(Bench),
-    /// So many of it at once, each on a database of its own.
+    /// This many of it at once, each on its own database.
     Jobs(Bench, usize),
     /// A server and its client.
     Serve(Serve),

@@ -6,7 +6,7 @@
 //! | `sim` | the simulation suites: random lives, crash points, failing operations, the ring |
 //!
 //! Reading order for `sim`: `verdict` (what can be wrong), `world` and `session` (a database with
-//! its judge), then the suites. docs/testing.md tells what they show.
+//! its judge), then the suites. docs/testing.md says what they show.
 #![forbid(unsafe_code)]
 
 pub mod sim;

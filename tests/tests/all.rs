@@ -12,8 +12,8 @@
 //! | `sim` | a share of the simulation suites: crashes, faults, schedules by seed |
 //! | `errors` | bad input is refused with the right words and changes nothing |
 //!
-//! RocksDB, and whatever watches its allocations, runs in a child process: this binary called
-//! again for one job (`child`). docs/testing.md tells more.
+//! RocksDB, and anything that watches its allocations, runs in a child process: this binary called
+//! again for one job (`child`). More in docs/testing.md.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Above the engine, not in it.
 

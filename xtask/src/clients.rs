@@ -7,7 +7,7 @@
 //! | go-redis | the Go proxy | `tests/clients/go` | go.sum |
 //! | Jedis | Maven Central | `tests/clients/java` | versions, Maven's checksums |
 //!
-//! A program takes a port, checks every answer, and fails at the first that differs from
+//! A program gets a port, checks every answer, and fails at the first that differs from
 //! redis-server's. `cargo xtask test` runs redis-py's, `cargo xtask clients` all of them. Programs
 //! are copied into `.peers/clients` and run there, so that nothing is written next to them.
 
@@ -21,7 +21,7 @@ use crate::peers;
 /// The variable with the folder of redis-py for tests.
 pub const PYTHON_VARIABLE: &str = "PUMICE_REDIS_PY";
 
-/// A server on a port of its own, which ends with the value.
+/// A server on its own port, which is ended on drop.
 struct Server {
     child: Child,
     port: String,
@@ -49,7 +49,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself; leftovers in the folder do no harm.
+        // It may have ended already; leftovers in the folder do no harm.
         self.child.kill().ok();
         self.child.wait().ok();
         fs::remove_dir_all(&self.folder).ok();

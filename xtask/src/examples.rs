@@ -1,5 +1,5 @@
-//! `cargo xtask examples`: builds and runs every program in `crates/pumice/examples`, each in a
-//! directory of its own, and looks for what it must print.
+//! `cargo xtask examples`: builds and runs every program in `crates/pumice/examples`, each in its
+//! own directory, and checks what it prints.
 //!
 //! Each counts as one test of `cargo xtask test`. A program that is in the folder but not in the
 //! list, or vice versa, is a failure.

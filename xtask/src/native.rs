@@ -42,7 +42,8 @@ const FLAGS: [&str; 12] = [
     "-DWITH_CORE_TOOLS=OFF",
     "-DWITH_BENCHMARK_TOOLS=OFF",
     "-DWITH_GFLAGS=OFF",
-    // Debian 12's g++ warns of its own string::assign (-Wrestrict), which is no error of RocksDB's.
+    // Debian 12's g++ warns of its own string::assign (-Wrestrict), which is not an error in
+    // RocksDB.
     "-DFAIL_ON_WARNINGS=OFF",
 ];
 

@@ -166,7 +166,7 @@ pub fn seek_key(user_key: &[u8], seq: SequenceNumber) -> Vec<u8> {
     key
 }
 
-/// An internal key taken apart.
+/// The parts of an internal key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParsedInternalKey<'a> {
     /// The user's key.
@@ -177,7 +177,7 @@ pub struct ParsedInternalKey<'a> {
     pub value_type: ValueType,
 }
 
-/// Takes an internal key apart.
+/// Splits an internal key into its parts.
 ///
 /// # Errors
 /// `Corruption` if it is shorter than 8 bytes or its type is unknown.

@@ -52,7 +52,7 @@ bugs! {
     ManifestErrorDeletes,
     /// A MANIFEST whose last change was torn so that some of its later bytes are there is refused.
     TornManifestRefused,
-    /// Any damage at the end of a MANIFEST is taken for a tear.
+    /// Any damage at the end of a MANIFEST is treated as a torn append.
     DamagedManifestCut,
     /// Recovery makes its findings durable one column family after the other.
     RecoveryNotAtomic,
@@ -114,7 +114,7 @@ bugs! {
     FsyncBesideWrite,
     /// A task that begins to wait on a condvar misses a notification.
     CondvarLosesWakeup,
-    /// A late completion of an ended operation is taken for one of its slot's next operation.
+    /// A late completion of an ended operation is treated as one of its slot's next operation.
     StaleCompletion,
     /// A cancelled operation ends before the kernel is done with its buffer.
     BufferFreedEarly,

@@ -107,7 +107,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
         self.admission.of(priority).decide(hash, || table.note_miss(hash, priority))
     }
 
-    /// Stores `value` under `key`, in place of what is there, and pins it.
+    /// Stores `value` under `key`, replacing any existing entry, and pins it.
     ///
     /// When the table has no slot left to free, or everything in it is pinned, the handle is
     /// standalone: charged, but lookups do not find the entry. Two threads that insert one key at

@@ -335,7 +335,7 @@ impl<V> Slot<V> {
     /// Takes the value out. The caller owns the entry and calls this once.
     #[inline]
     pub(crate) fn take_value(&self) -> V {
-        // SAFETY: the owner of a published entry; nobody else reads it (invariants 1 and 2).
+        // SAFETY: the owner of a published entry; nothing else reads it (invariants 1 and 2).
         unsafe { (*self.value.get()).assume_init_read() }
     }
 

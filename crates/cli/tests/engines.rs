@@ -45,7 +45,7 @@ impl Server {
         }
         assert_eq!(said_engine, is_foreign);
         let port: u16 = line.trim_end().rsplit(' ').next().unwrap().parse().unwrap();
-        // Whatever else it says has room in the pipe.
+        // The rest of its output fits into the pipe.
         child.stdout = Some(lines.into_inner());
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -200,7 +200,7 @@ fn every_mode_gives_the_same_replies_and_serves_the_others_data() {
             }
         }
         for server in &mut servers {
-            // Whichever engine it is: nobody sees a key whose time is over, and then it is deleted.
+            // Whichever engine it is: no client sees an expired key, and it is deleted later.
             let before = server.ask("del gone\r\ndbsize\r\n");
             let before = before.split_once("\r\n").unwrap().1;
             assert_eq!(server.ask("set gone v px 1\r\n"), "+OK\r\n");

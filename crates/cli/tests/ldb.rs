@@ -1,5 +1,5 @@
 //! `pumice ldb` beside Debian's ldb (RocksDB 7.8.3): both run the same command lines on copies of
-//! one database, and what they print and how they end must be the same.
+//! one database; output and exit codes must be the same.
 //!
 //! Where Debian's tool is not installed nothing is compared. Not compared: numbers of files that an
 //! open makes, and times.
@@ -96,7 +96,7 @@ fn make(dir: &Path) {
     }
 }
 
-/// Command lines and their standard input. After each the contents are compared, too.
+/// Command lines and their standard input. The contents are compared after each one, too.
 const LINES: &[(&str, &str)] = &[
     ("--db=d get a", ""),
     ("--db=d scan", ""),
@@ -227,7 +227,7 @@ fn files_are_listed_alike() {
     };
     let words = "--db=d file_checksum_dump";
     assert_eq!(sorted(ours(&our_dir, words, "")), sorted(theirs(&their_dir, words, "")));
-    // The oldest file goes; the rest stays readable.
+    // The oldest file is deleted; the rest stays readable.
     let number = theirs(&their_dir, "--db=d list_live_files_metadata --sort_by_filename", "").1;
     let number =
         number.lines().nth(1).unwrap()["d/".len()..].split('.').next().unwrap().to_string();
@@ -272,7 +272,7 @@ fn a_change_of_style_begins_with_the_files_that_are_there() {
     assert!(said.1.contains("before compaction: 8,0"), "{said:?}");
     let scan = ours(&our_dir, "--db=d scan", "");
     assert_eq!(scan, theirs(&their_dir, "--db=d scan", ""));
-    // Who opens it next compacts by itself again.
+    // The next open compacts automatically again.
     let names = std::fs::read_dir(our_dir.join("d")).unwrap().map(|entry| entry.unwrap().path());
     let newest = names.filter(|path| path.to_string_lossy().contains("/OPTIONS-")).max().unwrap();
     let text = std::fs::read_to_string(newest).unwrap();
@@ -288,7 +288,7 @@ fn newer_commands() {
     assert_eq!(said, (Some(0), "1\nKey not found: nosuch\n44\n".into(), String::new()));
     let said = ours(&dir, "--db=d multi_get --hex 0x61 0x7A7A", "");
     assert_eq!(said, (Some(0), "0x31\nKey not found: 0x7A7A\n".into(), String::new()));
-    // Debian's ldb gives its databases an operator that appends with a colon.
+    // Debian's ldb opens databases with an operator that appends with a colon.
     let said = ours(&dir, "--db=d merge a 2", "");
     match said.0 {
         Some(0) => assert_eq!(theirs(&dir, "--db=d get a", "").1, "1:2\n"),
@@ -299,7 +299,7 @@ fn newer_commands() {
     assert!(said.2.contains("Not implemented") && said.2.contains("temperatures"), "{said:?}");
 }
 
-/// Each of the two restores what the other backed up.
+/// Each tool restores the other's backups.
 #[pumice_test_macros::test]
 fn backups_go_both_ways() {
     let Some((root, our_dir, their_dir)) = scratch("backup") else { return };
@@ -330,7 +330,7 @@ fn backups_go_both_ways() {
     assert_eq!(said.1, "x : y\n");
     assert_eq!(ours(&our_dir, &restore(&from_theirs), "").0, Some(0));
     assert_eq!(contents(ours(&our_dir, "--db=x scan", "")), expected);
-    // And goes on where the other left off, in its directory.
+    // And continues the other's backup directory.
     let more = |dir: &Path| format!("--db=d backup --backup_dir={}", dir.display());
     assert_eq!(ours(&our_dir, &more(&from_theirs), "").0, Some(0));
     assert_eq!(theirs(&their_dir, &more(&from_ours), "").0, Some(0));

@@ -1,5 +1,5 @@
-//! What db_bench measures beside a benchmark: writes that arrive on time, readers in the
-//! background, stalls, and a picture; on both engines.
+//! What db_bench measures in addition to a benchmark: writes that arrive on a schedule, background
+//! readers, stalls, and a chart; on both engines.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -19,7 +19,7 @@ fn engines() -> impl Iterator<Item = String> {
     std::iter::once("pumice".to_string()).chain(library)
 }
 
-/// Two memtables cannot take what arrives under a limiter of 1 MB/s: writes stop.
+/// Under a limiter of 1 MB/s two memtables are not enough for the arriving writes, so writes stop.
 #[pumice_test_macros::test]
 fn a_run_tells_of_its_stalls_and_readers() {
     for engine in engines() {
@@ -40,8 +40,8 @@ fn a_run_tells_of_its_stalls_and_readers() {
         let reads = out.split("Microseconds per background read:\nCount: ").nth(1).unwrap();
         let count: u64 = reads.split_whitespace().next().unwrap().parse().unwrap();
         assert!(count > 10, "{engine}: {count} reads\n{out}");
-        // What arrives while writes are held up is late: the mean says so, though each write that
-        // was let in was quick.
+        // Writes that arrive during a stall are late: the mean shows it, although each admitted
+        // write was quick.
         let writes = out.split("Microseconds per write:\nCount: 4000 Average: ").nth(1).unwrap();
         let mean: f64 = writes.split_whitespace().next().unwrap().parse().unwrap();
         assert!(mean > 1000.0, "{engine}: {mean}\n{out}");

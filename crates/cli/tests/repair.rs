@@ -79,7 +79,7 @@ fn files(dir: &Path, part: &str) -> Vec<PathBuf> {
     names
 }
 
-/// RocksDB 10.10.1 opens it with all its column families, and has so many keys.
+/// RocksDB 10.10.1 opens it with all its column families, and finds `keys` keys.
 fn rocksdb_reads(dir: &Path, keys: usize) {
     let Some(library) = pumice_peer::installed_library() else { return };
     let peer = pumice_peer::Peer::load(library).unwrap();

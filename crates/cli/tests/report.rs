@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A child that was stopped is gone as soon as it is killed; nobody else waits so long.
+/// A stopped child is gone as soon as it is killed; no other step waits that long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn command(dir: &Path, words: &str) -> Command {
@@ -33,7 +33,7 @@ fn text(dir: &Path, name: &str) -> String {
     fs::read_to_string(dir.join("out").join(name)).unwrap()
 }
 
-/// What stands between the two words, in each line of the journal.
+/// The text between the two words, in each line of the journal.
 fn ids(journal: &str) -> Vec<String> {
     let id = |line: &str| line.split("\"id\":\"").nth(1)?.split('"').next().map(str::to_string);
     journal.lines().filter_map(id).collect()
@@ -148,7 +148,7 @@ fn a_killed_report_goes_on() {
     let all = format!("{} runs are there already", found.len());
     assert!(String::from_utf8_lossy(&output.stdout).contains(&all));
     assert_eq!(text(dir, "runs.jsonl"), after);
-    // Rows are compared with what the machine was measured to be able to.
+    // Rows are compared with the measured abilities of the machine.
     let page = text(dir, "index.html");
     assert!(after.contains("\"miss_us\":") && after.contains("\"device_sync_us\":"));
     assert!(page.contains("Distance to the limit"));
@@ -162,7 +162,7 @@ fn status(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default()
 }
 
-/// It neither runs nor will: it is gone, or waits for somebody to ask how it ended.
+/// The process has ended: it is gone, or a zombie.
 fn has_ended(pid: u32) -> bool {
     let text = status(pid);
     text.is_empty() || text.contains("\nState:\tZ")
@@ -184,12 +184,13 @@ fn signal(name: &str, pid: &str) -> bool {
     Command::new("kill").args([name, "--", pid]).status().unwrap().success()
 }
 
-/// Kills the program once it has a child, which is stopped before so that it cannot end by itself.
+/// Kills the program once it has a child; the child is stopped first so that it cannot end by
+/// itself.
 fn dies_with_its_child(mut command: Command) {
     let mut parent = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let child = loop {
-        // It may end before it is stopped, and it may not be stopped before it has said that it
-        // ends with its parent, which it does before it becomes another program.
+        // The child may end before it is stopped. It must not be stopped before it has asked to be
+        // killed with its parent, which it does before `exec`.
         if let Some(child) = child_of(parent.id())
             && command_line(child) != command_line(parent.id())
             && signal("-STOP", &child.to_string())
@@ -321,7 +322,7 @@ fn a_plan_is_printed_and_nothing_is_run() {
     for what in ["It takes about ", "pumice serve --dir serve/db", "--num=1000000 "] {
         assert!(said.contains(what), "{what}: {said}");
     }
-    // A small disk has no room for the largest, which is said.
+    // A small disk has no room for the largest size, which is reported.
     assert_ne!(said.contains("--num=64000000"), said.contains("Growth leaves out"), "{said}");
     assert_eq!(text(dir, "runs.jsonl"), "");
     let output = command(dir, "--only=all").output().unwrap();

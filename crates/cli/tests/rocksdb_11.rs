@@ -1,8 +1,8 @@
 //! Databases that RocksDB 11.9 wrote, with their OPTIONS files, read by the library and by ldb.
 //!
-//! `tests/testdata/rocksdb-11.9/README.md` says what each archive holds. What can be read must give
-//! exactly `scan.txt`, with a warning that lists the options unknown here; what cannot be read is
-//! refused by name.
+//! `tests/testdata/rocksdb-11.9/README.md` says what each archive holds. A readable database must
+//! give exactly `scan.txt`, with a warning that lists the options unknown here; a feature that
+//! cannot be read is refused by name.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -129,7 +129,7 @@ fn what_decides_how_files_are_written_is_refused_to_writers() {
     }
 }
 
-/// Nothing is special about `default`: it is written, reopened, and its info log says what was
+/// Nothing is special about `default`: it is written and reopened, and its info log says what was
 /// skipped.
 #[pumice_test_macros::test]
 fn a_database_of_a_newer_rocksdb_can_be_written() {
@@ -193,7 +193,7 @@ fn ldb_reads_them_with_their_options() {
     }
 }
 
-/// Blob files: keys are there, values are not; a value that is asked for is an error.
+/// Blob files: keys can be read, values cannot: reading one is an error.
 #[pumice_test_macros::test]
 fn values_in_blob_files_are_refused_by_name() {
     let it = Unpacked::new("blob-lz4", "refused");
@@ -222,7 +222,7 @@ fn timestamps_are_refused_by_name() {
     }
     let error = it.load(reading()).err().unwrap().to_string();
     assert!(error.contains("comparator leveldb.BytewiseComparator.u64ts"), "{error}");
-    // A program that means to bring its own comparator is asked for the one of the database.
+    // A program that brings its own comparator must give the database's.
     let rules = FileRules { ignore_unsupported_options: true, ..reading() };
     let loaded = it.load(rules).unwrap();
     let opened = Db::open_read_only(&loaded.db, it.db(), &descriptors(&loaded), false);

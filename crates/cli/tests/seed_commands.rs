@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The operations a second of every result line, as the scripts take them.
+/// The operations per second of every result line, as the scripts read them.
 fn rates(output: &str) -> Vec<u64> {
     let lines = output.lines().filter(|line| line.contains("micros/op"));
     lines.map(|line| line.split_whitespace().nth(4).unwrap().parse().unwrap()).collect()
@@ -281,7 +281,7 @@ fn the_benchmark_script_of_the_coroutines() {
     for engine in std::iter::once("pumice".to_string()).chain(library) {
         let scratch = tempfile::tempdir().unwrap();
         for words in &steps {
-            // A shell takes the quotes away.
+            // A shell removes the quotes.
             let words = words.replace('"', "");
             let output = db_bench(scratch.path(), scratch.path(), &engine, &words);
             let rates = rates(&output);

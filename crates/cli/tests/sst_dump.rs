@@ -1,8 +1,8 @@
-//! `pumice sst_dump` beside Debian's sst_dump (RocksDB 7.8.3): the same answers about the same
-//! tables, and how many of the options of RocksDB 11.9's tool there are.
+//! `pumice sst_dump` beside Debian's sst_dump (RocksDB 7.8.3): the same output for the same tables,
+//! and a count of the options of RocksDB 11.9's tool that exist.
 //!
 //! Where Debian's tool is not installed nothing is compared. Not compared: the line with the
-//! address of the environment, and what complaints say beyond their first line.
+//! address of the environment, and errors beyond their first line.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -115,7 +115,7 @@ fn newer_options() {
     let sequence = sequence.split(',').next().unwrap();
     let line = format!("  HEX    6162 seq:{sequence}, type:1: 32\n");
     assert!(std::fs::read_to_string(&dump).unwrap().contains(&line), "{line}");
-    // Which files are looked at.
+    // Which files are read.
     let wanted = format!("{table} --command=scan --require_property_regex=entries:.[1-9]");
     assert!(good(&wanted).contains("'ab' seq:"));
     for words in
@@ -152,7 +152,7 @@ const OPTIONS: &str = "file env_uri fs_uri command output_hex json decode_blob_i
 /// What `--command` may be.
 const COMMANDS: &str = "check scan raw verify recompress identify none";
 
-/// docs/compatibility.md says how many there are.
+/// docs/compatibility.md has these words.
 fn assert_stated(words: &str) {
     let page = include_str!("../../../docs/compatibility.md");
     assert!(page.contains(words), "docs/compatibility.md lacks: {words}");

@@ -166,7 +166,7 @@ fn every_benchmark_runs_and_both_engines_find_the_same() {
     let pumice = bench_all(&scratch.0, "pumice");
     assert!(pumice.len() >= 5, "{pumice:?}");
     let Some(library) = pumice_peer::installed_library() else { return };
-    // What readers find beside a writer depends on timing; the rest is the same work.
+    // What readers find during writes depends on timing; the rest is the same work.
     let rocksdb = bench_all(&scratch.0, library.to_str().unwrap());
     assert_eq!(pumice[..4], rocksdb[..4]);
 }
@@ -272,7 +272,7 @@ fn recompressing(dir: &Path) {
     bad(dir, "sst_dump --file=r --command=recompress --compression_level_from=1");
 }
 
-/// Damages every live table file in turn and expects both tools to say so.
+/// Damages every live table file in turn and expects both tools to report it.
 fn damage_is_found(dir: &Path) {
     let manifest = good(dir, "ldb --db=d manifest_dump");
     for entry in std::fs::read_dir(dir.join("d")).unwrap() {
@@ -338,7 +338,7 @@ fn external_files_are_written_and_ingested() {
     assert_eq!(ingest("--allow_global_seqno=false x.sst"), (false, text.to_string()));
     let (done, text) = ingest("no.sst");
     assert!(!done && text.starts_with("Failed: failed to ingest external SST: IO error: No such"));
-    // Over what it overlaps, with and without the number in the file.
+    // Above the data it overlaps, with and without the number in the file.
     assert!(ingest("x.sst").0);
     let (done, text) = ingest("--write_global_seqno=false --move_files x.sst");
     let warning = "Warning: not writing global_seqno to the ingested SST can\nprevent older \
@@ -370,7 +370,7 @@ fn owners(path: &Path) -> pumice::Db {
     pumice::Db::open(&options, path).unwrap()
 }
 
-/// What the tools do not know they do not rewrite: an owner's operands stay what they are.
+/// The tools do not rewrite what they do not know: an owner's operands stay unchanged.
 #[pumice_test_macros::test]
 fn ldb_invents_no_merge_operator() {
     for without_options in [false, true] {

@@ -2,8 +2,8 @@
 //!
 //! Compaction and long scans read block after block; one system call then serves many blocks. The
 //! first reads are as small as requested; after two reads in sequence the step doubles up to its
-//! maximum. Where the system reads ahead into a cache of its own, it is told of a step in advance,
-//! while a copy of a part of it is in memory here: a compaction reads many files at a time.
+//! maximum. Where the system reads ahead into its own cache, it is told a step in advance, while a
+//! copy of a part of it is in memory here: a compaction reads many files at a time.
 //!
 //! A file that bypasses the system's cache is read in its own units to where a block of memory
 //! begins, so nothing is copied on the way ([`RandomAccessFile::read_unit`]).

@@ -160,7 +160,7 @@ fn rates_equal_rocksdbs_on_average() {
     let file = folder.path().join("filter.sst");
     for policy in ["bloomfilter:10", "ribbonfilter:10"] {
         let (mut our_sum, mut their_sum) = (0.0, 0.0);
-        // Many filters: each of ours is above or below the rate, by a third at most.
+        // Many filters: each of ours differs from the rate by a third at most.
         for count in (1000..9000).step_by(17) {
             let case = Case { policy, format_version: 5, contents: "whole", count };
             our_sum += false_positive_rate(&ours(&case, &case.settings(true)));

@@ -1,12 +1,12 @@
 //! Memory that only grows: bump allocation in blocks that live as long as the arena.
 //!
 //! An arena has *lanes*: a bump pointer, and the counters that every insert changes. Lane 0 belongs
-//! to the exclusive writer, which keeps its [`Bump`] under its own lock, and cuts from blocks of
-//! the full size; the others serve concurrent writers, each of which picks one by its stack
-//! address, so that they share neither a lock nor a counter, and cut from smaller blocks.
+//! to the exclusive writer, which keeps its [`Bump`] under its own lock and allocates from blocks
+//! of the full size. The others, with smaller blocks, serve concurrent writers; each picks one by
+//! its stack address, so that they share neither a lock nor a counter.
 //!
-//! Once an arena holds 4 MiB, its blocks are cut from regions of huge pages, which the kernel gets
-//! back when the arena goes; smaller arenas live in the allocator's memory.
+//! Once an arena holds 4 MiB, its blocks come from regions of huge pages, which are returned to the
+//! kernel when the arena is dropped; smaller arenas use the allocator's memory.
 //!
 //! Invariants:
 //! 1. Memory handed out is 8-aligned, within one block, disjoint from all other memory handed
@@ -32,22 +32,22 @@ pub(crate) const ALIGN: usize = 8;
 /// Alignment of blocks: a cache line.
 const BLOCK_ALIGN: usize = 64;
 /// The first block of the exclusive writer, as RocksDB's `Arena::kInlineSize`; each further one is
-/// twice as large, up to the full size. So a memtable counts against a limit that memtables share
-/// as about twice what is in it: with full blocks from the second on, as RocksDB's, forty families
-/// with an entry each would hold 40 MB.
+/// twice as large, up to the full size. So a memtable counts against a shared limit as about twice
+/// its content; if all blocks but the first had the full size, as RocksDB's, forty families with an
+/// entry each would hold 40 MB.
 const FIRST_BLOCK_BYTES: usize = 2048;
 /// Lanes for concurrent writers; a power of two.
 const SHARED_LANES: usize = 8;
 /// Largest block of a shared lane (RocksDB's ConcurrentArena cuts its shards alike).
 const SHARED_BLOCK_BYTES_MAX: usize = 128 << 10;
 /// Arenas that hold this much get further blocks from regions of huge pages: at most a third of
-/// their memory is then what no entry has touched of the last page.
+/// their memory is then the unused part of the last page.
 const HUGE_FROM_BYTES: usize = 4 << 20;
-/// Size of a region, address space until it is touched. Blocks above half of it are not cut from
-/// regions.
+/// Size of a region; only address space until it is touched. Blocks above half of it do not come
+/// from regions.
 const REGION_BYTES: usize = 8 << 20;
 
-/// Where a lane cuts next.
+/// Where a lane allocates next.
 pub(crate) struct Bump {
     at: *mut u8,
     left: usize,
@@ -77,7 +77,7 @@ pub(crate) struct Lane {
     pub(crate) first_seq: AtomicU64,
     /// Largest sequence.
     pub(crate) largest_seq: AtomicU64,
-    /// Blocks are cut to the full size.
+    /// Blocks have the full size.
     full_blocks: bool,
 }
 
@@ -147,12 +147,12 @@ unsafe impl Send for Block {}
 /// The memory of an arena.
 #[derive(Default)]
 struct Held {
-    /// Those from the allocator.
+    /// Blocks from the allocator.
     blocks: Vec<Block>,
-    /// Those from anywhere.
+    /// Number of blocks from the allocator and from regions.
     block_count: usize,
     regions: Vec<HugeRegion>,
-    /// Bytes of the last region that no block has been cut from: its end.
+    /// Bytes at the end of the last region that no block uses yet.
     uncut: usize,
 }
 
@@ -177,7 +177,7 @@ impl Held {
         let region = self.regions.last()?;
         let offset = region.bytes() - self.uncut;
         self.uncut -= bytes;
-        // SAFETY: the last `uncut` bytes of the region belong to nobody (invariant 1).
+        // SAFETY: the last `uncut` bytes of the region are not in use (invariant 1).
         Some(unsafe { region.start().add(offset) })
     }
 }

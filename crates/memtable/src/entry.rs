@@ -161,7 +161,7 @@ impl<'a> EntryRef<'a> {
     }
 }
 
-/// An internal key to search for or to insert, taken apart once.
+/// An internal key to search for or to insert, split into its parts once.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub(crate) prefix: u64,

@@ -24,7 +24,7 @@ struct Shared<T> {
 pub struct Task<T>(Arc<Mutex<Shared<T>>>);
 
 /// Starts a fiber of `runtime` that runs `f`; it runs whether the future is polled or not. When
-/// there is no memory for its stack, the future is what `refused` makes of the error. Never
+/// there is no memory for its stack, the future gives the result of `refused` for the error. Never
 /// suspends.
 pub fn spawn<T: Send + 'static>(
     runtime: &Runtime,

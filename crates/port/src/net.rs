@@ -330,7 +330,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Receives what is there, at least one byte; 0 when the other side has ended. Suspends.
+    /// Receives available data, at least one byte; 0 when the other side has closed. Suspends.
     ///
     /// # Errors
     /// TimedOut, or what the operating system says.

@@ -1,4 +1,4 @@
-//! Compactions of the last level on a pool of their own, with a priority of its own.
+//! Compactions of the last level in a separate pool, with its own priority.
 //!
 //! One test only: the pools are the process's.
 #![allow(clippy::unwrap_used)]

@@ -1,6 +1,6 @@
 //! A build without the codecs that need a C compiler: `--no-default-features`.
 //!
-//! A program of its own: the others need the codecs.
+//! A separate program, since the others need the codecs.
 #![cfg(not(any(feature = "lz4", feature = "zstd")))]
 #![allow(clippy::unwrap_used)]
 

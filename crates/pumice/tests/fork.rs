@@ -1,8 +1,8 @@
-//! `fork` in a process that has a database open: the parent goes on, its lock stays its own, and in
-//! the child every call is an error that says why, which touches no file.
+//! `fork` in a process that has a database open: the parent continues and keeps its lock; in the
+//! child every call returns an error that says why, and touches no file.
 //!
-//! A child has the calling thread alone, no loop that would run its fibers. A program of its own:
-//! what tasks of other suites hold at the moment of a fork stays held in the child for ever.
+//! A child has the calling thread alone, no loop that would run its fibers. A separate program,
+//! because locks that tasks of other suites hold at the fork are never released in the child.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use pumice::{
 use pumice_port::testing::fork;
 use pumice_port::thread::sleep;
 
-/// A directory of its own, removed with the value.
+/// A separate directory, removed on drop.
 struct Place(PathBuf);
 
 impl Place {
@@ -49,7 +49,7 @@ fn filled(dir: &Path) -> Db {
     }
     db.flush().unwrap();
     db.put("logged", "value").unwrap();
-    // The log of what was flushed goes a little after the flush.
+    // The log of the flushed data is deleted a little after the flush.
     while names(dir).iter().filter(|name| name.ends_with(".log")).count() > 1 {
         sleep(Duration::from_millis(1));
     }
@@ -207,7 +207,7 @@ fn calls_in_a_child_are_refused_and_change_nothing() {
     db.close().unwrap();
 }
 
-/// No move of `iter` is taken here.
+/// Checks that `iter` cannot be moved here.
 fn stands_still(iter: &mut DbIterator) -> bool {
     let moves: [fn(&mut DbIterator); 6] = [
         |iter| iter.next(),
@@ -217,12 +217,12 @@ fn stands_still(iter: &mut DbIterator) -> bool {
         |iter| iter.seek_to_first(),
         |iter| iter.seek_to_last(),
     ];
-    // What it stands on may be looked at until then.
+    // Its current entry may be read until then.
     let stood = !iter.valid() || iter.key().is_some() && iter.value().is_some();
     let was_valid = iter.valid();
     let mut still = moves.into_iter().enumerate().map(|(at, step)| {
         step(iter);
-        // One that stood nowhere had no step to take.
+        // An iterator without a position had no step to take.
         !iter.valid() && (at < 2 && !was_valid || refused(iter.status()))
     });
     stood && still.all(|still| still)

@@ -1,10 +1,9 @@
 //! Each planted bug shows in a small case made for it, and the case passes without it.
 //!
-//! This says that a bug is where it should be and breaks what it should break. Whether the random
-//! suites find it is their own test (`cargo xtask sim --planted`). Bugs that need two tasks at a
-//! certain moment, a clock that jumps or a ring are left to them: `LEFT_TO_THE_SUITES`.
-//! Needs `--features planted`. One test in a program of its own: there is one switch for the
-//! process.
+//! Checks that a planted bug is in its place and breaks what it should break. Whether the random
+//! suites find it is a separate test (`cargo xtask sim --planted`). Bugs that need two tasks at a
+//! certain moment, a clock that jumps or a ring are left to them: `LEFT_TO_THE_SUITES`. Needs
+//! `--features planted`. One test in a program of its own: there is one switch for the process.
 //! Size: one case for each bug, and the one test that runs them.
 #![allow(clippy::unwrap_used)]
 
@@ -212,7 +211,7 @@ fn a_failed_manifest_keeps_files() {
     let fault = Fault::Fsync(FsyncFailure::Durable);
     fs.add_fault(FaultRule::once(FaultOp::Sync, "*MANIFEST*", 0, fault));
     db.flush_opt(&FlushOptions::default()).unwrap_err();
-    // The deletion, if there is one, comes after the flush has told its error.
+    // The deletion, if there is one, comes after the flush has reported its error.
     db.close().unwrap();
     let db = Db::open(&options, DIR).unwrap();
     assert_eq!(contents(&db).len(), 20);
@@ -525,7 +524,7 @@ fn an_iterator_keeps_its_files() {
     let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek_to_first();
     refill();
-    // The deletion runs beside the compaction: gives it time.
+    // The deletion runs during the compaction; gives it time.
     let tables = || fs.list(DIR.as_ref()).unwrap().iter().filter(|n| n.ends_with(".sst")).count();
     let mut tries = 0;
     while tables() > db.live_files_metadata().len() && tries < 50 {
@@ -557,7 +556,7 @@ fn a_failed_batch_is_absent() {
 fn a_failed_log_is_not_replayed() {
     let (fs, db) = fresh();
     db.put_opt(&SYNC, b"before", b"1").unwrap();
-    // The sealed memtable names the log that is going to fail as the one to go on with.
+    // The sealed memtable names the log that is going to fail as its next one.
     db.pause_background_work();
     db.flush_opt(&FlushOptions { wait: false, allow_write_stall: true }).unwrap();
     let fault = Fault::Fsync(FsyncFailure::Durable);

@@ -1,4 +1,4 @@
-//! Lowered background threads of the process: who runs lowered, and who does not.
+//! Lowered background threads of the process: which tasks run lowered, and which do not.
 //!
 //! One test only: the pools are the process's, and nothing lowered is raised again.
 #![allow(clippy::unwrap_used)]

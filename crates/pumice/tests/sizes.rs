@@ -1,9 +1,9 @@
-//! Keys, values and batches of any size end well: what the formats cannot hold is refused where it
-//! enters, by an error that names it, and what is admitted is there after flush, compaction and
+//! Keys, values and batches of any size end well: data that the formats cannot hold is refused at
+//! once, by an error that names it, and accepted data is there after flush, compaction and
 //! recovery.
 //!
 //! The limits are lowered, so that kibibytes stand for gibibytes; `of_real_size` has the real ones.
-//! A program of its own: its allocator counts what the process asks for.
+//! A separate program, because its allocator counts the process's requests.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -50,7 +50,7 @@ fn bytes(n: usize, of: u8) -> Vec<u8> {
     vec![of; n]
 }
 
-/// What is said of an update; Ok says nothing.
+/// The error text of an update; empty for Ok.
 fn said(result: Result<(), Error>) -> String {
     result.map_or_else(|error| error.to_string(), |()| String::new())
 }
@@ -59,7 +59,7 @@ const KEY: &str = "Invalid argument: key is too large";
 const VALUE: &str = "Invalid argument: value is too large";
 const END: &str = "Invalid argument: end key is too large";
 
-/// The updates, by size of key and of value, that every entrance is asked to take.
+/// Updates, by size of key and of value, that are given to every call.
 const UPDATES: [(usize, usize, &str); 8] = [
     (KEY_BYTES, 0, ""),
     (KEY_BYTES + 1, 0, KEY),
@@ -71,8 +71,8 @@ const UPDATES: [(usize, usize, &str); 8] = [
     (KEY_BYTES + 1, ENTRY_BYTES, KEY),
 ];
 
-/// Each update by each call alone, by a batch, and by a table made outside. What was taken is there
-/// after each way through the engine; the database goes on after what was refused.
+/// Each update by each call alone, by a batch, and by an external table. Accepted data is there
+/// after each path through the engine; the database works after a refusal.
 #[pumice_test_macros::test]
 fn each_entrance_takes_what_fits_and_names_what_does_not() {
     let (_, fs) = memory();
@@ -187,8 +187,8 @@ fn a_flush_writes_nested_ranges_once() {
     db.close().unwrap();
 }
 
-/// A batch is as large as it may be and no larger, however it is put together, and says so until
-/// it is cleared or goes back to before.
+/// A batch cannot exceed its limit, however it is composed, and returns the error until it is
+/// cleared or rolled back.
 #[pumice_test_macros::test]
 fn a_batch_ends_where_its_bytes_cannot_be_counted() {
     let (_, fs) = memory();
@@ -230,7 +230,7 @@ fn a_batch_ends_where_its_bytes_cannot_be_counted() {
     db.close().unwrap();
 }
 
-/// A large update asks for little more room than it has bytes.
+/// A large update allocates little more than its own size.
 #[pumice_test_macros::test]
 fn a_large_update_takes_the_room_it_needs() {
     const LARGE: usize = 24 << 20;
@@ -333,8 +333,8 @@ fn an_index_of_long_keys_stays_one_block() {
     db.close().unwrap();
 }
 
-/// The real limits, with values of 4 GiB: about 20 GiB of memory and disk, and minutes. Alone, and
-/// only when asked for: `PUMICE_LARGE_DIR=/where cargo test --release -p pumice --test sizes
+/// The real limits, with values of 4 GiB: about 20 GiB of memory and disk, and minutes. Run alone,
+/// and only on request: `PUMICE_LARGE_DIR=/where cargo test --release -p pumice --test sizes
 /// of_real_size`.
 #[pumice_test_macros::test]
 fn of_real_size() {

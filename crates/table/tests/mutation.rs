@@ -296,8 +296,8 @@ fn an_ingested_file_is_newer_than_older_snapshots() {
     }
 }
 
-/// With `verify_compression` a build ends well only if its blocks decompress to what they were. The
-/// file is not read here: the builder alone can notice.
+/// With `verify_compression` a build succeeds only if its blocks decompress to their original
+/// contents. The file is not read here, so only the builder can detect it.
 fn verified_blocks_are_what_they_were() {
     let seen = |compression, threads| {
         let mut context = external(|table| table.verify_compression = true);

@@ -69,7 +69,7 @@ impl Function {
         if let Some(token) = tokens[..at].iter().find(|token| is_word(token, "async")) {
             return Err(("a test is not async: fibers wait in plain calls", token.span()));
         }
-        // After `fn` come the name and the parameters; generics would stand between them.
+        // After `fn` come the name and the parameters; generics would come between them.
         let parameters = match tokens.get(at + 2) {
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => group,
             _ => return Err(("a test has no generic parameters", tokens[at].span())),

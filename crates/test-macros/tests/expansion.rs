@@ -3,7 +3,7 @@
 
 use pumice_port::fiber;
 
-/// True when the environment asks for fibers.
+/// Whether the environment asks for fibers.
 fn fibers_wanted() -> bool {
     std::env::var("PUMICE_RUNTIME").is_ok_and(|text| text.starts_with("fibers"))
 }

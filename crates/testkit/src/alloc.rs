@@ -1,8 +1,8 @@
 //! Allocators that record their requests: number and largest, or also how much was live.
 //!
-//! The corruption suite installs it to show that no damaged length makes the engine ask for more
-//! than 64 MiB, the tests of the table builder to show that entries cost none. It measures
-//! requests, not use: a request that is never touched counts.
+//! The corruption suite installs it to show that no damaged length makes the engine allocate more
+//! than 64 MiB, the tests of the table builder to show that entries allocate nothing. It measures
+//! requests, not use: memory that is never touched counts.
 //!
 //! [`LiveAllocator`] counts every byte that is not freed yet, for binaries in which one thing
 //! happens at a time: its atomic additions are shared by all threads.

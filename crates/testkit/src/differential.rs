@@ -82,7 +82,7 @@ struct Driver<'a> {
     rng: Rng,
     shape: Shape,
     snapshots: Vec<u64>,
-    /// (name, stands on a key)
+    /// (name, is on a key)
     cursors: Vec<(u64, bool)>,
     names: u64,
     /// What could have changed stored data, for the message of a failure.

@@ -48,8 +48,8 @@ impl OpGenerator {
         OpGenerator { shape, rng: Rng::new(seed), single, single_mark: 0, values: 0 }
     }
 
-    /// The same generator with `s` keys of its own, for work that continues on a database whose
-    /// earlier generator is gone: it could not know which `s` keys exist.
+    /// The same generator with `s` keys of its own, for work that continues on a database of an
+    /// earlier generator, whose `s` keys it cannot know.
     #[must_use]
     pub fn with_single_mark(mut self, mark: u64) -> Self {
         self.single_mark = mark;

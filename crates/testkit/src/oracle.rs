@@ -1,7 +1,7 @@
 //! The states that a crash may leave: checks the promises of docs/testing.md.
 //!
 //! One writer's batches form a log; P(k) is the state after the first k of them. The judge is told
-//! of every batch, every answer, and everything that makes writes durable; after a crash it decides
+//! of every batch, every answer, and everything that makes writes durable; after a crash it judges
 //! whether the recovered state is allowed:
 //!
 //! 1. with a WAL: some P(k), k between what was promised and what was issued; no hole, no torn
@@ -17,7 +17,7 @@ use crate::{Model, Op};
 /// What kind of crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Crash {
-    /// The process crashed; what it handed to the operating system is kept.
+    /// The process crashed; what it gave to the operating system is kept.
     Process,
     /// Power was lost; unsynced data may be gone.
     Power,
@@ -32,7 +32,7 @@ pub enum Logging {
     ManualFlush,
     /// No WAL.
     Off,
-    /// No WAL, and `atomic_flush`: all families go on together.
+    /// No WAL, and `atomic_flush`: all families advance together.
     AtomicFlush,
 }
 

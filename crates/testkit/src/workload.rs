@@ -1,5 +1,5 @@
 //! A fixed workload that leaves a database of a given shape: many keys in several column families,
-//! overwritten, deleted, merged and range-deleted, spread over levels, the last of it unflushed.
+//! overwritten, deleted, merged and range-deleted, spread over levels, the last writes unflushed.
 //!
 //! The same work is done on a store and on the model, so that the model gives what any engine must
 //! find there afterwards.
@@ -23,8 +23,8 @@ pub struct Workload {
 const LOAD_BATCH: usize = 64;
 
 impl Workload {
-    /// Puts every key once, in scattered order, with flushes on the way, then compacts half of
-    /// the first half's keys in each family.
+    /// Puts every key once, in scattered order, with flushes in between, then compacts half of the
+    /// first half's keys in each family.
     ///
     /// # Errors
     /// The store's.
@@ -53,7 +53,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Random batches of every kind of write, with flushes of single families on the way. The
+    /// Random batches of every kind of write, with flushes of single families in between. The
     /// writes of the last fifth stay in memtables and WAL as far as the store's options allow.
     /// `phase` must differ between calls on one database.
     ///

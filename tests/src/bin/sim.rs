@@ -5,7 +5,7 @@
 //! | `--seeds N`, `--start K` | runs N seeds from K on |
 //! | `--suite T1,T2` | of these suites only: T1, T2, T3, T-ring |
 //! | `--jobs J` | in J processes |
-//! | `--seed K` | runs one seed twice and tells everything |
+//! | `--seed K` | runs one seed twice and prints everything |
 //! | `--complete` | runs all there is of T2 or T3 (with `--suite`), not a sample |
 //! | `--planted` | looks for every planted bug (feature `planted`) |
 //! | `--planted-bug NAME` | looks for one, in this process |

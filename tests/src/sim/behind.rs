@@ -1,4 +1,5 @@
-//! Ingestion behind all there is, into side families that keep their last level for it.
+//! Ingestion behind all other data (`ingest_behind`), into side families that reserve their last
+//! level for it.
 //!
 //! A file holds new keys, which must be there once the call was acknowledged, and keys that the
 //! family has or has durably deleted: none of those may ever show the file's value. Between the
@@ -22,8 +23,8 @@ use super::verdict::Count;
 use super::world::tell;
 
 impl Session {
-    /// Works on a side family that nobody else uses meanwhile, and ingests a file behind it; makes
-    /// a family if there is none.
+    /// Works on a side family that no other task uses meanwhile, and ingests a file behind its
+    /// data; creates a family if there is none.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -52,7 +53,7 @@ impl Session {
         let deleted = if rng.one_in(2) { self.side.lock().delete(name) } else { None };
         if let Some(key) = deleted {
             if rng.one_in(2) {
-                // The deletion meets what it deletes in a compaction.
+                // A compaction brings the deletion together with what it deletes.
                 flush()?;
             }
             self.db.delete_cf_opt(&self.write_options(true), family, &key)?;

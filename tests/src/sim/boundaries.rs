@@ -4,11 +4,11 @@
 //! Which boundaries and images a seed takes is chosen for what they can show: half of the
 //! boundaries lie right after a write, which is where images differ most, with an equal share for
 //! logs, MANIFESTs, tables and the rest; a quarter where a call has returned and nothing is under
-//! way, so that promises are all there is; the rest anywhere. After a write two images leave any
-//! of its sectors; after a call one leaves nothing that was not synced.
+//! way, so that only promises count; the rest anywhere. After a write two images leave any of its
+//! sectors; after a call one leaves nothing that was not synced.
 //!
-//! Where the process alone died the MANIFEST is whole: then a copy with a damaged byte in it must
-//! be refused. No crash damages a byte, and dropping what was acknowledged is no recovery.
+//! Where only the process died, the MANIFEST is whole; then a copy with a damaged byte in it must
+//! be refused, since no crash damages a byte, and a recovery must not drop what was acknowledged.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub const IMAGES: [(Crash, CrashMode); 8] = [
 const UNSYNCED: usize = 1;
 /// The number of the one that leaves any sectors of a write.
 const SECTORS: usize = 5;
-/// Boundaries that a seed takes.
+/// Boundaries per seed.
 const BOUNDARIES: usize = 8;
 
 /// Where a workload may be cut off.
@@ -189,8 +189,8 @@ fn crash_at(
     })
 }
 
-/// Recovers one image, in the middle of which some crash again; `salt` tells images of one kind
-/// apart.
+/// Recovers one image; some crash again in the middle of that. `salt` distinguishes images of one
+/// kind.
 fn recover(dead: &World, boundary: u64, image: usize, salt: u64) -> Result<(), Failure> {
     let (mut crash, mut mode) = IMAGES[image];
     let mut rng = Rng::new((salt << 40) ^ (boundary * IMAGES.len() as u64 + image as u64));
@@ -225,7 +225,7 @@ fn recover(dead: &World, boundary: u64, image: usize, salt: u64) -> Result<(), F
     Ok(())
 }
 
-/// A recovered database takes writes and flushes.
+/// Checks that a recovered database takes writes and flushes.
 fn go_on(session: &Session, rng: &mut Rng) -> Result<(), Failure> {
     session.must(session.probe(true), "write")?;
     if rng.one_in(2) {

@@ -1,9 +1,9 @@
-//! Runs many seeds in several processes and says in one line what came of it.
+//! Runs many seeds in several processes and reports the result in one line.
 //!
-//! The parent starts workers (this program again), each of which runs its share of the seeds on
-//! one thread and tells over its standard output which seed it is at, what failed, and in the end
-//! what it counted. A worker that stays at one seed for long is ended and its seed is stuck: that
-//! is the watchdog for loops that no simulation sees.
+//! The parent starts workers (this program again), each of which runs its share of the seeds on one
+//! thread and reports on its standard output which seed it runs, what failed, and in the end what
+//! it counted. A worker that stays on one seed for too long is killed and its seed counts as stuck:
+//! this finds loops that the simulation cannot.
 //!
 //! A run in which too little happened fails, however little went wrong.
 
@@ -44,7 +44,7 @@ const SEEDS_FOR_ALL: u64 = 300;
 /// Neighbouring seeds that go to one worker: a round of all suites.
 const SHARE: u64 = 16;
 
-/// Seeds that once failed, one a line: suite, seed, what it was. They always run.
+/// Seeds that once failed, one per line: suite, seed, what it was. They always run.
 const REGRESSIONS: &str = include_str!("../../regress/seeds.txt");
 
 /// The seeds that once failed.
@@ -99,7 +99,7 @@ fn say(line: &str) {
     }
 }
 
-/// What a worker said.
+/// What a worker reported.
 #[derive(Default)]
 struct Heard {
     at: String,
@@ -110,7 +110,7 @@ struct Heard {
 struct Worker {
     child: Child,
     heard: Arc<Mutex<Heard>>,
-    /// Milliseconds since the start at which it last said something.
+    /// When it last reported something, in milliseconds since the start.
     last: Arc<AtomicU64>,
 }
 
@@ -154,7 +154,7 @@ fn kind_by_name(name: &str) -> Kind {
     all.into_iter().find(|kind| format!("{kind:?}") == name).unwrap_or(Kind::Wrong)
 }
 
-/// Waits for a worker; what it said, with a failure more when it did not end well.
+/// Waits for a worker; what it reported, with one more failure if it did not exit cleanly.
 fn wait(mut worker: Worker, started: Instant) -> Heard {
     let ended = loop {
         match worker.child.try_wait() {
@@ -358,7 +358,7 @@ fn hunt(bug: Bug, job: &Job, started: Instant) -> bool {
     }
 }
 
-/// Runs one seed and tells everything; whether all was well.
+/// Runs one seed and prints everything; whether it passed.
 pub fn replay(suite: Suite, seed: u64) -> bool {
     let tally = Arc::new(Tally::default());
     let first = run::seed(suite, seed, &tally);

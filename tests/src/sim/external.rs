@@ -1,10 +1,10 @@
 //! Ingestion: a batch of the history comes as table files made outside, and the call that adds
 //! them must be one step like any other write, durable when it is acknowledged.
 //!
-//! The batch's numbers for the order keys are merge operands in the files, so a reader of the
-//! order knows where the ingestion stands. Files go to one or several families; those of one family
-//! may overlap (the later wins) and hold range deletions, which concern what is older than the
-//! file alone.
+//! The batch's numbers for the order keys are merge operands in the files, so a reader of the order
+//! knows the ingestion's position in it. Files go to one or several families; those of one family
+//! may overlap (the later wins) and hold range deletions, which concern what is older than the file
+//! alone.
 //!
 //! Thread safety: as `Session`. Suspends.
 
@@ -51,13 +51,13 @@ pub struct Packer {
     /// Stands in every value, so that no two are equal.
     mark: String,
     values: u64,
-    /// Keys from here on nobody has written.
+    /// No key from here on has been written.
     fresh: u64,
 }
 
 impl Packer {
-    /// One whose choices follow from `rng`; `mark` tells its values from those of others, `number`
-    /// its new keys.
+    /// One whose choices follow from `rng`; `mark` distinguishes its values from those of others,
+    /// `number` its new keys.
     pub fn new(session: &Session, rng: Rng, mark: &str, number: u64) -> Self {
         Packer {
             rng,
@@ -198,9 +198,9 @@ impl Session {
         Ok(Some(id))
     }
 
-    /// Ingests new keys into a side family that nobody else uses meanwhile; makes one if there is
-    /// none. No order key is among them, so nothing has to be flushed: what is promised of all that
-    /// was written before holds all the same.
+    /// Ingests new keys into a side family that no other task uses meanwhile; creates one if there
+    /// is none. No order key is among them, so nothing has to be flushed; what was promised for
+    /// earlier writes still holds.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -313,7 +313,7 @@ impl Session {
         Ok(copy)
     }
 
-    /// Moved files are gone, others are left. Removes what is left.
+    /// Checks that moved files are gone and others exist, and removes those.
     fn check_old_names(
         &self,
         made: &BTreeMap<usize, Vec<PathBuf>>,

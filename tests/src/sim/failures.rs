@@ -1,7 +1,7 @@
 //! T3: the i-th I/O operation of a scenario fails, for every i until a run meets no failure, in
-//! each of several ways. A call reports it or it does no harm; the state stays some P(k); when
-//! the fault is over the database takes writes without being opened again; what was promised is
-//! there after a crash and after a clean close.
+//! each of several ways. A call reports the failure or it does no harm; the state stays some P(k);
+//! when the fault is over, the database takes writes without being reopened; what was promised
+//! exists after a crash and after a clean close.
 
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 //!
 //! The tasks of one stage: writers with keys in common; readers that judge what they see; upkeep
 //! (flushes, compactions, families that come and go); the weather, which starts faults, ends them
-//! and demands that the database works again; in some lives those who ingest files made outside, in
-//! some operators who do all the rest that a database offers (`operate`).
+//! and checks that the database works again; in some lives tasks that ingest external files, in
+//! some operators that call everything else a database offers (`operate`).
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ struct Life {
     world: World,
     /// Numbers generators, so that no two make equal values or touch each other's `s` keys.
     generators: u64,
-    /// What ingestions do follows from it; None in lives without. Apart from `rng`, so that lives
-    /// without are what they were before there were ingestions.
+    /// Decides what ingestions do; None in lives without. Separate from `rng`, so that lives
+    /// without ingestions are what they were before ingestions were added.
     ingestion: Option<Rng>,
     /// The same for what operators do.
     operation: Option<Rng>,
@@ -86,12 +86,12 @@ impl Life {
         session.close().map_err(|e| Failure::new(Kind::Wrong, format!("very last close: {e}")))
     }
 
-    /// Opens; some of the tries crash on the way.
+    /// Opens; some of the attempts crash.
     fn open_through_crashes(&mut self) -> Result<Session, Failure> {
         for _ in 0..self.rng.uniform(3) {
             self.world.fs.halt_after(self.rng.uniform(25));
-            // The disk may have died at the very end: what was read cannot be told from memory, so
-            // the crash comes before anything is judged.
+            // The disk may have died at the very end. Data read from it then cannot be
+            // distinguished from data in memory, so the crash comes before anything is judged.
             let opened = self.world.open().ok().map(Arc::new);
             if opened.is_none() {
                 self.world.tally.add(Count::InRecovery, 1);
@@ -166,7 +166,7 @@ impl Life {
         }
         let dropped = self.operation.as_mut().is_some_and(|choices| choices.one_in(4));
         if dropped && !session.had_faults() && !session.is_closing() {
-            // The last handle goes, with all that was to be saved; nobody is told how it went.
+            // Drops the last handle, which saves what is to be saved and reports no result.
             self.world.tally.add(Count::Closes, 1);
             let dies_at = session.dies_at();
             drop(session);
@@ -177,7 +177,7 @@ impl Life {
             return Ok(());
         }
         if let Err(error) = session.close() {
-            // After faults: what was under way when they ended may have failed after all.
+            // After faults: what was under way when they ended may still have failed.
             if !session.is_dead() && !session.had_faults() {
                 return Err(Failure::new(Kind::Wrong, format!("clean close: {error}")));
             }
@@ -289,8 +289,8 @@ fn ingest(session: &Session, mut rng: Rng, number: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One ingestion of some kind; half of them with somebody who looks on, and who must see nothing of
-/// it in a snapshot from before.
+/// One ingestion of some kind; half of them with a concurrent reader, which must see nothing of it
+/// in an earlier snapshot.
 fn ingest_once(session: &Session, packer: &mut Packer, rng: &mut Rng) -> Result<(), Stop> {
     let mut onlooker = rng.one_in(2).then(|| Reader::new(session, rng.fork()));
     if let Some(onlooker) = &mut onlooker {
@@ -326,7 +326,7 @@ fn make_weather(session: &Session, mut rng: Rng) -> Result<(), Failure> {
         for _ in 0..1 + rng.uniform(2) {
             weather::strike(session, &mut rng);
         }
-        // Others may be done already: gives the faults something to hit.
+        // Other tasks may have ended already; this gives the faults something to hit.
         for _ in 0..rng.uniform(6) {
             pause(&mut rng);
             let done = match rng.uniform(4) {

@@ -113,7 +113,7 @@ impl Session {
         let made = self.db.checkpoint(&path);
         tell(format_args!("checkpoint {path:?}: {:?}", made.as_ref().err()));
         made?;
-        // What failed may be in the copy or not; then only that it opens is to be seen.
+        // What failed may be in the copy or not; then all that can be checked is that it opens.
         let judged = self.judge_copy(&path, begun);
         for name in self.fs.list(&path)? {
             self.fs.remove(&path.join(name))?;
@@ -149,7 +149,8 @@ impl Session {
     }
 }
 
-/// What a move may say: other files lie in its way, FIFO has one level, work is paused.
+/// Errors that a move may return: other files are in its way, FIFO has one level, background work
+/// is paused.
 fn may_refuse_move(error: &pumice::Error) -> bool {
     let text = error.to_string();
     let says = |words: &str| text.contains(words);

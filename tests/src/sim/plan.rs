@@ -45,10 +45,10 @@ pub fn random(rng: &mut Rng) -> Plan {
     plan
 }
 
-/// Draws what decides what tables look like and how they are made, from a copy of the life's
-/// numbers, so that the rest of a life is what its seed makes of it without.
+/// Draws the settings of tables and of how they are built from a copy of the life's generator, so
+/// that they do not change the rest of the life.
 fn draw_tables(rng: &mut Rng, settings: &mut Settings) {
-    // Elsewhere than where the life itself goes on.
+    // Not the numbers that the life itself continues with.
     let mut rng = rng.fork();
     let mut draw = |values: &[&'static str]| values[rng.uniform(values.len() as u64) as usize];
     for family in &mut settings.families {
@@ -92,7 +92,7 @@ fn draw_tables(rng: &mut Rng, settings: &mut Settings) {
     *settings = changed;
 }
 
-/// Universal compaction of any kind; by age it has tests of its own.
+/// Universal compaction of any kind; compaction by age has tests of its own.
 fn universal(
     settings: Settings,
     draw: &mut impl FnMut(&[&'static str]) -> &'static str,

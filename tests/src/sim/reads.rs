@@ -1,7 +1,7 @@
 //! Reads while others write: each must show one P(k) between its start and its end.
 //!
-//! Whatever reads the order key at the same moment as other keys knows k exactly; a single get
-//! does not, and is judged when the order is known.
+//! A read of the order key together with other keys knows k exactly; a single get does not, and is
+//! judged once the order is known.
 
 use pumice::{ColumnFamily, Db, ReadOptions, Snapshot};
 use pumice_base::random::Rng;
@@ -63,7 +63,7 @@ fn walk(
 pub struct Reader<'a> {
     session: &'a Session,
     rng: Rng,
-    /// Snapshots taken earlier and what each showed; they must go on showing it.
+    /// Snapshots taken earlier and what each showed, which must not change.
     kept: Vec<(Snapshot, View, usize)>,
 }
 
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
         if self.rng.one_in(2) {
             pumice_port::thread::yield_now();
         } else if self.rng.one_in(3) {
-            // Long enough for compactions to do away with what the cursor stands on.
+            // Long enough for compactions to replace the files that the cursor is on.
             let micros = self.rng.uniform(20_000);
             pumice_port::thread::sleep(std::time::Duration::from_micros(micros));
         }
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads at a snapshot that was taken earlier.
+    /// Reads at an earlier snapshot.
     ///
     /// # Errors
     /// See [`Stop`].

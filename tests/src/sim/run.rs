@@ -36,7 +36,7 @@ impl Suite {
     pub fn by_name(name: &str) -> Option<Suite> {
         Suite::ALL.into_iter().find(|suite| suite.name() == name)
     }
-    /// The suite among `wanted` that runs `seed`: most lives, some of the others.
+    /// The suite among `wanted` that runs `seed`: mostly lives, sometimes one of the others.
     ///
     /// # Panics
     /// `wanted` is empty.

@@ -46,9 +46,9 @@ pub enum Call {
     Resume,
     /// Random files made outside.
     Ingest,
-    /// A file for a family beside those that the judge follows.
+    /// A file for a family that the judge does not follow.
     IngestBeside,
-    /// The same behind all that the family holds.
+    /// The same, behind all that the family holds.
     IngestBehind,
 }
 
@@ -91,7 +91,7 @@ pub fn scenario_of(seed: u64, rng: &mut Rng) -> u64 {
     }
 }
 
-/// The T2 workload of a number: at most three calls that change state, and what goes around them.
+/// The T2 workload of a number: at most three calls that change state, and the calls around them.
 pub fn workload(number: u64) -> Script {
     let mut rng = Rng::new(number ^ 0x77_0000);
     let logging = match number % 5 {
@@ -300,8 +300,8 @@ impl<'a> Performer<'a> {
         Performer { world, rng, generators: 1, generator }
     }
 
-    /// Performs calls one after the other; after an error that was to be expected goes on with the
-    /// next if `go_on`, else ends. The session that is open then, None when opening failed.
+    /// Performs calls one after the other; after an expected error it continues with the next if
+    /// `go_on`, else ends. Returns the session that is open then; None when opening failed.
     ///
     /// # Errors
     /// What is wrong.

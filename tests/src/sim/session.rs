@@ -1,7 +1,7 @@
-//! An open database with its judge: every call is told to the judge before and after.
+//! An open database with its judge, to which every call is reported before and after.
 //!
 //! Calls fail with [`Stop`]: the engine's error, which the caller accepts when there was a reason
-//! for one (a fault, a crash under way), or a broken promise, which nobody accepts.
+//! for one (a fault, a crash under way), or a broken promise, which is never accepted.
 //!
 //! Thread safety: all calls from any task at any time, except `close`.
 
@@ -25,7 +25,7 @@ use super::verdict::{Count, Failure, Kind, Tally};
 use super::world::{DIR, Plan, World, tell};
 use crate::stores::pumice::batch;
 
-/// Why a call did not do what it should.
+/// Why a call did not succeed.
 #[derive(Clone, Debug)]
 pub enum Stop {
     /// The engine's error.
@@ -51,7 +51,7 @@ const READING: &str = "reading";
 /// Tries at most to make a database write again, and the time between them.
 const HEAL_TRIES: u32 = 100;
 const HEAL_PAUSE: Duration = Duration::from_millis(60);
-/// So many tries a full disk gets to recover by itself, about 5 s; it gets no help.
+/// Attempts that a full disk gets to recover by itself, without help; about 5 s.
 const TRIES_BY_ITSELF: u32 = 90;
 
 /// See the module head.
@@ -106,7 +106,7 @@ impl Session {
         }
     }
 
-    /// Lets the disk die after so many more changes.
+    /// Makes the disk die after `changes` more changes.
     pub fn die_after(&self, changes: u64) {
         self.dies_at.store(self.fs.change_count() + changes, Ordering::SeqCst);
         self.fs.halt_after(changes);
@@ -127,11 +127,11 @@ impl Session {
     pub fn closes(&self) {
         self.closing.store(true, Ordering::SeqCst);
     }
-    /// Whether somebody has closed the database, or was about to.
+    /// Whether a task has closed the database, or was about to.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
     }
-    /// Leaves so many free bytes on the disk.
+    /// Leaves `free` free bytes on the disk.
     pub fn fill_disk(&self, free: u64) {
         self.was_full.store(true, Ordering::SeqCst);
         self.fs.set_quota(Some(self.fs.used_bytes() + free));
@@ -146,8 +146,8 @@ impl Session {
         }
     }
 
-    /// Whether `stop` is an error that may be: there was a fault, a crash or a close, and it says
-    /// no more than that an operation failed.
+    /// Whether `stop` is an allowed error: there was a fault, a crash or a close, and it only says
+    /// that an operation failed.
     ///
     /// # Errors
     /// A broken promise, or an error without a reason.
@@ -164,7 +164,7 @@ impl Session {
         Err(Failure::new(Kind::Wrong, format!("{error}, without a reason; faults:\n  {log}")))
     }
 
-    /// The family in which the order key for reads of `cf` lies.
+    /// The family that has the order key for reads of `cf`.
     pub fn order_family(&self, cf: usize) -> usize {
         self.history.lock().order_family(cf)
     }
@@ -245,8 +245,8 @@ impl Session {
         Ok(())
     }
 
-    /// Ends all faults and waits until the database takes writes again, which it must without
-    /// being opened again: a full disk by itself, everything else after `resume`.
+    /// Ends all faults and waits until the database takes writes again, which it must without being
+    /// reopened: a full disk by itself, everything else after `resume`.
     ///
     /// # Errors
     /// It does not.
@@ -291,7 +291,7 @@ impl Session {
         }
     }
 
-    /// Compares all there is with what the judge allows while nobody writes.
+    /// Compares the whole database with what the judge allows, while nothing writes.
     ///
     /// # Errors
     /// What is wrong.
@@ -335,7 +335,7 @@ impl Session {
         self.is_dead() || !self.fs.fault_log().is_empty()
     }
 
-    /// Compares all there is with what the judge allows after an opening.
+    /// Compares the whole database with what the judge allows after opening.
     ///
     /// # Errors
     /// What is wrong.
@@ -347,7 +347,7 @@ impl Session {
     }
 
     /// Everything in the families of the history: a forward scan, with which a backward scan and
-    /// single reads must agree. Only while nobody writes.
+    /// single reads must agree. Only while nothing writes.
     ///
     /// # Errors
     /// An error, or answers that differ.
@@ -400,7 +400,7 @@ impl Session {
         self.db.close()
     }
 
-    /// After a clean close and open: no file is there that nobody needs.
+    /// After a clean close and open: no obsolete file is left.
     ///
     /// # Errors
     /// The names of those that are.

@@ -1,8 +1,8 @@
 //! Column families that come and go while the database runs, and what is known of each.
 //!
-//! They are outside the history's order: each key of theirs is written once, so a value is the
-//! right one or it is not there. A family is there when its creation was acknowledged, gone when
-//! its drop was, and either while a call's fate is unknown.
+//! They are outside the history's order: each of their keys is written once, so it has the right
+//! value or is missing. A family exists when its creation was acknowledged, is gone when its drop
+//! was, and may be either while the result of a call is unknown.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ struct Side {
     deleted: Found,
     /// The largest key that was deleted, or may have been: no other one has its number.
     used: Vec<u8>,
-    /// Files that were ingested behind all others, or may have been, reach up to this key.
+    /// The largest key of files that were, or may have been, ingested behind all others.
     behind: Vec<u8>,
     /// A file was ingested, or may have been, in front.
     in_front: bool,
@@ -64,7 +64,7 @@ impl SideFamilies {
     /// A new key of it is about to be written: key and value.
     pub fn issue(&mut self, name: &str) -> (Vec<u8>, Vec<u8>) {
         let side = self.side(name);
-        // Some before the last may be gone, so their number says nothing.
+        // Some before the last may be gone, so their number proves nothing.
         let last =
             side.issued.keys().chain(side.deleted.keys()).chain([&side.behind, &side.used]).max();
         let last = last.filter(|key| !key.is_empty()).map(|key| String::from_utf8_lossy(key));
@@ -99,7 +99,8 @@ impl SideFamilies {
     pub fn has_front(&mut self, name: &str) -> bool {
         self.side(name).in_front
     }
-    /// A key that is there, and that no file behind reaches, is about to be deleted: its name.
+    /// Picks an existing key beyond the files ingested behind, which is about to be deleted: its
+    /// name.
     pub fn delete(&mut self, name: &str) -> Option<Vec<u8>> {
         let side = self.side(name);
         let (key, _) = side.acked.last_key_value().filter(|(key, _)| **key > side.behind)?;
@@ -116,9 +117,9 @@ impl SideFamilies {
         let value = side.issued.remove(key).unwrap_or_default();
         side.deleted.insert(key.to_vec(), value);
     }
-    /// A file is about to be ingested behind: keys it may hold as well, with any value, since what
-    /// the family holds of them wins; and `new` keys of its own with their values. With `logged`
-    /// all that was acknowledged stays if the file does, otherwise what is durable does.
+    /// A file is about to be ingested behind. It gets existing keys with any value, since the
+    /// family's own values win, and `new` keys of its own with their values. With `logged` all that
+    /// was acknowledged stays if the file does, otherwise what is durable does.
     pub fn ingests_behind(
         &mut self,
         name: &str,
@@ -149,7 +150,7 @@ impl SideFamilies {
         self.known.entry(name.to_string()).or_default()
     }
 
-    /// Judges what an opened database holds, and goes on from there.
+    /// Judges what an opened database holds, and continues from there.
     ///
     /// # Errors
     /// What is wrong.
@@ -211,7 +212,7 @@ pub fn come_and_go(session: &Session, rng: &mut Rng) -> Result<(), Stop> {
     let old = handles.lock().first_key_value().map(|(n, cf)| (n.clone(), cf.clone()));
     if let Some((name, family)) = old.filter(|_| rng.one_in(2)) {
         if handles.lock().remove(&name).is_none() {
-            // Somebody has taken it to work on.
+            // A task has taken it to work on.
             return Ok(());
         }
         session.side.lock().drop_it(&name);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice_testkit::history::{Breach, Broken};
 
-/// Kinds of what can be wrong, as the report line names them.
+/// Kinds of failure, as the report line names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Something acknowledged is gone.
@@ -87,7 +87,7 @@ pub enum Count {
     Ddl,
     /// Ingestions acknowledged.
     Ingested,
-    /// Ingestions behind all there is acknowledged.
+    /// Ingestions behind all other data acknowledged.
     Behind,
     /// Ingestions refused, as their options allow.
     Refused,

@@ -1,5 +1,5 @@
-//! What others do to a database, and what a bad device does to its readers: read-only handles that
-//! come and go beside the writer, and reads of tables that fail or bring a wrong bit.
+//! Read-only handles that are opened and closed beside the writer, and reads of tables that fail or
+//! return a wrong bit.
 
 use pumice::{Db, ReadOptions};
 use pumice_base::random::Rng;
@@ -11,8 +11,8 @@ use super::world::DIR;
 use crate::stores::pumice::options;
 
 impl Session {
-    /// Opens the database read-only beside this handle and closes it again. What it finds may be
-    /// half gone or half written; what is judged is what it leaves behind.
+    /// Opens the database read-only beside this handle and closes it again. It may find files half
+    /// deleted or half written; only what it leaves behind is judged.
     ///
     /// # Errors
     /// Options that do not parse.
@@ -26,8 +26,8 @@ impl Session {
         Ok(())
     }
 
-    /// Scans while one read of a table fails or brings a wrong bit: what is read is right, or the
-    /// scan says that it failed. Only while nobody writes.
+    /// Scans while one read of a table fails or returns a wrong bit: the scan gives the right data
+    /// or an error. Only while nothing writes.
     ///
     /// # Errors
     /// A wrong answer.

@@ -1,4 +1,4 @@
-//! A file system, the database on it from open to crash to open, and what the judge knows of it.
+//! A file system, the database on it through opens and crashes, and what the judge knows of it.
 //!
 //! Thread safety: a `World` belongs to the task that opens and crashes; tasks share sessions.
 
@@ -42,8 +42,8 @@ pub struct Plan {
     pub settings: Settings,
     /// Write the info log, which makes more files and more I/O.
     pub info_log: bool,
-    /// Families beside those that the judge follows keep their last level for files that are
-    /// ingested behind all others.
+    /// Families that the judge does not follow reserve their last level for files that are ingested
+    /// behind all others.
     pub behind: bool,
 }
 
@@ -70,20 +70,20 @@ pub struct World {
     dies_at: u64,
 }
 
-/// Whether what happens is told on standard error: for looking into a seed.
+/// Whether events are printed on standard error, for debugging a seed.
 pub fn is_told() -> bool {
     static TOLD: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *TOLD.get_or_init(|| std::env::var_os("PUMICE_SIM_TELL").is_some())
 }
 
-/// Tells what happens, when it is to be told.
+/// Prints what happens, if that is asked for.
 pub fn tell(message: std::fmt::Arguments<'_>) {
     if is_told() {
         eprintln!("{message}"); // No clock: reading it would change the run.
     }
 }
 
-/// Takes info-log lines; they are told, or forgotten.
+/// Takes info-log lines; they are printed or dropped.
 struct Forgetful;
 
 impl Logger for Forgetful {
@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    /// The same history, to go on from another disk.
+    /// The same history, to continue on another disk.
     #[must_use]
     pub fn fork(&self, fs: MemFs) -> World {
         World {
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// Lets the disk die after so many more changes, whatever is opened on it.
+    /// Makes the disk die after `changes` more changes, whatever is opened on it.
     pub fn die_after(&mut self, changes: u64) {
         self.dies_at = self.fs.change_count() + changes;
         self.fs.halt_after(changes);
@@ -144,14 +144,14 @@ impl World {
     pub fn may_fail(&self) -> bool {
         !self.fs.fault_log().is_empty() || self.fs.change_count() >= self.dies_at
     }
-    /// The process ended without a clean close; the disk goes on.
+    /// The process ended without a clean close; the disk works on.
     pub fn process_ended(&self) {
         let crash = if self.lost_a_sync() { Crash::Power } else { Crash::Process };
         self.history.lock().crash(crash);
         self.side.lock().crash();
     }
 
-    /// The process dies, and another goes on with the same disk, which may die as planned.
+    /// The process dies, and another continues on the same disk, which may die as planned.
     pub fn die_and_live(&mut self, session: Arc<Session>) {
         self.fs.halt_after(0);
         drop(session);
@@ -201,7 +201,7 @@ impl World {
         Ok(Session::new(self, db, handles, others, base.cf))
     }
 
-    /// Opens where nothing can go wrong, and judges what is there.
+    /// Opens without faults, and judges the contents.
     ///
     /// # Errors
     /// What is wrong.
@@ -217,8 +217,8 @@ impl World {
         Ok(session)
     }
 
-    /// Crashes. The dead process keeps the old file system, where all it still tries fails; what
-    /// a crash leaves goes on as a new one.
+    /// Crashes. The dead process keeps the old file system, on which all its calls fail; what the
+    /// crash leaves becomes a new one.
     pub fn crash(&mut self, session: Option<Arc<Session>>, rng: &mut Rng) {
         let (crash, mode) = some_crash(rng);
         self.crash_as(session, crash, mode, rng.next_u64());
@@ -245,7 +245,7 @@ impl World {
         drop(session);
     }
 
-    /// Whether a failed sync has thrown away what the system held, as a power cut does.
+    /// Whether a failed sync has dropped unsynced data, as a power cut does.
     pub fn lost_a_sync(&self) -> bool {
         let lossy =
             |line: &String| line.starts_with("Fsync(") && !line.starts_with("Fsync(Durable)");

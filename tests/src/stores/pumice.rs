@@ -115,7 +115,7 @@ impl Pumice {
         &self.families
     }
 
-    /// Writes with options of its own.
+    /// Writes with the given options.
     ///
     /// # Errors
     /// Pumice's.

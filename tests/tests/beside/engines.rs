@@ -1,4 +1,4 @@
-//! The two engines behind the calls of a case.
+//! The two engines, which run the calls of a case.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use pumice_peer::{ReadSettings, WriteSettings};
 
 use crate::stores::rocksdb;
 
-/// What a case asks of an engine; errors are texts as RocksDB has them.
+/// What a case calls; errors are texts, as RocksDB's.
 pub trait Engine: Sized {
     /// A fresh database with families `default`, `family1`, ..
     fn open(path: &Path, options: &str, families: usize) -> Result<Self, String>;
@@ -85,7 +85,7 @@ impl Engine for Pumice {
     }
     fn settle(&mut self) -> Result<(), String> {
         self.db.wait_for_compact(&pumice::WaitForCompactOptions::default()).map_err(text)?;
-        // The last job may not have deleted yet what it made obsolete.
+        // The last job may not have deleted its obsolete files yet.
         self.db.disable_file_deletions();
         self.db.enable_file_deletions();
         Ok(())

@@ -1,8 +1,8 @@
 //! The same options and the same calls in Pumice and in RocksDB 10.10.1: the same answers.
 //!
 //! A case is a text of options, a number of column families and a script of calls; an answer is
-//! what the calls return, or what can be seen of their effect from outside (files, logs, texts of
-//! errors). A run of RocksDB is a child process.
+//! what the calls return, or their effect as seen from outside (files, logs, error texts). A run of
+//! RocksDB is a child process.
 
 mod engines;
 
@@ -32,9 +32,9 @@ pub enum Call {
     Exists(&'static str),
     /// A put that no log has.
     Unlogged(u32),
-    /// Reports what the logs have from a sequence number on.
+    /// Reports the log's updates from a sequence number on.
     Since(u64),
-    /// Reports what they have beyond what was reported last.
+    /// Reports the updates since the last report.
     More,
     /// Reports how many logs are in the archive.
     Archived,

@@ -1,8 +1,8 @@
 //! Jobs in a child process: this test binary, run again for one ignored test.
 //!
-//! A process loads at most one RocksDB: two copies of its C++ statics would merge. Jobs take a
-//! folder and a text, and hand results back as files in the folder. A job that runs too long is
-//! killed: that is how a hang fails.
+//! A process loads at most one RocksDB, since two copies of its C++ statics would merge. Jobs take
+//! a folder and a text, and return results as files in the folder. A job that runs too long is
+//! killed, so a hang fails.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -70,7 +70,7 @@ fn read(path: &PathBuf) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| e.to_string())
 }
 
-/// Where a job of another process begins; not a test of its own.
+/// Entry point of a child job; not a test.
 #[pumice_test_macros::test]
 #[ignore = "runs only as a child of other tests"]
 fn entry() {

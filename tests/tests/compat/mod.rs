@@ -34,7 +34,7 @@ pub use peer::{run_continue, run_write};
 pub use torn::run as run_torn;
 pub use trash::run as run_trash;
 
-/// What `compression` may say, one column family each.
+/// Values of `compression`, one column family each.
 const CODECS: [&str; 7] = [
     "kNoCompression",
     "kSnappyCompression",

@@ -1,7 +1,7 @@
-//! Options that RocksDB learnt after 7.8: the OPTIONS file keeps them, each RocksDB opens the
-//! database by that file, and what it knows is still there in the file that it writes.
+//! Options that RocksDB got after 7.8: the OPTIONS file keeps them, each RocksDB opens the database
+//! by that file, and the options that it knows are still in the file that it writes.
 //!
-//! Which options these are is asked of the libraries: those that 10.10.1 takes and 7.8.3 does not.
+//! The libraries say which options these are: those that 10.10.1 takes and 7.8.3 does not.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -102,8 +102,8 @@ fn candidates() -> Vec<Changed> {
     rows.chain(of::<BlockBasedTableOptions>(true)).chain(members).collect()
 }
 
-/// Child job `takes LIBRARY`: which of the texts in the folder's questions the library takes.
-/// Child job `reopen LIBRARY`: it opens the database by its OPTIONS.
+/// Child job `takes LIBRARY`: which texts of the folder's `questions` the library takes. Child job
+/// `reopen LIBRARY`: it opens the database by its OPTIONS.
 pub fn run(folder: &Path, argument: &str) -> Result<(), String> {
     let (what, library) = argument.split_once(' ').ok_or("two words are expected")?;
     let other = AnyVersion::load(library).map_err(|e| e.to_string())?;
@@ -113,7 +113,7 @@ pub fn run(folder: &Path, argument: &str) -> Result<(), String> {
         let taken = taken.collect::<Vec<_>>().join("\n");
         return std::fs::write(folder.join(ANSWERS), taken).map_err(|e| e.to_string());
     }
-    // 7.8.3 and 9.8.4 are asked to pass over what they do not know; 10.10.1 knows it all.
+    // 7.8.3 and 9.8.4 are told to ignore unknown options; 10.10.1 knows all of them.
     let lenient = what == "reopen-leniently";
     let names = other.reopen(&folder.join("db"), lenient, KEY).map_err(|e| e.to_string())?;
     assert_eq!(names, ["default", "other"]);
@@ -172,7 +172,7 @@ fn round_trip(library: &str, how: &str, newer: &BTreeSet<Changed>) {
     let all: Vec<_> = newer.iter().cloned().collect();
     let known = taken_by(library, &all);
     assert_kept(&path, &known, library);
-    // Pumice goes on with what RocksDB has left.
+    // Pumice continues on RocksDB's database.
     let loaded = load(&path);
     let family = |cf: &pumice::options::ColumnFamilyEntry| {
         pumice::ColumnFamilyDescriptor::new(&cf.name, cf.options.clone())

@@ -1,5 +1,5 @@
-//! Options that RocksDB does not know keep out of the files that it reads: it opens such databases
-//! by their OPTIONS.
+//! Options that RocksDB does not know are not in the files that it reads, so it opens such
+//! databases by their OPTIONS.
 
 use std::path::Path;
 use std::process::Command;

@@ -50,7 +50,7 @@ pub fn run_write(folder: &Path, format_version: &str) -> Result<(), String> {
     workload(8).mutate(&mut store, &mut model, 0)
 }
 
-/// Pumice writes, RocksDB goes on, Pumice goes on: nobody may notice.
+/// Pumice writes, then RocksDB, then Pumice again, on one database without errors.
 fn pass_back_and_forth(format_version: u32) {
     let folder = temp_folder();
     let (path, settings) = (folder.path().join(DATABASE), settings(format_version));

@@ -7,11 +7,11 @@ use crate::child;
 use crate::stores::{rocksdb, temp_folder};
 
 const SECTOR: usize = 512;
-/// Where the child writes what RocksDB said, a line for each case.
+/// File to which the child writes RocksDB's answers, a line for each case.
 const ANSWERS: &str = "answers";
 const OPENED: &str = "opened";
 
-/// What is done to the last record, which begins at the offset given.
+/// Damages the last record, which begins at the given offset.
 type Damage = fn(&mut Vec<u8>, usize);
 
 /// Name, what happens to the MANIFEST, whether RocksDB opens it, whether Pumice does.

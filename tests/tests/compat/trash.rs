@@ -16,7 +16,7 @@ fn key(n: usize) -> Vec<u8> {
     format!("key{n:04}").into_bytes()
 }
 
-/// The value of the key after so many rounds.
+/// The value of the key after `round` rounds.
 fn value(round: usize) -> Vec<u8> {
     format!("{round:0500}").into_bytes()
 }

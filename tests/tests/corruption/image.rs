@@ -100,8 +100,8 @@ impl Image {
         Err(format!("wrong data: {counts:?} keys, expected {expected:?}"))
     }
 
-    /// The flushed state and some of the later batches, each whole. Each batch leaves a mark of
-    /// its own in every family, which tells which ones are there.
+    /// The flushed state and some of the later batches, each whole. Each batch leaves a mark of its
+    /// own in every family, which shows which batches are there.
     fn is_union_of_whole_batches(&self, found: &Model) -> bool {
         let mut state = Model::new(FAMILIES);
         for (n, batch) in self.batches.iter().enumerate() {

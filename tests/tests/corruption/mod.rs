@@ -1,8 +1,8 @@
 //! Every byte of small files flipped in turn.
 //!
-//! A small database on the in-memory file system (two column families, tables, an unflushed WAL)
-//! is copied for every case with one byte changed, opened, read forward, backward and key by key,
-//! compacted now and then. What may come of it:
+//! A small database on the in-memory file system (two column families, tables, an unflushed WAL) is
+//! copied for every case with one byte changed, opened, read forward, backward and key by key, and
+//! sometimes compacted. Allowed results:
 //!
 //! | file | allowed |
 //! |---|---|
@@ -73,7 +73,8 @@ pub fn run(folder: &Path, _argument: &str) -> Result<(), String> {
     std::fs::write(folder.join("report"), report).map_err(|e| e.to_string())
 }
 
-/// The checks would pass on an image that never opens: it must, and hold what it should.
+/// The undamaged image must open and have the right contents; the other checks would also pass on
+/// one that never opens.
 fn check_intact(image: &Image) -> Result<(), String> {
     match judge(image, &image.files, "kPointInTimeRecovery", true)? {
         Outcome::Same => Ok(()),

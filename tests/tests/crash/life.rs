@@ -103,15 +103,16 @@ impl Life {
         self.open().map_err(|e| format!("open after a crash: {e}"))
     }
 
-    /// Opens; some of the tries crash on the way.
+    /// Opens; some of the attempts crash.
     fn open_through_crashes(&mut self) -> Result<Pumice, String> {
         for _ in 0..self.rng.uniform(3) {
             let last = self.rng.uniform(25);
             self.fs.halt_after(last);
             match self.open() {
                 Ok(store) => {
-                    // The file system may have died at the very end: what was read cannot be
-                    // told from memory, so the crash comes before anything is judged.
+                    // The file system may have died at the very end. Data read from it then cannot
+                    // be distinguished from data in memory, so the crash comes before anything is
+                    // judged.
                     self.crash_with(Some(store));
                 }
                 Err(_) => {
@@ -213,8 +214,8 @@ impl Life {
         }
     }
 
-    /// Crashes. The dead process keeps the old file system, where all it still tries fails; what
-    /// a crash leaves goes on as a new one.
+    /// Crashes. The dead process keeps the old file system, on which all its calls fail; what the
+    /// crash leaves becomes a new one.
     fn crash_with(&mut self, store: Option<Pumice>) {
         let (crash, mode) = match self.rng.uniform(3) {
             0 => (Crash::Process, CrashMode::PROCESS),

@@ -1,10 +1,10 @@
 //! Several writers at once, one crash: no hole in the history that they share.
 //!
-//! Each writer has keys of its own and a judge of its own, which shows that no batch is torn and
-//! no promise to that writer broken. Beyond that, the writers' batches form one sequence: when a
-//! batch was acknowledged before another was issued, it comes first, so if the later one is
-//! there, the earlier one must be. Every batch leaves its number under the writer's mark, so what
-//! is there can be counted.
+//! Each writer has its own keys and its own judge, which checks that no batch is torn and no
+//! promise to that writer broken. Beyond that, the writers' batches form one sequence: a batch that
+//! was acknowledged before another was issued comes first, so if the later one exists, the earlier
+//! one must. Every batch leaves its number under the writer's mark, so what is there can be
+//! counted.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

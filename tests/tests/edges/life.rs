@@ -53,7 +53,7 @@ const YEAR_NANOS: u64 = 365 * 24 * 3600 * 1_000_000_000;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Lives as `case` says; Ok also when they are refused with the name of an option.
+/// Runs a life of `case`; Ok also when its options are refused with the name of one.
 pub fn live(case: &Case, seed: u64) -> Result<(), String> {
     let limits = sim::Options {
         preempt_per_mille: 0,
@@ -99,7 +99,7 @@ struct Life<'a> {
     fs: Arc<dyn FileSystem>,
     case: &'a Case,
     model: Model,
-    /// FIFO compaction deletes what is old.
+    /// FIFO compaction deletes old data.
     loses: bool,
     /// Merges append.
     merges: bool,
@@ -147,7 +147,7 @@ impl Life<'_> {
         self.told("close", db.close())
     }
 
-    /// Small, with what the changes say.
+    /// Small sizes, with the case's changes.
     fn options(&self) -> Result<Options, End> {
         let mut options = Options::default();
         options.db.create_if_missing = true;
@@ -185,8 +185,8 @@ impl Life<'_> {
             Ok(value) => return Ok(value),
             Err(error) => error.to_string(),
         };
-        // One of them, or an option that one of them asks for, such as the prefix extractor of a
-        // hash index.
+        // One of them, or an option that one of them needs, such as the prefix extractor of a hash
+        // index.
         let named = super::values::names_an_option(&error);
         let refusal = error.starts_with("Invalid argument") || error.starts_with("Not implemented");
         let setting = matches!(what, "set" | "open" | "set_options" | "set_db_options");
@@ -233,7 +233,7 @@ impl Life<'_> {
         }
     }
 
-    /// Takes in deletions of keys that are not there yet. Nothing lies under them, so they get
+    /// Ingests deletions of keys that do not exist yet. No data lies below them, so they get
     /// sequence number 0, the lowest one.
     fn ingest(&self, db: &Db, options: &Options) -> Result<(), End> {
         let path = Path::new("/outside.sst");
@@ -351,7 +351,7 @@ impl Life<'_> {
         Err(End::Wrong(format!("{at}: {key:?} has {found:?} bytes, not {wanted:?}")))
     }
 
-    /// Asks for what is computed from the options.
+    /// Calls everything that is computed from the options.
     fn ask(&self, db: &Db) {
         for name in ["stats", "levelstats", "estimate-pending-compaction-bytes", "sstables"] {
             drop(db.property(&format!("rocksdb.{name}")));

@@ -1,23 +1,22 @@
-//! Every option at its edges: what a row of the option tables accepts must work, alone and beside
-//! any other, when a database is opened and when it is changed in an open one; what is refused is
-//! refused with the option's name.
+//! Every option at its edges: a value that a row of the option tables accepts must work, alone and
+//! with any other, at open and as a change of an open database; a refusal names the option.
 //!
 //! | test | runs |
 //! |---|---|
 //! | `single_edges_work` | a seeded sample of options at one edge each |
 //! | `pairs_of_edges_work` | a seeded sample of two options at an edge each |
-//! | `edges_of_numbers_of_threads_work_on_threads` | those that say how many threads, on threads |
+//! | `edges_of_numbers_of_threads_work_on_threads` | those of thread counts, on real threads |
 //! | `refusals_name_the_option` | every value that is refused, every unsupported row |
 //!
-//! `PUMICE_EDGES=singles` runs every edge of every option both ways, `PUMICE_EDGES=20000` so many
+//! `PUMICE_EDGES=singles` runs every edge of every option both ways, `PUMICE_EDGES=20000` 20,000
 //! pairs, `PUMICE_EDGES=max_open_files` the edges of the options whose names contain that;
-//! `PUMICE_SEED` says where the pairs start. `PUMICE_EDGES_TELL=1` prints each case before it runs,
-//! which shows the one that ends the process.
+//! `PUMICE_SEED` selects the pairs. `PUMICE_EDGES_TELL=1` prints each case before it runs, to find
+//! one that ends the process.
 //!
-//! A case is a life in a simulation (`life`): its clock is virtual, so that a write rate of a byte
-//! a second costs nothing, and a life that cannot go on is reported with what every task waits for.
+//! A case is a life in a simulation (`life`): its clock is virtual, so a write rate of a byte per
+//! second costs nothing, and a life that is stuck is reported with what every task waits for.
 //!
-//! Plain `#[test]`: a simulation is a runtime of its own.
+//! Plain `#[test]`: a simulation is its own runtime.
 #![allow(clippy::unwrap_used)]
 
 mod life;
@@ -28,11 +27,12 @@ use pumice_base::random::Rng;
 use pumice_testkit::seed;
 use values::{Subject, subjects};
 
-/// Lives of the sample of singles beside the ends of each option, and of the sample of pairs.
+/// Lives in the sample of singles, in addition to the ends of each option, and in the sample of
+/// pairs.
 const SINGLES: usize = 200;
 const PAIRS: u64 = 400;
 
-/// Options that decide how many threads there are, or what a thread starts with.
+/// Options that decide how many threads there are, or the settings of a new thread.
 const THREADS: &[&str] = &[
     "compression_opts.parallel_threads",
     "max_background_compactions",
@@ -144,7 +144,7 @@ fn single_edges_work() {
         Some(word) => cases
             .retain(|case| case.open.iter().chain(&case.running).any(|c| c.name.contains(&word))),
         None => {
-            // The ends of each option, and of the rest what the seed says.
+            // The ends of each option, and a sample of the rest by the seed.
             Rng::new(seed).shuffle(&mut cases);
             cases.truncate(SINGLES);
             let ends = subjects.iter().flat_map(|subject| {

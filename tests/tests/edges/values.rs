@@ -1,8 +1,8 @@
 //! The edges of each option: candidates by the form of the row's value, and which the row accepts.
 //!
-//! The bounds of a row are asked, not known: numbers are tried at the ends of all types, at the
-//! powers of two and where products overflow, and between an accepted and a refused neighbour the
-//! bound itself is found by halving.
+//! The bounds of a row are found by trial: numbers are tried at the ends of all types, at powers of
+//! two and where products overflow, and the bound between an accepted and a refused neighbour is
+//! found by bisection.
 
 use pumice::options::row::RowKind;
 use pumice::options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, OptionSet};
@@ -30,7 +30,7 @@ pub struct Subject {
     pub mutable: bool,
     /// Values that the row takes.
     pub accepted: Vec<String>,
-    /// Values that it refuses, and what it says.
+    /// Values that it refuses, and the errors.
     pub refused: Vec<(String, String)>,
 }
 
@@ -102,7 +102,7 @@ fn scope<S: OptionSet>(scope: Scope, out: &mut Vec<Subject>) {
     }
 }
 
-/// What unsupported rows say to a value that they do not take.
+/// The errors of unsupported rows for a value that they do not take.
 pub fn unsupported() -> Vec<(&'static str, String)> {
     fn of<S: OptionSet>(out: &mut Vec<(&'static str, String)>) {
         for row in S::rows() {

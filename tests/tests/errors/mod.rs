@@ -1,9 +1,8 @@
 //! Bad input gets the right words, with the path and the reason, and damages nothing.
 //!
-//! The texts are those of RocksDB 10.10.1 for the same mistake, seen by making it there; where we
-//! say more, the path comes first. After
-//! each refusal the files of the database are what they were, byte by byte (the info log apart),
-//! and the database opens as ever.
+//! The texts are those of RocksDB 10.10.1 for the same mistake, as observed; where we say more, the
+//! path comes first. After each refusal the files of the database are unchanged, byte by byte
+//! (except the info log), and the database opens as before.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

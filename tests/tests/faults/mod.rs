@@ -95,7 +95,7 @@ fn one_run(rule: &FaultRule, crash: Option<Crash>) -> Result<Outcome, String> {
         return Err(format!("an error without a fault: {error}"));
     }
     fs.clear_faults();
-    // A failed sync may take what was not durable, as a power cut does.
+    // A failed sync may lose what was not durable, as a power cut does.
     let loses = matches!(rule.fault, Fault::Fsync(how) if how != FsyncFailure::Durable);
     oracle.crash(crash.unwrap_or(if loses { Crash::Power } else { Crash::Process }));
     if crash.is_some() {

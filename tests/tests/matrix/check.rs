@@ -18,13 +18,13 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 pub enum Order {
     /// `total_order_seek`.
     Total,
-    /// The default: what comes after the sought prefix is not defined.
+    /// The default: results beyond the sought prefix are undefined.
     Prefix,
     /// `prefix_same_as_start`.
     SamePrefix,
 }
 
-/// What is asked of an engine.
+/// Calls that an engine must answer.
 pub trait Reader {
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, String>;
     fn multi_get(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, String>;
@@ -32,11 +32,11 @@ pub trait Reader {
     fn walk(&mut self, order: Order, start: &Step, limit: usize) -> Result<Vec<Entry>, String>;
     /// Entries from `start` on and before `upper`: filters may be asked if the two share a prefix.
     fn within(&mut self, start: &[u8], upper: &[u8]) -> Result<Vec<Entry>, String>;
-    /// Checks everything stored against its checksums, if the engine can be asked to.
+    /// Checks everything stored against its checksums, if the engine has a call for that.
     fn verify(&mut self) -> Result<(), String>;
 }
 
-/// Compares everything `reader` gives with `model`.
+/// Compares all results of `reader` with `model`.
 ///
 /// # Errors
 /// The first difference.
@@ -66,7 +66,7 @@ fn points(reader: &mut dyn Reader, model: &Map, rng: &mut Rng) -> Result<(), Str
             return Err(format!("get {}: found {:?}", show(key), found.is_some()));
         }
     }
-    // Deleted keys are asked for too: the absent ones are not all that is absent.
+    // Deleted keys too: keys that never existed are not the only absent ones.
     if asked < 100 {
         return Err("too few absent keys".to_string());
     }
@@ -97,8 +97,8 @@ fn scans(reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
     contents::same(&all, &backward).map_err(|e| format!("backward: {e}"))
 }
 
-/// Every group by a prefix seek to its start, with and without a bound, and backward from after
-/// its end: where filters end, and index blocks, a seek lands beside its match.
+/// Every group by a prefix seek to its start, with and without a bound, and backward from after its
+/// end: where filters and index blocks end, a seek lands beside its match.
 fn group_edges(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
     for number in 0..content::GROUP_NUMBERS {
         let start = content::group(number);
@@ -137,7 +137,7 @@ fn targets(variant: &Variant, model: &Map, rng: &mut Rng) -> Vec<Vec<u8>> {
     targets.extend((0..30).map(|_| content::group(rng.uniform(content::GROUP_NUMBERS + 20))));
     let absent = content::absent_keys(rng);
     targets.extend(absent.into_iter().step_by(4));
-    // RocksDB's hash index cannot be asked for a key outside of the extractor's domain.
+    // RocksDB's hash index does not support lookups of keys outside the extractor's domain.
     targets.retain(|key| variant.takes_short_keys() || key.len() >= 8);
     targets
 }

@@ -136,7 +136,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes a variant's content; the model ends up with what must be read.
+/// Writes a variant's content, to the model too, which then has what must be read.
 pub fn write(variant: &Variant, store: &mut dyn Store, model: &mut Model) -> Result<(), String> {
     let mut keys: Vec<Vec<u8>> = (0..GROUPS)
         .flat_map(|n| (0..KEYS_PER_GROUP).map(move |member| key(written(n), member)))

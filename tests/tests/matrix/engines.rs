@@ -105,7 +105,7 @@ impl Reader for RocksDb {
         walk!(&mut iterator, &Step::Seek(start.to_vec()), usize::MAX)
     }
 
-    /// RocksDB's C library cannot be asked: its scans verify every data block, its compaction
+    /// RocksDB's C library has no call for it. Its scans verify every data block, its compaction
     /// (which the child job runs) counts entries, and `sst_dump` verifies format 5.
     fn verify(&mut self) -> Result<(), String> {
         Ok(())

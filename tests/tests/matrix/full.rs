@@ -4,8 +4,8 @@
 //! dictionary, filter, index, partitions, prefix. Each gets values of the other dimensions that its
 //! number and the seed decide (`PUMICE_SEED` draws others). `every` is every valid variant.
 //!
-//! `full:1000..1300` runs those numbers only, so that a long run can be cut into pieces and go on
-//! where it was stopped. Numbers stay what they are as long as no dimension changes.
+//! `full:1000..1300` runs those numbers only, so that a long run can be divided, and continued
+//! where it was stopped. Numbers do not change unless a dimension does.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use pumice_base::random::Rng;
 
 use super::variant::{DIMENSIONS, KINDS, Variant};
 
-/// Variants to run, and what they are called.
+/// Variants to run, and their names.
 pub struct Plan {
     /// How `PUMICE_MATRIX` names the list that the numbers count in; empty for a sample.
     pub list: &'static str,

@@ -4,7 +4,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `variant` | the dimensions, which combinations are valid, their option text |
-//! | `sample` | which variants run: all pairs of values, or what `PUMICE_MATRIX` asks for |
+//! | `sample` | which variants run: all pairs of values, or those of `PUMICE_MATRIX` |
 //! | `full` | the whole matrix, by number |
 //! | `content` | what is written: files on two levels, versions, deletions, range deletions |
 //! | `check` | gets, absent keys, scans, prefix seeks, all against the model |
@@ -199,7 +199,7 @@ fn run_batch(variants: &[Variant]) -> Result<(), String> {
     Ok(())
 }
 
-/// The failures of a batch, told apart by running its variants one by one if there is any.
+/// The failures of a batch; if there are any, its variants are run one by one.
 fn failures_of(variants: &[Variant]) -> Vec<String> {
     let Err(error) = run_batch(variants) else { return Vec::new() };
     let alone = variants.iter().filter_map(|one| run_batch(std::slice::from_ref(one)).err());

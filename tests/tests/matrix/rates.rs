@@ -4,12 +4,12 @@
 //! `optimize_filters_for_memory` either engine keeps the rate only on the average of filters. Both
 //! balance the sizes of filters as they build them, so that a few tables are enough: 40 here.
 //!
-//! Where our filters have RocksDB's very bytes (the size follows from the number of keys, those of
-//! the table or of a coupled partition) the counts must be equal. Elsewhere they may differ by 5 %
-//! and by three standard deviations of their difference, which is the root of their sum (counts of
-//! rare independent events); so may the sums over all configurations of a layout, where three
-//! deviations are less than 2 %. `PUMICE_RATES=N` asks N times as often; `PUMICE_SEED` asks for
-//! other absent keys.
+//! Where our filters are byte-identical to RocksDB's (the size follows from the number of keys,
+//! those of the table or of a coupled partition) the counts must be equal. Elsewhere they may
+//! differ by 5 % and by three standard deviations of their difference, which is the root of their
+//! sum (counts of rare independent events); so may the sums over all configurations of a layout,
+//! where three deviations are less than 2 %. `PUMICE_RATES=N` asks N times as often; `PUMICE_SEED`
+//! asks for other absent keys.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -97,7 +97,7 @@ impl Configuration {
         self.layout != "decoupled" && !self.for_memory
     }
 
-    /// Keys that are not there, as many of them as the share of the environment wants.
+    /// Absent keys, as many as the environment's share says.
     fn absent(&self) -> impl Iterator<Item = [u8; 16]> {
         let count = if self.is_exact() { ABSENT_EXACT } else { ABSENT };
         let times: u64 = std::env::var(TIMES).map_or(1, |n| n.parse().expect("a number"));
@@ -109,8 +109,8 @@ impl Configuration {
         })
     }
 
-    /// Names of the counters: of answers that spared a read, and of a number to take those from if
-    /// prefixes are asked for, else of the other answers.
+    /// Names of two counters: answers that spared a read, and for prefixes the total of answers,
+    /// else the other answers.
     fn counters(&self) -> [&'static str; 2] {
         match self.what {
             What::Prefixes => {
@@ -138,12 +138,12 @@ const OPTIONS: [(&str, &str); 6] = [
     ("level0_stop_writes_trigger", "1000"),
     ("create_if_missing", "true"),
     ("disable_auto_compactions", "true"),
-    // Room for a table's keys, and no more: a log takes the memory for it.
+    // Room for a table's keys and no more, since a log allocates in proportion to it.
     ("write_buffer_size", "4194304"),
     ("compression", "kNoCompression"),
 ];
 
-/// The first eight bytes are the key's own, too.
+/// The first eight bytes alone are unique, too.
 fn key(number: u64) -> [u8; 16] {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
@@ -252,7 +252,7 @@ fn filters_are_as_precise_as_those_of_rocksdb() {
         let ours = pumice_answers(&folder.path().join(format!("pumice-{number}")), configuration);
         let asked = configuration.absent().count() as u64 * TABLES;
         for counts in [theirs, ours] {
-            // A few keys lie outside of a table.
+            // A few keys lie outside the table's range.
             let sum = counts.iter().sum::<u64>();
             assert!((asked / 100 * 99..=asked).contains(&sum), "{name}: {sum} of {asked}");
         }

@@ -12,15 +12,15 @@ use super::full::{self, Plan};
 use super::variant::{DIMENSIONS, Variant};
 
 const VARIABLE: &str = "PUMICE_MATRIX";
-/// The sample of a plain test run has at least so many variants,
+/// The sample of a plain test run has at least this many variants,
 const VARIANTS_MIN: usize = 60;
-/// and so many with each value.
+/// and this many with each value.
 const USES_MIN: usize = 5;
 const SEED: u64 = 4;
 /// Random variants tried to find one that holds a pair: with each pair alone at least one in 500 of
 /// those that can be valid is.
 const ATTEMPTS: usize = 20_000;
-/// Candidates among which the one that adds most is taken.
+/// Candidates, of which the one that adds most is taken.
 const CANDIDATES: usize = 40;
 
 /// Dimension and value, twice.
@@ -52,7 +52,7 @@ pub fn usual() -> Vec<Variant> {
     pairwise(SEED)
 }
 
-/// Every n-th, where the environment asks for a share.
+/// Every n-th, if the environment asks for a share.
 fn shared(all: Vec<Variant>) -> Vec<Variant> {
     all.into_iter().step_by(pumice_testkit::seed::one_in() as usize).collect()
 }

@@ -1,4 +1,4 @@
-//! The dimensions of the matrix, the variants that are valid, and what they are as options.
+//! The dimensions of the matrix, the valid variants, and their options.
 //!
 //! A variant is one value of every dimension. Its options are one text, which both engines parse.
 
@@ -122,8 +122,8 @@ impl Variant {
         }
     }
 
-    /// Keys outside of the extractor's domain may be stored: RocksDB's hash index takes the prefix
-    /// of every key without asking.
+    /// Keys outside the extractor's domain may be stored: RocksDB's hash index takes the prefix of
+    /// every key without a check.
     pub fn takes_short_keys(&self) -> bool {
         !self.is_hash_index() || self.value(D::Prefix) != "rocksdb.FixedPrefix.8"
     }
@@ -198,7 +198,7 @@ impl Variant {
             D::Cached,
         ];
         // Not a dimension of its own. Above 1 handles are stored as differences. RocksDB cannot use
-        // a hash index with more, and takes the number as it is when it comes as text.
+        // a hash index with more, and does not correct the number when it is given as text.
         let interval = match self.is_hash_index() {
             true => 1,
             false => [1, 4, 16][self.0.iter().sum::<usize>() % 3],

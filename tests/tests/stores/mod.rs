@@ -5,7 +5,7 @@ pub mod rocksdb;
 pub use pumice_tests::stores::{Settings, pumice};
 use tempfile::TempDir;
 
-/// A folder in memory that goes away with its handle.
+/// A folder in memory that is deleted with its handle.
 pub fn temp_folder() -> TempDir {
     let memory = std::path::Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };

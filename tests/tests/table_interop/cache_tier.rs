@@ -1,5 +1,5 @@
-//! Reads of what is in memory alone (`kBlockCacheTier`): after the same reads, both engines answer
-//! the same keys and call the same ones Incomplete.
+//! Reads from memory only (`kBlockCacheTier`): after the same reads, both engines answer the same
+//! keys and return Incomplete for the same others.
 //!
 //! Skipped aloud where the library is missing.
 

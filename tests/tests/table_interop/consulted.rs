@@ -1,9 +1,9 @@
-//! RocksDB really uses what our tables carry beside their data.
+//! RocksDB really uses the indexes, filters and dictionaries of our tables.
 //!
 //! A table whose hash index, filter or dictionary RocksDB ignored would read just as well. So each
 //! structure is damaged such that a read that asks it is misled (these tables have no checksums),
 //! or its use shows in RocksDB's counters, which must be those of RocksDB's own table over the same
-//! entries. Each check fails if RocksDB does without the structure.
+//! entries. Each check fails if RocksDB does not use the structure.
 //!
 //! Skipped aloud where the library is missing.
 
@@ -161,7 +161,7 @@ impl Reader {
     }
 }
 
-/// Comparisons of user keys that lookups of all entries take.
+/// Comparisons of user keys for lookups of all entries.
 fn comparisons(reader: &Reader, entries: &Entries) -> u64 {
     let perf = PerfContext::new(&reader.peer);
     assert_eq!(reader.found(entries), entries.len());
@@ -199,7 +199,7 @@ fn the_hash_index_is_consulted() {
     println!("comparisons: hash index {}, RocksDB's {}, none {}", counts[0], counts[1], counts[2]);
     assert_eq!(counts[0], counts[1]);
     assert!(counts[0] + 3 * entries.len() as u64 <= counts[2], "{counts:?}");
-    // With other prefixes in its meta block RocksDB does not find what is there.
+    // With other prefixes in the meta block RocksDB does not find existing keys.
     let two = [&key(0, 0)[..PREFIX], &key(2, 0)[..PREFIX]].concat();
     let at = position(&built, &two);
     let mut damaged = built;
@@ -246,7 +246,7 @@ fn the_data_block_hash_index_is_consulted() {
     let buckets = packed - 2 - count..packed - 2;
     assert!(damaged[buckets.clone()].iter().any(|bucket| *bucket < 254));
     damaged[buckets].fill(255);
-    // Empty buckets say that at most the last restart interval has the key.
+    // An empty bucket means that at most the last restart interval has the key.
     let misled = Reader::open(&peer, text, &[Source::Ours(&damaged)]);
     assert_eq!(misled.found(&entries), entries.len() % 16);
     assert_eq!(misled.sought(&entries, true), entries.len(), "scans do without it");
@@ -291,8 +291,8 @@ impl FilterCounts {
     }
 }
 
-/// What the counters say about lookups of keys that are there, of absent ones in groups that are
-/// there, of absent groups, and about seeks to groups.
+/// The counters for lookups of existing keys, of absent keys in existing groups, of absent groups,
+/// and for seeks to groups.
 fn filter_counts(reader: &Reader, entries: &Entries) -> FilterCounts {
     let start = FilterCounts::of(reader);
     assert_eq!(reader.found(entries), entries.len());
@@ -420,8 +420,9 @@ fn dictionaries_are_consulted() {
     }
 }
 
-/// Every other key in one table, the rest in another one above it. A seek reads a block of the one
-/// that has the key; where the other stands at the start of a block its first key is known.
+/// Every other key in one table, the rest in another one above it. A seek reads a block of the
+/// table that has the key; where the other table's position is the start of a block, the index has
+/// its first key.
 #[pumice_test_macros::test]
 fn first_keys_of_the_index_are_consulted() {
     let Some(peer) = peer() else { return };
@@ -431,7 +432,7 @@ fn first_keys_of_the_index_are_consulted() {
     let reads = |sources: &[Source<'_>], text: &str| {
         let reader = Reader::open(&peer, text, sources);
         let perf = PerfContext::new(&peer);
-        // Each seek by an iterator of its own, which has no block yet.
+        // Each seek by a new iterator, which has no block yet.
         let alone = |entry: &(Vec<u8>, Vec<u8>)| reader.sought(&vec![entry.clone()], true);
         assert_eq!(halves[0].iter().map(alone).sum::<usize>(), halves[0].len());
         perf.count("block_read_count").unwrap()

@@ -1,7 +1,7 @@
-//! The same calls in both engines, and what they do counted: files opened by the first seek after
-//! each flush while few may stay open, flushes after `write_buffer_size` became smaller, files that
-//! the compaction of a range takes. Counts are asserted, times are printed (`-- --nocapture`).
-//! Figures of them are in docs/defects.md. Skipped aloud where the library is missing.
+//! Counts of what the same calls do in both engines: files opened by the first seek after each
+//! flush while few may stay open, flushes after `write_buffer_size` became smaller, files that the
+//! compaction of a range takes. Counts are asserted, times are printed (`-- --nocapture`). Their
+//! figures are in docs/defects.md. Skipped aloud where the library is missing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ fn flushes_of_a_smaller_limit(engine: &impl Engine) -> usize {
     for n in 0..20_000 {
         engine.put(&key(n), &[b'v'; 1000]);
         if n % 250 == 0 {
-            engine.settle(); // One flush takes all memtables that wait for it.
+            engine.settle(); // One flush takes all waiting memtables.
         }
     }
     engine.settle();
@@ -220,7 +220,7 @@ fn compacted_ranges(engine: &impl Engine) -> Vec<usize> {
     files.to_vec()
 }
 
-/// What lies between the keys of files is no reason to rewrite them.
+/// A range that lies between the keys of files is no reason to rewrite them.
 #[pumice_test_macros::test]
 fn a_compaction_of_a_range_takes_the_files_that_it_takes_there() {
     let Some(peer) = peer() else { return };

@@ -1,5 +1,5 @@
-//! Statistics and perf context: both engines do the same calls, and count the same. What differs
-//! stands in docs/statistics.md, each name with a reason.
+//! Statistics and perf context: both engines run the same calls, and count the same. Differences
+//! are in docs/statistics.md, each name with a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -284,7 +284,7 @@ fn theirs(options: &PeerOptions) -> Counters {
     text.lines().filter_map(counter).collect()
 }
 
-/// The names that stand in backquotes after the heading, up to the next one.
+/// The names in backquotes after the heading, up to the next one.
 fn names_under(heading: &str) -> BTreeSet<&'static str> {
     let (_, rest) = DOCS.split_once(heading).unwrap();
     let section = rest.split("\n## ").next().unwrap();
@@ -384,7 +384,7 @@ fn both_engines_count_the_same() {
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 
-    // The page says how many, and has no name that could leave the lists.
+    // The page says how many, and its lists have no name that could be removed.
     let in_some_run = |name: &str, holds: fn(&(Option<u64>, u64)) -> bool| {
         runs.iter().any(|run| run.get(name).is_some_and(holds))
     };
@@ -420,7 +420,7 @@ fn both_engines_count_the_same() {
 }
 
 /// Counts of the perf context that must be the same. Others depend on how tables are read (blocks,
-/// caches), compare keys, or stand under "Perf context" in the page as counted otherwise.
+/// caches), compare keys, or are listed under "Perf context" in the page as counted differently.
 const SAME_IN_PERF_CONTEXTS: &[&str] = &[
     "get_read_bytes",
     "multiget_read_bytes",
@@ -476,8 +476,8 @@ fn read_beyond(db: &dyn Engine) {
     (0..BEYOND).for_each(|i| assert!(!db.get(&key(7000 + i))));
 }
 
-/// Filters are asked the same of keys within a table's range. RocksDB also asks them about keys
-/// beyond it while there are few tables; that is the difference that docs/statistics.md tells.
+/// For keys within a table's range filters get the same queries. RocksDB also queries them for keys
+/// beyond it while there are few tables, as docs/statistics.md says.
 fn check_filters(ours: &[Counters], theirs: &[Counters]) {
     let asked =
         |counters: &Counters| (counters["bloom_sst_hit_count"], counters["bloom_sst_miss_count"]);

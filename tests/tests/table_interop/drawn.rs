@@ -19,9 +19,9 @@ const OPERATIONS: u64 = 300;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Drawn {
     RangeDeletions,
-    /// Single deletions over whatever there is, of which so many are deletions only rarely: a case
-    /// ends at the first that is found. When a background compaction finds one is a matter of time,
-    /// so there are none.
+    /// Single deletions of any key, mostly misuse, and deletions `deletes_one_in` times rarer; a
+    /// case ends when misuse is found. There are no background compactions, since when one finds
+    /// misuse depends on timing.
     Misuse {
         deletes_one_in: u64,
     },
@@ -138,8 +138,8 @@ fn call(rng: &mut Rng, snapshots: usize, drawn: Drawn) -> Call {
         }
         22..25 => Call::Flush,
         25..27 => match (maybe(rng), maybe(rng)) {
-            // What a range in the wrong order flushes and compacts is not for a program to know,
-            // but decides what becomes of misuse.
+            // What a range in the wrong order flushes and compacts is unspecified, but decides
+            // whether misuse is found.
             (Some(begin), Some(end)) if drawn != Drawn::RangeDeletions && begin > end => {
                 Call::Compact(Some(end), Some(begin))
             }
@@ -209,7 +209,7 @@ mod own {
                 Call::SingleDelete(key) => answer(db.single_delete_opt(wo, key), done),
                 Call::DeleteRange(begin, end) => answer(db.delete_range_opt(wo, begin, end), done),
                 Call::Flush => answer(db.flush_opt(&FlushOptions::default()), done),
-                // RocksDB's C library tells no error of this one.
+                // RocksDB's C library returns no error from this call.
                 Call::Compact(begin, end) => {
                     let options = Default::default();
                     db.compact_range(&options, begin.as_deref(), end.as_deref()).ok();
@@ -366,7 +366,7 @@ mod rocksdb {
 #[derive(Default)]
 struct Outcome {
     entries: u64,
-    /// The step at which both said Corruption.
+    /// The step at which both returned Corruption.
     stopped: Option<u64>,
 }
 
@@ -387,7 +387,7 @@ fn run(peer: &Peer, seed: u64, drawn: Drawn) -> Result<Outcome, String> {
             _ => {}
         }
         let reopens = matches!(call, Call::Reopen);
-        // A compaction that finds misuse tells no error there; the next write does.
+        // A compaction that finds misuse returns no error there; the next write does.
         let call = if reopens { a_put() } else { call };
         let answer = ours.run(&call);
         let stops = drawn != Drawn::RangeDeletions && matches!(&answer, Answer::Error(_));

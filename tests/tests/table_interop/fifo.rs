@@ -107,7 +107,7 @@ fn a_fifo_database_goes_to_rocksdb_and_back() {
     assert_eq!(db.live_files_metadata().len(), 20);
     db.close().unwrap();
 
-    // Room for ten of the files: they drop the oldest, and so do we of what they left.
+    // Room for ten of the files: RocksDB drops the oldest, then Pumice the oldest of the rest.
     let db = theirs(&peer, &path, &(size * 10 + size / 2).to_string());
     write_theirs(&db, &peer, 20..21);
     db.wait_for_compact(true).unwrap();

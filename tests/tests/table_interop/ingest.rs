@@ -1,5 +1,5 @@
-//! Ingestion on both engines: each ingests the other's files, goes on in the other's database, puts
-//! files on the same levels with the same sequence numbers, and refuses with the same words.
+//! Ingestion on both engines: each ingests the other's files, continues in the other's database,
+//! puts files on the same levels with the same sequence numbers, and refuses with the same texts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -382,7 +382,7 @@ fn both_engines_ingest_alike() {
         let state = engines[0].scan();
         assert!(state.len() > 8);
         drop(engines);
-        // Each goes on in the other's database.
+        // Each continues in the other's database.
         for (mut engine, name) in [
             (open_ours(&path("theirs"), format), "theirs"),
             (open_theirs(&peer, &path("ours"), format), "ours"),
@@ -403,9 +403,9 @@ fn both_engines_ingest_alike() {
     }
 }
 
-/// Files behind all others, beside plain ones. With fixed level targets: with dynamic ones RocksDB
-/// 10.10 compacts into the last level all the same, and then has no room there. Without range
-/// deletions, which it forgets in compactions although something may come behind them.
+/// Files ingested behind, beside plain ones. With fixed level targets, because with dynamic ones
+/// RocksDB 10.10 still compacts into the last level, and then has no room there. Without range
+/// deletions, which it drops in compactions although files may be ingested behind them.
 #[pumice_test_macros::test]
 fn both_engines_ingest_behind_alike() {
     use Step::{Compact, Flush, Ingest, Reopen, Try, Write};

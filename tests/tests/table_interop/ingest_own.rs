@@ -1,4 +1,4 @@
-//! Ingestions that RocksDB's C interface cannot ask for: done here, read there.
+//! Ingestions that RocksDB's C interface has no call for: done by Pumice, read by RocksDB.
 
 use std::path::{Path, PathBuf};
 

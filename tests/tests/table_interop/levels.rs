@@ -1,5 +1,5 @@
-//! What a level's tables are built with: both engines do the same things to the same tree, and
-//! every table of theirs and ours is compressed in the same way and has a filter or none.
+//! Build settings of each level's tables: both engines run the same steps on the same tree, and
+//! their tables have the same compression, and a filter or none.
 //!
 //! Skipped aloud where the library is missing.
 
@@ -192,7 +192,7 @@ fn the_last_level_has_its_codec_and_parameters() {
             alike(&peer, &settings, &[Flush('a'), All]);
             alike(&peer, &settings, &[Flush('a'), Flush('b'), All, Flush('a')]);
         }
-        // Compacted into a level above the last that has data, where nothing lies below.
+        // Compacted into a level above the last one with data, where no data lies below.
         let tables = alike(&peer, &format!("{STATIC};{EAGER};{own};{bottommost}"), &STAIRS);
         assert_eq!(tables.iter().map(|table| table.0).collect::<Vec<_>>(), [0, 1, 4]);
     }

@@ -98,7 +98,7 @@ fn each_reads_the_archived_logs_of_the_other() {
     let first = read_ours(&db);
     assert_has(&first, ROUNDS);
     db.close().unwrap();
-    // RocksDB archives what it recovers from.
+    // RocksDB archives the logs that it recovers from.
     let db = theirs(&peer, folder.path());
     assert!(read_theirs(&db) == first, "RocksDB reads other batches than were written");
     write_theirs(&db, &peer, ROUNDS);

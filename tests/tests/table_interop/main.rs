@@ -1,4 +1,4 @@
-//! Tables against a real RocksDB (10.10, behind its C library), both ways: every format version it
+//! Tables against a real RocksDB (10.10, through its C library), both ways: every format version it
 //! writes, codec, index and filter. Skipped aloud where the library is missing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -263,7 +263,7 @@ fn sst_file_writer_tables_take_the_global_sequence() {
         writer.open(&path).unwrap();
         let mut entries = Entries::new();
         for i in 0..KEYS {
-            // Keys that go on where another ends share bytes of its trailer.
+            // A key that extends another one may share bytes with its trailer.
             let mut key = user(i / 2);
             if i % 2 == 1 {
                 key.extend([1, 0, 0, 0]);

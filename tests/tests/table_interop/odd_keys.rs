@@ -66,7 +66,7 @@ fn settings(rng: &mut Rng, reverse: bool) -> (String, String) {
         ("checksum", &["kXXH3", "kCRC32c", "kxxHash64"]),
     ] {
         let value = one(values);
-        // RocksDB takes this as it is and crashes without the index.
+        // RocksDB does not check this and crashes without the index.
         if name != "partition_filters" || index == "kTwoLevelIndexSearch" {
             table += &format!(";{name}={value}");
         }
@@ -103,7 +103,7 @@ fn prefix_len(family: &str, list: &Entries) -> Option<usize> {
     }
 }
 
-/// Where `target` is a key with a prefix of so many bytes at most.
+/// Where `target` is a key, its prefix of at most `len` bytes.
 fn prefix(key: &[u8], len: usize) -> &[u8] {
     &key[..key.len().min(len)]
 }

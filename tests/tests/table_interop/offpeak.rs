@@ -1,4 +1,5 @@
-//! `daily_offpeak_time_utc`: both engines take and refuse the same texts in the same words.
+//! `daily_offpeak_time_utc`: both engines accept the same texts and refuse the same with the same
+//! error.
 
 use std::path::Path;
 

@@ -11,7 +11,7 @@ use pumice_peer::Peer;
 use super::peer;
 
 const KEYS: usize = 3000;
-/// Keys of the last log, behind all others.
+/// Keys of the last log, after all others.
 const LOGGED: usize = 400;
 
 fn key(n: usize) -> Vec<u8> {

@@ -28,7 +28,7 @@ trait Engine {
     /// Useful and total bytes so far.
     fn counted(&self) -> [u64; 2];
     fn get(&self, key: &[u8]) -> bool;
-    /// Seeks, and takes so many values forward or backward; how many there were.
+    /// Seeks, and reads `count` values forward or backward; returns how many there were.
     fn walk(&self, from: &[u8], count: usize, forward: bool) -> usize;
 }
 
@@ -69,7 +69,7 @@ impl Engine for Ours {
         while iter.valid() && taken < count {
             bytes += iter.value().unwrap().len();
             taken += 1;
-            // RocksDB counts an entry as soon as it stands on it.
+            // RocksDB counts an entry as soon as the iterator is on it.
             if taken < count {
                 if forward { iter.next() } else { iter.prev() }
             }

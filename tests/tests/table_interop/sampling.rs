@@ -8,7 +8,7 @@ use pumice_peer::{Options as PeerOptions, Peer, SstFileWriter};
 use crate::{context, peer, support};
 
 const BASE: &str = "compression=kNoCompression";
-/// Blocks end where they end whatever the engine, and say nothing of it.
+/// Both engines end blocks at the same entries.
 const TABLE: &str = "format_version=5;block_size=4096";
 
 fn entries() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
@@ -68,7 +68,7 @@ fn samples_are_those_of_rocksdb() {
     println!("{mine:?} {other:?}");
     assert!(near(mine.1, other.1, 1) && near(mine.2, other.2, 1), "{mine:?} {other:?}");
     assert!(mine.2 < mine.1 && mine.1 < mine.0 * 9 / 10, "{mine:?}");
-    // Blocks are alike, so a few of them say nearly the same.
+    // Blocks are alike, so a few of them give nearly the same estimate.
     let (mine, other) = (ours(&a, 8), theirs(&peer, &b, 8));
     assert!(near(mine.1, other.1, 5) && near(mine.2, other.2, 5), "{mine:?} {other:?}");
     // No sample: nothing to be gained is the safe guess.

@@ -193,7 +193,7 @@ fn left() -> Vec<Vec<u8>> {
 }
 
 /// One engine writes keys into the last level and a table of one range tombstone above; the other
-/// one reads what is left, and compacts it.
+/// one reads the rest, and compacts it.
 #[pumice_test_macros::test]
 fn tables_of_range_tombstones_alone_go_both_ways() {
     let Some(peer) = peer() else { return };

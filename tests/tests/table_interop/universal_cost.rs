@@ -1,6 +1,6 @@
-//! What universal compaction costs beside RocksDB on the same load: bytes written, bytes kept and
-//! sorted runs. Each round is flushed and compacted to rest before the next, so that no clock takes
-//! part in what is picked.
+//! The cost of universal compaction compared with RocksDB's on the same load: bytes written, bytes
+//! kept and sorted runs. Each round is flushed and fully compacted before the next, so that picks
+//! do not depend on timing.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use pumice::{FlushOptions, Statistics, Ticker, WaitForCompactOptions};
 use pumice_base::random::Rng;
 use pumice_peer::{Db as PeerDb, Options as PeerOptions, Peer, WriteOptions, WriteSettings};
 
-/// Set, so many rounds are made, and all kinds of options are compared.
+/// If set: the number of rounds; and all kinds of options are compared.
 const LONG: &str = "PUMICE_UNIVERSAL_ROUNDS";
 const ROUNDS: u64 = 45;
 const ROUND_KEYS: u64 = 300;
@@ -89,7 +89,7 @@ fn theirs(peer: &Peer, path: &Path, family: &str) -> Cost {
     cost
 }
 
-/// In memory where that is possible: what is measured are bytes, and flushes wait for the disk.
+/// In memory where possible: only bytes are measured, and flushes would wait for the disk.
 fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = memory.is_dir().then(|| tempfile::tempdir_in(memory).ok()).flatten();

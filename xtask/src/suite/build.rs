@@ -52,7 +52,7 @@ pub fn cargo(root: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// The folder of what is built.
+/// The folder of build output.
 pub fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from)
 }

@@ -19,9 +19,9 @@
 //! | `tally` | tests counted |
 //!
 //! A simulation and a call count as one test each, other stages without tests as one failed test
-//! when they fail. A program that takes more than 15 minutes is killed and has failed. The last
-//! line is `N passed, N failed`; a run that executed no test fails, and so does a stage of tests
-//! that ran none.
+//! when they fail. A program that takes more than 15 minutes is killed and counts as failed. The
+//! last line is `N passed, N failed`; a run that executed no test fails, and so does a stage of
+//! tests that ran none.
 //!
 //! `--quick` is for use between edits: fmt, tidy, clippy, the tests in the libraries and a few
 //! suites, on threads. `--only STAGE` and `-p PACKAGE` choose; with `-p` there are no doc tests.
@@ -78,7 +78,7 @@ fn run_chosen(root: &Path, choice: Choice) -> ExitCode {
     if all.failed == 0 && all.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// How many jobs run at once: a program has threads of its own.
+/// Jobs that run at once; a program also has its own threads.
 fn lanes() -> usize {
     std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 4))
 }

@@ -1,8 +1,8 @@
 //! Cuts a large program of tests into parts: one run of it for each of its top modules.
 //!
-//! A program that links once for many suites would otherwise be one long job under one limit of
-//! time, with one line in the report. The parts are made from the program's own list, so each test
-//! is in exactly one; a part names its tests, since libtest's filters would take parts of words.
+//! A test binary with many suites would otherwise be one long job with one time limit and one line
+//! in the report. The parts are made from the program's own list, so each test is in exactly one; a
+//! part names its tests in full, since libtest's filters match substrings.
 //!
 //! Thread safety: plain functions. It trusts libtest's terse list (`NAME: test`).
 

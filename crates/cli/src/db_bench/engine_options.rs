@@ -414,7 +414,7 @@ pub fn codec(flag: &str) -> Result<&'static str, String> {
 /// `cache_numshardbits`, within RocksDB's bounds; -1 for the cache's own choice.
 ///
 /// # Errors
-/// RocksDB makes no cache of so many shards.
+/// RocksDB does not create a cache with this many shards.
 pub fn cache_shard_bits(flags: &Flags) -> Result<i32, String> {
     match flags.cache_numshardbits {
         bits @ -1..=19 => Ok(bits),

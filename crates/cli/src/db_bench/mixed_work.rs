@@ -7,7 +7,7 @@ use super::stats::Operation;
 use super::worker::{Worker, during};
 use super::workload::normal;
 
-/// `readrandomwriterandom`: so many gets, then so many puts, by `--readwritepercent`.
+/// `readrandomwriterandom`: a number of gets, then a number of puts, by `--readwritepercent`.
 pub fn read_write<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let (plan, flags) = (&worker.shared.plan, &worker.shared.flags);
     let mut limit = worker.limit(plan.readwrites);
@@ -90,7 +90,7 @@ pub fn read_merge<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     Ok(())
 }
 
-/// What `rewrite` makes of a value.
+/// The result of `rewrite` for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rewrite {
     /// `appendrandom`: the value, a comma and a new one.

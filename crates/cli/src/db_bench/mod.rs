@@ -264,7 +264,7 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
         }
     }
     engine.lower_priority(flags.enable_cpu_prio, flags.enable_io_prio)?;
-    // The database is closed before the process is looked at.
+    // The database is closed before the process is measured.
     let ended = Driver::new(engine, flags, &path, seed)?.run(entries);
     if flags.report_cpu {
         eprintln!("{}", process_report::line());

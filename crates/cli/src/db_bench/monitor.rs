@@ -35,7 +35,7 @@ pub struct Sample {
     /// Bytes that wait for compaction.
     pub pending_bytes: u64,
     /// Megabytes that flushes and compactions have written since the open, by a property that tells
-    /// hundredths of a gigabyte; looked at once a second.
+    /// hundredths of a gigabyte; read once a second.
     pub compacted_mb: f64,
 }
 
@@ -104,7 +104,7 @@ fn compacted_mb(text: &str) -> f64 {
     gigabytes.unwrap_or(0.0) * 1024.0
 }
 
-/// Seconds that each sample stands for, with the sample.
+/// Seconds that each sample covers, with the sample.
 pub fn weighted(samples: &[Sample]) -> impl Iterator<Item = (f64, &Sample)> {
     samples.windows(2).map(|pair| (pair[1].seconds - pair[0].seconds, &pair[1]))
 }

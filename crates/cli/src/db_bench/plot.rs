@@ -106,7 +106,7 @@ mod tests {
         let panels = panels("fillrandom", &samples, 1024);
         assert_eq!(panels.len(), 4);
         for panel in &panels {
-            // Five looks stopped, four slowed (the first stands for no time).
+            // Five samples stopped, four slowed (the first covers no time).
             let of = |class| panel.bands.iter().filter(|band| band.class == class).count();
             assert_eq!((of("stop"), of("slow")), (5, 4));
         }

@@ -107,7 +107,7 @@ impl<D: BenchDb> Shared<D> {
             false => flags.benchmark_write_rate_limit,
         };
         let limiter = |rate: u64| (rate > 0).then(|| user_limiter(rate));
-        // Until mixgraph's curve is first looked at, a million operations a second.
+        // Until mixgraph's curve is first evaluated, a million operations a second.
         let mixed = |rate: u64| if flags.sine_mix_rate { 1_000_000 } else { rate };
         Shared {
             write_limiter: limiter(mixed(write_rate)),

@@ -16,7 +16,7 @@ use pumice_env::filename::table_file;
 use pumice_manifest::FileMetaData;
 use pumice_table::{Table, TableReadContext};
 
-/// Range deletions that are printed if nothing is said.
+/// Range deletions that are printed by default.
 const RANGE_DELETIONS: u64 = 1000;
 const RULE: &str = "------------------------------\n";
 

@@ -1,5 +1,6 @@
-//! `--count_delim`: entries and bytes of each run of keys that begin alike, up to a delimiter.
-//! Plain data. Keys that begin alike but are apart, by another comparator, are counted apart.
+//! `--count_delim`: entries and bytes of each run of keys with the same prefix, up to a delimiter.
+//! Plain data. Keys with the same prefix that another comparator does not keep together are counted
+//! separately.
 
 use super::Invocation;
 use crate::output::Output;

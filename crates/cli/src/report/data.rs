@@ -107,7 +107,7 @@ impl Summary {
         Some(Summary { count, median, low, high, half_interval })
     }
 
-    /// The runs are too far apart to be one figure.
+    /// The runs differ too much for a single figure.
     pub fn is_noisy(&self) -> bool {
         self.count > 1 && self.high - self.low > NOISE * self.median.abs()
     }

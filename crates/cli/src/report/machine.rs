@@ -47,7 +47,7 @@ pub struct Machine {
 pub struct Peer {
     /// Its version.
     pub version: String,
-    /// Where it is; nobody else's affair.
+    /// Where it is; private.
     #[serde(skip)]
     pub path: PathBuf,
     /// What identifies its bytes.

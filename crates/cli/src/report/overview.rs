@@ -10,7 +10,7 @@ use super::words::{self, Against};
 /// A table in one line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Where it stands.
+    /// Its section.
     pub section: Section,
     /// Its title.
     pub title: String,

@@ -134,7 +134,7 @@ impl Page<'_> {
         out.push_str("</ul></details>\n");
     }
 
-    /// A line for each table: who is ahead.
+    /// A line for each table: which engine is ahead.
     fn overview(&self, out: &mut String) {
         let lines = overview::of(self.plan, self.data);
         if lines.is_empty() {

@@ -65,7 +65,7 @@ impl Children {
         }
     }
 
-    /// Ends a child that has no end of its own; what it printed.
+    /// Ends a child that does not end by itself; returns its output.
     pub fn end(&self, mut child: Child) -> String {
         // It may have ended by itself.
         child.kill().ok();

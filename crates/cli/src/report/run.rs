@@ -275,7 +275,7 @@ impl<'a> Runner<'a> {
             "flush" => parse::Values::new(),
             measured => parse::db_bench(&text, measured, bench.user_bytes)?,
         };
-        // Of reads nobody asks what was written for a byte.
+        // Write amplification means nothing for reads.
         let writes = ["fill", "overwrite", "update", "delete"];
         if !writes.iter().any(|name| bench.measured().starts_with(name)) {
             values.remove("write_amp");
@@ -296,7 +296,7 @@ impl<'a> Runner<'a> {
         Ok(Run { values, series, ..Run::default() })
     }
 
-    /// Runs it so many times at once.
+    /// Runs it this many times at once.
     fn jobs(&self, bench: &Bench, count: usize, seed: u64) -> Result<Run, String> {
         let start = time::now_micros();
         let mut running = Vec::new();

@@ -88,7 +88,7 @@ pub fn compare(found: &[Against], column: &Column) -> Option<String> {
             arms.push(&one.arm);
         }
     }
-    // Whose what it is a ratio to is said where it changes.
+    // What the ratio compares is stated where it changes.
     let mut peer = "";
     let mut said = Vec::new();
     for arm in arms {

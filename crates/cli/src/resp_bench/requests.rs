@@ -1,4 +1,4 @@
-//! The requests, whose keys are drawn anew each time.
+//! The requests, with new random keys each time.
 //!
 //! A request is its bytes in RESP and the positions in them of twelve-digit numbers.
 //!
@@ -43,7 +43,7 @@ impl Request {
         Request { bytes, holes, noise: Vec::new() }
     }
 
-    /// The same with values, which are its words of so many `x`, that are drawn for each request.
+    /// The same with values (its words that consist of `x`) that are drawn for each request.
     pub fn with_random_data(mut self, value_bytes: usize) -> Request {
         let word = format!("\r\n{}\r\n", "x".repeat(value_bytes));
         let found = self.bytes.windows(word.len()).enumerate();
@@ -52,7 +52,7 @@ impl Request {
         self
     }
 
-    /// The request of a test, with values of so many bytes.
+    /// The request of a test, with values of the given size.
     ///
     /// # Errors
     /// There is no such test.

@@ -52,7 +52,7 @@ pub struct Record {
 pub enum Counter {
     /// Acknowledged writes that were missing.
     Lost = 3,
-    /// Values that nobody wrote, torn batches, wrong order.
+    /// Values that were never written, torn batches, wrong order.
     Wrong = 4,
     /// Times the database was opened.
     Opens = 5,

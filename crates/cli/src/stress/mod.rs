@@ -76,7 +76,7 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
-/// The word by which a child is told to run on fibers, and the other one.
+/// The argument that makes a child run on fibers, and the one for threads.
 const ON_FIBERS: &str = "fibers";
 const ON_THREADS: &str = "threads";
 

@@ -11,7 +11,7 @@ use std::io;
 pub struct Verdict {
     /// Acknowledged writes that are missing.
     pub lost: u64,
-    /// Values that nobody wrote, torn batches, iterators that disagree with gets.
+    /// Values that were never written, torn batches, iterators that disagree with gets.
     pub wrong: u64,
 }
 

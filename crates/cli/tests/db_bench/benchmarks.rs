@@ -1,4 +1,4 @@
-//! The benchmarks do what their names say, and their lines are RocksDB's.
+//! The benchmarks do what their names say, and print RocksDB's lines.
 
 use crate::{db_bench, result};
 
@@ -262,7 +262,7 @@ fn times_of_ids_are_written_read_and_expire() {
     assert!(result(&replaced, "readseq").contains(" 20 operations;"), "{replaced}");
 }
 
-/// `--perf_level`: what each benchmark's calls did stands after its line.
+/// `--perf_level`: the perf context of each benchmark's calls follows its line.
 #[pumice_test_macros::test]
 fn perf_contexts_are_printed() {
     let dir = tempfile::tempdir().unwrap();

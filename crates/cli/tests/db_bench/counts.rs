@@ -1,4 +1,4 @@
-//! Counts: flags and benchmarks of RocksDB's that are taken, and how the others are refused.
+//! Counts RocksDB's flags and benchmarks that are taken, and checks how the others are refused.
 
 use crate::{db_bench, lines};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::path::Path;
 const PAGE: &str = include_str!("../../../../docs/db_bench.md");
 const COMPATIBILITY: &str = include_str!("../../../../docs/compatibility.md");
 
-/// The pages say `words`, wherever their lines end.
+/// The page has `words`, possibly across lines.
 fn assert_stated(page: &str, words: &str) {
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains(words), "the page lacks: {words}");
@@ -32,14 +32,14 @@ fn value(kind: &str) -> &'static str {
     }
 }
 
-/// One command line with every flag: it fails, and says for each flag that it does not take why.
+/// One command line with every flag fails, with a reason for each flag that is not taken.
 #[pumice_test_macros::test]
 fn every_flag_is_taken_or_refused_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let flags = flags();
     assert!(flags.len() > 400, "{}", flags.len());
     for default_off in [false, true] {
-        // `--undefok` is not given, and `--build_info` would end it all.
+        // `--undefok` is not given, and `--build_info` would end the run.
         let named = flags.iter().filter(|(name, _)| **name != "build_info");
         let words = named.map(|(name, kind)| match (default_off, *kind) {
             (true, "bool") => format!("--no{name}"),
@@ -72,11 +72,11 @@ fn every_flag_is_taken_or_refused_by_its_name() {
     assert!(log.contains("Options.max_log_file_size: 123456"), "{log}");
 }
 
-/// What a flag alone does, with another value than its default: the feature that is missing if it
-/// is refused, be it when the command line is read or when the database is opened, and whether it
-/// has no effect. Values that need another flag, or are none, count as taken.
+/// The effect of a single flag with another value than its default: the missing feature if it is
+/// refused, at the command line or when the database is opened, and whether it has no effect.
+/// Values that need another flag, or are invalid, count as taken.
 fn tried(dir: &Path, name: &str, kind: &str) -> (Option<String>, bool) {
-    // Those two are given here, and the third would end it all.
+    // The first two are given here, and the third would end the run.
     if ["benchmarks", "num", "build_info"].contains(&name) {
         return (None, false);
     }
@@ -121,8 +121,8 @@ fn flags_are_counted() {
     assert!(PAGE.contains(&table), "docs/db_bench.md lacks: {table}");
 }
 
-/// Commands that RocksDB's developers and users wrote down: those that consist of names which are
-/// taken, and what the others need.
+/// Commands that RocksDB's developers and users published: those whose names are all taken, and
+/// what the others need.
 #[pumice_test_macros::test]
 fn commands_of_pull_requests_are_counted() {
     let dir = tempfile::tempdir().unwrap();
@@ -159,7 +159,7 @@ fn every_benchmark_is_known() {
     let names: Vec<&str> = lines(include_str!("benchmarks.txt")).collect();
     let mut refused = Vec::new();
     for name in &names {
-        // The names are looked at before anything runs, and the second is wrong.
+        // Names are checked before anything runs, and the second is wrong.
         let error = db_bench(dir.path(), &format!("--benchmarks={name},nosuch")).bad();
         if error != "unknown benchmark 'nosuch'\n" {
             let words =
@@ -179,7 +179,7 @@ fn every_benchmark_is_known() {
     assert_eq!(refused.len(), REFUSED_BENCHMARKS, "{refused:?}");
 }
 
-/// The defaults of what is refused may be given, and what has no effect is said once.
+/// Refused flags may be given with their defaults, and flags without effect are reported once.
 #[pumice_test_macros::test]
 fn defaults_of_missing_features_can_be_given() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Flags that say how many databases and column families there are, where keys and options come
-//! from, and what fills do beside writing.
+//! Flags for the number of databases and column families, the source of keys and options, and what
+//! fills do besides writing.
 
 use crate::{db_bench, result};
 use pumice::{Db, DbOptions};

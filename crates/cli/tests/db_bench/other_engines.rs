@@ -1,4 +1,4 @@
-//! Engines that are crates: the same driver finds in them what it finds in Pumice.
+//! Engines that are crates: the same driver finds the same keys in them as in Pumice.
 
 use crate::db_bench;
 
@@ -10,7 +10,7 @@ mod built {
 
     const SHAPE: &str = "--num=2000 --seed=7 --histogram=0";
 
-    /// What is left of the result lines when times are taken away: operations, and what was found.
+    /// The result lines without times: operations, and what was found.
     fn found(dir: &Path, engine: &str, benchmarks: &str, flags: &str) -> Vec<String> {
         let words =
             format!("--engine={engine} --db={engine} {SHAPE} {flags} --benchmarks={benchmarks}");

@@ -1,5 +1,5 @@
-//! RocksDB's `tools/benchmark.sh` and `tools/regression_test.sh`: every command that they give runs
-//! at a smaller size, and what the scripts read by position from the output and from LOG is there.
+//! RocksDB's `tools/benchmark.sh` and `tools/regression_test.sh`: all their commands run at a
+//! smaller size, and the output and LOG have what the scripts read by position.
 
 use crate::{Run, db_bench, lines};
 use std::path::Path;
@@ -24,7 +24,7 @@ impl<'a> Words<'a> {
         self.0.get(at - 1).unwrap_or_else(|| panic!("no word {at}: {:?}", self.0))
     }
 
-    /// Words that begin with a number, as awk takes them for one.
+    /// Checks that the words begin with a number, so that awk reads them as one.
     fn numbers(&self, at: &[usize]) {
         for at in at {
             let word = self.word(*at).trim_end_matches([',', ':']);
@@ -129,7 +129,7 @@ fn benchmark_sh_fills_its_report() {
     assert!(intervals > 20, "{intervals}");
 }
 
-/// The benchmarks of a regression run, each as its script gives it, on one database and on two.
+/// The benchmarks of a regression run with the script's flags, on one database and on two.
 #[pumice_test_macros::test]
 fn regression_test_sh_runs() {
     const BENCHMARKS: [&str; 7] = [

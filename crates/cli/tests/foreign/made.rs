@@ -1,7 +1,7 @@
-//! The databases: what their owner opened them with, what he stored, and what the tools may do.
+//! The databases: the options of their owner, what it stored, and what the tools may do.
 //!
 //! Each holds keys in two tables and in a log; `other` is a second family, with the options of
-//! [`Made::other`]. The owner's own files lie in the directory, too.
+//! [`Made::other`]. The owner's own files are in the directory, too.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use pumice_peer::{ColumnFamily, Db, Options, Peer, WriteBatch, WriteOptions, Wri
 /// What a tool may do with a database.
 #[derive(Clone, Copy, Debug)]
 pub enum May {
-    /// Every command does what it says.
+    /// Every command works.
     Work,
     /// Every command is refused with this word, before a byte has changed.
     Refuse(&'static str),
     /// Some commands work, others fail with this word; nothing is lost either way.
     Either(&'static str),
-    /// Nothing in the directory tells: not run.
+    /// Not run: nothing in the directory shows what differs.
     Untold,
 }
 
@@ -30,9 +30,9 @@ pub struct Made {
     pub text: &'static str,
     /// Options of the family `other`.
     pub other: &'static str,
-    /// What cannot be said in text.
+    /// Options that have no text form.
     pub own: fn(&mut Options, &Path),
-    /// What is stored beside the common keys, a step after each table and one for the log.
+    /// Stores more than the common keys, in one step before each table and one for the log.
     pub fill: fn(&Owner<'_>, usize),
     /// Timestamps are written with the keys of these families.
     pub timed: &'static [&'static str],

@@ -7,7 +7,8 @@
 //! and no row of the OPTIONS file is lost.
 //!
 //! RocksDB 10.10.1 makes them in this process, through its C library. It does not cover databases
-//! whose logs lie elsewhere and whose OPTIONS file is not read: nothing in the directory tells.
+//! with logs in another directory whose OPTIONS file is not read: nothing in the directory shows
+//! that.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -18,7 +19,8 @@ use made::{ALL, May, PLAIN};
 use pumice_peer::Peer;
 use run::{COMMANDS, Case, Directory, Given, HARMLESS, Original, rows};
 
-/// Of what may work one run of so many is made, another for each database; all refusals are.
+/// Of the runs that may succeed one in `ONE_IN` is made, a different one for each database; all
+/// refusals are run.
 const ONE_IN: usize = 6;
 
 /// `PUMICE_FOREIGN=all` makes every run, `PUMICE_FOREIGN=NAME` all those on one database.
@@ -48,7 +50,7 @@ fn what_is_not_understood_is_not_touched() {
     assert!(wrong.is_empty(), "{} runs went wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A new command of `ldb` is run here, or is said to change nothing.
+/// A new command of `ldb` must be run here, or be listed as harmless.
 #[pumice_test_macros::test]
 fn every_command_that_writes_is_run() {
     let mut ldb = std::process::Command::new(env!("CARGO_BIN_EXE_pumice"));

@@ -1,4 +1,4 @@
-//! Running a command on a copy, and comparing what it left with what it should have left.
+//! Running a command on a copy, and comparing the result with the expected one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub struct Command {
     pub effect: fn(&mut Contents),
     /// It may rewrite tables that were there.
     pub rewrites: bool,
-    /// What it may say where it cannot work though nothing is wrong with the database.
+    /// The error where it cannot work although the database is intact.
     pub fails: Option<&'static str>,
     /// It opens nothing that is well: where the MANIFEST names the order, no OPTIONS file has to.
     pub by_manifest: bool,
@@ -46,8 +46,8 @@ const COMMAND: Command = Command {
     by_manifest: false,
 };
 
-/// Commands that change no database, or only by what is in no directory of these (`restore` writes
-/// the bytes of a backup and opens nothing). All others are in [`COMMANDS`].
+/// Commands that change no database, or none of these (`restore` writes the bytes of a backup and
+/// opens nothing). All others are in [`COMMANDS`].
 pub const HARMLESS: &[&str] = &[
     "get",
     "scan",
@@ -77,7 +77,7 @@ fn in_range(family: &str, key: &(String, Vec<u8>)) -> bool {
     key.0 == family && (&b"k05"[..]..b"k08").contains(&&key.1[..])
 }
 
-/// Each table holds one key in three, and its share of what the owner merges.
+/// Each table holds one key in three, and its share of the owner's merges.
 fn of_first_table((family, key): &(String, Vec<u8>)) -> bool {
     let number = key.strip_prefix(b"k").and_then(|n| std::str::from_utf8(n).ok()?.parse().ok());
     family == "default" && (number.is_some_and(|n: usize| n.is_multiple_of(3)) || key == b"e0")
@@ -337,7 +337,7 @@ pub fn run(path: &Path, original: &Original, words: &str, input: &str) -> Ran {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Refused before it reads: then nobody is there to take them.
+    // It may be refused before it reads its input.
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).ok();
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -345,7 +345,7 @@ pub fn run(path: &Path, original: &Original, words: &str, input: &str) -> Ran {
     Ran { worked: output.status.success(), err }
 }
 
-/// A database under test: the library, where it lies, what its owner made it with.
+/// A database under test: the library, its path, how its owner made it.
 pub struct Case<'a> {
     pub peer: &'a Peer,
     pub directory: &'a Directory,
@@ -356,7 +356,7 @@ pub struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Runs `command`; what it did wrong is the error.
+    /// Runs `command`; the error says what it did wrong.
     pub fn check(&self, command: &Command, given: Given) -> Result<(), String> {
         let Case { made, original, .. } = self;
         let may = made.may[given as usize];
@@ -434,7 +434,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Rows of the owner's that the newest OPTIONS file does not say any more.
+    /// The owner's rows that the newest OPTIONS file lacks.
     fn lost_rows(&self, before: &Files, after: &Files, words: &str) -> Vec<String> {
         // What each engine writes about itself, and what ldb itself opens with, as RocksDB's does.
         let own = [

@@ -1,5 +1,5 @@
-//! Which commands of RocksDB's ldb there are, and which of their arguments are taken: counted over
-//! the list in `arguments.txt`, and docs/compatibility.md says the same.
+//! Which commands of RocksDB's ldb exist, and which of their arguments are taken: counted from the
+//! list in `arguments.txt`, and the same in docs/compatibility.md.
 
 use super::{Said, run};
 use std::collections::BTreeMap;
@@ -26,12 +26,12 @@ fn ours(dir: &Path, words: &str) -> Said {
     run(command, dir, words, "")
 }
 
-/// The words after "Not implemented: ", if it is refused.
+/// The text after "Not implemented: ", if it is refused.
 fn refusal(said: &Said) -> Option<&str> {
     said.2.strip_prefix("Failed: Not implemented: ")
 }
 
-/// The rows of the page's table of what is refused.
+/// The rows of the page's table of refusals.
 fn rows() -> Vec<&'static str> {
     let (_, table) = PAGE.split_once("| refused of ldb | text |\n|---|---|\n").unwrap();
     table.lines().take_while(|line| line.starts_with('|')).collect()
@@ -84,14 +84,14 @@ fn every_argument_is_taken_or_refused_by_its_name() {
     let count = format!("| commands of ldb | {commands_there} of {commands}, with {arguments} |");
     assert!(PAGE.contains(&count), "docs/compatibility.md lacks: {count}");
     assert_eq!(rows(), table);
-    // What RocksDB's ldb does not have is unknown, and said as it says it.
+    // What RocksDB's ldb does not have is unknown, with its error text.
     let said = ours(dir.path(), "--db=nosuch scan --nosuch=1");
     assert_eq!(said.2, "Invalid command-line option nosuch\n");
     let said = ours(dir.path(), "--db=nosuch scan --nosuch");
     assert_eq!(said.2, "Invalid command-line flag nosuch\n");
 }
 
-/// The list has what Debian's ldb says of itself.
+/// The list has everything in the help text of Debian's ldb.
 #[pumice_test_macros::test]
 fn the_list_has_what_the_tool_says() {
     let Ok(said) = Command::new("ldb").arg("--help").output() else { return };

@@ -1,5 +1,5 @@
-//! Entities in `pumice ldb` and `pumice sst_dump`: what RocksDB 11.9's tools say of them, and what
-//! Debian's, which know no columns, say of the default column.
+//! Entities in `pumice ldb` and `pumice sst_dump`: output as RocksDB 11.9's tools, and for the
+//! default column as Debian's, which do not know columns.
 
 use super::{Said, newest_log, ours, run, scratch, theirs};
 use std::path::Path;
@@ -38,7 +38,7 @@ const LINES: &[(&str, &str)] = &[
     ("dump --from=0x71 --hex", "0x71 ==> :0x647632 0x6E31:0x7631\nKeys in range: 1\n"),
 ];
 
-/// Command lines that know no columns: as Debian's.
+/// Command lines without columns: output as Debian's.
 const ALIKE: &[&str] = &[
     "get a",
     "get b",
@@ -58,7 +58,7 @@ fn columns_are_printed_as_newer_tools_print_them() {
     make(&dir);
     for words in ALIKE {
         let words = format!("--db=d {words}").replace("get a --hex", "get 0x61 --hex");
-        // Theirs goes last: it may move what is in the log.
+        // Theirs runs last, since it may flush the log.
         let said = ours(&dir, &words, "");
         assert_eq!(said, theirs(&dir, &words, ""), "{words}");
         assert_eq!(said.0, Some(0), "{words}: {said:?}");

@@ -1,5 +1,5 @@
-//! A MANIFEST with files that overlap where they must not: it does not open, whatever is asked for,
-//! and there are two ways out.
+//! A MANIFEST with files that overlap where they must not: no command opens it, and there are two
+//! ways to recover.
 
 use super::{Said, run};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, PosixFs, WriterOptions, filename};
@@ -72,7 +72,7 @@ fn files_that_overlap_are_refused_and_there_are_ways_out() {
         assert_eq!(said.0, Some(1), "{words}: {said:?}");
         assert!(said.2.contains("L6 has overlapping ranges"), "{words}: {said:?}");
     }
-    // What RocksDB has for it is refused, and says what helps.
+    // RocksDB's command for it is refused, and the error says what helps.
     let said = ours(dir, "--db=d --disable_consistency_checks scan");
     assert!(said.2.contains("repair merges them and unsafe_remove_sst_file drops one"), "{said:?}");
 

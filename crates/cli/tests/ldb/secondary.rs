@@ -1,5 +1,5 @@
-//! `--secondary_path`: beside a process that has the database open and writes to it, both tools see
-//! the same, and refuse the same.
+//! `--secondary_path`: beside a process that has the database open and writes to it, both tools
+//! show the same contents, and refuse the same commands.
 
 use super::{copy, make, ours, scratch, theirs};
 use pumice::{ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions, Options};
@@ -69,7 +69,7 @@ fn both_tools_see_what_a_live_primary_has_written() {
     assert!(said.1.contains("in the log : 1"), "{said:?}");
     let said = ours(&our_dir, "--db=d --secondary_path=s --ttl scan", "");
     assert_eq!(said.2, "Failed: Open as secondary is not supported for TTL DB yet.\n");
-    // Without it the database is somebody else's.
+    // Without it the database is locked by the other process.
     let said = ours(&our_dir, "--db=d put k v", "");
     assert!(said.2.contains("lock"), "{said:?}");
     primary.close().unwrap();
@@ -104,7 +104,7 @@ fn contents(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// A primary in another process is killed in the middle of its writes, and opened again: what was
-/// seen of it stays true.
+/// seen of it before stays valid.
 #[pumice_test_macros::test]
 fn a_primary_that_is_killed_is_followed() {
     let flags = "--benchmarks=overwrite --use_existing_db=1 --num=100000000 \

@@ -1,13 +1,13 @@
-//! Values that expire, counts of keys that begin alike, and files as text, beside Debian's ldb.
+//! Values that expire, counts of keys by prefix, and files as text, compared with Debian's ldb.
 //!
-//! Of `--ttl` standard output alone is compared: RocksDB's ldb (7.8 to 11.9) does what was asked
+//! For `--ttl` only standard output is compared: RocksDB's ldb (7.8 to 11.9) executes the command
 //! and then fails, since the name of the column family is never empty there.
 
 use super::{copy, make, newest_log, ours, scratch, theirs};
 use std::path::Path;
 
-/// Command lines on a database of which RocksDB has the same to say. $W, $T and $M are the newest
-/// log, table and MANIFEST.
+/// Command lines whose output is the same as RocksDB's. $W, $T and $M are the newest log, table and
+/// MANIFEST.
 const LINES: &[&str] = &[
     "--db=d dump --count_delim",
     "--db=d dump --count_delim=d",
@@ -134,7 +134,7 @@ fn now() -> u64 {
 fn values_that_expire() {
     let Some((root, our_dir, their_dir)) = scratch("ttl") else { return };
     let before = now();
-    // Each of the two writes what the other can read, and OPTIONS that the other can load.
+    // Each tool can read the other's data, and load its OPTIONS.
     let wrote = theirs(&root.0, "--db=made --ttl --create_if_missing batchput a.x 1 a.y 22", "");
     assert_eq!(wrote.1, "OK\n", "{wrote:?}");
     for (words, input) in [
@@ -209,7 +209,7 @@ fn statistics_and_gaps() {
         assert!(stats.contains("** Compaction Stats [default] **"), "{said}");
         assert!(entries.contains("eys in range: "), "{said}");
     }
-    // All logs of a directory, or only what does not follow on what was before.
+    // All logs of a directory, or only gaps in their sequence.
     let logs = dir.join("logs");
     std::fs::create_dir(&logs).unwrap();
     let log = dir.join(newest_log(&dir));

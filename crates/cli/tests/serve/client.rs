@@ -142,7 +142,7 @@ impl Client {
         read_value(&mut self.reader, 0)
     }
 
-    /// The reply to words between blanks.
+    /// The reply to a command given as words separated by blanks.
     pub fn ask(&mut self, line: &str) -> Value {
         self.send(&encode_line(line)).unwrap();
         self.receive().unwrap_or_else(|error| panic!("{line}: {error}"))

@@ -5,7 +5,7 @@ use std::process::Command;
 use super::client::{Client, encode_line};
 use super::{Scratch, Server, info, setting, wait_until};
 
-/// Lets this process and those that it starts have so many descriptors, if they may.
+/// Raises the limit of descriptors of this process and its children to `count`, if permitted.
 fn allow_descriptors(count: usize) {
     let own = std::process::id().to_string();
     let limit = format!("--nofile={count}:");
@@ -31,8 +31,8 @@ fn those_beyond_maxclients_are_told_so_and_the_others_served() {
     let mut refused = 0;
     for _ in 1..crowd {
         let mut client = Client::to(server.port).unwrap();
-        // A client that comes too late is told without having asked; it may see the end before
-        // that.
+        // A client that comes too late gets an error without a request; it may see the connection
+        // end before that.
         if client.send(b"PING\r\n").is_err() {
             refused += 1;
             continue;
@@ -67,7 +67,7 @@ fn those_beyond_maxclients_are_told_so_and_the_others_served() {
         busy / most
     );
     assert!(idle / most < 64 << 10 && busy / most < 96 << 10, "{idle} {busy}");
-    // Places that are free are given again.
+    // Freed places are given out again.
     let mut one = inside.pop().unwrap();
     inside.clear();
     wait_until("the others are gone", || info(&mut one, "connected_clients") == 1);

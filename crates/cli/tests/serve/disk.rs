@@ -1,6 +1,6 @@
 //! A disk that is full, and has room again: a real one, of a few megabytes, which only root can
-//! make; elsewhere this says that it is skipped. What no disk shows, each refused operation in
-//! turn, is in the engine's suites (`crates/pumice/tests/all/files/full_disk.rs`).
+//! make; otherwise the test is skipped with a message. Each refused operation in turn, which needs
+//! a simulated disk, is in the engine's suites (`crates/pumice/tests/all/files/full_disk.rs`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::Command;
 use super::client::{Client, Value};
 use super::{Random, Scratch, Server, info, wait_until};
 
-/// A file system of its own; gone with the value.
+/// A separate file system, unmounted on drop.
 struct Disk {
     at: PathBuf,
     ballast: PathBuf,
@@ -26,7 +26,7 @@ fn run(program: &str, args: &[&str]) -> Result<(), String> {
 }
 
 impl Disk {
-    /// One of so many megabytes; an error where it cannot be made.
+    /// One of `megabytes` MB; an error where it cannot be made.
     fn make(kind: &str, megabytes: u64) -> Result<Disk, String> {
         let scratch = Scratch::new(&format!("disk-{kind}"));
         let at = scratch.0.join("mnt");
@@ -45,7 +45,7 @@ impl Disk {
         Ok(Disk { ballast: at.join("ballast"), at, _scratch: scratch })
     }
 
-    /// Takes all but so many megabytes.
+    /// Fills all but `left` megabytes.
     fn fill(&self, left: u64) {
         let output = Command::new("df").args(["-Pk", self.at.to_str().unwrap()]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
@@ -64,7 +64,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // A failure before is what is to be seen; a server of it may still be there.
+        // An earlier failure must stay visible; its server may still be running.
         run("umount", &["-l", self.at.to_str().unwrap()]).ok();
     }
 }

@@ -6,7 +6,7 @@
 //! well-formed and to end; a stream without damage has one for each command. Nothing may panic,
 //! nobody may wait, memory stays bounded, and the server answers to others all the time.
 //!
-//! Left out: what is meant to end the server, to lock others out or to fill the disk.
+//! Left out: commands that are meant to end the server, to lock others out or to fill the disk.
 
 use std::io::{ErrorKind, Write};
 use std::net::Shutdown;
@@ -20,8 +20,8 @@ use super::{Random, Scratch, Server, info, setting};
 const CASES: u64 = 300;
 /// Connections at a time.
 const FUZZERS: u64 = 4;
-/// What the server may have in memory: caches and memtables of the settings below, what clients
-/// may have, and what one command may, each a few times.
+/// Limit of the server's memory: caches and memtables of the settings below, what clients may use,
+/// and what one command may, each a few times.
 const MEMORY: usize = 600 << 20;
 const NEVER: [&str; 7] = ["shutdown", "save", "bgsave", "config", "acl", "client", "debug"];
 
@@ -191,7 +191,7 @@ fn case(port: u16, table: &[Known], seed: u64) -> u64 {
         while !rest.is_empty() {
             let most = *random.pick(&[3, 100, 100_000]);
             let piece = (1 + random.below(most)).min(rest.len());
-            // The server hangs up after what is no command.
+            // The server closes the connection after input that is not a command.
             if sender.write_all(&rest[..piece]).is_err() {
                 return;
             }

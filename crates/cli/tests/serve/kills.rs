@@ -7,8 +7,8 @@
 //! and pops with waiting; all count in one key. What was found is found again after later kills.
 //!
 //! All kills hit one directory, with memtables so small that flushes and compactions are hit too;
-//! some hit the recovery. SIGKILL leaves the system's cache as it is: what is durable after a loss
-//! of power is shown by `crates/server/tests/suite/durable.rs` and by the engine's own suites.
+//! some hit the recovery. SIGKILL leaves the system's page cache intact; durability after a power
+//! loss is shown by `crates/server/tests/suite/durable.rs` and by the engine's own suites.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::process::Stdio;
@@ -22,8 +22,8 @@ const CLIENTS: usize = 4;
 /// Settings of the server that is killed.
 const SETTINGS: [(&str, &str); 2] = [("appendfsync", "always"), ("write-buffer-bytes", "256kb")];
 
-/// The operations of a round; `K` stands for the client's prefix, `E` for that of all, `N` for the
-/// round's number.
+/// The operations of a round; `K` is the client's prefix, `E` the common one, `N` the round's
+/// number.
 const OPERATIONS: [&str; 16] = [
     "SET Ks N",
     "HSET Kh fN%16 N",
@@ -47,7 +47,7 @@ const MULTI: usize = 9;
 const QUEUED: usize = 12;
 const EXEC: usize = 13;
 const COUNTS: usize = 14;
-/// Keys that a client writes, by what reads them whole.
+/// Commands that read all keys of a client.
 const READS: [&str; 12] = [
     "GET Ks",
     "HGETALL Kh",
@@ -87,15 +87,15 @@ fn operation(index: usize, round: u64, own: &str, all: &str) -> String {
         .join(" ")
 }
 
-/// What a client knows: the last round that it has begun to send, and for each operation the last
-/// one that was acknowledged.
+/// What a client knows: the last round that it began to send, and for each operation the last round
+/// that was acknowledged.
 #[derive(Default)]
 struct Known {
     issued: u64,
     acked: [u64; OPERATIONS.len()],
 }
 
-/// Sends rounds until the connection breaks. The end of the first round is told.
+/// Sends rounds until the connection breaks. Reports the end of the first round.
 fn load(mut client: Client, own: &str, all: &str, begun: &Sender<()>) -> Known {
     let mut known = Known::default();
     for round in 1.. {
@@ -136,7 +136,7 @@ fn pairs(value: &Value) -> BTreeMap<String, u64> {
     flat.chunks_exact(2).map(pair).collect()
 }
 
-/// The numbers up to `round`, by what they leave by a modulus, the last of each.
+/// The numbers up to `round`, the last one of each residue class.
 fn latest(round: u64, modulus: u64, letter: &str) -> BTreeMap<String, u64> {
     let first = round.saturating_sub(modulus) + 1;
     (first.max(1)..=round).map(|n| (format!("{letter}{}", n % modulus), n)).collect()
@@ -147,7 +147,8 @@ fn read(client: &mut Client, own: &str) -> Vec<Value> {
     READS.iter().map(|template| client.ask(&line(template))).collect()
 }
 
-/// Asserts that `found` is what the operations up to one of them make, none acknowledged missing.
+/// Asserts that `found` is the result of the operations up to some one of them, and includes all
+/// acknowledged ones.
 fn judge(found: &[Value], known: &Known, what: &str) {
     let number = |value: &Value| match value {
         Value::Nothing => 0,
@@ -165,7 +166,7 @@ fn judge(found: &[Value], known: &Known, what: &str) {
     let z = pairs(&found[5]).into_values().max().unwrap_or(0);
     assert_eq!(pairs(&found[5]), latest(z, 32, "m"), "{what}");
     let a = number(&found[6]);
-    // What was moved, and what lies between.
+    // Moved elements, and those in between.
     let (mut lying, mut moved) = (numbers(&found[7]), numbers(&found[8]));
     assert!(lying.len() <= 1, "{what}: {lying:?}");
     let r = moved.len() as u64;
@@ -174,7 +175,7 @@ fn judge(found: &[Value], known: &Known, what: &str) {
     let q = lying.len() as u64;
     assert_eq!(lying, (1..=q).collect::<Vec<_>>(), "{what}: an element was lost or doubled");
     assert_eq!((x, x), (number(&found[10]), upto(&found[11])), "{what}: half of a transaction");
-    // A set has what was added and not taken out again.
+    // A set has what was added and not removed again.
     let set = numbers(&found[3]);
     assert!(set.len() <= 1, "{what}: {set:?}");
     let (added, removed) = match set.first() {
@@ -214,7 +215,7 @@ fn push(mut client: Client, key: &str) -> (u64, u64) {
     unreachable!("it never ends by itself")
 }
 
-/// Takes them, waiting; the last that was told.
+/// Pops them with blocking; returns the last acknowledged one.
 fn pop(mut client: Client, key: &str) -> u64 {
     let mut last = 0;
     loop {
@@ -230,13 +231,13 @@ fn pop(mut client: Client, key: &str) -> u64 {
     }
 }
 
-/// Nothing that was taken is there, nothing that was pushed and not taken is missing.
+/// Nothing that was popped is there, nothing that was pushed and not popped is missing.
 fn judge_queue(left: &[u64], (issued, acked): (u64, u64), popped: u64) {
     let whole = left.windows(2).all(|two| two[0] + 1 == two[1]);
     let shown = format!("{left:?} of {acked} to {issued}, taken {popped}");
     assert!(whole, "a hole: {shown}");
     match (left.first(), left.last()) {
-        // One may have been taken whose reply did not come.
+        // One may have been popped without its reply arriving.
         (Some(&first), Some(&last)) => {
             assert!(first > popped && first <= popped + 2, "{shown}");
             assert!(last >= acked && last <= issued, "{shown}");
@@ -262,7 +263,7 @@ struct Figures {
     recovery_max: Duration,
 }
 
-/// One life under load, its end, and the look at what is there.
+/// One run under load, the kill, and the check of the contents.
 fn live_and_die(
     scratch: &Scratch,
     kill: usize,
@@ -287,7 +288,7 @@ fn live_and_die(
     let pusher = std::thread::spawn(move || push(one.0, &one.1));
     let popper = std::thread::spawn(move || pop(other.0, &other.1));
     (0..CLIENTS).for_each(|_| begins.recv_timeout(PATIENCE).unwrap());
-    // The kill comes after so many acknowledgements, not after a time.
+    // The kill comes after a number of acknowledgements, not after a time.
     let mut client = server.connect();
     (0..random.below(60)).for_each(|_| drop(client.say("INCR n")));
     server.signal("-KILL");

@@ -1,8 +1,8 @@
-//! `pumice serve` from outside: what it says, how it ends, and what it takes without a loss: kill
-//! -9, a full disk, crowds, clients that do not read, bytes that make no sense.
+//! `pumice serve` from outside: its output, how it ends, and what it survives without loss: kill
+//! -9, a full disk, crowds, clients that do not read, malformed input.
 //!
-//! Each part runs a share by itself and more by its environment variable; docs/testing.md has them.
-//! `PUMICE_SERVE_BINARY` names another server than the one that was built with the tests.
+//! Each part runs a share by default and more by its environment variable; docs/testing.md lists
+//! them. `PUMICE_SERVE_BINARY` names another server than the one built with the tests.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 
 use client::Client;
 
-/// How long a test waits for what must come: costs nothing unless it fails.
+/// How long a test waits for what must happen; costs nothing unless it fails.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A directory that goes with the value.
+/// A directory that is deleted on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -40,7 +40,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let removed = std::fs::remove_dir_all(&self.0);
-        // A failure before is what is to be seen.
+        // An earlier failure must stay visible.
         assert!(removed.is_ok() || std::thread::panicking(), "{removed:?}");
     }
 }
@@ -71,7 +71,7 @@ fn setting(variable: &str, default: usize) -> usize {
     std::env::var(variable).map_or(default, |n| n.parse().unwrap())
 }
 
-/// Waits until `is` says so, and fails with `what` when it never does.
+/// Waits until `is` returns true; fails with `what` if it never does.
 fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is() {
@@ -164,7 +164,7 @@ impl Drop for Server {
     }
 }
 
-/// A line `name:value` of what INFO says.
+/// The value of a line `name:value` of INFO.
 fn info(client: &mut Client, name: &str) -> usize {
     let text = client.say("INFO everything");
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));

@@ -1,19 +1,19 @@
-//! Clients that ask for much and read nothing.
+//! Clients that request much and read nothing.
 
 use std::time::{Duration, Instant};
 
 use super::client::{Client, encode, encode_line};
 use super::{Scratch, Server, command, info, setting, wait_until};
 
-/// Bytes of the value that they ask for, and how often each does.
+/// Bytes of the value that they request, and how often each does.
 const VALUE_BYTES: usize = 100_000;
 const REQUESTS: usize = 500;
 /// What all clients together may have.
 const MEMORY: usize = 64 << 20;
-/// From so many on the test also waits for their end.
+/// From this many clients on the test also waits for their end.
 const MANY: usize = 500;
 
-/// What commands of somebody else take: median, 99th of 100, the longest.
+/// Latency of another client's commands: median, 99th of 100, maximum.
 fn others(client: &mut Client, commands: usize) -> [Duration; 3] {
     let mut took: Vec<Duration> = (0..commands)
         .map(|number| {
@@ -36,7 +36,7 @@ fn clients_that_do_not_read_cost_a_bounded_memory_and_slow_nobody() {
     let scratch = Scratch::new("slow");
     let limit = MEMORY.to_string();
     let mut command = command(&scratch.0, &[("maxmemory-clients", &limit)]);
-    // What the allocator keeps of what was given back is not what is looked for.
+    // Freed memory that the allocator keeps does not count.
     let server = Server::run(command.env("MIMALLOC_PURGE_DELAY", "0"));
     let mut other = server.connect();
     other.send(&encode(&["SET", "big", &"v".repeat(VALUE_BYTES)])).unwrap();
@@ -77,7 +77,8 @@ fn clients_that_do_not_read_cost_a_bounded_memory_and_slow_nobody() {
     assert!(peak - before < 6 * MEMORY, "{} bytes", peak - before);
     assert!(evicted > 0 || slow < MANY, "nobody was let go");
     if slow >= MANY {
-        // Who takes no byte for a minute is let go; who waits for messages is not.
+        // A client that reads no byte for a minute is disconnected; one that waits for messages is
+        // not.
         wait_until("they are let go", || info(&mut other, "connected_clients") <= slow / 3 + 2);
     }
     drop(lazy);

@@ -1,4 +1,4 @@
-//! TLS: a build without it says so; one with it serves, and ends in good order.
+//! TLS: a build without it says so; one with it serves, and shuts down cleanly.
 
 use std::process::{Command, Stdio};
 
@@ -31,7 +31,7 @@ mod with {
     use super::super::Server;
     use super::*;
 
-    /// A certificate of nobody but itself, and its key.
+    /// A self-signed certificate, and its key.
     fn certificate(scratch: &Scratch) {
         let config = "[req]\ndistinguished_name = dn\n[dn]\n";
         std::fs::write(scratch.0.join("openssl.cnf"), config).unwrap();
@@ -44,7 +44,7 @@ mod with {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
 
-    /// redis-cli with words of its own.
+    /// redis-cli with the given arguments.
     fn redis_cli(scratch: &Scratch, (host, port): (&str, &str), words: &[&str]) -> Child {
         let mut command = Command::new("timeout");
         command.args(["120", "redis-cli", "-h", host, "-p", port, "--tls", "--cacert", "own.crt"]);
@@ -57,8 +57,8 @@ mod with {
     fn tls_serves_and_ends_with_clients_there() {
         let scratch = Scratch::new("tls");
         certificate(&scratch);
-        // An address of the loopback interface that is this process's: nobody else listens there.
-        // The port is one that the system finds free.
+        // A loopback address for this process alone, so no other listens there. The system picks a
+        // free port.
         let [_, a, b, c] = std::process::id().to_be_bytes();
         let host = format!("127.{}.{b}.{c}", 64 + a % 128);
         let free = TcpListener::bind((host.as_str(), 0)).unwrap().local_addr().unwrap().port();

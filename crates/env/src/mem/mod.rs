@@ -1,10 +1,10 @@
 //! A file system in memory that crashes and fails on command.
 //!
-//! It keeps what is durable apart from what is not. A file has `stable` bytes and an ordered list
-//! of changes since the last sync; a directory has `stable` names and an ordered list of name
-//! changes since its last sync. Syncing a file makes that file's changes stable, syncing a
-//! directory that directory's names; nothing else does. [`MemFs::crash`] builds one of the states
-//! that a power cut could leave: it depends only on the history, the seed and the mode.
+//! It separates durable data from the rest. A file has `stable` bytes and an ordered list of
+//! changes since the last sync; a directory has `stable` names and an ordered list of name changes
+//! since its last sync. Syncing a file makes that file's changes stable, syncing a directory that
+//! directory's names; nothing else does. [`MemFs::crash`] builds one of the states that a power cut
+//! could leave: it depends only on the history, the seed and the mode.
 //!
 //! Invariants:
 //! 1. Handles, locks and iterators from before a crash fail for good: they carry the epoch in

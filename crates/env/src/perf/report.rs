@@ -1,4 +1,4 @@
-//! The numbers of a task as they were at one moment, and the text that RocksDB makes of them.
+//! The numbers of a task at one moment, and RocksDB's text form of them.
 //!
 //! Thread safety: plain values.
 

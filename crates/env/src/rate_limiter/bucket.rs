@@ -3,7 +3,7 @@
 //!
 //! Plain data: time is an argument, waiters are names for requests, nothing blocks here.
 //!
-//! A request takes the available tokens and queues for the rest after those of its own priority. A
+//! A request takes the available tokens and queues for the rest behind others of its priority. A
 //! refill serves the queues in an order that `fairness` changes at times, each of them first in,
 //! first out; the first request that does not fit takes the remaining tokens and blocks all later
 //! ones, so that a large request is not overtaken forever.

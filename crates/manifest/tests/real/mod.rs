@@ -60,7 +60,7 @@ fn replay(edits: &[VersionEdit]) -> BTreeMap<u32, Arc<Version>> {
     builders.into_iter().map(|(id, builder)| (id, builder.build().unwrap())).collect()
 }
 
-/// Our dump without what 7.8.3 does not know.
+/// Our dump without fields that 7.8.3 does not know.
 fn dump_like_7_8(edits: &[VersionEdit]) -> String {
     edits.iter().fold(String::new(), |mut out, edit| {
         for line in edit.debug_string(true).lines() {

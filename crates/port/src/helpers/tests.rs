@@ -8,7 +8,7 @@ use crate::sync::{Event, Mutex, Semaphore};
 use crate::time;
 use std::sync::atomic::AtomicUsize;
 
-/// A job that records its helpers, and keeps them until it is told to let them go.
+/// A job that records its helpers, and keeps them until told to release them.
 #[derive(Default)]
 struct Gate {
     name: &'static str,
@@ -242,7 +242,7 @@ fn dropping_a_pool_waits_for_its_helpers() {
     assert_eq!(Arc::strong_count(&job), 1);
 }
 
-/// The pool goes with a helper that owns the last handle.
+/// The pool is dropped with a helper that owns the last handle.
 #[test]
 fn a_job_may_own_the_pool() {
     struct Owns(Mutex<Option<HelperPool>>, Arc<Semaphore>);

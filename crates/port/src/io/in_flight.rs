@@ -473,7 +473,7 @@ impl<R: Uring> InFlight<R> {
         self.push_slow(request);
     }
 
-    /// The queue is full: the kernel takes what is there, then there is room.
+    /// The queue is full: the kernel takes its entries, then there is room.
     #[cold]
     fn push_slow(&mut self, request: Request) {
         self.stats.queue_full += 1;

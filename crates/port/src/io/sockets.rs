@@ -179,7 +179,7 @@ impl Sockets {
         let interest = kept | wanted | USUAL;
         let data = u64::from(socket.number as u32) << 32 | place as u64;
         let (add, change) = (libc::EPOLL_CTL_ADD, libc::EPOLL_CTL_MOD);
-        // Both also report what is there already.
+        // Both also report readiness that already exists.
         let mut done = self.control(if is_known { change } else { add }, socket.fd, interest, data);
         if done == -libc::EEXIST {
             done = self.control(change, socket.fd, interest, data);

@@ -2,8 +2,8 @@
 //!
 //! | the thread | changes of its priority | what it does by `unlowered` |
 //! |---|---|---|
-//! | normal | by who asks, at once | itself; a change meanwhile waits until that is done |
-//! | lowered | by who asks; up only with a privilege | is handed back to the job's own thread |
+//! | normal | by the caller, at once | itself; a change meanwhile waits until that is done |
+//! | lowered | by the caller; up only with a privilege | is handed back to the job's own thread |
 //! | a helper of it | none | as the thread; once that was lowered, handed back |
 //!
 //! Invariants:

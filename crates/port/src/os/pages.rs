@@ -1,8 +1,8 @@
 //! Memory straight from the kernel, in huge pages where it gives them.
 //!
-//! A huge page covers with one entry of the processor's page table cache what takes 512 small ones,
-//! and is filled by one fault; the whole of it is cleared and resident from its first touch. So it
-//! is for memory that will be used whole and is read at random (docs/decisions/0041).
+//! A huge page takes one TLB entry and one page fault where small pages take 512; all of it is
+//! cleared and resident from its first touch. So it is for memory that will be used whole and is
+//! read at random (docs/decisions/0041).
 //!
 //! Thread safety: a region is plain memory with one owner.
 //!
@@ -10,7 +10,7 @@
 //! 1. `start` is a private anonymous mapping of `bytes` bytes, readable and writable, that only
 //!    this region knows and unmaps.
 //!
-//! It does not divide a region, and gives back only the whole.
+//! A region is not divided here, and is only given back whole.
 
 use std::ptr::{self, NonNull};
 
@@ -26,13 +26,13 @@ pub struct HugeRegion {
 
 // SAFETY: invariant 1: plain memory with one owner.
 unsafe impl Send for HugeRegion {}
-// SAFETY: as above; shared access only gives the address away.
+// SAFETY: as above; shared access only reads the address.
 unsafe impl Sync for HugeRegion {}
 
 impl HugeRegion {
     /// At least `bytes` bytes, rounded up to whole huge pages; `None` where the kernel has no
-    /// mapping left. Whether the pages become huge ones is for the kernel to say
-    /// (`/sys/kernel/mm/transparent_hugepage`): the memory is there either way. Up to four system
+    /// mapping left. The kernel decides whether the pages become huge ones
+    /// (`/sys/kernel/mm/transparent_hugepage`); the memory is usable either way. Up to four system
     /// calls.
     pub fn new(bytes: usize) -> Option<Self> {
         let bytes = bytes.max(1).checked_next_multiple_of(HUGE_PAGE_BYTES)?;
@@ -51,8 +51,8 @@ impl HugeRegion {
         let (start, end) = unsafe { (low.add(before), low.add(before + bytes)) };
         unmap(low, before);
         unmap(end, mapped - before - bytes);
-        // A kernel without huge pages refuses, and small ones do.
-        // SAFETY: the mapping is ours; the advice changes no content.
+        // A kernel without huge pages refuses; small ones will do. SAFETY: the mapping is ours; the
+        // advice changes no content.
         unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
         NonNull::new(start).map(|start| HugeRegion { start, bytes })
     }
@@ -74,7 +74,7 @@ impl Drop for HugeRegion {
     }
 }
 
-/// Gives back `bytes` bytes from `start` on: whole pages of a mapping that nobody uses.
+/// Unmaps `bytes` bytes from `start` on: whole pages of a mapping that are not in use.
 fn unmap(start: *mut u8, bytes: usize) {
     if bytes > 0 {
         // SAFETY: invariant 1, or the ends of a mapping that no region has yet.

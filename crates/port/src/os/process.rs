@@ -37,18 +37,18 @@ pub fn descriptor_limit() -> u64 {
     limit.rlim_cur
 }
 
-/// Which memory that this process, and those that it starts, touch from now on may become huge
-/// pages.
+/// Which memory may become huge pages when this process, or one that it starts, touches it from now
+/// on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HugePages {
     /// All, as far as the system's setting goes (`/sys/kernel/mm/transparent_hugepage/enabled`).
     All,
-    /// What has asked for them ([`super::HugeRegion`]); none on kernels before 6.18 that give them
-    /// to everybody (`always`).
+    /// Memory that has asked for them ([`super::HugeRegion`]); none on kernels before 6.18 whose
+    /// setting is `always`.
     Advised,
 }
 
-/// See [`HugePages`]. Where this cannot be changed, it stays as it is.
+/// See [`HugePages`]. Has no effect where the system does not allow the change.
 pub fn use_huge_pages(pages: HugePages) {
     const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
     let forbid = |forbidden: bool, flags: libc::c_ulong| {
@@ -67,9 +67,9 @@ pub fn use_huge_pages(pages: HugePages) {
     }
 }
 
-/// The process that `command` starts is killed (SIGKILL) when the thread that starts it ends, and
-/// so with this process, however that ends. It outlives `exec`, but for programs with privileges of
-/// their own. Starting fails with "No such process" if this process ended meanwhile.
+/// The process that `command` starts is killed (SIGKILL) when the thread that starts it ends, so
+/// also when this process ends in any way. The setting survives `exec`, except in programs with
+/// privileges of their own. Starting fails with "No such process" if this process ended meanwhile.
 pub fn end_with_parent(command: &mut Command) {
     let parent = pid();
     let ask = move || {
@@ -397,7 +397,7 @@ pub fn nice_of(thread: u64) -> io::Result<i32> {
     }
     // SAFETY: invariant 1: errno's address is the calling thread's own.
     let (nice, errno) = unsafe {
-        // -1 is a legal answer, so only errno tells a failure.
+        // -1 is a legal answer, so only errno shows a failure.
         *libc::__errno_location() = 0;
         let nice = libc::getpriority(libc::PRIO_PROCESS, thread as libc::id_t);
         (nice, *libc::__errno_location())

@@ -90,7 +90,7 @@ impl Drop for Watch {
     }
 }
 
-/// `count` bodies that share `shared`; each is told its number.
+/// `count` bodies that share `shared`; each gets its number.
 pub(crate) fn bodies<S: Send + Sync + 'static>(
     count: usize,
     shared: &Arc<S>,

@@ -177,7 +177,7 @@ fn condvar_requeues_under_the_lock() {
     holds_with_hand_off(2, condvar_requeues);
 }
 
-/// A notification goes to a waiter whose time runs out, or to one that has time: never to neither.
+/// A notification goes to a waiter that times out or to one that does not, never to neither.
 fn condvar_times_out() {
     let shared = Arc::new((Mutex::new(false), Condvar::new()));
     let patient = Arc::clone(&shared);

@@ -62,7 +62,7 @@ fn is_caught(
     drop(guard);
 }
 
-/// What loom says of an execution of the model that goes wrong, if it finds one.
+/// Loom's report of a failing execution of the model, if it finds one.
 fn rejects(preemptions: usize, model: impl Fn() + Sync + Send + 'static) -> Option<String> {
     let run = std::panic::AssertUnwindSafe(|| explore(preemptions, model));
     let panic = std::panic::catch_unwind(run).err()?;

@@ -22,7 +22,7 @@ struct Build {
     fails_at: u64,
 }
 
-// A slot and the output are in one thread's hands at a time: that is what the models check.
+// A slot and the output belong to one thread at a time, which is what the models check.
 unsafe impl Sync for Build {}
 unsafe impl Send for Build {}
 

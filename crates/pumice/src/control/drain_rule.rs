@@ -19,9 +19,9 @@
 
 /// The rule is applied after this many refill periods.
 const PERIODS_PER_LOOK: u64 = 100;
-/// Share of periods, percent, from which flushes are taken for busy.
+/// Share of periods, percent, from which flushes count as busy.
 const FLUSH_BUSY_PERCENT: u64 = 50;
-/// Share of periods, percent, at which the limiter is taken for exhausted.
+/// Share of periods, percent, at which the limiter counts as exhausted.
 const EXHAUSTED_PERCENT: u64 = 90;
 
 /// The kind of job that had to wait.

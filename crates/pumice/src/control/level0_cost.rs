@@ -154,7 +154,7 @@ mod tests {
         let (mut cost, mut now) = after(10e6, 0.5, 30.0);
         let before = cost.share(now, 2.0);
         assert!(before > LOWERED_FROM);
-        // Flushes go on, no compaction ends.
+        // Flushes continue, no compaction ends.
         for _ in 0..20 {
             now += 0.5;
             cost.arrived(now, 10e6);

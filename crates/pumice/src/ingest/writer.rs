@@ -31,7 +31,7 @@ use crate::version::identity;
 
 /// Version of the files, as RocksDB writes it. Persisted.
 pub(super) const VERSION: u32 = 2;
-/// What stands in place of a database id. Persisted.
+/// Used in place of a database id. Persisted.
 const DB_ID: &str = "SST Writer";
 
 /// What was written, given by [`SstFileWriter::finish`].

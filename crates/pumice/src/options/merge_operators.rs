@@ -107,7 +107,7 @@ impl MergeOperator for UInt64Add {
     }
 }
 
-/// The newest operand replaces what is there.
+/// The newest operand replaces the value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PutOperator;
 

@@ -104,7 +104,7 @@ pub(crate) fn recovering() -> Error {
     Error::aborted("the database is recovering from a failed log")
 }
 
-/// The version that `edit` makes of its column family's; None if it touches no file.
+/// The column family's version after `edit`; None if it touches no file.
 pub(crate) fn next_version(cf: &CfState, edit: &VersionEdit) -> Result<Option<Arc<Version>>> {
     if edit.new_files.is_empty() && edit.deleted_files.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Event listeners: how a program is told about events of a database.
+//! Event listeners: callbacks for events of a database.
 //!
 //! Thread safety: listeners are called from background and foreground threads, several at once,
 //! under no lock. A listener should be fast: the job that caused an event waits for it.

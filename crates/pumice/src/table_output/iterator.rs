@@ -84,7 +84,7 @@ pub(crate) struct CompactionIterator<I> {
     out: Out,
     key: Vec<u8>,
     queue: VecDeque<(Vec<u8>, Vec<u8>)>,
-    /// User key whose versions are being looked at, and the stripe of the last one seen.
+    /// User key whose versions are being processed, and the stripe of the last one seen.
     current: Vec<u8>,
     has_current: bool,
     last_stripe: SequenceNumber,

@@ -1,5 +1,5 @@
-//! Everything of a user's that a database calls, in one: it can be told to go deep into its stack,
-//! to panic, or to do something at one call, in the calls of one kind.
+//! All user code that a database calls, in one object. In the calls of one kind it can use much
+//! stack, panic, or run a hook at one call.
 #![allow(dead_code)]
 
 use std::fmt;
@@ -53,7 +53,7 @@ pub const KINDS: [Kind; 9] = [
 /// What the calls do.
 #[derive(Clone, Copy)]
 pub enum Act {
-    /// Use so many bytes of stack.
+    /// Use this many bytes of stack.
     Dig(usize),
     Panic,
 }
@@ -68,10 +68,10 @@ pub type Hook = Arc<dyn Fn() + Send + Sync>;
 /// See the head of this file.
 pub struct Code {
     fs: MemFs,
-    /// The kind of which calls act, and what they do.
+    /// The kind of calls that act, and what they do.
     kind: AtomicUsize,
     act: AtomicUsize,
-    /// Calls that acted since it was told.
+    /// Calls that acted since `tell`.
     acted: AtomicU64,
     /// Lines go to the logger under whatever lock.
     pub plain: AtomicBool,
@@ -114,7 +114,7 @@ impl Code {
         self.kind.store(kind as usize, SeqCst);
     }
 
-    /// Lets go of what a hook holds.
+    /// Drops the hook and what it holds.
     pub fn forget(&self) {
         *self.hook.lock() = None;
     }
@@ -147,11 +147,11 @@ impl Code {
             HOOK => {
                 let hook = self.hook.lock().clone();
                 if let Some((_, hook)) = hook.filter(|(at, _)| *at == before) {
-                    // On a lane it may take what locks it likes.
+                    // Also on a lane it may take any lock.
                     unlowered(|| hook());
                 }
             }
-            // All of them would take minutes: the first ones, and some of the others.
+            // All of them would take minutes, so only the first ones and some of the others.
             bytes if before < 10 || before.is_multiple_of(50) => {
                 let top = 0u8;
                 assert_eq!(dig(std::ptr::from_ref(&top).addr(), bytes), 0);
@@ -240,7 +240,7 @@ impl Logger for Code {
     }
 }
 
-/// Events, each with what it says.
+/// Events, each with its argument.
 macro_rules! events {
     ($($event:ident($info:ty)),* $(,)?) => {
         impl EventListener for Code {
@@ -268,10 +268,10 @@ events! {
     on_column_family_handle_deletion_started(str),
 }
 
-/// A file system of the user's: files in memory behind it.
+/// A user's file system, with files in memory.
 struct Files(Arc<Code>);
 
-/// Methods that step and then do what the memory's do.
+/// Methods that step and then call the in-memory file system's.
 macro_rules! delegate {
     ($($method:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
         fn $method(&self, $($arg: $type),*) -> Result<$result> {
@@ -346,7 +346,7 @@ struct Written {
     code: Arc<Code>,
 }
 
-/// Methods of a file that step and then do what the memory's do.
+/// Methods of a file that step and then call the in-memory file's.
 macro_rules! delegate_changes {
     ($($method:ident($($arg:ident: $type:ty),*);)*) => {$(
         fn $method(&mut self, $($arg: $type),*) -> Result<()> {

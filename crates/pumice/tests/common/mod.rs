@@ -39,7 +39,7 @@ pub fn options(fs: &Arc<dyn FileSystem>) -> Options {
     options
 }
 
-/// A fresh file system in memory, and the same as the trait object options want.
+/// A new in-memory file system, and the same as the trait object for options.
 pub fn memory() -> (MemFs, Arc<dyn FileSystem>) {
     let fs = MemFs::new(11);
     let shared = fs.shared();
@@ -84,11 +84,11 @@ pub fn contents(db: &Db) -> Vec<(Vec<u8>, Vec<u8>)> {
     all
 }
 
-/// Where a database is on a disk; it goes with the test.
+/// Path of a database on a disk, destroyed on drop.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
-    /// A path of its own, at which there is nothing yet.
+    /// A unique path, at which there is nothing yet.
     pub fn new(name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        drop(Db::destroy(&Options::default(), &self.0)); // It is in the way of nobody.
+        drop(Db::destroy(&Options::default(), &self.0)); // A leftover does no harm.
     }
 }
 

@@ -6,7 +6,7 @@ use pumice::{CompactionFilter, Db, FilterDecision, MergeOperator, Options, Write
 use pumice_port::os::{self, ThreadPriority};
 use pumice_port::sync::Mutex;
 
-/// (thread, what it is scheduled by) of each merge and each filtered entry.
+/// (thread, its scheduling) for each merge and each filtered entry.
 #[derive(Default)]
 pub struct Probe(Mutex<Vec<(u64, ThreadPriority)>>);
 

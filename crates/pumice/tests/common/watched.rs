@@ -1,4 +1,5 @@
-//! A file system that tells of `range_sync`, and counts what else options decide about files.
+//! A file system that reports `range_sync`, and counts other file operations that options decide
+//! about.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub struct Counts {
     /// Reads of them, and the bytes of the largest one.
     pub reads: AtomicUsize,
     pub read_max: AtomicUsize,
-    /// What each of them takes longer, in microseconds.
+    /// Delay of each of them, in microseconds.
     pub read_micros: AtomicUsize,
     /// Files that were synced in each way.
     pub syncs: AtomicUsize,
@@ -38,7 +39,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Forgets all but what is open.
+    /// Resets all counts but those of open files.
     pub fn clear(&self) {
         let all = [&self.reads, &self.read_max, &self.syncs, &self.fsyncs, &self.reserved];
         all.iter().for_each(|count| count.store(0, Relaxed));
@@ -46,7 +47,7 @@ impl Counts {
 }
 
 impl Watched {
-    /// `inner`, and what is counted there.
+    /// `inner` with counters.
     pub fn over(inner: Arc<dyn FileSystem>) -> (Arc<dyn FileSystem>, Arc<Counts>) {
         let counts = Arc::new(Counts::default());
         let told: Told = Arc::new(|_, _, _, _| {});

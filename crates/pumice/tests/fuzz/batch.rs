@@ -1,4 +1,4 @@
-//! `WriteBatch::from_data`: what it takes can be written and comes back from the log.
+//! `WriteBatch::from_data`: accepted bytes can be written and are recovered from the log.
 
 use pumice::{
     BatchRecord, ColumnFamilyDescriptor, Db, MemFs, ReadOptions, WriteBatch, WriteOptions,
@@ -27,7 +27,7 @@ pub fn full() -> WriteBatch {
     batch
 }
 
-/// Makes the count what the records say, as far as they can be read.
+/// Sets the count to the number of records, as far as they can be read.
 pub fn recount(bytes: &mut [u8]) {
     let counted = |bytes: &[u8]| {
         let entry = |record: &BatchRecord<'_>| matches!(record, BatchRecord::Entry { .. });

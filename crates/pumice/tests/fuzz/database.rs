@@ -1,7 +1,7 @@
 //! A small honest database as the bytes of its files, and the judge of one that was changed.
 //!
-//! A changed database is refused, or it opens: then walks in both directions show the same, it
-//! takes writes or says why not, and it opens again with what it held. Where frames were sealed
+//! A changed database is refused, or it opens: then scans in both directions show the same, it
+//! takes writes or says why not, and it reopens with the same contents. Where frames were sealed
 //! again, the MANIFEST may lie about a table's keys, and a log about when its records were written:
 //! then a get, which asks fewer tables, may find what a walk does not show.
 
@@ -89,7 +89,7 @@ pub fn named(files: &Files, part: &str) -> String {
     found.next_back().unwrap().clone()
 }
 
-/// What the changed bytes may say.
+/// What the changed bytes may affect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
     Sound,
@@ -141,7 +141,7 @@ pub fn exam(files: &Files, change: impl FnOnce(&mut Options)) -> Outcome {
     judge(files, change, Trust::Sound)
 }
 
-/// As `exam`, where one table may lie. It harms no family but its own.
+/// As `exam`, where one table may lie, which affects only its own family.
 pub fn exam_with_a_lie(files: &Files, change: impl FnOnce(&mut Options)) -> Outcome {
     judge(files, change, Trust::TableLies)
 }

@@ -1,4 +1,4 @@
-//! Logs taken apart into records and put together with right checksums; the MANIFEST is one, too.
+//! Logs split into records and reassembled with right checksums; the MANIFEST is one, too.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub fn log(records: &[Vec<u8>]) -> Vec<u8> {
     fs.read_file(Path::new(FILE)).unwrap()
 }
 
-/// Changes the frames, or through `record` what is in them, and seals them again.
+/// Changes the frames, or through `record` their contents, and seals them again.
 pub fn change(
     mut bytes: Vec<u8>,
     others: &[Vec<u8>],

@@ -44,7 +44,7 @@ impl Target for Log {
         vec![own, frames::log(&records)]
     }
 
-    /// Sequence numbers that no counter could go on from.
+    /// Sequence numbers that cannot be continued.
     fn crafted(&self) -> Vec<Vec<u8>> {
         let record = |sequence: u64| {
             let mut record = batch::full().data().to_vec();

@@ -2,7 +2,7 @@
 //!
 //! | target | what enters | judged by |
 //! |---|---|---|
-//! | `batch` | `WriteBatch::from_data` | what is taken is written, recovered and the same |
+//! | `batch` | `WriteBatch::from_data` | accepted bytes are written and recovered unchanged |
 //! | `log` | the write-ahead log, in every recovery mode | `database::exam` |
 //! | `manifest` | the MANIFEST; a version edit alone | `database::exam`; decoding the encoded |
 //! | `names` | CURRENT and the names in the directory | `database::exam` |
@@ -17,7 +17,7 @@
 //! corpus: what is honest, what is crafted, both made here, and what is in `corpus`, among it all
 //! that once failed. What is framed gets right checksums again, most of the time.
 //!
-//! A program of its own: its allocator counts what the process asks for.
+//! A separate program, because its allocator counts the process's requests.
 //!
 //! A target runs the same number of cases each time, case N from seed N. `PUMICE_FUZZ=30` runs
 //! thirty times as many (ten minutes or more each), `PUMICE_SEED=N` one. `PUMICE_FUZZ_KEEP=DIR`
@@ -47,9 +47,9 @@ use pumice_testkit::seed;
 #[global_allocator]
 static ALLOCATOR: LiveAllocator = LiveAllocator::new();
 
-/// Nothing that enters may make the engine ask for more in one piece.
+/// No input may make the engine allocate more in one piece.
 const REQUEST_MAX: usize = 64 << 20;
-/// A case takes milliseconds; one that takes this is taken for endless.
+/// A case takes milliseconds; one that takes this long counts as endless.
 const CASE_SECONDS_MAX: u64 = 60;
 
 /// Held by every test: they count the memory of the whole process.
@@ -68,7 +68,7 @@ enum Outcome {
 trait Target {
     /// Honest bytes.
     fn honest(&self) -> Vec<Vec<u8>>;
-    /// Bytes that once did harm, or would where the engine trusts what it must not.
+    /// Bytes that once caused a failure, or would if the engine trusted its input.
     fn crafted(&self) -> Vec<Vec<u8>> {
         Vec::new()
     }
@@ -136,7 +136,7 @@ fn case(
     None
 }
 
-/// Runs `cases` cases of a target, times what is asked for.
+/// Runs `cases` cases of a target, multiplied by the environment's factor.
 fn fuzz(name: &str, target: &dyn Target, cases: u64) {
     let _alone = ALONE.lock();
     watch();
@@ -164,7 +164,7 @@ fn fuzz(name: &str, target: &dyn Target, cases: u64) {
     }
     println!("{name}: {refused} refused, {taken} taken");
     assert!(failed.is_empty(), "{name}: seeds {failed:?}");
-    // Bytes that are all refused, or all taken, would show nothing.
+    // If all cases were refused, or all accepted, the test would show nothing.
     assert!(seed::wanted().is_some() || refused > 0 && taken > 0);
 }
 

@@ -3,7 +3,7 @@
 use pumice_base::coding::{get_varint64, put_varint64};
 use pumice_base::random::Rng;
 
-/// Numbers at which arithmetic or a check goes wrong.
+/// Numbers at which arithmetic or checks tend to fail.
 pub fn number(rng: &mut Rng) -> u64 {
     const AT: [u64; 15] = [
         0,
@@ -44,7 +44,7 @@ fn piece(bytes: &[u8], rng: &mut Rng) -> std::ops::Range<usize> {
     from..(from + len).min(bytes.len())
 }
 
-/// Puts a number of some form over what is at a random place.
+/// Overwrites a random position with a number in some encoding.
 fn overwrite_number(bytes: &mut Vec<u8>, rng: &mut Rng) {
     let at = place(bytes.len(), rng);
     let number = number(rng);

@@ -1,4 +1,4 @@
-//! CURRENT, and which names stand in the directory: one line each, the first is what CURRENT holds.
+//! CURRENT, and the names in the directory: one line each, the first is the contents of CURRENT.
 
 use pumice_base::random::Rng;
 

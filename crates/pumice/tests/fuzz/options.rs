@@ -1,4 +1,5 @@
-//! The text of an OPTIONS file, and of single options: what is read is written and read again.
+//! The text of an OPTIONS file, and of single options: options that can be read are written and
+//! read again.
 
 use pumice::{ColumnFamilyOptions, DbOptions, MemFs, Options};
 use pumice_base::random::Rng;
@@ -9,7 +10,7 @@ use crate::{Outcome, Target};
 
 pub struct Text;
 
-/// What stands for a number in the text of an option.
+/// A replacement for a number in the text of an option.
 fn value(rng: &mut Rng) -> String {
     let number = number(rng);
     match rng.uniform(8) {
@@ -56,7 +57,7 @@ impl Target for Text {
         vec![text.into_bytes()]
     }
 
-    /// The largest sizes, and what a newer RocksDB writes, in values, too.
+    /// The largest sizes, and texts of a newer RocksDB, in values, too.
     fn crafted(&self) -> Vec<Vec<u8>> {
         let honest = String::from_utf8(self.honest().remove(0)).unwrap();
         let newer = honest.replacen("rocksdb_version=7.8.0", "rocksdb_version=11.9.0", 1);

@@ -1,7 +1,7 @@
-//! A table: one of the database's own, which its MANIFEST knows, and one that is ingested.
+//! A table: one of the database's, in its MANIFEST, and one that is ingested.
 //!
-//! Blocks stand one after the other, so they are found by their checksums; one that is changed
-//! keeps its length, gets a right checksum again and stays where handles name it.
+//! Blocks follow one another, so they are found by their checksums; a changed one keeps its length,
+//! gets a right checksum again and stays where handles point.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Table {
     files: Files,
 }
 
-/// Small blocks, not compressed, so that changes meet what is in them.
+/// Small uncompressed blocks, so that changes affect their contents.
 fn plain(options: &mut Options) {
     options.cf.compression = CompressionType::None;
     options.cf.table_factory.block_size = 256;
@@ -64,14 +64,14 @@ impl Table {
         Table { files: honest_with(plain) }
     }
 
-    /// The database's table of that length: nobody else can stand for it.
+    /// The database's table of that length, which no other file can replace.
     fn own(&self, bytes: &[u8]) -> Option<&String> {
         let mut tables = self.files.iter().filter(|(name, _)| name.ends_with(".sst"));
         tables.find(|(_, own)| own.len() == bytes.len()).map(|(name, _)| name)
     }
 }
 
-/// The checksum of what stands at `at` with its type at the end.
+/// The checksum of the block at `at` with its type at the end.
 fn checksum(footer: &Footer, at: usize, bytes: &[u8], kind: u8) -> [u8; 4] {
     let context = context_checksum(footer.base_context, at as u64);
     block_checksum(footer.checksum, bytes, kind).wrapping_add(context).to_le_bytes()
@@ -93,7 +93,7 @@ fn blocks(footer: &Footer, bytes: &[u8]) -> Vec<(usize, usize)> {
     found
 }
 
-/// Changes a block in place; mostly its type stays what it was.
+/// Changes a block in place; its type mostly stays.
 fn change_block(block: &mut [u8], others: &[Vec<u8>], rng: &mut Rng) {
     let (len, kind) = (block.len(), block[block.len() - 1]);
     let mut changed = block.to_vec();

@@ -114,7 +114,7 @@ fn the_write_buffer_manager_stalls_writers_until_a_flush_frees_memory() {
     assert_eq!(refused.kind(), ErrorKind::Incomplete);
     assert!(written > 1000, "stalled after only {written} writes");
     db.continue_background_work().unwrap();
-    // A patient writer waits for the flush and goes on.
+    // A writer without `no_slowdown` waits for the flush and continues.
     db.put_opt(&WriteOptions::default(), b"patient", b"value").unwrap();
     assert_eq!(
         db.get_opt(&ReadOptions::default(), b"patient").unwrap().as_deref(),
@@ -175,7 +175,7 @@ fn a_snapshot_of_another_database_is_refused() {
     let found = ours.multi_get_opt(&foreign, &[b"k", b"l"]).into_iter();
     let found = found.chain(ours.multi_get_cf_opt(&foreign, &both));
     assert_eq!(found.map(|value| refused(value.err().unwrap())).count(), 4);
-    // Nor does the database know its snapshots from before it was closed and opened again.
+    // Nor does the database accept snapshots from before a reopen.
     let own = reads(&ours);
     assert_eq!(ours.get_opt(&own, b"k").unwrap().as_deref(), Some(&b"v"[..]));
     drop(theirs);

@@ -1,6 +1,6 @@
 //! The suites of `cargo xtask test --quick`: broad and short.
 //!
-//! A program beside `all` because it builds in a fraction of the time.
+//! Separate from `all` because it builds in a fraction of the time.
 #![allow(clippy::unwrap_used)]
 
 mod basic;

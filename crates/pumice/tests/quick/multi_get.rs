@@ -117,7 +117,7 @@ fn multi_get_answers_as_get_does() {
                 .map(|_| (draw.below(2), key((from + draw.below(spread)) % (KEYS + 50))))
                 .collect();
             let asked: Vec<_> = keys.iter().map(|(cf, key)| (&cfs[*cf], &key[..])).collect();
-            // With `cache_only` what is found depends on what is cached: ask one by one first.
+            // With `cache_only` the result depends on what is cached, so single gets come first.
             let expect = |read: &ReadOptions| -> Vec<_> {
                 asked.iter().map(|(cf, key)| plain(db.get_cf_opt(read, cf, key))).collect()
             };

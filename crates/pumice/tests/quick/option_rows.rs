@@ -1,7 +1,7 @@
 //! What options do that no other suite shows: files, memory, levels, by the option alone.
 //!
-//! Each test is the proof of the rows of the option tables that name it. Plain #[test] where there
-//! is a simulation: it is a runtime of its own. Its clock is virtual.
+//! Each test proves the rows of the option tables that name it. Plain #[test] where there is a
+//! simulation: it is a runtime of its own. Its clock is virtual.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ fn open_tables_stay_within_their_limit() {
     db.close().unwrap();
 }
 
-/// Tables that were opened without a limit keep what they have in memory, not their descriptors.
+/// Tables that were opened without a limit keep their memory, but not their descriptors.
 #[pumice_test_macros::test]
 fn a_limit_closes_tables_that_were_opened_without_one() {
     const TABLES: usize = 60;
@@ -119,7 +119,7 @@ fn a_limit_closes_tables_that_were_opened_without_one() {
         read_all();
         assert_eq!(contents(&db).len(), TABLES);
         assert_eq!(counts.open.load(Relaxed), 20, "round {round}");
-        // A new one takes the place of an old one.
+        // A new one replaces an old one.
         fill(&db, TABLES - 1..TABLES, "again");
         flush(&db);
         read_all();
@@ -128,7 +128,7 @@ fn a_limit_closes_tables_that_were_opened_without_one() {
         read_all();
         assert_eq!(counts.open.load(Relaxed), TABLES, "round {round}: one has nothing to read");
     }
-    // An iterator from before goes on by descriptors of after.
+    // An earlier iterator continues with new descriptors.
     limit("20");
     for n in 0..TABLES {
         assert_eq!(iter.key().unwrap(), key(n));
@@ -338,7 +338,7 @@ fn blocks_are_kept_where_a_cache_is_wanted() {
     }
 }
 
-/// A table of another database in the place of one, of the same size.
+/// A table replaced by one of another database, of the same size.
 #[pumice_test_macros::test]
 fn a_foreign_table_of_the_same_size_is_found() {
     for verify in [true, false] {

@@ -103,7 +103,7 @@ pub enum Place<'a> {
     Other,
 }
 
-/// Takes an engine key apart.
+/// Splits an engine key into its parts.
 pub fn place(encoded: &[u8]) -> Place<'_> {
     let [high, low, db, mark, rest @ ..] = encoded else { return Place::Other };
     let slot = u16::from_be_bytes([*high, *low]);

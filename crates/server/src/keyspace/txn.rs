@@ -34,7 +34,7 @@ pub type Class = u8;
 pub struct Event {
     /// The database.
     pub db: u8,
-    /// Letter of the class: `g$lshzxe`; 0 if only clients that wait for the key are told.
+    /// Letter of the class: `g$lshzxe`; 0 if only clients blocked on the key are notified.
     pub class: Class,
     /// What happened.
     pub name: &'static str,
@@ -218,7 +218,7 @@ impl<'k> Txn<'k> {
         Collection::read(self.stored, key, &found.head, &found.value)
     }
 
-    /// Another command begins: its limit for what it reads starts afresh.
+    /// Another command begins: its read limit is reset.
     pub fn begin_command(&self) {
         self.kept.set(0);
     }

@@ -116,7 +116,7 @@ fn step(cursor: &mut Cursor, backwards: bool) {
     if backwards { cursor.prev() } else { cursor.next() }
 }
 
-/// How a walk goes on.
+/// How a walk continues.
 pub enum Flow {
     /// With the next key.
     Next,

@@ -64,7 +64,7 @@ impl Reply {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
-    /// Takes the bytes out and starts afresh.
+    /// Takes the bytes out and starts empty again.
     pub fn take(&mut self) -> Vec<u8> {
         self.ask_anew();
         std::mem::take(&mut self.bytes)

@@ -85,7 +85,7 @@ impl Link {
         }
     }
 
-    /// Receives what is there; 0 when the other side has closed the stream. Suspends.
+    /// Receives available data; 0 when the other side has closed the stream. Suspends.
     ///
     /// # Errors
     /// WouldBlock when only protocol bytes arrived; TimedOut; UnexpectedEof when TLS was cut off

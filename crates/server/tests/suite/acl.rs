@@ -40,7 +40,8 @@ fn a_user_may_what_its_rules_say_from_its_next_command_on() {
     );
     server.talk(admin, &[("ACL SETUSER u -get +flushall &c", "+OK")]);
     server.talk(user, &[("GET r1", &no("get")), ("FLUSHALL", "+OK"), ("PUBLISH c m", ":0")]);
-    // A transaction: what cannot be queued breaks it, what is forbidden later fails alone.
+    // A transaction: a command that cannot be queued aborts it, one that is forbidden later fails
+    // alone.
     server.talk(
         user,
         &[

@@ -11,7 +11,7 @@ use pumice_server::{Config, IoMode, Running};
 
 use super::{Scratch, text};
 
-/// How long a test waits for what must come: costs nothing unless it fails.
+/// How long a test waits for what must happen; costs nothing unless it fails.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 const PATIENCE_NANOS: u64 = PATIENCE.as_nanos() as u64;
 
@@ -58,7 +58,7 @@ impl Caller {
     pub fn send(&self, bytes: &[u8]) {
         self.stream.send_all(bytes).unwrap();
     }
-    /// Receives until what has come ends with `end`.
+    /// Receives until the data ends with `end`.
     pub fn until(&mut self, end: &str) -> String {
         let mut buf = vec![0; 1 << 16];
         while !self.rest.ends_with(end.as_bytes()) {
@@ -204,7 +204,7 @@ fn a_client_that_never_reads_costs_little() {
         sent += 1;
     }
     assert!(sent < 1000, "the server went on reading");
-    // Replies it does not take are charged to it.
+    // Unread replies count against its limit.
     let memory = &running.shared().clients.memory;
     wait_until("replies are charged", || memory.used() > 1 << 20);
     // Only slightly more replies were made than the sockets hold.

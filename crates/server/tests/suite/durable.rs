@@ -22,7 +22,7 @@ fn what_has_been_read_is_durable_after_a_sync() {
     let path = Path::new("/data");
     let keyspace = Keyspace::open(options(fs.clone()), path).unwrap();
     keyspace.sync().unwrap();
-    // Like a writer that has not been told yet that its batch is written.
+    // Like a writer whose batch is written but not acknowledged yet.
     keyspace.engine().put(&WriteOptions::default(), b"k", b"v").unwrap();
     let before = keyspace.writes();
     keyspace.sync().unwrap();

@@ -121,7 +121,7 @@ fn watchers_learn_of_what_others_write_for_a_client() {
 const BEFORE: [&str; 5] = ["", "SET k v", "SET k v PX 1000", "SET k v PX 10", "SADD k a b c"];
 
 /// SETs of one turn over keys that are absent, strings, expiring, expired and collections; in
-/// memory, and where a file must be read to know.
+/// memory, and where a file has to be read.
 // Plain #[test]: it has loops of its own.
 #[test]
 fn strings_of_a_turn_replace_whatever_there_is() {

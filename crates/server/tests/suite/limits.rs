@@ -296,7 +296,7 @@ fn writing_over_ones_own_writes_takes_room_once() {
     server.talk(client, &[("CONFIG SET maxmemory-clients 1mb", "+OK"), ("MULTI", "+OK")]);
     (0..50).for_each(|_| drop(server.say(client, "APPEND k x")));
     assert!(server.say(client, "EXEC").ends_with("|:100050"));
-    // Deleted keys take none.
+    // Deleted keys use none.
     let value = "v".repeat(1000);
     server.talk(client, &[("MULTI", "+OK")]);
     for _ in 0..20 {
@@ -373,8 +373,8 @@ fn steps_of_scan_are_bounded() {
     server.shared.keyspace.close().unwrap();
 }
 
-/// The timer of the server's end of a connection, as the kernel tells it: 02 for keepalive. Empty
-/// when the kernel's list changed too much to show it.
+/// The kernel's timer for the server's end of a connection: 02 is keepalive. Empty when the
+/// kernel's list changed too much to show it.
 fn timer_of(caller: &mut Caller, running: &pumice_server::Running) -> String {
     caller.send(b"CLIENT INFO\r\n");
     let info = caller.until("\n\r\n");
@@ -397,7 +397,7 @@ fn connections_are_kept_alive_as_the_setting_says() {
         assert_eq!(admin.line(&format!("CONFIG SET tcp-keepalive {seconds}")), "+OK");
         let mut caller = Caller::to(&running);
         let end = time::now_micros() + 20_000_000;
-        // What was just sent has timers of its own for a moment.
+        // Data just sent has its own timers for a moment.
         while timer_of(&mut caller, &running) != timer {
             assert!(time::now_micros() < end, "no timer {timer}");
             thread::sleep(Duration::from_millis(1));

@@ -83,7 +83,7 @@ impl Random {
     }
 }
 
-/// A server without sockets, whose clock stands still unless it is advanced.
+/// A server without sockets, whose clock only moves when it is advanced.
 pub struct Quiet {
     pub shared: Shared,
     /// Milliseconds since 1970.
@@ -125,7 +125,7 @@ impl Quiet {
         client.out.clear();
         reply
     }
-    /// The reply to words between blanks, as text with `|` for line ends.
+    /// The reply to a command given as words separated by blanks, as text with `|` for line ends.
     pub fn say(&self, client: &mut Client, line: &str) -> String {
         let args: Vec<_> = line.split_whitespace().collect();
         text(&self.ask(client, &args))

@@ -160,7 +160,7 @@ fn replies_of_resp3_are_those_of_redis() {
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
 }
 
-/// Name, arity, flags, keys and categories that COMMAND INFO tells; None if the command is unknown.
+/// Name, arity, flags, keys and categories from COMMAND INFO; None if the command is unknown.
 fn told(caller: &mut Caller, name: &str) -> Option<Vec<String>> {
     let args = ["COMMAND", "INFO", name].map(str::to_string);
     let reply = ask(caller, &args);

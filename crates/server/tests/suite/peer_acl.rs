@@ -1,8 +1,8 @@
 //! Random rules of users here and on redis-server 7.0: the same rules are refused in the same
 //! words, and users may do the same.
 //!
-//! Rules about commands are compared by what they allow: Redis 7.0 rewrites them to others that
-//! allow the same. `PUMICE_SEED=N` replays a seed.
+//! Rules about commands are compared by what they allow: Redis 7.0 rewrites them to equivalent
+//! ones. `PUMICE_SEED=N` replays a seed.
 
 use super::connections::{Caller, start};
 use super::peer::{Redis, ask, canonical, commands, number};
@@ -359,7 +359,7 @@ fn conversations_about_users_are_those_of_redis() {
             asked += 1;
             let [one, two] = both.each_mut().map(|caller| {
                 let reply = super::text(&one_reply(caller, &args));
-                // The words about commands come in the order they were given, not in Redis's.
+                // Command rules come in the order they were given, not in Redis's.
                 let mut words: Vec<_> = reply.split([' ', '|']).map(str::to_string).collect();
                 words.sort();
                 words

@@ -1,4 +1,4 @@
-//! Pipelines of plain SETs, which are executed together: nobody can tell but by the time it takes.
+//! Pipelines of plain SETs, which are executed together: only the time shows it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -200,7 +200,7 @@ fn a_run_that_cannot_be_written_has_no_effect() {
     keyspace.engine().close().ok();
 }
 
-/// Bytes of the log after 16 SETs, few enough for one receive, that come so many at a time.
+/// Bytes of the log after 16 SETs, few enough for one receive, that arrive `at_once` at a time.
 fn logged(at_once: usize) -> u64 {
     let scratch = Scratch::new("pipelines");
     let running = start(scratch.path(), &[("appendfsync", "always")]);

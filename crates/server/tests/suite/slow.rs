@@ -45,7 +45,7 @@ fn latencies_are_kept_by_the_second() {
     };
     took(500_000_000, 1, false);
     server.talk(client, &[("LATENCY LATEST", "*0")]);
-    // Longer than any command of the test itself takes.
+    // Longer than any command of the test takes.
     server.talk(client, &[("CONFIG SET latency-monitor-threshold 100000000", "+OK")]);
     for (millis, seconds, is_fast) in
         [(99, 1, false), (200, 2, false), (300, 2, false), (150, 3, true), (120, 4, false)]

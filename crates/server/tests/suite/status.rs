@@ -14,7 +14,7 @@ use pumice_server::{Config, IoMode, Running};
 use super::Scratch;
 use super::connections::Caller;
 
-/// A server with a port of its own for the setting.
+/// A server with a separate port for the setting.
 pub fn start_with(scratch: &Scratch, setting: &str) -> Running {
     let threads = std::env::var("PUMICE_RUNTIME").is_ok_and(|name| name == "fibers-threads");
     for _ in 0..100 {
@@ -152,7 +152,7 @@ impl Seen {
         let from = page.find(mark).unwrap_or_else(|| panic!("no {mark}: {page}"));
         page[from + mark.len()..].split(['<', '"']).next().unwrap()
     }
-    /// Commands came between the last two times that it asked, which may be near each other.
+    /// Commands arrived between its last two requests, which may be close together.
     fn shows_load(&self) -> bool {
         let now = self.behind("id=\"now-commands\">");
         let is_drawn =
@@ -202,7 +202,7 @@ fn a_browser_draws_what_happens() {
     assert_eq!(page.behind("id=\"now-keys\">"), "1");
     assert!(page.behind("id=\"controller-now\">").starts_with("Writes have no limit."));
     assert!(page.behind("id=\"controller\">").len() > 10);
-    // A bar for the file, and every plot says in words what it shows.
+    // A bar for the file, and every plot has a text of what it shows.
     assert!(page.0.contains("data-level=\"0\"") && page.0.contains("1 file, "), "{}", page.0);
     assert_eq!(page.0.matches("aria-label=\"").count(), 7, "tiles, five plots, levels");
     running.stop().unwrap();

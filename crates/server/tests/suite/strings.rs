@@ -149,7 +149,7 @@ fn databases_change_places_for_good() {
     );
     server.talk(one, &[("EXEC", "*-1"), ("GET a", "$1|0"), ("LRANGE l 0 -1", "*1|$1|x")]);
     server.talk(one, &[("DBSIZE", ":2"), ("SELECT 0", "+OK"), ("BLPOP l 0", "")]);
-    // Within a transaction too; and a waiter finds what has arrived.
+    // Within a transaction too; and a blocked client gets the new elements.
     let queue = ["MULTI", "SWAPDB 0 1", "SWAPDB 0 2", "GET a", "SET b 1", "DBSIZE", "SWAPDB 0 2"];
     queue.iter().for_each(|line| drop(server.say(two, line)));
     server.talk(

@@ -1,4 +1,4 @@
-//! A position in a block, kept apart from the block so that iterators can own both.
+//! A position in a block, separate from the block so that iterators can own both.
 //!
 //! Every method takes the block that the cursor was last positioned in; `reset` starts on another
 //! block and keeps the buffers. The key is assembled in a reused buffer, the value is a range of

@@ -1,4 +1,4 @@
-//! Filters in tables: every layout gives right answers, and where its blocks are kept.
+//! Filters in tables: right answers of every layout, and where their blocks are kept.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use pumice_table::{
     TableReadOptions, TableStats, properties,
 };
 
-/// Counts what a table does.
+/// Counts a table's block accesses.
 #[derive(Default)]
 struct Counts(Mutex<Vec<(&'static str, BlockKind)>>);
 

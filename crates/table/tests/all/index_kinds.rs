@@ -1,6 +1,6 @@
-//! Every kind of index, with and without hash indexes in data blocks: what the builder writes is
-//! read back whole, by ourselves with and without a cache and by RocksDB 10.10 (through its C
-//! library; skipped with a message where it is missing).
+//! Every kind of index, with and without hash indexes in data blocks: all that the builder writes
+//! is read back, by us with and without a cache and by RocksDB 10.10 (through its C library;
+//! skipped with a message where it is missing).
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;

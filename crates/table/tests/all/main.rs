@@ -1,7 +1,7 @@
 //! The integration tests of tables, in one program: it links once.
 //!
-//! Programs of their own, beside this folder: `allocations` and `hostile` count what the process
-//! allocates, `mutation` switches planted bugs of the process on.
+//! Separate programs outside this folder: `allocations` and `hostile` count what the process
+//! allocates, `mutation` turns on planted bugs of the process.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod aligned;

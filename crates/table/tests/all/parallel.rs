@@ -73,8 +73,8 @@ fn reference(context: &TableBuildContext, list: &Entries) -> (Vec<u8>, builds::T
     (bytes, told)
 }
 
-/// Every number of threads with every number of helpers makes the same file, estimates on the way
-/// included.
+/// Every number of threads with every number of helpers builds the same file, with the same
+/// estimates during the build.
 #[pumice_test_macros::test]
 fn bytes_do_not_depend_on_threads_or_helpers() {
     let pools: Vec<HelperPool> = (0..4).map(HelperPool::new).collect();
@@ -211,7 +211,7 @@ fn panics_end_the_build() {
     }
     println!("{told} panics of helpers, {seen} of the emitter");
     assert!(told + seen == 24);
-    // A helper counts its panic after the builder has been told.
+    // A helper counts its panic after it has reported it to the builder.
     wait_until("a panic was not counted", || pool.stats().panics >= told);
     assert_eq!(pool.stats().panics, told);
 }

@@ -86,7 +86,7 @@ fn open(
     (support::open(read, bytes).unwrap(), counts)
 }
 
-/// A table of many partitions, of any form, behind a cache of this many bytes; blocks of that kind
+/// A table of many partitions, of any form, with a cache of this many bytes; blocks of that kind
 /// are counted.
 fn fixture(seed: u64, cache: (usize, BlockKind), n: u64) -> Fixture {
     let mut rng = Rng::new(seed);
@@ -219,8 +219,8 @@ fn check_full_cache(kind: BlockKind) {
     }
 }
 
-/// Damage in a partition that is searched raw ends in Corruption or does not matter; blocks that
-/// are not verified are decoded, which looks at all of them.
+/// Damage in a partition that is searched undecoded gives Corruption or has no effect; blocks that
+/// are not verified are decoded, which checks all of them.
 #[pumice_test_macros::test]
 fn damage_is_found_in_passing() {
     for checksum in [ChecksumType::Xxh3, ChecksumType::None] {

@@ -1,4 +1,4 @@
-//! Prefix seeks over every layout of filters: what the filter hides never has the target's prefix.
+//! Prefix seeks over every layout of filters: a skipped key never has the target's prefix.
 
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ fn random_seeks_lose_nothing() {
     assert!(cut.iter().all(|cut| *cut > 100), "the filters do nothing: {cut:?}");
 }
 
-/// Every key with a prefix of its own, so that every border of blocks and partitions is one of
-/// prefixes, and seeks from all sides of every key.
+/// Every key has its own prefix, so that every boundary of blocks and partitions is one of
+/// prefixes; seeks to and around every key.
 #[pumice_test_macros::test]
 fn every_border_is_crossed() {
     let users: Vec<_> = (0..600).map(|i| format!("{i:03}key").into_bytes()).collect();
@@ -162,7 +162,7 @@ fn a_filter_of_another_extractor_serves_bounded_seeks() {
     }
 }
 
-/// A table whose extractor only its users know: without them its prefixes are of no use.
+/// A table with a custom extractor: its prefixes are used only where it is configured.
 #[pumice_test_macros::test]
 fn foreign_extractors_are_used_where_they_are_configured() {
     let users: Vec<_> = (0..400)

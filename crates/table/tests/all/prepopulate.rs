@@ -1,5 +1,5 @@
-//! `prepopulate_block_cache`: what a flush puts into the block cache is what reading the table
-//! would have put there, block for block, and the file is the same.
+//! `prepopulate_block_cache`: a flush puts the same blocks into the block cache as reading the
+//! table would, and the file is the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -49,7 +49,7 @@ fn samples_do_not_depend_on_helpers() {
     }
 }
 
-/// With every block sampled the estimate is what the table takes with that codec.
+/// With every block sampled the estimate is the size of the table with that codec.
 #[pumice_test_macros::test]
 fn all_blocks_sampled_give_the_true_size() {
     let list = entries(&mut Rng::new(6), &Comparator::Bytewise, 900);

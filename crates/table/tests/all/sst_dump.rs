@@ -60,7 +60,7 @@ fn context(format_version: u32, checksum: ChecksumType) -> TableBuildContext {
     }
 }
 
-/// Builds the table into a directory of its own and runs every sst_dump command on it.
+/// Builds the table in a separate directory and runs every sst_dump command on it.
 fn check(name: &str, context: TableBuildContext, list: &Entries, ranges: usize) -> bool {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = dir.path().join("000009.sst");
@@ -151,7 +151,7 @@ fn dumps_print_as_the_tool_prints() {
     assert!(unique_id_of(table.properties()).is_some());
     let ours = pumice_table::dump::properties_text(table.properties());
     let theirs = &text[text.find("Table Properties:").unwrap()..];
-    // Names that 7.8 does not know yet count as user-collected there.
+    // Names that 7.8 does not know count as user-collected there.
     let split = |text: &str| {
         let (known, collected) = text.split_once("Raw user collected properties").unwrap();
         (known.to_string(), collected.lines().map(String::from).collect::<Vec<_>>())

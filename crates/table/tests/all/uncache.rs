@@ -1,4 +1,4 @@
-//! Taking a table's blocks out of the block cache: which are removed, and when it gives up.
+//! Removing a table's blocks from the block cache: which are removed, and when it gives up.
 
 use std::sync::Arc;
 

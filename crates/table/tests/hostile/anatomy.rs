@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-/// A well-formed table taken apart.
+/// The parts of a well-formed table.
 pub struct Anatomy {
     pub footer: Footer,
     pub places: Vec<Place>,
@@ -105,7 +105,7 @@ impl Anatomy {
         self.places.push(Place { kind, handle });
     }
 
-    /// Adds an index block and what it names.
+    /// Adds an index block and the blocks that it points to.
     fn add_under(&mut self, bytes: &[u8], top: (BlockKind, BlockHandle), below: BlockKind) {
         self.add(top.0, top.1);
         self.add_leaves(bytes, self.places.len() - 1, below);

@@ -140,8 +140,8 @@ fn with_tombstones(block: &[u8]) -> Vec<u8> {
     forge.finish(index)
 }
 
-/// Tombstones that nest, each with a sequence number of its own: the fragments have the square of
-/// that number.
+/// Nested tombstones, each with its own sequence number: the number of fragment entries is
+/// quadratic.
 #[pumice_test_macros::test]
 fn tombstones_that_nest_too_deep_are_refused() {
     let _alone = ALONE.lock();

@@ -6,7 +6,7 @@ use pumice_table::footer::FOOTER_LEN;
 
 use crate::anatomy::{Anatomy, Field, Form, Place};
 
-/// Changes `bytes` as `rng` says; returns what was done.
+/// Changes `bytes` at random; returns a description.
 pub fn damage(bytes: &mut [u8], anatomy: &Anatomy, rng: &mut Rng) -> String {
     if rng.one_in(16) {
         return damage_footer(bytes, anatomy, rng);

@@ -18,7 +18,7 @@ use pumice_table::{Table, TableIter, TableOptions, TableReadContext, TableReadOp
 use crate::kinds::Honest;
 use crate::support;
 
-/// A file in memory that counts what is read of it.
+/// An in-memory file that counts reads.
 struct CountedFile {
     bytes: Arc<[u8]>,
     reads: AtomicU64,

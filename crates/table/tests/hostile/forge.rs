@@ -123,7 +123,7 @@ impl Forge {
         self.close(index)
     }
 
-    /// As `finish`, without properties of its own.
+    /// As `finish`, without a properties block.
     pub fn close(mut self, index: BlockHandle) -> Vec<u8> {
         let encode = |handle: &BlockHandle| {
             let mut value = Vec::new();

@@ -18,7 +18,7 @@ use crate::support;
 
 pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// A table that was built, and what it takes to read it.
+/// A built table, and the settings for reading it.
 pub struct Honest {
     pub name: String,
     pub bytes: Vec<u8>,

@@ -12,9 +12,9 @@
 //! | `damage` | changes by seed |
 //! | `exam` | reading in every way, and judging |
 //! | `forge` | tables put together from any blocks |
-//! | `cases` | what was found, and attacks of a size that no seed makes |
+//! | `cases` | former failures, and attacks of a size that no seed makes |
 //!
-//! A program of its own: its allocator counts what the process asks for.
+//! A separate program, because its allocator counts the process's requests.
 //!
 //! `PUMICE_SEED=N` runs one seed, `PUMICE_HOSTILE=N` runs N seeds (default 30,000).
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -44,7 +44,7 @@ static ALLOCATOR: LiveAllocator = LiveAllocator::new();
 
 /// No block may make a reader allocate more at once.
 const REQUEST_MAX: usize = 64 << 20;
-/// Nor may a small table take more in total.
+/// Nor may a small table use more in total.
 const MEMORY_MAX: usize = 160 << 20;
 const SEEDS: u64 = 30_000;
 

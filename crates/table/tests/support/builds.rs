@@ -78,7 +78,7 @@ pub fn with_threads(
     context
 }
 
-/// What a build reported on the way and at the end.
+/// Reports of a build, during it and at its end.
 #[derive(Debug)]
 pub struct Told {
     /// The estimate of the file's size after each entry.
@@ -107,7 +107,7 @@ pub fn build_to(
             Ok(Told { estimates, properties, stats })
         }
         Err(error) => {
-            // Asking again gives the same answer.
+            // A second call gives the same answer.
             let text = |error: Option<pumice_base::Error>| error.map(|error| error.to_string());
             let (told, last) = (Some(error.to_string()), &list[list.len() - 1]);
             if !added {

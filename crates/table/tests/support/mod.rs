@@ -12,7 +12,7 @@ use pumice_table::{
     properties,
 };
 
-/// A table that was built: its bytes and what the builder says about it.
+/// A built table: its bytes and what the builder reports about it.
 pub struct Built {
     pub bytes: Vec<u8>,
     pub properties: TableProperties,

@@ -56,7 +56,7 @@ pub fn with_options(
     context
 }
 
-/// A table of these user keys in order, and what it takes to open it again.
+/// A table of these user keys in order, and the context to open it.
 pub fn build(context: &TableBuildContext, users: &[Vec<u8>]) -> (Vec<u8>, TableReadContext) {
     let entries: Vec<_> =
         users.iter().map(|user| internal_key(user, 9, ValueType::Value)).collect();
@@ -72,14 +72,14 @@ pub fn open(context: &TableBuildContext, users: &[Vec<u8>]) -> Arc<Table> {
     support::open(read, &bytes).unwrap()
 }
 
-/// Where an iterator stands.
+/// The key that an iterator is at.
 pub fn at(iter: &TableIter) -> Option<Vec<u8>> {
     iter.status().unwrap();
     iter.valid().then(|| user_key(iter.key()).to_vec())
 }
 
-/// Seeks to user key `target` both ways. What the filter may hide is only what has another prefix
-/// than the target; returns how many of the seeks it cut short.
+/// Seeks to user key `target` in both directions. The filter may hide only keys with another prefix
+/// than the target's; returns how many of the seeks it cut short.
 pub fn check_seek(table: &Arc<Table>, extractor: &dyn SliceTransform, target: &[u8]) -> usize {
     let mut cut = 0;
     for back in [false, true] {

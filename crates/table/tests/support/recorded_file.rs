@@ -45,7 +45,7 @@ impl RecordedFile {
         (BufferedWriter::new(file, options), record)
     }
 
-    /// A writer with the usual buffer over a file that discards what is written to it.
+    /// A writer with the usual buffer over a file that discards all writes.
     pub fn forgetting() -> BufferedWriter {
         let file = RecordedFile { record: Arc::default(), sick: None, keeps: false, bytes: 0 };
         BufferedWriter::new(Box::new(file), WriterOptions::new(1 << 20))

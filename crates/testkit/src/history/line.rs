@@ -1,5 +1,5 @@
 //! One line of states P(0), P(1), ... : the order of batches as far as it was observed, and every
-//! value that every key had on the way.
+//! value that each key had in between.
 //!
 //! Invariants:
 //! 1. `order[..base]` is what the last recovery showed; it never changes.
@@ -45,7 +45,7 @@ impl Line {
     pub(super) fn covers(&self, cf: usize) -> bool {
         self.families.contains(&cf)
     }
-    /// Where a batch stands in the order.
+    /// The position of a batch in the order.
     pub(super) fn place(&self, id: BatchId) -> Option<usize> {
         self.places.get(&id).copied()
     }
@@ -150,7 +150,7 @@ impl Line {
     }
 
     /// Whether P(`k`) may be what a call from `begun` to `ended` saw; `placed` ignores batches
-    /// whose place was never observed, since they are missing everywhere.
+    /// whose position was never observed, since they are missing everywhere.
     pub(super) fn check_moment(
         &self,
         k: usize,

@@ -9,13 +9,13 @@
 //!    was issued when it ended; orders seen at different moments are prefixes of each other;
 //! 2. *hole*: no batch is missing that was acknowledged before a batch that is there was issued;
 //! 3. *torn*: a state is P(k) in every key of every column family;
-//! 4. *lost*: what the write options promise to survive is there after a crash, and everything
-//!    acknowledged after a clean close;
-//! 5. what one recovery showed stays, what it did not show never comes back.
+//! 4. *lost*: after a crash everything exists that the write options promise to preserve, after a
+//!    clean close everything acknowledged;
+//! 5. what one recovery showed stays; what it did not show never reappears.
 //!
-//! With a WAL all column families share one *line* of P(k), whose order key lies in one of them;
-//! without, each family has a line of its own. A batch that failed, or whose answer never came, may
-//! be there or not, but only completely. Times are counts of reported events, so no clock is
+//! With a WAL all column families share one *line* of P(k), whose order key is in one of them;
+//! without a WAL each family has a line of its own. A batch that failed, or never got an answer,
+//! may exist or not, but only as a whole. Times are counts of reported events, so no clock is
 //! involved.
 //!
 //! Thread safety: none; callers share it under a lock and must report events in their true order.
@@ -122,7 +122,7 @@ pub struct History {
 }
 
 impl History {
-    /// The history of an empty database; where families share an order, its key lies in
+    /// The history of an empty database; where families share an order, its key is in
     /// `order_family`.
     pub fn new(families: usize, logging: Logging, order_family: usize) -> Self {
         let lines = match logging {
@@ -151,7 +151,7 @@ impl History {
         if self.lines.len() == 1 { 0 } else { cf }
     }
 
-    /// The family in which the order key for reads of `cf` lies.
+    /// The family that has the order key for reads of `cf`.
     pub fn order_family(&self, cf: usize) -> usize {
         self.lines[self.line_of(cf)].order_family
     }
@@ -217,7 +217,7 @@ impl History {
         }
     }
 
-    /// A flush of a column family, called at `begun`, returned Ok. With `atomic_flush` it has taken
+    /// A flush of a column family, called at `begun`, returned Ok. With `atomic_flush` it flushed
     /// all families.
     pub fn flushed(&mut self, cf: usize, begun: Stamp) {
         let line = 1 << self.line_of(cf);

@@ -183,7 +183,7 @@ impl Writer for FjallWriter {
     }
     fn commit(&mut self) -> Result<()> {
         let batch = std::mem::replace(&mut self.batch, self.db.batch());
-        // A batch hands nothing to the kernel unless it is told to.
+        // A batch writes nothing to the kernel unless told to.
         batch.durability(Some(self.mode)).commit().map_err(text)
     }
 }

@@ -9,7 +9,7 @@
 //! | a put | journal and memtable, the journal handed to the kernel | a transaction |
 //! | without `--sync` | `PersistMode::Buffer` | `Durability::None`: durable at the close |
 //! | with `--sync` | `PersistMode::SyncData` | `Durability::Immediate` |
-//! | `--batch_size` | a write batch | so many keys in a transaction |
+//! | `--batch_size` | a write batch | this many keys in a transaction |
 //! | a get | of the keyspace | in a read transaction of its own |
 //!
 //! Thread safety: plain functions of flags; see the engines.

@@ -133,7 +133,7 @@ fn workloads(scale: &Scale) -> Table {
         };
         let mut arms = three(&bench, workers, scale.cpus);
         for (number, arm) in arms.iter_mut().enumerate() {
-            // A database for each arm, which the next row goes on with.
+            // A database for each arm, which the next row continues to use.
             if let Work::Bench(bench) = &mut arm.work {
                 *bench = bench.clone().on(&format!("workloads-{number}")).cold();
             }

@@ -195,7 +195,7 @@ impl Bench {
         self
     }
 
-    /// Operations of so many bytes of key and value.
+    /// Operations of this many bytes of key and value.
     pub fn of_bytes(mut self, bytes: u64) -> Bench {
         self.user_bytes = bytes as f64;
         self
@@ -239,7 +239,7 @@ pub struct Serve {
 pub enum Work {
     /// One db_bench.
     Bench(Bench),
-    /// So many of it at once, each on a database of its own.
+    /// This many of it at once, each on its own database.
     Jobs(Bench, usize),
     /// A server and its client.
     Serve(Serve),

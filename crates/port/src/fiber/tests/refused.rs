@@ -1,5 +1,5 @@
-//! Fibers that get no stack: the waiter is told, the captures are dropped on a fiber, and the loop
-//! continues.
+//! Fibers that get no stack: the waiter gets an error, the captures are dropped on a fiber, and the
+//! loop continues.
 
 use super::*;
 use crate::future;

@@ -143,7 +143,7 @@ fn the_first_flush_slows_nothing() {
     assert!(let_in > 0.99, "{let_in}: {outcome:?}");
 }
 
-/// A writer who is as fast as flushes, or faster, gets nearly what he would without a cap: ticks
+/// A writer that is as fast as flushes, or faster, gets nearly what it would without a cap: ticks
 /// find the end of a flush, and a cap that fell for it is soon what it was.
 #[pumice_test_macros::test]
 fn a_writer_as_fast_as_flushes_gets_what_they_bear() {
@@ -315,7 +315,7 @@ fn a_device_that_changes_stops_nothing() {
     }
 }
 
-/// Jobs fail for want of space for a while: writes go on slowly, and as before afterwards.
+/// Jobs fail for lack of space for a while: writes continue slowly, and as before afterwards.
 #[pumice_test_macros::test]
 fn writes_come_back_after_the_device_was_full() {
     for seed in 0..60 {

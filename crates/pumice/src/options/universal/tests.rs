@@ -1,4 +1,4 @@
-//! Universal compaction's options: their text, how they change, and what an open database makes of
+//! Universal compaction's options: their text, how they change, and how an open database treats
 //! them.
 #![allow(clippy::unwrap_used)]
 

@@ -145,7 +145,7 @@ fn a_reset_while_others_count_forgets_only_the_past() {
     assert_eq!(statistics.ticker(Ticker::BytesRead), 0);
 }
 
-/// A task of a child without a shard would wait for a lock that nobody gives back there.
+/// A task of a child without a shard would wait for a lock that is never released there.
 // Plain #[test]: loops do not survive a fork.
 #[test]
 fn a_child_of_fork_counts_nothing_new() {

@@ -1,5 +1,5 @@
-//! What belongs to one database is refused by another: handles of column families and snapshots, in
-//! every public call that takes one. The lists are held to the source.
+//! A database refuses another one's column-family handles and snapshots, in every public call that
+//! takes one. The lists are checked against the source.
 
 use crate::common::{DIR, SYNC, contents, memory, options};
 use pumice::options::merge_operator_by_name;
@@ -9,8 +9,8 @@ use pumice::{
 };
 use pumice_port::testing::block_on;
 
-/// A call, given a handle and options with a snapshot, of which one is of another database; how it
-/// went.
+/// A call with a handle and options with a snapshot, one of which belongs to another database;
+/// returns its result.
 type Call<D> = fn(&D, &ColumnFamily, &ReadOptions) -> Result<()>;
 type Calls<D> = [(&'static str, Call<D>)];
 
@@ -338,8 +338,8 @@ fn a_database_with_ttl_refuses_them_too() {
     refuses_what_is_anothers(open, DbWithTtl::db, TTL_WITH_FAMILY, TTL_WITH_SNAPSHOT);
 }
 
-/// A snapshot of a database that was opened again is one of another database: what it showed may
-/// have been compacted away in between.
+/// A snapshot taken before a reopen counts as one of another database: its data may have been
+/// compacted away in between.
 #[pumice_test_macros::test]
 fn a_snapshot_ends_with_its_database() {
     let options = mergeable();

@@ -1,5 +1,6 @@
 //! What programs may do with the types of the crate besides calling them: send, share, print,
-//! compare, clone, convert. Most of it is checked by the compiler: what is missing does not build.
+//! compare, clone, convert. Most of it is checked by the compiler: a missing trait is a build
+//! error.
 
 use std::error::Error as StdError;
 use std::fmt::{Debug, Display};

@@ -170,7 +170,7 @@ fn errors_come_as_in_the_ordinary_calls() {
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
 }
 
-/// A future that nobody waits for: the call goes on, and what it holds is let go.
+/// A dropped future: the call continues, and what it holds is released.
 #[pumice_test_macros::test]
 fn a_dropped_future_is_written_all_the_same() {
     let (_, fs) = memory();
@@ -188,7 +188,7 @@ fn a_dropped_future_is_written_all_the_same() {
         drop(future);
         drop(db.get_opt_async(&ReadOptions::default(), key(n)));
     }
-    // The last handle: the database closes behind the calls, and the runtime after that.
+    // The last handle: the database closes after the calls, and the runtime after that.
     drop((db, options.db.runtime.take()));
     let mut reopened = None;
     for _ in 0..2000 {

@@ -72,7 +72,7 @@ fn the_latest_options_come_from_the_file_and_objects_stay() {
     db.close().unwrap();
     drop(db);
 
-    // Objects that text cannot make must be given, by their name.
+    // Objects that cannot be made from text must be given; the error names them.
     let error = builder(&fs).open_latest().map(drop).unwrap_err();
     assert!(error.message().contains("backwards"), "{error}");
     let mut given = options(&fs); // Its settings do not count.
@@ -149,7 +149,7 @@ fn logs_show_earlier_moments() {
     let db = builder(&fs).all_column_families().at_sequence(last + 10).open().unwrap();
     assert_eq!((&db.latest_sequence_number(), &contents(&db)), (last, all));
     assert_eq!(db.iter_cf(&db.column_family("a").unwrap()).unwrap().count(), 5);
-    // Tables of a later moment may lack what they had before.
+    // Tables at a later moment may lack earlier data.
     let error = builder(&fs).at_sequence(flushed - 1).open().map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.message().contains(&flushed.to_string()), "{error}");

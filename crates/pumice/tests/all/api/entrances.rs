@@ -1,5 +1,5 @@
-//! What is refused, or left out, where it enters, because the next open could not take it: records
-//! of transactions, updates of column families that do not exist, names and options.
+//! Input that is refused, or left out, at once because the next open could not read it: records of
+//! transactions, updates of column families that do not exist, names and options.
 
 use std::sync::Arc;
 
@@ -66,8 +66,8 @@ fn records_of_transactions_are_refused() {
     db.close().unwrap();
 }
 
-/// A write that ignores what has no family is as if that had not been in the batch: not now, not
-/// when a family with the id comes, and not when the log is replayed.
+/// A write that ignores updates without a family acts as if they had not been in the batch: at
+/// once, when a family with the id is created, and when the log is replayed.
 #[pumice_test_macros::test]
 fn an_ignored_update_stays_ignored() {
     let (_, fs) = memory();
@@ -131,7 +131,7 @@ fn a_family_needs_a_name() {
     Db::open(&options, DIR).unwrap().close().unwrap();
 }
 
-/// What a name may be is what the next open can take: by the list of families and by OPTIONS.
+/// A name is accepted if the next open can take it, by the list of families and by OPTIONS.
 #[pumice_test_macros::test]
 fn a_name_is_refused_or_works() {
     let long = "n".repeat(5000);
@@ -169,7 +169,7 @@ fn a_name_is_refused_or_works() {
     assert_eq!(taken, names.len() - 2);
 }
 
-/// Two tasks that each change an option of their own: neither takes the other's change back.
+/// Two tasks that each change a different option: neither reverts the other's change.
 #[pumice_test_macros::test]
 fn concurrent_changes_of_options_are_all_kept() {
     const ROUNDS: u32 = 150;
@@ -190,7 +190,7 @@ fn concurrent_changes_of_options_are_all_kept() {
     db.close().unwrap();
 }
 
-/// The same in simulations, where each lock is a place at which the other may go on.
+/// The same in simulations, where tasks may be switched at each lock.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn simulated_changes_of_options_are_all_kept() {
@@ -222,7 +222,7 @@ fn simulated_changes_of_options_are_all_kept() {
     }
 }
 
-/// Whatever size of blocks is asked for, the arena takes what it can count (as RocksDB's does).
+/// The arena limits any block size to what it can count (as RocksDB's does).
 #[pumice_test_macros::test]
 fn an_arena_block_of_any_size_works() {
     for bytes in [1, 4095, 1 << 20, 1 << 31, usize::MAX / 2, usize::MAX - 4094, usize::MAX] {

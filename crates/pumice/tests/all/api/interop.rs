@@ -1,6 +1,6 @@
-//! Features of the handle beside RocksDB: databases whose values expire and flushes of several
-//! families as one, with the C library of 10.10.1 and Debian's `ldb` 7.8.3; what collectors leave
-//! in tables, with Debian's `sst_dump`.
+//! Features of the handle compared with RocksDB: databases whose values expire and atomic flushes
+//! of several families, with the C library of 10.10.1 and Debian's `ldb` 7.8.3; what collectors
+//! store in tables, with Debian's `sst_dump`.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn options() -> Options {
     options
 }
 
-/// `value` as it is stored if it was written so many seconds ago.
+/// `value` as stored if it was written `seconds_ago`.
 fn stored(value: &str, seconds_ago: u64) -> Vec<u8> {
     let time = (wall_seconds() - seconds_ago) as u32;
     [value.as_bytes(), &time.to_le_bytes()].concat()

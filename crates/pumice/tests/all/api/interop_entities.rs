@@ -1,5 +1,5 @@
-//! Entities beside RocksDB: with 10.10.1 through its C library, which has no calls for columns and
-//! takes records of a batch as bytes, and with Debian's `ldb` and `sst_dump` 7.8.3.
+//! Entities compared with RocksDB: with 10.10.1 through its C library, which has no calls for
+//! columns but takes a batch's records as bytes, and with Debian's `ldb` and `sst_dump` 7.8.3.
 
 use std::path::Path;
 use std::process::Command;
@@ -210,7 +210,7 @@ fn debians_tools_read_and_compact_them() {
     db.put_entity("a", [("n", "1"), ("", "d")]).unwrap();
     db.flush().unwrap();
     db.put_entity("b", [("z", "26")]).unwrap();
-    // 7.8 refuses operands over entities, and reads what they became.
+    // 7.8 refuses operands on top of entities, and reads their merged result.
     db.merge("a", "m").unwrap();
     compact(&db);
     db.put_entity("c", [("logged", "3")]).unwrap();

@@ -7,7 +7,7 @@ use crate::common::watched::Watched;
 use crate::common::{DIR, key, memory, options};
 use pumice::{Db, FlushOptions, Options, WriteOptions};
 
-/// What `range_sync` was asked for: (bytes from, bytes, wait), of files with that ending.
+/// Calls of `range_sync`: (offset, bytes, wait), of one kind of files.
 type Calls = Arc<pumice_port::sync::Mutex<Vec<(u64, u64, bool)>>>;
 
 fn filled(db: &Db, mebibytes: usize) {
@@ -16,8 +16,8 @@ fn filled(db: &Db, mebibytes: usize) {
     }
 }
 
-/// Opens with `text`, writes 8 MiB, changes options while they are written if asked to, and
-/// flushes. The calls for logs, and those for tables.
+/// Opens with `text`, writes 8 MiB, makes the change in between if there is one, and flushes.
+/// Returns the calls for logs, and those for tables.
 fn range_syncs(text: &str, change: &[(&str, &str)]) -> [Vec<(u64, u64, bool)>; 2] {
     let (_, fs) = memory();
     let calls = [Calls::default(), Calls::default()];

@@ -1,4 +1,4 @@
-//! Options whose effect is outside of any one module: what files look like, what is checked.
+//! Options whose effect is not in a single module: what files look like, what is checked.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn preallocation_never_shows_in_file_sizes() {
     Db::destroy(&options, &dir).unwrap();
 }
 
-/// The tickers of a load, its flushes and a full compaction, and the bytes of what is left.
+/// The tickers of a load, its flushes and a full compaction, and the bytes of the resulting files.
 fn built_with(threads: u32) -> (Vec<(Ticker, u64)>, u64) {
     let (_, mut options) = on_memory();
     let statistics = Arc::new(Statistics::new());
@@ -269,8 +269,8 @@ fn what_is_compacted_is_in_the_block_cache() {
     assert!(added > 300_000 && missed == 0 && by_compaction > 0, "{added} {by_compaction}");
 }
 
-/// Samples of other codecs are taken by flushes and compactions, from the moment that they are
-/// asked for, and sum up over tables.
+/// Flushes and compactions take samples of other codecs from the moment that the option is set;
+/// they are summed over tables.
 #[pumice_test_macros::test]
 fn samples_estimate_what_other_codecs_would_save() {
     let (_, mut options) = on_memory();
@@ -307,14 +307,14 @@ fn samples_estimate_what_other_codecs_would_save() {
     db.close().unwrap();
 }
 
-/// Sizes of the files of a compaction whose target is 300 kB, but for the last one, which has what
-/// is left.
+/// Sizes of the files of a compaction whose target is 300 kB, without the last one, which has the
+/// rest.
 fn sizes_with(is_upper_bound: bool, compression_opts: &str) -> Vec<u64> {
     let (_, mut options) = on_memory();
     options.cf.disable_auto_compactions = true;
     options.cf.target_file_size_base = TARGET;
     options.cf.target_file_size_is_upper_bound = is_upper_bound;
-    // Filters take a fifth of a file. Nobody knows beforehand which allocator class one takes.
+    // Filters take a fifth of a file. Their allocator size class is not known beforehand.
     let table = "{filter_policy=bloomfilter:40;optimize_filters_for_memory=false}";
     options.set("block_based_table_factory", table).unwrap();
     options.set_from_text(compression_opts).unwrap();
@@ -395,8 +395,8 @@ fn many_range_deletions_make_a_memtable_full() {
     db.close().unwrap();
 }
 
-/// A table in which a block is damaged: with `paranoid_checks` the compaction that reads it ends
-/// all writing; without, it is tried again, and everything else goes on.
+/// A table in which a block is damaged: with `paranoid_checks` the compaction that reads it stops
+/// all writes; without, it is retried, and everything else continues.
 #[pumice_test_macros::test]
 fn paranoid_checks_decide_what_damage_stops() {
     for paranoid in [true, false] {
@@ -424,9 +424,9 @@ fn paranoid_checks_decide_what_damage_stops() {
     }
 }
 
-/// What a scan reads goes through a full cache, and takes the place of indexes only where they have
-/// no higher priority. The cache is a clock over hashed slots, so that one index may be lucky or
-/// not: many are counted.
+/// The blocks of a scan go through a full cache, and evict indexes only if those have no higher
+/// priority. The cache is a clock over hashed slots, so that one index may be lucky or not: many
+/// are counted.
 #[pumice_test_macros::test]
 fn indexes_of_high_priority_outlive_a_scan() {
     const CAPACITY: usize = 256 << 10;

@@ -1,5 +1,5 @@
-//! Pumice follows what the C library of 10.10.1 writes, and the other way round, in one process.
-//! (In two processes, with primaries that are killed, and Debian's ldb as a secondary of Pumice's:
+//! Pumice as a secondary of the C library of 10.10.1, and the reverse, in one process. (In two
+//! processes, with primaries that are killed, and Debian's ldb as a secondary of Pumice's:
 //! `crates/cli/tests/ldb/secondary.rs`.)
 
 use std::collections::BTreeMap;
@@ -15,8 +15,7 @@ type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 /// A column family, a key range that is deleted in it, and keys that are put.
 type Change = (usize, [Vec<u8>; 2], Vec<Vec<u8>>);
 
-/// What the primary is told to do in round `round`, by column family: a key range that is
-/// deleted, and puts.
+/// The primary's changes in round `round`, by column family: a deleted key range, and puts.
 fn changes(round: usize) -> Vec<Change> {
     let key = |n: usize| format!("key{:03}", n % 60).into_bytes();
     let of = |cf: usize| {
@@ -120,8 +119,8 @@ fn pumice_follows_what_rocksdb_writes() {
     }
 }
 
-/// After a flush its memtables hide the tables, until a record of the same family comes: so it is
-/// beside its own primary. Each family gets one here.
+/// After a flush a RocksDB secondary's memtables hide the tables until a record of the same family
+/// arrives, also with a RocksDB primary. So each family gets a record here.
 #[pumice_test_macros::test]
 fn rocksdb_follows_what_pumice_writes() {
     let Some(library) = pumice_peer::installed_library() else { return };

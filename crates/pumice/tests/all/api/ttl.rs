@@ -10,7 +10,7 @@ use pumice::{
 };
 use pumice_port::time::wall_seconds;
 
-/// `value` as it is stored if it was written so many seconds ago.
+/// `value` as stored if it was written `seconds_ago`.
 fn stored(value: &str, seconds_ago: u64) -> Vec<u8> {
     let time = (wall_seconds() - seconds_ago) as u32;
     [value.as_bytes(), &time.to_le_bytes()].concat()
@@ -99,7 +99,7 @@ fn compactions_drop_what_is_too_old() {
     }
     plain.flush().unwrap();
     compact(plain);
-    // Operands are not filtered; the time of what a compaction merges is that of the compaction.
+    // Operands are not filtered; a value that a compaction merges gets the time of the compaction.
     assert_eq!(keys(plain), ["before", "merged", "new", "short"]);
     // The time to live is not stored, and may change.
     db.set_ttl(default, 50).unwrap();
@@ -118,7 +118,7 @@ fn compactions_drop_what_is_too_old() {
     plain.close().unwrap();
 }
 
-/// Filters of the user's see their own bytes, after what is too old has gone.
+/// The user's filters see the user's bytes, after expired values were dropped.
 #[pumice_test_macros::test]
 fn filters_of_the_user_go_on() {
     for by_factory in [false, true] {

@@ -1,7 +1,7 @@
-//! `DbWithTtl` drawn at random on a simulated clock, beside a model: a value that is young enough
-//! is there, one that is too old goes with a compaction, and no older version shows in its place.
-//! Time passes in leaps, times to live change, the database is closed for a while. Plain #[test]: a
-//! simulation is a runtime of its own. Its clock is virtual.
+//! Random operations on a `DbWithTtl` with a simulated clock, compared with a model: a value that
+//! is young enough is there, an expired one is dropped by a compaction, and no older version
+//! appears in its place. Time passes in leaps, times to live change, the database is closed for a
+//! while. Plain #[test]: a simulation is a runtime of its own. Its clock is virtual.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use pumice_testkit::seed;
 
 const STEPS: u64 = 150;
 const KEYS: u64 = 25;
-/// The clock may go on by so much while a call runs.
+/// The clock may advance by this much while a call runs.
 const SLACK: u64 = 2;
 
 /// The newest version of a key.
@@ -51,7 +51,7 @@ impl Life {
         self.ttl > 0 && at + (self.ttl as u64) < now
     }
 
-    /// Notes what a compaction may drop from here on.
+    /// Notes what a compaction may drop from now on.
     fn note_old(&mut self) {
         let now = wall_seconds() + SLACK;
         let mut model = std::mem::take(&mut self.model);
@@ -61,7 +61,7 @@ impl Life {
         self.model = model;
     }
 
-    /// Compacts all there is: what was too old before is gone then.
+    /// Compacts everything, which drops what had expired before.
     fn compact_all(&mut self, db: &DbWithTtl) {
         let now = wall_seconds();
         db.db().compact_range(&CompactRangeOptions::default(), None, None).unwrap();
@@ -131,7 +131,7 @@ impl Life {
                 }
                 None => assert!(newest.is_none_or(|newest| newest.doomed), "{}", place()),
             }
-            // A compaction may drop what is doomed between the scan and the read.
+            // A compaction may drop expired values between the scan and the read.
             let went = newest.filter(|newest| got.is_none() && newest.doomed);
             let scanned = all.get(&key).filter(|&value| went.is_none_or(|n| n.value != *value));
             assert_eq!(scanned, got.as_ref(), "{}", place());

@@ -61,7 +61,7 @@ fn number(db: &Db, name: &str) -> u64 {
     db.property(name).unwrap().parse().unwrap()
 }
 
-/// Writes 5 MB/s, or as fast as the database takes it, for so many seconds.
+/// Writes 5 MB/s, or as fast as the database allows, for `seconds`.
 fn course(db: &Db, seconds: u64) -> Course {
     let until = now_micros() + seconds * 1_000_000;
     thread::scope(|scope| {
@@ -154,7 +154,7 @@ fn the_controller_says_why_writes_are_slow() {
     });
 }
 
-/// RocksDB's rules on the same device: the test above would see it if there were no cap.
+/// RocksDB's rules on the same device: shows that the test above would fail without a cap.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn the_static_rules_let_go_of_the_load() {
@@ -174,7 +174,7 @@ fn the_static_rules_let_go_of_the_load() {
     });
 }
 
-/// A policy comes and goes while writes go on, and leaves no cap behind.
+/// A policy is set and reset during writes, and leaves no cap.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn the_policy_changes_at_run_time() {
@@ -196,8 +196,7 @@ fn the_policy_changes_at_run_time() {
     });
 }
 
-/// Nothing ticks at rest, a cap does not hold a close up, and a write that does not want to wait
-/// is told.
+/// Nothing ticks at rest, a cap does not delay a close, and a `no_slowdown` write gets an error.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn a_capped_database_closes_at_once() {
@@ -217,9 +216,8 @@ fn a_capped_database_closes_at_once() {
     });
 }
 
-/// Sixteen writers are held to what one is: those who wait behind the one that pays pay too. In
-/// the first seconds, before flushes have shown what they carry, all memtables may be full for a
-/// moment.
+/// Sixteen writers get the same cap as one: those that queue after the paying writer pay too. In
+/// the first seconds, before the rate of flushes is known, all memtables may be full for a moment.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn many_writers_do_not_stop_themselves() {
@@ -252,7 +250,8 @@ fn many_writers_do_not_stop_themselves() {
     });
 }
 
-/// What was behind under load is not behind for ever: low-priority writes are free at rest.
+/// Compactions that lag under load do not count as lagging at rest: low-priority writes are not
+/// held up.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn nothing_is_behind_at_rest() {
@@ -267,7 +266,7 @@ fn nothing_is_behind_at_rest() {
     });
 }
 
-/// The device has no space for a while: writes fail, come back by themselves, and are capped as
+/// The device has no space for a while: writes fail, recover by themselves, and are capped as
 /// before.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
@@ -294,7 +293,7 @@ fn writes_come_back_after_a_full_device() {
     });
 }
 
-/// A read that takes as long as it is told to.
+/// Makes reads take a given time.
 #[derive(Default)]
 struct SlowRead(AtomicU64);
 
@@ -308,9 +307,9 @@ impl MergeOperator for SlowRead {
     }
 }
 
-/// A light load on a device whose reads are slow while compactions write more than three fifths
-/// what it takes. The share of reads that were slow in the last two of three minutes, and the debt
-/// at the end.
+/// A light load on a device whose reads are slow while compactions write more than three fifths of
+/// its rate. Returns the share of slow reads in the last two of three minutes, and the debt at the
+/// end.
 fn slow_reads(target_micros: u64) -> (f64, u64) {
     let slow = Arc::new(SlowRead::default());
     let mut options = on_a_slow_device(BackgroundPolicy::Adaptive);
@@ -359,8 +358,8 @@ fn slow_reads(target_micros: u64) -> (f64, u64) {
     (were_slow as f64 / reads as f64, debt)
 }
 
-/// Compactions that can wait write less while reads take longer than they should, and what has to
-/// be compacted is.
+/// While reads are slower than their target, compactions that can wait write less, and necessary
+/// ones still run.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn compactions_make_way_for_reads() {

@@ -42,7 +42,7 @@ impl EventListener for Reasons {
     }
 }
 
-/// Targets so large that only ages ask for compactions; L0 goes to L1.
+/// Targets so large that only ages trigger compactions; L0 goes to L1.
 fn leveled(fs: &Arc<dyn FileSystem>, ttl: u64, periodic: u64) -> (Options, Arc<Reasons>) {
     let reasons = Arc::new(Reasons::default());
     let mut options = options(fs);
@@ -83,8 +83,8 @@ fn sleep_until(seconds: u64) {
     sleep(Duration::from_secs(seconds.saturating_sub(wall_seconds())));
 }
 
-/// Nobody writes, reads or asks: old data goes down level by level when its time is over, not
-/// before, and stays in the last level with data.
+/// Without any call, old data moves down level by level when its time is over, not before, and
+/// stays in the last level with data.
 #[test]
 fn old_data_goes_down_in_a_database_at_rest() {
     simulate(|| {
@@ -99,7 +99,7 @@ fn old_data_goes_down_in_a_database_at_rest() {
         sleep(Duration::from_secs(2 * HOUR));
         let at = one_file(&db, "new");
         assert_eq!(levels(&db), [(0, 1), (4, 1)]);
-        // What lies at the bottom may be as old as it likes.
+        // Data in the last level may have any age.
         sleep_until(at + DAY - 5);
         assert_eq!(levels(&db), [(0, 1), (4, 1)]);
         sleep_until(at + DAY + 10);
@@ -178,7 +178,7 @@ fn old_files_are_rewritten_every_period() {
     });
 }
 
-/// With dynamic level bytes a file above the last level goes down instead, as in RocksDB.
+/// With dynamic level bytes a file above the last level moves down instead, as in RocksDB.
 #[test]
 fn with_dynamic_levels_old_files_go_down() {
     simulate(|| {

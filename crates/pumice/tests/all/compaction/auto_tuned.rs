@@ -41,7 +41,7 @@ fn tuned(policy: BackgroundPolicy) -> Options {
     options
 }
 
-/// Writes as fast as the database takes it.
+/// Writes as fast as the database allows.
 fn load(db: &Db, seconds: u64) {
     let until = now_micros() + seconds * 1_000_000;
     let mut n = 0;
@@ -75,14 +75,14 @@ fn makes_way(policy: BackgroundPolicy) {
     assert!(ticker(&options, Ticker::CompactionDisabledCount) > 0, "{policy:?}");
     assert!(l0_files(&db) > 6, "{policy:?}: {} files", l0_files(&db));
     let compacted = ticker(&options, Ticker::CompactWriteBytes);
-    // Nothing is written, so no request will ask the rule: the timer does.
+    // Nothing is written, so no request evaluates the rule; the timer does.
     sleep(Duration::from_secs(10));
     assert!(l0_files(&db) < 4, "{policy:?}: {} files", l0_files(&db));
     assert!(ticker(&options, Ticker::CompactWriteBytes) > compacted);
     db.close().unwrap();
 }
 
-/// However long the load: thresholds stay on, and what they slow down brings compaction back.
+/// For any length of load the thresholds stay on, and the slowed writes bring compaction back.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn a_guarded_family_never_goes_beyond_its_thresholds() {
@@ -107,7 +107,7 @@ fn stays_below_its_thresholds(policy: BackgroundPolicy) {
     db.close().unwrap();
 }
 
-/// As the original: no thresholds while it is off, and nothing brings it back at rest.
+/// As the original: no thresholds while compaction is off, and nothing brings it back at rest.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn the_seed_rule_has_no_thresholds_and_no_timer() {
@@ -188,7 +188,7 @@ impl EventListener for SlowFlush {
     }
 }
 
-/// The stall begins with a flush whose job goes on with something else.
+/// The stall begins with a flush whose job continues with something else.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn compaction_comes_back_as_soon_as_writes_are_slowed() {
@@ -230,8 +230,8 @@ fn compaction_comes_back_as_soon_as_writes_are_slowed() {
     });
 }
 
-/// What the rule said before does not count once it has been off; and while it defers compactions
-/// nothing is behind that writes could make way for.
+/// The rule's earlier decision does not count once it has been off; and while it defers
+/// compactions, none counts as lagging, so low-priority writes are not held up.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn the_seed_rule_forgets_its_verdict_when_it_is_turned_off() {

@@ -79,7 +79,7 @@ fn table(options: &Options, fs: &MemFs, name: &str, value: &str) -> std::path::P
     path
 }
 
-/// What a move may say beside others: the levels it wants to pass are in use meanwhile.
+/// The error that a move may return beside others: the levels it has to pass are in use.
 fn moved_or_refused(moved: pumice::Result<()>) {
     if let Err(error) = moved {
         let text = error.to_string();
@@ -128,7 +128,7 @@ fn moves_of_two_tasks_follow_each_other() {
     });
 }
 
-/// A file is ingested, and the MANIFEST takes its time, while another task moves what lies there.
+/// A file is ingested with a slow MANIFEST write, while another task moves files of that level.
 fn ingested_beside_a_move(level: i32, replacing: bool) {
     simulate(|fs| {
         let (options, db) = settled(fs);
@@ -149,7 +149,8 @@ fn ingested_beside_a_move(level: i32, replacing: bool) {
             })
         };
         thread::sleep(Duration::from_micros(sim::random_below(1000)));
-        // The ingestion waits for the MANIFEST that takes note of the compaction, and has it next.
+        // The ingestion waits while the compaction's edit is written to the MANIFEST, and writes
+        // next.
         moved_or_refused(db.compact_range(&rewritten_to(level), None, None));
         let ingested = ingester.join().unwrap();
         if let Err(error) = &ingested {

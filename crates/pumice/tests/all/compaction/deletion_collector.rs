@@ -1,4 +1,4 @@
-//! Tables in which deletions are dense are compacted without being asked: leveled and universal.
+//! Tables with dense deletions are compacted automatically: leveled and universal.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ fn dense_deletions_are_compacted_away() {
     }
 }
 
-/// The mark is in the MANIFEST: who opens the database with its compactions on finds it.
+/// The mark is in the MANIFEST, so the next open with compactions on finds it.
 #[pumice_test_macros::test]
 fn a_mark_outlives_the_database() {
     for (style, num_levels) in [

@@ -1,5 +1,5 @@
-//! FIFO compaction in a running database: what goes, what stays, and that writes never stall. Files
-//! that get too old are in `fifo_age`.
+//! FIFO compaction in a running database: what is deleted, what stays, and that writes never stall.
+//! Deletion by age is in `fifo_age`.
 
 use std::sync::Arc;
 

@@ -61,7 +61,7 @@ fn sleep_until(seconds: u64) {
     sleep(Duration::from_secs(seconds.saturating_sub(wall_seconds())));
 }
 
-/// Nobody writes, reads or asks: every file goes when its own time is over, not before.
+/// Without any call, every file is deleted when its own time is over, not before.
 #[test]
 fn files_go_one_by_one_from_a_database_at_rest() {
     simulate(|| {
@@ -114,12 +114,12 @@ fn the_time_can_change_while_the_database_is_at_rest() {
         assert_eq!(files(&db), 1);
         sleep_until(first + 3 * HOUR + 5);
         assert_eq!(files(&db), 0);
-        // Without a limit files stay for ever.
+        // Without a limit files are never deleted.
         ttl(0);
         let second = one_file(&db, 1);
         sleep_until(second + 15 * HOUR);
         assert_eq!(files(&db), 1);
-        // What is too old already goes right away.
+        // Files that are too old already are deleted at once.
         ttl(HOUR);
         sleep(Duration::from_secs(5));
         assert_eq!(files(&db), 0);
@@ -127,7 +127,7 @@ fn the_time_can_change_while_the_database_is_at_rest() {
     });
 }
 
-/// Age goes by the wall clock, which may be set.
+/// Age is by the wall clock, which may be set.
 #[test]
 fn a_wall_clock_that_is_set_is_noticed() {
     simulate(|| {
@@ -171,7 +171,7 @@ fn an_opened_database_goes_on() {
     });
 }
 
-/// Automatic compactions that are off stay off, and nobody spins because of that.
+/// Automatic compactions that are off stay off, and no job spins because of that.
 #[test]
 fn nothing_goes_while_automatic_compaction_is_off() {
     simulate(|| {

@@ -1,5 +1,6 @@
-//! FIFO and `ttl` drawn at random on a simulated clock, beside a model: which keys are there at
-//! each moment. Time passes in leaps, the options change, the database is closed for a while.
+//! Random operations with FIFO and `ttl` on a simulated clock, compared with a model of which keys
+//! exist at each moment. Time passes in leaps, the options change, the database is closed for a
+//! while.
 //!
 //! Plain #[test]: a simulation is a runtime of its own. Its clock is virtual.
 
@@ -15,7 +16,7 @@ use pumice_port::time::wall_seconds;
 use pumice_testkit::seed;
 
 const STEPS: u64 = 120;
-/// How late the database may be with what is due, seconds.
+/// How late the database may delete what is due, in seconds.
 const SLACK: u64 = 5;
 /// A file's bytes, roughly.
 const FILE: usize = 10 * 10_000;
@@ -43,7 +44,7 @@ impl Life {
         self.most = [3, 8, 1000][self.rng.uniform(3) as usize];
     }
 
-    /// Bytes that so many files may have: half a file more, since none is exact.
+    /// Limit in bytes for a number of files: half a file more, since sizes are not exact.
     fn bytes(&self) -> u64 {
         self.most * FILE as u64 + FILE as u64 / 2
     }
@@ -64,8 +65,8 @@ impl Life {
         self.next += 1;
     }
 
-    /// What has to be gone by now goes from the model; then the database has what the model has,
-    /// files aside whose time is over this very moment.
+    /// Removes from the model what must be gone by now; then the database must equal the model,
+    /// except for files that expire at this very moment.
     fn check(&mut self, db: &Db, step: u64) {
         sleep(Duration::from_secs(SLACK));
         let now = wall_seconds();

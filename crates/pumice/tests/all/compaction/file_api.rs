@@ -1,5 +1,5 @@
-//! What a program may ask about single table files: delete those in a range, compact those of a
-//! range some time, compact given ones.
+//! Calls on single table files: delete those in a range, suggest a range for compaction, compact
+//! given ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl EventListener for Reasons {
     }
 }
 
-/// Small files; nothing is compacted unless asked for.
+/// Small files; nothing is compacted automatically.
 fn quiet(fs: &Arc<dyn FileSystem>) -> (Options, Arc<Reasons>) {
     let reasons = Arc::new(Reasons::default());
     let mut options = options(fs);
@@ -78,7 +78,7 @@ fn files_inside_ranges_are_deleted() {
     files.retain(|file| file.level == 2);
     files.sort_by(|a, b| a.smallest_key.cmp(&b.smallest_key));
     assert!(files.len() > 10, "{}", files.len());
-    // Nothing lies wholly inside.
+    // No file lies wholly inside.
     let (start, end) = (&files[3].smallest_key, &files[6].largest_key);
     let narrow = (Some(&start[..]), Some(&files[3].largest_key[..8]));
     db.delete_files_in_ranges_cf(cf, &[narrow], true).unwrap();
@@ -98,7 +98,7 @@ fn files_inside_ranges_are_deleted() {
     assert_eq!(tables, files.len() - 4 + 1, "they are gone from the disk");
     let db = Db::open(&options, DIR).unwrap();
     assert_eq!(contents(&db).len(), left);
-    // All of it; what is in level 0 stays.
+    // The whole range; files in level 0 stay.
     let cf = db.default_column_family();
     db.delete_files_in_ranges_cf(cf, &[(None, None)], true).unwrap();
     assert_eq!(levels(&db), BTreeMap::from([(0, 1)]));
@@ -288,8 +288,8 @@ impl EventListener for Told {
     }
 }
 
-/// Whether the deletion has happened is not known, as with any change that the MANIFEST failed to
-/// take: writes stop until there is a new one.
+/// Whether the deletion has happened is unknown, as with any failed write to the MANIFEST: writes
+/// stop until there is a new one.
 #[pumice_test_macros::test]
 fn a_deletion_that_the_manifest_fails_to_take_is_an_error_of_the_database() {
     let (mem, fs) = memory();
@@ -313,7 +313,7 @@ fn a_deletion_that_the_manifest_fails_to_take_is_an_error_of_the_database() {
     db.delete_files_in_ranges_cf(cf, &[(None, None)], true).unwrap();
     assert_eq!(contents(&db).len(), 1);
     db.close().unwrap();
-    // What is nobody's failure is none of the database's.
+    // An error of the call is not a background error.
     let dropped = Db::open(&options, DIR).unwrap();
     let other = dropped.create_column_family(&options.cf, "other").unwrap();
     dropped.drop_column_family(&other).unwrap();
@@ -333,7 +333,7 @@ fn stall(mem: &MemFs, op: FaultOp, path: &str, seconds: u64) {
     mem.add_fault(FaultRule::once(op, path, 0, Fault::Stall(nanos)));
 }
 
-/// Neither call waits for the compaction that has a file; one thread compacts.
+/// Neither call waits for a compaction that uses a file; one thread compacts.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn files_that_are_being_compacted_are_left_to_that() {
@@ -375,7 +375,7 @@ fn files_that_are_being_compacted_are_left_to_that() {
     });
 }
 
-/// A compaction that found the files below reserved is picked again once they are free.
+/// A compaction that found the files of the next level reserved is picked again once they are free.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn what_waits_for_files_that_are_being_deleted_goes_on() {

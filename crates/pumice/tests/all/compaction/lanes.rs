@@ -1,4 +1,5 @@
-//! Lanes of a database: who computes at which priority, what is never lowered, and what is told.
+//! Lanes of a database: which jobs compute at which priority, what is never lowered, and what is
+//! reported.
 //!
 //! Priorities are read back from the kernel, of the threads that compute (a merge operator notes
 //! them). The privilege to raise them is not needed: no test raises a running thread.
@@ -93,7 +94,7 @@ fn only_compactions_that_can_wait_are_lowered() {
     probe.forget();
     compact(&db);
     assert_eq!(probe.seen().1, normal, "urgent");
-    // Writes are slowed, if only by another family, as long as its compaction takes.
+    // Writes are slowed, if only because of another family, as long as its compaction takes.
     let gate = Gate::new();
     options.cf.disable_auto_compactions = false;
     options.cf.compaction_filter = Some(Arc::clone(&gate) as Arc<dyn CompactionFilter>);
@@ -117,7 +118,7 @@ fn only_compactions_that_can_wait_are_lowered() {
     assert!(installers.iter().all(|priority| *priority == normal), "{installers:?}");
 }
 
-/// The share of the processors that compactions out of L0 want.
+/// The share of the processors wanted for compactions out of L0.
 fn wanted_share(db: &Db) -> f64 {
     db.property_map("rocksdb.background-lanes").unwrap()["level0.wanted-share"].parse().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Compactions: what each style makes of a load, when, at which rate and priority.
+//! Compactions: the results of each style, when they run, at which rate and priority.
 
 mod adaptive;
 mod ages;

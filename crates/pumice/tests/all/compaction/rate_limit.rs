@@ -1,4 +1,4 @@
-//! Whom the rate limiter charges, with what priority, and how long it takes: in virtual time.
+//! What the rate limiter charges, with what priority, and how long it takes: in virtual time.
 
 use std::sync::Arc;
 
@@ -270,8 +270,8 @@ fn the_limiter_is_an_option() {
     assert!(options.set("rate_limiter_bytes_per_sec", "-1").is_err());
 }
 
-/// With a limiter and nothing else said, delayed writes start at its rate, and files are synced
-/// each MiB; RocksDB never sees the limiter in OPTIONS.
+/// With a limiter and otherwise default options, delayed writes start at its rate, and files are
+/// synced each MiB; OPTIONS does not have the limiter, so RocksDB never sees it.
 #[pumice_test_macros::test]
 fn a_limiter_sets_what_depends_on_it() {
     let (options, _) = limited(3 * MIB, RateLimiterMode::WritesOnly);

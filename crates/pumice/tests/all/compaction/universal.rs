@@ -1,5 +1,5 @@
-//! Universal compaction in a running database: what it makes of a load, what it is told to do, and
-//! what its options change. By age: `universal_age`.
+//! Universal compaction in a running database: the results of a load, of manual compactions, and of
+//! its options. By age: `universal_age`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn runs(db: &Db) -> usize {
     levels(db).iter().map(|(level, (files, _))| if *level == 0 { *files } else { 1 }).sum()
 }
 
-/// Bytes beside the oldest run, percent of it.
+/// Bytes outside the oldest run, in percent of it.
 fn amplification(db: &Db) -> u64 {
     let levels = levels(db);
     let total: u64 = levels.values().map(|(_, bytes)| bytes).sum();
@@ -117,7 +117,7 @@ fn a_load_leaves_few_runs_and_little_waste() {
         let db = Db::open(&options, DIR).unwrap();
         for n in 0..40 {
             round(&db, n, 900);
-            // Which rules have their turn depends on what lies there when they are asked.
+            // Which rules apply depends on the runs at that moment.
             settle(&db);
         }
         check(&db, 40, 900);
@@ -177,7 +177,7 @@ fn a_manual_compaction_takes_everything_whatever_the_range() {
         assert_eq!(levels(&db).keys().copied().collect::<Vec<_>>(), [last]);
         assert_eq!(levels(&db)[&last].0, 1);
         check(&db, 6, 300);
-        // A second time it is done again, and moved where the caller says.
+        // The second time it is rewritten again, and moved to the caller's level.
         let up = CompactRangeOptions {
             change_level: true,
             target_level: 1.min(num_levels - 1),
@@ -250,8 +250,8 @@ fn options_change_while_the_database_is_open() {
     db.close().unwrap();
 }
 
-/// Keys that come in order change level as they are, out of L0 always and beside other levels where
-/// that is allowed.
+/// Files of sequentially written keys change level without a rewrite, out of L0 always and between
+/// other levels where that is allowed.
 #[pumice_test_macros::test]
 fn what_does_not_overlap_is_moved_where_that_is_allowed() {
     for allowed in [false, true] {
@@ -289,7 +289,7 @@ fn a_share_of_the_bytes_is_compressed() {
     assert_eq!(jobs.0.lock().pop().unwrap().output_compression, "LZ4");
     let compressed = levels(&db)[&6].1;
     assert!(compressed < flushed / 5, "{compressed}");
-    // Two more runs, smaller than the oldest: what comes of them is the uncompressed half.
+    // Two more runs, smaller than the oldest: their result is the uncompressed half.
     for value in ["w", "x"] {
         fill(&db, 0..10, &value.repeat(100));
         flush(&db);

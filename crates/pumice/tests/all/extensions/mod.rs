@@ -1,4 +1,4 @@
-//! Code of the user's that a database calls: what it may do, and what its failures do.
+//! User code that a database calls: what it may do, and the effect of its failures.
 
 mod callbacks;
 mod panics;

@@ -1,5 +1,5 @@
-//! Code of the user's that panics in a background job or in a write: the caller that waits for it
-//! hears of it, the database takes no more writes, what it has can be read, and reopening cures it.
+//! User code that panics in a background job or in a write: the waiting caller gets an error, the
+//! database takes no more writes, its contents can be read, and a reopen clears the error.
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -66,7 +66,7 @@ impl EventListener for Bomb {
     }
 }
 
-/// A database with something in level 0 and in memory, and what is to go off in it.
+/// A database with data in level 0 and in memory, and the code that will panic in it.
 struct Test {
     fs: MemFs,
     options: Options,
@@ -97,7 +97,7 @@ impl Test {
             test.db.flush_opt(&FlushOptions::default()).unwrap();
         }
         let write = WriteOptions::default();
-        // A flush merges what is in one memtable.
+        // A flush merges operands of one memtable.
         test.db.put_opt(&write, b"0000007", format!("2 {:060}", 7).as_bytes()).unwrap();
         test.db.merge_opt(&write, b"0000007", b"+").unwrap();
         test.db.put_opt(&write, b"0000008", b"last").unwrap();
@@ -145,7 +145,7 @@ impl Test {
     }
 }
 
-/// A compaction in one part, and in several, each a task of its own.
+/// A compaction in one part, and in several parallel ones.
 #[pumice_test_macros::test]
 fn in_a_compaction() {
     for parts in [1, 4] {
@@ -171,7 +171,7 @@ fn in_a_flush() {
 #[pumice_test_macros::test]
 fn in_a_listener() {
     let test = Test::new(|options, bomb| options.db.listeners.push(bomb));
-    // Whether the flush itself gets through is not said.
+    // The flush itself may succeed or fail.
     drop(test.db.flush_opt(&FlushOptions::default()));
     let error = test.db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap_err();
     test.check_after(&error);
@@ -257,7 +257,7 @@ impl CustomComparator for Picky {
     }
 }
 
-/// A job that ends before it has anything to run still ends: nobody waits for it for ever.
+/// A job that dies before it runs anything still counts as ended, so no call waits for it forever.
 // Plain #[test]: the pools are those of operating-system threads.
 #[test]
 fn a_comparator_that_panics_while_a_compaction_is_picked() {
@@ -307,7 +307,8 @@ impl CustomComparator for Fuse {
     }
 }
 
-/// Wherever an ingestion or a deletion of files is torn out: nobody waits for its places for ever.
+/// At whatever point an ingestion or a deletion of files panics, no call waits forever for the
+/// ranges it reserved.
 // Plain #[test]: a simulation is a runtime of its own.
 #[test]
 fn a_comparator_that_panics_while_the_tree_is_changed_from_outside() {

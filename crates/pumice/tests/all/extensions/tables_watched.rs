@@ -12,7 +12,7 @@ use pumice::{
 };
 use pumice_port::sync::Mutex;
 
-/// Notes what it is asked for; its filters drop the keys that end in 7.
+/// Records its calls; its filters drop the keys that end in 7.
 struct Noting {
     contexts: Mutex<Vec<CompactionFilterContext>>,
     also: Option<Reason>,
@@ -106,7 +106,7 @@ fn flushes_and_recoveries_filter_if_they_are_asked_to() {
     }
 }
 
-/// Counts entries by type, and asks for a compaction if there are `wanted` values.
+/// Counts entries by type, and requests a compaction if there are `wanted` values.
 #[derive(Debug)]
 struct Counting {
     name: &'static str,

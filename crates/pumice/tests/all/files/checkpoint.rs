@@ -36,7 +36,7 @@ fn a_checkpoint_holds_files_and_logs_and_stays_when_the_database_changes() {
     let copy = open_copy(&options);
     assert_eq!(contents(&copy), before);
     copy.verify_checksum().unwrap();
-    // The copy takes writes of its own.
+    // The copy can be written to.
     fill(&copy, 0..1, "mine");
     copy.close().unwrap();
     assert_eq!(get(&db, &key(0)).unwrap(), b"new");
@@ -52,7 +52,7 @@ impl EventListener for Reasons {
     }
 }
 
-/// As in RocksDB the flush is not one that somebody asked for.
+/// As in RocksDB the flush's reason is not a manual flush.
 #[pumice_test_macros::test]
 fn flushes_say_what_they_are_for() {
     let (_, fs) = memory();

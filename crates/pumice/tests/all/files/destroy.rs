@@ -1,4 +1,4 @@
-//! `Db::destroy`: all of a database goes, and nothing else.
+//! `Db::destroy`: all files of a database are deleted, and nothing else.
 
 use std::path::Path;
 

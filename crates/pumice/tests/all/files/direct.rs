@@ -52,8 +52,8 @@ fn check(db: &Db, keys: usize, round: usize) {
     iter.status().unwrap();
 }
 
-/// Bytes of the table files that the page cache holds would be the proof; the kernel tells only
-/// about mapped files. So: both modes write the same entries, and each mode reads both.
+/// The proof would be the bytes of table files in the page cache, but the kernel reports them for
+/// mapped files only. So both modes write the same entries, and each mode reads both.
 #[pumice_test_macros::test]
 fn direct_and_buffered_databases_read_each_other() {
     const KEYS: usize = 4000;
@@ -97,7 +97,7 @@ fn the_options_are_kept_and_checked() {
         assert!(text.contains(&format!("\n  {name}=true\n")), "{name} in {text}");
         assert!(DbOptions::row(name).unwrap().is_supported());
     }
-    // Mapped files are refused by name, so the combination that RocksDB refuses cannot be asked.
+    // Mapped files are refused by name, so the combination that RocksDB refuses cannot occur.
     for name in ["allow_mmap_reads", "allow_mmap_writes"] {
         assert_eq!(options.set(name, "true").unwrap_err().kind(), ErrorKind::NotSupported);
     }

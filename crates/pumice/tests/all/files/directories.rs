@@ -1,5 +1,5 @@
-//! What is acknowledged is durable by name, too, up to the root: a power loss does not take the
-//! directory of a new database, of its logs or of a checkpoint.
+//! Directory entries of acknowledged data are durable, too, up to the root: a power loss does not
+//! lose the directory of a new database, of its logs or of a checkpoint.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn at(fs: &MemFs) -> (Arc<dyn FileSystem>, Options) {
     (shared, options)
 }
 
-/// What a power loss leaves that takes all it may.
+/// The file system after a power loss that drops everything unsynced.
 fn survivor(fs: &MemFs) -> MemFs {
     fs.crashed_copy(1, CrashMode::UNSYNCED)
 }
@@ -37,7 +37,7 @@ fn a_new_database_keeps_its_directories() {
     }
 }
 
-/// The process that made the directory was killed, so nobody synced it.
+/// The process that created the directory was killed before it synced it.
 #[pumice_test_macros::test]
 fn a_directory_that_is_there_already_is_not_trusted() {
     let fs = MemFs::new(1);

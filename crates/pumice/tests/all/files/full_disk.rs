@@ -1,5 +1,5 @@
-//! A disk that is full, or does not take the MANIFEST: what recoveries that fail leave behind makes
-//! way at once, and dropping a column family is a way out.
+//! A disk that is full, or refuses the MANIFEST: files that failed recoveries leave are deleted at
+//! once, and dropping a column family frees space.
 //!
 //! Plain #[test]: a simulation is a runtime of its own.
 
@@ -66,7 +66,7 @@ fn assert_resumes(db: &Db) {
     panic!("nothing is written though there is room");
 }
 
-/// Space comes back in portions that are too small for what has to be flushed: they add up.
+/// Space is freed in portions that are too small for the flush: they add up.
 #[test]
 fn a_failed_recovery_does_not_eat_the_space_that_is_freed() {
     const PORTION: u64 = 100 << 10;
@@ -123,7 +123,8 @@ fn recoveries_that_cannot_write_the_manifest_leave_no_tables() {
     }
 }
 
-/// The outputs of a compaction whose change of the MANIFEST failed go once another one is durable.
+/// The outputs of a compaction whose MANIFEST write failed are deleted once another write is
+/// durable.
 #[test]
 fn a_compaction_that_the_manifest_does_not_take_leaves_no_tables() {
     simulate(|fs| {
@@ -156,9 +157,9 @@ fn dropping_a_family_is_a_way_out_of_a_full_disk() {
             db.flush_cfs_opt(&FlushOptions::default(), &[&big]).unwrap();
             let value = Rng::new(2).bytes(50_000);
             db.put_opt(&WriteOptions::default(), b"a", &value).unwrap();
-            thread::sleep(Duration::from_secs(1)); // The log of what is flushed is deleted.
+            thread::sleep(Duration::from_secs(1)); // The log of the flushed data is deleted.
             exhaust(fs, &db);
-            // Room for a record of the MANIFEST and what the attempts say in LOG, no more.
+            // Room for a MANIFEST record and the attempts' lines in LOG, no more.
             let room = if tried { 20_000 } else { 1000 };
             fs.set_quota(Some(fs.used_bytes() + room));
             thread::sleep(Duration::from_secs(if tried { 18 } else { 1 }));

@@ -259,13 +259,13 @@ fn the_last_family_id_is_used_up() {
     db.close().unwrap();
 }
 
-/// A MANIFEST that says a smaller next number than it uses: no number is given twice.
+/// A MANIFEST whose next file number is smaller than one in use: no number is given twice.
 #[pumice_test_macros::test]
 fn a_next_number_that_is_too_small() {
     let (_, shared, options) = made();
     let small = VersionEdit { next_file_number: Some(2), ..VersionEdit::default() };
     append_edits(&shared, &[small]);
-    // The logs are gone, so only the edits say which numbers were used.
+    // The logs are gone, so only the edits show which numbers were used.
     let db = open(&options).unwrap();
     fill(&db, 50..80, "more");
     flush(&db);

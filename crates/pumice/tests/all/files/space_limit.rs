@@ -1,4 +1,5 @@
-//! The limits of `sst_file_manager`: what is not begun, what fails, and when it is over.
+//! The limits of `sst_file_manager`: which jobs do not start, what fails, and when writes work
+//! again.
 //!
 //! Plain #[test]: a simulation is a runtime of its own.
 
@@ -56,8 +57,8 @@ fn add_table(db: &Db) {
     flush(db);
 }
 
-/// The flush that reaches the limit is the last thing that is written, until somebody raises it
-/// and resumes.
+/// After the flush that reaches the limit nothing is written until the limit is raised and the
+/// database resumed.
 #[test]
 fn writes_end_at_the_limit() {
     simulate(|fs| {
@@ -136,7 +137,7 @@ impl EventListener for Lower {
     }
 }
 
-/// A compaction that reaches the limit fails, leaves nothing behind, and stops writes.
+/// A compaction that reaches the limit fails, leaves no files, and stops writes.
 #[test]
 fn a_compaction_reaches_the_limit() {
     simulate(|fs| {
@@ -152,15 +153,15 @@ fn a_compaction_reaches_the_limit() {
         thread::sleep(Duration::from_secs(60));
         assert_eq!((manager.total_size(), db.live_files_metadata().len()), (tables, 2));
         put(&db).unwrap_err();
-        // With what it has written gone, there is room again.
+        // With its output deleted, there is room again.
         db.resume().unwrap();
         put(&db).unwrap();
         db.close().unwrap();
     });
 }
 
-/// After a full disk a database with a manager goes on when a memtable's worth is free, one without
-/// as soon as something can be written.
+/// After a full disk a database with a manager resumes when there is room for a memtable, one
+/// without as soon as anything can be written.
 #[test]
 fn a_full_disk_is_tried_when_there_is_room_for_a_memtable() {
     simulate(|fs| {
@@ -196,7 +197,7 @@ fn compactions_after_a_full_disk_leave_the_buffer() {
         let db = Db::open(&options, DIR).unwrap();
         (0..2).for_each(|_| add_table(&db));
         manager.set_compaction_buffer_size(10 << 20);
-        thread::sleep(Duration::from_secs(1)); // The logs of what is flushed are deleted.
+        thread::sleep(Duration::from_secs(1)); // The logs of flushed data are deleted.
         fs.set_quota(Some(fs.used_bytes() + 5000));
         let error = compact(&db).unwrap_err();
         assert!(error.is_no_space(), "{error}");

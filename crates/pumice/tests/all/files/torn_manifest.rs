@@ -26,8 +26,8 @@ fn long_key(n: usize) -> Vec<u8> {
     key
 }
 
-/// A database at the moment when a flush has appended its edit and not synced it, and before: its
-/// file system, what it holds, where the edit begins.
+/// A database at the moment when a flush has appended its edit but not synced it: its file system,
+/// its contents, the offset of the edit.
 fn flushing() -> (MemFs, Options, Contents, usize) {
     let run = |changes: u64| {
         let (fs, shared) = memory();
@@ -53,8 +53,8 @@ fn flushing() -> (MemFs, Options, Contents, usize) {
         let grown = fs.file_size(&path).unwrap() as usize > before;
         (grown && !flushed).then_some((fs, options, expected, before))
     };
-    // What is left of the first flush may take a change in one run and none in the next, so that
-    // the moment between append and sync is passed over: then from the start.
+    // The rest of the first flush may change the disk in one run and not in the next, so that the
+    // moment between append and sync is missed: then start again.
     (0..20).flat_map(|_| 1..60).find_map(run).expect("the flush needs a sync at its end")
 }
 
@@ -202,7 +202,7 @@ fn a_change_that_had_effect_is_never_dropped() {
     let path = manifest(&shared);
     let from = shared.file_size(&path).unwrap() as usize;
     flush(&db);
-    db.close().unwrap(); // Deletes what is still to be deleted: the flushed log.
+    db.close().unwrap(); // Deletes the flushed log, which is still there.
     let end = shared.file_size(&path).unwrap() as usize;
     for piece in pieces(end, from) {
         if piece.len() < 20 {
@@ -251,7 +251,7 @@ fn every_crash_that_loses_sectors_opens() {
         let mut acknowledged = 0;
         let whole = live(&db, &mut acknowledged).is_ok();
         drop(db);
-        // Seeds of its own for each moment: the same ones would tear the same sectors each time.
+        // Different seeds for each moment: the same ones would tear the same sectors each time.
         for seed in 24 * changes..24 * (changes + 1) {
             let mode = CrashMode { files: FileLoss::Sectors, names: NameLoss::Strict };
             let shared = fs.crashed_copy(seed, mode).shared();

@@ -1,5 +1,5 @@
-//! Files that nobody needs go at the rate of `sst_file_manager`, in virtual time: which of them,
-//! how long it takes, what a close, an open, a checkpoint and a crash make of those that are left.
+//! Obsolete files are deleted at the rate of `sst_file_manager`, in virtual time: which of them,
+//! how long it takes, and how a close, an open, a checkpoint and a crash treat the remaining ones.
 //!
 //! Plain #[test]: a simulation is a runtime of its own.
 
@@ -80,7 +80,7 @@ fn trash(fs: &Arc<dyn FileSystem>, dir: &str) -> Vec<String> {
     names(fs, dir).into_iter().filter(|name| name.ends_with(".trash")).collect()
 }
 
-/// What the manager tracks is what is there.
+/// The manager tracks exactly the existing files.
 fn assert_tracked(fs: &Arc<dyn FileSystem>, manager: &SstFileManager, dirs: &[&str]) {
     let there: u64 = dirs.iter().map(|dir| bytes_of(fs, dir, ".sst")).sum();
     assert_eq!(manager.total_size(), there, "{:?}", manager.tracked_files());
@@ -158,7 +158,7 @@ fn what_goes_at_once() {
             let found = [count(".sst"), count(".log")];
             let deleted = ticker(&options, Ticker::FilesDeletedImmediately);
             if left == [0, 1] {
-                // Whether a log or a table is first is not told; not all of them may wait.
+                // Whether a log or a table comes first is unspecified; not all of them may wait.
                 assert!(deleted >= at_once && found[0] + found[1] <= 1, "{found:?}, {deleted}");
             } else {
                 assert_eq!((found, deleted), (left, at_once), "{rate:?}");
@@ -336,7 +336,7 @@ fn destroying_takes_the_rate_and_the_trash() {
     });
 }
 
-/// Two databases share a manager; whatever makes or takes tables, it knows of them.
+/// Two databases share a manager, which knows of every table that is created or ingested.
 #[test]
 fn everything_is_tracked() {
     simulate(|| {
@@ -386,7 +386,7 @@ fn everything_is_tracked() {
     });
 }
 
-/// One life: what it acknowledged, as the number of the last value.
+/// One life: returns the number of the last acknowledged value.
 fn life(fs: &Arc<dyn FileSystem>) -> usize {
     let manager = manager(300 * KB, 16 * KB);
     let Ok(db) = Db::open(&paced(fs, Some(&manager)), DIR) else { return 0 };

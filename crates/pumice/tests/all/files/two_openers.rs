@@ -1,5 +1,5 @@
-//! Two who open one directory at once, in a simulation: one of them has it, the other an error, and
-//! the second one finds what the first one left.
+//! Two tasks open one directory at once, in a simulation: one gets the database, the other an
+//! error, and a later open finds what the first one wrote.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Reads with `cache_only` while every read of a table, and every open of one, is an error: what is
-//! in memory is found, anything else is Incomplete, and the file system is not asked.
+//! Reads with `cache_only` while every read of a table, and every open of one, is an error: data in
+//! memory is found, anything else is Incomplete, and the file system is not called.
 
 use crate::common::{fill, flush, key, memory, options};
 use pumice::{CompactRangeOptions, Db, ErrorKind, FilterPolicy, MemFs, Options, ReadOptions};
@@ -117,7 +117,7 @@ fn what_is_not_in_memory_is_incomplete() {
         }
         refuse_reads(&fs);
         assert_eq!(found(&db, &some), "++??++++");
-        // Not even with a table that is open, or behind all others.
+        // Not even from a table that is open, or the last one.
         assert_eq!(found(&db, &[KEYS + 40]), "-");
         assert_eq!(walked(&db, KEYS / 2, true), (0, incomplete));
         let (shown, end) = walked(&db, 0, true);

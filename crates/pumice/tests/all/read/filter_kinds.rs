@@ -1,8 +1,8 @@
-//! Which filter a table gets from a Ribbon policy, by what the table is for.
+//! Which filter a table gets from a Ribbon policy, by the level of the table.
 //!
 //! With `bloom_before_level` the short-lived tables of leveled compaction get Bloom filters, which
-//! are quicker to build. Tables of FIFO compaction, and those of which nobody knows where they will
-//! be, count as those of the last level.
+//! are quicker to build. Tables of FIFO compaction, and those whose level is unknown, count as
+//! tables of the last level.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ fn a_flush_of_leveled_compaction_is_before_every_level() {
     assert_eq!(flushed(CompactionStyle::Level, i32::MAX), "bloom");
 }
 
-/// RocksDB takes a recovery for a table of level 0.
+/// RocksDB treats a recovered table as one of level 0.
 #[pumice_test_macros::test]
 fn a_recovery_is_level_0() {
     assert_eq!(recovered(CompactionStyle::Level, 0), "ribbon");

@@ -1,4 +1,4 @@
-//! Reads: point lookups, iterators, and what the caches and filters save them.
+//! Reads: point lookups, iterators, and the I/O that caches and filters save.
 
 mod cache_only;
 mod filter_kinds;

@@ -1,5 +1,5 @@
-//! What reads are asked for beyond the everyday: limits of time, guesses without I/O, cursors that
-//! follow what is written, prefix filters only where they change nothing.
+//! Less common read options: deadlines, `key_may_exist` without I/O, cursors that follow new
+//! writes, prefix filters only where they do not change results.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -50,7 +50,7 @@ fn no_file_is_read_after_the_deadline() {
     assert_eq!(db.iter_opt(&hour).unwrap().filter(|entry| entry.is_ok()).count(), 2100);
     assert!(db.multi_get_opt(&hour, &[key(1), key(500)]).iter().all(Result::is_ok));
     assert!(counts.reads.load(Relaxed) > 0);
-    // Cursors meet it on the way, and stay there.
+    // Cursors reach the deadline during a seek, and stay invalid.
     let mut cursor = db.cursor_opt(&late).unwrap();
     cursor.seek(&key(50));
     assert_eq!((cursor.valid(), kind(cursor.status())), (false, timed_out));
@@ -58,7 +58,7 @@ fn no_file_is_read_after_the_deadline() {
     db.close().unwrap();
 }
 
-/// A read is not cut off: it is looked at when it comes back.
+/// A read is not interrupted; the deadline is checked when it returns.
 #[pumice_test_macros::test]
 fn what_took_too_long_is_not_used() {
     let (db, counts) = uncached(|_| {});
@@ -180,7 +180,7 @@ fn a_tailing_cursor_follows_the_writes() {
     let snapshot = ReadOptions { snapshot: Some(db.snapshot()), ..tailing };
     assert_eq!(kind(db.cursor_opt(&snapshot)), Some(ErrorKind::InvalidArgument));
     drop(snapshot);
-    // It keeps what it has when the database goes, and keeps nobody from closing it.
+    // It keeps its view after the database is closed, and does not prevent the close.
     db.close().unwrap();
     drop(db);
     assert_eq!(forward(&mut cursor, &key(next - 1)), [key(next - 1)]);
@@ -188,7 +188,7 @@ fn a_tailing_cursor_follows_the_writes() {
     again.close().unwrap();
 }
 
-/// With a bound in the same prefix filters may be asked; that is an option.
+/// With a bound in the same prefix filters may be used; that is an option.
 #[pumice_test_macros::test]
 fn prefix_filters_are_asked_if_allowed() {
     let statistics = Arc::new(Statistics::new());

@@ -65,7 +65,7 @@ fn an_iterator_opens_the_tables_that_it_reaches() {
     assert_eq!(contents(&db).len(), 4010);
 }
 
-/// Jobs open what they wrote, so that the first reader does not wait for it.
+/// Jobs open the tables that they wrote, so that the first reader does not wait for it.
 #[pumice_test_macros::test]
 fn readers_find_new_tables_open() {
     let (db, _, statistics) = many_files(-1);
@@ -73,7 +73,7 @@ fn readers_find_new_tables_open() {
     flush(&db);
     let all = || assert_eq!(contents(&db).len(), 4001);
     assert_eq!(opens(&statistics, all), 0);
-    // With a limit new tables take a quarter of it at most.
+    // With a limit, new tables use at most a quarter of it.
     let (db, _, statistics) = many_files(50);
     assert_eq!(opens(&statistics, || seek(&db, 3)), 0);
     let files = db.live_files_metadata().len() as u64;
@@ -82,8 +82,8 @@ fn readers_find_new_tables_open() {
     assert!((files - 10..files).contains(&opened), "{opened} of {files}");
 }
 
-/// Databases of several levels with tombstones in some files of them, read through few open
-/// tables, forwards and backwards, give what a map gives.
+/// Databases of several levels with tombstones in some files of them, read through few open tables,
+/// forwards and backwards, give the same as a map.
 #[pumice_test_macros::test]
 fn what_ranges_deleted_stays_hidden_in_every_level() {
     for seed in seed::range(3) {

@@ -7,7 +7,7 @@ use crate::common::{self, DIR, contents, fill, flush, memory};
 use pumice::{BlockCache, ColumnFamilyOptions, CompactRangeOptions, Db, Options, WriteOptions};
 use pumice_table::BlockKind;
 
-/// Entries of one file; each is in a block of its own.
+/// Entries of one file, each in its own block.
 const ENTRIES: usize = 20;
 
 fn options(uncache_aggressiveness: u32, max_open_files: i32) -> (Options, Arc<BlockCache>) {
@@ -100,7 +100,7 @@ fn an_iterator_keeps_them_until_it_ends() {
     assert_eq!(data_blocks(&cache), 0);
 }
 
-/// The option can change, and goes for the column family of the file.
+/// The option can change, and applies to the column family of the file.
 #[pumice_test_macros::test]
 fn each_family_has_its_own() {
     let (options, cache) = options(0, -1);

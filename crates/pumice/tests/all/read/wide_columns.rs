@@ -28,7 +28,7 @@ fn shown<'a>(columns: impl IntoIterator<Item = WideColumn<'a>>) -> String {
     columns.collect::<Vec<_>>().join(" ")
 }
 
-/// What all ways to read say of `key`, which must agree.
+/// The result of all ways to read `key`, which must agree.
 fn read(db: &Db, options: &ReadOptions, key: &str) -> Option<String> {
     let entity = db.get_entity_opt(options, key).unwrap();
     let value = db.get_opt(options, key).unwrap();

@@ -1,5 +1,5 @@
 //! Random histories of entities, plain values, merges and deletions, against a model that knows
-//! columns: snapshots, cursors both ways, flushes and compactions between.
+//! columns, with snapshots, cursors in both directions, flushes and compactions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! What compactions drop, by reason. Range deletions and overwritten entries: `table_interop`'s
-//! `counters`, beside RocksDB.
+//! `counters`, compared with RocksDB.
 
 use std::sync::Arc;
 

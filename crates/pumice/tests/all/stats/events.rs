@@ -1,4 +1,4 @@
-//! What listeners hear and the info log says.
+//! Events for listeners, and the info log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_port::sim;
 use pumice_port::sync::Mutex;
 
-/// Writes down what it hears.
+/// Records its events.
 #[derive(Default)]
 struct Recorder {
     events: Mutex<Vec<String>>,
@@ -263,7 +263,7 @@ fn stalls_are_logged_counted_and_told() {
     assert!(log.contains("[WARN] [default] Stopping writes because we have 4 level-0 files\n"));
     drop(gate);
     recorder.wait_for("stall Normal");
-    // A write waits until it may go on.
+    // A write waits until it may continue.
     fill(&db, 0..1, "v");
     assert_eq!(db.property_int("rocksdb.is-write-stopped"), Some(0));
 }
@@ -288,8 +288,8 @@ fn the_log_begins_with_who_and_how() {
     db.close().unwrap();
 }
 
-/// A plain #[test]: a simulation is a runtime of its own. Its clock stands still while anybody has
-/// something to do, so the second is over when the test says so.
+/// A plain #[test]: a simulation is a runtime of its own. Its clock stands still while any task can
+/// run, so the test decides when the second is over.
 #[test]
 fn reports_are_dumped_when_due() {
     let (report, outcome) = sim::run(&sim::Options::new(1), || {
@@ -330,7 +330,7 @@ fn reports_are_dumped_at_rest() {
         assert_eq!(dumps(), 1, "nothing was flushed since the open");
         seconds(60 * 15);
         assert_eq!(dumps(), 16);
-        // What has nothing new to say is reported now and then. A report has two such tables.
+        // A table without news is reported only now and then. A report has two such tables.
         let reports = log_text(&fs).matches("** Compaction Stats [default] **").count();
         assert_eq!(reports, 2 * 2);
         // Another period holds at once, and 0 is none.

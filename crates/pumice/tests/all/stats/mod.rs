@@ -1,4 +1,4 @@
-//! What is counted and told: statistics, properties, perf contexts, listeners, the info log.
+//! Counts and reports: statistics, properties, perf contexts, listeners, the info log.
 
 mod drops;
 mod events;

@@ -136,7 +136,7 @@ fn levels_are_told_apart_on_request() {
     db.close().unwrap();
 }
 
-/// Times are measured from the level on that asks for them; the clock of a simulation may stand.
+/// Times are measured from their level on; the clock of a simulation may stand still.
 #[pumice_test_macros::test]
 fn writes_and_times_are_counted_for_their_task() {
     let (_mem, options) = filtered();

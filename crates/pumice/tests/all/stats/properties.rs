@@ -1,5 +1,5 @@
-//! Properties against what is known to be in the database, with figures of RocksDB 10.10.1 for the
-//! same steps where they do not depend on time or block sizes.
+//! Properties compared with the known contents, and with figures of RocksDB 10.10.1 for the same
+//! steps where they do not depend on time or block sizes.
 
 use crate::common::{self, DIR, fill, flush, key, memory, options};
 use pumice::{
@@ -34,7 +34,7 @@ fn new_db(change: impl FnOnce(&mut Options)) -> Db {
 
 /// 1000 keys in a file; 100 deletions and 200 more keys in the memtable. The oracle ran the same.
 fn filled() -> Db {
-    // By RocksDB's rules: under the adaptive policy a cap goes a little after the flush.
+    // By RocksDB's rules: under the adaptive policy a cap ends a little after the flush.
     let db = new_db(|options| {
         options.db.background_policy = pumice::options::BackgroundPolicy::Static;
     });
@@ -245,7 +245,7 @@ fn cache_and_statistics_show_reads() {
     assert!(number(&db, "block-cache-usage") > before);
     let first = text(&db, "block-cache-entry-stats");
     assert!(first.contains(" DataBlock(") && first.contains(" last_copies: 0 "), "{first}");
-    // What a walk found is good for ten seconds, for every column family with this cache.
+    // The result of a walk is used for ten seconds, by every column family with this cache.
     let again = text(&db, "fast-block-cache-entry-stats");
     assert!(again.contains(" collections: 1 last_copies: 1 "), "{again}");
     assert!(text(&db, "stats").contains(" collections: 1 last_copies: 2 "));
@@ -259,7 +259,7 @@ fn cache_and_statistics_show_reads() {
         ("0", "0.000000")
     );
     assert!(first.contains(map["id"].as_str()) && map.contains_key("secs_since_last_collection"));
-    // Every role that RocksDB knows is there, in the spelling of its `BlockCacheEntryStatsMapKeys`.
+    // Every role of RocksDB is there, with the names of its `BlockCacheEntryStatsMapKeys`.
     for role in [
         "data-block",
         "filter-block",

@@ -1,5 +1,5 @@
 //! The tickers and histograms of tables, filters, compression and compaction that
-//! docs/statistics.md says are counted: each is counted, and counts what it says.
+//! docs/statistics.md lists as counted: each is counted, and counts what its name says.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn put(db: &Db, group: u32, random: bool) {
 
 /// Whether the group has a key at or after number `n`.
 fn seek(db: &Db, group: u32, n: u32) -> bool {
-    // Prefix filters are asked where the bound shows that other prefixes do not matter.
+    // Prefix filters are used where the bound shows that other prefixes do not matter.
     let iterate_upper_bound = Some(key(group, 999_999));
     let options = ReadOptions { iterate_upper_bound, ..ReadOptions::default() };
     let mut iter = db.cursor_opt(&options).unwrap();
@@ -164,7 +164,7 @@ fn work_by_prefix(db: &Db, options: &Options) {
     db.drop_column_family(&family).unwrap();
 }
 
-/// The names that stand in backquotes after the heading, up to the next one.
+/// The names in backquotes after the heading, up to the next one.
 fn names_under(heading: &str) -> Vec<&'static str> {
     let (_, rest) = DOCS.split_once(heading).unwrap();
     let section = rest.split("\n## ").next().unwrap();
@@ -240,7 +240,7 @@ fn what_the_docs_say_is_counted_is_counted() {
     }
 }
 
-/// Who begins to count one of them has to move its name.
+/// When one of them gets counted, its name has to move.
 #[pumice_test_macros::test]
 fn what_the_docs_say_is_not_counted_is_not() {
     let (_fs, counted) = Counted::new(StatsLevel::All);
@@ -261,7 +261,7 @@ fn what_the_docs_say_is_not_counted_is_not() {
     }
 }
 
-/// Each name that is printed stands in the docs, under one of the two headings.
+/// Each name that is printed is in the docs, under one of the two headings.
 #[pumice_test_macros::test]
 fn the_docs_are_complete() {
     let mut known = names_under("## Counted");
@@ -360,7 +360,8 @@ fn seeks_are_counted_by_level() {
     db.close().unwrap();
 }
 
-/// Within a prefix filters are asked both ways, without a bound; not before there is a prefix.
+/// Within a prefix, filters are used in both directions without a bound, but only if there is a
+/// prefix.
 #[pumice_test_macros::test]
 fn seeks_within_a_prefix_ask_its_filter() {
     let (_fs, counted) = Counted::new(StatsLevel::default());
@@ -398,7 +399,7 @@ fn seeks_within_a_prefix_ask_its_filter() {
         first && iter.valid() && iter.key().unwrap() == key(5, 1999)
     };
     assert_eq!(spared(&mut |iter| ends(iter)), (true, 0));
-    // A caller that wants all keys gets them.
+    // With total order all keys are found.
     let options = ReadOptions { total_order_seek: true, ..options };
     let mut iter = db.cursor_opt(&options).unwrap();
     iter.seek(&key(3, 5));
@@ -408,7 +409,7 @@ fn seeks_within_a_prefix_ask_its_filter() {
     db.close().unwrap();
 }
 
-/// The codecs are timed block by block, but only if that is asked for.
+/// Codecs are timed block by block, but only on request.
 #[pumice_test_macros::test]
 fn codecs_are_timed_on_request() {
     for (level, timed) in [(StatsLevel::default(), false), (StatsLevel::ExceptTimeForMutex, true)] {
@@ -448,8 +449,8 @@ fn reads_are_counted_by_level() {
     db.close().unwrap();
 }
 
-/// Compactions that a file itself asked for are counted apart: an ingested file of one range
-/// tombstone does. Those that ages ask for: test `ages`.
+/// Compactions of files marked for compaction are counted separately: an ingested file of one range
+/// tombstone is marked. Those by age: test `ages`.
 #[pumice_test_macros::test]
 fn compactions_of_marked_files_are_counted() {
     let (_fs, mut counted) = Counted::new(StatsLevel::default());
@@ -567,7 +568,7 @@ fn read_amplification_is_measured_on_request() {
     assert!(get(&db, &key(5, 501)));
     let [useful, total] = both(&counted);
     assert!(entry.contains(&useful) && total == 0, "the block was there: {useful} {total}");
-    // An iterator counts what it returns, not what it passes by.
+    // An iterator counts the entries that it returns, not those that it skips.
     let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
     iter.seek(&key(5, 500));
     assert_eq!(iter.key().unwrap(), key(5, 500));

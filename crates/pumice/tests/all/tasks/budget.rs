@@ -116,7 +116,7 @@ fn reads_from_memory_give_way() {
     }
 }
 
-/// One `next` that passes over a great many entries.
+/// One `next` that skips very many entries.
 #[pumice_test_macros::test]
 fn a_single_long_step_gives_way() {
     const VERSIONS: u64 = 50_000;
@@ -166,7 +166,7 @@ fn writes_that_do_not_wait_give_way() {
     const CALLS: u64 = 5000;
     let (options, db) = database(false);
     let runtime = Runtime::builder().loops(1).build().unwrap();
-    // What leads a write to the log gives way for others to join it, before its budget is spent.
+    // The leader of a logged write yields before its budget is spent, so that others can join it.
     let [puts, unlogged] = [false, true].map(|disable_wal| {
         let write = WriteOptions { disable_wal, ..WriteOptions::default() };
         longest_run(&runtime, CALLS, |call| {

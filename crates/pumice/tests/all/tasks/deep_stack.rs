@@ -29,7 +29,7 @@ fn dig(bytes: usize) -> u64 {
     down(std::ptr::from_ref(&top).addr(), bytes)
 }
 
-/// Needs so many bytes of stack, each in so many calls.
+/// Uses `bytes` of stack in every seventh call.
 #[derive(Default)]
 struct Deep {
     bytes: AtomicUsize,

@@ -136,7 +136,7 @@ fn a_read_that_misses_gives_the_loop_to_others() {
     }
 }
 
-/// Point reads, multi-gets and iterators of many fibers and threads beside writers.
+/// Point reads, multi-gets and iterators of many fibers and threads during writes.
 #[pumice_test_macros::test]
 fn everything_at_once_on_fibers_and_threads() {
     const KEYS: usize = 4000;
@@ -187,7 +187,7 @@ fn everything_at_once_on_fibers_and_threads() {
     Db::destroy(&options, &dir).unwrap();
 }
 
-/// Fibers that wait in a stall, in the queue behind it and for a flush are let go by close.
+/// A close wakes fibers that wait in a stall, in the write queue and for a flush.
 #[pumice_test_macros::test]
 fn close_ends_what_fibers_wait_for() {
     let dir = folder("fiber-close");

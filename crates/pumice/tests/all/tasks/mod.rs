@@ -1,4 +1,4 @@
-//! Threads and fibers: who waits for whom, stacks, budgets, resources that are refused.
+//! Threads and fibers: waits, stacks, budgets, refused resources.
 
 mod budget;
 mod deep_stack;

@@ -1,5 +1,5 @@
-//! No memory for the stack of a fiber: calls that can do without go on, the others end with an
-//! error, and nobody waits for what never began.
+//! No memory for the stack of a fiber: calls that can run without one continue, the others fail
+//! with an error, and nothing waits for a task that never began.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ fn no_memory(error: &Error) -> bool {
     (error.kind(), error.subcode()) == (ErrorKind::Aborted, SubCode::MemoryLimit)
 }
 
-/// Whichever of its fibers gets no stack, the caller reads what is left.
+/// Whichever of its fibers gets no stack, the caller reads the rest.
 #[pumice_test_macros::test]
 fn multi_get_reads_by_itself() {
     let (_, _, db) = in_memory();
@@ -76,7 +76,7 @@ fn multi_get_reads_by_itself() {
     db.close().unwrap();
 }
 
-/// From now on the loop gives so many stacks and then refuses so many.
+/// From now on the loop gives `after` stacks and then refuses `count`.
 fn refuse(runtime: &Runtime, after: u32, count: u32) {
     // What is left of the last refusals may meet this one, too.
     while runtime.spawn("refuse", move || refuse_stacks(after, count)).join().is_err() {}
@@ -153,8 +153,8 @@ fn futures_resolve_to_errors() {
     db.close().unwrap();
 }
 
-/// The last handle is in a call that gets no stack: the database saves what is in no log and
-/// closes, before the future says that the call was not made.
+/// The last handle is in a call that gets no stack: the database flushes unlogged writes and
+/// closes, before the future reports that the call was not made.
 #[pumice_test_macros::test]
 fn a_database_closes_behind_a_refused_call() {
     let (options, runtime, db) = in_memory();

@@ -1,4 +1,4 @@
-//! Who waits for what, and who must not: in simulations, where time is exact.
+//! What calls wait for, and what they must not wait for: in simulations, where time is exact.
 //!
 //! Plain #[test]: a simulation is a runtime of its own.
 
@@ -46,7 +46,7 @@ fn tables(fs: &MemFs) -> usize {
     names.iter().filter(|name| name.ends_with(".sst")).count()
 }
 
-/// A database that has something to compact and cannot: its disk takes no more tables.
+/// A database with a due compaction that fails: its disk takes no more tables.
 fn sick_database(fs: &MemFs) -> Db {
     let mut lazy = options(fs);
     lazy.cf.disable_auto_compactions = true;
@@ -104,7 +104,7 @@ fn a_database_on_a_dead_disk_leaves_the_threads_to_others() {
             let waited = time::now_nanos() - start;
             assert!(waited < SECOND / 2, "round {round}: {waited} ns");
         }
-        // The disk works again, and what was due is done without being asked.
+        // The disk works again, and due compactions run by themselves.
         failing.clear_faults();
         let start = time::now_nanos();
         while tables(&failing) > 1 {
@@ -221,7 +221,7 @@ fn a_close_ends_the_stalls_of_paused_work() {
     }
 }
 
-/// What was acknowledged before the close is saved, what comes later is refused.
+/// Writes acknowledged before the close are saved, later ones refused.
 #[test]
 fn unlogged_writes_beside_a_close_are_saved_or_refused() {
     simulate(|fs| {
@@ -248,8 +248,8 @@ fn unlogged_writes_beside_a_close_are_saved_or_refused() {
     });
 }
 
-/// While a failed log is left behind, the MANIFEST lacks what is flushed, and the log has what was
-/// refused: a copy of those would be no state that ever was.
+/// While a failed log is being replaced, the MANIFEST lacks the flushed data, and the log has
+/// refused writes: a copy of both would be a state that never existed.
 #[test]
 fn a_checkpoint_beside_a_resume_is_whole_or_refused() {
     use pumice::{ColumnFamilyDescriptor, WriteBatch};
@@ -325,7 +325,7 @@ fn writers_go_on_while_the_log_is_synced() {
         thread::sleep(Duration::from_millis(100));
         put(&db, "b").unwrap();
         assert!(time::now_nanos() - start < SECOND, "waited for the sync of others");
-        // Who syncs too must not hear a success that is not its own.
+        // Another sync must not report this one's success as its own.
         db.put_opt(&SYNC, b"c", b"value").unwrap();
         assert!(time::now_nanos() - start >= 5 * SECOND, "two syncs at a time");
         syncing.join().unwrap().unwrap();
@@ -352,7 +352,7 @@ fn a_failed_sync_of_the_log_stops_all_that_follows() {
         let synced = db.flush_wal(true);
         let accepted = writing.join().unwrap();
         let flushed = flushing.join().unwrap();
-        // The one sync that failed was somebody's, who was told.
+        // The caller of the one failed sync got the error.
         assert!(synced.is_err() || flushed.is_err());
         if synced.is_err() {
             put(&db, "c").unwrap_err();
@@ -372,14 +372,14 @@ fn a_failed_sync_of_the_log_stops_all_that_follows() {
     });
 }
 
-/// A job that finds nothing to do ends while somebody brings something: another job looks.
+/// A job finds nothing to do and ends while new work arrives: another job picks it up.
 #[test]
 fn compactions_are_not_forgotten_when_a_job_ends() {
     for seed in 0..SEEDS {
         let schedule = sim::Options { preempt_per_mille: 300, ..sim::Options::new(seed) };
         let (report, outcome) = sim::run(&schedule, || {
             let mut options = options(&MemFs::new(seed));
-            // Many files are wanted together, and mostly none can be.
+            // FIFO merges want many files at once, and mostly cannot have them.
             options.cf.compaction_style = CompactionStyle::Fifo;
             options.cf.compaction_options_fifo =
                 FifoOptions { max_table_files_size: 1 << 30, allow_compaction: true };

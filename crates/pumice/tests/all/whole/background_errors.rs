@@ -259,8 +259,8 @@ fn logs_over_their_limit_seal_each_memtable_once() {
 }
 
 /// Threads write with all kinds of options while others flush and read; after a crash that keeps
-/// only what was synced, every write that was acknowledged as durable is there, and with it every
-/// logged write that its thread did before.
+/// only synced data, every write acknowledged as durable is there, and every earlier logged write
+/// of its thread.
 #[pumice_test_macros::test]
 fn many_writers_lose_nothing_they_were_promised() {
     for seed in 0..3u64 {
@@ -379,8 +379,8 @@ fn readers_see_batches_whole() {
     db.close().unwrap();
 }
 
-/// A memtable is sealed, its flush has not begun, the log it would go on with fails: resuming must
-/// leave that log behind although nothing in memory names the next one.
+/// A memtable is sealed, its flush has not begun, and the next log fails: resuming must replace
+/// that log although nothing in memory names the next one.
 #[pumice_test_macros::test]
 fn a_resume_during_a_flush_leaves_the_failed_log_behind() {
     let fs = MemFs::new(7);
@@ -491,17 +491,17 @@ fn families_wait_for_the_end_of_a_background_error() {
     db.put_cf_opt(&WriteOptions::default(), &big, b"k", &[b'v'; 50_000]).unwrap();
     db.flush_cfs_opt(&FlushOptions::default(), &[&big]).unwrap();
     fs.set_quota(Some(fs.used_bytes() + 5000));
-    // A log that the flush has made obsolete may go meanwhile, and gives room for more of them.
+    // A log that the flush made obsolete may be deleted meanwhile, which frees room for more.
     let fits = |n: &i32| put(&db, &format!("b{n}"), &"2".repeat(10_000)).is_ok();
     assert!((0..100).take_while(fits).count() < 100, "the disk is never full");
     fs.set_quota(Some(fs.used_bytes() + 1000));
     db.drop_column_family(&big).unwrap();
     drop(big);
-    drop(db.close()); // It may say that its log is not whole.
+    drop(db.close()); // It may report that its log is incomplete.
     assert_eq!(Db::list_column_families(&options(&fs).db, DIR).unwrap(), ["default"]);
 }
 
-/// Writes that are in no log and that a background error keeps in memory: closing says so.
+/// Unlogged writes that a background error keeps in memory: the close reports them.
 #[pumice_test_macros::test]
 fn a_close_that_cannot_save_unlogged_writes_says_so() {
     for lost in [false, true] {

@@ -5,7 +5,7 @@
 //! batch. From that follow the invariants that every thread checks:
 //! - a counter never goes backwards for one reader;
 //! - both column families show the same number under one snapshot;
-//! - a snapshot shows the same numbers however often it is asked;
+//! - a snapshot shows the same numbers in every read;
 //! - an iterator is sorted, complete and of one moment.
 //!
 //! A watchdog aborts the process when the test makes no progress to its end.
@@ -76,7 +76,7 @@ fn options() -> Options {
     options
 }
 
-/// Number in the name of the next column family that comes and goes.
+/// Number in the name of the next temporary column family.
 static NEXT_FAMILY: AtomicU64 = AtomicU64::new(0);
 
 /// Descriptors of all column families in `dir`, and of the two that the test needs first.
@@ -117,8 +117,8 @@ impl World {
         })
     }
 
-    /// Asked once a round by every task: on fibers a round that found all it read in memory has not
-    /// waited, so it gives way here.
+    /// Called once a round by every task: on fibers a round that read everything from memory has
+    /// not waited, so it yields here.
     fn running(&self) -> bool {
         fiber::maybe_yield();
         !self.stop.load(Ordering::Acquire)
@@ -343,7 +343,8 @@ fn remove_tree(dir: &Path) {
     drop(PosixFs.remove_dir(dir));
 }
 
-/// The table files on disk are those that the database knows; one MANIFEST, one OPTIONS file.
+/// Checks that the table files on disk are those that the database knows, with one MANIFEST and one
+/// OPTIONS file.
 fn assert_no_stray_files(dir: &Path, db: &Db) {
     let mut live: Vec<u64> = db.live_files_metadata().iter().map(|f| f.file_number).collect();
     live.sort_unstable();
@@ -383,7 +384,7 @@ fn everything_at_once() {
         })
         .collect();
     let until = time::now_micros() + RUN_MICROS;
-    // However slow the machine is, every writer gets somewhere; the watchdog knows when to give up.
+    // On a slow machine, too, every writer makes progress; the watchdog decides when to give up.
     let got_somewhere = || world.acknowledged.iter().all(|n| n.load(Ordering::Acquire) > 100);
     while world.running() && (time::now_micros() < until || !got_somewhere()) {
         thread::sleep(Duration::from_millis(20));

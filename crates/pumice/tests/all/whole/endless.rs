@@ -1,12 +1,12 @@
 //! Faults that never end: for each kind of file and each kind of operation one that always fails.
 //!
-//! Writers, readers, flushes, compactions, ingestions, checkpoints, families that come and go: each
-//! caller gets an answer within a bound of virtual time, as often as it asks, and so does the one
-//! who closes. Nothing is corrupt. Afterwards, in half of the cases without reopening, the fault
-//! ends: the database takes writes again, and all that was acknowledged is there.
+//! Writers, readers, flushes, compactions, ingestions, checkpoints, families created and dropped:
+//! each call returns within a bound of virtual time, and so does the close. Nothing is corrupt.
+//! Afterwards, in half of the cases without reopening, the fault ends: the database takes writes
+//! again, and all that was acknowledged is there.
 //!
-//! Small memtables and triggers bring the writers to every stall there is. Plain #[test]: a
-//! simulation is a runtime of its own.
+//! Small memtables and triggers lead writers into every kind of stall. Plain #[test]: a simulation
+//! is a runtime of its own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,11 +24,11 @@ use pumice_port::{sim, thread, time};
 
 const DIR: &str = "/db";
 const SECOND: u64 = 1_000_000_000;
-/// A call takes at most so long while the fault lasts.
+/// A call takes at most this long while the fault lasts.
 const CALL_MAX: u64 = 60 * SECOND;
-/// Two flushes and a compaction of a family that is well take less.
+/// Two flushes and a compaction of a healthy family take less.
 const WELL_MAX: u64 = SECOND / 20;
-/// When the fault is over the database takes writes again within so many tries, 0.1 s apart.
+/// When the fault is over, the database takes writes again within this many attempts, 0.1 s apart.
 const TRIES: u32 = 100;
 
 const FILES: [&str; 8] = [
@@ -204,7 +204,7 @@ fn heal(case: &Case) {
     panic!("no write after the fault was over: {last:?}");
 }
 
-/// With the families that were created or dropped, and nobody was told.
+/// With families whose creation or drop was not acknowledged.
 fn open_all(options: &Options) -> Db {
     let names = Db::list_column_families(&options.db, DIR).unwrap();
     let families: Vec<_> =
@@ -223,7 +223,7 @@ fn life(fs: &MemFs, kind: Kind, file: &str, (op, fault): (FaultOp, Fault)) {
     }
     case.db.flush_opt(&FlushOptions::default()).unwrap();
     case.put("a0", true).unwrap();
-    // From here on, or from somewhere in the middle of what comes.
+    // From here on, or from some later operation.
     let skip = if sim::random_below(2) == 0 { 0 } else { sim::random_below(12) };
     let path_glob = file.to_string();
     fs.add_fault(FaultRule { op: Some(op), path_glob, skip, count: u64::MAX, fault });
@@ -258,8 +258,8 @@ fn life(fs: &MemFs, kind: Kind, file: &str, (op, fault): (FaultOp, Fault)) {
     db.close().unwrap();
 }
 
-/// What is well goes on beside a column family with a table that cannot be read, and beside those
-/// that are dropped while they are compacted.
+/// A healthy family keeps working beside one with an unreadable table, and beside families that are
+/// dropped while they are compacted.
 fn beside_the_sick(fs: &MemFs, (op, fault): (FaultOp, Fault)) {
     let mut options = options(fs, Kind::Impatient);
     options.cf.write_buffer_size = 1 << 20;
@@ -275,7 +275,7 @@ fn beside_the_sick(fs: &MemFs, (op, fault): (FaultOp, Fault)) {
     };
     let sick = db.create_column_family(&options.cf, "sick").unwrap();
     let path_glob = fill(&db, &sick, 2);
-    // A job leaves open what it wrote.
+    // A job leaves its tables open.
     db.close().unwrap();
     let descriptors =
         ["default", "sick"].map(|name| ColumnFamilyDescriptor::new(name, options.cf.clone()));
@@ -288,7 +288,7 @@ fn beside_the_sick(fs: &MemFs, (op, fault): (FaultOp, Fault)) {
     assert!(!fs.fault_log().is_empty(), "the fault was not met");
     for round in 0..4 {
         let doomed = db.create_column_family(&options.cf, &format!("doomed{round}")).unwrap();
-        // So many keys that a compaction looks whether it is wanted, and slow to read.
+        // Enough keys that a compaction checks for cancellation, and slow to read.
         let path_glob = fill(&db, &doomed, 3000);
         let fault = Fault::Stall(SECOND / 100);
         fs.add_fault(FaultRule { op: Some(FaultOp::Read), path_glob, skip: 0, count: 9, fault });

@@ -91,10 +91,10 @@ fn an_error_that_found_no_thread_is_recovered_from_after_the_next() {
         assert!(db.flush_wal(true).and_then(|()| put(&db, "a", b"2")).unwrap_err().is_no_space());
         assert_eq!(sim::refused_tasks(), 1);
         fs.set_quota(None);
-        // There is room, but nobody who finds out.
+        // There is room, but no task that notices.
         thread::sleep(Duration::from_secs(20));
         put(&db, "a", b"2").unwrap_err();
-        // The log says again that it failed, and this time somebody takes care of it.
+        // The log reports its failure again, and this time a recovery task starts.
         db.flush_wal(true).unwrap_err();
         let mut tries = 0;
         while let Err(error) = put(&db, "a", b"3") {
@@ -118,7 +118,7 @@ fn impatient(fs: &MemFs) -> Options {
     options
 }
 
-/// What `call` returns; it must not take more than a minute.
+/// Runs `call`, which must not take more than a minute.
 fn within_a_minute<T>(call: impl FnOnce() -> T) -> T {
     let started = time::now_nanos();
     let result = call();
@@ -151,7 +151,7 @@ fn writers_get_the_error_of_the_compaction_that_they_wait_for() {
         };
         let error = writer.join().unwrap().expect("the tree grows without end");
         assert!(error.to_string().contains("IO error"), "{error}");
-        // So do those who come later, at once, and those who wait for the tree to be in order.
+        // So do later writers, at once, and a flush that waits for compactions.
         let started = time::now_nanos();
         put(&db, "c", b"").unwrap_err();
         assert!(time::now_nanos() - started < SECOND);
@@ -209,7 +209,7 @@ fn a_family_dropped_during_its_compaction_delays_no_other() {
         let db = Db::open(&options, DIR).unwrap();
         let doomed = db.create_column_family(&options.cf, "doomed").unwrap();
         for _ in 0..2 {
-            // Enough keys for the compaction to look whether it is wanted.
+            // Enough keys that the compaction checks for cancellation.
             for n in 0..3000u32 {
                 db.put_cf_opt(&WriteOptions::default(), &doomed, &n.to_be_bytes(), b"v").unwrap();
             }
@@ -382,7 +382,7 @@ fn a_paced_writer_does_not_outwait_a_close() {
     });
 }
 
-/// The bottom pool may have a thread, and the system gives none.
+/// The bottom pool may have a thread, but the system does not give one.
 #[test]
 fn a_compaction_does_not_wait_for_a_bottom_pool_that_gets_no_thread() {
     simulate(|fs| {

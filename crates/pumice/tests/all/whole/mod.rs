@@ -1,4 +1,4 @@
-//! The whole engine at once: against models, under faults, everything beside everything.
+//! The whole engine at once: against models, under faults, all operations at the same time.
 
 mod background_errors;
 mod concurrent;

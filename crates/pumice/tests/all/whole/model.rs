@@ -37,7 +37,7 @@ impl SliceTransform for FirstTwo {
 
 type Extractor = Option<Arc<dyn SliceTransform>>;
 
-/// Extractors that the engine knows, so that it may ask prefix filters on its own account.
+/// Built-in extractors, for which the engine may use prefix filters by itself.
 const BUILTIN: [&str; 5] = [
     "rocksdb.FixedPrefix.2",
     "rocksdb.FixedPrefix.2",
@@ -293,7 +293,7 @@ impl Test {
         }
     }
 
-    /// Opens what a crash at this moment could leave.
+    /// Opens a state that a crash at this moment could leave.
     fn check_crash(&mut self) {
         let history = self.history.as_ref().unwrap();
         let copy = self.fs.crashed_copy(self.rng.next_u64(), CrashMode::MIXED);

@@ -43,7 +43,7 @@ fn options_on(fs: &MemFs, seed: u64) -> Options {
     options
 }
 
-/// Makes some operations fail, stall or lie while the power is still on.
+/// Makes some operations fail, stall or return wrong data while the power is still on.
 fn add_faults(fs: &MemFs, rng: &mut Rng) {
     const FAULTS: [(FaultOp, Fault); 7] = [
         (FaultOp::Write, Fault::Eio),
@@ -135,7 +135,7 @@ fn check(db: &Db, oracle: &Oracle) {
     assert!(count <= oracle.lock().len());
 }
 
-/// Writers, flushes and compactions until the power is cut; what is left.
+/// Writers, flushes and compactions until the power is cut; returns what is left.
 fn until_power_cut(fs: &MemFs, oracle: &Oracle, seed: u64) -> MemFs {
     let db = Arc::new(Db::open(&options_on(fs, seed), "/db").unwrap());
     add_faults(fs, &mut Rng::new(!seed));
@@ -216,7 +216,7 @@ fn a_seed_is_one_run_of_the_engine() {
     let trace = std::env::var_os("PUMICE_SIM_TRACE").is_some();
     let reports: Vec<Report> = (first..first + count).map(|seed| run(seed, trace)).collect();
     let mut steps = 0;
-    // In another order, so that nothing a run leaves behind can match by chance.
+    // In another order, so that leftovers of a run cannot match by chance.
     for (i, report) in reports.iter().enumerate().rev() {
         let seed = first + i as u64;
         let again = run(seed, trace);

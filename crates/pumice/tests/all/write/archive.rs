@@ -1,4 +1,4 @@
-//! Logs that recovery passes over are kept in the archive, wherever the recovery is interrupted.
+//! Logs that recovery skips are kept in the archive, wherever the recovery is interrupted.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use pumice::{Db, FileSystem, MemFs, Options, WriteOptions};
 use pumice_env::mem::CrashMode;
 use pumice_env::write_file;
 
-/// Two logs, the first with a damaged record at its end, so that recovery to a point in time stops
-/// there and the second is passed over. Returns the second's contents.
+/// Two logs, the first with a damaged record at its end, so that point-in-time recovery stops there
+/// and skips the second. Returns the second's contents.
 fn with_damage() -> (MemFs, Arc<dyn FileSystem>, Options, Vec<u8>) {
     let (fs, shared) = memory();
     let mut options = options(&shared);

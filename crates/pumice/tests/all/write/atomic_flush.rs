@@ -39,7 +39,7 @@ fn with_fs(options: &Options, fs: &Arc<dyn FileSystem>) -> Options {
     options
 }
 
-/// One batch to both families, in no log: `n`, and a key so long that edits span sectors.
+/// One unlogged batch to both families: `n`, and a key so long that edits span sectors.
 fn write(db: &Db, cfs: &[ColumnFamily], n: usize) -> pumice::Result<()> {
     let mut batch = WriteBatch::new();
     for cf in &cfs[..2] {
@@ -179,7 +179,7 @@ fn a_flush_of_one_family_takes_all_that_hold_anything() {
     db.close().unwrap();
 }
 
-/// What the engine seals by itself it flushes in all families, too.
+/// Automatic flushes take all families, too.
 #[pumice_test_macros::test]
 fn flushes_that_nobody_asked_for_take_all_families() {
     type Set = fn(&mut Options);
@@ -290,7 +290,7 @@ fn a_group_that_is_cut_off_anywhere_is_dropped_as_a_whole() {
     for cf in &cfs {
         db.put_cf_opt(&UNLOGGED, cf, b"n", b"1").unwrap();
     }
-    // The logs before the group stay: a MANIFEST without it asks for them.
+    // The logs before the group stay: a MANIFEST without the group needs them.
     db.disable_file_deletions();
     let path = manifest(&shared);
     let from = shared.file_size(&path).unwrap();

@@ -1,6 +1,6 @@
 //! Which memtables are sealed for `db_write_buffer_size`, while no flush can run: RocksDB's choice,
-//! the one of the family that has none to flush yet and has taken writes for longest. And a new
-//! `write_buffer_size` holds for the memtable that takes writes.
+//! the oldest active memtable of a family that has none to flush yet. And a new `write_buffer_size`
+//! applies to the active memtable.
 
 use crate::common::{memory, options};
 use pumice::{ColumnFamily, Db, FlushOptions, Options, WriteOptions};
@@ -48,7 +48,7 @@ fn what_waits_for_its_flush_is_not_sealed_again() {
     assert_eq!(sealed(&db, &families), [1, 0, 0, 0]);
     write(&db, &families[1], LIMIT / 4);
     assert_eq!(sealed(&db, &families), [1, 1, 0, 0]);
-    // The rest has to be flushed first, however much is written: nobody waits or is refused.
+    // The rest has to be flushed first, however much is written; writes neither wait nor fail.
     write(&db, &families[1], 2 * LIMIT);
     assert_eq!(sealed(&db, &families), [1, 1, 1, 0]);
     write(&db, &families[3], 1000);
@@ -61,8 +61,8 @@ fn what_waits_for_its_flush_is_not_sealed_again() {
     db.close().unwrap();
 }
 
-/// Forty families whose memtables are fresh take next to nothing of the limit, whatever the size of
-/// their blocks.
+/// Forty families with fresh memtables use next to nothing of the limit, whatever the size of their
+/// blocks.
 #[pumice_test_macros::test]
 fn a_memtable_counts_when_it_takes_writes() {
     let (_, fs) = memory();
@@ -98,7 +98,7 @@ fn a_new_write_buffer_size_holds_for_the_present_memtable() {
     let flushed = || db.live_files_metadata().len();
     assert_eq!((flushed(), sealed(&db, std::slice::from_ref(&cf))), (0, vec![0]));
     db.set_options_cf(&cf, &[("write_buffer_size", "1048576")]).unwrap();
-    // A flush takes all that are sealed by then: none runs before they are counted.
+    // A flush takes all sealed memtables, so none may run before they are counted.
     db.pause_background_work();
     write(&db, &cf, 2000);
     assert_eq!(sealed(&db, std::slice::from_ref(&cf)), [1]);

@@ -1,7 +1,7 @@
-//! Writers that a write-buffer manager stalls (`allow_stall`) always go on: whatever holds the
-//! memory is flushed, no matter whose, and what nobody can flush is not waited for.
+//! Writers that a write-buffer manager stalls (`allow_stall`) always continue: the memory is
+//! flushed, whichever database holds it, and memory that cannot be flushed is not waited for.
 //!
-//! Plain #[test]: a simulation is a runtime of its own, in which waiting for ever is seen.
+//! Plain #[test]: a simulation is a runtime of its own, and detects endless waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ fn a_batch_over_two_families_fills_no_memory_for_good() {
         let other = db.create_column_family(&options.cf, "other").unwrap();
         let families = [db.default_column_family(), &other];
         db.write_opt(&WRITE, &mut batch(&families, 0, LIMIT + 1)).unwrap();
-        // Each family alone is over the limit. Others want to flush meanwhile.
+        // Each family alone is over the limit. Other tasks flush meanwhile.
         let flusher = {
             let (db, other) = (Arc::clone(&db), other.clone());
             thread::spawn("flusher", move || {
@@ -116,7 +116,7 @@ fn memory_that_readers_hold_is_not_waited_for() {
         let mut cursors = Vec::new();
         for key in 0..30 {
             write(&db, key, LIMIT / 4);
-            // The one that reads is the one that writes: nobody could end the wait.
+            // The reader is also the writer, so nothing could end the wait.
             let mut cursor = db.cursor_opt(&ReadOptions::default()).unwrap();
             cursor.seek_to_first();
             cursors.push(cursor);

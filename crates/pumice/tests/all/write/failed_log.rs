@@ -1,5 +1,5 @@
-//! A log that has failed is left behind by a resume alone, and until that is over nothing is
-//! promised that the new log does not hold.
+//! Only a resume replaces a failed log, and until it is done nothing is acknowledged as durable
+//! that the new log does not hold.
 //!
 //! Plain #[test] where a simulation is the runtime.
 
@@ -35,7 +35,7 @@ fn open(options: &Options) -> (Db, ColumnFamily) {
     (db, handles[1].clone())
 }
 
-/// Flushes a family as soon as an error is told of, which is before the error stops writes.
+/// Flushes a family as soon as an error is reported, which is before the error stops writes.
 #[derive(Default)]
 struct FlushesAtOnce {
     of: OnceLock<(Arc<Db>, ColumnFamily)>,
@@ -66,7 +66,7 @@ fn a_flush_of_one_family_does_not_forget_that_the_log_failed() {
     fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
     db.flush_wal(false).unwrap_err();
     assert!(listener.done.get().is_some(), "the error was told of");
-    // Either this fails as well, or what was acknowledged survives.
+    // Either this fails as well, or acknowledged data survives.
     let promised = db.flush_wal(true).is_ok();
     let copy = fs.crashed_copy(1, CrashMode::UNSYNCED);
     let mut again = self::options(&copy);
@@ -88,7 +88,7 @@ fn a_log_flush_promises_nothing_while_a_failed_log_is_being_left() {
         db.put_opt(&WriteOptions::default(), b"a", b"1").unwrap();
         fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
         db.flush_wal(false).unwrap_err();
-        // The resume is at the table that is to hold what the log lost.
+        // The resume is writing the table that is to hold the data lost with the log.
         let stall = Fault::Stall(Duration::from_secs(1).as_nanos() as u64);
         fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, stall));
         let resuming = Arc::clone(&db);
@@ -145,9 +145,9 @@ fn no_files_are_deleted_for_good_while_a_failed_log_is_being_left() {
     assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }
 
-/// What was acknowledged before its log failed survives a close that comes while that log is being
-/// left: the close waits for it, or says that it could not be done. Paused background work, which
-/// the recovery waits for, goes on as far as that needs it.
+/// Writes acknowledged before their log failed survive a close during its replacement: the close
+/// waits for that, or returns an error. Paused background work, which the recovery waits for,
+/// continues as far as needed for that.
 #[test]
 fn a_close_does_not_lose_what_a_failed_log_should_have_held() {
     for (manifest_fails, paused) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -182,8 +182,8 @@ fn a_close_does_not_lose_what_a_failed_log_should_have_held() {
     }
 }
 
-/// The MANIFEST that ends a recovery cannot be made, and somebody else changes the tree after that:
-/// what that makes durable must not let a refused batch be replayed in part.
+/// The MANIFEST that ends a recovery cannot be created, and another job changes the tree
+/// afterwards: that change, once durable, must not cause a refused batch to be replayed in part.
 #[test]
 fn a_change_after_a_failed_recovery_makes_no_half_of_a_refused_batch_durable() {
     let (report, outcome) = sim::run(&sim::Options::new(1), || {
@@ -215,8 +215,8 @@ fn a_change_after_a_failed_recovery_makes_no_half_of_a_refused_batch_durable() {
             compacting.compact_range_cf(&Default::default(), &compacted, None, None)
         });
         thread::sleep(Duration::from_secs(1));
-        // The flush of this family names the log that is going to fail as the one to go on with;
-        // the other needs an older one.
+        // The flush of this family makes the log that is going to fail its first log; the other
+        // family needs an older one.
         stall(5);
         let at_once = FlushOptions { wait: false, allow_write_stall: true };
         db.flush_cfs_opt(&at_once, &[db.default_column_family()]).unwrap();
@@ -248,7 +248,7 @@ fn a_change_after_a_failed_recovery_makes_no_half_of_a_refused_batch_durable() {
     assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }
 
-/// The first of those that are told of an error takes its time.
+/// A listener whose first call takes long.
 #[derive(Default)]
 struct SlowToTell(AtomicBool);
 
@@ -260,8 +260,8 @@ impl EventListener for SlowToTell {
     }
 }
 
-/// Two find that the log has failed, and the recovery that one of them asks for ends before the
-/// other has told: that log is nobody's any more.
+/// Two tasks find that the log has failed, and the recovery that one of them requests ends before
+/// the other reports: that log is no longer in use.
 #[test]
 fn an_error_told_of_too_late_stops_nobody() {
     let (report, outcome) = sim::run(&sim::Options::new(1), || {

@@ -1,4 +1,4 @@
-//! What a power loss between two logs leaves, what the recovery modes make of it, and when a
+//! The state after a power loss between two logs, the result of each recovery mode, and when a
 //! complete log is synced.
 
 use crate::common::{DIR, SYNC, contents, flush, get, memory, options};
@@ -83,7 +83,7 @@ fn whole_logs_are_replayed_in_every_mode() {
     }
 }
 
-/// The first log lost its last record at the record's boundary: no reader could tell that.
+/// The first log lost its last record exactly at the record's boundary, which no reader can detect.
 #[pumice_test_macros::test]
 fn a_lost_end_ends_the_history() {
     for mode in MODES {
@@ -101,7 +101,7 @@ fn a_lost_end_ends_the_history() {
             WalRecoveryMode::SkipAnyCorrupted => assert_eq!(found.unwrap().len(), 3),
             _ => {
                 assert_eq!(found.unwrap(), [(b"a".to_vec(), b"1".to_vec())], "{mode:?}");
-                // What was passed over does not come back.
+                // Skipped records do not reappear.
                 assert_eq!(reopened(&fs, mode).unwrap().len(), 1, "{mode:?}");
             }
         }
@@ -178,8 +178,8 @@ fn a_failed_sync_of_an_earlier_log_is_an_error() {
     }
 }
 
-/// With a second column family flushes must not go ahead of what other families have in logs: what
-/// was complete and not durable becomes so before there is one.
+/// With a second column family a flush must not be durable before other families' earlier writes in
+/// logs: complete logs are synced before a flush.
 #[pumice_test_macros::test]
 fn a_second_family_waits_for_complete_logs() {
     let (fs, _) = memory();

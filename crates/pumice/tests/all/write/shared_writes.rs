@@ -1,5 +1,5 @@
-//! Members of a large write group insert beside its leader: what a group shows, when and in which
-//! order, is what one inserter would have shown.
+//! Members of a large write group insert in parallel with its leader: readers see the same, at the
+//! same time and in the same order, as with one inserter.
 //!
 //! Every batch gives the same keys of two column families the same new value, after a deletion of
 //! their range or over a first value of its own, and leaves its name as a merge operand. So a
@@ -92,7 +92,7 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// Writers and a reader; what the property says of helpers in the end.
+/// Writers and a reader; returns the property's counts of helpers.
 fn life(fs: &MemFs, seed: u64, batches: usize, change: impl Fn(&mut Options)) -> String {
     let (db, other) = open(&fs.shared(), &change);
     let left = &AtomicUsize::new(WRITERS);
@@ -131,8 +131,8 @@ fn life(fs: &MemFs, seed: u64, batches: usize, change: impl Fn(&mut Options)) ->
     helpers
 }
 
-/// Writers, half of them synced, and crashes at any moment: what is found is whole batches, among
-/// them those that were answered before. Returns what the property says of helpers.
+/// Writers, half of them synced, and crashes at any moment: recovery finds whole batches, including
+/// the acknowledged ones. Returns the property's counts of helpers.
 fn crashes(fs: &MemFs, seed: u64) -> String {
     let (db, other) = open(&fs.shared(), |_| ());
     let left = &AtomicUsize::new(WRITERS);

@@ -1,4 +1,4 @@
-//! The archive of logs: what gets there, what goes, and that no crash loses a log by it.
+//! The archive of logs: what is moved there, what is deleted, and that no crash loses a log by it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn simulate(test: fn()) {
     }
 }
 
-/// Writes a log of at least `bytes`, flushes what is in it, and lets it go.
+/// Writes a log of at least `bytes`, flushes its data, and lets the log become obsolete.
 fn one_log(db: &Db, bytes: usize) {
     let value = "v".repeat(1000);
     fill(db, 0..bytes / 1000 + 1, &value);

@@ -1,4 +1,4 @@
-//! `get_updates_since` and the lists of logs: what is given, in which order, and how it ends.
+//! `get_updates_since` and the lists of logs: what is returned, in which order, and how it ends.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn since(db: &Db, sequence: u64) -> Vec<(u64, u64)> {
     found
 }
 
-/// The error that ends what comes next, with the number of batches before it.
+/// The error that ends the iteration, with the number of batches before it.
 fn ended(updates: &mut WalIterator) -> (usize, String, ErrorKind) {
     let mut batches = 0;
     loop {
@@ -137,7 +137,7 @@ fn what_no_log_has_is_a_gap() {
     assert_eq!(since(&db, 1), [(4, 4)]);
 }
 
-/// Annotations are given and take no number; Pumice's own records are not given.
+/// Annotations are returned and take no number; Pumice's own records are not returned.
 #[pumice_test_macros::test]
 fn annotations_are_given() {
     let (_, fs) = memory();
@@ -150,7 +150,7 @@ fn annotations_are_given() {
         let mut alone = WriteBatch::new();
         alone.put_log_data(b"alone");
         db.write(&mut alone).unwrap();
-        db.flush().unwrap(); // The next log begins with what it says of this one.
+        db.flush().unwrap(); // The next log begins with a record about this one.
     }
     db.put("last", "v").unwrap();
     let mut updates = db.get_updates_since(0).unwrap();
@@ -177,7 +177,7 @@ fn annotations_are_given() {
     assert_eq!(notes, expected);
 }
 
-/// With `manual_wal_flush` what is not flushed is not there yet, which is no error.
+/// With `manual_wal_flush` unflushed data is not there yet, which is not an error.
 #[pumice_test_macros::test]
 fn unflushed_writes_come_when_they_are_flushed() {
     let (_, fs) = memory();
@@ -302,7 +302,8 @@ fn a_refused_write_is_not_given() {
     assert_eq!(keys(&db), [b"before".to_vec(), b"after".to_vec()]);
 }
 
-/// What recovery did not apply is not given: neither after the damage nor in a later log.
+/// Records that recovery did not apply are not returned, neither after the damage nor from a later
+/// log.
 #[pumice_test_macros::test]
 fn what_recovery_passed_over_is_not_given() {
     let (fs, shared) = memory();
@@ -343,7 +344,7 @@ fn what_recovery_passed_over_is_not_given() {
     }
 }
 
-/// Applies to `copy` what comes after `last`, and says where it ends then.
+/// Applies the updates after `last` to `copy`, and returns the new last number.
 fn follow(db: &Db, last: u64, copy: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> u64 {
     let mut last = last;
     let Ok(updates) = db.get_updates_since(last + 1) else { return last };
@@ -365,7 +366,7 @@ fn follow(db: &Db, last: u64, copy: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> u64 {
     last
 }
 
-/// Several writers, flushes that change and archive logs, and one who follows.
+/// Several writers, flushes that switch and archive logs, and a follower.
 #[pumice_test_macros::test]
 fn a_follower_has_the_same_as_the_database() {
     let (_, fs) = memory();

@@ -29,7 +29,7 @@ pub struct Refusal {
     pub user: Vec<u8>,
 }
 
-/// Refusals that are alike.
+/// Equal refusals, counted together.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// How many.

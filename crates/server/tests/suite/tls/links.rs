@@ -1,4 +1,4 @@
-//! The connection by itself: ends, cuts, changes, tasks at once.
+//! The connection alone: close, truncation, changed bytes, concurrent tasks.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn an_end_is_said_and_a_cut_is_an_error() {
     assert_eq!(receive_all(&link), (Vec::new(), Err(ErrorKind::UnexpectedEof)));
     assert!(link.has_part());
 
-    // Our own end is said as well.
+    // We announce our close as well.
     let (link, mut caller) = pair(&papers);
     link.send_all(b"bye").unwrap();
     link.end();

@@ -2,9 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `serves` | who may connect is served as without TLS |
-//! | `refuses` | who may not connect, and who takes too long |
-//! | `links` | the connection by itself: ends, cuts, changes, tasks at once |
+//! | `serves` | permitted clients are served as without TLS |
+//! | `refuses` | clients that may not connect, and clients that take too long |
+//! | `links` | the connection alone: close, truncation, changed bytes, concurrent tasks |
 //! | `tools` | Debian's redis-cli |
 
 mod links;
@@ -131,13 +131,13 @@ impl Papers {
 pub fn place<const PORTS: usize>() -> (String, [String; PORTS]) {
     let [_, a, b, c] = std::process::id().to_be_bytes();
     let address = [127, 64 + a % 128, b, c];
-    // All are held before one is given back, so that they differ.
+    // All are held before one is released, so that they differ.
     let held = [(); PORTS].map(|()| Listener::bind_tcp((address, 0).into()).unwrap());
     let ports = held.map(|listener| listener.address().unwrap().port().to_string());
     (format!("127.{}.{b}.{c}", 64 + a % 128), ports)
 }
 
-/// Starts a server at such an address; at another if it was taken meanwhile.
+/// Starts a server at such an address, or at another if it is in use meanwhile.
 pub fn start_there<const PORTS: usize>(
     dir: &Path,
     settings: impl Fn(&[String; PORTS]) -> Vec<(&'static str, String)>,
@@ -223,7 +223,7 @@ impl TlsCaller {
         self.tls.write_all(bytes).unwrap();
         self.tls.flush().unwrap();
     }
-    /// Receives until what has come ends with `end`.
+    /// Receives until the data ends with `end`.
     pub fn until(&mut self, end: &[u8]) -> Vec<u8> {
         let mut buf = vec![0; 1 << 16];
         while !self.rest.ends_with(end) {

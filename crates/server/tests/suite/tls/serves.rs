@@ -55,7 +55,7 @@ fn pipelines(papers: &Papers, running: &Running) {
             let (config, address) = (&config, address(running));
             scope.spawn(move || {
                 let mut caller = TlsCaller::to(address, config);
-                // The first sends each byte of the handshake and of its records by itself.
+                // The first sends each byte of the handshake and of its records separately.
                 if client == 0 {
                     caller.tls.sock.most = 1;
                 }
@@ -75,7 +75,7 @@ fn pipelines(papers: &Papers, running: &Running) {
     let mut caller = TlsCaller::to(address(running), &config);
     assert_eq!(caller.line("DBSIZE"), ":601");
     assert_eq!(caller.line("SETRANGE shared 0 0600"), ":4");
-    // More replies than are made before a client has to take some.
+    // More replies than the server makes before the client has to read some.
     let gets = "GET shared\r\n".repeat(5000);
     caller.send(format!("{gets}PING end\r\n").as_bytes());
     let replies = String::from_utf8(caller.until(b"$3\r\nend\r\n")).unwrap();

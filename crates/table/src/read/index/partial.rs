@@ -7,9 +7,9 @@
 //! Where the stream holds the restart points as literals, as it mostly does, they tell where
 //! entries begin; otherwise the entries are walked.
 //!
-//! Thread safety: borrows the block. Invariants: the restart array is never taken for entries: a
-//! walk finds one only if the block can have as many restart points as it had entries up to there,
-//! a search by restart points only before the place that their number gives. Restart points are
+//! Thread safety: borrows the block. Invariants: the restart array is never read as entries: a walk
+//! finds one only if the block can have as many restart points as it had entries up to there, a
+//! search by restart points only before the place that their number gives. Restart points are
 //! trusted where the entries on both sides of the target confirm them.
 
 use pumice_base::Result;

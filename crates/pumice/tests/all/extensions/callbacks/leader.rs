@@ -1,5 +1,5 @@
-//! A merge operator that a leading writer calls, in a database with no other code of a program's:
-//! what would wait for that writer is refused, what does not is answered.
+//! A merge operator that a leading writer calls, in a database without other user code: a call that
+//! would wait for that writer is refused, others succeed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The short life of a database in which all of a user's code is called, and what must be left.
+//! The short life of a database in which all of a user's code is called, and the contents it must
+//! leave.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! What a program's own code may do while a database calls it: each kind of code calls back into
-//! each public operation, waits, and lets go of the last handle. In a simulation: who waits for
-//! himself is found at once, and what takes for ever within a bound of virtual time.
+//! What a program's own code may do while a database calls it: each kind of code calls each public
+//! operation, waits, and drops the last handle. In a simulation, which finds a deadlock at once,
+//! and an endless loop within a bound of virtual time.
 
 mod errors;
 mod leader;
@@ -13,7 +13,7 @@ use std::sync::Once;
 
 use pumice_port::{sim, thread};
 
-/// Panics that are asked for are not told of.
+/// Does not print intended panics.
 fn expect_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

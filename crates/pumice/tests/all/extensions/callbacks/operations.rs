@@ -14,7 +14,7 @@ const WRITE: WriteOptions = WriteOptions { sync: false, ..SYNC };
 
 pub type Operation = fn(&Db, &Options) -> Result<()>;
 
-/// A handle of its own of what `own` is open on.
+/// A further handle of the database that `own` is open on.
 fn again(options: &Options) -> Result<()> {
     match Db::open(options, DIR) {
         Ok(db) => db.close(),
@@ -168,6 +168,6 @@ pub static OPERATIONS: [(&str, Operation); 48] = [
 
 /// Those after which other calls may fail.
 pub fn disturbs(operation: &str) -> bool {
-    // What runs beside a paused database, or one with an ingestion, is refused aloud.
+    // Calls on a paused database, or one with an ingestion, are refused with an error.
     ["close", "pause_background_work", "open"].contains(&operation)
 }

@@ -1,5 +1,5 @@
-//! Each kind of a user's code in each of its ways: it calls back, waits, lets go of the last
-//! handle, panics. The database has no write callbacks, so there is no such row.
+//! Each kind of user code with each behaviour: it calls back, waits, drops the last handle, panics.
+//! The database has no write callbacks, so there is no such row.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ use crate::common::{DIR, key};
 
 /// Calls of the life at which the code acts.
 const PLACES: u64 = 1;
-/// Operations that one call of the code makes, of those that leave the others alone.
+/// Operations that one call of the code makes, of those that do not disturb others.
 const TOGETHER: usize = 6;
 
 /// `PUMICE_CALLBACKS=N`: N times as many places.
@@ -70,7 +70,7 @@ type Calls = &'static [(&'static str, Operation)];
 
 type Outcomes = Mutex<BTreeMap<String, usize>>;
 
-/// In a life the call `at` of `kind` makes a call of its own.
+/// The call `at` of `kind` in a life calls the database.
 fn calls_back(kind: Kind, at: u64, operations: Calls, all: &Outcomes) {
     let names: Vec<_> = operations.iter().map(|(name, _)| *name).collect();
     let disturbed = names.iter().any(|name| disturbs(name));
@@ -171,7 +171,7 @@ impl Gate {
     }
 }
 
-/// In a life the call `at` of `kind` waits; what does not need it goes on.
+/// The call `at` of `kind` in a life waits; work that does not need it continues.
 fn blocks(kind: Kind, at: u64, waited: &Mutex<u64>) {
     let what = format!("{kind:?} waits at call {at}");
     let code = new_code();
@@ -191,7 +191,7 @@ fn blocks(kind: Kind, at: u64, waited: &Mutex<u64>) {
         if gate.is_reached() {
             *waited.lock() += 1;
             if matches!(kind, Kind::Logger | Kind::Listener | Kind::Filter | Kind::FilterOperand) {
-                // Called under no lock: nobody else notices.
+                // Called under no lock, so nothing else is held up.
                 let found = db.get_opt(&ReadOptions::default(), &key(3)).unwrap();
                 assert_eq!(found.as_deref(), Some(&b"kept"[..]), "{what}");
                 assert!(db.property("rocksdb.stats").is_some(), "{what}");
@@ -224,7 +224,7 @@ fn code_waits() {
     }
 }
 
-/// Everything has been asked for, and the code has the last handle while jobs do it.
+/// Background jobs run while the code has the last handle.
 fn has_the_last(kind: Kind, at: u64, dropped: &Mutex<u64>) {
     let what = format!("{kind:?} drops the last handle at call {at}");
     let code = new_code();
@@ -264,7 +264,7 @@ fn has_the_last(kind: Kind, at: u64, dropped: &Mutex<u64>) {
     check(&code, &acked, &what);
 }
 
-/// Waits until nobody has the directory.
+/// Waits until no database has the directory open.
 fn wait_for_lock(options: &pumice::Options) {
     loop {
         match options.db.file_system.lock(&std::path::Path::new(DIR).join("LOCK")) {
@@ -308,7 +308,7 @@ fn panics(kind: Kind, at: u64) {
     check(&code, &acked.into_inner(), &what);
 }
 
-/// Not in simulations, which let panics through: on what the environment says.
+/// Not in simulations, which let panics through, but on the environment's runtime.
 // Plain #[test]: it counts in simulations, each a runtime of its own.
 #[test]
 fn code_panics() {

@@ -1,7 +1,6 @@
-//! Every callback of a user's code, deep in its stack and with a panic, in calls of every kind, on
-//! a thread and on a fiber: with enough stack all goes well wherever it is called, and a panic
-//! ends the call or becomes an error, so that nobody waits for ever and a reopen finds all that
-//! was acknowledged.
+//! Every callback of user code, with deep stack use and with a panic, in calls of every kind, on a
+//! thread and on a fiber: the stack suffices wherever it is called, and a panic ends the call or
+//! becomes an error, so that no call waits forever and a reopen finds everything acknowledged.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +20,7 @@ const KEYS: usize = 300;
 /// What the callers have, and less than what threads of the background have.
 const STACK: usize = 16 << 20;
 const DEEP: usize = 3 << 20;
-/// A test that takes so many seconds hangs.
+/// A test that takes this many seconds hangs.
 const SECONDS: u64 = 240;
 
 fn key(n: usize) -> Vec<u8> {
@@ -274,7 +273,7 @@ fn with_a_panic() {
     }
 }
 
-/// A file system that panics when files are deleted: the close does not wait for ever.
+/// A file system that panics when files are deleted: the close does not wait forever.
 // Plain #[test]: it says itself what it runs on.
 #[test]
 fn deletions_that_panic_are_over() {

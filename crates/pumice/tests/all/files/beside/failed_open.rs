@@ -21,7 +21,7 @@ fn prepare(fs: &MemFs) -> Options {
     options
 }
 
-/// Files that hold anything: what is called LOG is kept in its own number.
+/// Files that hold data; the number of info logs is limited separately.
 fn files(fs: &MemFs) -> Vec<String> {
     let mut names = names(&fs.shared(), DIR);
     names.retain(|name| !name.starts_with("LOG"));

@@ -1,5 +1,5 @@
-//! Two processes and one directory: what one does beside the other, in simulations over one disk in
-//! memory, whose locks both see.
+//! Two processes in one directory, in simulations over one in-memory disk, whose file locks both
+//! see.
 
 mod failed_open;
 mod pairs;

@@ -1,5 +1,5 @@
-//! Each operation on a directory beside each other one, which is held up at one of its system calls
-//! after the other.
+//! Each operation on a directory together with each other one, of which one is held up at each of
+//! its system calls in turn.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const COPY: &str = "/copy";
 const OLD: usize = 20;
 /// System calls of each operation at which it is held up.
 const PLACES: u64 = 6;
-/// Longer than the other operation takes.
+/// Longer than the second operation takes.
 const HELD_UP: Duration = Duration::from_secs(20);
 
 /// What an operation has done.
@@ -26,7 +26,7 @@ const HELD_UP: Duration = Duration::from_secs(20);
 enum Done {
     /// Put this key with sync and closed.
     Put(usize),
-    /// Found so many of the old keys.
+    /// Found this many of the old keys.
     Read(usize),
     Copied,
     Repaired,
@@ -111,7 +111,7 @@ fn prepare(fs: &MemFs, empty: bool) {
     db.close().unwrap();
 }
 
-/// Errors that say what is in the way.
+/// Errors that name the conflict.
 fn is_expected(text: &str) -> bool {
     let known = [
         "lock",           // Somebody has it open.
@@ -163,7 +163,8 @@ fn check(fs: &MemFs, done: &[Option<Done>], empty: bool, what: &str) {
     }
 }
 
-/// Runs `first`, held up at its system call `at`, and `second` meanwhile. Whether it was held up.
+/// Runs `first`, held up at its system call `at`, and `second` meanwhile. Returns whether it was
+/// held up.
 fn beside(first: Operation, second: Operation, at: u64, empty: bool, what: &str) -> bool {
     let fs = MemFs::new(at);
     prepare(&fs, empty);

@@ -1,4 +1,4 @@
-//! Opening for reading beside a writer: what is seen is a prefix of what it wrote.
+//! Opening read-only while another process writes: the reader sees a prefix of the writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Files behind all others: what is there wins, and goes on to win after compactions.
+//! Files ingested behind all others: existing data wins, also after compactions.
 
 use pumice::{
     BottommostLevelCompaction, CompactRangeOptions, Db, ErrorKind, IngestExternalFileOptions,

@@ -1,4 +1,4 @@
-//! What an ingestion leaves in the block cache, and how it reads what it verifies.
+//! What an ingestion leaves in the block cache, and how it reads files to verify them.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn reads_may_fill_the_cache_or_not() {
     assert_eq!(cache.occupancy(), 2, "they are what a read looks for");
 }
 
-/// To find a place, files of the database are looked at.
+/// To find a level, the ingestion reads files of the database.
 #[pumice_test_macros::test]
 fn looking_for_a_place_obeys() {
     let (options, db, cache) = cached();
@@ -49,7 +49,7 @@ fn looking_for_a_place_obeys() {
     }
     super::support::flush(&db);
     let path = table_of(&options, "/in/1.sst", &["m"], "1");
-    // The table is opened, which loads its index; a bare look at its data would add a block.
+    // The table is opened, which loads its index; a read of its data would add a block.
     assert_eq!(get(&db, b"b"), None);
     cache.erase_all();
     db.ingest_external_file(&how(false), &[&path]).unwrap();

@@ -43,7 +43,7 @@ fn a_right_one_is_kept() {
     for file in files(&db) {
         assert_eq!((&file.file_checksum, &file.file_checksum_func_name[..]), (&sum, FUNCTION));
     }
-    // The file is changed, so the checksum is nobody's.
+    // The file is changed, so its checksum is dropped.
     let how = IngestExternalFileOptions { write_global_seqno: true, ..Default::default() };
     db.ingest_external_files(&[arg(&db, &path, (&sum, FUNCTION), &how)]).unwrap();
     let file = files(&db).pop().unwrap();
@@ -76,7 +76,7 @@ fn a_wrong_one_is_found() {
     few.files_checksums.clear();
     few.files_checksum_func_names = vec![FUNCTION.to_string(), FUNCTION.to_string()];
     refused(few, invalid, text);
-    // Who does not want it looked at is believed.
+    // Without verification the given checksum is trusted.
     let believed = IngestExternalFileOptions { verify_file_checksum: false, ..how };
     db.ingest_external_files(&[arg(&db, &path, (&[1, 2, 3, 4], FUNCTION), &believed)]).unwrap();
     assert_eq!(files(&db).pop().unwrap().file_checksum, [1, 2, 3, 4]);

@@ -1,6 +1,6 @@
 //! Fails the i-th file operation of an ingestion, for every i, or cuts the power there: either all
-//! files of the call are there or none, what was acknowledged stays, later writes win, and nothing
-//! that nobody refers to survives the next open.
+//! files of the call are there or none, acknowledged data stays, later writes win, and no
+//! unreferenced file survives the next open.
 
 use pumice::{
     ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, IngestExternalFileArg,
@@ -16,9 +16,9 @@ const TRIES: u32 = 2000;
 
 #[derive(Clone, Copy, Debug)]
 enum Mishap {
-    /// The operation fails; the process goes on and then reopens.
+    /// The operation fails; the process continues and then reopens.
     Fails(Fault),
-    /// The operation fails; the process goes on, then the power is cut.
+    /// The operation fails; the process continues, then the power is cut.
     FailsThenCrash(Fault, CrashMode),
     /// The power is cut. Counts only operations that change something.
     Crash(CrashMode),
@@ -59,7 +59,8 @@ impl Life {
         Db::open_cf(&self.options.db, DIR, &all).unwrap_or_else(|e| panic!("open: {e}"))
     }
 
-    /// A database with old values in a table, in a memtable, and beside; two files per family.
+    /// A database with old values in a table, in a memtable, and outside the range; two files per
+    /// family.
     fn prepare(&self) -> (Db, Vec<ColumnFamily>) {
         let (db, families) = self.open();
         let fs = &*self.options.db.file_system;
@@ -106,7 +107,8 @@ impl Life {
         db.ingest_external_files(&args)
     }
 
-    /// Whether the files are there; all or none are. `later` is what was written to `b` since.
+    /// Whether the files are there (all or none must be). `later` is the value written to `b`
+    /// since.
     fn check(&self, what: &str, later: Option<&[u8]>) -> bool {
         let (db, families) = self.open();
         let get = |cf, key: &[u8]| db.get_cf_opt(&Default::default(), cf, key).unwrap();
@@ -165,14 +167,14 @@ fn happen(i: u64, mishap: Mishap, move_files: bool, replace: bool) -> bool {
         return happened;
     }
     fs.clear_faults();
-    // A failed ingestion may be there after a reopen, but what is written after it wins.
+    // A failed ingestion may be there after a reopen, but later writes win.
     for cf in &families {
         let put = || db.put_cf_opt(&SYNC, cf, b"b", b"later").is_ok();
         let mut tries = 0;
         while !put() {
             tries += 1;
             assert!(tries < TRIES, "{what}: never writable again");
-            // A failed log is nothing that heals by itself.
+            // A failed log does not recover by itself.
             drop(db.resume());
             pumice_port::thread::sleep(std::time::Duration::from_millis(1));
         }

@@ -1,6 +1,6 @@
-//! Tables that this engine cannot read: of a newer format, with a checksum or a codec it lacks, in
-//! an order it does not know. By every entrance they are an error that says so, and nothing
-//! changes.
+//! Tables that this engine cannot read: of a newer format, with a checksum or a codec it lacks,
+//! with an unknown comparator. Every call that meets them returns an error that says so, and
+//! nothing changes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use pumice::{CompactRangeOptions, Db, Error, IngestExternalFileOptions, MemFs, O
 use super::forge::{Forge, entry_block, index_block, key, varint};
 use super::support::{DIR, assert_no_litter, contents, flush, fresh, get, ingest};
 
-/// What is foreign about a table, and what the error has to say.
+/// What is foreign about a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Foreign {
     Format,
@@ -34,7 +34,7 @@ impl Foreign {
             Foreign::Order => text.contains("leveldb.AnotherComparator_"),
         }
     }
-    /// The table opens, and what is said of its order is no use to readers.
+    /// The table opens; readers fail on its blocks, or do not check its comparator.
     fn opens(self) -> bool {
         matches!(self, Foreign::Codec(_) | Foreign::Order)
     }
@@ -108,7 +108,8 @@ fn foreign_files_are_not_ingested() {
     }
 }
 
-/// A database one of whose tables turns out foreign: with what it had besides in another table.
+/// A database one of whose tables turns out to be foreign, with the rest of its data in another
+/// table.
 fn spoilt(foreign: Foreign) -> (MemFs, Options, String) {
     let (fs, options, db) = fresh();
     let path = write(&options, "/in/1.sst", &table(None));
@@ -160,7 +161,7 @@ fn foreign_tables_of_a_database_are_errors_and_stay() {
     }
 }
 
-/// Opens the database; None if that said what is foreign.
+/// Opens the database; None if the error named what is foreign.
 fn opened(options: &Options, foreign: Foreign, said: &dyn Fn(&Error)) -> Option<Db> {
     match Db::open(options, DIR) {
         Ok(db) => Some(db),

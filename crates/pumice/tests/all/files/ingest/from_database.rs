@@ -1,4 +1,4 @@
-//! Files that a database wrote, taken into another one with their sequence numbers.
+//! Files that a database wrote, ingested into another one with their sequence numbers.
 
 use std::path::PathBuf;
 
@@ -127,7 +127,7 @@ fn what_is_refused() {
     let stored = IngestExternalFileOptions { write_global_seqno: true, ..own() };
     let text = "write_global_seqno is deprecated and does not work with allow_db_generated_files.";
     refused(&stored, ErrorKind::NotSupported, text);
-    // It would need a sequence number of its own: for a snapshot, or to be above what is there.
+    // It would need a new sequence number: for a snapshot, or to be above existing data.
     let text = "which is not allowed when 'allow_db_generated_files' is enabled.";
     let snapshot = db.snapshot();
     refused(&own(), ErrorKind::InvalidArgument, text);
@@ -141,7 +141,8 @@ fn what_is_refused() {
     assert_eq!(contents(&db), [(b"k".to_vec(), b"ours".to_vec())]);
 }
 
-/// Deep data that only a later file of the call overlaps is found although that one goes to L0.
+/// Data in deep levels that only a later file of the call overlaps is found although that file goes
+/// to L0.
 #[pumice_test_macros::test]
 fn every_level_is_looked_at() {
     let (_fs, _options, db, source) = two();

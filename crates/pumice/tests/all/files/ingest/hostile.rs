@@ -1,6 +1,5 @@
-//! External files that no writer made: with right checksums, and wrong in what they say. They are
-//! refused, or the database stays what it was beside them: it answers, compacts or says what is in
-//! the way, and opens again.
+//! Forged external files, with right checksums and wrong metadata. They are refused, or the rest of
+//! the database is not affected: it answers, compacts or reports the cause, and opens again.
 
 use std::path::PathBuf;
 
@@ -55,7 +54,7 @@ fn database() -> (MemFs, Options, Db) {
     (fs, options, db)
 }
 
-/// The database answers what it did before, now and when it is opened again.
+/// The database gives the same answers as before, now and after a reopen.
 fn stays(options: &Options, db: Db) {
     assert_eq!(get(&db, b"k").unwrap(), b"own");
     db.close().unwrap();
@@ -146,8 +145,8 @@ fn lies_that_are_always_noticed() {
     }
 }
 
-/// What only a look at every block shows. Without it the file goes in, and what is wrong stays its
-/// own affair.
+/// Lies that only verification of every block finds. Without it the file is ingested, and the
+/// damage is limited to its own keys.
 const VERIFIED: [Lie; 5] = [
     Lie {
         name: "keys out of order",
@@ -199,7 +198,7 @@ fn lies_that_a_verification_notices() {
         assert_eq!(error.kind(), lie.kind, "{}: {error}", lie.name);
         assert!(error.to_string().contains(lie.text), "{}: {error}", lie.name);
         assert_no_litter(&options.db.file_system, &db);
-        // Twice, so that what is summed up over files would overflow.
+        // Twice, so that sums over files would overflow.
         for _ in 0..2 {
             db.ingest_external_file(&Default::default(), &[&path]).expect(lie.name);
         }
@@ -208,7 +207,7 @@ fn lies_that_a_verification_notices() {
     }
 }
 
-/// Everything that looks at files or sums up their numbers. Errors are fine, but only Corruption.
+/// Everything that reads files or sums up their numbers. The only allowed error is Corruption.
 fn use_up(db: &Db, name: &str) {
     for property in ["estimate-num-keys", "aggregated-table-properties", "stats", "levelstats"] {
         assert!(db.property(&format!("rocksdb.{property}")).is_some(), "{name}: {property}");
@@ -232,8 +231,8 @@ fn use_up(db: &Db, name: &str) {
     assert!(count < 100, "{name}: endless");
 }
 
-/// A compaction that read another number of entries than its files say fails, and all stays as it
-/// was; by an option nobody counts.
+/// A compaction that reads another number of entries than its files state fails, and nothing
+/// changes; an option turns the check off.
 #[pumice_test_macros::test]
 fn a_compaction_counts_what_it_reads() {
     for counted in [true, false] {
@@ -267,7 +266,7 @@ fn a_compaction_counts_what_it_reads() {
     }
 }
 
-/// The place for the sequence number cannot be told if the property has another length.
+/// The offset of the sequence number is unknown if the property has another length.
 #[pumice_test_macros::test]
 fn no_place_for_the_sequence_number() {
     let (_fs, options, db) = database();

@@ -1,5 +1,5 @@
-//! Ingestion of external files: what readers see, where files go, what is refused, what a crash
-//! or a failing disk leaves.
+//! Ingestion of external files: what readers see, which level files go to, what is refused, and the
+//! state after a crash or a disk failure.
 
 mod behind;
 mod caching;

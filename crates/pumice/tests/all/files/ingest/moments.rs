@@ -1,9 +1,9 @@
-//! Readers beside ingestions and writes: whatever is read at one moment is one state.
+//! Reads during ingestions and writes: what is read at one moment is one state.
 //!
 //! A writer ingests `a` = n into two families with one call, then puts `b` = n, over and over. So
-//! no state holds two different `a`, or a `b` that is newer than its `a`. Readers that take their
-//! view of the memtables and files at one moment and their sequence number at another would see
-//! one. Each seed is one schedule of the simulator.
+//! no state holds two different `a`, or a `b` that is newer than its `a`. A reader that takes its
+//! view of memtables and files at one moment and its sequence number at another would see such a
+//! state. Each seed is one schedule of the simulator.
 //!
 //! Plain #[test]: a simulation is a runtime of its own.
 
@@ -26,7 +26,7 @@ fn number(value: Option<Vec<u8>>) -> u32 {
     value.map_or(0, |value| std::str::from_utf8(&value).unwrap().parse().unwrap())
 }
 
-/// Lets `read` look for a (a, b) that never was, in every schedule.
+/// Lets `read` look for a pair (a, b) that never existed, in every schedule.
 fn no_schedule_shows_two_moments(read: fn(&Db, &ColumnFamily) -> (u32, u32)) {
     for seed in seed::range(SEEDS) {
         let options = sim::Options { preempt_per_mille: 100, ..sim::Options::new(seed) };
@@ -102,7 +102,7 @@ fn a_multi_get_of_one_family_shows_one_state() {
 #[test]
 fn a_multi_get_of_two_families_shows_one_state() {
     no_schedule_shows_two_moments(|db, other| {
-        // Both files come in one call; the one whose family is looked at first must not be missed.
+        // Both files come in one call; the one whose family is read first must not be missed.
         let keys: [(&ColumnFamily, &[u8]); 2] = [(other, b"a"), (db.default_column_family(), b"a")];
         let found = db.multi_get_cf_opt(&ReadOptions::default(), &keys);
         let numbers = found.into_iter().map(|v| number(v.unwrap().map(|v| v.to_vec())));

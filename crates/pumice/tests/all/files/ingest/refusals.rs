@@ -77,7 +77,7 @@ fn wrong_files() {
     refused(ingest(&db, &[&"/in/text.sst".into()]), ErrorKind::Corruption, "/in/text.sst");
     write_text(&options, "/in/short.sst", "x");
     refused(ingest(&db, &[&"/in/short.sst".into()]), ErrorKind::Corruption, "too short");
-    // Damage in a data block is only found if it is looked for.
+    // Damage in a data block is only found by verification.
     let path = table_of(&options, "/in/1.sst", &["a", "b"], &"v".repeat(3000));
     fs.damage(&path, |bytes| bytes[1000] ^= 1).unwrap();
     let check =

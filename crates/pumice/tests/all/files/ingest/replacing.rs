@@ -58,7 +58,7 @@ fn compact(db: &Db) {
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
 }
 
-/// Files on two levels and a memtable in the range, files beside it.
+/// Files on two levels and a memtable in the range, and files outside it.
 fn filled() -> (Options, Db) {
     let (_fs, options, db) = fresh();
     for keys in [["a", "b"], ["d", "f"], ["x", "z"]] {
@@ -156,7 +156,7 @@ fn where_the_range_ends() {
     assert_eq!((text(&db), files(&db).len()), ("b=new".to_string(), 1));
     let error = replace(&db, range("a", "b"), &[&one], &how()).unwrap_err();
     assert!(error.message().contains("does not contain all files"), "{error}");
-    // Files beside the range stay, also where it begins and ends.
+    // Files outside the range stay, also those next to its ends.
     add(&db, &["c"]);
     let one = table_of(&options, "/in/3.sst", &["bb"], "new");
     replace(&db, range("ba", "c"), &[&one], &how()).unwrap();
@@ -191,7 +191,7 @@ fn what_is_refused() {
     refused(range("c", "f"), &how(), invalid, words);
     refused(range("b", "x"), &how(), invalid, words);
     refused(range("c", "y"), &how(), invalid, words);
-    // All of what was in a memtable has been flushed for that.
+    // The whole memtable has been flushed for that.
     db.put_opt(&WRITE, b"e", b"old").unwrap();
     let no_flush = IngestExternalFileOptions { allow_blocking_flush: false, ..how() };
     refused(all(), &no_flush, invalid, "External file requires flush");
@@ -199,7 +199,8 @@ fn what_is_refused() {
     assert_eq!(text(&db), "a=old b=old d=new e=new x=old z=old");
 }
 
-/// With files that keep their sequence numbers: what they overlap goes, so nothing is in the way.
+/// With files that keep their sequence numbers: the data they overlap is deleted, so there is no
+/// conflict.
 #[pumice_test_macros::test]
 fn by_files_of_a_database() {
     let (_fs, options, db) = fresh();

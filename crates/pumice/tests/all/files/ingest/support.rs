@@ -50,7 +50,7 @@ pub fn ingest(db: &Db, files: &[&PathBuf]) -> Result<()> {
     db.ingest_external_file(&IngestExternalFileOptions::default(), files)
 }
 
-/// An empty database on a file system in memory, that never compacts by itself.
+/// An empty database on an in-memory file system, without automatic compactions.
 pub fn fresh() -> (MemFs, Options, Db) {
     let (memory, fs) = crate::common::memory();
     fs.create_dir_all(Path::new("/in")).unwrap();

@@ -32,7 +32,7 @@ fn text(db: &Db) -> String {
     contents(db).iter().map(pair).collect::<Vec<_>>().join(" ")
 }
 
-/// Aborts the process unless dropped within a minute: a scan that does not end gives way to nobody.
+/// Aborts the process unless dropped within a minute: an endless scan does not yield.
 struct Watchdog(Arc<AtomicBool>);
 
 impl Watchdog {

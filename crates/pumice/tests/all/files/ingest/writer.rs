@@ -1,4 +1,4 @@
-//! `SstFileWriter`: what it accepts, what it says of the file.
+//! `SstFileWriter`: what it accepts, what it reports about the file.
 
 use std::sync::Arc;
 

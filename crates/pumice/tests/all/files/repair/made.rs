@@ -1,4 +1,4 @@
-//! Databases to damage, and what is asked of them afterwards.
+//! Databases to damage, and the checks afterwards.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub const FAMILIES: [&str; 3] = ["default", "other", "empty"];
 
 pub type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A database at rest, and what is in each of its column families.
+/// A closed database, and the contents of each of its column families.
 pub struct Made {
     pub fs: MemFs,
     pub shared: Arc<dyn FileSystem>,
@@ -106,7 +106,7 @@ pub fn make(seed: u64) -> Made {
 }
 
 impl Made {
-    /// The same database on a disk of its own.
+    /// The same database on a separate disk.
     pub fn copy(&self) -> Made {
         self.crashed(0, CrashMode::PROCESS)
     }

@@ -1,8 +1,8 @@
-//! Repair: what was damaged, lost or cut off comes back as far as it is there, nothing that was
-//! deleted comes back while a MANIFEST tells, and no step of it makes anything worse.
+//! Repair: damaged, lost or truncated data is recovered as far as it exists, nothing deleted
+//! reappears while a MANIFEST knows of it, and no step makes anything worse.
 //!
 //! Databases are drawn from seeds and compared with what they held before they were damaged. Merge
-//! operands are appended, so that one which is applied twice shows.
+//! operands are appended, so that one that is applied twice shows.
 
 mod made;
 
@@ -77,7 +77,7 @@ fn a_lost_manifest_is_made_of_tables_and_logs() {
     }
 }
 
-/// No database could go on after them, so the rebuilt one would not open.
+/// No database could assign numbers after them, so the rebuilt one would not open.
 #[pumice_test_macros::test]
 fn a_table_with_sequence_numbers_out_of_range_is_not_used() {
     let made = plain();
@@ -97,7 +97,7 @@ fn a_table_with_sequence_numbers_out_of_range_is_not_used() {
     made.holds_all();
 }
 
-/// Cut anywhere: what a torn end hides is found out by the files.
+/// Truncated anywhere: files show what the torn end had.
 #[pumice_test_macros::test]
 fn a_manifest_that_is_cut_off_loses_nothing() {
     let mut outcomes = BTreeSet::new();
@@ -147,7 +147,7 @@ fn the_readable_rest_of_a_table_is_kept_and_counted() {
         let report = match made.repair() {
             Ok(report) => report,
             Err(error) => {
-                // The footer says another format now, which might be one of the future.
+                // The footer has another format now, which might be a future one.
                 assert_eq!(error.kind(), pumice::ErrorKind::NotSupported, "{error}, byte {at}");
                 assert!(error.to_string().contains(&table), "{error}");
                 assert_eq!(made.files(DIR), damaged);
@@ -273,7 +273,7 @@ fn deleted_keys_do_not_come_back_from_obsolete_tables() {
     let report = cut.repair().unwrap();
     assert_eq!(report.outcome, RepairOutcome::Rebuilt);
     cut.holds_all();
-    // Without it they come back, and the report says so.
+    // Without it they reappear, and the report says so.
     let lost = made.copy();
     lost.shared.remove(&lost.manifest()).unwrap();
     let report = lost.repair().unwrap();

@@ -1,9 +1,9 @@
 //! A primary and a secondary in one simulation, drawn from seeds: at random moments the secondary
-//! catches up, and readers look at it meanwhile. What they see is the primary at one moment, never
-//! earlier than what was written before the catch-up began, and never earlier than before.
+//! catches up while it is read. Readers see the primary at one moment, which is not before the
+//! start of the catch-up, and never goes back.
 //!
-//! Each change writes its number under a clock in both column families, so that a view says which
-//! moment it is of.
+//! Each change writes its number to a clock key in both column families, so that a view shows its
+//! moment.
 //!
 //! Plain #[test]: a simulation is a runtime of its own.
 
@@ -124,7 +124,7 @@ fn clock_of(contents: &Contents) -> u64 {
     text.parse().unwrap()
 }
 
-/// Both clocks at one moment, while catch-ups go on.
+/// Both clocks at one moment, during catch-ups.
 fn watch(db: &Db, cfs: &[ColumnFamily], world: &World) {
     let mut before = 0;
     while !world.over.load(SeqCst) {

@@ -27,11 +27,11 @@ fn it_sees_what_was_written_when_it_catches_up() {
     assert_eq!(get(&secondary, &key(19)), None);
     secondary.try_catch_up_with_primary().unwrap();
     assert_eq!(contents(&secondary), contents(&primary));
-    // Nothing was written there; the info log is beside.
+    // Nothing was written there; the info log is in the other directory.
     assert_eq!(names(&fs, DIR), before);
     let log = fs.read_file(&Path::new(BESIDE).join("LOG")).unwrap();
     assert!(String::from_utf8_lossy(&log).contains("Opening the db in secondary mode"));
-    // Nothing new is no error, and neither close takes anything from the other.
+    // No news is not an error, and neither close deletes anything of the other's.
     secondary.try_catch_up_with_primary().unwrap();
     secondary.close().unwrap();
     let error = secondary.try_catch_up_with_primary().unwrap_err();
@@ -65,7 +65,7 @@ fn flushes_compactions_and_new_manifests_are_followed() {
             assert_eq!(contents(&secondary), contents(&primary), "round {round}");
         }
     }
-    // Memtables go once their log is in tables.
+    // Memtables are dropped once their log's data is in tables.
     flush(&primary);
     secondary.try_catch_up_with_primary().unwrap();
     let sealed = secondary.property_int("rocksdb.num-immutable-mem-table").unwrap();
@@ -76,7 +76,7 @@ fn flushes_compactions_and_new_manifests_are_followed() {
     secondary.close().unwrap();
 }
 
-/// What was read once may rot behind it.
+/// The log's part that was read already may be damaged later.
 #[pumice_test_macros::test]
 fn a_catch_up_reads_only_what_is_new() {
     let (memory, fs) = memory();
@@ -121,7 +121,7 @@ fn what_it_has_open_stays_readable() {
     assert!(error.is_not_found() && error.to_string().contains(".sst"), "{error}");
     few.try_catch_up_with_primary().unwrap();
     assert_eq!(contents(&few), expected);
-    // An iterator stays with what it began with.
+    // An iterator keeps its view.
     let mut cursor = secondary.cursor().unwrap();
     cursor.seek_to_first();
     fill(&primary, 0..100, "c");
@@ -269,7 +269,7 @@ fn what_it_cannot_do_is_refused_in_the_words_of_rocksdb() {
     assert_eq!(error.to_string(), "Not implemented: Supported only by secondary instance");
     assert_eq!(contents(&secondary).len(), 3);
 
-    // The builder opens all families, with the options of the OPTIONS file if that is asked for.
+    // The builder opens all families, on request with the options of the OPTIONS file.
     primary.create_column_family(&with.cf, "second").unwrap();
     let fs = || Db::builder(DIR).configure(|all| all.db.file_system = with.db.file_system.clone());
     let built = fs().secondary("/built").all_column_families().open().unwrap();

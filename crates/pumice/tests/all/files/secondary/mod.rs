@@ -1,4 +1,4 @@
-//! Secondary instances: what they see, when, and what they are refused.
+//! Secondary instances: what they see, when, and which calls are refused.
 
 mod drawn;
 mod lives;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::common::{DIR, options};
 use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, FileSystem, Options};
 
-/// Where the info log of a secondary goes.
+/// Directory of a secondary's info log.
 const BESIDE: &str = "/beside";
 
 fn descriptors(options: &ColumnFamilyOptions, names: &[&str]) -> Vec<ColumnFamilyDescriptor> {

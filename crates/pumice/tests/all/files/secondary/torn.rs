@@ -1,5 +1,5 @@
-//! A primary that is stopped, and one that dies, in the middle of every write: after each byte of
-//! a log and of a MANIFEST a secondary sees what was whole, and goes on once there is more.
+//! A primary that is stopped, and one that dies, in the middle of every write: after each byte of a
+//! log and of a MANIFEST a secondary sees the complete records, and continues once there is more.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

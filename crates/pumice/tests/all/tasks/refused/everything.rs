@@ -1,9 +1,9 @@
 //! A small program with everything in it, refused one resource after the other at every point.
 //!
-//! Whatever is refused: what fails is an error, nothing panics, nobody waits for ever, and what was
-//! acknowledged is there when the resource is back and the database opened again.
+//! Whatever is refused, failures are errors, nothing panics, nothing waits forever, and
+//! acknowledged data is there when the resource is back and the database reopened.
 //!
-//! A run counts what the program asks for; then each request is refused alone, and from each on all
+//! A first run counts the requests; then each request is refused alone, and from each one on all
 //! that follow. Without `PUMICE_REFUSED=full` some of the points are drawn, by seed.
 
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ use pumice_port::testing::{block_on, close_idle_loops};
 
 /// Points of each kind that are tried when not all are.
 const SHARE: u64 = 5;
-/// A run takes a fraction of a second; one that takes so long waits for ever.
+/// A run takes a fraction of a second; one that takes this long hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
@@ -145,7 +145,7 @@ fn read_all(done: &mut Done, found: Vec<Result<Option<impl AsRef<[u8]>>>>) {
     }
 }
 
-/// Runs `f` on a thread of its own; a run that hangs ends the process with what it was.
+/// Runs `f` on a separate thread; if it hangs, the process ends with `what`.
 fn guarded<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let thread = std::thread::spawn(move || sender.send(f()).unwrap());
@@ -195,7 +195,7 @@ fn run_refused(resource: Resource, from: u64, to: u64) -> u64 {
     refused
 }
 
-/// How many requests a run asks for when none is refused.
+/// The number of requests of a run in which none is refused.
 fn count_points(resource: Resource) -> u64 {
     let folder = super::folder("count");
     close_idle_loops();
@@ -213,8 +213,8 @@ fn count_panics() {
     }));
 }
 
-/// Calls `run` for each point that is to be tried, with the end of what is refused; it says how
-/// many requests were.
+/// Calls `run` for each point to try, with the end of the refused range; it returns how many
+/// requests were refused.
 fn try_points(resource: Resource, points: u64, mut run: impl FnMut(u64, u64) -> u64) {
     let seed = std::env::var("PUMICE_SEED").map_or(1, |seed| seed.parse().unwrap());
     let mut rng = Rng::new(seed);
@@ -244,7 +244,7 @@ fn refuse_everywhere(resource: Resource, test: &str) {
     }
 }
 
-/// As `refuse_everywhere`, each run in a process of its own, for what a process asks for once.
+/// As `refuse_everywhere`, each run in its own process, for requests that a process makes once.
 fn refuse_in_fresh_processes(resource: Resource, io: &str, test: &str) {
     let test = &test_name(module_path!(), test);
     let number = |text: &str| {
@@ -268,7 +268,7 @@ fn refuse_in_fresh_processes(resource: Resource, io: &str, test: &str) {
 
 macro_rules! refused {
     ($($name:ident: $how:ident($resource:ident $(, $io:literal)?);)*) => {$(
-        // Plain #[test]: the process is refused what its own fibers would need.
+        // Plain #[test]: fibers of the test would need the refused resource.
         #[test]
         fn $name() {
             $how(Resource::$resource, $($io,)? stringify!($name));

@@ -5,7 +5,7 @@ use pumice::{Db, ErrorKind, Options, ReadOptions, WriteBatch, WriteOptions};
 use pumice_port::machine::{self, Resource};
 use pumice_port::testing::block_on;
 
-// Plain #[test]: the process is refused what a runtime needs.
+// Plain #[test]: a runtime would need the refused resource.
 #[test]
 fn a_future_is_an_error_where_the_runtime_cannot_start() {
     const NAME: &str = "a_future_is_an_error_where_the_runtime_cannot_start";

@@ -15,7 +15,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// What happens at the i-th operation, and after the history.
 #[derive(Clone, Copy, Debug)]
 enum Mishap {
-    /// It fails; the process goes on.
+    /// It fails; the process continues.
     Fails(Fault),
     /// It fails; the power is cut after the history.
     FailsThenCrash(Fault, CrashMode),

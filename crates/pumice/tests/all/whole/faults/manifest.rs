@@ -22,7 +22,7 @@ fn failures() -> Vec<(&'static str, FaultRule)> {
     ]
 }
 
-/// Failures on the way to a new MANIFEST.
+/// Failures while a new MANIFEST is written.
 fn replacement_failures() -> Vec<FaultRule> {
     let mut rules: Vec<FaultRule> = failures().into_iter().map(|(_, rule)| rule).collect();
     rules.push(FaultRule::once(FaultOp::Create, "*MANIFEST*", 0, Fault::Eio));

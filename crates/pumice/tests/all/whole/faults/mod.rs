@@ -1,8 +1,8 @@
-//! A failing device under the real engine: what is promised while it fails, and after.
+//! The real engine on a failing device: guarantees during the failure, and after.
 //!
 //! The database lives on `MemFs`, which fails on command. After each failure the test demands three
-//! things: errors reach the caller, nothing that was acknowledged is lost, and the database becomes
-//! writable again the way it is documented to (by itself, or by `resume`).
+//! things: errors reach the caller, nothing acknowledged is lost, and the database becomes writable
+//! again as documented (by itself, or by `resume`).
 
 mod every_io;
 mod manifest;

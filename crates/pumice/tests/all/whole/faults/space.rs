@@ -1,4 +1,4 @@
-//! A full disk: reads go on, writes fail and work again by themselves when there is space.
+//! A full disk: reads continue, writes fail and work again by themselves when there is space.
 
 use pumice::{FlushOptions, WriteOptions};
 

@@ -1,4 +1,4 @@
-//! A database on a file system that fails, beside a model of what it must hold.
+//! A database on a failing file system, with a model of what it must hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use pumice_env::mem::CrashMode;
 use pumice_port::{thread, time};
 
 pub const DIR: &str = "/db";
-/// How long something that must happen by itself may take; the promise is 5 s, the machine is slow.
+/// Limit for what must happen by itself; the promise is 5 s, but machines may be slow.
 const PATIENCE_MICROS: u64 = 30_000_000;
 
 struct NoLog;
@@ -47,7 +47,7 @@ pub fn options_on(fs: &MemFs) -> Options {
     options
 }
 
-/// Waits for what must happen without being asked.
+/// Waits for what must happen by itself.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = time::now_micros();
     while !holds() {
@@ -56,7 +56,7 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Asserts that the database holds `model`, and besides at most entries of `may_have`.
+/// Asserts that the database holds `model`, and no more than entries of `may_have` in addition.
 pub fn check_against(
     db: &Db,
     model: &BTreeMap<Vec<u8>, Vec<u8>>,
@@ -119,7 +119,7 @@ impl Fixture {
     /// Closes, opens again and checks; leaves no file that nothing refers to.
     pub fn reopen(&mut self) {
         self.fs.clear_faults();
-        // A failed close is the subject of its own test.
+        // A failed close has its own test.
         drop(self.db().close());
         self.db = None;
         self.open();

@@ -1,4 +1,4 @@
-//! Every public operation beside every other.
+//! Every public operation at the same time as every other.
 //!
 //! For each pair one operation is held up at one of its I/O operations, for long, and the
 //! other begins then. Afterwards all there is must be what the two promised: no value is older than
@@ -30,12 +30,12 @@ use pumice_testkit::seed;
 use stage::Stage;
 
 const SECOND: u64 = 1_000_000_000;
-/// How long one operation is held up: longer than any other takes by itself.
+/// How long one operation is held up: longer than any other takes alone.
 const HOLD_UP: u64 = SECOND / 2;
-/// All that happens in a run takes less, or something waits for ever.
+/// A whole run takes less, unless something hangs.
 const RUN_MAX: u64 = 300 * SECOND;
-/// Runs of a pair of which one moves files, and of an operation beside itself: what they may meet
-/// lasts for a moment only.
+/// Runs of a pair of which one moves files, and of an operation with itself: their conflicts last
+/// only for a moment.
 const OFTEN: u64 = 8;
 /// Runs of a pair at most until it overlaps.
 const TRIES: u64 = 20;

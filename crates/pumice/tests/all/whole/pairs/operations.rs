@@ -1,4 +1,4 @@
-//! The operations, each as one task performs it, and which errors they may meet beside others.
+//! The operations, each as one task performs it, and the errors they may get beside others.
 
 use pumice::{
     CompactFilesOptions, CompactRangeOptions, Db, ErrorKind, FileSystem, FlushOptions,
@@ -90,7 +90,7 @@ pub fn excused(operation: &Operation, pair: [&Operation; 2], error: &pumice::Err
             says(&["Manual compaction paused"])
         }
         "change_level" => says(&["Levels between source and target are not empty"]),
-        // Its files may be gone, moved or taken by a compaction before the call is there.
+        // Its files may be deleted, moved or in a compaction before the call gets to them.
         "compact_files" => {
             error.kind() == ErrorKind::Aborted
                 || says(&["does not exist", "at least one file", "Cannot compact file to up level"])
@@ -125,7 +125,7 @@ fn write(stage: &Stage, who: usize) -> Result<()> {
     Ok(())
 }
 
-/// They go to a file at the end; what lies in memory until then is large.
+/// They are flushed at the end; until then they use much memory.
 fn write_unlogged(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     put_mark(stage, &db, &format!("s{who}"))?;
@@ -151,7 +151,7 @@ fn delete_range(stage: &Stage, who: usize) -> Result<()> {
     Ok(())
 }
 
-/// Reads of what nobody changes.
+/// Reads of keys that no operation changes.
 fn get(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     for n in [KEYS - 1, KEYS - 2] {
@@ -291,7 +291,7 @@ fn set_options(stage: &Stage, who: usize) -> Result<()> {
         .or_else(|error| if error.to_string().contains("dropped") { Err(error) } else { Ok(()) })
 }
 
-/// Some that both change, and one of its own, which must be what was said last.
+/// Some that both change, and one of its own, which must have the last value set.
 fn set_db_options(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     let jobs = ["3", "5"][who];
@@ -387,7 +387,7 @@ fn ingest_behind(stage: &Stage, who: usize) -> Result<()> {
     Ok(())
 }
 
-/// All of a family goes for a file.
+/// A file replaces all of a family.
 fn ingest_replacing(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     let value = format!("r{who}");
@@ -433,7 +433,7 @@ fn compact_files(stage: &Stage, who: usize) -> Result<()> {
     Ok(())
 }
 
-/// Reads what the logs have. A write may have skipped them, and a log may be deleted under it.
+/// Reads the logs. A write may have skipped them, and a log may be deleted meanwhile.
 fn follow(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     let from = db.latest_sequence_number().saturating_sub(8);
@@ -475,7 +475,7 @@ fn open_read_only(stage: &Stage, who: usize) -> Result<()> {
     Ok(())
 }
 
-/// The log fails once; what was not acknowledged may be there or not.
+/// The log fails once; unacknowledged writes may be there or not.
 fn fail_and_resume(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     stage.fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
@@ -492,7 +492,7 @@ fn close(stage: &Stage, who: usize) -> Result<()> {
     db.close()
 }
 
-/// Saves what is in no log, though nothing else would flush it.
+/// Saves unlogged writes, although nothing else would flush them.
 fn close_paused(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     db.pause_background_work();
@@ -501,14 +501,14 @@ fn close_paused(stage: &Stage, who: usize) -> Result<()> {
     stage.may_become("default", key.as_bytes(), None);
     stage.may_become("default", key.as_bytes(), Some("u"));
     let put = db.put_opt(&unlogged, key.as_bytes(), b"u");
-    // Who leaves a database paused lets others wait for it.
+    // Calls wait on a database that is left paused.
     db.close()?;
     put?;
     stage.became("default", key.as_bytes(), Some("u"), "");
     Ok(())
 }
 
-/// Lets go of the handle with work under way; who comes last closes.
+/// Drops the handle with work under way; the last one closes.
 fn last_handle(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     write_unlogged(stage, who)?;

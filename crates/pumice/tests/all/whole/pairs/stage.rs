@@ -1,4 +1,4 @@
-//! The database that a pair of operations works on, and what must hold of it afterwards.
+//! The database that a pair of operations works on, and what must hold afterwards.
 //!
 //! Thread safety: two tasks, told apart by a number, and the judge after them.
 
@@ -36,12 +36,12 @@ pub struct Stage {
     pub options: Options,
     /// Reads on without a handle.
     pub cursors: [Mutex<Option<DbIterator>>; 2],
-    /// By family and key, what may be there now; keys that are not listed have the old value.
+    /// Allowed values by family and key; keys that are not listed have the old value.
     allowed: Mutex<BTreeMap<(String, Vec<u8>), Allowed>>,
     /// Families that are there for certain, or for certain are not.
     present: Mutex<BTreeMap<String, bool>>,
     checkpoints: Mutex<Vec<PathBuf>>,
-    /// Options of the database that nobody else changes, as they were set last.
+    /// Last values of database options that only one task changes.
     set: Mutex<BTreeMap<String, String>>,
     notes: Mutex<Vec<(usize, &'static Operation, pumice::Result<()>)>>,
 }
@@ -153,7 +153,7 @@ impl Stage {
         allowed.entry(at).or_insert_with(old).insert(value.map(|value| value.as_bytes().to_vec()));
     }
 
-    /// This was acknowledged: what it replaces may not be read any more.
+    /// This was acknowledged: the earlier value must not be read any more.
     pub fn became(&self, family: &str, key: &[u8], value: Option<&str>, replaces: &str) {
         let value = value.map(|value| value.as_bytes().to_vec());
         let at = (family.to_string(), key.to_vec());
@@ -167,7 +167,7 @@ impl Stage {
         }
     }
 
-    /// Nobody knows what this key has; it is not one of those from the start.
+    /// The value of this key is unknown; it does not count as an initial key.
     pub fn forget_old(&self, family: &str, key: &[u8]) {
         self.allow(family, key, None);
     }
@@ -182,7 +182,7 @@ impl Stage {
         self.allowed.lock().insert((family.into(), key.to_vec()), [value].into());
     }
 
-    /// A family is there from now on, or is not; None: nobody knows.
+    /// Whether a family exists from now on; None: unknown.
     pub fn set_present(&self, family: &str, present: Option<bool>) {
         let mut all = self.present.lock();
         match present {
@@ -215,7 +215,7 @@ impl Stage {
         self.notes.lock().push((who, operation, done));
     }
 
-    /// A write right after the operation: errors that nobody was told of show here.
+    /// A write right after the operation: errors that were not reported show here.
     pub fn probe(&self, who: usize) {
         let Some(db) = self.handles[who].lock().take() else { return };
         let name = format!("probe{who}");
@@ -227,7 +227,7 @@ impl Stage {
             match &last {
                 Ok(()) => break,
                 Err(error) if error.kind() == pumice::ErrorKind::ShutdownInProgress => break,
-                // A failed log waits for somebody to look.
+                // A failed log may need a resume.
                 Err(_) => drop(db.resume()),
             }
             thread::sleep(std::time::Duration::from_millis(20));
@@ -240,7 +240,7 @@ impl Stage {
         self.note(who, &super::operations::PROBE, last);
     }
 
-    /// Judges what the two did, with all handles gone.
+    /// Judges the result of the two, after all handles are dropped.
     pub fn judge(&self, fs: &MemFs, pair: [&'static Operation; 2]) {
         for (who, operation, done) in self.notes.lock().drain(..) {
             if let Err(error) = done {

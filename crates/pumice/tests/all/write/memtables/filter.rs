@@ -76,7 +76,7 @@ fn lookups_of_absent_keys_ask_the_filter_first() {
             let found = db.get_opt(&ReadOptions::default(), &key(n)).unwrap();
             assert_eq!(found.as_deref(), Some(&b"value"[..]), "{n}");
         }
-        // A range tombstone holds for keys that the filter knows and for those it does not.
+        // A range tombstone applies to keys in the filter and to others.
         db.flush_opt(&FlushOptions::default()).unwrap();
         db.delete_range_opt(&WriteOptions::default(), &key(10), &key(20)).unwrap();
         for n in 0..30 {

@@ -1,4 +1,4 @@
-//! `max_successive_merges`: seen through an operator that tells how many operands it is given.
+//! `max_successive_merges`: observed with an operator that returns how many operands it got.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

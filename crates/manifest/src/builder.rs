@@ -316,7 +316,7 @@ fn overlap_of(
     if icmp.compare(&left.largest, &right.smallest) == Ordering::Less {
         return Ok(None);
     }
-    Ok(Some(broken(format_args!(
+    Ok(Some(inconsistent(format_args!(
         "L{level} has overlapping ranges: file #{} largest key: {} vs. file #{} smallest key: {}",
         left.number,
         debug_key(&left.largest, true),
@@ -346,7 +346,7 @@ fn same_epoch_overlap(newer: &FileMetaData, older: &FileMetaData) -> Error {
         let (smallest, largest) = (debug_key(&f.smallest, true), debug_key(&f.largest, true));
         format!("file #{} smallest key: {smallest} largest key: {largest}", f.number)
     };
-    broken(format_args!(
+    inconsistent(format_args!(
         "L0 files of same epoch number but overlapping range {} vs. {}",
         describe(newer),
         describe(older)
@@ -363,6 +363,11 @@ fn drop_dead_blob_files(mut version: Version) -> Version {
         version.blob_files = Arc::new(blobs);
     }
     version
+}
+
+/// The text says which option makes it an error, as RocksDB's does.
+fn inconsistent(what: impl Display) -> Error {
+    Error::corruption(format!("force_consistency_checks: VersionBuilder: {what}"))
 }
 
 fn broken(what: impl Display) -> Error {

@@ -6,7 +6,8 @@
 //! by smallest key, and no two files overlap as internal keys, unless `is_overlapping`; (2) under
 //! the bytewise comparator and unless `is_overlapping`, `prefixes` holds for each file the first
 //! eight bytes, big-endian, of its smallest and largest user key after the common prefix of all
-//! keys of the level, so that a search touches no file until prefixes tie; (3) the sums are over all files.
+//! keys of the level, so that a search touches no file until prefixes tie;
+//! (3) the sums are over all files.
 
 use pumice_base::narrow::{len_u32, saturating_u64};
 use std::cmp::Ordering;

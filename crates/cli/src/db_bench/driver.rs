@@ -283,7 +283,8 @@ impl<'a, E: Engine> Driver<'a, E> {
         let cpu_seconds = (process_cpu_micros() - cpu_before) as f64 / 1e6;
         let watched = watched.finish();
         let stats = Stats::merged(results?).unwrap_or_else(|| Stats::start(&self.flags, 0, None));
-        print!("{}", stats.result(spec.name));
+        let files = self.engine.file_operations().unwrap_or_default();
+        print!("{}{files}", stats.result(spec.name));
         self.report_watched(spec, &shared.plan, watched?)?;
         if self.flags.report_cpu {
             eprintln!("{:<12} : cpu {cpu_seconds:.3} s", spec.name);

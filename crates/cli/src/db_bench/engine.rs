@@ -102,6 +102,10 @@ pub trait Engine: Send + Sync + 'static {
     fn lower_priority(&self, cpu: bool, io: bool) -> Result<()>;
     /// The statistics of all databases opened so far, if they were asked for.
     fn statistics(&self) -> Option<String>;
+    /// What was done to files since the last call, if it is counted.
+    fn file_operations(&self) -> Option<String> {
+        None
+    }
 }
 
 /// An open database.

@@ -7,6 +7,7 @@
 
 mod background_readers;
 mod backups;
+mod counted_files;
 mod cpu_work;
 mod deterministic;
 mod disposable;
@@ -17,6 +18,7 @@ mod families;
 mod fill;
 mod flag_table;
 mod flags;
+mod integers;
 mod mixed_work;
 mod mixgraph;
 mod monitor;

@@ -4,19 +4,21 @@
 //! have is skipped if its flag was not given, and refused if it was.
 
 use super::backups;
+use super::counted_files::{CountedFiles, FileCounts};
 use super::engine::{self, Access, BenchDb, Engine, Hits, Result};
 use super::engine_options::{self, LIMITER_FAIRNESS, MAX_TRASH_DB_RATIO, NamedOption};
 use super::families::Families;
 use super::flags::Flags;
+use super::integers::Uint64Comparator;
 use super::stderr_logger::StderrLogger;
 use pumice::options::{FileRules, parse_options_file};
 use pumice::stats::StatsLevel;
 use pumice::{
     BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactFilesOptions,
-    CompactRangeOptions, CompactionFilter, CpuPriority, Db, DbIterator, FilterDecision,
+    CompactRangeOptions, CompactionFilter, Comparator, CpuPriority, Db, DbIterator, FilterDecision,
     FlushOptions, IoPriority, Options, PoolPriority, RateLimiter, RateLimiterMode,
     RateLimiterOptions, ReadOptions, RowCache, SstFileManager, SstFileManagerOptions, Statistics,
-    ThreadPools, WaitForCompactOptions, WriteBatch, WriteOptions,
+    ThreadPools, WaitForCompactOptions, WriteBatch, WriteBufferManager, WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
 use pumice_port::helpers::HelperPool;
@@ -29,6 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Pumice {
     options: Options,
     families: Families,
+    files: Option<Arc<FileCounts>>,
 }
 
 /// Keeps everything: what calling a filter costs.
@@ -59,7 +62,19 @@ impl Pumice {
         // The cache has no shards: any number that RocksDB takes gives the same one.
         engine_options::cache_shard_bits(flags)?;
         let cache_bytes = usize::try_from(flags.cache_size).unwrap_or(0);
-        options.cf.table_factory.block_cache = Some(Cache::new(CacheOptions::new(cache_bytes)));
+        let cache = Cache::new(CacheOptions::new(cache_bytes));
+        if flags.cost_write_buffer_to_cache {
+            let limit = usize::try_from(options.db.db_write_buffer_size).unwrap_or(usize::MAX);
+            let manager = WriteBufferManager::new(limit, Some(Arc::clone(&cache) as _), false);
+            options.db.write_buffer_manager = Some(manager);
+        }
+        options.cf.table_factory.block_cache = Some(cache);
+        if flags.use_uint64_comparator {
+            if flags.key_size != 8 {
+                return Err("Using Uint64 comparator but key size is not 8.".into());
+            }
+            options.cf.comparator = Comparator::Custom(Arc::new(Uint64Comparator));
+        }
         if let Ok(bytes @ 1..) = usize::try_from(flags.row_cache_size) {
             options.db.row_cache = Some(RowCache::new(bytes));
         }
@@ -83,7 +98,12 @@ impl Pumice {
             options.cf.compaction_filter = Some(Arc::new(KeepFilter));
             println!("A noop compaction filter is used");
         }
-        Ok(Pumice { options, families: Families::new(flags)? })
+        let files = flags.report_file_operations.then(Arc::<FileCounts>::default);
+        if let Some(counts) = files.clone() {
+            let inner = options.db.file_system;
+            options.db.file_system = Arc::new(CountedFiles { inner, counts });
+        }
+        Ok(Pumice { options, families: Families::new(flags)?, files })
     }
 }
 
@@ -225,6 +245,10 @@ impl Engine for Pumice {
             }
         }
         Ok(())
+    }
+
+    fn file_operations(&self) -> Option<String> {
+        self.files.as_ref().map(|counts| counts.report())
     }
 
     fn statistics(&self) -> Option<String> {

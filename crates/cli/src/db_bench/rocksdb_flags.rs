@@ -51,7 +51,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("charge_filter_construction", "false", "charging memory to the block cache"),
     ("charge_table_reader", "false", "charging memory to the block cache"),
     ("compression_manager", "none", "compression managers"),
-    ("cost_write_buffer_to_cache", "false", "charging memory to the block cache"),
     ("enable_blob_direct_write", "false", "blob files"),
     ("enable_numa", "false", "NUMA"),
     ("env_uri", "", "environments by URI"),
@@ -69,7 +68,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("optimistic_transaction_db", "false", "transactions"),
     ("print_malloc_stats", "false", "statistics of the allocator"),
     ("read_cache_path", "", "persistent caches"),
-    ("report_file_operations", "false", "counts of file operations"),
     ("secondary_cache_uri", "", "secondary caches"),
     ("separate_key_value_in_data_block", "false", "separate_key_value_in_data_block"),
     ("simcache_size", "-1", "simulated caches"),
@@ -89,7 +87,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("use_plain_table", "false", "plain tables"),
     ("use_tiered_cache", "false", "secondary caches"),
     ("use_trie_index", "false", "trie indexes"),
-    ("use_uint64_comparator", "false", "the comparator of integers"),
     ("user_timestamp_size", "0", "user-defined timestamps"),
     ("write_batch_protection_bytes_per_key", "0", "checksums of batch entries"),
 ];

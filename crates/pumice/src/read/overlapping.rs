@@ -116,7 +116,8 @@ impl OverlappingIterator {
         let sequence = sequence_and_type(&self.key).0;
         let key = user_key(&self.key).escape_ascii();
         Error::corruption(format!(
-            "overlapping files have different entries of key '{key}' with sequence number {sequence}"
+            "overlapping files have different entries of key '{key}' with sequence number \
+             {sequence}"
         ))
     }
 }

@@ -5,24 +5,25 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{DIR, contents, key, memory, options};
+use crate::common::{DIR, Scratch, contents, key, memory, options};
 use pumice::{Db, ErrorKind, FileSystem, MemFs, Options, ReadOptions};
 use pumice_base::random::Rng;
 use pumice_env::{BufferedWriter, FileOptions, WriterOptions, filename};
 use pumice_manifest::{FileMetaData, VersionEdit};
+use pumice_peer::Peer;
 use pumice_wal::{LogReader, LogReaderOptions, LogWriter};
 
 const KEYS: usize = 40;
 
-fn manifest_number(fs: &Arc<dyn FileSystem>) -> u64 {
-    let current = fs.read_file(&filename::current_file(Path::new(DIR))).unwrap();
+fn manifest_number(fs: &Arc<dyn FileSystem>, dir: &Path) -> u64 {
+    let current = fs.read_file(&filename::current_file(dir)).unwrap();
     let name = String::from_utf8(current).unwrap();
     filename::parse(name.trim_end()).unwrap().0
 }
 
 /// The edits of the current MANIFEST.
-fn edits(fs: &Arc<dyn FileSystem>) -> Vec<VersionEdit> {
-    let path = filename::manifest_file(Path::new(DIR), manifest_number(fs));
+fn edits(fs: &Arc<dyn FileSystem>, dir: &Path) -> Vec<VersionEdit> {
+    let path = filename::manifest_file(dir, manifest_number(fs, dir));
     let file = fs.open_sequential(&path).unwrap();
     let mut reader = LogReader::new(file, LogReaderOptions::manifest(), None);
     let (mut record, mut edits) = (Vec::new(), Vec::new());
@@ -33,11 +34,11 @@ fn edits(fs: &Arc<dyn FileSystem>) -> Vec<VersionEdit> {
 }
 
 /// Writes the current MANIFEST again, with `more` at its end.
-fn append(fs: &Arc<dyn FileSystem>, more: VersionEdit) {
-    let mut edits = edits(fs);
+fn append(fs: &Arc<dyn FileSystem>, dir: &Path, more: VersionEdit) {
+    let mut edits = edits(fs, dir);
     edits.push(more);
-    let number = manifest_number(fs);
-    let path = filename::manifest_file(Path::new(DIR), number);
+    let number = manifest_number(fs, dir);
+    let path = filename::manifest_file(dir, number);
     let file = fs.create(&path, &FileOptions::default()).unwrap();
     let file = BufferedWriter::new(file, WriterOptions::new(1 << 20));
     let mut log = LogWriter::new(file, number, false, false);
@@ -49,8 +50,8 @@ fn append(fs: &Arc<dyn FileSystem>, more: VersionEdit) {
 }
 
 /// The files of level 0, where all are as long as nothing compacts.
-fn files(fs: &Arc<dyn FileSystem>) -> Vec<Arc<FileMetaData>> {
-    edits(fs).into_iter().flat_map(|edit| edit.new_files).map(|(_, file)| file).collect()
+fn files(fs: &Arc<dyn FileSystem>, dir: &Path) -> Vec<Arc<FileMetaData>> {
+    edits(fs, dir).into_iter().flat_map(|edit| edit.new_files).map(|(_, file)| file).collect()
 }
 
 /// Changes keys as no order of files tells: values, operands, entities, deletions of all kinds.
@@ -139,7 +140,7 @@ fn are_read_where_checks_are_off() {
 
         let mut edit = VersionEdit::for_column_family(0);
         let mut levels = BTreeSet::new();
-        for file in files(&fs) {
+        for file in files(&fs, Path::new(DIR)) {
             let level = rng.uniform(3) as usize;
             if level > 0 {
                 edit.delete_file(0, file.number);
@@ -147,7 +148,7 @@ fn are_read_where_checks_are_off() {
                 levels.insert(level);
             }
         }
-        append(&fs, edit);
+        append(&fs, Path::new(DIR), edit);
         for options in [options.clone(), unchecked(&options)] {
             let error = Db::open(&options, DIR).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corruption);
@@ -178,8 +179,9 @@ fn twice(then: &str) -> (Arc<dyn FileSystem>, Options) {
         (fs, options)
     };
     let ((fs, options), (other, _)) = (make("3"), make(then));
-    let table = |file: &FileMetaData| filename::table_file(Path::new(DIR), file.number);
-    let (first, second) = (files(&fs).pop().unwrap(), files(&other).pop().unwrap());
+    let dir = Path::new(DIR);
+    let table = |file: &FileMetaData| filename::table_file(dir, file.number);
+    let (first, second) = (files(&fs, dir).pop().unwrap(), files(&other, dir).pop().unwrap());
     let bytes = other.read_file(&table(&second)).unwrap();
     let mut second = Arc::into_inner(second).unwrap();
     second.number = first.number + 100;
@@ -190,7 +192,7 @@ fn twice(then: &str) -> (Arc<dyn FileSystem>, Options) {
     let mut edit = VersionEdit::for_column_family(0);
     edit.delete_file(0, first.number);
     edit.new_files = vec![(1, first), (1, Arc::new(second))];
-    append(&fs, edit);
+    append(&fs, Path::new(DIR), edit);
     (fs, options)
 }
 
@@ -232,4 +234,53 @@ fn what_they_have_differently_is_corruption_where_it_is_met() {
     cursor.seek_for_prev("b");
     assert_eq!(cursor.item(), Some((&b"b"[..], &b"2"[..])), "the error is gone with the place");
     db.close().unwrap();
+}
+
+/// What 10.10.1 shows of such a database: with its checks an empty one, without an error, and
+/// without them what a search finds that takes the level for sorted.
+#[pumice_test_macros::test]
+fn rocksdb_shows_less() {
+    let Some(library) = pumice_peer::installed_library() else { return };
+    let peer = Peer::load(library).unwrap();
+    let dir = Scratch::new("overlapping");
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    options.cf.disable_auto_compactions = true;
+    let fs = Arc::clone(&options.db.file_system);
+    let db = Db::open(&options, &dir.0).unwrap();
+    for pairs in [[("a", "1"), ("e", "5")], [("b", "2"), ("c", "3")]] {
+        pairs.iter().for_each(|(key, value)| db.put(key, value).unwrap());
+        db.flush().unwrap();
+    }
+    let expected = contents(&db);
+    db.close().unwrap();
+    let mut edit = VersionEdit::for_column_family(0);
+    for file in files(&fs, &dir.0) {
+        edit.delete_file(0, file.number);
+        edit.new_files.push((1, file));
+    }
+    append(&fs, &dir.0, edit);
+
+    let open = |options: Options| Db::builder(&dir.0).options(options).read_only().open();
+    let error = open(options.clone()).unwrap_err();
+    assert!(error.message().contains("force_consistency_checks: VersionBuilder: L1 has"));
+    let db = open(unchecked(&options)).unwrap();
+    assert_eq!(contents(&db), expected);
+    db.close().unwrap();
+
+    let theirs = |checks: &str| {
+        let mut options = pumice_peer::Options::new(&peer);
+        options.set("force_consistency_checks", checks).unwrap();
+        let db = pumice_peer::Db::open_read_only(&options, &dir.0, false).unwrap();
+        let read = pumice_peer::ReadOptions::new(&peer, &pumice_peer::ReadSettings::default());
+        let (mut cursor, mut keys) = (db.iter(&read, db.default_column_family()), Vec::new());
+        cursor.seek_to_first();
+        while cursor.valid() {
+            keys.extend_from_slice(cursor.key());
+            cursor.next();
+        }
+        cursor.status().unwrap();
+        String::from_utf8(keys).unwrap()
+    };
+    assert_eq!((theirs("true").as_str(), theirs("false").as_str()), ("", "ae"));
 }

@@ -1,5 +1,6 @@
 //! Secondary instances: what they see, when, and what they are refused.
 
+mod busy;
 mod drawn;
 mod lives;
 mod torn;

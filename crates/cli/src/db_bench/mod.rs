@@ -7,7 +7,7 @@
 
 mod background_readers;
 mod backups;
-mod counted_files;
+pub mod counted_files;
 mod cpu_work;
 mod deterministic;
 mod disposable;

@@ -208,6 +208,7 @@ impl<'a, E: Engine> Driver<'a, E> {
                 print!("{line}");
             }
         }
+        self.engine.end_trace()?;
         if entry.repeats > 1 {
             print!("{}", repeats.summary(spec.name));
         }
@@ -269,6 +270,9 @@ impl<'a, E: Engine> Driver<'a, E> {
                 self.engine.destroy(&path)?;
             }
             self.open()?;
+        }
+        if !self.flags.trace_file.is_empty() && work != Work::Replay {
+            self.engine.begin_trace(Path::new(&self.flags.trace_file))?;
         }
         let on_fibers = spec.coroutines || self.flags.fibers > 0;
         if on_fibers && self.loops.is_none() {

@@ -43,7 +43,7 @@ pub fn find(name: &str) -> Option<Known> {
 
 /// Flag, default, and the feature without which no other value can be given.
 pub const REFUSED: &[(&str, &str, &str)] = &[
-    ("block_cache_trace_file", "", "traces"),
+    ("block_cache_trace_file", "", "traces of the block cache"),
     ("cache_uri", "", "caches by URI"),
     ("charge_blob_cache", "false", "charging memory to the block cache"),
     ("charge_compression_dictionary_building_buffer", "false", "charging memory to the cache"),
@@ -75,7 +75,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("simulate_hybrid_fs_file", "", "simulated devices"),
     ("statistics_string", "", "statistics by URI"),
     ("thread_status_per_interval", "0", "the status of threads"),
-    ("trace_file", "", "traces"),
     ("transaction_db", "false", "transactions"),
     ("tryfromenv", "", "flags out of the environment"),
     ("use_blob_cache", "false", "blob files"),
@@ -144,8 +143,6 @@ pub const IDLE: &[(&str, &str)] = &[
     ("simulate_hybrid_hdd_multipliers", "1"),
     ("skip_list_lookahead", "0"),
     ("tiered_adm_policy", "auto"),
-    ("trace_replay_fast_forward", "1"),
-    ("trace_replay_threads", "1"),
     ("transaction_lock_timeout", "100"),
     ("transaction_set_snapshot", "false"),
     ("transaction_sets", "2"),

@@ -190,3 +190,30 @@ fn every_option_is_taken_or_refused_by_its_name() {
     assert_stated(&table);
     assert!(ours(dir.path(), "--file=x --nosuch=1").2.contains("Unrecognized argument '--nosuch'"));
 }
+
+/// Sizes of a table of many small blocks.
+#[pumice_test_macros::test]
+fn an_index_is_recompressed_or_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = pumice::Options::default();
+    options.cf.compression = pumice::CompressionType::None;
+    let mut writer = pumice::SstFileWriter::new(&options).unwrap();
+    writer.open(dir.path().join("t.sst")).unwrap();
+    for n in 0..2000 {
+        writer.put(format!("a key that is long enough {n:06}"), [b'v'; 100]).unwrap();
+    }
+    writer.finish().unwrap();
+    let size = |flags: &str| -> u64 {
+        let words = "--file=t.sst --command=recompress --compression_types=kZSTD --block_size=200";
+        let said = ours(dir.path(), &format!("{words} {flags}"));
+        let (_, size) = said.1.split_once("Size: ").filter(|_| said.0 == Some(0)).unwrap();
+        let (_, size) = size.split_once("Size: ").unwrap_or(("", size));
+        size.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let compressed = size("");
+    assert_eq!(size("--enable_index_compression=true"), compressed);
+    assert_eq!(size("--compression_strategy=1"), compressed, "a hint");
+    assert!(size("--enable_index_compression=false") > compressed + 10_000);
+    let said = ours(dir.path(), "--file=t.sst --command=recompress --compression_strategy=5");
+    assert!(said.2.contains("compression_strategy must be from 0 to 4"), "{said:?}");
+}

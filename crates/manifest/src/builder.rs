@@ -4,7 +4,7 @@
 //! base version as it was, and the builder must be dropped; (2) levels that no edit touched are
 //! shared with the base; (3) `build` returns only versions that keep the invariants of
 //! [`Level`](crate::Level): newer releases of RocksDB would silently empty a column family that
-//! breaks them.
+//! breaks them. Where files may overlap, levels in which they do say so.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +36,7 @@ pub struct VersionBuilder {
     changes: BTreeMap<usize, LevelChange>,
     blob_files: Option<BlobFiles>,
     compact_cursors: Option<BTreeMap<usize, Vec<u8>>>,
+    may_overlap: bool,
 }
 
 impl VersionBuilder {
@@ -48,7 +49,14 @@ impl VersionBuilder {
             changes: BTreeMap::new(),
             blob_files: None,
             compact_cursors: None,
+            may_overlap: false,
         }
+    }
+
+    /// Files of a level may overlap: for versions that are only read, since what picks, cuts and
+    /// places files needs levels in which they do not.
+    pub fn may_overlap(self, may: bool) -> Self {
+        VersionBuilder { may_overlap: may, ..self }
     }
 
     /// Applies one edit: first its deletions, then its additions.
@@ -163,20 +171,27 @@ impl VersionBuilder {
     /// The next version.
     ///
     /// # Errors
-    /// `Corruption` if files overlap where they must not.
+    /// `Corruption` if files overlap where they must not, or one ends before it begins.
     pub fn build(self) -> Result<Arc<Version>> {
         let icmp = self.base.icmp.clone();
         let mut changed: BTreeMap<usize, Vec<Arc<FileMetaData>>> = BTreeMap::new();
+        let levels = self.base.levels.iter().filter(|level| level.is_overlapping());
+        let mut overlapping: BTreeSet<usize> = levels.map(|level| level.number()).collect();
         for (&number, change) in &self.changes {
-            let base = self.base.level(number);
-            changed.insert(number, merge_level(base, change, &icmp)?);
+            let (files, overlap) = merge_level(self.base.level(number), change, &icmp)?;
+            self.note_overlap(&mut overlapping, number, overlap)?;
+            changed.insert(number, files);
         }
-        self.fill_epochs(&mut changed)?;
+        self.fill_epochs(&mut changed);
+        if let Some(files) = changed.get(&0) {
+            self.note_overlap(&mut overlapping, 0, level0_overlap(files, &icmp))?;
+        }
         self.fix_compensated_sizes(&changed);
 
         let mut levels = self.base.levels.clone();
         for (number, files) in changed {
-            levels[number] = Arc::new(Level::new(number, files, &icmp.user));
+            let overlaps = overlapping.contains(&number);
+            levels[number] = Arc::new(Level::of(number, files, &icmp.user, overlaps));
         }
         let blob_files = match self.blob_files {
             Some(blobs) => Arc::new(blobs),
@@ -190,18 +205,32 @@ impl VersionBuilder {
         Ok(Arc::new(drop_dead_blob_files(version)))
     }
 
+    /// Takes down whether files of level `number` overlap; `overlap` says which, if any.
+    fn note_overlap(
+        &self,
+        overlapping: &mut BTreeSet<usize>,
+        number: usize,
+        overlap: Option<Error>,
+    ) -> Result<()> {
+        overlapping.remove(&number);
+        match overlap {
+            None => {}
+            Some(_) if self.may_overlap => {
+                overlapping.insert(number);
+            }
+            Some(error) => return Err(error),
+        }
+        Ok(())
+    }
+
     /// Infers epoch numbers if a file has none, which changes every level.
-    fn fill_epochs(&self, changed: &mut BTreeMap<usize, Vec<Arc<FileMetaData>>>) -> Result<()> {
+    fn fill_epochs(&self, changed: &mut BTreeMap<usize, Vec<Arc<FileMetaData>>>) {
         if changed.values().flatten().any(|f| f.epoch_number == 0) {
             let mut all: Vec<_> = (0..self.num_levels)
                 .map(|n| changed.remove(&n).unwrap_or_else(|| self.base.files(n).to_vec()))
                 .collect();
             epoch::infer(&mut all);
             changed.extend(all.into_iter().enumerate());
-        }
-        match changed.get(&0) {
-            Some(files) => check_level0(files, &self.base.icmp),
-            None => Ok(()),
         }
     }
 
@@ -217,19 +246,20 @@ impl VersionBuilder {
     }
 }
 
-/// The files of a level after `change`, in order and checked (L0 is checked later).
+/// The files of a level after `change`, in order, and the first two that overlap (those of L0 are
+/// looked for later).
 fn merge_level(
     base: &Level,
     change: &LevelChange,
     icmp: &InternalKeyComparator,
-) -> Result<Vec<Arc<FileMetaData>>> {
+) -> Result<(Vec<Arc<FileMetaData>>, Option<Error>)> {
     let level = base.number();
     let kept = base.files().iter().filter(|f| !change.deleted.contains(&f.number));
     let mut added: Vec<_> = change.added.values().cloned().collect();
     if level == 0 {
         added.extend(kept.cloned());
         added.sort_by_key(|f| std::cmp::Reverse(f.age_key()));
-        return Ok(added);
+        return Ok((added, None));
     }
     let order = |a: &FileMetaData, b: &FileMetaData| {
         icmp.compare(&a.smallest, &b.smallest).then(a.number.cmp(&b.number))
@@ -237,34 +267,41 @@ fn merge_level(
     added.sort_by(|a, b| order(a, b));
     let mut merged: Vec<Arc<FileMetaData>> = Vec::with_capacity(base.len() + added.len());
     let mut added = added.into_iter().peekable();
+    let mut overlap = None;
+    let mut look = |left: Option<&Arc<FileMetaData>>, right: &FileMetaData| {
+        let found = overlap_of(level, left, right, icmp)?;
+        overlap = overlap.take().or(found);
+        Ok::<(), Error>(())
+    };
     // Two neighbours from the base were checked when the base was built.
-    let mut last_is_new = false;
+    let mut last_is_new = base.is_overlapping();
     for file in kept {
         while let Some(new) = added.next_if(|new| order(new, file) == Ordering::Less) {
-            check_neighbours(level, merged.last(), &new, icmp)?;
+            look(merged.last(), &new)?;
             merged.push(new);
             last_is_new = true;
         }
         if last_is_new {
-            check_neighbours(level, merged.last(), file, icmp)?;
+            look(merged.last(), file)?;
         }
         merged.push(file.clone());
-        last_is_new = false;
+        last_is_new = base.is_overlapping();
     }
     for new in added {
-        check_neighbours(level, merged.last(), &new, icmp)?;
+        look(merged.last(), &new)?;
         merged.push(new);
     }
-    Ok(merged)
+    Ok((merged, overlap))
 }
 
-/// The rule of levels below L0: a file ends before the next begins.
-fn check_neighbours(
+/// The rule of levels below L0: a file ends before the next begins. What is said of `left` and
+/// `right` if they break it.
+fn overlap_of(
     level: usize,
     left: Option<&Arc<FileMetaData>>,
     right: &FileMetaData,
     icmp: &InternalKeyComparator,
-) -> Result<()> {
+) -> Result<Option<Error>> {
     if icmp.compare(&right.smallest, &right.largest) == Ordering::Greater {
         return Err(broken(format_args!(
             "L{level} file #{} smallest key: {} is after its largest key: {}",
@@ -274,33 +311,34 @@ fn check_neighbours(
         )));
     }
     let Some(left) = left else {
-        return Ok(());
+        return Ok(None);
     };
     if icmp.compare(&left.largest, &right.smallest) == Ordering::Less {
-        return Ok(());
+        return Ok(None);
     }
-    Err(broken(format_args!(
+    Ok(Some(inconsistent(format_args!(
         "L{level} has overlapping ranges: file #{} largest key: {} vs. file #{} smallest key: {}",
         left.number,
         debug_key(&left.largest, true),
         right.number,
         debug_key(&right.smallest, true)
-    )))
+    ))))
 }
 
-/// The rules of L0, whose files are sorted: files of one epoch do not overlap.
-fn check_level0(files: &[Arc<FileMetaData>], icmp: &InternalKeyComparator) -> Result<()> {
+/// The rule of L0, whose files are sorted: files of one epoch do not overlap. What is said of the
+/// first that do.
+fn level0_overlap(files: &[Arc<FileMetaData>], icmp: &InternalKeyComparator) -> Option<Error> {
     for same_epoch in files.chunk_by(|a, b| a.epoch_number == b.epoch_number) {
         for (i, newer) in same_epoch.iter().enumerate() {
             let range = UserRange::of_file(newer);
             for older in &same_epoch[i + 1..] {
                 if range.overlaps(&UserRange::of_file(older), &icmp.user) {
-                    return Err(same_epoch_overlap(newer, older));
+                    return Some(same_epoch_overlap(newer, older));
                 }
             }
         }
     }
-    Ok(())
+    None
 }
 
 fn same_epoch_overlap(newer: &FileMetaData, older: &FileMetaData) -> Error {
@@ -308,7 +346,7 @@ fn same_epoch_overlap(newer: &FileMetaData, older: &FileMetaData) -> Error {
         let (smallest, largest) = (debug_key(&f.smallest, true), debug_key(&f.largest, true));
         format!("file #{} smallest key: {smallest} largest key: {largest}", f.number)
     };
-    broken(format_args!(
+    inconsistent(format_args!(
         "L0 files of same epoch number but overlapping range {} vs. {}",
         describe(newer),
         describe(older)
@@ -325,6 +363,11 @@ fn drop_dead_blob_files(mut version: Version) -> Version {
         version.blob_files = Arc::new(blobs);
     }
     version
+}
+
+/// The text says which option makes it an error, as RocksDB's does.
+fn inconsistent(what: impl Display) -> Error {
+    Error::corruption(format!("force_consistency_checks: VersionBuilder: {what}"))
 }
 
 fn broken(what: impl Display) -> Error {

@@ -3,10 +3,11 @@
 //! Thread safety: immutable; shared by every version in which the level did not change.
 //!
 //! Invariants: (1) L0 is ordered newest first (epoch, sequence numbers, number); every other level
-//! by smallest key, and no two files overlap as internal keys; (2) under the bytewise comparator,
-//! `prefixes` holds for each file the first eight bytes, big-endian, of its smallest and largest
-//! user key after the common prefix of all keys of the level, so that a search touches no file
-//! until prefixes tie; (3) the sums are over all files.
+//! by smallest key, and no two files overlap as internal keys, unless `is_overlapping`; (2) under
+//! the bytewise comparator and unless `is_overlapping`, `prefixes` holds for each file the first
+//! eight bytes, big-endian, of its smallest and largest user key after the common prefix of all
+//! keys of the level, so that a search touches no file until prefixes tie;
+//! (3) the sums are over all files.
 
 use pumice_base::narrow::{len_u32, saturating_u64};
 use std::cmp::Ordering;
@@ -137,7 +138,7 @@ fn common_len(a: &[u8], b: &[u8]) -> usize {
 pub struct Level {
     number: usize,
     files: Vec<Arc<FileMetaData>>,
-    /// `None` unless the comparator is bytewise.
+    /// See invariant 2.
     prefixes: Option<Prefixes>,
     /// (file number, index), ascending.
     by_number: Vec<(u64, u32)>,
@@ -154,13 +155,24 @@ pub struct Level {
     max_epoch: u64,
     oldest_ancester_time: u64,
     oldest_creation_time: u64,
+    overlapping: bool,
     pub(crate) stats: StatsSum,
 }
 
 impl Level {
     /// A level of `files` that are in the order of invariant 1.
     pub fn new(number: usize, files: Vec<Arc<FileMetaData>>, cmp: &Comparator) -> Self {
-        let mut level = Level { number, ..Level::default() };
+        Self::of(number, files, cmp, false)
+    }
+
+    /// A level whose files overlap, if it is `overlapping`.
+    pub(crate) fn of(
+        number: usize,
+        files: Vec<Arc<FileMetaData>>,
+        cmp: &Comparator,
+        overlapping: bool,
+    ) -> Self {
+        let mut level = Level { number, overlapping, ..Level::default() };
         let oldest = |time: fn(&FileMetaData) -> u64| {
             files.iter().map(|file| time(file)).filter(|time| *time > 0).min().unwrap_or(u64::MAX)
         };
@@ -186,9 +198,17 @@ impl Level {
             level.stats.add_file(file);
         }
         level.by_number.sort_unstable();
-        level.prefixes = cmp.is_bytewise().then(|| Prefixes::new(&files, number > 0));
+        let has_prefixes = cmp.is_bytewise() && !overlapping;
+        level.prefixes = has_prefixes.then(|| Prefixes::new(&files, number > 0));
         level.files = files;
         level
+    }
+
+    /// Files overlap where they must not (L0: those of one flush or compaction): their order does
+    /// not tell which is newer, only sequence numbers do, and no search by key finds all of them.
+    #[inline]
+    pub fn is_overlapping(&self) -> bool {
+        self.overlapping
     }
 
     /// Which level this is.

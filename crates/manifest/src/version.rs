@@ -22,6 +22,7 @@ pub struct Version {
     pub(crate) blob_files: Arc<BlobFiles>,
     pub(crate) compact_cursors: Arc<BTreeMap<usize, Vec<u8>>>,
     non_empty_levels: usize,
+    overlapping: bool,
 }
 
 impl Version {
@@ -39,7 +40,14 @@ impl Version {
         compact_cursors: Arc<BTreeMap<usize, Vec<u8>>>,
     ) -> Self {
         let non_empty_levels = levels.iter().rposition(|l| !l.is_empty()).map_or(0, |i| i + 1);
-        Version { icmp, levels, blob_files, compact_cursors, non_empty_levels }
+        let overlapping = levels.iter().any(|level| level.is_overlapping());
+        Version { icmp, levels, blob_files, compact_cursors, non_empty_levels, overlapping }
+    }
+
+    /// Files overlap in some level where they must not, see [`Level::is_overlapping`].
+    #[inline]
+    pub fn is_overlapping(&self) -> bool {
+        self.overlapping
     }
 
     /// The order of the keys.

@@ -208,6 +208,7 @@ impl<'a, E: Engine> Driver<'a, E> {
                 print!("{line}");
             }
         }
+        self.engine.end_trace()?;
         if entry.repeats > 1 {
             print!("{}", repeats.summary(spec.name));
         }
@@ -270,6 +271,9 @@ impl<'a, E: Engine> Driver<'a, E> {
             }
             self.open()?;
         }
+        if !self.flags.trace_file.is_empty() && work != Work::Replay {
+            self.engine.begin_trace(Path::new(&self.flags.trace_file))?;
+        }
         let on_fibers = spec.coroutines || self.flags.fibers > 0;
         if on_fibers && self.loops.is_none() {
             self.loops = Some(self.start_loops()?);
@@ -283,7 +287,8 @@ impl<'a, E: Engine> Driver<'a, E> {
         let cpu_seconds = (process_cpu_micros() - cpu_before) as f64 / 1e6;
         let watched = watched.finish();
         let stats = Stats::merged(results?).unwrap_or_else(|| Stats::start(&self.flags, 0, None));
-        print!("{}", stats.result(spec.name));
+        let files = self.engine.file_operations().unwrap_or_default();
+        print!("{}{files}", stats.result(spec.name));
         self.report_watched(spec, &shared.plan, watched?)?;
         if self.flags.report_cpu {
             eprintln!("{:<12} : cpu {cpu_seconds:.3} s", spec.name);

@@ -102,6 +102,18 @@ pub trait Engine: Send + Sync + 'static {
     fn lower_priority(&self, cpu: bool, io: bool) -> Result<()>;
     /// The statistics of all databases opened so far, if they were asked for.
     fn statistics(&self) -> Option<String>;
+    /// Notes the calls that follow in a trace at `path`, unless there is one under way.
+    fn begin_trace(&self, _path: &Path) -> Result<()> {
+        Err("this engine writes no traces".into())
+    }
+    /// Ends the trace, if there is one.
+    fn end_trace(&self) -> Result<()> {
+        Ok(())
+    }
+    /// What was done to files since the last call, if it is counted.
+    fn file_operations(&self) -> Option<String> {
+        None
+    }
 }
 
 /// An open database.
@@ -175,6 +187,10 @@ pub trait Writer {
     fn batch_delete_range(&mut self, begin: &[u8], end: &[u8]);
     /// Writes the batch and empties it.
     fn commit(&mut self) -> Result<()>;
+    /// Writes a batch that is in its wire format.
+    fn write_encoded(&mut self, _batch: &[u8]) -> Result<()> {
+        Err("this engine takes no batches out of traces".into())
+    }
 }
 
 /// Point reads of one worker.
@@ -201,6 +217,10 @@ pub trait Cursor {
     fn seek_to_last(&mut self);
     /// Moves to the first entry at or after `key`.
     fn seek(&mut self, key: &[u8]);
+    /// Moves to the last entry at or before `key`.
+    fn seek_for_prev(&mut self, _key: &[u8]) -> Result<()> {
+        Err("this engine does not seek backwards".into())
+    }
     /// Moves forward.
     fn next(&mut self);
     /// Moves backward.

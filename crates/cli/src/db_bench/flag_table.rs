@@ -215,6 +215,15 @@ flag_table! {
         "Percentages, by comma, of operations on each (hot) column family";
     num_multi_db: i32 = 0, "Number of databases, in subdirectories of db; 0 means single one";
     use_keep_filter: bool = false, "Whether to use a noop compaction filter";
+    trace_file: String = "",
+        "Trace workload to a file, one benchmark after the other; what replay reads";
+    trace_replay_fast_forward: f64 = 1.0, "Fast forward trace replay, must > 0.0";
+    trace_replay_threads: i32 = 1, "The number of workers that replay a trace";
+    report_file_operations: bool = false,
+        "After each benchmark print how many files were opened, reads, appends and their bytes";
+    use_uint64_comparator: bool = false, "Use Uint64 user comparator; key_size must be 8";
+    cost_write_buffer_to_cache: bool = false,
+        "The usage of memtables is charged to the block cache";
     db: String = "", "Directory of the database; empty is $TEST_TMPDIR/dbbench";
     backup_dir: String = "", "Directory of backups; empty is $TEST_TMPDIR/backup";
     restore_dir: String = "", "Directory restored into; empty is $TEST_TMPDIR/restore";

@@ -533,9 +533,9 @@ mod tests {
         );
         assert!(errors(&["--num"])[0].starts_with("ERROR: flag '--num' is missing its argument; "));
         assert_eq!(
-            errors(&["--trace_file=x"]),
-            ["ERROR: flag --trace_file of RocksDB's db_bench is not supported yet: it needs \
-                 traces"]
+            errors(&["--read_cache_path=x"]),
+            ["ERROR: flag --read_cache_path of RocksDB's db_bench is not supported yet: it needs \
+                 persistent caches"]
         );
         assert_eq!(errors(&["--nonum"]), ["ERROR: unknown command line flag 'nonum'"]);
         assert!(run(&["--undefok=foo,bar", "--foo=1", "--nobar"]).is_ok());

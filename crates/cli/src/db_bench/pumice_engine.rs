@@ -4,19 +4,23 @@
 //! have is skipped if its flag was not given, and refused if it was.
 
 use super::backups;
-use super::engine::{self, Access, BenchDb, Engine, Hits, Result};
+use super::counted_files::{CountedFiles, FileCounts};
+use super::engine::{self, Access, BenchDb, Engine, Result};
 use super::engine_options::{self, LIMITER_FAIRNESS, MAX_TRASH_DB_RATIO, NamedOption};
 use super::families::Families;
 use super::flags::Flags;
+use super::integers::Uint64Comparator;
+use super::pumice_calls::{PumiceCursor, PumiceReader, PumiceWriter};
 use super::stderr_logger::StderrLogger;
+use super::trace::Trace;
 use pumice::options::{FileRules, parse_options_file};
 use pumice::stats::StatsLevel;
 use pumice::{
     BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactFilesOptions,
-    CompactRangeOptions, CompactionFilter, CpuPriority, Db, DbIterator, FilterDecision,
+    CompactRangeOptions, CompactionFilter, Comparator, CpuPriority, Db, FilterDecision,
     FlushOptions, IoPriority, Options, PoolPriority, RateLimiter, RateLimiterMode,
     RateLimiterOptions, ReadOptions, RowCache, SstFileManager, SstFileManagerOptions, Statistics,
-    ThreadPools, WaitForCompactOptions, WriteBatch, WriteOptions,
+    ThreadPools, WaitForCompactOptions, WriteBufferManager, WriteOptions,
 };
 use pumice_cache::{Cache, CacheOptions};
 use pumice_port::helpers::HelperPool;
@@ -25,10 +29,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// The trace under way.
+type Tracing = Arc<Mutex<Option<Arc<Trace>>>>;
+
 /// The options of Pumice's databases.
 pub struct Pumice {
     options: Options,
     families: Families,
+    files: Option<Arc<FileCounts>>,
+    trace: Tracing,
 }
 
 /// Keeps everything: what calling a filter costs.
@@ -59,7 +68,19 @@ impl Pumice {
         // The cache has no shards: any number that RocksDB takes gives the same one.
         engine_options::cache_shard_bits(flags)?;
         let cache_bytes = usize::try_from(flags.cache_size).unwrap_or(0);
-        options.cf.table_factory.block_cache = Some(Cache::new(CacheOptions::new(cache_bytes)));
+        let cache = Cache::new(CacheOptions::new(cache_bytes));
+        if flags.cost_write_buffer_to_cache {
+            let limit = usize::try_from(options.db.db_write_buffer_size).unwrap_or(usize::MAX);
+            let manager = WriteBufferManager::new(limit, Some(Arc::clone(&cache) as _), false);
+            options.db.write_buffer_manager = Some(manager);
+        }
+        options.cf.table_factory.block_cache = Some(cache);
+        if flags.use_uint64_comparator {
+            if flags.key_size != 8 {
+                return Err("Using Uint64 comparator but key size is not 8.".into());
+            }
+            options.cf.comparator = Comparator::Custom(Arc::new(Uint64Comparator));
+        }
         if let Ok(bytes @ 1..) = usize::try_from(flags.row_cache_size) {
             options.db.row_cache = Some(RowCache::new(bytes));
         }
@@ -83,7 +104,12 @@ impl Pumice {
             options.cf.compaction_filter = Some(Arc::new(KeepFilter));
             println!("A noop compaction filter is used");
         }
-        Ok(Pumice { options, families: Families::new(flags)? })
+        let files = flags.report_file_operations.then(Arc::<FileCounts>::default);
+        if let Some(counts) = files.clone() {
+            let inner = options.db.file_system;
+            options.db.file_system = Arc::new(CountedFiles { inner, counts });
+        }
+        Ok(Pumice { options, families: Families::new(flags)?, files, trace: Tracing::default() })
     }
 }
 
@@ -167,7 +193,7 @@ fn unless_unasked(option: &NamedOption, result: pumice::Result<()>) -> Result<()
     }
 }
 
-fn text(error: pumice::Error) -> String {
+pub(super) fn text(error: pumice::Error) -> String {
     error.to_string()
 }
 
@@ -197,6 +223,7 @@ impl Engine for Pumice {
             created: AtomicUsize::new(families.len()),
             families: Mutex::new(families),
             options: self.options.clone(),
+            trace: Arc::clone(&self.trace),
         })
     }
 
@@ -227,6 +254,24 @@ impl Engine for Pumice {
         Ok(())
     }
 
+    fn begin_trace(&self, path: &Path) -> Result<()> {
+        let mut trace = self.trace.lock();
+        if trace.is_none() {
+            *trace = Some(Arc::new(Trace::begin(path)?));
+            println!("Tracing the workload to: [{}]", path.display());
+        }
+        Ok(())
+    }
+
+    fn end_trace(&self) -> Result<()> {
+        let trace = self.trace.lock().take();
+        trace.map_or(Ok(()), |trace| trace.finish())
+    }
+
+    fn file_operations(&self) -> Option<String> {
+        self.files.as_ref().map(|counts| counts.report())
+    }
+
     fn statistics(&self) -> Option<String> {
         self.options.db.statistics.as_ref().map(|statistics| statistics.to_string())
     }
@@ -234,18 +279,19 @@ impl Engine for Pumice {
 
 /// An open database.
 pub struct PumiceDb {
-    db: Db,
+    pub(super) db: Db,
     /// Handles; only ever grows.
-    families: Mutex<Vec<ColumnFamily>>,
+    pub(super) families: Mutex<Vec<ColumnFamily>>,
     /// How many of them there are.
     created: AtomicUsize,
     options: Options,
+    trace: Tracing,
 }
 
 impl BenchDb for PumiceDb {
     type Writer = PumiceWriter;
     type Reader = PumiceReader;
-    type Cursor = DbIterator;
+    type Cursor = PumiceCursor;
 
     fn families(&self) -> usize {
         self.created.load(Ordering::Acquire)
@@ -273,26 +319,24 @@ impl BenchDb for PumiceDb {
             rate_limiter_priority: settings.limited.then_some(IoPriority::User),
             ..WriteOptions::default()
         };
-        let handles = Handles::new(self);
-        PumiceWriter { db: self.db.clone(), options, batch: WriteBatch::new(), handles }
+        PumiceWriter::new(self, options, self.trace.lock().clone())
     }
 
     fn reader(&self, settings: &engine::ReadSettings) -> PumiceReader {
-        PumiceReader {
-            db: self.db.clone(),
-            options: read_options(settings, [None, None]),
-            handles: Handles::new(self),
-        }
+        let options = read_options(settings, [None, None]);
+        PumiceReader::new(self, options, self.trace.lock().clone())
     }
 
     fn cursor(
         &self,
         settings: &engine::ReadSettings,
         bounds: [Option<&[u8]>; 2],
-    ) -> Result<DbIterator> {
+    ) -> Result<PumiceCursor> {
         let mut options = read_options(settings, bounds);
         options.snapshot = settings.snapshot.then(|| self.db.snapshot());
-        self.db.cursor_opt(&options).map_err(text)
+        let cursor = self.db.cursor_opt(&options).map_err(text)?;
+        let bounds = bounds.map(|bound| bound.unwrap_or_default().to_vec());
+        Ok(PumiceCursor { cursor, trace: self.trace.lock().clone().map(|trace| (trace, bounds)) })
     }
 
     fn flush(&self) -> Result<()> {
@@ -387,143 +431,5 @@ fn read_options(
         iterate_lower_bound: lower.map(<[u8]>::to_vec),
         iterate_upper_bound: upper.map(<[u8]>::to_vec),
         ..defaults
-    }
-}
-
-/// A worker's handles, with the one that it uses.
-struct Handles {
-    all: Vec<ColumnFamily>,
-    selected: usize,
-}
-
-impl Handles {
-    fn new(db: &PumiceDb) -> Handles {
-        Handles { all: db.families.lock().clone(), selected: 0 }
-    }
-
-    fn selected(&self) -> &ColumnFamily {
-        &self.all[self.selected]
-    }
-
-    fn select(&mut self, db: &Db, family: usize) {
-        for index in self.all.len()..=family {
-            let handle = db.column_family(&Families::name(index));
-            self.all.push(handle.expect("the caller names one that exists"));
-        }
-        self.selected = family;
-    }
-}
-
-/// Writes of one worker.
-pub struct PumiceWriter {
-    db: Db,
-    options: WriteOptions,
-    batch: WriteBatch,
-    handles: Handles,
-}
-
-impl engine::Writer for PumiceWriter {
-    fn select(&mut self, family: usize) {
-        self.handles.select(&self.db, family);
-    }
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.db.put_cf_opt(&self.options, self.handles.selected(), key, value).map_err(text)
-    }
-    fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
-        self.db.merge_cf_opt(&self.options, self.handles.selected(), key, operand).map_err(text)
-    }
-    fn delete(&mut self, key: &[u8]) -> Result<()> {
-        self.db.delete_cf_opt(&self.options, self.handles.selected(), key).map_err(text)
-    }
-    fn single_delete(&mut self, key: &[u8]) -> Result<()> {
-        self.db.single_delete_cf_opt(&self.options, self.handles.selected(), key).map_err(text)
-    }
-    fn batch_put(&mut self, key: &[u8], value: &[u8]) {
-        self.batch.put_cf(self.handles.selected().id(), key, value);
-    }
-    fn batch_delete(&mut self, key: &[u8]) {
-        self.batch.delete_cf(self.handles.selected().id(), key);
-    }
-    fn batch_delete_range(&mut self, begin: &[u8], end: &[u8]) {
-        self.batch.delete_range_cf(self.handles.selected().id(), begin, end);
-    }
-    fn commit(&mut self) -> Result<()> {
-        let written = self.db.write_opt(&self.options, &mut self.batch);
-        self.batch.clear();
-        written.map_err(text)
-    }
-}
-
-/// Point reads of one worker.
-pub struct PumiceReader {
-    db: Db,
-    options: ReadOptions,
-    handles: Handles,
-}
-
-impl engine::Reader for PumiceReader {
-    fn select(&mut self, family: usize) {
-        self.handles.select(&self.db, family);
-    }
-
-    fn pin(&mut self, pinned: bool) {
-        self.options.snapshot = pinned.then(|| self.db.snapshot());
-    }
-
-    fn get(&mut self, key: &[u8]) -> Result<Option<usize>> {
-        match self.db.get_cf_opt(&self.options, self.handles.selected(), key) {
-            Ok(value) => Ok(value.map(|value| value.len())),
-            Err(error) => Err(text(error)),
-        }
-    }
-
-    fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        value.clear();
-        let found =
-            self.db.get_cf_opt(&self.options, self.handles.selected(), key).map_err(text)?;
-        value.extend_from_slice(found.as_deref().unwrap_or_default());
-        Ok(found.is_some())
-    }
-
-    fn multi_get(&mut self, keys: &[u8], key_len: usize) -> Result<Hits> {
-        let keys: Vec<&[u8]> = keys.chunks_exact(key_len).collect();
-        let mut hits = Hits::default();
-        for value in self.db.multi_get_opt(&self.options, &keys) {
-            if let Some(value) = value.map_err(text)? {
-                hits.found += 1;
-                hits.bytes += (key_len + value.len()) as u64;
-            }
-        }
-        Ok(hits)
-    }
-}
-
-impl engine::Cursor for DbIterator {
-    fn valid(&self) -> bool {
-        self.valid()
-    }
-    fn seek_to_first(&mut self) {
-        self.seek_to_first();
-    }
-    fn seek_to_last(&mut self) {
-        self.seek_to_last();
-    }
-    fn seek(&mut self, key: &[u8]) {
-        self.seek(key);
-    }
-    fn next(&mut self) {
-        self.next();
-    }
-    fn prev(&mut self) {
-        self.prev();
-    }
-    fn key(&self) -> &[u8] {
-        self.key().unwrap_or_default()
-    }
-    fn value(&self) -> &[u8] {
-        self.value().unwrap_or_default()
-    }
-    fn status(&self) -> Result<()> {
-        self.status().map_err(text)
     }
 }

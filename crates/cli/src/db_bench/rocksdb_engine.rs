@@ -50,6 +50,9 @@ impl RocksDb {
         let beyond = [
             ("options_file", !flags.options_file.is_empty()),
             ("use_keep_filter", flags.use_keep_filter),
+            ("use_uint64_comparator", flags.use_uint64_comparator),
+            ("report_file_operations", flags.report_file_operations),
+            ("cost_write_buffer_to_cache", flags.cost_write_buffer_to_cache),
             ("stats_level", flags.is_given("stats_level")),
             ("auto_prefix_mode", flags.is_given("auto_prefix_mode")),
         ];

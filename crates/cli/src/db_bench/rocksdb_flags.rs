@@ -43,7 +43,7 @@ pub fn find(name: &str) -> Option<Known> {
 
 /// Flag, default, and the feature without which no other value can be given.
 pub const REFUSED: &[(&str, &str, &str)] = &[
-    ("block_cache_trace_file", "", "traces"),
+    ("block_cache_trace_file", "", "traces of the block cache"),
     ("cache_uri", "", "caches by URI"),
     ("charge_blob_cache", "false", "charging memory to the block cache"),
     ("charge_compression_dictionary_building_buffer", "false", "charging memory to the cache"),
@@ -51,7 +51,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("charge_filter_construction", "false", "charging memory to the block cache"),
     ("charge_table_reader", "false", "charging memory to the block cache"),
     ("compression_manager", "none", "compression managers"),
-    ("cost_write_buffer_to_cache", "false", "charging memory to the block cache"),
     ("enable_blob_direct_write", "false", "blob files"),
     ("enable_numa", "false", "NUMA"),
     ("env_uri", "", "environments by URI"),
@@ -69,7 +68,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("optimistic_transaction_db", "false", "transactions"),
     ("print_malloc_stats", "false", "statistics of the allocator"),
     ("read_cache_path", "", "persistent caches"),
-    ("report_file_operations", "false", "counts of file operations"),
     ("secondary_cache_uri", "", "secondary caches"),
     ("separate_key_value_in_data_block", "false", "separate_key_value_in_data_block"),
     ("simcache_size", "-1", "simulated caches"),
@@ -77,7 +75,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("simulate_hybrid_fs_file", "", "simulated devices"),
     ("statistics_string", "", "statistics by URI"),
     ("thread_status_per_interval", "0", "the status of threads"),
-    ("trace_file", "", "traces"),
     ("transaction_db", "false", "transactions"),
     ("tryfromenv", "", "flags out of the environment"),
     ("use_blob_cache", "false", "blob files"),
@@ -89,7 +86,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("use_plain_table", "false", "plain tables"),
     ("use_tiered_cache", "false", "secondary caches"),
     ("use_trie_index", "false", "trie indexes"),
-    ("use_uint64_comparator", "false", "the comparator of integers"),
     ("user_timestamp_size", "0", "user-defined timestamps"),
     ("write_batch_protection_bytes_per_key", "0", "checksums of batch entries"),
 ];
@@ -147,8 +143,6 @@ pub const IDLE: &[(&str, &str)] = &[
     ("simulate_hybrid_hdd_multipliers", "1"),
     ("skip_list_lookahead", "0"),
     ("tiered_adm_policy", "auto"),
-    ("trace_replay_fast_forward", "1"),
-    ("trace_replay_threads", "1"),
     ("transaction_lock_timeout", "100"),
     ("transaction_set_snapshot", "false"),
     ("transaction_sets", "2"),

@@ -115,6 +115,7 @@ pub const SPECS: &[Spec] = &[
     Spec { fresh: true, ..workers("randomreplacekeys", Work::ReplaceKeys) },
     Spec { fresh: true, ..workers("timeseries", Work::TimeSeries) },
     workers("mixgraph", Work::MixGraph),
+    workers("replay", Work::Replay),
     workers("readseq", Work::ReadForward),
     Spec { single: true, ..workers("readtocache", Work::ReadForward) },
     workers("readreverse", Work::ReadBackward),
@@ -172,7 +173,6 @@ pub const MISSING: &[(&str, &str)] = &[
     ("openandcompact", "OpenAndCompact"),
     ("randomtransaction", "transactions"),
     ("readrandomoperands", "GetMergeOperands"),
-    ("replay", "traces"),
     ("stats_history", "the history of statistics"),
     ("verifyfilechecksums", "checksums of whole files"),
 ];
@@ -186,6 +186,9 @@ pub fn names() -> String {
 impl Spec {
     /// Workers as the flags want them, the background writer left out.
     pub fn workers(&self, flags: &Flags) -> usize {
+        if self.name == "replay" {
+            return usize::try_from(flags.trace_replay_threads).unwrap_or(1).max(1);
+        }
         let threads = flags.threads.max(1) as usize;
         match (self.coroutines, usize::try_from(flags.fibers)) {
             (true, _) => threads * flags.coro_jobs_per_thread.max(1) as usize,
@@ -208,6 +211,16 @@ impl Spec {
     /// # Errors
     /// The rule that is broken.
     pub fn check(&self, flags: &Flags) -> Result<(), String> {
+        if self.name == "replay" {
+            let rules = [
+                (flags.threads > 1, "Multi-threaded replay is not yet supported"),
+                (flags.trace_file.is_empty(), "Please set --trace_file to be replayed from"),
+                (flags.trace_replay_fast_forward <= 0.0, "Wrong fast forward speed!"),
+            ];
+            if let Some((_, words)) = rules.iter().find(|(broken, _)| *broken) {
+                return Err((*words).into());
+            }
+        }
         if self.name == "timeseries" && flags.key_size < 16 {
             return Err("ERROR: timeseries needs a key_size of 16 at least".into());
         }
@@ -308,8 +321,11 @@ mod tests {
         assert_eq!((entry.spec.name, entry.repeats, entry.warmups), ("fillrandom", 3, 1));
         assert_eq!(parse("readseq[X2]").unwrap().repeats, 2);
         assert_eq!(parse("nosuch").unwrap_err(), "unknown benchmark 'nosuch'");
-        let error = parse("replay").unwrap_err();
-        assert!(error.contains("'replay'") && error.ends_with("it needs traces"), "{error}");
+        let error = parse("randomtransaction").unwrap_err();
+        assert!(
+            error.contains("'randomtransaction'") && error.ends_with("it needs transactions"),
+            "{error}"
+        );
         assert!(MISSING.iter().all(|(name, _)| SPECS.iter().all(|spec| spec.name != *name)));
         for wrong in ["readseq[X0]", "readseq[3]", "readseq[X3", "readseq[X]", "flush[X2]"] {
             assert!(parse(wrong).is_err(), "{wrong}");

@@ -8,7 +8,7 @@ use super::fill::{self, Order, Tombstones};
 use super::mixed_work::{self, Rewrite};
 use super::stats::Operation;
 use super::worker::{Limit, Worker, during, user_limiter, wait_for};
-use super::{cpu_work, default_directory, deterministic, mixgraph, scan_work, timeseries};
+use super::{cpu_work, default_directory, deterministic, mixgraph, replay, scan_work, timeseries};
 use pumice_base::checksum::ChecksumType;
 use std::path::PathBuf;
 
@@ -59,6 +59,8 @@ pub enum Work {
     MixGraph,
     /// Times of ids.
     TimeSeries,
+    /// The calls of a trace.
+    Replay,
     /// Sizes of random ranges.
     ApproximateSizes,
     /// Counts of entries of ranges in memtables.
@@ -151,6 +153,7 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
         Work::FillThenSeek => scan_work::fill_then_seek(worker),
         Work::MixGraph => mixgraph::run(worker),
         Work::TimeSeries => timeseries::run(worker),
+        Work::Replay => replay::run(worker),
         Work::ApproximateSizes => scan_work::approximate_sizes(worker),
         Work::MemtableStats => scan_work::memtable_stats(worker),
         Work::DeleteSequential => delete(worker, false),

@@ -60,7 +60,7 @@ pub fn check_consistency(it: &Invocation, out: &mut Output) -> Result<(), Failur
     no_words(it, "checkconsistency")?;
     let fs = PosixFs::shared();
     let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
-    let state = ManifestState::read(&*fs, &manifest).map_err(failure)?;
+    let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
     let mut complaints = String::new();
     for file in state.files() {
         let path = table_file(&it.db, file.number);

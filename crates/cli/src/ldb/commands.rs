@@ -269,11 +269,6 @@ pub const REFUSED_FLAGS: &[(&str, &str)] = &[
     ("blob_garbage_collection_age_cutoff", BLOBS),
     ("blob_garbage_collection_force_threshold", BLOBS),
     ("decode_blob_index", BLOBS),
-    (
-        "disable_consistency_checks",
-        "reads need files that do not overlap; where they do, repair merges them and \
-         unsafe_remove_sst_file drops one",
-    ),
     ("dump_uncompressed_blobs", BLOBS),
     ("enable_blob_files", BLOBS),
     ("enable_blob_garbage_collection", BLOBS),

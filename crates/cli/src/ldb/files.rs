@@ -58,7 +58,7 @@ pub fn file_checksums(it: &Invocation, out: &mut Output) -> Result<(), Failure> 
         Some(path) => PathBuf::from(path),
         None => current_manifest(&*fs, &it.db).map_err(failure)?,
     };
-    let state = ManifestState::read(&*fs, &path).map_err(failure)?;
+    let state = ManifestState::read(&*fs, &path, it.may_overlap()).map_err(failure)?;
     let files: BTreeMap<u64, &Arc<FileMetaData>> = state.files().map(|f| (f.number, f)).collect();
     for (number, file) in files {
         let name = match file.file_checksum_func_name.as_str() {
@@ -78,7 +78,7 @@ pub fn list_range_deletes(it: &Invocation, out: &mut Output) -> Result<(), Failu
     let mut left = it.arguments.number::<u64>("max_keys")?.unwrap_or(RANGE_DELETIONS);
     let fs = PosixFs::shared();
     let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
-    let state = ManifestState::read(&*fs, &manifest).map_err(failure)?;
+    let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
     let Some(family) = state.families.values().find(|family| family.name == it.family) else {
         return Err(format!("Non-existing column family {}", it.family));
     };

@@ -38,7 +38,7 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
     }
     let fs = PosixFs::shared();
     let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
-    let state = ManifestState::read(&*fs, &manifest).map_err(failure)?;
+    let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
     let Some((id, family)) = state.families.iter().find(|(_, family)| family.name == it.family)
     else {
         return Err(format!("Non-existing column family {}", it.family));

@@ -26,7 +26,7 @@ pub fn dump_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     let fs = PosixFs::shared();
     let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
     out.text(&format!("Manifest File\n{RULE}{}\n", manifest.display()));
-    ManifestState::read(&*fs, &manifest).map_err(failure)?.print(false, out);
+    ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?.print(false, out);
     out.text("\n");
     let files = opened.db.live_files_metadata();
     for family in it.options(super::open::Access::Read)?.families {
@@ -69,7 +69,9 @@ pub fn dump_file(it: &Invocation, path: &str, out: &mut Output) -> Result<(), Fa
             dump_table(&*fs, file, it.key_hex, &range, out)
         }
         Some((_, FileType::Descriptor)) => {
-            ManifestState::read(&*fs, file).map_err(failure)?.print(it.key_hex, out);
+            ManifestState::read(&*fs, file, it.may_overlap())
+                .map_err(failure)?
+                .print(it.key_hex, out);
             Ok(())
         }
         Some(_) => Err(format!("File type not supported: {path}")),

@@ -94,11 +94,12 @@ impl ManifestState {
     /// Replays the MANIFEST at `path`.
     ///
     /// # Errors
-    /// As [`for_each_edit`]; edits that contradict each other; an unknown comparator.
-    pub fn read(fs: &dyn FileSystem, path: &Path) -> Result<ManifestState> {
+    /// As [`for_each_edit`]; edits that contradict each other; an unknown comparator; files that
+    /// overlap, unless they `may_overlap`.
+    pub fn read(fs: &dyn FileSystem, path: &Path, may_overlap: bool) -> Result<ManifestState> {
         let (mut state, growing) = Self::replay(fs, path)?;
         for (id, family) in growing {
-            state.families.insert(id, family.build()?);
+            state.families.insert(id, family.build(may_overlap)?);
         }
         Ok(state)
     }
@@ -224,13 +225,13 @@ impl Growing {
         Ok((comparator, builder))
     }
 
-    fn build(self) -> Result<Family> {
+    fn build(self, may_overlap: bool) -> Result<Family> {
         let (comparator, builder) = self.builder()?;
         Ok(Family {
             name: self.name,
             comparator,
             log_number: self.log_number,
-            version: builder.build()?,
+            version: builder.may_overlap(may_overlap).build()?,
         })
     }
 }
@@ -259,7 +260,8 @@ pub fn manifest_dump(it: &Invocation, out: &mut Output) -> std::result::Result<(
         });
         printed.map_err(failure)?;
     }
-    ManifestState::read(&*fs, &path).map_err(failure)?.print(it.key_hex, out);
+    let state = ManifestState::read(&*fs, &path, it.may_overlap()).map_err(failure)?;
+    state.print(it.key_hex, out);
     if verbose {
         out.text(&format!("Processing Manifest file {} done\n", path.display()));
     }

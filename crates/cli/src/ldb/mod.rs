@@ -68,6 +68,7 @@ const COMMON_FLAGS: &[&str] = &[
     "value_hex",
     "column_family",
     "create_if_missing",
+    "disable_consistency_checks",
     "try_load_options",
     "ignore_unknown_options",
     "bloom_bits",
@@ -84,7 +85,9 @@ const COMMON_FLAGS: &[&str] = &[
 
 /// Runs `pumice ldb` with `args`, the words after the subcommand.
 pub fn run(args: &[String]) -> ExitCode {
-    let mut arguments = Arguments::parse(args);
+    // As RocksDB's has it, an option without a value is a flag.
+    let args: Vec<String> = args.iter().map(|arg| bare(arg).to_string()).collect();
+    let mut arguments = Arguments::parse(&args);
     if arguments.has("help") {
         print!("{}", usage());
         return ExitCode::SUCCESS;
@@ -136,6 +139,14 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
+/// `--name=` as `--name`; anything else as it is.
+fn bare(argument: &str) -> &str {
+    match argument.strip_suffix('=') {
+        Some(name) if name.starts_with("--") && !name.contains('=') => name,
+        _ => argument,
+    }
+}
+
 fn usage() -> String {
     let mut out = String::from(
         "ldb - Pumice's form of the RocksDB tool\n\n\
@@ -146,6 +157,7 @@ fn usage() -> String {
          Options of the database (taken from its OPTIONS file if there is one):\n\
          \x20 --create_if_missing, --try_load_options=<bool>, --ignore_unknown_options,\n\
          \x20 --secondary_path=<path>, to read while another process writes,\n\
+         \x20 --disable_consistency_checks, to read where files of a level overlap,\n\
          \x20 --bloom_bits=<int>, --fix_prefix_len=<int>,\n\
          \x20 --compression_type=<no|snappy|zlib|bzip2|lz4|lz4hc|zstd>, --block_size=<int>,\n\
          \x20 --auto_compaction=<bool>, --db_write_buffer_size=<int>, --write_buffer_size=<int>,\n\

@@ -178,7 +178,7 @@ impl Invocation {
     fn refuse_foreign_tables(&self) -> Result<(), Failure> {
         let fs = PosixFs::shared();
         let manifest = current_manifest(&*fs, &self.db);
-        let Ok(state) = manifest.and_then(|path| ManifestState::read(&*fs, &path)) else {
+        let Ok(state) = manifest.and_then(|path| ManifestState::read(&*fs, &path, false)) else {
             return Ok(());
         };
         for file in state.files() {
@@ -224,6 +224,11 @@ impl Invocation {
         }
     }
 
+    /// Files of a level may overlap, for commands that only read.
+    pub fn may_overlap(&self) -> bool {
+        self.arguments.flag("disable_consistency_checks")
+    }
+
     fn apply_flags(
         &self,
         db: &mut DbOptions,
@@ -267,6 +272,9 @@ impl Invocation {
         if arguments.has("auto_compaction") {
             let off = !arguments.flag("auto_compaction");
             options.set("disable_auto_compactions", &off.to_string()).map_err(text)?;
+        }
+        if self.may_overlap() {
+            options.force_consistency_checks = false;
         }
         Ok(())
     }

@@ -53,10 +53,13 @@ sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompre
                         do not match
     --parse_internal_key=<0xKEY>  Print what an internal key is made of, and nothing else
     --verify_checksum   Verify checksums while reading (always done)
+    --readahead_size=<bytes>  How much is read ahead when executing check|scan (2097152)
 
     With --command=recompress:
     --compression_types=<list>   Codecs to try, for instance kZSTD,kLZ4Compression
     --compression_level=<n>      Level of the codecs
+    --compression_strategy=<n>   Strategy of zlib, 0 to 4; a hint that has no effect
+    --enable_index_compression=<bool>  Index blocks are compressed, too (true)
     --compression_level_from=<n> --compression_level_to=<n>
                                  Several levels of one codec
     --block_size=<bytes>, --set_block_size=<bytes>
@@ -84,6 +87,7 @@ const FLAGS: &[&str] = &[
     "show_sequence_number_type",
     "require_property_regex",
     "exclude_property_regex",
+    "readahead_size",
 ];
 
 /// Flags of RocksDB's sst_dump (7.8 to 11.9) whose feature is missing.
@@ -93,13 +97,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("compression_auto_skip_min_sample_every", "a codec that passes over blocks"),
     ("compression_manager", "compression managers"),
     ("compression_max_compressed_bytes_per_kb", "a limit on compressed sizes"),
-    ("compression_strategy", "strategies of zlib"),
     ("decode_blob_index", "blob files"),
-    ("enable_index_compression", "recompressing with other options of tables"),
     ("env_uri", "environments by URI"),
     ("fs_uri", "file systems by URI"),
     ("json", "output as JSON"),
-    ("readahead_size", "a choice of how much is read ahead"),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -139,11 +140,17 @@ pub struct Range {
     pub is_prefix: bool,
     /// How many entries at most.
     pub limit: u64,
+    /// How much is read ahead.
+    pub readahead_bytes: usize,
 }
+
+/// RocksDB's tool reads so much ahead if nothing is said.
+const READAHEAD_BYTES: usize = 2 << 20;
 
 impl Default for Range {
     fn default() -> Self {
-        Range { from: None, to: None, is_prefix: false, limit: u64::MAX }
+        let (limit, readahead_bytes) = (u64::MAX, READAHEAD_BYTES);
+        Range { from: None, to: None, is_prefix: false, limit, readahead_bytes }
     }
 }
 
@@ -271,6 +278,7 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
             to: bound("to")?,
             // RocksDB's tool also takes 0 for "all".
             limit: if read_num == 0 { u64::MAX } else { read_num },
+            readahead_bytes: arguments.number("readahead_size")?.unwrap_or(READAHEAD_BYTES),
         },
         show_properties: arguments.flag("show_properties")
             || arguments.text("command") == Some("properties"),
@@ -543,7 +551,11 @@ fn walk(
     mut out: Option<&mut Output>,
 ) -> Result<Option<u64>> {
     let order = table.comparator();
-    let mut iter = table.iter(&TableReadOptions { fill_cache: false, ..Default::default() });
+    let mut iter = table.iter(&TableReadOptions {
+        fill_cache: false,
+        readahead_size: range.readahead_bytes,
+        ..Default::default()
+    });
     match &range.from {
         Some(from) => iter.seek(&seek_key(from, MAX_SEQUENCE)),
         None => iter.seek_to_first(),
@@ -567,3 +579,6 @@ fn walk(
     iter.status()?;
     Ok(Some(count))
 }
+
+#[cfg(test)]
+mod tests;

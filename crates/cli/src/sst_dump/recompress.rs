@@ -31,6 +31,8 @@ pub const FLAGS: &[&str] = &[
     "compression_max_dict_buffer_bytes",
     "compression_use_zstd_finalize_dict",
     "compression_parallel_threads",
+    "compression_strategy",
+    "enable_index_compression",
     "verify_compression",
 ];
 
@@ -54,6 +56,7 @@ pub struct Trials {
     options: CompressionOptions,
     block_bytes: usize,
     verify: bool,
+    compress_index: bool,
 }
 
 impl Trials {
@@ -92,12 +95,18 @@ impl Trials {
             arguments.number("compression_max_dict_buffer_bytes")?.unwrap_or(0);
         options.use_zstd_dict_trainer = !arguments.flag("compression_use_zstd_finalize_dict");
         options.parallel_threads = number("compression_parallel_threads")?.max(1);
+        options.strategy = arguments.number("compression_strategy")?.unwrap_or_default();
+        if !(0..=4).contains(&options.strategy) {
+            return Err("compression_strategy must be from 0 to 4".to_string());
+        }
         let block_bytes = match arguments.number("set_block_size")? {
             Some(bytes) => bytes,
             None => arguments.number("block_size")?.unwrap_or(BLOCK_BYTES),
         };
         let verify = arguments.flag("verify_compression");
-        Ok(Trials { codecs, levels, options, block_bytes, verify })
+        let compress_index = !arguments.has("enable_index_compression")
+            || arguments.flag("enable_index_compression");
+        Ok(Trials { codecs, levels, options, block_bytes, verify, compress_index })
     }
 
     /// Tries all on `table`.
@@ -127,6 +136,7 @@ impl Trials {
         let options = TableOptions {
             block_size: self.block_bytes,
             verify_compression: self.verify,
+            enable_index_compression: self.compress_index,
             ..TableOptions::default()
         };
         let context = TableBuildContext {

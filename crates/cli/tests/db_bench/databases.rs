@@ -307,3 +307,58 @@ fn disposable_entries_are_deleted() {
         assert!(error.contains(why), "{words}: {error}");
     }
 }
+
+#[pumice_test_macros::test]
+fn keys_are_numbers_and_memtables_charged() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = "--num=1000 --seed=7 --key_size=8 --use_uint64_comparator";
+    let run =
+        "--db=numbers --benchmarks=filluniquerandom,flush,overwrite,readrandom,seekrandom,readseq";
+    let out = db_bench(dir.path(), &format!("{run} {keys}")).good();
+    for name in ["readrandom", "seekrandom"] {
+        assert!(result(&out, name).ends_with("(1000 of 1000 found)"), "{out}");
+    }
+    assert!(result(&out, "readseq").contains(" 1000 operations;"), "{out}");
+    // It is another order, and stays one.
+    let again = "--db=numbers --use_existing_db --num=1 --key_size=8 --benchmarks=readrandom";
+    let error = db_bench(dir.path(), again).bad();
+    assert!(
+        error.contains("does not match existing comparator rocksdb.Uint64Comparator"),
+        "{error}"
+    );
+    let error = db_bench(dir.path(), "--num=1 --use_uint64_comparator").bad();
+    assert!(error.contains("Using Uint64 comparator but key size is not 8."), "{error}");
+
+    let run = "--num=20000 --seed=7 --benchmarks=fillseq,block_cache_entry_stats";
+    let usage = |flag: &str| {
+        let out = db_bench(dir.path(), &format!("{run} {flag}")).good();
+        let (_, usage) = out.split_once(" usage: ").unwrap_or_else(|| panic!("{out}"));
+        usage.split(" table_size").next().unwrap().to_string()
+    };
+    // The memtable has 2 MB of values.
+    let (without, with) = (usage(""), usage("--cost_write_buffer_to_cache"));
+    assert!(with.ends_with(" MB") && !without.ends_with(" MB"), "{without} {with}");
+}
+
+#[pumice_test_macros::test]
+fn file_operations_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = "--num=1000 --seed=7 --value_size=1000 --compression_type=none --cache_size=0 \
+               --benchmarks=fillseq,flush,readrandom,readrandom --report_file_operations";
+    let out = db_bench(dir.path(), run).good();
+    let counts = |name: &str| -> Vec<u64> {
+        let lines = out.lines().filter(|line| line.starts_with(name));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect()
+    };
+    let names = ["opened: ", "Read(): ", "Append(): ", "bytes read: ", "bytes written: "];
+    let [opened, reads, appends, read, written] = names.map(|name| {
+        counts(&format!("Num {}{name}", if name == "opened: " { "files " } else { "" }))
+    });
+    assert_eq!(opened.len(), 3, "of each benchmark with a result: {out}");
+    // The log has the values, and nothing was read but what an open reads.
+    assert!(written[0] > 1_000_000 && appends[0] > 10 && opened[0] > 2, "{out}");
+    // The flush is before the first; a block of each value is read in both.
+    assert!(written[1] > 1_000_000 && reads[1] >= 1000 && read[1] > 1_000_000, "{out}");
+    assert!(written[2] == 0 && appends[2] == 0 && opened[2] == 0 && reads[2] >= 1000, "{out}");
+    assert!(!db_bench(dir.path(), "--num=10 --benchmarks=fillseq").good().contains("Num files"));
+}

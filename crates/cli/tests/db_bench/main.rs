@@ -10,6 +10,7 @@ mod counts;
 mod databases;
 mod other_engines;
 mod scripts;
+mod traces;
 
 use std::path::Path;
 use std::process::Command;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use pumice_manifest::{
-    BlobFileMetaData, Version, VersionBuilder, VersionEdit,
+    BlobFileMetaData, FileMetaData, Version, VersionBuilder, VersionEdit,
     edit::{BlobFileAddition, BlobFileGarbage},
 };
 
@@ -78,4 +78,44 @@ fn builder_text() {
             Err(error) => error.to_string(),
         }
     });
+}
+
+/// Where files may overlap, the level says so for as long as they do.
+#[test]
+fn levels_say_whether_their_files_overlap() {
+    let file = |number: u64, first: &[u8], last: &[u8]| {
+        let internal = |key: &[u8]| [key, &(number << 8 | 1).to_le_bytes()].concat();
+        let (smallest, largest) = (internal(first), internal(last));
+        let epoch_number = number;
+        Arc::new(FileMetaData { number, smallest, largest, epoch_number, ..Default::default() })
+    };
+    let edit = |added: &[Arc<FileMetaData>], deleted: &[u64]| {
+        let mut edit = VersionEdit::for_column_family(0);
+        added.iter().for_each(|file| edit.add_file(1, file.clone()));
+        deleted.iter().for_each(|number| edit.delete_file(1, *number));
+        edit
+    };
+    let change = |base: &Arc<Version>, edit: &VersionEdit, may: bool| {
+        let mut builder = VersionBuilder::new(base.clone()).may_overlap(may);
+        builder.apply(edit).unwrap();
+        builder.build()
+    };
+    let empty = Version::empty(text::comparator(None), 3);
+    // The last file does not have the last key, and its keys begin otherwise.
+    let files = [file(1, b"key1", b"z"), file(2, b"key2", b"l"), file(3, b"k", b"kez")];
+    let error = change(&empty, &edit(&files, &[]), false).unwrap_err();
+    assert!(error.message().contains("L1 has overlapping ranges: file #"), "{error}");
+    let version = change(&empty, &edit(&files, &[]), true).unwrap();
+    assert!(version.is_overlapping() && version.level(1).is_overlapping());
+    assert_eq!(version.files(1).iter().map(|f| f.number).collect::<Vec<_>>(), [3, 1, 2]);
+    // Also between files that were there before.
+    assert!(change(&version, &edit(&[], &[3]), false).is_err());
+    let version = change(&version, &edit(&[], &[3]), true).unwrap();
+    assert!(version.is_overlapping());
+    let version = change(&version, &edit(&[], &[1]), false).unwrap();
+    assert!(!version.is_overlapping() && !version.level(1).is_overlapping());
+    // What a file with its ends in the wrong order has is not known.
+    let turned = edit(&[file(4, b"b", b"a")], &[]);
+    let error = change(&empty, &turned, true).unwrap_err();
+    assert!(error.message().contains("L1 file #4 smallest key"), "{error}");
 }

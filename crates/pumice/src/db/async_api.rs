@@ -28,6 +28,7 @@ use pumice_port::future::{self, Task};
 use crate::commit::batch::WriteBatch;
 use crate::db::api::Db;
 use crate::options::requests::{ReadOptions, WriteOptions};
+use crate::read::columns::PinnedColumns;
 use crate::read::pinned::PinnedSlice;
 use crate::version::family::ColumnFamily;
 
@@ -64,9 +65,11 @@ impl<T> std::fmt::Debug for DbFuture<T> {
 
 /// What a read of one key answers.
 type Found = Result<Option<PinnedSlice>>;
+/// The same of an entity.
+type FoundEntity = Result<Option<PinnedColumns>>;
 
 /// The same error for each of `count` keys.
-fn refused_keys(count: usize) -> impl FnOnce(Error) -> Vec<Found> {
+fn refused_keys<T>(count: usize) -> impl FnOnce(Error) -> Vec<Result<Option<T>>> {
     move |error| (0..count).map(|_| Err(error.clone())).collect()
 }
 
@@ -135,6 +138,85 @@ impl Db {
         };
         self.start(call, refused)
     }
+
+    /// [`Db::get_entity`] as a future.
+    pub fn get_entity_async(&self, key: impl Into<Vec<u8>>) -> DbFuture<FoundEntity> {
+        self.get_entity_opt_async(&ReadOptions::DEFAULT, key)
+    }
+    /// [`Db::get_entity_cf`] as a future.
+    pub fn get_entity_cf_async(
+        &self,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+    ) -> DbFuture<FoundEntity> {
+        self.get_entity_cf_opt_async(&ReadOptions::DEFAULT, cf, key)
+    }
+    /// [`Db::get_entity_opt`] as a future.
+    pub fn get_entity_opt_async(
+        &self,
+        options: &ReadOptions,
+        key: impl Into<Vec<u8>>,
+    ) -> DbFuture<FoundEntity> {
+        self.get_entity_cf_opt_async(options, self.default_column_family(), key)
+    }
+    /// [`Db::get_entity_cf_opt`] as a future.
+    pub fn get_entity_cf_opt_async(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+    ) -> DbFuture<FoundEntity> {
+        let (options, cf, key) = (options.clone(), cf.clone(), key.into());
+        self.call_async(move |db| db.get_entity_cf_opt(&options, &cf, &key))
+    }
+
+    /// [`Db::multi_get_entity`] as a future.
+    pub fn multi_get_entity_async(
+        &self,
+        keys: impl IntoIterator<Item: Into<Vec<u8>>>,
+    ) -> DbFuture<Vec<FoundEntity>> {
+        self.multi_get_entity_opt_async(&ReadOptions::DEFAULT, keys)
+    }
+    /// [`Db::multi_get_entity_cf`] as a future.
+    pub fn multi_get_entity_cf_async<K: Into<Vec<u8>>>(
+        &self,
+        keys: impl IntoIterator<Item = (ColumnFamily, K)>,
+    ) -> DbFuture<Vec<FoundEntity>> {
+        self.multi_get_entity_cf_opt_async(&ReadOptions::DEFAULT, keys)
+    }
+    /// [`Db::multi_get_entity_opt`] as a future.
+    pub fn multi_get_entity_opt_async(
+        &self,
+        options: &ReadOptions,
+        keys: impl IntoIterator<Item: Into<Vec<u8>>>,
+    ) -> DbFuture<Vec<FoundEntity>> {
+        let options = options.clone();
+        let keys: Vec<Vec<u8>> = keys.into_iter().map(Into::into).collect();
+        let refused = refused_keys(keys.len());
+        self.start(move |db| db.multi_get_entity_opt(&options, &keys), refused)
+    }
+    /// [`Db::multi_get_entity_cf_opt`] as a future.
+    pub fn multi_get_entity_cf_opt_async<K: Into<Vec<u8>>>(
+        &self,
+        options: &ReadOptions,
+        keys: impl IntoIterator<Item = (ColumnFamily, K)>,
+    ) -> DbFuture<Vec<FoundEntity>> {
+        let options = options.clone();
+        let keys: Vec<(_, Vec<u8>)> = keys.into_iter().map(|(cf, key)| (cf, key.into())).collect();
+        let refused = refused_keys(keys.len());
+        let call = move |db: &Db| {
+            let keys: Vec<_> = keys.iter().map(|(cf, key)| (cf, &key[..])).collect();
+            db.multi_get_entity_cf_opt(&options, &keys)
+        };
+        self.start(call, refused)
+    }
+}
+
+/// The columns of an entity that is to be put, owned.
+fn owned<N: Into<Vec<u8>>, V: Into<Vec<u8>>>(
+    columns: impl IntoIterator<Item = (N, V)>,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
+    columns.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// Writes. Those that are started one after the other are not ordered: wait for the first if it
@@ -176,6 +258,44 @@ impl Db {
     ) -> DbFuture<Result<()>> {
         let (options, cf, key, value) = (*options, cf.clone(), key.into(), value.into());
         self.call_async(move |db| db.put_cf_opt(&options, &cf, key, value))
+    }
+
+    /// [`Db::put_entity`] as a future.
+    pub fn put_entity_async<N: Into<Vec<u8>>, V: Into<Vec<u8>>>(
+        &self,
+        key: impl Into<Vec<u8>>,
+        columns: impl IntoIterator<Item = (N, V)>,
+    ) -> DbFuture<Result<()>> {
+        self.put_entity_opt_async(&WriteOptions::default(), key, columns)
+    }
+    /// [`Db::put_entity_cf`] as a future.
+    pub fn put_entity_cf_async<N: Into<Vec<u8>>, V: Into<Vec<u8>>>(
+        &self,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+        columns: impl IntoIterator<Item = (N, V)>,
+    ) -> DbFuture<Result<()>> {
+        self.put_entity_cf_opt_async(&WriteOptions::default(), cf, key, columns)
+    }
+    /// [`Db::put_entity_opt`] as a future.
+    pub fn put_entity_opt_async<N: Into<Vec<u8>>, V: Into<Vec<u8>>>(
+        &self,
+        options: &WriteOptions,
+        key: impl Into<Vec<u8>>,
+        columns: impl IntoIterator<Item = (N, V)>,
+    ) -> DbFuture<Result<()>> {
+        self.put_entity_cf_opt_async(options, self.default_column_family(), key, columns)
+    }
+    /// [`Db::put_entity_cf_opt`] as a future.
+    pub fn put_entity_cf_opt_async<N: Into<Vec<u8>>, V: Into<Vec<u8>>>(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+        columns: impl IntoIterator<Item = (N, V)>,
+    ) -> DbFuture<Result<()>> {
+        let (options, cf, key, columns) = (*options, cf.clone(), key.into(), owned(columns));
+        self.call_async(move |db| db.put_entity_cf_opt(&options, &cf, key, columns))
     }
 
     /// [`Db::delete`] as a future.

@@ -23,7 +23,7 @@ use crate::engine::{DbInner, compaction_tuning, found_files, secondary};
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::recovery::lock::Mode;
 use crate::recovery::moment::{Stamp, read_settled};
-use crate::recovery::version_recovery::{self, RecoveredFamily, RecoveredVersions};
+use crate::recovery::version_recovery::{self, RecoveredFamily, RecoveredVersions, Shape};
 use crate::state::DbState;
 use crate::state::family::CfState;
 use crate::state::parts::Directory;
@@ -250,16 +250,16 @@ fn recover(
 ) -> Result<RecoveredVersions> {
     check_direct(options, path)?;
     let fs = &*options.file_system;
-    let spec = |name: &str, persisted: Option<&str>| {
-        match descriptors.iter().find(|d| d.name == name) {
-            Some(d) => Ok((d.options.comparator.clone(), d.options.num_levels as usize)),
-            // Not opened: only its files matter, whatever key order they claim.
-            None => {
-                let comparator = persisted.and_then(Comparator::builtin).unwrap_or_default();
-                Ok((comparator, crate::options::MAX_LEVELS as usize))
-            }
-        }
-    };
+    let spec =
+        |name: &str, persisted: Option<&str>| match descriptors.iter().find(|d| d.name == name) {
+            Some(d) => Ok(Shape {
+                comparator: d.options.comparator.clone(),
+                levels: d.options.num_levels as usize,
+                may_overlap: matches!(mode, Mode::ReadOnly { .. })
+                    && !d.options.force_consistency_checks,
+            }),
+            None => Ok(Shape::of_unopened(persisted)),
+        };
     let recovered = version_recovery::recover_versions(fs, path, &spec)?;
     if mode == Mode::ReadWrite {
         recovered.check_writable()?;

@@ -20,6 +20,7 @@ use crate::read::iterator::view::{Renewal, View};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::multi_get::{Family, MultiGet};
+use crate::read::overlapping::OverlappingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::wanted::Wanted;
@@ -91,7 +92,14 @@ fn sources(
         range_dels.push_memtable(mem.range_tombstones());
         sources.push(Source::Mem(mem.iter()));
     }
-    for (number, level) in super_version.version.levels().iter().enumerate() {
+    let version = &super_version.version;
+    if version.is_overlapping() {
+        let opened = |file: &Arc<_>, table: &_| range_dels.push_file(file, table);
+        let files = OverlappingIterator::open(tables, options, version, |_| true, opened)?;
+        sources.push(Source::Overlapping(Box::new(files)));
+        return Ok(sources);
+    }
+    for (number, level) in version.levels().iter().enumerate() {
         if number == 0 {
             for file in level.files() {
                 let table = tables.table_for(options, file, 0)?;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::dbformat::LAST_SEQUENCE_MAX;
-use pumice_base::{Comparator, Error, ErrorKind, FileNumber, Result, SequenceNumber};
+use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber};
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
 
@@ -34,7 +34,7 @@ use crate::engine::recovery::{Order, Replay};
 use crate::log_tail::follow::{LogFollower, LogSink};
 use crate::recovery::manifest_tail::ManifestTail;
 use crate::recovery::moment::{Stamp, read_settled};
-use crate::recovery::version_recovery::{RecoveredVersions, check_found};
+use crate::recovery::version_recovery::{RecoveredVersions, Shape, check_found};
 use crate::state::family::{CfState, ImmutableMemTable};
 use crate::stats::listener::FlushReason;
 use crate::version::family::{CfData, new_memtable};
@@ -312,13 +312,12 @@ impl Follower {
         let spec = |name: &str, persisted: Option<&str>| {
             let opened = families.values().find(|family| family.data.name == name);
             Ok(match opened {
-                Some(family) => {
-                    (family.data.comparator().clone(), family.data.options().num_levels as usize)
-                }
-                None => {
-                    let comparator = persisted.and_then(Comparator::builtin).unwrap_or_default();
-                    (comparator, crate::options::MAX_LEVELS as usize)
-                }
+                Some(family) => Shape {
+                    comparator: family.data.comparator().clone(),
+                    levels: family.data.options().num_levels as usize,
+                    may_overlap: false,
+                },
+                None => Shape::of_unopened(persisted),
             })
         };
         let versions = self.tail.read_on(&*db.dir.fs, &spec)?;

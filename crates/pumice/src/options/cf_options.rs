@@ -118,6 +118,11 @@ option_table! {
         /// hardly exceed it; otherwise only the data blocks.
         target_file_size_is_upper_bound: bool = false, mutable, newer
             => "option_effects::target_sizes_can_be_upper_bounds";
+        /// Refuse a database in which files of a level overlap. If false, it can be opened for
+        /// reading: the overlapping files are read as level 0 is, the newest entry by sequence
+        /// number. What is opened for writing is always checked.
+        force_consistency_checks: bool = true, fixed, saved
+            => "overlapping_files::are_read_where_checks_are_off";
         /// Choose level targets from the bottom up, so that the last level holds most data.
         level_compaction_dynamic_level_bytes: bool = true, fixed, saved
             => "ages::with_dynamic_levels_old_files_go_down";
@@ -281,8 +286,6 @@ option_table! {
         "snap_refresh_nanos": u64 = "0", mutable, saved;
     }
     unsupported {
-        /// Check the order and overlap of files in every new version: always.
-        "force_consistency_checks" accepts ["true", "1"];
         /// Keep large values in blob files (reading them is supported by the format only).
         "enable_blob_files" accepts ["false", "0"];
         /// Change values in the memtable.

@@ -398,7 +398,6 @@ fn refusals_name_the_option() {
         ),
         ("allow_mmap_reads", "true", ErrorKind::NotSupported),
         ("enable_blob_files", "true", ErrorKind::NotSupported),
-        ("force_consistency_checks", "false", ErrorKind::NotSupported),
     ];
     let before = format_options_file(&o.db, &[("default", &o.cf)]);
     for (name, value, kind) in cases {

@@ -9,17 +9,19 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::{self, ParsedInternalKey, VALUE_TYPE_FOR_SEEK};
+use pumice_base::dbformat::{self, ParsedInternalKey, VALUE_TYPE_FOR_SEEK, parse_internal_key};
 use pumice_base::hash::hash64;
-use pumice_base::{Error, Result, SequenceNumber, ValueType};
+use pumice_base::{Error, InternalIterator, Result, SequenceNumber, ValueType};
 use pumice_env::perf::{self, LevelMetric, PerfMetric};
-use pumice_manifest::FileMetaData;
+use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
 use pumice_table::{BlockHandle, BlockKind, PinnedBlock, Table, TableReadOptions};
 
 use crate::read::columns::PinnedColumns;
 use crate::read::merge::{merge_for_read, plain_value, stored_merge};
+use crate::read::overlapping::OverlappingIterator;
 use crate::read::pinned::PinnedSlice;
+use crate::read::range_del::inside_file;
 use crate::read::wanted::Wanted;
 use crate::row_cache::{RowBuilder, Rows};
 use crate::stats::{Record, Ticker};
@@ -294,7 +296,7 @@ impl<'a> Lookup<'a> {
         }
         drop(find);
         if let Some(list) = table.range_tombstones_ref()
-            && crate::read::range_del::inside_file(&self.cf.icmp.user, self.key, file)
+            && inside_file(&self.cf.icmp.user, self.key, file)
         {
             let found = list.max_covering_seq(&self.cf.icmp.user, self.key, self.sequence);
             self.covered_below = self.covered_below.max(found);
@@ -318,6 +320,43 @@ impl<'a> Lookup<'a> {
             missed.set_table(&table);
         }
         searched
+    }
+
+    /// Looks in all table files, some of which overlap where they must not.
+    #[cold]
+    fn overlapping(
+        &mut self,
+        cache: &TableCache,
+        options: &TableReadOptions,
+        version: &Version,
+        seek_key: &[u8],
+    ) -> Result<()> {
+        let (comparator, key, upper) = (&version.comparator().user, self.key, self.sequence);
+        let mut covered_below = self.covered_below;
+        let holds = |file: &FileMetaData| {
+            comparator.compare(file.smallest_user_key(), key).is_le()
+                && comparator.compare(key, file.largest_user_key()).is_le()
+        };
+        let opened = |file: &Arc<FileMetaData>, table: &Table| {
+            if let Some(list) = table.range_tombstones_ref()
+                && inside_file(comparator, key, file)
+            {
+                covered_below = covered_below.max(list.max_covering_seq(comparator, key, upper));
+            }
+        };
+        let mut files = OverlappingIterator::open(cache, options, version, holds, opened)?;
+        self.covered_below = covered_below;
+        files.seek(seek_key);
+        while let Some(entry) = files.valid().then(|| parse_internal_key(files.key())) {
+            let entry = entry?;
+            if !comparator.equal(entry.user_key, key)
+                || !self.take(entry.sequence, entry.value_type, files.value(), None)
+            {
+                break;
+            }
+            files.next();
+        }
+        files.status()
     }
 
     /// The result, after all sources were searched.
@@ -449,6 +488,9 @@ fn search<const OBSERVED: bool>(
     let mut stack = [0u8; 256];
     let mut heap = Vec::new();
     let seek_key = seek_key(lookup.key, lookup.sequence, &mut stack, &mut heap);
+    if super_version.version.is_overlapping() {
+        return lookup.overlapping(cache, options, &super_version.version, seek_key);
+    }
     // One hash for the filters of all tables.
     let hash = hash64(lookup.key);
     let icmp = &lookup.cf.icmp;

@@ -119,7 +119,8 @@ impl<'a, W: Wanted> MultiGet<'a, W> {
     /// The answers in the order of the keys.
     pub fn run(&self) -> Vec<Answer<W>> {
         let count = self.keys.len();
-        if self.options.cache_only || count == 1 {
+        let mut views = self.families.iter().map(|family| &family.view.version);
+        if self.options.cache_only || count == 1 || views.any(|view| view.is_overlapping()) {
             return (0..count).map(|at| self.get(at)).collect();
         }
         let mut answers = Vec::with_capacity(count);

@@ -10,8 +10,9 @@ use pumice_table::{Extractor, TableIter};
 
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
+use crate::read::overlapping::OverlappingIterator;
 
-/// A memtable, one L0 table, or one sorted level.
+/// A memtable, one L0 table, one sorted level, or all files of a version whose files overlap.
 pub enum Source {
     /// A mutable or immutable memtable.
     Mem(MemTableIter),
@@ -19,6 +20,8 @@ pub enum Source {
     Table(TableIter),
     /// A level at or below L1.
     Level(LevelIterator),
+    /// All files, where they overlap.
+    Overlapping(Box<OverlappingIterator>),
 }
 
 macro_rules! each {
@@ -27,6 +30,7 @@ macro_rules! each {
             Source::Mem($iter) => $body,
             Source::Table($iter) => $body,
             Source::Level($iter) => $body,
+            Source::Overlapping($iter) => $body,
         }
     };
 }
@@ -39,6 +43,7 @@ impl Source {
             Source::Mem(mem) => mem.scope_to_prefix(scope),
             Source::Table(table) => table.scope_to_prefix(scope),
             Source::Level(level) => level.scope_to_prefix(scope),
+            Source::Overlapping(files) => files.scope_to_prefix(scope),
         }
     }
 
@@ -50,7 +55,7 @@ impl Source {
     /// The value is returned to a user. Requires `valid`.
     pub fn note_use(&self) {
         match self {
-            Source::Mem(_) => {}
+            Source::Mem(_) | Source::Overlapping(_) => {}
             Source::Table(table) => table.note_use(),
             Source::Level(level) => level.note_use(),
         }
@@ -89,6 +94,7 @@ impl InternalIterator for Source {
             Source::Mem(mem) => seek_memtable(mem, |mem| mem.seek(target)),
             Source::Table(table) => table.seek(target),
             Source::Level(level) => level.seek(target),
+            Source::Overlapping(files) => files.seek(target),
         }
     }
     fn seek_for_prev(&mut self, target: &[u8]) {
@@ -96,6 +102,7 @@ impl InternalIterator for Source {
             Source::Mem(mem) => seek_memtable(mem, |mem| mem.seek_for_prev(target)),
             Source::Table(table) => table.seek_for_prev(target),
             Source::Level(level) => level.seek_for_prev(target),
+            Source::Overlapping(files) => files.seek_for_prev(target),
         }
     }
     #[inline]

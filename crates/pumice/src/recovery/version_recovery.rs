@@ -63,8 +63,25 @@ impl RecoveredVersions {
     }
 }
 
+/// How to interpret a column family.
+#[derive(Default)]
+pub(crate) struct Shape {
+    pub comparator: Comparator,
+    pub levels: usize,
+    /// Files of a level may overlap; for what is only read.
+    pub may_overlap: bool,
+}
+
+impl Shape {
+    /// Of a family that is not opened: only its files matter, in whatever order they claim.
+    pub fn of_unopened(persisted: Option<&str>) -> Self {
+        let comparator = persisted.and_then(Comparator::builtin).unwrap_or_default();
+        Shape { comparator, levels: crate::options::MAX_LEVELS as usize, may_overlap: false }
+    }
+}
+
 /// How to interpret a column family while replaying: by name and persisted comparator name.
-pub(crate) type FamilySpec<'a> = dyn Fn(&str, Option<&str>) -> Result<(Comparator, usize)> + 'a;
+pub(crate) type FamilySpec<'a> = dyn Fn(&str, Option<&str>) -> Result<Shape> + 'a;
 
 struct Family {
     name: String,
@@ -180,7 +197,7 @@ impl Family {
     fn build(&mut self, spec: &FamilySpec<'_>) -> Result<RecoveredFamily> {
         let version = match self.built.take() {
             Some(built) if self.edits.is_empty() => built,
-            Some(built) => self.build_on(built)?,
+            Some(built) => self.build_on(built, false)?,
             None => self.build_first(spec)?,
         };
         self.built = Some(Arc::clone(&version));
@@ -192,7 +209,8 @@ impl Family {
     }
 
     fn build_first(&mut self, spec: &FamilySpec<'_>) -> Result<Arc<Version>> {
-        let (comparator, levels) = spec(&self.name, self.comparator.as_deref())?;
+        let Shape { comparator, levels, may_overlap } =
+            spec(&self.name, self.comparator.as_deref())?;
         if let Some(persisted) = &self.comparator
             && persisted != comparator.name()
         {
@@ -201,11 +219,11 @@ impl Family {
                 comparator.name()
             )));
         }
-        self.build_on(Version::empty(InternalKeyComparator::new(comparator), levels))
+        self.build_on(Version::empty(InternalKeyComparator::new(comparator), levels), may_overlap)
     }
 
-    fn build_on(&mut self, base: Arc<Version>) -> Result<Arc<Version>> {
-        let mut builder = VersionBuilder::new(base);
+    fn build_on(&mut self, base: Arc<Version>, may_overlap: bool) -> Result<Arc<Version>> {
+        let mut builder = VersionBuilder::new(base).may_overlap(may_overlap);
         for edit in std::mem::take(&mut self.edits) {
             builder.apply(&edit)?;
         }

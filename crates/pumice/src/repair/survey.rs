@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
 use pumice_env::filename::{self, FileType};
 
-use crate::recovery::version_recovery::{self, RecoveredVersions};
+use crate::recovery::version_recovery::{self, RecoveredVersions, Shape};
 use crate::repair::history::{History, is_refusal};
 use crate::repair::install::LOST;
 use crate::repair::logs;
@@ -99,7 +99,10 @@ impl Survey {
         let newer = self.manifests.iter().rev().filter(|number| **number > first);
         for number in self.current.iter().chain(newer) {
             let spec = |name: &str, order: Option<&str>| {
-                Ok((site.comparator_of(name, order)?, crate::options::MAX_LEVELS as usize))
+                Ok(Shape {
+                    comparator: site.comparator_of(name, order)?,
+                    ..Shape::of_unopened(order)
+                })
             };
             let fs = &**site.fs;
             match version_recovery::recover_manifest(fs, site.dir, *number, &spec) {

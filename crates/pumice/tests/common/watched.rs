@@ -1,5 +1,5 @@
-//! A file system that reports `range_sync`, and counts other file operations that options decide
-//! about.
+//! A file system that reports `range_sync` and questions for sizes, and counts other file
+//! operations that options decide about.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +14,14 @@ use pumice_env::{
 /// Told of path, offset, bytes, and whether to wait.
 pub type Told = Arc<dyn Fn(&Path, u64, u64, bool) + Send + Sync>;
 
+/// Told of a file whose size is about to be looked at.
+pub type Looked = Arc<dyn Fn(&Path) + Send + Sync>;
+
 /// See the module head.
 pub struct Watched {
     pub inner: Arc<dyn FileSystem>,
     pub told: Told,
+    pub looked: Looked,
     pub counts: Arc<Counts>,
 }
 
@@ -51,7 +55,8 @@ impl Watched {
     pub fn over(inner: Arc<dyn FileSystem>) -> (Arc<dyn FileSystem>, Arc<Counts>) {
         let counts = Arc::new(Counts::default());
         let told: Told = Arc::new(|_, _, _, _| {});
-        (Arc::new(Watched { inner, told, counts: Arc::clone(&counts) }), counts)
+        let looked: Looked = Arc::new(|_| {});
+        (Arc::new(Watched { inner, told, looked, counts: Arc::clone(&counts) }), counts)
     }
 }
 
@@ -81,13 +86,16 @@ impl FileSystem for Watched {
         let (told, counts) = (Arc::clone(&self.told), Arc::clone(&self.counts));
         Ok(Box::new(Telling { file, told, counts }))
     }
+    fn file_size(&self, path: &Path) -> Result<u64> {
+        (self.looked)(path);
+        self.inner.file_size(path)
+    }
     delegate! {
         open_sequential(path: &Path) -> Box<dyn SequentialFile>;
         reopen_append(path: &Path) -> Box<dyn WritableFile>;
         reuse(old: &Path, new: &Path) -> Box<dyn WritableFile>;
         read_file(path: &Path) -> Vec<u8>;
         exists(path: &Path) -> bool;
-        file_size(path: &Path) -> u64;
         modified_time(path: &Path) -> u64;
         rename(from: &Path, to: &Path) -> ();
         link(from: &Path, to: &Path) -> ();

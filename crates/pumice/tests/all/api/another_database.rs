@@ -45,6 +45,10 @@ const WITH_FAMILY: &Calls<Db> = &[
     ("put_cf_opt_async", |db, cf, _| block_on(db.put_cf_opt_async(&SYNC, cf, "k", "v"))),
     ("put_entity_cf", |db, cf, _| db.put_entity_cf(cf, "k", [("n", "v")])),
     ("put_entity_cf_opt", |db, cf, _| db.put_entity_cf_opt(&SYNC, cf, "k", [("n", "v")])),
+    ("put_entity_cf_async", |db, cf, _| block_on(db.put_entity_cf_async(cf, "k", [("n", "v")]))),
+    ("put_entity_cf_opt_async", |db, cf, _| {
+        block_on(db.put_entity_cf_opt_async(&SYNC, cf, "k", [("n", "v")]))
+    }),
     ("delete_cf", |db, cf, _| db.delete_cf(cf, "k")),
     ("delete_cf_opt", |db, cf, _| db.delete_cf_opt(&SYNC, cf, "k")),
     ("delete_cf_async", |db, cf, _| block_on(db.delete_cf_async(cf, "k"))),
@@ -71,6 +75,16 @@ const WITH_FAMILY: &Calls<Db> = &[
     ("get_entity_cf_opt", |db, cf, at| db.get_entity_cf_opt(at, cf, "k").map(drop)),
     ("multi_get_entity_cf", |db, cf, _| last(db.multi_get_entity_cf(&[(cf, "k"), (cf, "l")]))),
     ("multi_get_entity_cf_opt", |db, cf, at| last(db.multi_get_entity_cf_opt(at, &[(cf, "k")]))),
+    ("get_entity_cf_async", |db, cf, _| block_on(db.get_entity_cf_async(cf, "k")).map(drop)),
+    ("get_entity_cf_opt_async", |db, cf, at| {
+        block_on(db.get_entity_cf_opt_async(at, cf, "k")).map(drop)
+    }),
+    ("multi_get_entity_cf_async", |db, cf, _| {
+        last(block_on(db.multi_get_entity_cf_async([(cf.clone(), "k")])))
+    }),
+    ("multi_get_entity_cf_opt_async", |db, cf, at| {
+        last(block_on(db.multi_get_entity_cf_opt_async(at, [(cf.clone(), "k")])))
+    }),
     ("key_may_exist_cf", |db, cf, _| db.key_may_exist_cf(cf, "k").map(drop)),
     ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
     ("key_may_exist_cf_opt_value", |db, cf, at| {
@@ -144,6 +158,16 @@ const WITH_SNAPSHOT: &Calls<Db> = &[
     ("multi_get_opt_async", |db, _, at| last(block_on(db.multi_get_opt_async(at, ["k", "l"])))),
     ("multi_get_cf_opt_async", |db, cf, at| {
         last(block_on(db.multi_get_cf_opt_async(at, [(cf.clone(), "k")])))
+    }),
+    ("get_entity_opt_async", |db, _, at| block_on(db.get_entity_opt_async(at, "k")).map(drop)),
+    ("get_entity_cf_opt_async", |db, cf, at| {
+        block_on(db.get_entity_cf_opt_async(at, cf, "k")).map(drop)
+    }),
+    ("multi_get_entity_opt_async", |db, _, at| {
+        last(block_on(db.multi_get_entity_opt_async(at, ["k", "l"])))
+    }),
+    ("multi_get_entity_cf_opt_async", |db, cf, at| {
+        last(block_on(db.multi_get_entity_cf_opt_async(at, [(cf.clone(), "k")])))
     }),
     ("key_may_exist_opt", |db, _, at| db.key_may_exist_opt(at, "k").map(drop)),
     ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),

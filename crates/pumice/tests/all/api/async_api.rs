@@ -253,3 +253,40 @@ fn calls_on_a_closed_database_end() {
     db.close().unwrap();
     Db::destroy(&options, &dir).unwrap();
 }
+
+#[pumice_test_macros::test]
+fn entities_as_the_ordinary_calls() {
+    let (_, fs) = memory();
+    let db = Db::open(&options(&fs), common::DIR).unwrap();
+    let cf = db.create_column_family(&Default::default(), "more").unwrap();
+    let (sync, read) = (WriteOptions { sync: true, ..Default::default() }, ReadOptions::default());
+    block_on(db.put_entity_async("a", [("", "1"), ("n", "2")])).unwrap();
+    block_on(db.put_entity_opt_async(&sync, "b", [("n", "3")])).unwrap();
+    block_on(db.put_entity_cf_async(&cf, "a", [("m", "4")])).unwrap();
+    block_on(db.put_entity_cf_opt_async(&sync, &cf, "b", [("m", "5")])).unwrap();
+    let twice = block_on(db.put_entity_async("c", [("n", "1"), ("n", "2")])).unwrap_err();
+    assert_eq!(twice.kind(), ErrorKind::Corruption);
+    let same = |future, call: pumice::Result<Option<pumice::PinnedColumns>>| {
+        let found: pumice::Result<Option<pumice::PinnedColumns>> = block_on(future);
+        let (found, expected) = (found.unwrap().unwrap(), call.unwrap().unwrap());
+        assert!(found.iter().eq(expected.iter()));
+    };
+    same(db.get_entity_async("a"), db.get_entity("a"));
+    same(db.get_entity_opt_async(&read, "b"), db.get_entity_opt(&read, "b"));
+    same(db.get_entity_cf_async(&cf, "a"), db.get_entity_cf(&cf, "a"));
+    same(db.get_entity_cf_opt_async(&read, &cf, "b"), db.get_entity_cf_opt(&read, &cf, "b"));
+    let columns = |found: Vec<pumice::Result<Option<pumice::PinnedColumns>>>| -> Vec<String> {
+        let show = |found: pumice::PinnedColumns| format!("{:?}", found.iter().collect::<Vec<_>>());
+        found.into_iter().map(|found| found.unwrap().map_or_else(String::new, show)).collect()
+    };
+    let keys = ["a", "c", "b"];
+    let expected = columns(db.multi_get_entity(&keys));
+    assert!(!expected[0].is_empty() && expected[1].is_empty() && !expected[2].is_empty());
+    assert_eq!(columns(block_on(db.multi_get_entity_async(keys))), expected);
+    assert_eq!(columns(block_on(db.multi_get_entity_opt_async(&read, keys))), expected);
+    let expected = columns(db.multi_get_entity_cf(&keys.map(|key| (&cf, key))));
+    let named = || keys.map(|key| (cf.clone(), key));
+    assert_eq!(columns(block_on(db.multi_get_entity_cf_async(named()))), expected);
+    assert_eq!(columns(block_on(db.multi_get_entity_cf_opt_async(&read, named()))), expected);
+    db.close().unwrap();
+}

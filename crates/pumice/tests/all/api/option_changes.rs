@@ -29,6 +29,7 @@ fn range_syncs(text: &str, change: &[(&str, &str)]) -> [Vec<(u64, u64, bool)>; 2
             let kind = usize::from(path.extension().is_some_and(|e| e == "sst"));
             told[kind].lock().push((from, bytes, wait));
         }),
+        looked: Arc::new(|_| {}),
         counts: Arc::default(),
     });
     options.set_from_text(text).unwrap();

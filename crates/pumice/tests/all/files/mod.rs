@@ -9,6 +9,7 @@ mod directories;
 mod full_disk;
 mod ingest;
 mod numbers;
+mod overlapping_files;
 mod repair;
 mod secondary;
 mod space_limit;

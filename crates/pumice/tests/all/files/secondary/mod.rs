@@ -1,5 +1,6 @@
 //! Secondary instances: what they see, when, and which calls are refused.
 
+mod busy;
 mod drawn;
 mod lives;
 mod torn;

@@ -1,0 +1,229 @@
+//! What a worker calls on Pumice: writes, point reads, iterators, with the trace of them if there
+//! is to be one (`--trace_file`).
+//!
+//! Thread safety: each belongs to one worker. Calls are noted before they are made, in the forms of
+//! RocksDB's traces: every write as a batch, of iterators the seeks.
+
+use super::engine::{self, Hits, Result};
+use super::families::Families;
+use super::pumice_engine::{PumiceDb, text};
+use super::trace::{Call, Trace};
+use pumice::{ColumnFamily, Db, DbIterator, ReadOptions, WriteBatch, WriteOptions};
+use std::sync::Arc;
+
+/// A worker's handles, with the one that it uses.
+struct Handles {
+    all: Vec<ColumnFamily>,
+    selected: usize,
+}
+
+impl Handles {
+    fn new(db: &PumiceDb) -> Handles {
+        Handles { all: db.families.lock().clone(), selected: 0 }
+    }
+
+    fn selected(&self) -> &ColumnFamily {
+        &self.all[self.selected]
+    }
+
+    fn select(&mut self, db: &Db, family: usize) {
+        for index in self.all.len()..=family {
+            let handle = db.column_family(&Families::name(index));
+            self.all.push(handle.expect("the caller names one that exists"));
+        }
+        self.selected = family;
+    }
+}
+
+/// Writes of one worker.
+pub struct PumiceWriter {
+    db: Db,
+    options: WriteOptions,
+    batch: WriteBatch,
+    handles: Handles,
+    trace: Option<Arc<Trace>>,
+}
+
+impl PumiceWriter {
+    /// A writer to `db`.
+    pub fn new(db: &PumiceDb, options: WriteOptions, trace: Option<Arc<Trace>>) -> Self {
+        let handles = Handles::new(db);
+        PumiceWriter { db: db.db.clone(), options, batch: WriteBatch::new(), handles, trace }
+    }
+
+    /// Notes the write that `put_in` puts into a batch for the column family of that id.
+    #[inline]
+    fn note(&self, put_in: impl FnOnce(&mut WriteBatch, u32)) {
+        if let Some(trace) = &self.trace {
+            let mut batch = WriteBatch::new();
+            put_in(&mut batch, self.handles.selected().id());
+            trace.note(&Call::Write(batch.data()));
+        }
+    }
+}
+
+impl engine::Writer for PumiceWriter {
+    fn select(&mut self, family: usize) {
+        self.handles.select(&self.db, family);
+    }
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.note(|batch, id| batch.put_cf(id, key, value));
+        self.db.put_cf_opt(&self.options, self.handles.selected(), key, value).map_err(text)
+    }
+    fn merge(&mut self, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.note(|batch, id| batch.merge_cf(id, key, operand));
+        self.db.merge_cf_opt(&self.options, self.handles.selected(), key, operand).map_err(text)
+    }
+    fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.note(|batch, id| batch.delete_cf(id, key));
+        self.db.delete_cf_opt(&self.options, self.handles.selected(), key).map_err(text)
+    }
+    fn single_delete(&mut self, key: &[u8]) -> Result<()> {
+        self.note(|batch, id| batch.single_delete_cf(id, key));
+        self.db.single_delete_cf_opt(&self.options, self.handles.selected(), key).map_err(text)
+    }
+    fn batch_put(&mut self, key: &[u8], value: &[u8]) {
+        self.batch.put_cf(self.handles.selected().id(), key, value);
+    }
+    fn batch_delete(&mut self, key: &[u8]) {
+        self.batch.delete_cf(self.handles.selected().id(), key);
+    }
+    fn batch_delete_range(&mut self, begin: &[u8], end: &[u8]) {
+        self.batch.delete_range_cf(self.handles.selected().id(), begin, end);
+    }
+    fn commit(&mut self) -> Result<()> {
+        if let Some(trace) = &self.trace {
+            trace.note(&Call::Write(self.batch.data()));
+        }
+        let written = self.db.write_opt(&self.options, &mut self.batch);
+        self.batch.clear();
+        written.map_err(text)
+    }
+    fn write_encoded(&mut self, batch: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::from_data(batch).map_err(text)?;
+        self.db.write_opt(&self.options, &mut batch).map_err(text)
+    }
+}
+
+/// Point reads of one worker.
+pub struct PumiceReader {
+    db: Db,
+    options: ReadOptions,
+    handles: Handles,
+    trace: Option<Arc<Trace>>,
+}
+
+impl PumiceReader {
+    /// A reader of `db`.
+    pub fn new(db: &PumiceDb, options: ReadOptions, trace: Option<Arc<Trace>>) -> Self {
+        PumiceReader { db: db.db.clone(), options, handles: Handles::new(db), trace }
+    }
+
+    #[inline]
+    fn note_get(&self, key: &[u8]) {
+        if let Some(trace) = &self.trace {
+            trace.note(&Call::Get(self.handles.selected().id(), key));
+        }
+    }
+}
+
+impl engine::Reader for PumiceReader {
+    fn select(&mut self, family: usize) {
+        self.handles.select(&self.db, family);
+    }
+
+    fn pin(&mut self, pinned: bool) {
+        self.options.snapshot = pinned.then(|| self.db.snapshot());
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<usize>> {
+        self.note_get(key);
+        match self.db.get_cf_opt(&self.options, self.handles.selected(), key) {
+            Ok(value) => Ok(value.map(|value| value.len())),
+            Err(error) => Err(text(error)),
+        }
+    }
+
+    fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.note_get(key);
+        value.clear();
+        let found =
+            self.db.get_cf_opt(&self.options, self.handles.selected(), key).map_err(text)?;
+        value.extend_from_slice(found.as_deref().unwrap_or_default());
+        Ok(found.is_some())
+    }
+
+    fn multi_get(&mut self, keys: &[u8], key_len: usize) -> Result<Hits> {
+        let keys: Vec<&[u8]> = keys.chunks_exact(key_len).collect();
+        if let Some(trace) = &self.trace {
+            trace.note(&Call::MultiGet(keys.iter().map(|key| (0, *key)).collect()));
+        }
+        let mut hits = Hits::default();
+        for value in self.db.multi_get_opt(&self.options, &keys) {
+            if let Some(value) = value.map_err(text)? {
+                hits.found += 1;
+                hits.bytes += (key_len + value.len()) as u64;
+            }
+        }
+        Ok(hits)
+    }
+}
+
+/// An iterator of one worker.
+pub struct PumiceCursor {
+    /// The iterator.
+    pub cursor: DbIterator,
+    /// The trace, and the iterator's bounds, empty for none.
+    pub trace: Option<(Arc<Trace>, [Vec<u8>; 2])>,
+}
+
+impl PumiceCursor {
+    #[inline]
+    fn note(&self, key: &[u8], backwards: bool) {
+        if let Some((trace, bounds)) = &self.trace {
+            let bounds = [bounds[0].as_slice(), bounds[1].as_slice()];
+            trace.note(&Call::Seek { family: 0, key, bounds, backwards });
+        }
+    }
+}
+
+impl engine::Cursor for PumiceCursor {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.cursor.valid()
+    }
+    fn seek_to_first(&mut self) {
+        self.cursor.seek_to_first();
+    }
+    fn seek_to_last(&mut self) {
+        self.cursor.seek_to_last();
+    }
+    fn seek(&mut self, key: &[u8]) {
+        self.note(key, false);
+        self.cursor.seek(key);
+    }
+    fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        self.note(key, true);
+        self.cursor.seek_for_prev(key);
+        Ok(())
+    }
+    #[inline]
+    fn next(&mut self) {
+        self.cursor.next();
+    }
+    #[inline]
+    fn prev(&mut self) {
+        self.cursor.prev();
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.cursor.key().unwrap_or_default()
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.cursor.value().unwrap_or_default()
+    }
+    fn status(&self) -> Result<()> {
+        self.cursor.status().map_err(text)
+    }
+}

@@ -142,6 +142,8 @@ pub(crate) struct WriteController {
     refilled_micros: AtomicU64,
     /// Bytes of followers, which are not paid for yet.
     owed_bytes: AtomicU64,
+    /// Most bytes of followers in one group since a policy last asked.
+    most_unpaid_bytes: AtomicU64,
 }
 
 impl WriteController {
@@ -158,6 +160,7 @@ impl WriteController {
             credit_bytes: AtomicU64::new(0),
             refilled_micros: AtomicU64::new(0),
             owed_bytes: AtomicU64::new(0),
+            most_unpaid_bytes: AtomicU64::new(0),
         }
     }
 
@@ -289,9 +292,20 @@ impl WriteController {
         saturating_u64(u128::from(bytes) * 1_000_000 / u128::from(rate))
     }
 
-    /// A group wrote this many bytes that its leader did not pay for: the next leader does.
+    /// A group wrote this many bytes that its leader did not pay for: the next leader does if
+    /// writes are slowed.
     pub fn owe(&self, bytes: u64) {
-        self.owed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if self.is_delayed() {
+            self.owed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        if bytes > self.most_unpaid_bytes.load(Ordering::Relaxed) {
+            self.most_unpaid_bytes.fetch_max(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Most bytes that one group wrote before they were paid for, since this was last asked.
+    pub fn take_most_unpaid(&self) -> u64 {
+        self.most_unpaid_bytes.swap(0, Ordering::Relaxed)
     }
 
     /// Whether a write of `bytes` would not have to wait now. Only the leading writer calls it.

@@ -115,6 +115,9 @@ pub(crate) struct Inputs {
     /// The policy rested for most of that time, as there was nothing to do.
     pub rested: bool,
     pub totals: Totals,
+    /// Most user bytes that were admitted at once since the last tick, whatever the cap: those of
+    /// writers that joined a group, of which only the leader waits.
+    pub unpaid: f64,
     pub families: Vec<FamilyInputs>,
     /// Bytes a second that the device has recently taken from all its databases; 0 if unknown.
     pub device_rate: f64,

@@ -122,6 +122,7 @@ impl DbInner {
             seconds: micros as f64 / 1e6,
             rested,
             totals,
+            unpaid: self.writes.controller.take_most_unpaid() as f64,
             families,
             device_rate: regulator.member.device().rate(),
             claimed_elsewhere: regulator.member.claimed_elsewhere(),

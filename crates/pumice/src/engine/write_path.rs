@@ -329,7 +329,7 @@ impl DbInner {
             count += batch::count(&other.rep);
             bytes += other.rep.len() - batch::HEADER_LEN;
         }
-        if bytes > own.bytes() && self.writes.controller.is_delayed() {
+        if bytes > own.bytes() {
             self.writes.controller.owe((bytes - own.bytes()) as u64);
         }
         let last = self.last_sequence.load(Ordering::Relaxed);

@@ -191,6 +191,17 @@ fn followers_are_paid_for() {
     assert!((990_000..1_010_000).contains(&(now - start)), "{} us for 1 MB", now - start);
 }
 
+/// A policy learns what came at once, capped or not, since it last asked.
+#[pumice_test_macros::test]
+fn the_largest_group_is_told() {
+    let controller = WriteController::new(0);
+    controller.owe(7_000);
+    controller.set_cap(Some(1_000_000));
+    controller.owe(9_000);
+    controller.owe(8_000);
+    assert_eq!((controller.take_most_unpaid(), controller.take_most_unpaid()), (9_000, 0));
+}
+
 /// A write that does not want to wait takes nothing from those who do.
 #[pumice_test_macros::test]
 fn who_is_refused_does_not_pay() {

@@ -22,12 +22,16 @@ const SHARE_HORIZON: f64 = 10.0;
 const SHARE_NOW_HORIZON: f64 = 0.5;
 const SHARE_MIN: f64 = 0.02;
 
+/// The largest group is remembered for about this many seconds.
+const UNPAID_SECONDS: f64 = 60.0;
+
 /// See the module head.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Learned {
     admitted: Counter,
     admitted_rate: Average,
     peak: f64,
+    unpaid: f64,
     memory: Counter,
     window_admitted: f64,
     window_grown: f64,
@@ -47,6 +51,17 @@ struct Family {
 }
 
 impl Learned {
+    /// Processes a tick of `seconds` in which one group added at most `unpaid` bytes unpaid.
+    pub fn learn_unpaid(&mut self, seconds: f64, unpaid: f64) {
+        let faded = self.unpaid * (1.0 - weight(seconds, UNPAID_SECONDS));
+        self.unpaid = faded.max(unpaid);
+    }
+
+    /// User bytes that one group may add at once, whatever the cap.
+    pub fn unpaid(&self) -> f64 {
+        self.unpaid
+    }
+
     /// Processes a tick of `seconds`.
     pub fn learn(&mut self, seconds: f64, totals: &Totals, families: &[FamilyInputs]) {
         self.learn_shares(seconds, families);

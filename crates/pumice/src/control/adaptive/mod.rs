@@ -29,8 +29,9 @@
 //! into it rewrites more. So while writes are near a limit the log, flushes and merges inside L0
 //! come first, and all other compactions share what these leave of the device, in the order of
 //! their scores. A tenth of the device stays free, since writes would wait in its queue. The larger
-//! the debt, the larger the minimum of these compactions. If L0 is nearly full all the same,
-//! compactions out of it come first too.
+//! the debt, the larger the minimum of these compactions; it shrinks as the cap falls below the
+//! sustainable intake, since a long merge inside L0 waits for the device then. If L0 is nearly full
+//! all the same, compactions out of it come first too.
 //!
 //! With a target for read latency, compactions that can wait also give way to reads (`guard`), as
 //! far as the debt allows.
@@ -93,6 +94,9 @@ const GUARD_SHARE: f64 = 0.25;
 /// exactly its throughput.
 const LEAN: f64 = 4.0;
 const EVEN: f64 = 0.75;
+/// Memory keeps room for the bytes that one group may add at once, whatever the cap, up to this
+/// share of a memtable.
+const UNPAID_SHARE: f64 = 0.5;
 /// At most this share of the room is admitted before the next tick.
 const TICK_SHARE: f64 = 0.5;
 /// Ticks are this many seconds apart, or as long as this share of all memory takes to fill; and
@@ -196,6 +200,7 @@ impl Adaptive {
         let (seconds, totals) = (inputs.seconds, &inputs.totals);
         let sum = |of: fn(&FamilyInputs) -> f64| inputs.families.iter().map(of).sum::<f64>();
         self.learned.learn(seconds, totals, &inputs.families);
+        self.learned.learn_unpaid(seconds, inputs.unpaid);
         let oldest = |of: fn(&FamilyInputs) -> Option<Relief>| {
             let jobs = inputs.families.iter().filter_map(of);
             jobs.map(|job| job.elapsed).max_by(f64::total_cmp)
@@ -276,10 +281,11 @@ impl Adaptive {
         let to_free = job.stock * left / (job.elapsed + left);
         let user = 1.0 / self.learned.growth();
         let free = family.memtables_max - family.sealed;
+        let unpaid = self.learned.unpaid().min(UNPAID_SHARE * family.memtable_bytes * user);
         let stock = Stock {
             filled: (bytes + family.active_bytes - (job.stock - to_free)) * user,
             goal: family.memtables_max * family.memtable_bytes * user,
-            room: (free * family.memtable_bytes - family.active_bytes) * user,
+            room: (free * family.memtable_bytes - family.active_bytes) * user - unpaid,
             to_free: to_free * user,
             left,
             throughput: self.flush.throughput().map(|rate| rate * user),
@@ -396,6 +402,13 @@ impl Adaptive {
         binding != Binding::Free || inputs.families.iter().any(short)
     }
 
+    /// The cap over the sustainable intake, at most 1. Below 1 compactions pay off more than comes
+    /// in, so the debt can wait.
+    fn sustained_share(&self) -> f64 {
+        let sustainable = self.debt.sustainable();
+        self.cap.now.map_or(1.0, |cap| if cap < sustainable { cap / sustainable } else { 1.0 })
+    }
+
     /// The rate of compactions that can wait, given `owed` of the debt: the rest of the device
     /// while writes are near a limit, and no more than keeps reads fast.
     fn waiting_rate(&mut self, inputs: &Inputs, binding: Binding, owed: f64) -> Option<f64> {
@@ -417,7 +430,7 @@ impl Adaptive {
             written: inputs.totals.deep_written + inputs.totals.l0.written,
             device_rate,
         });
-        let due = if self.level0_first { 0.0 } else { owed * owed };
+        let due = if self.level0_first { 0.0 } else { owed * owed * self.sustained_share() };
         let left = left.map(|rate| rate.max(device_rate * WAITING_SHARE_MIN.max(due)));
         // Reads become slow before writes do: the debt stays below the soft limit.
         let soft =

@@ -54,6 +54,8 @@ pub struct Shape {
     pub sync: f64,
     /// Jobs tell of their progress in steps of this many bytes: large values.
     pub grain: f64,
+    /// Under a cap so many bytes come at once, and are paid for by the next: a group of writers.
+    pub group: f64,
 }
 
 pub const ROCKSDB: Shape = Shape {
@@ -67,6 +69,7 @@ pub const ROCKSDB: Shape = Shape {
     pace: f64::INFINITY,
     sync: 0.0,
     grain: 0.0,
+    group: 0.0,
 };
 
 /// What came of it.
@@ -144,6 +147,9 @@ struct Tree {
     deep_owed: f64,
     deep: Vec<Job>,
     totals: Totals,
+    /// What the next group has to pay first, and the largest that came unpaid since the last look.
+    owed: f64,
+    unpaid: f64,
     device_rate: f64,
 }
 
@@ -160,6 +166,8 @@ impl Tree {
             deep_owed: 0.0,
             deep: Vec::new(),
             totals: Totals::default(),
+            owed: 0.0,
+            unpaid: 0.0,
             device_rate: 0.0,
         }
     }
@@ -247,6 +255,24 @@ impl Tree {
             let first = self.level0.len() - take;
             self.merge = Some((Job::new(take, bytes, bytes, now), first));
         }
+    }
+
+    /// What a step lets in that has credit for `bytes`.
+    fn at_once(&mut self, bytes: f64, capped: bool) -> f64 {
+        if !capped || self.shape.group <= 0.0 {
+            self.unpaid = self.shape.group;
+            self.owed = 0.0;
+            return bytes;
+        }
+        if bytes <= 0.0 {
+            return 0.0;
+        }
+        // A group comes as soon as the one before is paid for.
+        let groups = ((bytes - self.owed) / self.shape.group).floor() + 1.0;
+        let groups = groups.max(0.0);
+        self.owed += groups * self.shape.group - bytes;
+        self.unpaid = if groups > 0.0 { self.shape.group } else { self.unpaid };
+        groups * self.shape.group
     }
 
     fn admit(&mut self, bytes: f64) {
@@ -404,6 +430,7 @@ impl Ticker {
             seconds,
             rested: std::mem::take(&mut self.rested),
             totals,
+            unpaid: std::mem::take(&mut tree.unpaid),
             families: vec![tree.inputs(now)],
             device_rate: tree.device_rate,
             claimed_elsewhere: 0.0,
@@ -439,6 +466,7 @@ pub fn run(policy: &mut dyn Policy, shape: Shape, load: &Load<'_>) -> Outcome {
         let stopped = tree.stopped();
         let rate = (load.offered)(now).min(grants.cap.unwrap_or(f64::INFINITY));
         let bytes = if stopped { 0.0 } else { rate * STEP };
+        let bytes = tree.at_once(bytes, grants.cap.is_some_and(|cap| cap <= rate));
         tree.admit(bytes);
         let full = (load.full)(now);
         if full {

@@ -25,7 +25,7 @@ pub mod waiters;
 pub mod watch;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::keyspace::txn::Event;
@@ -171,6 +171,10 @@ pub struct Shared {
     pub stats: stats::Stats,
     /// Commands that took long.
     pub slow: slowlog::Slow,
+    /// 40 random hexadecimal digits of this run.
+    pub run_id: String,
+    /// Seconds since 1970 when an attack was last reported.
+    attacked_seconds: AtomicU64,
     /// A client has requested shutdown.
     pub wants_end: AtomicBool,
     /// Applies changed TLS settings, if there are TLS connections.
@@ -178,6 +182,12 @@ pub struct Shared {
     /// Classes of events that are published.
     notified: pumice_port::sync::Mutex<Arc<str>>,
     notifies: AtomicBool,
+}
+
+fn run_id() -> String {
+    let mut bytes = [0; 20];
+    pumice_port::os::read_random_bytes(&mut bytes);
+    acl::user::hex(&bytes)
 }
 
 impl Shared {
@@ -194,6 +204,8 @@ impl Shared {
             channels: pubsub::Channels::default(),
             stats: stats::Stats::default(),
             slow: slowlog::Slow::default(),
+            run_id: run_id(),
+            attacked_seconds: AtomicU64::new(0),
             wants_end: AtomicBool::new(false),
             tls_changed: OnceLock::new(),
             notified: pumice_port::sync::Mutex::new(Arc::from("")),
@@ -202,6 +214,15 @@ impl Shared {
         shared.settings_changed();
         shared.acl.set_default_password(shared.config.get("requirepass").as_bytes());
         shared
+    }
+
+    /// An attack at this time; true when it is to be reported, once a minute.
+    pub fn attacked(&self, seconds: u64) -> bool {
+        const QUIET_SECONDS: u64 = 60;
+        let last = self.attacked_seconds.load(Ordering::Relaxed);
+        let (new, relaxed) = (seconds, Ordering::Relaxed);
+        seconds.saturating_sub(last) >= QUIET_SECONDS
+            && self.attacked_seconds.compare_exchange(last, new, relaxed, relaxed).is_ok()
     }
 
     /// Refreshes the settings that are read often.

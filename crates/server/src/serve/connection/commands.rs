@@ -2,7 +2,7 @@
 //!
 //! Thread safety: belongs to the connection's fiber, except while a worker has it. Suspends.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::sync::atomic::Ordering;
 
 use pumice_port::time;
@@ -46,6 +46,9 @@ impl Connection<'_> {
             }
             let mut args = Vec::with_capacity(8);
             parser.arguments(bytes, &mut args);
+            if is_of_a_browser(args[0]) {
+                return self.hang_up_on_a_browser(now_seconds());
+            }
             let now = time::wall_micros() / 1000;
             // Earlier replies go first: its own take another path.
             let listens = is_about_listening(args[0]);
@@ -64,6 +67,22 @@ impl Connection<'_> {
             }
         }
         Pause::Idle
+    }
+
+    /// A web page may make a browser send commands as the body of a request: nothing of it is
+    /// carried out from here on, nor answered. Standard error is told once a minute.
+    fn hang_up_on_a_browser(&mut self, seconds: u64) -> Pause {
+        let (shared, client) = (&self.server.shared, &self.session.client);
+        if shared.attacked(seconds) {
+            let what = "it sent POST or Host: as browsers do, so a web page may be making one send \
+                        commands to this server (cross-protocol scripting)";
+            let address = &client.address;
+            // There may be nobody who reads it.
+            writeln!(std::io::stderr(), "pumice: SECURITY ATTACK: {address} was cut off: {what}")
+                .ok();
+        }
+        self.out.clear();
+        Pause::Broken
     }
 
     /// Input that is not the protocol.
@@ -193,6 +212,15 @@ impl Connection<'_> {
             }
         }
     }
+}
+
+fn now_seconds() -> u64 {
+    time::wall_micros() / 1_000_000
+}
+
+/// `command` is what a request to a web server begins with, or one of its lines.
+fn is_of_a_browser(command: &[u8]) -> bool {
+    [&b"post"[..], b"host:"].iter().any(|word| command.eq_ignore_ascii_case(word))
 }
 
 /// `command` is SUBSCRIBE or a relative.

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::args::{fail, is, lossy, upper};
+use super::args::{is, lossy, upper};
 use super::keys::help;
 use super::{Access, Call, Keys, LOADING, READONLY, Row, STALE, all, find, subcommand};
 use crate::keyspace::{Failure, Outcome, glob};
@@ -117,7 +117,7 @@ fn info(call: &mut Call<'_, '_>) -> Outcome<()> {
     for name in names {
         match by_full_name(name) {
             Some(row) => tell(call.out, row),
-            None => call.out.null_array(),
+            None => call.out.null(),
         }
     }
     Ok(())
@@ -186,8 +186,8 @@ fn getkeys(call: &mut Call<'_, '_>) -> Outcome<()> {
         return Err(Failure::text(ARITY));
     }
     let keys = row.keys_of(args);
-    if keys.is_empty() {
-        return Err(fail("ERR Invalid arguments specified for command"));
+    if keys.is_empty() || !row.counts_well(args) {
+        return Err(Failure::text("ERR Invalid arguments specified for command"));
     }
     call.out.array(keys.len());
     keys.iter().for_each(|key| call.out.bulk(key));

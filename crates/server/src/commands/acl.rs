@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use super::acl_rules::{apply, end_connections, end_listeners, is_name, joined, lines, load, save};
-use super::args::{fail, integer, is, lossy};
+use super::args::{fail, integer, is, lossy, too_many_words};
 use super::keys::help;
 use super::{
     ADMIN, Access, Call, LOADING, NOSCRIPT, Row, STALE, all, catalog, find, permits, subcommand,
@@ -101,15 +101,9 @@ fn cat(call: &mut Call<'_, '_>) -> Outcome<()> {
             call.out.array(named.len());
             named.iter().for_each(|row| call.out.bulk(row.full_name.as_bytes()));
         }
-        _ => return Err(words("CAT")),
+        _ => return Err(too_many_words(call.args)),
     }
     Ok(())
-}
-
-/// Too many words after a subcommand.
-fn words(subcommand: &str) -> Failure {
-    let what = "ERR unknown subcommand or wrong number of arguments for";
-    fail(format!("{what} '{subcommand}'. Try ACL HELP."))
 }
 
 fn deluser(call: &mut Call<'_, '_>) -> Outcome<()> {
@@ -157,7 +151,7 @@ fn genpass(call: &mut Call<'_, '_>) -> Outcome<()> {
     let bits = match &call.args[2..] {
         [] => 256,
         [bits] => integer(bits)?,
-        _ => return Err(words("GENPASS")),
+        _ => return Err(too_many_words(call.args)),
     };
     if !(1..=4096).contains(&bits) {
         return Err(Failure::text(BAD));
@@ -224,7 +218,7 @@ fn log(call: &mut Call<'_, '_>) -> Outcome<()> {
             return Ok(());
         }
         [count] => integer(count)?,
-        _ => return Err(words("LOG")),
+        _ => return Err(too_many_words(call.args)),
     };
     let entries = log.entries(usize::try_from(most).unwrap_or(0));
     call.out.array(entries.len());

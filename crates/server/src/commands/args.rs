@@ -16,6 +16,11 @@ pub fn integer(arg: &[u8]) -> Outcome<i64> {
     number::integer(arg).ok_or(Failure::NOT_AN_INTEGER)
 }
 
+/// The refusal of an integer beyond the bounds that a command has.
+pub const BEYOND_LONG: Failure = Failure::text(
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+);
+
 /// An argument that is a number and does not underflow to zero.
 ///
 /// # Errors
@@ -49,6 +54,13 @@ pub fn clamp(start: i64, stop: i64, len: u64) -> Option<(u64, u64)> {
     let from_end = |place: i64| if place < 0 { place.saturating_add(len) } else { place };
     let (start, stop) = (from_end(start).max(0), from_end(stop).min(len - 1));
     (start <= stop && start < len).then_some((start as u64, stop as u64))
+}
+
+/// Too many words after a subcommand; the text has it as it was typed.
+pub fn too_many_words(args: &[&[u8]]) -> Failure {
+    let parent = lossy(&upper(args[0]));
+    let what = "ERR unknown subcommand or wrong number of arguments for";
+    fail(format!("{what} '{}'. Try {parent} HELP.", lossy(args[1])))
 }
 
 /// An error made of parts.

@@ -132,8 +132,8 @@ fn wait_for_one(call: &mut Call<'_, '_>, take: Take) -> Outcome<()> {
 }
 
 fn wait_for_many(call: &mut Call<'_, '_>, take: fn(&[u8]) -> Outcome<Take>) -> Outcome<()> {
-    let limit = timeout(call.args[1])?;
     let (keys, take, count) = pop_request(call.args, 2, take)?;
+    let limit = timeout(call.args[1])?;
     try_or_wait(call, keys, Op::Pop(take, Some(count)), limit)
 }
 
@@ -172,13 +172,13 @@ pub fn pop_request<'a, T>(
     let (word, rest) = rest.split_first().ok_or(Failure::SYNTAX)?;
     let take = take(word)?;
     const COUNT: Failure = Failure::text("ERR count should be greater than 0");
-    let count = match rest {
-        [] => 1,
-        [word, number] if is(word, "count") => {
+    let (count, more) = match rest {
+        [] => (1, rest),
+        [word, number, more @ ..] if is(word, "count") => {
             let number = integer(number).map_err(|_| COUNT)?;
-            u64::try_from(number).ok().filter(|n| *n > 0).ok_or(COUNT)?
+            (u64::try_from(number).ok().filter(|n| *n > 0).ok_or(COUNT)?, more)
         }
         _ => return Err(Failure::SYNTAX),
     };
-    Ok((keys, take, count))
+    if more.is_empty() { Ok((keys, take, count)) } else { Err(Failure::SYNTAX) }
 }

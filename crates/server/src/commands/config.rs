@@ -2,7 +2,7 @@
 //!
 //! Thread safety: see the module above.
 
-use super::args::{fail, lossy};
+use super::args::{fail, is, lossy};
 use super::keys::help;
 use super::{ADMIN, Access, Call, LOADING, NOSCRIPT, Row, STALE};
 use crate::keyspace::{Failure, Outcome, glob};
@@ -38,13 +38,24 @@ fn config_help(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn get(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let patterns: Vec<_> = call.args[2..].iter().map(|arg| arg.to_ascii_lowercase()).collect();
-    let fits = |name: &str| patterns.iter().any(|p| glob::matches(p, name.as_bytes()));
-    let found: Vec<_> = SETTINGS.iter().filter(|setting| fits(setting.name)).collect();
+    let mut found: Vec<(&[u8], &str)> = Vec::new();
+    for arg in &call.args[2..] {
+        let pattern = arg.to_ascii_lowercase();
+        // A whole name is told as it was asked for.
+        let is_pattern = arg.iter().any(|byte| b"[*?".contains(byte));
+        for setting in SETTINGS {
+            let is_new = !found.iter().any(|(_, name)| *name == setting.name);
+            if is_new && !is_pattern && is(arg, setting.name) {
+                found.push((*arg, setting.name));
+            } else if is_new && is_pattern && glob::matches(&pattern, setting.name.as_bytes()) {
+                found.push((setting.name.as_bytes(), setting.name));
+            }
+        }
+    }
     call.out.map(found.len());
-    for setting in found {
-        call.out.bulk(setting.name.as_bytes());
-        call.out.bulk(call.shared.config.get(setting.name).as_bytes());
+    for (shown, name) in found {
+        call.out.bulk(shown);
+        call.out.bulk(call.shared.config.get(name).as_bytes());
     }
     Ok(())
 }

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::args::{fail, integer, is, lossy, upper};
+use super::args::{fail, integer, is, lossy, too_many_words, upper};
 use super::keys::help;
+use super::rename::database;
 use super::{ALLOW_BUSY, Access, Call, FAST, LOADING, NO_AUTH, NOSCRIPT, Row, STALE};
 use crate::keyspace::{Failure, Outcome};
 use crate::protocol::{Reply, number};
@@ -162,7 +163,7 @@ fn hello(call: &mut Call<'_, '_>) -> Outcome<()> {
     }
     if !call.session.is_authenticated {
         const FIRST: &str = "NOAUTH HELLO must be called with the client already authenticated, \
-                             otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
+                             otherwise the HELLO AUTH <user> <pass> option can be used to \
                              authenticate the client and select the RESP protocol version at the \
                              same time";
         return Err(Failure::text(FIRST));
@@ -203,14 +204,10 @@ fn hello(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn select(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let number = integer(call.args[1])?;
-    let databases = call.shared.config.number("databases") as i64;
-    if !(0..databases).contains(&number) {
-        return Err(Failure::text("ERR DB index is out of range"));
-    }
-    call.session.db = number as u8;
-    call.txn.select(number as u8);
-    call.session.client.db.store(number as u8, Ordering::Relaxed);
+    let number = database(call, call.args[1])?;
+    call.session.db = number;
+    call.txn.select(number);
+    call.session.client.db.store(number, Ordering::Relaxed);
     call.out.ok();
     Ok(())
 }
@@ -297,11 +294,7 @@ fn unblock(call: &mut Call<'_, '_>) -> Outcome<()> {
             const REASON: &str = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
             return Err(Failure::text(REASON));
         }
-        _ => {
-            const WORDS: &str = "ERR unknown subcommand or wrong number of arguments for \
-                                 'UNBLOCK'. Try CLIENT HELP.";
-            return Err(Failure::text(WORDS));
-        }
+        _ => return Err(too_many_words(call.args)),
     };
     let id = integer(call.args[2])?;
     let clients = call.shared.clients.list();

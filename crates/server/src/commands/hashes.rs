@@ -2,7 +2,7 @@
 //!
 //! Thread safety: see the module above.
 
-use super::args::{fail, integer, is};
+use super::args::{BEYOND_LONG, fail, integer, is};
 use super::counters::float_sum;
 use super::scan::scan_collection;
 use super::{Call, DENYOOM, FAST, READONLY, Row, WRITE};
@@ -313,16 +313,34 @@ pub fn by_chance(
     if is_full { Err(Failure::TOO_LARGE) } else { Ok(picked) }
 }
 
+const OUT_OF_RANGE: Failure = Failure::text("ERR value is out of range");
+
 /// A count for which a reply can be made.
 ///
 /// # Errors
 /// It is not an integer, or out of range.
 pub fn chance_count(arg: &[u8]) -> Outcome<i64> {
-    let count = integer(arg)?;
-    if !(-MANY..=i64::MAX / 2).contains(&count) {
-        return Err(Failure::text("ERR value is out of range"));
+    match integer(arg)? {
+        i64::MIN => Err(BEYOND_LONG),
+        count if count < -MANY => Err(OUT_OF_RANGE),
+        count => Ok(count),
     }
-    Ok(count)
+}
+
+/// The count, and whether `word` that asks for values too follows it.
+///
+/// # Errors
+/// The count is not an integer, or out of range; other words.
+pub fn chance_request(args: &[&[u8]], word: &str) -> Outcome<(Option<i64>, bool)> {
+    let Some((count, rest)) = args.split_first() else { return Ok((None, false)) };
+    let count = chance_count(count)?;
+    match rest {
+        [] => Ok((Some(count), false)),
+        [given] if !is(given, word) => Err(Failure::SYNTAX),
+        [_] if count > i64::MAX / 2 => Err(OUT_OF_RANGE),
+        [_] => Ok((Some(count), true)),
+        _ => Err(Failure::SYNTAX),
+    }
 }
 
 /// The cost of a pick besides its bytes.
@@ -332,12 +350,7 @@ const PICK_BYTES: usize = 72;
 const MANY: i64 = 10_000_000;
 
 fn hrandfield(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let with_values = match &call.args[2..] {
-        [] | [_] => false,
-        [_, word] if is(word, "withvalues") => true,
-        _ => return Err(Failure::SYNTAX),
-    };
-    let count = call.args.get(2).map(|arg| chance_count(arg)).transpose()?;
+    let (count, with_values) = chance_request(&call.args[2..], "withvalues")?;
     let hash = hash(call)?;
     let Some(count) = count else {
         let picked = match hash {

@@ -3,6 +3,7 @@
 //! Thread safety: see the module above.
 
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 
 use super::args::upper;
 use super::{Access, Call, DANGEROUS, LOADING, Row, STALE};
@@ -56,7 +57,7 @@ fn server(shared: &Shared, now: u64, text: &mut String) -> std::fmt::Result {
     writeln!(text, "redis_version:{REDIS_VERSION}\r")?;
     writeln!(text, "pumice_version:{}\r", env!("CARGO_PKG_VERSION"))?;
     writeln!(text, "redis_mode:standalone\r\nos:Linux\r\narch_bits:64\r")?;
-    writeln!(text, "process_id:{}\r", pumice_port::os::pid())?;
+    writeln!(text, "process_id:{}\r\nrun_id:{}\r", pumice_port::os::pid(), shared.run_id)?;
     let port = ["port", "tls-port"].map(|name| shared.config.number(name));
     writeln!(text, "tcp_port:{}\r", if port[0] == 0 { port[1] } else { port[0] })?;
     writeln!(text, "uptime_in_seconds:{up}\r\nuptime_in_days:{}\r", up / 86_400)
@@ -70,15 +71,46 @@ fn clients(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
 
 fn memory(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     let usage = pumice_port::time::resource_usage();
-    writeln!(text, "used_memory_peak:{}\r", usage.max_resident_bytes)?;
+    let resident = resident_bytes();
+    for (name, bytes) in [
+        ("used_memory", resident),
+        ("used_memory_rss", resident),
+        ("used_memory_peak", usage.max_resident_bytes.max(resident)),
+    ] {
+        writeln!(text, "{name}:{bytes}\r\n{name}_human:{}\r", human(bytes))?;
+    }
     writeln!(text, "mem_clients_normal:{}\r", shared.clients.memory.used())?;
     writeln!(text, "total_system_memory:{}\r", pumice_port::os::total_memory_bytes())?;
     writeln!(text, "maxmemory:0\r\nmaxmemory_policy:noeviction\r")
 }
 
+/// Memory of the process, in bytes; 0 where the system does not say.
+fn resident_bytes() -> u64 {
+    let status = pumice_port::os::read_file(std::path::Path::new("/proc/self/status"));
+    let status = status.unwrap_or_default();
+    let text = String::from_utf8_lossy(&status);
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) << 10
+}
+
+/// Bytes with a unit, as Redis writes them.
+fn human(bytes: u64) -> String {
+    let units = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')];
+    let unit = units.into_iter().find(|(bits, _)| bytes >> bits > 0);
+    unit.map_or_else(
+        || format!("{bytes}B"),
+        |(bits, letter)| format!("{:.2}{letter}", bytes as f64 / (1_u64 << bits) as f64),
+    )
+}
+
 fn persistence(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     writeln!(text, "loading:0\r\naof_enabled:1\r")?;
     writeln!(text, "appendfsync:{}\r", shared.config.get("appendfsync"))?;
+    let failed = shared.stats.save_failed.load(Ordering::Relaxed);
+    // BGSAVE has ended when it replies.
+    writeln!(text, "rdb_bgsave_in_progress:0\r")?;
+    writeln!(text, "rdb_last_bgsave_status:{}\r", if failed { "err" } else { "ok" })?;
     writeln!(text, "rdb_last_save_time:{}\r", Stats::get(&shared.stats.saved_seconds))
 }
 
@@ -87,6 +119,7 @@ fn stats(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     let rows = [
         ("total_connections_received", &stats.connections),
         ("total_commands_processed", &stats.commands),
+        ("instantaneous_ops_per_sec", &stats.commands_per_second),
         ("total_net_input_bytes", &stats.received),
         ("total_net_output_bytes", &stats.sent),
         ("rejected_connections", &stats.refused),
@@ -97,7 +130,11 @@ fn stats(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
         ("evicted_clients", &shared.clients.evicted),
         ("panicked_commands", &stats.panics),
     ];
-    rows.iter().try_for_each(|(name, value)| writeln!(text, "{name}:{}\r", Stats::get(value)))
+    rows.iter().try_for_each(|(name, value)| writeln!(text, "{name}:{}\r", Stats::get(value)))?;
+    let (channels, patterns) = (shared.channels.count(), shared.channels.patterns());
+    // Nothing is evicted from a disk.
+    writeln!(text, "evicted_keys:0\r")?;
+    writeln!(text, "pubsub_channels:{channels}\r\npubsub_patterns:{patterns}\r")
 }
 
 fn cpu(_: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
@@ -133,7 +170,8 @@ fn keyspace(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     for db in 0..shared.config.number("databases") {
         let keys = shared.keyspace.keys_in(db as u8);
         if keys > 0 {
-            writeln!(text, "db{db}:keys={keys}\r")?;
+            // Keys with a time are not counted.
+            writeln!(text, "db{db}:keys={keys},expires=0,avg_ttl=0\r")?;
         }
     }
     Ok(())

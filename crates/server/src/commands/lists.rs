@@ -4,7 +4,7 @@
 //! the element. LINSERT, LREM and LPOS scan the list; LINSERT and LREM also move the elements
 //! between the change and the nearer end. Thread safety: see the module above.
 
-use super::args::{clamp, integer, upper};
+use super::args::{BEYOND_LONG, clamp, integer, upper};
 use super::blocking::pop_request;
 use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{Collection, Kind};
@@ -448,17 +448,17 @@ pub fn move_element(
     let value = value.map_or_else(Vec::new, |value| value.to_vec());
     say(call, &value)?;
     take_out(call, &mut list, from, 1);
+    // The push is told before the pop, as Redis tells them.
     if source == target {
         put(call, &mut list, to, &value);
-        call.txn.save(source, &mut list);
-        call.txn.event(source, b'l', from.pop_event());
+        call.txn.event(target, b'l', to.push_event());
     } else {
-        save_taken(call, source, &mut list, from.pop_event());
         let mut list = call.txn.collection_or_new(target, Kind::List)?;
         put(call, &mut list, to, &value);
         call.txn.save(target, &mut list);
+        call.txn.event(target, b'l', to.push_event());
     }
-    call.txn.event(target, b'l', to.push_event());
+    save_taken(call, source, &mut list, from.pop_event());
     Ok(true)
 }
 
@@ -513,9 +513,7 @@ fn position_options(args: &[&[u8]]) -> Outcome<(i64, Option<u64>, u64)> {
                     return Err(Failure::text(ZERO));
                 }
                 if rank == i64::MIN {
-                    let text = "ERR value is out of range, value must between \
-                                -9223372036854775807 and 9223372036854775807";
-                    return Err(Failure::text(text));
+                    return Err(BEYOND_LONG);
                 }
             }
             b"COUNT" => {

@@ -286,13 +286,22 @@ impl Row {
                 keys.extend(sort::stored_key(args));
             }
             Keys::Counted { at, dest } => {
-                let count = args.get(at).and_then(|n| crate::protocol::number::integer(n));
-                let count = count.and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
                 keys.extend(args.get(1).copied().filter(|_| dest));
-                keys.extend(args.iter().skip(at + 1).take(count).copied());
+                keys.extend(args.iter().skip(at + 1).take(count_at(args, at)).copied());
             }
         }
         keys
+    }
+
+    /// The number of keys among `args`, if one is there, is not zero, and that many arguments
+    /// follow it.
+    pub fn counts_well(&self, args: &[&[u8]]) -> bool {
+        match self.keys {
+            Keys::Counted { at, .. } => {
+                (1..args.len().saturating_sub(at)).contains(&count_at(args, at))
+            }
+            _ => true,
+        }
     }
 
     /// Names of the flags.
@@ -335,6 +344,12 @@ impl Row {
     fn has_subcommands(&self) -> bool {
         !self.subcommands.is_empty()
     }
+}
+
+/// The number of keys that an argument gives; 0 if it is none.
+fn count_at(args: &[&[u8]], at: usize) -> usize {
+    let count = args.get(at).and_then(|n| crate::protocol::number::integer(n));
+    count.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
 }
 
 /// All groups of rows.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::args::too_many_words;
 use super::keys::help;
 use super::{Access, Call, FAST, LOADING, NO_MULTI, NOSCRIPT, PUBSUB, Row, STALE};
 use crate::keyspace::{Failure, Outcome};
@@ -147,9 +148,7 @@ fn publish(call: &mut Call<'_, '_>) -> Outcome<()> {
 
 fn channels(call: &mut Call<'_, '_>) -> Outcome<()> {
     if call.args.len() > 3 {
-        let text = "ERR unknown subcommand or wrong number of arguments for 'CHANNELS'. Try PUBSUB \
-                    HELP.";
-        return Err(Failure::text(text));
+        return Err(too_many_words(call.args));
     }
     let names = call.shared.channels.names(call.args.get(2).copied());
     call.out.array(names.len());

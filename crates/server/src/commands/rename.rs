@@ -136,6 +136,11 @@ fn found_at(call: &mut Call<'_, '_>, to: Target<'_>) -> Outcome<Option<Found>> {
 /// It is none.
 pub fn database(call: &Call<'_, '_>, arg: &[u8]) -> Outcome<u8> {
     let number = integer(arg)?;
+    if i32::try_from(number).is_err() {
+        const BEYOND: &str =
+            "ERR value is out of range, value must between -2147483648 and 2147483647";
+        return Err(Failure::text(BEYOND));
+    }
     let databases = call.shared.config.number("databases") as i64;
     if !(0..databases).contains(&number) {
         return Err(Failure::text("ERR DB index is out of range"));

@@ -63,8 +63,14 @@ fn time(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// A checkpoint next to the data, named by the time.
+/// A checkpoint next to the data, named by the time. INFO says whether the last one failed.
 fn checkpoint(call: &Call<'_, '_>) -> Outcome<()> {
+    let made = make_checkpoint(call);
+    call.shared.stats.save_failed.store(made.is_err(), Ordering::Relaxed);
+    made
+}
+
+fn make_checkpoint(call: &Call<'_, '_>) -> Outcome<()> {
     let db = call.shared.keyspace.engine();
     let micros = pumice_port::time::wall_micros();
     let mut path = db.path().into_os_string();

@@ -2,7 +2,7 @@
 //!
 //! Thread safety: see the module above.
 
-use super::args::{integer, is};
+use super::args::{integer, is, too_many_words};
 use super::keys::help;
 use super::{ADMIN, Access, Call, LOADING, NOSCRIPT, READONLY, Row, STALE};
 use crate::keyspace::encoding::Kind;
@@ -76,11 +76,7 @@ fn get(call: &mut Call<'_, '_>) -> Outcome<()> {
     let count = match &call.args[2..] {
         [] => ENTRIES,
         [count] => integer(count).ok().filter(|count| *count >= -1).ok_or(RANGE)?,
-        _ => {
-            let text = "ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG \
-                        HELP.";
-            return Err(Failure::text(text));
-        }
+        _ => return Err(too_many_words(call.args)),
     };
     let entries = call.shared.slow.entries(usize::try_from(count).unwrap_or(usize::MAX));
     call.out.array(entries.len());

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::args::{Args, integer, is, upper};
+use super::args::{Args, integer, upper};
 use super::blocking::{highest, pop_request};
-use super::hashes::{by_chance, chance_count};
+use super::hashes::{by_chance, chance_request};
 use super::sets::limit;
 use super::sorted_ranges::{replace, reply, weight};
 use super::sorted_sets::{ends, remove, save_removed, score_from};
@@ -316,12 +316,7 @@ fn zmpop(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn zrandmember(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let scores = match &call.args[2..] {
-        [] | [_] => false,
-        [_, word] if is(word, "withscores") => true,
-        _ => return Err(Failure::SYNTAX),
-    };
-    let count = call.args.get(2).map(|arg| chance_count(arg)).transpose()?;
+    let (count, scores) = chance_request(&call.args[2..], "withscores")?;
     let set: Option<Collection> = call.txn.collection(call.args[1], Kind::SortedSet)?;
     let picked = match set {
         Some(set) => by_chance(call, &set, count.unwrap_or(1))?,

@@ -4,7 +4,7 @@
 //! several scores the result is undefined, as in Redis. Thread safety: see the module above.
 
 use super::args::{clamp, double, integer, upper};
-use super::sorted_sets::{put_score, remove, save_removed, with_scores};
+use super::sorted_sets::{put_score, remove, save_removed};
 use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{BY_SCORE, Collection, Kind, score_bytes, scored_of};
 use crate::keyspace::txn::Txn;
@@ -267,7 +267,8 @@ fn wanted(
     backwards: Option<bool>,
     stores: bool,
 ) -> Outcome<Wanted> {
-    let (mut own_by, mut own_backwards) = (by, backwards.unwrap_or(false));
+    // An option that the name or an earlier option has decided is refused.
+    let (mut by, mut backwards) = (by, backwards);
     let (mut skip, mut most, mut scores, mut limited) = (0, -1, false, false);
     let mut rest = rest.iter();
     while let Some(arg) = rest.next() {
@@ -280,13 +281,13 @@ fn wanted(
                 };
                 (skip, most, limited) = (integer(first)?, integer(second)?, true);
             }
-            b"REV" if backwards.is_none() => own_backwards = true,
-            b"BYLEX" if by.is_none() => own_by = Some(By::Lex),
-            b"BYSCORE" if by.is_none() => own_by = Some(By::Score),
+            b"REV" if backwards.is_none() => backwards = Some(true),
+            b"BYLEX" if by.is_none() => by = Some(By::Lex),
+            b"BYSCORE" if by.is_none() => by = Some(By::Score),
             _ => return Err(Failure::SYNTAX),
         }
     }
-    let by = own_by.unwrap_or(By::Rank);
+    let (by, backwards) = (by.unwrap_or(By::Rank), backwards.unwrap_or(false));
     if limited && most != -1 && by == By::Rank {
         let text = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE \
                     or BYLEX";
@@ -297,11 +298,11 @@ fn wanted(
         return Err(Failure::text(text));
     }
     let [one, two] = bounds;
-    let swapped = own_backwards && by != By::Rank;
+    let swapped = backwards && by != By::Rank;
     let (low, high) = if swapped { (two, one) } else { (one, two) };
     Ok(Wanted {
         range: Range::read(by, low, high)?,
-        backwards: own_backwards,
+        backwards,
         skip: u64::try_from(skip).unwrap_or(u64::MAX),
         most: u64::try_from(most).unwrap_or(u64::MAX),
         scores,
@@ -310,15 +311,7 @@ fn wanted(
 
 fn range(call: &mut Call<'_, '_>, by: Option<By>, backwards: Option<bool>) -> Outcome<()> {
     let (bounds, rest) = ([call.args[2], call.args[3]], &call.args[4..]);
-    let wanted = match (by, backwards) {
-        // The old commands accept fewer options.
-        (Some(By::Rank), Some(true)) => {
-            let scores = with_scores(rest)?;
-            let range = Range::read(By::Rank, bounds[0], bounds[1])?;
-            Wanted { range, backwards: true, skip: 0, most: u64::MAX, scores }
-        }
-        (by, backwards) => wanted(bounds, rest, by, backwards, false)?,
-    };
+    let wanted = wanted(bounds, rest, by, backwards, false)?;
     let set = call.txn.collection(call.args[1], Kind::SortedSet)?;
     let found = match set {
         Some(set) => {

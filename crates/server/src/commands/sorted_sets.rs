@@ -3,7 +3,7 @@
 //! A member's element holds its score; another element, by score, holds the order. ZRANK and
 //! ZREVRANK count the members before the one in question. Thread safety: see the module above.
 
-use super::args::{double, integer, is, upper};
+use super::args::{double, integer, upper};
 use super::scan::scan_collection;
 use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{BY_NAME, BY_SCORE, Collection, Kind, scored_of};
@@ -357,16 +357,4 @@ fn zscan(call: &mut Call<'_, '_>) -> Outcome<()> {
         out.bulk(double_text(score_from(value)).as_bytes());
     };
     scan_collection(call, Kind::SortedSet, say, 2)
-}
-
-/// WITHSCORES is the only word.
-///
-/// # Errors
-/// Another one is.
-pub fn with_scores(rest: &[&[u8]]) -> Outcome<bool> {
-    match rest {
-        [] => Ok(false),
-        [word] if is(word, "withscores") => Ok(true),
-        _ => Err(Failure::SYNTAX),
-    }
 }

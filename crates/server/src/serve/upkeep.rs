@@ -1,9 +1,10 @@
-//! Background tasks: syncs every second, deletes expired keys.
+//! Background tasks: syncs every second, deletes expired keys and samples the rate of commands.
 //!
 //! Thread safety: each task is a fiber of its own, or a thread where the engine is not called on
 //! fibers; both end with the server.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice_port::fiber::Runtime;
@@ -11,7 +12,7 @@ use pumice_port::thread::JoinHandle;
 use pumice_port::{thread, time};
 
 use super::Server;
-use crate::session::stats::Stats;
+use crate::session::stats::{Rate, Stats};
 
 /// How often the queue of expired keys is checked, and how many are deleted at a time.
 const REAP: Duration = Duration::from_millis(100);
@@ -48,8 +49,11 @@ fn sync(server: &Server) {
 }
 
 fn reap(server: &Server) {
+    let mut rate = Rate::default();
     while !server.is_ending.wait_timeout(REAP) {
         let shared = &server.shared;
+        let commands = rate.sample(time::now_nanos(), Stats::get(&shared.stats.commands));
+        shared.stats.commands_per_second.store(commands, Ordering::Relaxed);
         let now = time::wall_micros() / 1000;
         // Keys that cannot be deleted now are reported again.
         if let Ok(deleted) = shared.keyspace.reap(now, REAP_KEYS, |events| shared.tell(events)) {

@@ -82,7 +82,7 @@ pub const SETTINGS: &[Setting] = &[
     mutable("acllog-max-len", Form::Number(0, 100_000), "128", "Refusals that ACL LOG keeps."),
     mutable(
         "appendfsync",
-        Form::Choice(&["always", "everysec", "no"]),
+        Form::Choice(&["everysec", "always", "no"]),
         "everysec",
         "When the log is synced: before each reply, every second, when the system likes.",
     ),
@@ -124,10 +124,22 @@ pub const SETTINGS: &[Setting] = &[
     fixed("loops", Form::Number(0, 1024), "0", "Event loops; 0 for one per processor."),
     mutable("maxclients", Form::Number(1, 1_000_000), "10000", "Maximum number of connections."),
     mutable(
+        "maxmemory",
+        Form::Choice(&["0"]),
+        "0",
+        "Accepted for clients that ask; data is on disk and has no limit.",
+    ),
+    mutable(
         "maxmemory-clients",
         Form::Memory,
         "10%",
         "Memory of all clients' buffers, and of one command; 0 for no limit.",
+    ),
+    mutable(
+        "maxmemory-policy",
+        Form::Choice(&["noeviction"]),
+        "noeviction",
+        "Accepted for clients that ask; nothing is evicted.",
     ),
     fixed(
         "metrics-port",
@@ -167,7 +179,12 @@ pub const SETTINGS: &[Setting] = &[
         "fibers",
         "Where the engine is called: on the connections' fibers, or on a pool of threads.",
     ),
-    fixed("save", Form::Text, "", "Accepted for clients that ask; there are no snapshots in time."),
+    mutable(
+        "save",
+        Form::Text,
+        "",
+        "Accepted for clients that ask; there are no snapshots in time.",
+    ),
     mutable(
         "slowlog-log-slower-than",
         Form::Number(-1, i64::MAX),
@@ -397,9 +414,10 @@ impl Config {
     pub fn change(&self, pairs: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>, String> {
         let mut changes: Vec<(&'static str, String)> = Vec::new();
         for (name, value) in pairs {
-            let failed = |why: &str| {
+            let failed_at = |name: &str, why: &str| {
                 format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
             };
+            let failed = |why: &str| failed_at(name, why);
             if is_left_out(name) {
                 return Err(failed(NO_TLS));
             }
@@ -415,7 +433,9 @@ impl Config {
             if changes.iter().any(|(known, _)| *known == setting.name) {
                 return Err(failed("duplicate parameter"));
             }
-            changes.push((setting.name, setting.checked(value).map_err(|why| failed(&why))?));
+            // A bad value is told with the setting's own name, what is before with the one given.
+            let checked = setting.checked(value).map_err(|why| failed_at(setting.name, &why))?;
+            changes.push((setting.name, checked));
         }
         let mut values = self.values.lock();
         let old = |(name, value)| values.insert(name, value).map(|old| (name, old));
@@ -467,7 +487,7 @@ mod tests {
             ("port", "line 1: 'port' has no value"),
             ("port x", "couldn't be parsed into an integer"),
             ("port 70000", "between 0 and 65535"),
-            ("appendfsync maybe", "always, everysec, no"),
+            ("appendfsync maybe", "everysec, always, no"),
             ("protected-mode 1", "'yes' or 'no'"),
             ("appendonly no", "one of the following: yes"),
         ] {

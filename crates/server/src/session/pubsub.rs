@@ -211,6 +211,11 @@ impl Channels {
         }
     }
 
+    /// Channels with listeners.
+    pub fn count(&self) -> usize {
+        self.registry.lock().channels.len()
+    }
+
     /// Patterns with listeners.
     pub fn patterns(&self) -> usize {
         self.registry.lock().patterns.len()

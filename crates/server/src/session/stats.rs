@@ -2,7 +2,8 @@
 //!
 //! Thread safety: atomics; each is exact by itself.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// See the module's head.
 #[derive(Default)]
@@ -27,6 +28,10 @@ pub struct Stats {
     pub errors: AtomicU64,
     /// Commands that panicked.
     pub panics: AtomicU64,
+    /// Commands a second, lately.
+    pub commands_per_second: AtomicU64,
+    /// The last SAVE failed.
+    pub save_failed: AtomicBool,
     /// Milliseconds since 1970 when the server started.
     pub started_millis: AtomicU64,
     /// Seconds since 1970 of the last SAVE.
@@ -61,5 +66,44 @@ impl Stats {
             &self.panics,
         ];
         all.into_iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+}
+
+/// How fast a counter grows, over its last samples.
+#[derive(Default)]
+pub struct Rate(VecDeque<(u64, u64)>);
+
+impl Rate {
+    /// Growth a second since the oldest of the last sixteen samples, with the one that is taken
+    /// now on the monotonic clock.
+    pub fn sample(&mut self, nanos: u64, count: u64) -> u64 {
+        const SAMPLES: usize = 16;
+        self.0.push_back((nanos, count));
+        if self.0.len() > SAMPLES {
+            self.0.pop_front();
+        }
+        let (began, first) = self.0[0];
+        let grown = u128::from(count.saturating_sub(first)) * 1_000_000_000;
+        let rate = grown / u128::from(nanos.saturating_sub(began).max(1));
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rate;
+
+    #[pumice_test_macros::test]
+    fn a_rate_is_that_of_the_last_samples() {
+        let mut rate = Rate::default();
+        assert_eq!(rate.sample(5_000, 70), 0);
+        let second = 1_000_000_000;
+        assert_eq!(rate.sample(second + 5_000, 170), 100);
+        // The counter was set to zero.
+        assert_eq!(rate.sample(2 * second, 0), 0);
+        for at in 3..40 {
+            rate.sample(at * second, at * 7);
+        }
+        assert_eq!(rate.sample(40 * second, 40 * 7), 7);
     }
 }

@@ -223,6 +223,14 @@ const STRANGE: &[&str] = &[
     "\"\" a\r\n",
     "SET a\r\n",
     "+PONG\r\n",
+    // What a browser may be made to send.
+    "POST / HTTP/1.1\r\nHost: x\r\n\r\nSET a 1\r\n",
+    "PING\r\npost / HTTP/1.1\r\n",
+    "*1\r\n$4\r\nPost\r\n*1\r\n$4\r\nPING\r\n",
+    "GET / HTTP/1.1\r\nHost: x\r\n\r\nPING\r\n",
+    "host:\r\nPING\r\n",
+    "Host:x\r\nPING\r\n",
+    "MULTI\r\nPOST\r\nPING\r\n",
 ];
 
 #[pumice_test_macros::test]
@@ -242,6 +250,117 @@ fn bytes_that_make_no_sense_get_the_words_of_redis() {
             caller.until_closed()
         });
         assert_eq!(replies[0], replies[1], "{:?}", &bytes[..bytes.len().min(80)]);
+    }
+    running.stop().unwrap();
+}
+
+/// Commands that write what others read: their events, in order.
+const EVENTFUL: &[&str] = &[
+    "RPUSH l a b c",
+    "LMOVE l m LEFT RIGHT",
+    "RPOPLPUSH l m",
+    "BLMOVE l m LEFT LEFT 0",
+    "RPUSH l a b",
+    "LMOVE l l LEFT RIGHT",
+    "BRPOPLPUSH l m 0",
+    "RPOPLPUSH m m",
+    "LMPOP 1 m LEFT COUNT 9",
+    "LPOP l 9",
+];
+
+#[pumice_test_macros::test]
+fn events_of_keys_come_in_the_order_of_redis() {
+    let scratch = Scratch::new("events");
+    let running = start(scratch.path(), &[]);
+    let mut redis = Redis::start(&scratch);
+    let told = |mut driver: Caller, mut listener: Caller| {
+        driver.line("CONFIG SET notify-keyspace-events EA");
+        listener.send(b"PSUBSCRIBE *\r\n");
+        listener.until(":1\r\n");
+        for line in EVENTFUL {
+            ask(&mut driver, &line.split(' ').map(str::to_string).collect::<Vec<_>>());
+        }
+        driver.line("PUBLISH end ended");
+        listener.until("ended\r\n")
+    };
+    let ours = told(Caller::to(&running), Caller::to(&running));
+    assert_eq!(ours, told(redis.connect(), redis.connect()));
+    assert!(ours.contains("__keyevent@0__:rpush"), "{ours}");
+    running.stop().unwrap();
+}
+
+/// What programs that watch a server read of INFO.
+const WATCHED: &[&str] = &[
+    "redis_version",
+    "run_id",
+    "uptime_in_seconds",
+    "connected_clients",
+    "blocked_clients",
+    "used_memory",
+    "used_memory_human",
+    "used_memory_rss",
+    "used_memory_rss_human",
+    "used_memory_peak",
+    "used_memory_peak_human",
+    "maxmemory",
+    "maxmemory_policy",
+    "rdb_bgsave_in_progress",
+    "rdb_last_bgsave_status",
+    "rdb_last_save_time",
+    "total_connections_received",
+    "total_commands_processed",
+    "instantaneous_ops_per_sec",
+    "total_net_input_bytes",
+    "total_net_output_bytes",
+    "rejected_connections",
+    "expired_keys",
+    "evicted_keys",
+    "keyspace_hits",
+    "keyspace_misses",
+    "pubsub_channels",
+    "pubsub_patterns",
+    "role",
+    "used_cpu_user",
+    "db0",
+];
+
+#[pumice_test_macros::test]
+fn info_has_what_others_watch() {
+    let scratch = Scratch::new("info");
+    let running = start(scratch.path(), &[]);
+    let mut redis = Redis::start(&scratch);
+    let told = |mut caller: Caller, mut listener: Caller| {
+        caller.line("SET a 1");
+        listener.send(b"SUBSCRIBE c d\r\nPSUBSCRIBE p*\r\n");
+        listener.until("p*\r\n:3\r\n");
+        let info = ask(&mut caller, &["INFO".to_string()]);
+        let info = String::from_utf8(info).unwrap();
+        let value = |name: &&str| {
+            let line = info.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+            line.unwrap_or_else(|| panic!("no {name} in {info}")).trim_end().to_string()
+        };
+        WATCHED.iter().map(value).collect::<Vec<_>>()
+    };
+    let ours = told(Caller::to(&running), Caller::to(&running));
+    let theirs = told(redis.connect(), redis.connect());
+    for ((name, ours), theirs) in WATCHED.iter().zip(&ours).zip(&theirs) {
+        // Of the others only numbers, which differ.
+        let is_same = matches!(
+            *name,
+            "redis_version"
+                | "maxmemory"
+                | "maxmemory_policy"
+                | "rdb_bgsave_in_progress"
+                | "rdb_last_bgsave_status"
+                | "evicted_keys"
+                | "pubsub_channels"
+                | "pubsub_patterns"
+                | "role"
+                | "db0"
+        );
+        assert!(!is_same || ours == theirs, "{name}: {ours}, redis {theirs}");
+        assert!(*name != "run_id" || ours.len() == theirs.len(), "{ours} {theirs}");
+        assert!(!name.starts_with("used_memory") || !ours.starts_with('0'), "{name}: {ours}");
     }
     running.stop().unwrap();
 }

@@ -405,3 +405,11 @@ fn connections_are_kept_alive_as_the_setting_says() {
     }
     running.stop().unwrap();
 }
+
+#[pumice_test_macros::test]
+fn attacks_are_reported_once_a_minute() {
+    let scratch = Scratch::new("attacks");
+    let quiet = Quiet::open(scratch.path());
+    let reported = [1000, 1001, 1059, 1060, 1061, 1060, 1121].map(|at| quiet.shared.attacked(at));
+    assert_eq!(reported, [true, false, false, true, false, false, true]);
+}

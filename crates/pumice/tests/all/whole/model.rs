@@ -1,22 +1,28 @@
 //! The engine against a sorted map: random writes of every kind, ingested files, flushes,
-//! compactions, snapshots, reopenings and changes of the prefix extractor, read back by `get`,
-//! `multi_get` and randomly walking iterators with bounds and prefixes, in both orders. Crashes
-//! leave a prefix of the history that has all of what was synced.
+//! compactions of every style, snapshots, reopenings and changes of the prefix extractor, read back
+//! by `get`, `multi_get` and randomly walking iterators with bounds and prefixes, in both orders.
+//! Crashes leave a prefix of the history that has all of what was synced.
 //!
 //! `PUMICE_MODEL_SEEDS=n` runs more seeds; a failure names its seed.
+
+mod layouts;
+mod rare;
+mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pumice::options::{IndexType, merge_operator_by_name};
 use pumice::{
-    BottommostLevelCompaction, CompactRangeOptions, Comparator, Db, DbIterator, FilterPolicy,
-    FlushOptions, IngestExternalFileOptions, MemFs, Options, ReadOptions, SliceTransform, Snapshot,
+    BottommostLevelCompaction, CompactRangeOptions, Comparator, Db, FlushOptions,
+    IngestExternalFileOptions, MemFs, Options, ReadOptions, SliceTransform, Snapshot,
     SstFileWriter, WriteBatch, WriteOptions,
 };
 use pumice_base::extension::builtin_slice_transform;
 use pumice_base::random::Rng;
 use pumice_env::mem::CrashMode;
+
+use layouts::{bloom_ratio, options};
+use walk::Walk;
 
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -74,50 +80,6 @@ struct Test {
     /// Single-deleted keys that hold a value.
     once: BTreeSet<Vec<u8>>,
     counter: u64,
-}
-
-fn options(rng: &mut Rng, fs: &MemFs, comparator: &Comparator) -> Options {
-    let mut options = Options::default();
-    options.db.create_if_missing = true;
-    options.db.file_system = fs.shared();
-    options.db.max_manifest_file_size = if rng.one_in(2) { 2 << 10 } else { 1 << 30 };
-    options.db.avoid_flush_during_recovery = rng.one_in(2);
-    options.db.max_subcompactions = 1 + rng.uniform(3) as u32;
-    options.cf.comparator = comparator.clone();
-    options.cf.write_buffer_size = 64 << 10;
-    options.cf.target_file_size_base = 2 << 10;
-    options.cf.max_bytes_for_level_base = 8 << 10;
-    options.cf.max_bytes_for_level_multiplier = 3.0;
-    options.cf.level0_file_num_compaction_trigger = 2 + rng.uniform(4) as i32;
-    options.cf.disable_auto_compactions = rng.one_in(4);
-    options.cf.merge_operator = merge_operator_by_name("stringappend");
-    options.cf.prefix_extractor = extractor(rng);
-    options.cf.memtable_prefix_bloom_size_ratio = bloom_ratio(rng);
-    options.cf.memtable_whole_key_filtering = rng.one_in(2);
-    options.cf.max_successive_merges = rng.uniform(4) as usize;
-    options.cf.strict_max_successive_merges = rng.one_in(2);
-    filters(rng, &mut options);
-    options
-}
-
-/// Memtables with a filter that is large for their few keys, so that it denies much, or without.
-fn bloom_ratio(rng: &mut Rng) -> f64 {
-    [0.0, 0.05, 0.2][rng.uniform(3) as usize]
-}
-
-/// Filters of every layout, with many partitions, or none.
-fn filters(rng: &mut Rng, options: &mut Options) {
-    let table = &mut options.cf.table_factory;
-    table.block_size = 256;
-    table.filter_policy =
-        [None, Some(FilterPolicy::bloom(16.0)), Some(FilterPolicy::ribbon(16.0, 1))]
-            [rng.uniform(3) as usize];
-    if rng.one_in(2) {
-        table.index_type = IndexType::TwoLevel;
-        table.partition_filters = true;
-        table.decouple_partitioned_filters = rng.one_in(2);
-        table.metadata_block_size = 64;
-    }
 }
 
 impl Test {
@@ -329,7 +291,12 @@ impl Test {
     fn run_with_crashes(&mut self) {
         self.history = Some(vec![State::new()]);
         for _ in 0..150 {
-            match self.rng.uniform(21) {
+            match self.rng.uniform(23) {
+                21 => self.move_files(),
+                22 => {
+                    self.compact_some_files();
+                    self.check_crash();
+                }
                 0..=13 => self.write(),
                 20 => self.ingest(),
                 14 => {
@@ -488,7 +455,11 @@ impl Test {
 
     fn run(&mut self) {
         for _ in 0..400 {
-            match self.rng.uniform(21) {
+            match self.rng.uniform(25) {
+                21 => self.move_files(),
+                22 => self.compact_some_files(),
+                23 => self.tail(),
+                24 => self.replace_range(),
                 0..=10 => self.write(),
                 20 => self.ingest(),
                 11 | 12 => self.maintain(),
@@ -517,64 +488,6 @@ impl Test {
 fn differences(a: &State, b: &State) -> Vec<String> {
     let keys: BTreeSet<_> = a.keys().chain(b.keys()).filter(|k| a.get(*k) != b.get(*k)).collect();
     keys.into_iter().map(|k| String::from_utf8_lossy(k).into_owned()).collect()
-}
-
-/// Where an iterator should be.
-struct Walk {
-    rows: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The prefix that the last seek fixed.
-    prefix: Option<Vec<u8>>,
-    /// Only keys with that prefix are shown.
-    extractor: Extractor,
-    order: Comparator,
-    at: Option<usize>,
-}
-
-impl Walk {
-    fn prefix_of(&self, key: &[u8]) -> Option<Vec<u8>> {
-        prefix_of(&self.extractor, key).map(<[u8]>::to_vec)
-    }
-
-    /// `at` if it is a row of the fixed prefix.
-    fn admit(&self, at: Option<usize>) -> Option<usize> {
-        at.filter(|&at| match (self.rows.get(at), &self.prefix) {
-            (None, _) => false,
-            (Some((key, _)), Some(prefix)) => prefix_of(&self.extractor, key) == Some(prefix),
-            (Some(_), None) => true,
-        })
-    }
-
-    fn step(&mut self, step: u64, target: &[u8], cursor: &mut DbIterator) {
-        match step {
-            0 | 1 => {
-                self.prefix = None;
-                let end = if step == 0 { Some(0) } else { self.rows.len().checked_sub(1) };
-                self.at = self.admit(end);
-                self.prefix = self.at.and_then(|at| self.prefix_of(&self.rows[at].0));
-                if step == 0 { cursor.seek_to_first() } else { cursor.seek_to_last() }
-            }
-            2 => {
-                self.prefix = self.prefix_of(target);
-                let at = self.rows.partition_point(|r| self.order.compare(&r.0, target).is_lt());
-                self.at = self.admit(Some(at));
-                cursor.seek(target);
-            }
-            3 => {
-                self.prefix = self.prefix_of(target);
-                let at = self.rows.partition_point(|r| self.order.compare(&r.0, target).is_le());
-                self.at = self.admit(at.checked_sub(1));
-                cursor.seek_for_prev(target);
-            }
-            4..=8 => {
-                self.at = self.admit(self.at.map(|at| at + 1));
-                cursor.next();
-            }
-            _ => {
-                self.at = self.admit(self.at.and_then(|at| at.checked_sub(1)));
-                cursor.prev();
-            }
-        }
-    }
 }
 
 fn seeds(default: u64) -> u64 {

@@ -353,6 +353,46 @@ impl Policy for Blind {
     }
 }
 
+/// The policy beside itself as it would be if another database claimed a fifth of the device.
+#[derive(Default)]
+struct BesideAnother {
+    policy: Adaptive,
+    beside: Adaptive,
+    gave_way: usize,
+    limited: usize,
+}
+
+impl Policy for BesideAnother {
+    fn tick(&mut self, inputs: &Inputs) -> Grants {
+        let grants = self.policy.tick(inputs);
+        let claimed_elsewhere = inputs.device_rate / 5.0;
+        let other = self.beside.tick(&Inputs { claimed_elsewhere, ..inputs.clone() });
+        // The claim is for the device: what writes may bring does not depend on it.
+        assert_eq!((other.cap, other.claim), (grants.cap, grants.claim));
+        if let (Some(alone), Some(shared)) = (grants.waiting_rate, other.waiting_rate) {
+            assert!(shared <= alone, "{shared} of {alone}");
+            self.limited += 1;
+            self.gave_way += usize::from(shared < alone);
+        }
+        grants
+    }
+}
+
+/// Compactions that can wait leave the device to the urgent work of other databases.
+#[pumice_test_macros::test]
+fn compactions_give_way_to_the_urgent_work_of_others() {
+    let mut policies = Vec::new();
+    for seed in 0..20 {
+        let peak = draw(&mut Rng::new(seed));
+        let mut policy = BesideAnother::default();
+        lasting_peak(&mut policy, &peak);
+        policies.push((seed, policy.gave_way, policy.limited));
+    }
+    // Where the debt is near its limit they keep the least that it needs, whoever claims the rest.
+    let gave_way = policies.iter().filter(|(_, gave_way, _)| *gave_way > 100).count();
+    assert!(gave_way > 10, "{policies:?}");
+}
+
 /// Seconds for which writes stop where they come in groups of up to a quarter of a memtable.
 fn stopped_by_groups(policy: &mut dyn Policy, seed: u64) -> f64 {
     let mut rng = Rng::new(seed);

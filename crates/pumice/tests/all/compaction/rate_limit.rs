@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::common::{DIR, fill, flush, get, key, options};
 use pumice::{
-    CompactRangeOptions, Db, FlushOptions, HistogramKind, IoPriority, MemFs, Options, RateLimiter,
-    RateLimiterMode, RateLimiterOptions, ReadOptions, Statistics, Ticker, WaitForCompactOptions,
-    WriteBatch, WriteOptions,
+    BottommostLevelCompaction, CompactRangeOptions, Db, FlushOptions, HistogramKind, IoPriority,
+    MemFs, Options, RateLimiter, RateLimiterMode, RateLimiterOptions, ReadOptions, Statistics,
+    Ticker, WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 use pumice_env::filename::{self, FileType};
 use pumice_port::sim;
@@ -102,6 +102,32 @@ fn while_writes_are_delayed_all_are_as_urgent_as_users() {
         db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
         let [low, _, _, user] = charged(&limiter);
         assert!(low == 0 && user > 1_000_000, "{low} {user}");
+        db.close().unwrap();
+    });
+}
+
+/// Under the adaptive policy compactions of L0 go before others, and what it caps stays what it is.
+// A simulation is a runtime of its own.
+#[test]
+fn under_the_adaptive_policy_compactions_of_l0_are_more_urgent_than_others() {
+    simulate(|| {
+        let (mut options, limiter) = limited(MIB, RateLimiterMode::WritesOnly);
+        options.db.background_policy = pumice::options::BackgroundPolicy::Adaptive;
+        options.cf.level0_file_num_compaction_trigger = 2;
+        options.cf.level0_slowdown_writes_trigger = 2;
+        let db = Db::open(&options, DIR).unwrap();
+        for value in ["v", "w"] {
+            fill(&db, 0..1000, &value.repeat(1000));
+            flush(&db);
+        }
+        db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+        // RocksDB's rules would have delayed writes at two files: all would be as urgent as users.
+        let [low, mid, high, user] = charged(&limiter);
+        assert_eq!((low, mid, user), (0, table_bytes(&db), 0), "{high}");
+        let bottommost_level_compaction = BottommostLevelCompaction::Force;
+        let again = CompactRangeOptions { bottommost_level_compaction, ..Default::default() };
+        db.compact_range(&again, None, None).unwrap();
+        assert_eq!(charged(&limiter), [table_bytes(&db), mid, high, 0]);
         db.close().unwrap();
     });
 }

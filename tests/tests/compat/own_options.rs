@@ -11,10 +11,11 @@ use crate::stores::{rocksdb, temp_folder};
 
 const KEYS: usize = 100;
 /// Those of the database, and of its column families.
-const OWN: [(&str, &str); 4] = [
+const OWN: [(&str, &str); 5] = [
     ("background_policy", "adaptive"),
     ("background_cpu_priority", "low"),
     ("background_io_priority", "idle"),
+    ("read_latency_target_micros", "5000"),
     ("auto_tuned_compaction", "true"),
 ];
 

@@ -12,6 +12,8 @@ use crate::plot::{Band, Curve, Figure, Panel, Point};
 const MEGABYTE: f64 = 1_048_576.0;
 /// Operations are summed over this many seconds.
 const BUCKET: f64 = 0.5;
+/// The rate allowed to slowed writes is drawn up to so many times the largest that was written.
+const CAP_SHOWN: f64 = 1.5;
 
 /// The picture of a run of `name` whose operations wrote `bytes_each`.
 pub fn svg(name: &str, samples: &[Sample], bytes_each: u64) -> String {
@@ -23,8 +25,12 @@ fn panels(name: &str, samples: &[Sample], bytes_each: u64) -> Vec<Panel> {
     let over_time = |of: &dyn Fn(&Sample) -> f64| -> Vec<Point> {
         samples.iter().map(|sample| Point::new(sample.seconds, of(sample))).collect()
     };
+    let written = intervals(samples, &mib);
+    // A cap far above what is written would make that a line at the bottom.
+    let most = written.iter().map(|point| point.y).fold(0.0, f64::max);
+    let shown = |rate: f64| if most > 0.0 { rate.min(CAP_SHOWN * most) } else { rate };
     let slowed = samples.iter().filter(|sample| sample.delayed_rate > 0);
-    let allowed = slowed.map(|s| Point::new(s.seconds, s.delayed_rate as f64 / MEGABYTE));
+    let allowed = slowed.map(|s| Point::new(s.seconds, shown(s.delayed_rate as f64 / MEGABYTE)));
     let curve = |name: &str, colour, points| Curve {
         name: name.to_string(),
         colour,
@@ -44,7 +50,7 @@ fn panels(name: &str, samples: &[Sample], bytes_each: u64) -> Vec<Panel> {
             format!("{name}: MB/s"),
             vec![
                 curve("what slowed writes may", 1, allowed.collect()),
-                curve("written", 0, intervals(samples, &mib)),
+                curve("written", 0, written),
             ],
         ),
         panel(
@@ -97,7 +103,7 @@ mod tests {
             seconds: n as f64 / 10.0,
             operations: n * 1000,
             stopped: (10..15).contains(&n),
-            delayed_rate: if n < 5 { 1 << 20 } else { 0 },
+            delayed_rate: [1 << 20, 1 << 30][usize::from(n == 3)] * u64::from(n < 5),
             l0_files: n / 3,
             pending_bytes: n << 20,
             compacted_mb: n as f64 * 123.0,
@@ -112,6 +118,9 @@ mod tests {
         }
         // 10,000 operations a second of 1 KiB.
         assert!(panels[0].curves[1].points.iter().all(|p| (p.y - 9.765_625).abs() < 1e-3));
+        let allowed = &panels[0].curves[0].points;
+        let top = 1.5 * panels[0].curves[1].points.iter().map(|p| p.y).fold(0.0, f64::max);
+        assert_eq!((allowed.len(), allowed[2].y, allowed[3].y), (5, 1.0, top));
         assert_eq!(panels[1].curves[0].points[49], Point::new(4.9, 6027.0));
         assert_eq!(
             (panels[2].curves[0].points[49].y, panels[3].curves[0].points[49].y),

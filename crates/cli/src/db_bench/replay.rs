@@ -29,7 +29,7 @@ pub fn run<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
         if number % workers != worker.index {
             continue;
         }
-        let due = start + (micros as f64 / flags.trace_replay_fast_forward) as u64;
+        let due = due(start, micros, flags.trace_replay_fast_forward);
         if let Some(early @ 1..) = due.checked_sub(now_micros()) {
             thread::sleep(Duration::from_micros(early));
         }
@@ -40,6 +40,11 @@ pub fn run<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
         println!("Replay completed from trace_file: {}", flags.trace_file);
     }
     Ok(())
+}
+
+/// When a call is made that came `micros` after the beginning. A damaged trace may say anything.
+fn due(start: u64, micros: u64, speed: f64) -> u64 {
+    start.saturating_add((micros as f64 / speed) as u64)
 }
 
 fn failed(error: String) -> String {
@@ -86,5 +91,17 @@ fn make<D: BenchDb>(
             cursor.status()?;
             Ok(Operation::Seek)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::due;
+
+    #[pumice_test_macros::test]
+    fn no_time_in_a_trace_overflows() {
+        assert_eq!(due(100, 50, 2.0), 125);
+        assert_eq!(due(100, u64::MAX, 0.5), u64::MAX);
+        assert_eq!(due(u64::MAX, 1, 1e-300), u64::MAX);
     }
 }

@@ -14,6 +14,7 @@ use crate::entry_stats::{Collector, EntryStats, RoleSum, StatsAge};
 use crate::handle::{Handle, Ref};
 use crate::hash_table::HashTable;
 use crate::key::{CacheKey, Priority};
+use crate::memory;
 
 /// Charge per entry that sizes the table when none is given: one default data block.
 const ESTIMATED_ENTRY_CHARGE: usize = 4096;
@@ -145,6 +146,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
     /// Removes every entry that can be found.
     pub fn erase_all(&self) {
         self.table().erase_all();
+        memory::trim();
     }
 
     /// Sum of the charges of all entries and reservations, bytes.
@@ -162,6 +164,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
     /// Changes the limit and evicts down to it. The largest number of slots stays as it was made.
     pub fn set_capacity(&self, capacity: usize) {
         self.table().set_capacity(capacity);
+        memory::trim();
     }
     /// Inserts fail rather than exceed the capacity.
     pub fn strict_capacity_limit(&self) -> bool {
@@ -250,6 +253,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
 impl<V: Send + Sync + 'static> Drop for Cache<V> {
     fn drop(&mut self) {
         self.table().erase_all();
+        memory::trim();
         // SAFETY: the cache's own count; pinned entries keep the table if there are any.
         unsafe { HashTable::release(self.table) };
     }

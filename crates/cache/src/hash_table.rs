@@ -28,6 +28,7 @@ use crate::admission::Return;
 use crate::growth::Growth;
 use crate::key::{CacheKey, Priority};
 use crate::slot::{Slot, Sweep};
+use crate::slot_array::SlotArray;
 
 /// Slots that one step of the clock's hand examines.
 const CLOCK_STEP: usize = 4;
@@ -55,7 +56,7 @@ pub(crate) fn occupancy_max(len: usize) -> usize {
 
 /// The part of the cache that outlives it while entries are pinned.
 pub(crate) struct HashTable<V> {
-    pub(crate) slots: Box<[Slot<V>]>,
+    pub(crate) slots: SlotArray<V>,
     pub(crate) growth: Growth,
     /// Entries may fill this many slots: 70 %, beyond which probe paths grow quickly.
     occupancy_max: usize,
@@ -96,12 +97,8 @@ impl<V> HashTable<V> {
     pub(crate) fn new(capacity: usize, entries_max: usize) -> NonNull<Self> {
         let wanted = entries_max.saturating_mul(10) / 7 + 1;
         let len = wanted.max(SLOTS_MIN).next_power_of_two();
-        // Zeroed pages come from the system untouched, so slots never used cost no memory as long
-        // as those in use are neighbours.
-        // SAFETY: an all-zero slot is a valid, empty slot (head of `slot`).
-        let slots = unsafe { Box::<[Slot<V>]>::new_zeroed_slice(len).assume_init() };
         let table = Box::new(HashTable {
-            slots,
+            slots: SlotArray::new(len),
             growth: Growth::new(len),
             occupancy_max: occupancy_max(len),
             clock: CachePadded::new(AtomicUsize::new(0)),

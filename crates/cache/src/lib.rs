@@ -4,8 +4,8 @@
 //! and one to unpin it; there is no lock, no list and no shared counter on that path, so two
 //! threads that hit different entries never write the same cache line.
 //!
-//! Layers: `slot` (one entry and its life cycle) < `hash_table` (probing, eviction, accounting)
-//! with `growth` (how many slots are in use) and `moves` (entries that go to new ones) < `handle`
+//! Layers: `slot` (one entry and its life cycle) < `slot_array` (the memory of slots) <
+//! `hash_table` (probing, eviction, accounting) with `growth` (how many slots are in use) and `moves` (entries that go to new ones) < `handle`
 //! (pins as Rust values) < [`Cache`].
 //!
 //! Costs: the largest number of slots is fixed by `capacity / estimated_entry_charge`, so much
@@ -24,13 +24,16 @@ mod growth;
 mod handle;
 mod hash_table;
 mod key;
+mod memory;
 mod moves;
 mod slot;
+mod slot_array;
 
 pub use cache::{Cache, CacheOptions, MemoryAccount, Reservation};
 pub use entry_stats::{EntryStats, RoleSum, StatsAge};
 pub use handle::{Handle, Ref};
 pub use key::{CacheKey, Priority};
+pub use memory::BlockBytes;
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@
 //! 1. `start` is a private anonymous mapping of `bytes` bytes, readable and writable, that only
 //!    this region knows and unmaps.
 //!
-//! A region is not divided here, and is only given back whole.
+//! A region is not divided here.
 
 use std::ptr::{self, NonNull};
 
@@ -60,6 +60,22 @@ impl HugeRegion {
     /// Where it starts: a multiple of [`HUGE_PAGE_BYTES`].
     pub fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    /// Gives the memory of huge page `number` of it back to the kernel: the page is zeroed when it
+    /// is touched next. One system call.
+    ///
+    /// # Safety
+    /// Nothing refers to that page's content.
+    pub unsafe fn discard(&self, number: usize) {
+        let inside = (number + 1) * HUGE_PAGE_BYTES <= self.bytes;
+        assert!(inside, "page {number} of a region of {} bytes", self.bytes);
+        // SAFETY: invariant 1, and the caller's word.
+        let code = unsafe {
+            let page = self.start.add(number * HUGE_PAGE_BYTES);
+            libc::madvise(page.as_ptr().cast(), HUGE_PAGE_BYTES, libc::MADV_DONTNEED)
+        };
+        debug_assert_eq!(code, 0, "madvise");
     }
 
     /// Bytes of it.

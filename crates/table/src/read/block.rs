@@ -19,11 +19,13 @@
 
 use pumice_base::narrow::{len_u32, low_u8, low_u32};
 use std::cmp::Ordering;
+use std::mem;
 
 use pumice_base::InternalKeyComparator;
 use pumice_base::coding::{get_fixed32, get_varint32};
 use pumice_base::dbformat::TRAILER_LEN;
 use pumice_base::planted::{self, Bug};
+use pumice_cache::BlockBytes;
 
 use crate::data_block_hash::{Bucket, Buckets, HASH_INDEX};
 use crate::prefix::{common_prefix, prefix_word};
@@ -109,11 +111,10 @@ const WORD_LEN: usize = 4;
 /// Words of an entry table that are allocated before they are counted.
 const MAX_WORDS_RESERVED: usize = 1 << 10;
 
-/// The entry table; see the head.
+/// What is known of the entry table besides its words, `key bytes << 32 | offset`, strictly
+/// ascending, which are those of the block's bytes; see the head.
 #[derive(Debug, Default)]
 struct EntryTable {
-    /// `key bytes << 32 | offset`, strictly ascending.
-    words: Box<[u64]>,
     common_len: u32,
     common: [u8; COMMON_INLINE],
 }
@@ -132,7 +133,7 @@ pub(crate) enum TableHit {
 /// A block of entries.
 #[derive(Debug, Default)]
 pub struct Block {
-    data: Vec<u8>,
+    data: BlockBytes,
     entry_table: EntryTable,
     hash: Buckets,
     /// End of the keys section; without separated values, of the entries.
@@ -148,7 +149,7 @@ pub struct Block {
 impl Block {
     /// Decodes `data`; the error says what is wrong with the layout.
     pub(crate) fn decode(data: Vec<u8>, form: KeyForm) -> Result<Block, &'static str> {
-        let mut block = Block { data, ..Default::default() };
+        let mut block = Block { data: data.into(), ..Default::default() };
         block.decode_layout()?;
         block.check_restarts()?;
         if form != KeyForm::Raw {
@@ -159,11 +160,11 @@ impl Block {
 
     /// Unstructured bytes, such as a filter; has no entries.
     pub(crate) fn opaque(data: Vec<u8>) -> Block {
-        Block { data, ..Default::default() }
+        Block { data: data.into(), ..Default::default() }
     }
 
     fn decode_layout(&mut self) -> Result<(), &'static str> {
-        let data = self.data.as_slice();
+        let data = &*self.data;
         if u32::try_from(data.len()).is_err() {
             return Err("block of 4 GiB");
         }
@@ -210,18 +211,21 @@ impl Block {
         Ok(())
     }
 
-    /// Builds the entry table, unless the block's shape does not allow one. Requires internal keys
-    /// whose user keys order as bytes.
-    pub(crate) fn build_entry_table(&mut self) {
-        if self.separated || self.keys_end == 0 {
-            return;
+    /// Packs the block for a long stay in a cache, with an entry table if `bytewise`, its keys
+    /// being internal ones whose user keys order as bytes, and if its shape allows one. Returns the
+    /// buffer that it was in, for reuse.
+    pub(crate) fn pack(&mut self, bytewise: bool) -> Option<Vec<u8>> {
+        let tabled = bytewise && !self.separated && self.keys_end > 0;
+        let (table, words) = if tabled { self.entry_table() } else { None }.unwrap_or_default();
+        if !self.data.is_worth_packing(words.len()) {
+            return None;
         }
-        if let Some(table) = self.entry_table() {
-            self.entry_table = table;
-        }
+        self.entry_table = table;
+        let packed = BlockBytes::packed(&words, &self.data);
+        mem::replace(&mut self.data, packed).into_vec()
     }
 
-    fn entry_table(&self) -> Option<EntryTable> {
+    fn entry_table(&self) -> Option<(EntryTable, Vec<u64>)> {
         let first = self.restart_user_key(0)?;
         let common_len = common_prefix(first, &self.last_user_key()?);
         let mut table = EntryTable { common_len: len_u32(common_len), ..Default::default() };
@@ -247,8 +251,7 @@ impl Block {
             words.push(word);
             (last_word, previous_len, at) = (word, user_len, entry.next);
         }
-        table.words = words.into_boxed_slice();
-        Some(table)
+        Some((table, words))
     }
 
     /// The user key of the last entry.
@@ -272,7 +275,7 @@ impl Block {
     /// Searches the entry table for a user key; `None` if there is no table.
     #[inline]
     pub(crate) fn search_table(&self, target: &[u8]) -> Option<TableHit> {
-        let words = &self.entry_table.words;
+        let words = self.data.words();
         let common_len = self.entry_table.common_len as usize;
         if words.is_empty() {
             return None;
@@ -295,7 +298,7 @@ impl Block {
     /// The block has an entry table.
     #[inline]
     pub(crate) fn has_entry_table(&self) -> bool {
-        !self.entry_table.words.is_empty()
+        !self.data.words().is_empty()
     }
 
     /// The bytes that all keys begin with.
@@ -317,7 +320,7 @@ impl Block {
 
     /// Offset of an entry of the entry table.
     pub(crate) fn table_entry(&self, number: usize) -> Option<usize> {
-        self.entry_table.words.get(number).map(|word| low_u32(*word) as usize)
+        self.data.words().get(number).map(|word| low_u32(*word) as usize)
     }
 
     /// Puts the first `shared` bytes of entry `number` into `out`; `None` if the entry table has
@@ -329,15 +332,15 @@ impl Block {
         out: &mut Vec<u8>,
     ) -> Option<()> {
         let common_len = self.entry_table.common_len as usize;
-        let word = ((self.entry_table.words.get(number)? >> 32) as u32).to_be_bytes();
+        let word = ((self.data.words().get(number)? >> 32) as u32).to_be_bytes();
         out.extend_from_slice(&self.common()?[..shared.min(common_len)]);
         out.extend_from_slice(word.get(..shared.saturating_sub(common_len))?);
         Some(())
     }
 
-    /// The byte buffer, for reuse.
-    pub(crate) fn into_data(self) -> Vec<u8> {
-        self.data
+    /// The byte buffer, for reuse, unless the block is packed.
+    pub(crate) fn into_data(self) -> Option<Vec<u8>> {
+        self.data.into_vec()
     }
 
     /// The block's bytes.
@@ -348,7 +351,7 @@ impl Block {
 
     /// Memory held, for the cache's charge.
     pub fn memory_bytes(&self) -> usize {
-        self.data.capacity() + 8 * self.entry_table.words.len() + size_of::<Self>()
+        self.data.memory_bytes() + size_of::<Self>()
     }
 
     /// Offset after the last entry.
@@ -397,7 +400,7 @@ impl Block {
     /// says that the entry is at a restart point. Both matter with separated values only.
     #[inline(always)]
     pub(crate) fn entry(&self, offset: usize, value_from: usize, restart: bool) -> Option<Entry> {
-        let data = self.data.as_slice();
+        let data = &*self.data;
         let head: &[u8; 3] = data.get(offset..)?.first_chunk()?;
         let (shared, suffix_len, value_len, mut at);
         if (head[0] | head[1] | head[2]) < 0x80 {

@@ -312,16 +312,18 @@ impl Table {
             }
             return Err(Error::incomplete("no blocking io"));
         }
-        let block = self.timed_fetch(|| self.fetch(handle, kind, options))?;
+        let kept = keep && self.cache.is_some();
+        let block = self.timed_fetch(|| self.fetch(handle, kind, options, kept))?;
         self.admit(block, handle, keep)
     }
 
-    /// Reads and decodes a block.
+    /// Reads and decodes a block. One that will be `packed` is in a buffer for reuse.
     fn fetch(
         &self,
         handle: BlockHandle,
         kind: BlockKind,
         options: &TableReadOptions,
+        packed: bool,
     ) -> Result<CachedBlock> {
         let verify = options.verify_checksums;
         if matches!(kind, BlockKind::Index | BlockKind::FilterIndex) {
@@ -330,7 +332,10 @@ impl Table {
             TableFile::recycle(contents);
             Ok(block)
         } else {
-            let contents = at_pace(options, || self.file.read(handle, kind, verify))?;
+            let contents = at_pace(options, || match packed {
+                true => self.file.read_in_passing(handle, kind, verify),
+                false => self.file.read(handle, kind, verify),
+            })?;
             self.decode(contents, handle, kind)
         }
     }
@@ -348,10 +353,14 @@ impl Table {
         let Some(cache) = self.cache.as_ref().filter(|_| fill) else {
             return Ok(PinnedBlock::Owned(Arc::new(block)));
         };
-        if block.kind() == BlockKind::Data && self.comparator.user.is_bytewise() {
-            block.block.build_entry_table();
+        let kind = block.kind();
+        if !matches!(kind, BlockKind::Index | BlockKind::FilterIndex) {
+            let bytewise = kind == BlockKind::Data && self.comparator.user.is_bytewise();
+            if let Some(spare) = block.block.pack(bytewise) {
+                TableFile::recycle(spare);
+            }
         }
-        let (kind, charge) = (block.kind(), block.charge());
+        let charge = block.charge();
         let pinned = cache.insert(self.cache_key(handle), block, charge, self.priority(kind));
         if let Some(stats) = &self.file.stats {
             match &pinned {

@@ -142,7 +142,7 @@ impl PinnedBlock {
     /// The byte buffer for reuse, if this is the only pin on the block and it is not in a cache.
     pub(crate) fn into_buffer(self) -> Option<Vec<u8>> {
         match self {
-            PinnedBlock::Owned(block) => Some(Arc::try_unwrap(block).ok()?.block.into_data()),
+            PinnedBlock::Owned(block) => Arc::try_unwrap(block).ok()?.block.into_data(),
             PinnedBlock::Cached(_) => None,
         }
     }

@@ -65,9 +65,7 @@ impl Prepopulate {
         let Ok(mut block) = Block::decode(contents.to_vec(), KeyForm::Internal) else {
             return Self::malformed();
         };
-        if self.comparator.user.is_bytewise() {
-            block.build_entry_table();
-        }
+        block.pack(self.comparator.user.is_bytewise());
         let mut block = CachedBlock::entries(block, BlockKind::Data);
         if let Some(stats) = &self.stats {
             block.measure(self.read_amp_bytes_per_bit, offset, &**stats);

@@ -1,0 +1,72 @@
+//! The memory of a table's slots.
+//!
+//! It comes from the system zeroed and untouched, so slots never used cost no memory as long as
+//! those in use are neighbours. Large arrays ask for huge pages: every lookup touches a slot at
+//! random (docs/decisions/0042).
+//!
+//! Thread safety: that of the slots.
+//!
+//! Invariants:
+//! 1. `len` initialised slots begin at `start`, in the region or in a leaked box of as many, which
+//!    only this value frees.
+
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use pumice_port::os::HugeRegion;
+
+use crate::slot::Slot;
+
+/// Arrays of this many bytes are in regions of their own.
+const HUGE_FROM_BYTES: usize = 8 << 20;
+
+/// All slots of a table.
+pub(crate) struct SlotArray<V> {
+    start: NonNull<Slot<V>>,
+    len: usize,
+    /// Where the slots are, if not in the allocator's memory.
+    region: Option<HugeRegion>,
+}
+
+// SAFETY: as a boxed slice of slots.
+unsafe impl<V: Send + Sync> Send for SlotArray<V> {}
+// SAFETY: as above.
+unsafe impl<V: Send + Sync> Sync for SlotArray<V> {}
+
+impl<V> SlotArray<V> {
+    /// `len` empty slots.
+    pub(crate) fn new(len: usize) -> Self {
+        let bytes = len.saturating_mul(size_of::<Slot<V>>());
+        let region = (bytes >= HUGE_FROM_BYTES).then(|| HugeRegion::new(bytes)).flatten();
+        let start = match &region {
+            Some(region) => region.start().cast(),
+            None => {
+                let slots = Box::<[Slot<V>]>::new_zeroed_slice(len);
+                // SAFETY: an all-zero slot is a valid, empty slot (head of `slot`).
+                NonNull::from(Box::leak(unsafe { slots.assume_init() })).cast()
+            }
+        };
+        SlotArray { start, len, region }
+    }
+}
+
+impl<V> Deref for SlotArray<V> {
+    type Target = [Slot<V>];
+
+    #[inline]
+    fn deref(&self) -> &[Slot<V>] {
+        // SAFETY: invariant 1; a region is zeroed, and aligned for more than a slot.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<V> Drop for SlotArray<V> {
+    fn drop(&mut self) {
+        if self.region.is_none() {
+            let slots = ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
+            // SAFETY: invariant 1.
+            drop(unsafe { Box::from_raw(slots) });
+        }
+    }
+}

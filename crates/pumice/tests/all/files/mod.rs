@@ -1,6 +1,7 @@
 //! Files that enter, leave or are copied: directories, MANIFEST, tables, backups, full disks.
 
 mod backup;
+mod backup_faults;
 mod beside;
 mod checkpoint;
 mod destroy;

@@ -209,7 +209,8 @@ impl BackupEngine {
     }
 
     /// Replaces the database in `db_dir`, if any, with a backup, whose logs go into `wal_dir`. The
-    /// database there must not be open. If this fails there is no database in `db_dir`.
+    /// database there must not be open. If this fails there is no database in `db_dir`, and none
+    /// can be created there before a restore has succeeded or what is there is destroyed.
     ///
     /// # Errors
     /// NotFound for an unknown backup; what is wrong with it, a file of unknown kind too, before

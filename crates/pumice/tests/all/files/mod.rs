@@ -9,6 +9,7 @@ mod direct;
 mod directories;
 mod full_disk;
 mod ingest;
+mod lost_current;
 mod numbers;
 mod overlapping_files;
 mod repair;

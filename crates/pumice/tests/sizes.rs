@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use common::{DIR, contents, flush, get, memory, options};
 use pumice::{
-    CompactRangeOptions, CompressionType, Db, Error, FileSystem, IngestExternalFileOptions,
-    MergeOperator, Options, ReadOptions, SizeLimits, SstFileWriter, WriteBatch, WriteOptions,
+    CompactRangeOptions, CompressionType, Db, Error, FileSystem, FilterDecision,
+    IngestExternalFileOptions, MergeOperator, Options, ReadOptions, SizeLimits, SstFileWriter,
+    WriteBatch, WriteOptions, filter_of,
 };
 use pumice_testkit::alloc::LiveAllocator;
 
@@ -281,6 +282,45 @@ fn operands_that_merge_into_too_much_stay_operands() {
         drop(db);
         let db = Db::open(&options, &dir).unwrap();
         assert!(get(&db, b"k").as_ref() == Some(&want), "{limit}: reopened");
+        db.close().unwrap();
+    }
+}
+
+/// What a filter makes of a value is written if it fits. If not, the compaction says so and harms
+/// nothing.
+#[pumice_test_macros::test]
+fn a_filter_that_makes_too_much_fails_its_compaction() {
+    let (_, fs) = memory();
+    let room = ENTRY_BYTES - 1;
+    for (made, entity) in [(room, false), (1 << 20, false), (1 << 20, true)] {
+        let mut options = small(&fs);
+        options.cf.compaction_filter =
+            Some(filter_of("grow", move |_, key: &[u8], _: &[u8]| match (key, entity) {
+                (b"k", false) => FilterDecision::ChangeValue(bytes(made, b'x')),
+                (b"k", true) => {
+                    FilterDecision::ChangeWideColumnEntity(vec![(Vec::new(), bytes(made, b'x'))])
+                }
+                _ => FilterDecision::Keep,
+            }));
+        let dir = format!("{DIR}{made}{entity}");
+        let db = Db::open(&options, &dir).unwrap();
+        for key in [b"j", b"k", b"l"] {
+            db.put_opt(&WriteOptions::default(), key, b"small").unwrap();
+        }
+        flush(&db);
+        let compacted = db.compact_range(&CompactRangeOptions::default(), None, None);
+        let value = if made == room { bytes(made, b'x') } else { b"small".to_vec() };
+        assert_eq!(said(compacted), if made == room { "" } else { VALUE }, "{made}");
+        // Writes go on, and without the filter compactions do.
+        db.put_opt(&WriteOptions::default(), b"m", b"small").unwrap();
+        db.close().unwrap();
+        drop(db);
+        options.cf.compaction_filter = None;
+        let db = Db::open(&options, &dir).unwrap();
+        db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+        for (key, value) in [(b"j", &b"small"[..]), (b"k", &value), (b"l", b"small")] {
+            assert!(get(&db, key).as_deref() == Some(value), "{made}: {key:?}");
+        }
         db.close().unwrap();
     }
 }

@@ -8,7 +8,9 @@ use pumice_base::{Error, Result};
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, DCtx, InBuffer, OutBuffer, ResetDirective, get_error_name};
 
-/// A record may grow by this much beyond its stored size; larger claims are rejected.
+/// A record may grow by this much beyond its stored size. A larger one has the right checksum all
+/// the same, and may be a writer's: it is refused as not supported, since what is corrupt may be
+/// taken for the end of a log.
 pub(crate) const GROWTH_BYTES_MAX: usize = 64 << 20;
 
 /// Makes frames.
@@ -95,7 +97,9 @@ impl RecordDecompressor {
                 .map_err(|code| zstd_error("decompress", code))?;
             let produced = output.as_slice();
             if out.len() + produced.len() > limit {
-                return Err(Error::corruption(format!("record grows beyond {limit} bytes")));
+                return Err(Error::not_supported(format!(
+                    "a compressed log record grows beyond {limit} bytes"
+                )));
             }
             out.extend_from_slice(produced);
             let filled = produced.len() == BLOCK_BYTES;

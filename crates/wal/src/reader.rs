@@ -55,7 +55,7 @@ pub enum LogEnd {
     OldRecord,
     /// Damage that the mode does not allow; `read_record` returned the error.
     Corruption,
-    /// The file could not be read; `read_record` returned the error.
+    /// The file could not be read, or a record in it; `read_record` returned the error.
     ReadError,
 }
 
@@ -118,8 +118,9 @@ impl LogReader {
     /// where a growing log has no whole record yet.
     ///
     /// # Errors
-    /// `Corruption` for damage that the mode does not allow, `IoError` when reading fails. The
-    /// reader stays at the error.
+    /// `Corruption` for damage that the mode does not allow, `IoError` when reading fails,
+    /// `NotSupported` in every mode for a compressed record that is too large. The reader stays at
+    /// the error.
     pub fn read_record(&mut self, out: &mut Vec<u8>) -> Result<Option<RecordInfo>> {
         out.clear();
         self.assembling = None;
@@ -255,6 +256,10 @@ impl LogReader {
         let Err(e) = result else { return Ok(true) };
         self.assembling = None;
         out.clear();
+        if !e.is_corruption() {
+            let e = e.with_context(self.physical.file_name());
+            return Err(self.fail(LogEnd::ReadError, e));
+        }
         self.dropped(payload.len(), e.message())?;
         Ok(false)
     }

@@ -11,6 +11,7 @@
 //! any of them. Not built: threads that copy, blob files, files left out on request.
 
 mod meta;
+mod restore;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,13 +19,14 @@ use std::sync::Arc;
 
 use meta::{FileEntry, Meta, NOTE_BYTES_MAX};
 use pumice_base::checksum::crc32c_extend;
-use pumice_base::{Error, Result};
-use pumice_env::filename::{self, FileType};
+use pumice_base::{Error, ErrorKind, Result};
+use pumice_env::filename;
 use pumice_env::{
     FileOptions, FileSystem, IoKind, IoPriority, RateLimiter, create_dir_durably, write_file,
 };
 use pumice_port::sync::Mutex;
 use pumice_port::time::wall_seconds;
+use pumice_table::properties::EXTERNAL_VERSION;
 use pumice_table::{Table, TableReadContext};
 
 use crate::Db;
@@ -124,8 +126,8 @@ impl BackupEngine {
     /// logged are missing.
     ///
     /// # Errors
-    /// InvalidArgument for a note over 1 MiB; NotSupported after [`Self::open_read_only`];
-    /// Corruption if a file differs from one of that name here; I/O. Nothing is left of the backup.
+    /// InvalidArgument for a note over 1 MiB; NotSupported after [`Self::open_read_only`]; I/O.
+    /// Nothing is left of the backup.
     pub fn create_backup(&self, db: &Db, flush: bool, note: &[u8]) -> Result<u32> {
         self.check_writable()?;
         if note.len() > NOTE_BYTES_MAX {
@@ -145,9 +147,20 @@ impl BackupEngine {
         });
         if made.is_err() {
             // Files that cannot be removed now are removed by a later collection.
-            drop(self.collect(&known));
+            drop(self.undo(id, &known));
         }
         made.map(|()| id)
+    }
+
+    /// Removes what there is of backup `id`, which could not be finished.
+    fn undo(&self, id: u32, known: &Known) -> Result<()> {
+        let meta = self.dir.join(META).join(id.to_string());
+        if self.fs.exists(&meta)? {
+            // Its name may not be durable.
+            self.fs.remove(&meta)?;
+            self.fs.sync_dir(&self.dir.join(META))?;
+        }
+        self.collect(known)
     }
 
     /// The intact backups, oldest first: those whose files exist with the right sizes.
@@ -196,11 +209,12 @@ impl BackupEngine {
     }
 
     /// Replaces the database in `db_dir`, if any, with a backup, whose logs go into `wal_dir`. The
-    /// database there must not be open. If this fails there is no database in `db_dir`.
+    /// database there must not be open. If this fails there is no database in `db_dir`, and none
+    /// can be created there before a restore has succeeded or what is there is destroyed.
     ///
     /// # Errors
-    /// NotFound for an unknown backup; what is wrong with it, before anything is changed;
-    /// Corruption if a copy has another checksum; I/O.
+    /// NotFound for an unknown backup; what is wrong with it, a file of unknown kind too, before
+    /// anything is changed; Corruption if a copy has another checksum; I/O.
     pub fn restore_backup(
         &self,
         id: u32,
@@ -215,19 +229,25 @@ impl BackupEngine {
     /// As [`Self::restore_backup`] of the newest intact backup.
     ///
     /// # Errors
-    /// As there; NotFound if there is none.
+    /// As there; NotFound if there is none; I/O if it cannot be told whether a newer one is intact.
     pub fn restore_latest_backup(
         &self,
         db_dir: impl AsRef<Path>,
         wal_dir: impl AsRef<Path>,
     ) -> Result<()> {
         let _turn = self.turn.lock();
-        let latest = self.load()?.into_values().rev().find_map(Result::ok);
-        let meta = latest.ok_or_else(|| Error::not_found("Backup not found"))?;
-        self.restore(&meta, db_dir.as_ref(), wal_dir.as_ref())
+        for meta in self.load()?.into_values().rev() {
+            match meta {
+                Ok(meta) => return self.restore(&meta, db_dir.as_ref(), wal_dir.as_ref()),
+                Err(error) if is_unknown(&error) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Err(Error::not_found("Backup not found"))
     }
 
-    /// Deletes a backup, even one that is not intact.
+    /// Deletes a backup, even one that is not intact. Shared files stay as
+    /// [`Self::garbage_collect`] says.
     ///
     /// # Errors
     /// NotFound for an unknown backup; NotSupported after [`Self::open_read_only`]; I/O.
@@ -255,10 +275,12 @@ impl BackupEngine {
         self.forget(known, &intact[..surplus])
     }
 
-    /// Removes files that no intact backup needs, such as those of an unfinished backup.
+    /// Removes files that no intact backup needs, such as those of an unfinished backup. While
+    /// there is a backup of a newer format, whose files are not known, all shared files stay.
     ///
     /// # Errors
-    /// NotSupported after [`Self::open_read_only`]; I/O.
+    /// NotSupported after [`Self::open_read_only`]; I/O, also if a backup cannot be read: then no
+    /// file is removed.
     pub fn garbage_collect(&self) -> Result<()> {
         self.check_writable()?;
         let _turn = self.turn.lock();
@@ -331,24 +353,56 @@ impl BackupEngine {
     }
 
     /// Copies a table, unless an intact backup has it.
+    ///
+    /// Number, session and size tell tables of databases apart. The name of one that was made
+    /// outside does not: ingested again after a restore, it may have another sequence number
+    /// stored in it.
     fn share(&self, from: &Path, number: u64, known: &Known) -> Result<FileEntry> {
         let bytes = self.fs.file_size(from)?;
         let context = TableReadContext { skip_filters: true, ..TableReadContext::default() };
         let table = Table::open(context, self.fs.open_random(from)?, bytes)?;
         let session = table.properties().db_session_id.clone();
-        if !session.is_empty() {
-            let path = format!("{SHARED}/{number:06}_s{session}_{bytes}.sst");
-            return self.share_as(from, bytes, path, known);
+        let named = format!("{SHARED}/{number:06}_s{session}_{bytes}.sst");
+        let known_as = |path: &str| {
+            let mut entries = known.values().flatten().flat_map(|meta| &meta.files);
+            entries.find(|entry| entry.path == path)
+        };
+        let made_outside = table.properties().collected(EXTERNAL_VERSION).is_some();
+        let crc = match known_as(&named) {
+            _ if session.is_empty() => self.read_crc(from)?,
+            None => return self.share_as(from, bytes, named),
+            Some(entry) => {
+                let entry = self.with_crc(entry)?;
+                if !made_outside {
+                    return Ok(entry);
+                }
+                match self.read_crc(from)? {
+                    crc if entry.crc == Some(crc) => return Ok(entry),
+                    crc => crc,
+                }
+            }
+        };
+        let path = format!("{SHARED}/{number:06}_{crc}_{bytes}.sst");
+        match known_as(&path) {
+            Some(entry) => self.with_crc(entry),
+            None => self.share_as(from, bytes, path),
         }
-        let crc = self.copy(from, None, None, self.limits.backup.as_deref())?;
-        self.share_as(from, bytes, format!("{SHARED}/{number:06}_{crc}_{bytes}.sst"), known)
     }
 
-    fn share_as(&self, from: &Path, bytes: u64, path: String, known: &Known) -> Result<FileEntry> {
-        let mut entries = known.values().flatten().flat_map(|meta| &meta.files);
-        if let Some(entry) = entries.find(|entry| entry.path == path) {
-            return Ok(entry.clone());
-        }
+    /// The entry with its checksum, which a meta file of schema 2 may lack.
+    fn with_crc(&self, entry: &FileEntry) -> Result<FileEntry> {
+        let crc = match entry.crc {
+            Some(crc) => crc,
+            None => self.read_crc(&self.dir.join(&entry.path))?,
+        };
+        Ok(FileEntry { crc: Some(crc), ..entry.clone() })
+    }
+
+    fn read_crc(&self, path: &Path) -> Result<u32> {
+        self.copy(path, None, None, self.limits.backup.as_deref())
+    }
+
+    fn share_as(&self, from: &Path, bytes: u64, path: String) -> Result<FileEntry> {
         let to = self.dir.join(&path);
         let name = &path[SHARED.len() + 1..];
         let temporary = self.dir.join(SHARED).join(format!(".{name}.tmp"));
@@ -376,20 +430,18 @@ impl BackupEngine {
         self.collect(&known)
     }
 
-    /// Removes files that no intact backup in `known` names.
+    /// Removes files that no backup in `known` needs.
+    ///
+    /// # Errors
+    /// I/O; why a backup cannot be read, before anything is removed.
     fn collect(&self, known: &Known) -> Result<()> {
-        let entries = known.values().flatten().flat_map(|meta| &meta.files);
-        let needed: BTreeSet<&str> = entries.map(|entry| entry.path.as_str()).collect();
-        for part in [SHARED, SHARED_OLD] {
-            let dir = self.dir.join(part);
-            if !self.fs.exists(&dir)? {
-                continue;
-            }
-            for name in self.fs.list(&dir)? {
-                if !needed.contains(format!("{part}/{name}").as_str()) {
-                    self.fs.remove(&dir.join(name))?;
-                }
-            }
+        let mut failed = known.values().filter_map(|meta| meta.as_ref().err());
+        if let Some(error) = failed.clone().find(|error| is_unknown(error)) {
+            return Err(error.clone());
+        }
+        let newer = failed.any(|error| error.kind() == ErrorKind::NotSupported);
+        if !newer {
+            self.collect_shared(known)?;
         }
         let private = self.dir.join(PRIVATE);
         for name in self.fs.list(&private)? {
@@ -405,51 +457,18 @@ impl BackupEngine {
         Ok(())
     }
 
-    fn restore(&self, meta: &Meta, db_dir: &Path, wal_dir: &Path) -> Result<()> {
-        for dir in [db_dir, wal_dir] {
-            create_dir_durably(&*self.fs, dir, false)?;
-        }
-        let lock = self.fs.lock(&filename::lock_file(db_dir))?;
-        // CURRENT first: without it there is no database, whatever happens then.
-        let current = filename::current_file(db_dir);
-        if self.fs.exists(&current)? {
-            self.fs.remove(&current)?;
-            self.fs.sync_dir(db_dir)?;
-        }
-        let archive = filename::archive_dir(wal_dir);
-        for dir in [db_dir, wal_dir, &archive] {
-            self.remove_database_files(dir)?;
-        }
-        let temporary = db_dir.join("CURRENT.tmp");
-        for file in &meta.files {
-            let from = self.dir.join(&file.path);
-            let name = restored_name(&file.path);
-            let to = match filename::parse(&name) {
-                Some((_, FileType::Wal)) => wal_dir.join(&name),
-                Some((_, FileType::Current)) => temporary.clone(),
-                Some(_) => db_dir.join(&name),
-                None => return Err(Error::corruption(format!("{}: a stranger", file.path))),
-            };
-            let crc = self.copy(&from, None, Some(&to), self.limits.restore.as_deref())?;
-            check_crc(file, crc, &from, &to)?;
-        }
-        self.fs.sync_dir(wal_dir)?;
-        self.fs.sync_dir(db_dir)?;
-        self.fs.rename(&temporary, &current)?;
-        self.fs.sync_dir(db_dir)?;
-        drop(lock);
-        Ok(())
-    }
-
-    /// Removes the files of a database, except its lock and its LOG.
-    fn remove_database_files(&self, dir: &Path) -> Result<()> {
-        if !self.fs.exists(dir)? {
-            return Ok(());
-        }
-        for name in self.fs.list(dir)? {
-            match filename::parse(&name) {
-                None | Some((_, FileType::Lock | FileType::InfoLog)) => {}
-                Some(_) => self.fs.remove(&dir.join(name))?,
+    fn collect_shared(&self, known: &Known) -> Result<()> {
+        let entries = known.values().flatten().flat_map(|meta| &meta.files);
+        let needed: BTreeSet<&str> = entries.map(|entry| entry.path.as_str()).collect();
+        for part in [SHARED, SHARED_OLD] {
+            let dir = self.dir.join(part);
+            if !self.fs.exists(&dir)? {
+                continue;
+            }
+            for name in self.fs.list(&dir)? {
+                if !needed.contains(format!("{part}/{name}").as_str()) {
+                    self.fs.remove(&dir.join(name))?;
+                }
             }
         }
         Ok(())
@@ -532,17 +551,14 @@ fn private_files(
     files
 }
 
-fn take(mut known: Known, id: u32) -> Result<Meta> {
-    known.remove(&id).unwrap_or_else(|| Err(Error::not_found("Backup not found")))
+/// It was not found out whether the backup is whole: the device failed, and may not the next time.
+fn is_unknown(error: &Error) -> bool {
+    let told = error.is_corruption() || error.kind() == ErrorKind::NotSupported;
+    !told && !error.is_not_found()
 }
 
-/// `000012.sst` of `shared_checksum/000012_sABC_1234.sst`.
-fn restored_name(path: &str) -> String {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    match (name.find('_'), name.rfind('.')) {
-        (Some(from), Some(to)) if from < to => format!("{}{}", &name[..from], &name[to..]),
-        _ => name.to_string(),
-    }
+fn take(mut known: Known, id: u32) -> Result<Meta> {
+    known.remove(&id).unwrap_or_else(|| Err(Error::not_found("Backup not found")))
 }
 
 /// The size that is part of the name of a table in `shared_checksum`.
@@ -571,8 +587,6 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn names() {
-        assert_eq!(restored_name("shared_checksum/000012_sABC_1234.sst"), "000012.sst");
-        assert_eq!(restored_name("private/1/MANIFEST-000008"), "MANIFEST-000008");
         assert_eq!(size_in_name("shared_checksum/000012_sABC_1234.sst"), Some(1234));
         assert_eq!(size_in_name("shared_checksum/000012_sABC.sst"), None);
         assert_eq!(size_in_name("shared_checksum/000012_77_1234.sst"), Some(1234));

@@ -49,14 +49,14 @@ pub(crate) struct KeepFiles<'a>(&'a DbInner);
 
 impl<'a> KeepFiles<'a> {
     pub fn new(db: &'a DbInner) -> Self {
-        db.state.lock().files.deletions_disabled += 1;
+        db.state.lock().files.copies += 1;
         KeepFiles(db)
     }
 }
 
 impl Drop for KeepFiles<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().files.deletions_disabled -= 1;
+        self.0.state.lock().files.copies -= 1;
         self.0.delete_obsolete_files();
     }
 }
@@ -81,7 +81,8 @@ impl DbInner {
         ));
         let result = self.fill(&staging.dir).and_then(|sequence| {
             staging.become_target(target)?;
-            self.dir.fs.sync_dir(parent_of(target))?;
+            let durable = self.dir.fs.sync_dir(parent_of(target));
+            durable.inspect_err(|_| staging.take_back(target))?;
             Ok(sequence)
         });
         match result {
@@ -211,6 +212,12 @@ impl<'a> Staging<'a> {
             _ => error,
         })
     }
+
+    /// Undoes `become_target`, so that the call can be repeated.
+    fn take_back(&self, target: &Path) {
+        // If that fails too, the target stays and is whole.
+        drop(self.fs.rename(target, &self.dir));
+    }
 }
 
 impl Drop for Staging<'_> {
@@ -270,7 +277,8 @@ fn staging_prefix(target: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use crate::{Db, MemFs, Options, WriteOptions};
+    use super::KeepFiles;
+    use crate::{CompactRangeOptions, Db, FlushOptions, MemFs, Options, WriteOptions};
 
     /// A log may fail between the flush of a checkpoint and its look at the MANIFEST: what is held
     /// back from that, or was when it was started again, is part of no copy.
@@ -291,6 +299,35 @@ mod tests {
         // The next change makes a MANIFEST that is whole.
         db.flush_opt(&crate::FlushOptions::default()).unwrap();
         assert_eq!(inner.note_moment().unwrap().tables.len(), 1);
+        db.close().unwrap();
+    }
+
+    /// A copy keeps its files even from a caller who allows deletions once too often.
+    #[pumice_test_macros::test]
+    fn a_copy_keeps_its_files_whatever_the_caller_counts() {
+        let mut options = Options::default();
+        options.db.create_if_missing = true;
+        options.db.file_system = MemFs::new(1).shared();
+        let db = Db::open(&options, "/db").unwrap();
+        for _ in 0..2 {
+            db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
+            db.flush_opt(&FlushOptions::default()).unwrap();
+        }
+        let allowed = || db.property_int("rocksdb.is-file-deletions-enabled").unwrap();
+        let keep = KeepFiles::new(db.inner());
+        let moment = db.inner().note_moment().unwrap();
+        assert_eq!((moment.tables.len(), allowed()), (2, 0));
+        db.enable_file_deletions();
+        db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+        db.enable_file_deletions();
+        let exist = || {
+            let fs = &options.db.file_system;
+            let path = |number: &u64| format!("/db/{number:06}.sst");
+            moment.tables.iter().filter(|n| fs.exists(path(n).as_ref()).unwrap()).count()
+        };
+        assert_eq!((exist(), allowed()), (2, 0));
+        drop(keep);
+        assert_eq!((exist(), allowed()), (0, 1));
         db.close().unwrap();
     }
 }

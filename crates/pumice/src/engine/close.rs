@@ -13,6 +13,7 @@ use pumice_port::pool::Priority;
 use pumice_port::thread;
 
 use crate::engine::memtable_switch::all_ids;
+use crate::engine::options_file;
 use crate::engine::{DbInner, start_task};
 use crate::options::requests::FlushOptions;
 use crate::state::family::CfState;
@@ -60,6 +61,9 @@ impl DbInner {
         self.await_resume();
         if !self.dir.read_only && !self.options().avoid_flush_during_shutdown {
             closing.result = self.save_unlogged();
+        }
+        if !self.dir.read_only {
+            options_file::try_renew(self);
         }
         self.life.shutting_down.store(true, Ordering::Release);
         self.stop(&mut closing.result);

@@ -8,10 +8,10 @@ use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::{Version, VersionEdit};
 
 use crate::callbacks::has_code;
-use crate::engine::DbInner;
 use crate::engine::assemble::new_family_state;
 use crate::engine::compaction_tuning::check_tuned;
 use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
+use crate::engine::{DbInner, options_file};
 use crate::recovery::version_recovery::RecoveredFamily;
 use crate::state::errors::Reason;
 use crate::state::manifest_log::EditGroup;
@@ -29,6 +29,7 @@ impl DbInner {
         descriptor: &ColumnFamilyDescriptor,
     ) -> Result<ColumnFamily> {
         self.check_writable()?;
+        options_file::try_renew(self);
         let handle = self.create_family(&descriptor.sanitized(&self.options(), self.life.mark)?)?;
         self.write_options_file()?;
         Ok(handle)
@@ -116,6 +117,7 @@ impl DbInner {
         if cf.name() == DEFAULT_COLUMN_FAMILY_NAME {
             return Err(Error::invalid_argument("Can't drop default column family"));
         }
+        options_file::try_renew(self);
         let full = self.with_errors_told(self.drop_alone(cf))?;
         self.reports.info(format_args!("Dropped column family with id {}", cf.id()));
         // A resume writes it again.

@@ -35,7 +35,7 @@ use pumice_port::task;
 
 use crate::commit::queue::Leadership;
 use crate::engine::memtable_switch::all_ids;
-use crate::engine::{DbInner, start_task};
+use crate::engine::{DbInner, options_file, start_task};
 use crate::state::DbState;
 use crate::state::errors::{Reason, UntoldError, heals, severity};
 use crate::state::manifest_log::EditGroup;
@@ -217,24 +217,26 @@ impl DbInner {
     /// old one failed. Suspends.
     ///
     /// # Errors
-    /// The error itself if it is unrecoverable; the new failure if recovery fails.
+    /// The error itself if it is unrecoverable; the new failure if recovery fails. Without an error
+    /// that of writing an OPTIONS file, if the last could not be written.
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
         self.life.check_caller()?;
         self.life.mark.check_may_wait()?;
-        let full;
         {
             let mut state = self.state.lock();
             if self.life.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown("the database is closing"));
             }
-            let Some(error) = state.errors.error.clone() else { return Ok(()) };
+            let Some(error) = state.errors.error.clone() else {
+                drop(state);
+                return options_file::renew(self);
+            };
             if error.severity() >= Severity::Unrecoverable {
                 return Err(error);
             }
             if state.errors.resuming {
                 return Err(Error::busy("Recovery in progress"));
             }
-            full = error.is_no_space();
             state.errors.resuming = true;
             state.errors.failed_again = None;
         }
@@ -257,9 +259,7 @@ impl DbInner {
         if result.is_ok() {
             self.reports.info(format_args!("Successfully resumed DB"));
             self.delete_obsolete_files();
-            if full && let Err(error) = self.write_options_file() {
-                self.reports.warn(format_args!("Unable to persist options: {error}"));
-            }
+            options_file::try_renew(self);
         }
         self.with_errors_told(result)
     }

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
-use pumice_env::{FileSystem, filename};
+use pumice_env::FileSystem;
+use pumice_env::filename::{self, FileType};
 use pumice_manifest::FileMetaData;
 
 use crate::engine::DbInner;
@@ -34,6 +35,32 @@ pub(crate) fn check_logs(
         dropped.offset,
         log.display()
     )))
+}
+
+/// With a new `wal_dir` the logs that are still beside the tables would not be read, and the next
+/// MANIFEST would not need them any more.
+pub(crate) fn check_logs_moved(
+    fs: &dyn FileSystem,
+    path: &Path,
+    wal_dir: &Path,
+    recovered: &RecoveredVersions,
+) -> Result<()> {
+    if path == wal_dir {
+        return Ok(());
+    }
+    let oldest = recovered.oldest_log();
+    for name in fs.list(path)? {
+        let Some((number, FileType::Wal)) = filename::parse(&name) else { continue };
+        let (log, moved) = (path.join(&name), filename::log_file(wal_dir, number));
+        if number >= oldest && fs.file_size(&log)? > 0 && !fs.exists(&moved)? {
+            return Err(Error::invalid_argument(format!(
+                "{} has records and is not in wal_dir, {}: logs have to be moved there",
+                log.display(),
+                wal_dir.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Every table that the MANIFEST names must exist with its length: a database that lacks a part is

@@ -12,6 +12,7 @@
 //! from the directory only if no MANIFEST can name it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use pumice_base::dbformat::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
-use pumice_env::filename;
+use pumice_env::filename::{self, FileType};
 use pumice_manifest::{FileMetaData, UserRange, VersionEdit};
 use pumice_port::sync::MutexGuard;
 use pumice_port::time;
@@ -169,6 +170,10 @@ impl DbInner {
         let mut files = Vec::with_capacity(arg.external_files.len());
         for path in &arg.external_files {
             self.check_writable()?;
+            if options.move_files {
+                let next = self.next_file_number.load(Ordering::Relaxed);
+                self.dir.check_not_own(path, next)?;
+            }
             files.push(examine(&*self.dir.fs, cf, options, path, under_way.new_number())?);
         }
         let ranges: Vec<UserRange<'_>> = files.iter().map(ExternalFile::range).collect();
@@ -403,6 +408,23 @@ impl DbInner {
 }
 
 impl Directory {
+    /// Refuses to move a table of this database, which numbers its files below `next`: its name
+    /// would be removed, and some version or checkpoint may need it.
+    fn check_not_own(&self, path: &Path, next: FileNumber) -> Result<()> {
+        let name = path.file_name().and_then(std::ffi::OsStr::to_str);
+        match name.and_then(filename::parse) {
+            Some((number, FileType::Table))
+                if number < next && path.parent() == Some(&self.path) =>
+            {
+                Err(Error::invalid_argument(format!(
+                    "{}: a table of the database cannot be moved; link or copy it",
+                    path.display()
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Writes sequence numbers into the files that should store them.
     fn store_sequences(&self, use_fsync: bool, prepared: &[Prepared<'_>]) -> Result<()> {
         for request in prepared.iter().filter(|request| request.options.write_global_seqno) {

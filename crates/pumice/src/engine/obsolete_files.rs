@@ -142,7 +142,7 @@ impl DbInner {
             let unsure =
                 manifest.held || (manifest.broken && !planted::is(Bug::ManifestErrorDeletes));
             let mut state = self.state.lock();
-            if state.files.deletions_disabled > 0 {
+            if state.files.are_kept() {
                 return deleted;
             }
             state.jobs.running_deletions += 1;

@@ -282,6 +282,7 @@ fn recover(
         found_files::check_tables(fs, path, &recovered)?;
     }
     found_files::check_logs(fs, wal_dir, &recovered)?;
+    found_files::check_logs_moved(fs, path, wal_dir, &recovered)?;
     Ok(recovered)
 }
 

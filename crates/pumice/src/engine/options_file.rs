@@ -2,7 +2,8 @@
 //!
 //! The file lists exactly the live column families and is rewritten whenever they or an option
 //! change (docs/format/options.md): written under a temporary name, synced, renamed. The MANIFEST
-//! lock orders the writers.
+//! lock orders the writers. After a failure it is tried again by the next call that creates or
+//! drops a family, by `resume` and by a close.
 
 use std::sync::Arc;
 
@@ -15,6 +16,23 @@ use crate::state::lanes::check_priority;
 use crate::version::family::CfData;
 use crate::version::table_cache::TableCache;
 
+/// Writes the OPTIONS file if the last attempt failed. A family that was created or dropped then,
+/// or an option that was changed, would be missing when a database is opened by it.
+///
+/// # Errors
+/// I/O.
+pub(crate) fn renew(db: &DbInner) -> Result<()> {
+    let stale = db.state.lock().files.options_stale;
+    if stale { db.write_options_file() } else { Ok(()) }
+}
+
+/// As [`renew`]; a failure is logged only, and the next call tries again.
+pub(crate) fn try_renew(db: &DbInner) {
+    if let Err(error) = renew(db) {
+        db.reports.warn(format_args!("Unable to persist options: {error}"));
+    }
+}
+
 impl DbInner {
     /// Writes a new OPTIONS file, which replaces the previous one.
     ///
@@ -25,7 +43,8 @@ impl DbInner {
         manifest.check_open()?;
         let number = self.new_file_number();
         let families: Vec<(String, _)> = {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
+            state.files.options_stale = true;
             let live = state.cfs.values().filter(|cf| !cf.data.is_dropped());
             live.map(|cf| (cf.data.name.clone(), cf.data.options())).collect()
         };
@@ -34,9 +53,11 @@ impl DbInner {
         let temp = filename::temp_options_file(&self.dir.path, number);
         let written = pumice_env::write_file(&*self.dir.fs, &temp, text.as_bytes(), true);
         written.inspect_err(|_| self.delete_file(&temp))?;
-        self.dir.fs.rename(&temp, &filename::options_file(&self.dir.path, number))?;
+        let renamed = self.dir.fs.rename(&temp, &filename::options_file(&self.dir.path, number));
+        renamed.inspect_err(|_| self.delete_file(&temp))?;
         self.dir.fs.sync_dir(&self.dir.path)?;
         let mut state = self.state.lock();
+        state.files.options_stale = false;
         let old = std::mem::replace(&mut state.files.options_file_number, number);
         if old != 0 {
             state.files.obsolete.file(filename::options_file(&self.dir.path, old));

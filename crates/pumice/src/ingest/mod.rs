@@ -39,7 +39,8 @@ pub use writer::{ExternalSstFileInfo, SstFileWriter};
 /// How files are ingested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngestExternalFileOptions {
-    /// Take the files: link them into the database and remove their old names afterwards.
+    /// Take the files: link them into the database and remove their old names afterwards. Not for
+    /// tables of the database itself.
     pub move_files: bool,
     /// Link the files, and leave their old names. Not together with `move_files`.
     pub link_files: bool,

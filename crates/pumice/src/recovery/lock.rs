@@ -6,7 +6,8 @@
 use std::path::Path;
 
 use pumice_base::{Error, Result, SequenceNumber};
-use pumice_env::{FileLock, FileSystem, create_dir_durably, filename};
+use pumice_env::filename::{self, FileType};
+use pumice_env::{FileLock, FileSystem, create_dir_durably};
 
 use crate::options::DbOptions;
 
@@ -64,5 +65,35 @@ fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode<'_>) -
             current.display()
         )));
     }
+    if !exists {
+        check_nothing_left(fs, path)?;
+        if !options.wal_dir.is_empty() {
+            check_nothing_left(fs, Path::new(&options.wal_dir))?;
+        }
+    }
     Ok(exists)
+}
+
+/// A database that has lost CURRENT is not created anew: that would delete its tables and
+/// overwrite its logs. Neither is there before CURRENT is, except for an empty log.
+fn check_nothing_left(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
+    let names = match fs.list(dir) {
+        Ok(names) => names,
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for name in names {
+        let holds_data = match filename::parse(&name) {
+            Some((_, FileType::Table)) => true,
+            Some((_, FileType::Wal)) => fs.file_size(&dir.join(&name))? > 0,
+            _ => false,
+        };
+        if holds_data {
+            return Err(Error::corruption(format!(
+                "{}: CURRENT is missing, and there is {name}: repair or destroy the database",
+                dir.display()
+            )));
+        }
+    }
+    Ok(())
 }

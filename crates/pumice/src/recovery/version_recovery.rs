@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice_base::dbformat::FILE_NUMBER_FOUND_MAX;
+use pumice_base::dbformat::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
 use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber};
 use pumice_env::{FileSystem, filename};
 use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
@@ -101,6 +101,8 @@ pub(crate) struct ManifestReplay {
     /// The largest file number that an edit names.
     used: FileNumber,
     last_sequence: Option<SequenceNumber>,
+    /// The largest sequence number that a table has or had.
+    used_sequence: SequenceNumber,
     log_seen: bool,
     min_log: FileNumber,
     max_family: u32,
@@ -266,7 +268,8 @@ impl ManifestReplay {
             manifest_number,
             next_file_number: check_found(next_file.max(self.used + 1), path)?
                 .max(manifest_number + 1),
-            last_sequence,
+            // Whatever the edits say, what is in a table was written, and later writes are newer.
+            last_sequence: last_sequence.max(self.used_sequence.min(LAST_SEQUENCE_MAX)),
             min_log_to_keep: self.min_log,
             max_column_family: self.max_family,
             db_id: self.db_id.clone(),
@@ -308,6 +311,8 @@ impl ManifestReplay {
         }
         self.next_file = edit.next_file_number.or(self.next_file);
         self.used = self.used.max(largest_file_number(&edit));
+        let sequences = edit.new_files.iter().map(|(_, file)| file.largest_seq);
+        self.used_sequence = self.used_sequence.max(sequences.max().unwrap_or(0));
         if let Some(sequence) = edit.last_sequence {
             self.last_sequence = Some(self.last_sequence.unwrap_or(0).max(sequence));
         }

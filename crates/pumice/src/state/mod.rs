@@ -151,13 +151,25 @@ pub(crate) struct Files {
     pub obsolete: ObsoleteFiles,
     /// `disable_file_deletions` calls outstanding.
     pub deletions_disabled: usize,
+    /// Checkpoints and backups that copy files. Not counted above: a caller may allow deletions
+    /// once too often.
+    pub copies: usize,
     /// Smallest log that recovery may need, as last written to the MANIFEST.
     pub min_log_to_keep: FileNumber,
     pub options_file_number: FileNumber,
+    /// The last OPTIONS file could not be written: the present one does not tell of a change.
+    pub options_stale: bool,
     /// The end of the MANIFEST that the open dropped because a crash had torn it.
     pub dropped_tail: Option<DroppedTail>,
     /// Bytes that `sst_file_manager` requires free for this database after a full disk.
     pub disk_buffer: u64,
+}
+
+impl Files {
+    /// Nothing may be deleted now.
+    pub fn are_kept(&self) -> bool {
+        self.deletions_disabled > 0 || self.copies > 0
+    }
 }
 
 impl DbState {

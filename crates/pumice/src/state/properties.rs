@@ -139,7 +139,7 @@ pub(crate) fn cache_number(cf: &CfData, name: &str) -> Option<u64> {
 
 pub(crate) fn database_number(state: &DbState, name: &str) -> Option<u64> {
     let number = match name {
-        "is-file-deletions-enabled" => u64::from(state.files.deletions_disabled == 0),
+        "is-file-deletions-enabled" => u64::from(!state.files.are_kept()),
         "min-log-number-to-keep" => state.files.min_log_to_keep,
         "min-obsolete-sst-number-to-keep" => {
             state.files.pending_outputs.first().copied().unwrap_or(u64::MAX)

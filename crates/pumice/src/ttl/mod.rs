@@ -10,11 +10,12 @@
 //!
 //! Reads and writes are in `calls`, cursors in `cursor`.
 //!
-//! Thread safety: as [`Db`]. Invariants: (1) values written through this handle end with a time,
-//! the result of a merge with that of the merge; (2) a value with an impossible time is Corruption
-//! in gets and merges, and is kept by compactions; (3) a snapshot, a handle of a column family or
-//! an option is the plain database's. Not here: calls that read and write no values, which go
-//! through [`DbWithTtl::db`].
+//! Thread safety: as [`Db`]. Invariants: (1) values written through this handle end with a possible
+//! time, whatever the clock says, the result of a merge with that of the merge, an entity that a
+//! filter makes in its default column; (2) a value with an impossible time is Corruption in gets
+//! and merges, and is kept by compactions; (3) a snapshot, a handle of a column family or an option
+//! is the plain database's. Not here: calls that read and write no values, which go through
+//! [`DbWithTtl::db`].
 
 mod calls;
 mod cursor;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator};
-use pumice_base::narrow::low_u32;
+use pumice_base::wide_columns::{DEFAULT_COLUMN, WideColumn};
 use pumice_base::{Error, Result};
 use pumice_env::FileSystem;
 use pumice_port::sync::Mutex;
@@ -83,9 +84,15 @@ impl std::fmt::Debug for DbWithTtl {
     }
 }
 
+/// The present time, or the nearest that can be stored: a clock may have been reset to 1970, and
+/// what is written then must be readable.
+fn present() -> i32 {
+    i32::try_from(wall_seconds()).unwrap_or(i32::MAX).max(TIME_MIN)
+}
+
 /// The present time in the form stored with values.
 fn now() -> [u8; TIME_BYTES] {
-    low_u32(wall_seconds()).to_le_bytes()
+    present().to_le_bytes()
 }
 
 /// The user's bytes of `stored`, and when they were written.
@@ -105,13 +112,30 @@ fn with_time(value: &[u8], time: [u8; TIME_BYTES]) -> Vec<u8> {
 }
 
 fn is_stale(time: i32, ttl: i32) -> bool {
-    ttl > 0 && i64::from(time) + i64::from(ttl) < wall_seconds() as i64
+    ttl > 0 && i64::from(time) + i64::from(ttl) < i64::from(present())
 }
 
 fn stripped(found: Option<PinnedSlice>) -> Result<Option<PinnedSlice>> {
     let Some(stored) = found else { return Ok(None) };
     split(&stored)?;
     Ok(Some(stored.shortened(TIME_BYTES)))
+}
+
+/// What the user's filter decided about an entry of `time`, with the time where reads look for it:
+/// at the end of the value, or of an entity's default column.
+fn timed(decision: FilterDecision, time: i32) -> FilterDecision {
+    let time = time.to_le_bytes();
+    match decision {
+        FilterDecision::ChangeValue(value) => FilterDecision::ChangeValue(with_time(&value, time)),
+        FilterDecision::ChangeWideColumnEntity(mut columns) => {
+            match columns.iter_mut().find(|(name, _)| name == DEFAULT_COLUMN) {
+                Some((_, value)) => value.extend_from_slice(&time),
+                None => columns.push((DEFAULT_COLUMN.to_vec(), time.to_vec())),
+            }
+            FilterDecision::ChangeWideColumnEntity(columns)
+        }
+        FilterDecision::Keep | FilterDecision::Remove => decision,
+    }
 }
 
 /// Drops values that are too old, and passes the rest to the user's filter.
@@ -129,13 +153,25 @@ impl CompactionFilter for TtlFilter {
         if is_stale(time, self.ttl.load(Ordering::Relaxed)) {
             return FilterDecision::Remove;
         }
-        let decision = self.user.as_ref().map(|user| user.filter(level, key, value));
-        match decision.unwrap_or(FilterDecision::Keep) {
-            FilterDecision::ChangeValue(value) => {
-                FilterDecision::ChangeValue(with_time(&value, time.to_le_bytes()))
-            }
-            other => other,
+        match &self.user {
+            Some(user) => timed(user.filter(level, key, value), time),
+            None => FilterDecision::Keep,
         }
+    }
+    fn filter_entity(&self, level: i32, key: &[u8], columns: &[WideColumn<'_>]) -> FilterDecision {
+        // By name ascending: the default one is the first.
+        let Some((default, others)) = columns.split_first().filter(|(one, _)| one.is_default())
+        else {
+            return FilterDecision::Keep;
+        };
+        let Ok((value, time)) = split(default.value) else { return FilterDecision::Keep };
+        if is_stale(time, self.ttl.load(Ordering::Relaxed)) {
+            return FilterDecision::Remove;
+        }
+        let Some(user) = &self.user else { return FilterDecision::Keep };
+        let plain: Vec<_> =
+            std::iter::once(WideColumn::of_plain(value)).chain(others.iter().copied()).collect();
+        timed(user.filter_entity(level, key, &plain), time)
     }
     fn filter_merge_operand(&self, level: i32, key: &[u8], stored: &[u8]) -> bool {
         match (&self.user, split(stored)) {

@@ -8,6 +8,7 @@ use pumice::{
     ColumnFamilyDescriptor, CompactRangeOptions, Db, DbWithTtl, ErrorKind, FilterDecision, Options,
     ReadOptions, WriteBatch, WriteOptions, filter_of,
 };
+use pumice_port::sim;
 use pumice_port::time::wall_seconds;
 
 /// `value` as stored if it was written `seconds_ago`.
@@ -150,4 +151,63 @@ fn filters_of_the_user_go_on() {
         assert_eq!(db.get("b").unwrap().as_deref(), Some(&b"changed"[..]));
         plain.close().unwrap();
     }
+}
+
+/// A clock that was reset to 1970, or that is past what the format can store, costs no value. Plain
+/// #[test]: a simulation is a runtime of its own. Its clock is virtual.
+#[test]
+fn what_is_written_by_an_impossible_clock_can_be_read() {
+    for clock in [1000i64, i64::from(i32::MAX) + 1000] {
+        let (report, outcome) = sim::run(&sim::Options::new(1), move || {
+            sim::jump_wall_clock((clock - wall_seconds() as i64) * 1_000_000_000);
+            let (_, fs) = memory();
+            let db = DbWithTtl::open(&ttl_options(&fs), DIR, 1000).unwrap();
+            db.put("a", "1").unwrap();
+            db.merge("a", "2").unwrap();
+            db.merge("m", "3").unwrap();
+            let check = |when: &str| {
+                for (key, value) in [("a", "1,2"), ("m", "3")] {
+                    let found = db.get(key).unwrap();
+                    assert_eq!(found.as_deref(), Some(value.as_bytes()), "{clock} {when}");
+                }
+                assert_eq!(db.iter().unwrap().filter_map(Result::ok).count(), 2, "{clock} {when}");
+            };
+            check("at once");
+            compact(db.db());
+            check("compacted");
+            db.merge("m", "4").unwrap();
+            db.db().flush().unwrap();
+            compact(db.db());
+            assert_eq!(db.get("m").unwrap().as_deref(), Some(&b"3,4"[..]), "{clock}");
+            db.db().close().unwrap();
+        });
+        assert!(report.stuck.is_none() && outcome.is_ok(), "{outcome:?}");
+    }
+}
+
+/// A filter that makes an entity of a value: its default column has the time that the value had.
+#[pumice_test_macros::test]
+fn an_entity_that_a_filter_makes_expires_too() {
+    let (_, fs) = memory();
+    let mut options = ttl_options(&fs);
+    options.cf.compaction_filter = Some(filter_of("columns", |_, key: &[u8], value: &[u8]| {
+        let mut columns = vec![(b"more".to_vec(), b"columns".to_vec())];
+        if key == b"with" {
+            columns.push((Vec::new(), value.to_vec()));
+        }
+        FilterDecision::ChangeWideColumnEntity(columns)
+    }));
+    let db = DbWithTtl::open(&options, DIR, 1000).unwrap();
+    db.put("with", "value").unwrap();
+    db.put("without", "value").unwrap();
+    compact(db.db());
+    assert_eq!(db.get("with").unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(db.get("without").unwrap().as_deref(), Some(&b""[..]));
+    compact(db.db());
+    assert_eq!(keys(db.db()), ["with", "without"]);
+    db.db().put_entity("old", [("", stored("value", 1001))]).unwrap();
+    db.db().put_entity("timeless", [("", "x")]).unwrap();
+    compact(db.db());
+    assert_eq!(keys(db.db()), ["timeless", "with", "without"]);
+    db.db().close().unwrap();
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{SYNC, contents, fill, flush, options};
-use pumice::{Db, FileSystem, MemFs, Options};
+use pumice::{ColumnFamilyDescriptor, Db, ErrorKind, FileSystem, MemFs, Options};
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
 
 fn at(fs: &MemFs) -> (Arc<dyn FileSystem>, Options) {
@@ -91,4 +91,46 @@ fn a_checkpoint_keeps_its_directories() {
     assert_eq!(contents(&left).len(), 20);
     left.close().unwrap();
     db.close().unwrap();
+}
+
+/// A new `wal_dir` without the logs is refused by every way to open, and costs nothing; with them
+/// it works.
+#[pumice_test_macros::test]
+fn logs_are_moved_before_their_directory_is_changed() {
+    let fs = MemFs::new(1);
+    let (shared, options) = at(&fs);
+    let db = Db::open(&options, "/db").unwrap();
+    fill(&db, 0..20, "flushed");
+    flush(&db);
+    fill(&db, 10..30, "logged");
+    let before = contents(&db);
+    db.close().unwrap();
+    drop(db);
+    let mut elsewhere = options.clone();
+    elsewhere.db.wal_dir = "/logs".to_string();
+    let families = [ColumnFamilyDescriptor::new("default", options.cf.clone())];
+    let writing = Db::open(&elsewhere, "/db").map(drop);
+    let reading = Db::open_read_only(&elsewhere.db, "/db", &families, false).map(drop);
+    let following = Db::open_as_secondary(&elsewhere.db, "/db", "/second", &families).map(drop);
+    for (how, opened) in [("write", writing), ("read", reading), ("follow", following)] {
+        let error = opened.expect_err(how);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{how}: {error}");
+        assert!(error.to_string().contains("is not in wal_dir"), "{how}: {error}");
+    }
+    let db = Db::open(&options, "/db").unwrap();
+    assert_eq!(contents(&db), before);
+    fill(&db, 30..40, "logged");
+    let before = contents(&db);
+    db.close().unwrap();
+    drop(db);
+    for name in shared.list(Path::new("/db")).unwrap() {
+        if name.ends_with(".log") {
+            shared.rename(&Path::new("/db").join(&name), &Path::new("/logs").join(&name)).unwrap();
+        }
+    }
+    for _ in 0..2 {
+        let db = Db::open(&elsewhere, "/db").unwrap();
+        assert_eq!(contents(&db), before);
+        db.close().unwrap();
+    }
 }

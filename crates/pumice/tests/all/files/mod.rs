@@ -1,6 +1,7 @@
 //! Files that enter, leave or are copied: directories, MANIFEST, tables, backups, full disks.
 
 mod backup;
+mod backup_faults;
 mod beside;
 mod checkpoint;
 mod destroy;
@@ -8,6 +9,7 @@ mod direct;
 mod directories;
 mod full_disk;
 mod ingest;
+mod lost_current;
 mod numbers;
 mod overlapping_files;
 mod repair;

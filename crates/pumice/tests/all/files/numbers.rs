@@ -276,3 +276,32 @@ fn a_next_number_that_is_too_small() {
     assert_eq!(contents(&db).len(), 80);
     db.close().unwrap();
 }
+
+/// A MANIFEST whose last sequence number is below that of a table: what is written then is newer
+/// than the table all the same.
+#[pumice_test_macros::test]
+fn a_last_sequence_number_that_is_too_small() {
+    let (_, shared, options) = made();
+    let db = open(&options).unwrap();
+    flush(&db);
+    db.close().unwrap();
+    drop(db);
+    let (path, edits) = manifest(&shared);
+    let records = edits.into_iter().map(|mut edit| {
+        edit.last_sequence = edit.last_sequence.map(|sequence| sequence.min(3));
+        edit.encode()
+    });
+    write_records(&shared, &path, &records.collect::<Vec<_>>());
+    let db = open(&options).unwrap();
+    let before = contents(&db);
+    assert_eq!(before.len(), 50);
+    for (key, _) in &before {
+        db.put_opt(&SYNC, key, b"newer").unwrap();
+    }
+    for _ in 0..2 {
+        assert!(contents(&db).iter().all(|(_, value)| value == b"newer"));
+        flush(&db);
+        db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    }
+    db.close().unwrap();
+}

@@ -7,6 +7,7 @@ mod buffer_stall;
 mod failed_log;
 mod log_switch;
 mod memtables;
+mod mixed_logging;
 mod shared_writes;
 mod wal_archive;
 mod wal_updates;

@@ -186,3 +186,28 @@ fn beside_files_of_a_writer() {
     assert_eq!(found.as_deref(), Some(&b"made"[..]));
     assert_eq!(db.latest_sequence_number(), 5, "the newest of what came in");
 }
+
+/// A table of one family can be linked into another, and not moved there: the first would lose it.
+#[pumice_test_macros::test]
+fn a_live_table_is_not_moved_from_under_its_family() {
+    let (_fs, options, db) = fresh();
+    let other = db.create_column_family(&options.cf, "other").unwrap();
+    db.put_opt(&WRITE, b"a", b"1").unwrap();
+    flush(&db);
+    let path = path_of(&files(&db).pop().unwrap());
+    let moved = IngestExternalFileOptions { move_files: true, ..own() };
+    let error = db.ingest_external_file_cf(&moved, &other, &[&path]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("cannot be moved"), "{error}");
+    let linked = IngestExternalFileOptions { link_files: true, ..own() };
+    db.ingest_external_file_cf(&linked, &other, &[&path]).unwrap();
+    drop(other);
+    db.close().unwrap();
+    let all = ["default", "other"]
+        .map(|name| pumice::ColumnFamilyDescriptor::new(name, options.cf.clone()));
+    let (db, families) = Db::open_cf(&options.db, DIR, &all).unwrap();
+    for family in &families {
+        assert_eq!(db.get_cf(family, b"a").unwrap().as_deref(), Some(&b"1"[..]));
+    }
+    db.close().unwrap();
+}

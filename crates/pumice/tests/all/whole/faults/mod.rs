@@ -4,6 +4,7 @@
 //! things: errors reach the caller, nothing acknowledged is lost, and the database becomes writable
 //! again as documented (by itself, or by `resume`).
 
+mod ddl;
 mod every_io;
 mod manifest;
 mod space;

@@ -1,5 +1,6 @@
 //! The operations, each as one task performs it, and the errors they may get beside others.
 
+use pumice::backup::BackupEngine;
 use pumice::{
     CompactFilesOptions, CompactRangeOptions, Db, ErrorKind, FileSystem, FlushOptions,
     IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, ReadOptions, Result,
@@ -46,6 +47,7 @@ pub static OPERATIONS: &[Operation] = &[
     Operation { name: "create_family", run: create_family },
     Operation { name: "drop_family", run: drop_family },
     Operation { name: "checkpoint", run: checkpoint },
+    Operation { name: "backup", run: backup },
     Operation { name: "pause", run: pause },
     Operation { name: "keep_files", run: keep_files },
     Operation { name: "ingest", run: ingest },
@@ -69,8 +71,8 @@ pub fn excused(operation: &Operation, pair: [&Operation; 2], error: &pumice::Err
     let any = |names: &[&str]| pair.iter().any(|one| names.contains(&one.name));
     let says = |texts: &[&str]| texts.iter().any(|t| text.contains(t));
     let closing = error.kind() == ErrorKind::ShutdownInProgress || says(&["closing", "closed"]);
-    if any(&["close", "close_paused", "last_handle"]) && (closing || operation.name == "checkpoint")
-    {
+    let copies = ["checkpoint", "backup"].contains(&operation.name);
+    if any(&["close", "close_paused", "last_handle"]) && (closing || copies) {
         return !error.is_corruption();
     }
     if any(&["fail_and_resume"])
@@ -332,6 +334,19 @@ fn checkpoint(stage: &Stage, who: usize) -> Result<()> {
     let path = format!("/copy{who}");
     stage.db(who).checkpoint(&path)?;
     stage.has_checkpoint(path.into());
+    Ok(())
+}
+
+/// Two, with a flush and without, that share tables.
+fn backup(stage: &Stage, who: usize) -> Result<()> {
+    let engine = BackupEngine::open(stage.fs.shared(), format!("/backups{who}"))?;
+    let db = stage.db(who);
+    for flush in [true, false] {
+        let id = engine.create_backup(&db, flush, b"")?;
+        let path = format!("/restored{who}-{id}");
+        engine.restore_backup(id, &path, &path)?;
+        stage.has_checkpoint(path.into());
+    }
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 mod acl;
 mod blocking;
 mod connections;
+mod counts;
 mod durable;
 mod groups;
 mod isolation;

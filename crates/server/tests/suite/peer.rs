@@ -109,6 +109,9 @@ fn are_near(one: &str, two: &str) -> bool {
     time(one).zip(time(two)).is_some_and(|(one, two)| one.abs_diff(two) < 20_000)
 }
 
+/// After so many commands both say how many keys there are.
+const COUNTED_EVERY: u64 = 50;
+
 fn is_set(caller: &mut Caller, key: &str) -> bool {
     ask(caller, &["TYPE".to_string(), key.to_string()]) == b"+set\r\n"
 }
@@ -142,9 +145,24 @@ fn compare(seed: u64, commands: u64, protocol: &str) -> Vec<String> {
             differences
                 .push(format!("seed {seed} step {step}: {args:?}\n  ours  {one}\n  redis {two}"));
         }
+        if step % COUNTED_EVERY == 0 {
+            let (one, two) = (counts(&mut ours), counts(&mut theirs));
+            if one != two {
+                differences.push(format!("seed {seed} step {step}: ours {one}, redis {two}"));
+            }
+        }
     }
     running.stop().unwrap();
     differences
+}
+
+/// How many keys each database has, and how many of them expire.
+fn counts(caller: &mut Caller) -> String {
+    let info = ask(caller, &["INFO", "keyspace"].map(str::to_string));
+    let info = String::from_utf8(info).unwrap();
+    let lines = info.lines().filter(|line| line.starts_with("db"));
+    let counts: Vec<_> = lines.filter_map(|line| Some(line.split_once(",avg_ttl=")?.0)).collect();
+    counts.join(" ")
 }
 
 /// A number from the environment.

@@ -19,6 +19,7 @@ mod pubsub;
 mod slow;
 mod status;
 mod strings;
+mod sync_failures;
 mod templates;
 #[cfg(feature = "tls")]
 mod tls;

@@ -50,7 +50,7 @@ impl AddAssign for Tally {
 }
 
 /// Changes of several databases, each stored one once.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Changes(Vec<(u8, Tally)>);
 
 impl Changes {

@@ -6,6 +6,7 @@
 //! | `slot` | hash slots |
 //! | `engine` | the storage engine |
 //! | `txn` | reads and writes of a command or a transaction, as one write batch |
+//! | `undo` | what a refused command of a transaction was going to write |
 //! | `writes` | the pending writes of a transaction |
 //! | `walk` | ranges, as a transaction sees them |
 //! | `databases` | the mapping of SELECT's numbers |
@@ -31,6 +32,7 @@ pub mod scan;
 pub mod slot;
 mod sync;
 pub mod txn;
+mod undo;
 pub mod walk;
 mod writes;
 

@@ -21,6 +21,7 @@ use super::counts::{Changes, Tally};
 use super::databases::Map;
 use super::encoding::{Collection, Head, Kind, record_key, record_value};
 use super::engine::{Reads, Stored};
+use super::undo::{Step, Undo};
 use super::writes::{Writes, bytes_of};
 use super::{Failure, Keyspace, Outcome};
 
@@ -82,11 +83,13 @@ pub struct Txn<'k> {
     pub(super) writes: Writes,
     /// Ranges by their first key: its end. They do not overlap.
     pub(super) cleared: BTreeMap<Vec<u8>, Vec<u8>>,
-    events: Vec<Event>,
+    pub(super) events: Vec<Event>,
     /// Changes of the numbers of keys.
-    counted: Changes,
+    pub(super) counted: Changes,
+    /// What the command has changed, where that can be taken back.
+    pub(super) undo: Option<Undo>,
     /// Bytes of `writes`, and their limit; once exceeded, nothing is written at all.
-    bytes: usize,
+    pub(super) bytes: usize,
     is_too_large: bool,
     pub(super) bytes_max: usize,
     /// Bytes that iterations of the current command have kept.
@@ -109,6 +112,7 @@ impl<'k> Txn<'k> {
             cleared: BTreeMap::new(),
             events: Vec::new(),
             counted: Changes::default(),
+            undo: None,
             bytes: 0,
             is_too_large: false,
             bytes_max: keyspace.room(),
@@ -295,8 +299,13 @@ impl<'k> Txn<'k> {
         self.bytes = (self.bytes - old).saturating_add(bytes_of(&key, &value));
         // Writes beyond the limit are not kept, as they will not be written.
         self.is_too_large |= self.bytes > self.bytes_max;
-        if !self.is_too_large {
-            self.writes.insert(key, value);
+        if self.is_too_large {
+            return;
+        }
+        let noted = self.undo.is_some().then(|| key.clone());
+        let old = self.writes.insert(key, value);
+        if let Some(key) = noted {
+            self.note(|| Step::Wrote(key, old));
         }
     }
 
@@ -307,17 +316,20 @@ impl<'k> Txn<'k> {
         for key in gone {
             if let Some(value) = self.writes.remove(&key) {
                 self.bytes = self.bytes.saturating_sub(bytes_of(&key, &value));
+                self.note(|| Step::Wrote(key, Some(value)));
             }
         }
         // Merges it with all ranges that touch it.
         let (mut first, mut end) = (first, end);
+        let mut merged = Vec::new();
         while let Some((from, upto)) = self.cleared.range(..=end.clone()).next_back()
             && *upto >= first
         {
             (first, end) = (first.min(from.clone()), end.max(upto.clone()));
             let from = from.clone();
-            self.cleared.remove(&from);
+            merged.extend(self.cleared.remove_entry(&from));
         }
+        self.note(|| Step::Cleared(first.clone(), merged));
         self.cleared.insert(first, end);
     }
 
@@ -503,6 +515,7 @@ impl<'k> Txn<'k> {
         self.cleared.clear();
         self.events.clear();
         self.counted.clear();
+        self.undo = None;
         self.bytes = 0;
         self.is_too_large = false;
         self.has_swapped = false;

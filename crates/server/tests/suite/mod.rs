@@ -16,6 +16,7 @@ mod peer_acl;
 mod peer_blocking;
 mod pipelines;
 mod pubsub;
+mod refusals;
 mod slow;
 mod status;
 mod strings;

@@ -86,7 +86,7 @@ pub(super) fn fail(shared: &Shared, out: &mut Reply, text: &str) {
 const KEYS_WARMED: usize = 16;
 
 /// Prefetches the data that the commands in `input` read, so that their CPU cache misses overlap.
-/// Called before each command, but acts only once in [`KEYS_WARMED`] calls.
+/// Called before each command, but acts only once in `KEYS_WARMED` calls.
 pub fn look_ahead(shared: &Shared, session: &mut Session, input: &[u8]) {
     session.seen_ahead = session.seen_ahead.saturating_sub(1);
     if session.seen_ahead == 0 {

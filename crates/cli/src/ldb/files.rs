@@ -84,8 +84,8 @@ pub fn update_manifest(it: &Invocation, _out: &mut Output) -> Result<(), Failure
     let read = || {
         let manifest = current_manifest(&*fs, &it.db)?;
         let state = ManifestState::read(&*fs, &manifest, it.may_overlap())?;
-        let paths = state.files().map(|file| table_file(&it.db, file.number));
-        paths.map(|path| fs.open_sequential(&path).map(drop)).collect::<pumice::Result<()>>()
+        let mut paths = state.files().map(|file| table_file(&it.db, file.number));
+        paths.try_for_each(|path| fs.open_sequential(&path).map(drop))
     };
     match read() {
         Ok(()) => {

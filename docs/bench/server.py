@@ -1,10 +1,17 @@
 """The load table of `pumice serve`: one server program in three modes, and redis-server beside them.
 
-usage: server.py [--rows WORDS] [--servers WORDS] [--seconds S] [--runs N] [--pools 16,64,256] [--growth]
+usage: server.py --load [--seconds S] [--runs N] [--workers N] [--dir DIR] [--program PATH]
+       server.py [--rows WORDS] [--servers WORDS] [--seconds S] [--runs N] [--pools 16,64,256] [--growth]
                  [--unpinned] [--foreign-load] [--redis-benchmark] [--dir DIR] [--program PATH] [--library PATH]
        (cargo build --release -p pumice-cli; cargo xtask peers)
 
 Without flags: every row for two seconds, server on core 0, client on core 1, by our own client.
+
+--load          all rows of the load table in one run of about 25 minutes: fibers, threads over Pumice, and
+                redis-server, with 1, 50 and 1,000 connections, with and without pipelines of 16. Five rounds, each of
+                them all rows on one server after the other, which begin with another server each time; medians of the
+                rounds (--runs) of three seconds (--seconds), with the range of requests a second
+--workers       of the threads in --load (64)
 
 --rows          rows whose names have all of these words, separated by commas: `set,c=1000`
 --servers       of `fibers`, `threads`, `threads+rocksdb`, `redis`
@@ -34,8 +41,10 @@ import time
 parser = argparse.ArgumentParser(usage=__doc__)
 parser.add_argument("--rows", default="")
 parser.add_argument("--servers", default="fibers,threads,threads+rocksdb,redis")
-parser.add_argument("--seconds", type=float, default=2)
-parser.add_argument("--runs", type=int, default=1)
+parser.add_argument("--load", action="store_true")
+parser.add_argument("--workers", type=int, default=64)
+parser.add_argument("--seconds", type=float)
+parser.add_argument("--runs", type=int)
 parser.add_argument("--pools", default="16,64,256")
 parser.add_argument("--loops", type=int, default=1)
 parser.add_argument("--growth", action="store_true")
@@ -47,6 +56,8 @@ parser.add_argument("--dir", default="/dev/shm")
 parser.add_argument("--program", default="target/release/pumice")
 parser.add_argument("--library", default=os.environ.get("PUMICE_ROCKSDB_SO", ""))
 ASKED = parser.parse_args()
+ASKED.seconds = ASKED.seconds or (3 if ASKED.load else 2)
+ASKED.runs = ASKED.runs or (5 if ASKED.load else 1)
 
 KEYS, VALUE, PORT = 100_000, 100, 7901
 POOLS = [int(word) for word in ASKED.pools.split(",")]
@@ -58,6 +69,12 @@ ROWS = [
     for clients in (1, 50, 1000)
     for pipeline in (1, 16)
 ]
+
+
+# Of the load table; reads come before writes, on what was filled in.
+LOADED = ("fibers", "threads", "redis")
+LOADS = {"everysec": ("get", "mget", "set"), "always": ("set",)}
+CONNECTIONS, PIPELINES = (1, 50, 1000), (1, 16)
 
 
 def pinned(core, command):
@@ -200,6 +217,50 @@ def table():
             tell(row, kind, measure(kind, row, found[kind]["workers"], rate), rate)
 
 
+def round_of(kind, found):
+    """Adds what every row says of a server to `found`, by row."""
+    for fsync, tests in LOADS.items():
+        with Server(kind, fsync, ASKED.workers) as server:
+            server.load("fill", 10, 50)
+            for test in tests:
+                for clients in CONNECTIONS:
+                    for pipeline in PIPELINES:
+                        # The first connections and pages are not what is measured.
+                        server.load(test, clients, pipeline, seconds=min(0.5, ASKED.seconds / 2))
+                        said = server.load(test, clients, pipeline)
+                        found.setdefault((fsync, test, clients, pipeline, kind), []).append(said)
+
+
+def load_table():
+    began, found = time.monotonic(), {}
+    for number in range(ASKED.runs):
+        first = number % len(LOADED)
+        for kind in LOADED[first:] + LOADED[:first]:
+            round_of(kind, found)
+            passed = (time.monotonic() - began) / 60
+            print(f"round {number + 1} of {ASKED.runs}, {kind}: {passed:.1f} minutes", file=sys.stderr, flush=True)
+    names = {"fibers": "fibers", "threads": f"threads ({ASKED.workers} workers)", "redis": "redis-server"}
+    heads = ["row", "connections", "pipeline", "server", "requests/s (range)", "p50 ms", "p99 ms", "p99.9 ms"]
+    print("| " + " | ".join(heads + ["server us/request"]) + " |\n|" + "---|" * (len(heads) + 1))
+    for fsync, tests in LOADS.items():
+        rows = [(test, clients, pipeline) for test in tests for clients in CONNECTIONS for pipeline in PIPELINES]
+        for test, clients, pipeline in rows:
+            for kind in LOADED:
+                runs = found[fsync, test, clients, pipeline, kind]
+                middle = lambda name: statistics.median(run[name] for run in runs)
+                rates = [run["requests_per_second"] for run in runs]
+                rate = f"{statistics.median(rates):,.0f} ({min(rates):,.0f}-{max(rates):,.0f})"
+                what = {"get": "GET", "mget": "MGET of ten", "set": f"SET, {fsync}"}[test]
+                cells = [what, str(clients), str(pipeline)] if kind == LOADED[0] else ["", "", ""]
+                cells += [names[kind], rate]
+                cells += [f"{middle(name):.3f}" for name in ("p50_ms", "p99_ms", "p999_ms")]
+                print("| " + " | ".join(cells + [f"{middle('server_cpu_us_per_request'):.2f}"]) + " |", flush=True)
+    minutes = (time.monotonic() - began) / 60
+    version = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout.split()[2]
+    version = version.removeprefix("v=")
+    print(f"\nredis-server {version}; rounds: {ASKED.runs}, each row for {ASKED.seconds:g} seconds; {minutes:.0f} minutes.")
+
+
 def growth():
     print("| connections | server | requests/s | p99 ms | server us/request | client us/request | KiB an idle one |")
     print("|---|---|---|---|---|---|---|")
@@ -223,7 +284,7 @@ def growth():
 
 burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * ASKED.foreign_load)]
 try:
-    growth() if ASKED.growth else table()
+    load_table() if ASKED.load else growth() if ASKED.growth else table()
 finally:
     for burner in burners:
         burner.kill()

@@ -294,9 +294,69 @@ fn newer_commands() {
         Some(0) => assert_eq!(theirs(&dir, "--db=d get a", "").1, "1:2\n"),
         _ => assert!(said.2.contains("erge"), "{said:?}"),
     }
-    let said = ours(&dir, "--db=d update_manifest", "");
-    assert_eq!(said.0, Some(1));
-    assert!(said.2.contains("Not implemented") && said.2.contains("temperatures"), "{said:?}");
+}
+
+/// A local file system knows no temperatures: both look for the files and write nothing.
+#[pumice_test_macros::test]
+fn update_manifest_looks_at_every_file() {
+    let Some((root, our_dir, their_dir)) = scratch("update_manifest") else { return };
+    make(&root.0);
+    let names = |dir: &Path| {
+        let entries = std::fs::read_dir(dir.join("d")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let spoil = |what: &str, dir: &Path| match what {
+        "CURRENT" => std::fs::write(dir.join("d/CURRENT"), "x\n").unwrap(),
+        "a table" => {
+            let is_table = |name: &std::ffi::OsString| name.to_str().unwrap().ends_with(".sst");
+            let table = names(dir).into_iter().find(is_table).unwrap();
+            std::fs::remove_file(dir.join("d").join(table)).unwrap();
+        }
+        _ => {}
+    };
+    for what in ["nothing", "CURRENT", "a table"] {
+        for dir in [&our_dir, &their_dir] {
+            copy(&root.0, dir);
+            spoil(what, dir);
+        }
+        let before = names(&our_dir);
+        for words in [
+            "update_manifest",
+            "update_manifest --verbose",
+            "update_manifest --update_temperatures=false word",
+            "update_manifest --update_temperatures",
+            "update_manifest --update_temperatures=true word",
+            "update_manifest --update_temperatures --column_family=nosuch",
+        ] {
+            let words = format!("--db=d {words}");
+            let (mine, peer) = (ours(&our_dir, &words, ""), theirs(&their_dir, &words, ""));
+            assert_eq!((mine.0, &mine.1), (peer.0, &peer.1), "{words}, spoilt {what}");
+            let last = |said: &Said| said.2.lines().last().unwrap_or_default().to_string();
+            let wanted = match what {
+                // Ours says which CURRENT, too.
+                "CURRENT" => last(&peer).replace("file corrupted", "file corrupted: d/CURRENT"),
+                _ => last(&peer),
+            };
+            assert_eq!(last(&mine), wanted, "{words}, spoilt {what}");
+            // What they log of it has the time and a place in their source in front.
+            let logged = |line: &&str| line.contains("[ERROR]") && line.contains("failed: ");
+            let found = peer.2.lines().find(logged).map(|line| line.split_once("] [").unwrap().1);
+            let found = found.map(|line| format!("[ERROR] {}", line.split_once("] ").unwrap().1));
+            let ours = mine.2.lines().find(logged).map(|line| line.replace(": d/CURRENT", ""));
+            assert_eq!(ours, found, "{words}");
+        }
+        assert_eq!(names(&our_dir), before, "nothing is written");
+    }
+    copy(&root.0, &our_dir);
+    let said = ours(&our_dir, "--db=d update_manifest --update_temperatures --verbose", "");
+    let text =
+        "[INFO] UpdateManifestForFilesState: no updates needed\nManifest updates successful\n";
+    assert_eq!(said, (Some(0), String::new(), text.to_string()));
+    let words = "--db=nosuch update_manifest --update_temperatures";
+    let (mine, peer) = (ours(&our_dir, words, ""), theirs(&their_dir, words, ""));
+    assert_eq!((mine.0, mine.2.lines().last()), (peer.0, peer.2.lines().last()));
 }
 
 /// Each tool restores the other's backups.

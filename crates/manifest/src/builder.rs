@@ -3,7 +3,7 @@
 //! Thread safety: belongs to one thread. Invariants: (1) a failed `apply` or `build` leaves the
 //! base version as it was, and the builder must be dropped; (2) levels that no edit touched are
 //! shared with the base; (3) `build` returns only versions that keep the invariants of
-//! [`Level`](crate::Level): newer releases of RocksDB would silently empty a column family that
+//! [`Level`]: newer releases of RocksDB would silently empty a column family that
 //! breaks them. Where files may overlap, levels in which they do say so.
 
 use std::cmp::Ordering;

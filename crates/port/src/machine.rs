@@ -1,12 +1,12 @@
 //! Requests to the operating system, and how a test makes it refuse them.
 //!
 //! Code of this crate that opens a file, starts a thread, maps a stack or uses io_uring calls
-//! [`ask`] first. Sockets, the pipe of signals and the signal stack do not. A test can have any run
+//! `ask` first. Sockets, the pipe of signals and the signal stack do not. A test can have any run
 //! of those requests refused, with any error, and can make the kernel appear older than it is. All
 //! of it affects the whole process: such a test runs alone.
 //!
 //! Thread safety: everything may be called from any thread. Without debug assertions nothing is
-//! ever refused here, and [`ask`] costs nothing.
+//! ever refused here, and `ask` costs nothing.
 
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};

@@ -13,7 +13,7 @@
 //! Thread safety: everything here may be called from any task.
 //! It does not set priorities: `pool` does, because priorities belong to background work.
 //!
-//! Invariant cited by unsafe blocks: 1. see [`erase`].
+//! Invariant cited by unsafe blocks: 1. see `erase`.
 
 mod packet;
 mod scope;

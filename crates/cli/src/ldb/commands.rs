@@ -252,11 +252,13 @@ pub const COMMANDS: &[Command] = &[
         flags: &[],
         run: shape::remove_table_file,
     },
+    Command {
+        name: "update_manifest",
+        usage: "[--update_temperatures] : MUST NOT be used on a live DB.",
+        flags: &["verbose", "update_temperatures"],
+        run: files::update_manifest,
+    },
 ];
-
-/// Commands of RocksDB's ldb that are not built, and the feature that they wait for.
-pub const NOT_BUILT: &[(&str, &str)] =
-    &[("update_manifest", "temperatures of files are not built")];
 
 /// Arguments of RocksDB's ldb that are not built, and the feature that they wait for.
 pub const REFUSED_FLAGS: &[(&str, &str)] = &[
@@ -280,7 +282,6 @@ pub const REFUSED_FLAGS: &[(&str, &str)] = &[
     ("prepopulate_blob_cache", BLOBS),
     ("read_timestamp", "user-defined timestamps are not built"),
     ("stderr_log_level", "backups have no info log"),
-    ("update_temperatures", "temperatures of files are not built"),
 ];
 
 const BLOBS: &str = "blob files are not built";

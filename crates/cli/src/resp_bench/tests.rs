@@ -64,7 +64,7 @@ fn every_test_asks_as_often_as_it_says() {
         assert!(tally.latencies.max > 0);
     }
     // Each key of the first one once.
-    assert!(by_port.shared().keyspace.keys_in(0) >= 100);
+    assert!(by_port.shared().keyspace.keys_in(0).keys >= 100);
     let refused = load::run(load_of(tcp, "get"), &runtime, || ()).unwrap();
     assert_eq!((refused.latencies.count, refused.errors), (300, 300));
     assert_eq!(refused.first_error.unwrap(), "-NOAUTH Authentication required.");

@@ -5,7 +5,7 @@
 //! (`task`), when its deadline has passed or its request has completed, in the order in which that
 //! happened. A fiber that does not wait is not interrupted: operations of the engine count against
 //! its budget ([`spend`]), long computations call [`maybe_yield`], and blocking calls that the port
-//! does not know go through [`offload`].
+//! does not know go through [`offload()`].
 //!
 //! A panic ends its fiber and is what joining it returns. A fiber that unwinds does not switch: if
 //! a destructor must wait, it blocks the thread, so destructors must not wait for other fibers.

@@ -75,7 +75,7 @@ pub(crate) struct Completion {
 /// to 10 % more per second than with submission at the end only, for up to 5 % more processor time.
 pub(crate) const SUBMIT_AT: usize = 4;
 
-/// How long [`Uring::submit`] may wait for a completion.
+/// How long `Uring::submit` may wait for a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Not at all.

@@ -25,7 +25,7 @@
 //! requests that the kernel had taken fail with the error, those it had not go to the threads, and
 //! so do all later ones.
 //!
-//! Thread safety: [`Kicker`] and [`CancelToken`] are for any thread; a [`Reactor`] is not.
+//! Thread safety: `Kicker` and [`CancelToken`] are for any thread; a `Reactor` is not.
 
 mod arena;
 mod cancel;

@@ -15,7 +15,7 @@
 //! The priority of a lane can be changed at any time, and running threads follow at once; raising
 //! it needs a privilege, without which a running job keeps its priority and the next one has the
 //! new one. Helpers of parallel compression serve the lane of the job that offers work, and hand
-//! back to that job's own thread ([`JobThread`]).
+//! back to that job's own thread (`JobThread`).
 //!
 //! In debug builds, after [`watch_locks`], a lock made by `Mutex::foreground` panics when it is
 //! taken on a thread of a movable lane, lowered or not, or of a lowered pool's lane, outside

@@ -71,7 +71,7 @@ impl DbInner {
     }
 
     /// Table `file` left its version: it is deleted when it can no longer be read, and its blocks
-    /// leave the cache as `uncache` says, [`Table::uncache`]. `dropped`: its column family was
+    /// leave the cache as `uncache` says, see `Table::uncache`. `dropped`: its column family was
     /// dropped too, in a MANIFEST that is durable.
     pub(crate) fn table_left(
         &self,

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use super::args::upper;
 use super::{Access, Call, DANGEROUS, LOADING, Row, STALE};
 use crate::keyspace::Outcome;
+use crate::keyspace::counts::Tally;
 use crate::session::Shared;
 use crate::session::stats::Stats;
 
@@ -168,10 +169,10 @@ fn engine(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
 
 fn keyspace(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     for db in 0..shared.config.number("databases") {
-        let keys = shared.keyspace.keys_in(db as u8);
+        let Tally { keys, expiring } = shared.keyspace.keys_in(db as u8);
         if keys > 0 {
-            // Keys with a time are not counted.
-            writeln!(text, "db{db}:keys={keys},expires=0,avg_ttl=0\r")?;
+            // How long they still have is not averaged.
+            writeln!(text, "db{db}:keys={keys},expires={expiring},avg_ttl=0\r")?;
         }
     }
     Ok(())

@@ -43,7 +43,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 fn dbsize(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let keys = call.txn.keys();
+    let keys = call.txn.keys().keys;
     call.out.integer(keys);
     Ok(())
 }
@@ -195,7 +195,7 @@ fn flush(call: &mut Call<'_, '_>, all: bool) -> Outcome<()> {
         if all || db == own {
             call.txn.count(-call.txn.keys());
         }
-        others += call.txn.keys();
+        others += call.txn.keys().keys;
     }
     call.txn.select(own);
     if others == 0 {

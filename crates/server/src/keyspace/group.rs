@@ -33,6 +33,7 @@ use pumice_port::sync::Mutex;
 use pumice_port::task::{self, TaskRef, WaitReason};
 use pumice_port::{fiber, thread, time};
 
+use super::counts::{Changes, Tally};
 use super::encoding::{Head, Kind, record_key, record_value};
 use super::engine::Reads;
 use super::locks::{Held, KeyLocks};
@@ -95,7 +96,7 @@ struct Group {
     /// Bytes of `strings`.
     string_bytes: usize,
     locks: Vec<usize>,
-    counted: Vec<(u8, i64)>,
+    counted: Changes,
     events: Vec<Event>,
     members: Vec<TaskRef>,
     end: Arc<End>,
@@ -307,20 +308,20 @@ impl Keyspace {
                     continue;
                 };
                 group.batch.put(&new.record, &new.value);
-                if change > 0 {
-                    group.counted.push((new.stored, change));
-                }
+                group.counted.add(new.stored, change);
                 group.events.push(new.event);
             }
         }
         left
     }
 
-    /// The change in the number of keys by a string, if the old value needs no further work.
-    fn change_by(&self, new: &NewString, reads: &Reads) -> Option<i64> {
-        let Some(old) = self.engine.get(reads, &new.record).ok()? else { return Some(1) };
+    /// The change in the numbers of keys by a string, if the old value needs no further work.
+    fn change_by(&self, new: &NewString, reads: &Reads) -> Option<Tally> {
+        let change = Tally::key(0);
+        let Some(old) = self.engine.get(reads, &new.record).ok()? else { return Some(change) };
         let head = Head::read(&old).ok()?;
-        (head.kind == Kind::String && !head.is_expired(new.now)).then_some(0)
+        let is_plain = head.kind == Kind::String && !head.is_expired(new.now);
+        is_plain.then(|| change - Tally::key(head.expires))
     }
 
     fn lead(&self, durable: bool, tell: impl Fn(&[Event])) {
@@ -355,7 +356,7 @@ impl Keyspace {
         // Recorded before `tell`: it is written, even if `tell` fails.
         group.end.get_or_init(|| Ended { written, left });
         let upto = upto?;
-        group.counted.iter().for_each(|&(db, sum)| self.add_count(db, sum));
+        self.counts.apply(&group.counted);
         tell(&group.events);
         closed.unlock();
         Some(upto)

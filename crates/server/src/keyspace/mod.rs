@@ -6,11 +6,13 @@
 //! | `slot` | hash slots |
 //! | `engine` | the storage engine |
 //! | `txn` | reads and writes of a command or a transaction, as one write batch |
+//! | `undo` | what a refused command of a transaction was going to write |
 //! | `writes` | the pending writes of a transaction |
 //! | `walk` | ranges, as a transaction sees them |
 //! | `databases` | the mapping of SELECT's numbers |
 //! | `locks` | who may change a key |
 //! | `group` | writes of many commands as one batch |
+//! | `counts` | how many keys there are |
 //! | `expiry` | keys that have expired |
 //! | `scan` | walks over all keys, in steps that a client holds a number for |
 //! | `glob` | patterns |
@@ -18,6 +20,7 @@
 //!
 //! Thread safety: a [`Keyspace`] is shared by all tasks. Calls suspend.
 
+pub mod counts;
 pub mod databases;
 pub mod encoding;
 pub mod engine;
@@ -29,18 +32,20 @@ pub mod scan;
 pub mod slot;
 mod sync;
 pub mod txn;
+mod undo;
 pub mod walk;
 mod writes;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pumice::{Db, Options, WriteOptions};
 use pumice_port::sync::Mutex;
 
+use counts::{Counts, Tally};
 use databases::{Databases, Map};
-use encoding::{Place, SYSTEM, place};
+use encoding::{Head, Place, SYSTEM, place};
 use engine::{Engine, Foreign, Reads};
 use expiry::{ExpiredKeys, ExpiryFilter};
 pub use group::Written;
@@ -105,8 +110,7 @@ pub struct Keyspace {
     expired: Arc<ExpiredKeys>,
     /// The mapping of database numbers.
     databases: Databases,
-    /// Keys of each stored database.
-    counts: Vec<AtomicI64>,
+    counts: Counts,
     generations: Mutex<Generations>,
     groups: group::Groups,
     syncs: sync::Syncs,
@@ -151,7 +155,7 @@ impl Keyspace {
         let keyspace = Keyspace {
             databases,
             room: AtomicUsize::new(usize::MAX),
-            counts: (0..DATABASES_MAX).map(|_| AtomicI64::new(0)).collect(),
+            counts: Counts::default(),
             generations: Mutex::new(Generations { next: bound, end: bound }),
             engine,
             locks: KeyLocks::default(),
@@ -185,21 +189,20 @@ impl Keyspace {
 
     fn restore_counts(&self) -> pumice::Result<()> {
         if let Some(saved) = self.engine.get(&Reads::default(), COUNTS)? {
-            for (count, bytes) in self.counts.iter().zip(saved.chunks_exact(8)) {
-                count.store(
-                    i64::from_be_bytes(bytes.try_into().unwrap_or_default()),
-                    Ordering::Relaxed,
-                );
-            }
+            let is_known = self.counts.restore(&saved);
             // They are valid only until the next write.
-            return self.engine.delete(COUNTS);
+            self.engine.delete(COUNTS)?;
+            if is_known {
+                return Ok(());
+            }
         }
         let mut cursor = self.engine.cursor()?;
         cursor.seek_to_first();
         while cursor.valid() {
             match place(cursor.key()) {
                 Place::Record(_, db, _) => {
-                    self.add_count(db, 1);
+                    let expires = Head::read(cursor.value()).map_or(0, |head| head.expires);
+                    self.counts.add(db, Tally::key(expires));
                     cursor.next();
                 }
                 Place::Element(slot, db) => {
@@ -214,17 +217,8 @@ impl Keyspace {
     }
 
     /// Keys in a database, including expired ones that are not yet deleted.
-    pub fn keys_in(&self, db: u8) -> i64 {
-        self.count_of(self.databases.stored(db))
-    }
-
-    /// As [`Keyspace::keys_in`], of a stored database.
-    fn count_of(&self, stored: u8) -> i64 {
-        self.counts[usize::from(stored)].load(Ordering::Relaxed).max(0)
-    }
-
-    fn add_count(&self, db: u8, change: i64) {
-        self.counts[usize::from(db)].fetch_add(change, Ordering::Relaxed);
+    pub fn keys_in(&self, db: u8) -> Tally {
+        self.counts.of(self.databases.stored(db))
     }
 
     /// A generation that no collection has had.
@@ -301,12 +295,8 @@ impl Keyspace {
     /// Of the engine.
     pub fn close(&self) -> pumice::Result<()> {
         let all = self.locks.all();
-        let mut counts = Vec::with_capacity(8 * DATABASES_MAX);
-        for count in &self.counts {
-            counts.extend_from_slice(&count.load(Ordering::Relaxed).to_be_bytes());
-        }
         let durable = WriteOptions { sync: true, ..WriteOptions::default() };
-        let saved = self.engine.put(&durable, COUNTS, &counts);
+        let saved = self.engine.put(&durable, COUNTS, &self.counts.to_bytes());
         let closed = self.engine.close();
         drop(all);
         closed.and(saved)

@@ -5,8 +5,9 @@
 //! | no sync runs | syncs; what was written when it began is covered |
 //! | a sync runs | waits for its end, then looks again |
 //!
-//! A failed sync fails for every caller it would have covered; the engine remembers it, and the
-//! next sync fails too.
+//! A failed sync fails for its leader and for those who wait that it would have covered. Later
+//! callers try again: the engine remembers the failure and fails those too, until it has recovered;
+//! then everything that can be read is durable, also what the failed sync would have covered.
 //!
 //! Before it syncs, a caller lets others run that are about to write, since every write that comes
 //! after the sync has begun must wait for the next one. On a fiber this pause ends when its loop
@@ -36,10 +37,19 @@ static SYNC: WaitReason = WaitReason("sync of the log");
 #[derive(Default)]
 struct State {
     is_running: bool,
-    /// The last failure: the last write it concerns, and the error.
-    failed: Option<(u64, pumice::Error)>,
+    /// The last failure.
+    failed: Option<Failed>,
     /// The tasks that wait for the running sync.
     waiting: Vec<TaskRef>,
+}
+
+/// A sync that failed.
+struct Failed {
+    /// How many had ended before.
+    number: u64,
+    /// The last write it would have covered.
+    upto: u64,
+    error: pumice::Error,
 }
 
 /// See the module's head.
@@ -68,11 +78,6 @@ impl Syncs {
             if self.is_covered(mine) {
                 break;
             }
-            if let Some((upto, error)) = &state.failed
-                && *upto >= mine
-            {
-                return Err(error.clone().into());
-            }
             if !state.is_running {
                 state.is_running = true;
                 drop(state);
@@ -84,8 +89,21 @@ impl Syncs {
             while self.ended.load(Ordering::Acquire) == before {
                 task::park(&SYNC);
             }
+            if !self.is_covered(mine) {
+                self.check_waited_for(before, mine)?;
+            }
         }
         Ok(())
+    }
+
+    /// The failure of the sync with this number, if it would have covered this write.
+    fn check_waited_for(&self, number: u64, mine: u64) -> Outcome<()> {
+        match &self.state.lock().failed {
+            Some(failed) if failed.number == number && failed.upto >= mine => {
+                Err(failed.error.clone().into())
+            }
+            _ => Ok(()),
+        }
     }
 
     #[inline]
@@ -109,7 +127,10 @@ impl Syncs {
             Ok(()) => {
                 self.covered.fetch_max(upto, Ordering::Release);
             }
-            Err(error) => state.failed = Some((upto, error.clone())),
+            Err(error) => {
+                let number = self.ended.load(Ordering::Relaxed);
+                state.failed = Some(Failed { number, upto, error: error.clone() });
+            }
         }
         drop(state);
         drop(running);

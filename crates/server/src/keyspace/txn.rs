@@ -17,9 +17,11 @@ use std::ops::Bound;
 
 use pumice::{WriteBatch, WriteOptions};
 
+use super::counts::{Changes, Tally};
 use super::databases::Map;
 use super::encoding::{Collection, Head, Kind, record_key, record_value};
 use super::engine::{Reads, Stored};
+use super::undo::{Step, Undo};
 use super::writes::{Writes, bytes_of};
 use super::{Failure, Keyspace, Outcome};
 
@@ -81,11 +83,13 @@ pub struct Txn<'k> {
     pub(super) writes: Writes,
     /// Ranges by their first key: its end. They do not overlap.
     pub(super) cleared: BTreeMap<Vec<u8>, Vec<u8>>,
-    events: Vec<Event>,
-    /// Changes of the numbers of keys, by stored database.
-    counted: Vec<(u8, i64)>,
+    pub(super) events: Vec<Event>,
+    /// Changes of the numbers of keys.
+    pub(super) counted: Changes,
+    /// What the command has changed, where that can be taken back.
+    pub(super) undo: Option<Undo>,
     /// Bytes of `writes`, and their limit; once exceeded, nothing is written at all.
-    bytes: usize,
+    pub(super) bytes: usize,
     is_too_large: bool,
     pub(super) bytes_max: usize,
     /// Bytes that iterations of the current command have kept.
@@ -107,7 +111,8 @@ impl<'k> Txn<'k> {
             writes: Writes::default(),
             cleared: BTreeMap::new(),
             events: Vec::new(),
-            counted: Vec::new(),
+            counted: Changes::default(),
+            undo: None,
             bytes: 0,
             is_too_large: false,
             bytes_max: keyspace.room(),
@@ -294,8 +299,13 @@ impl<'k> Txn<'k> {
         self.bytes = (self.bytes - old).saturating_add(bytes_of(&key, &value));
         // Writes beyond the limit are not kept, as they will not be written.
         self.is_too_large |= self.bytes > self.bytes_max;
-        if !self.is_too_large {
-            self.writes.insert(key, value);
+        if self.is_too_large {
+            return;
+        }
+        let noted = self.undo.is_some().then(|| key.clone());
+        let old = self.writes.insert(key, value);
+        if let Some(key) = noted {
+            self.note(|| Step::Wrote(key, old));
         }
     }
 
@@ -306,17 +316,20 @@ impl<'k> Txn<'k> {
         for key in gone {
             if let Some(value) = self.writes.remove(&key) {
                 self.bytes = self.bytes.saturating_sub(bytes_of(&key, &value));
+                self.note(|| Step::Wrote(key, Some(value)));
             }
         }
         // Merges it with all ranges that touch it.
         let (mut first, mut end) = (first, end);
+        let mut merged = Vec::new();
         while let Some((from, upto)) = self.cleared.range(..=end.clone()).next_back()
             && *upto >= first
         {
             (first, end) = (first.min(from.clone()), end.max(upto.clone()));
             let from = from.clone();
-            self.cleared.remove(&from);
+            merged.extend(self.cleared.remove_entry(&from));
         }
+        self.note(|| Step::Cleared(first.clone(), merged));
         self.cleared.insert(first, end);
     }
 
@@ -395,12 +408,14 @@ impl<'k> Txn<'k> {
             (0, false) => {}
             (0, true) => {
                 self.delete(record);
-                self.count(-1);
+                self.count(-Tally::key(collection.expires));
                 collection.stored = false;
             }
             (_, stored) => {
                 self.put(record, collection.value());
-                self.count(i64::from(!stored));
+                if !stored {
+                    self.count(Tally::key(collection.expires));
+                }
                 collection.stored = true;
             }
         }
@@ -417,10 +432,12 @@ impl<'k> Txn<'k> {
         value: &[u8],
         expires: u64,
     ) -> Outcome<()> {
-        match old {
-            Some(old) => self.clear_elements(key, old)?,
-            None => self.count(1),
+        let mut change = Tally::key(expires);
+        if let Some(old) = old {
+            self.clear_elements(key, old)?;
+            change += -Tally::key(old.head.expires);
         }
+        self.count(change);
         let value = record_value(Kind::String, expires, &[value]);
         self.put(record_key(self.stored, key), value);
         Ok(())
@@ -428,6 +445,7 @@ impl<'k> Txn<'k> {
 
     /// Sets when the key of `found` expires; 0 for never.
     pub fn set_expiry(&mut self, key: &[u8], found: &Found, expires: u64) {
+        self.count(Tally::key(expires) - Tally::key(found.head.expires));
         let value = record_value(found.kind(), expires, &[found.string()]);
         self.put(record_key(self.stored, key), value);
     }
@@ -439,7 +457,7 @@ impl<'k> Txn<'k> {
     pub fn remove(&mut self, key: &[u8], found: &Found) -> Outcome<()> {
         self.clear_elements(key, found)?;
         self.delete(record_key(self.stored, key));
-        self.count(-1);
+        self.count(-Tally::key(found.head.expires));
         Ok(())
     }
 
@@ -479,21 +497,16 @@ impl<'k> Txn<'k> {
         self.events.get(index)
     }
 
-    /// `change` keys more in the database.
-    pub fn count(&mut self, change: i64) {
-        if change == 0 {
-            return;
-        }
-        match self.counted.iter_mut().find(|(db, _)| *db == self.stored) {
-            Some((_, sum)) => *sum += change,
-            None => self.counted.push((self.stored, change)),
-        }
+    /// So many keys more in the database.
+    pub fn count(&mut self, change: Tally) {
+        self.counted.add(self.stored, change);
     }
 
     /// Keys in the database, with the changes of this transaction.
-    pub fn keys(&self) -> i64 {
-        let own = self.counted.iter().find(|(db, _)| *db == self.stored);
-        self.keyspace.count_of(self.stored) + own.map_or(0, |(_, sum)| *sum)
+    pub fn keys(&self) -> Tally {
+        let mut all = self.keyspace.counts.of(self.stored);
+        all += self.counted.of(self.stored);
+        all
     }
 
     /// Forgets everything that was to be written.
@@ -502,6 +515,7 @@ impl<'k> Txn<'k> {
         self.cleared.clear();
         self.events.clear();
         self.counted.clear();
+        self.undo = None;
         self.bytes = 0;
         self.is_too_large = false;
         self.has_swapped = false;
@@ -517,7 +531,7 @@ impl<'k> Txn<'k> {
     pub(super) fn give(
         &mut self,
         batch: &mut WriteBatch,
-        counted: &mut Vec<(u8, i64)>,
+        counted: &mut Changes,
         events: &mut Vec<Event>,
     ) {
         self.fill(batch);
@@ -556,7 +570,7 @@ impl<'k> Txn<'k> {
                 _ => write()?,
             }
         }
-        self.counted.iter().for_each(|&(db, sum)| self.keyspace.add_count(db, sum));
+        self.keyspace.counts.apply(&self.counted);
         let events = std::mem::take(&mut self.events);
         self.forget();
         Ok(events)

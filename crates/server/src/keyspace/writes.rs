@@ -46,14 +46,17 @@ impl Writes {
         }
     }
 
-    /// Writes a key, in place of what was to be written for it.
-    pub(super) fn insert(&mut self, key: Vec<u8>, value: Value) {
+    /// Writes a key, in place of what was to be written for it, which is returned.
+    pub(super) fn insert(&mut self, key: Vec<u8>, value: Value) -> Option<Value> {
         match &mut self.one {
-            Some((own, old)) if *own == key => *old = value,
-            None if self.more.is_empty() => self.one = Some((key, value)),
+            Some((own, old)) if *own == key => Some(std::mem::replace(old, value)),
+            None if self.more.is_empty() => {
+                self.one = Some((key, value));
+                None
+            }
             _ => {
                 self.more.extend(self.one.take());
-                self.more.insert(key, value);
+                self.more.insert(key, value)
             }
         }
     }
@@ -106,8 +109,7 @@ mod tests {
             match below(5) {
                 0 | 1 => assert_eq!(writes.remove(&key), model.remove(&key)),
                 2 => {
-                    writes.insert(key.clone(), None);
-                    model.insert(key, None);
+                    assert_eq!(writes.insert(key.clone(), None), model.insert(key, None));
                 }
                 3 if below(20) == 0 => {
                     writes.clear();
@@ -115,8 +117,7 @@ mod tests {
                 }
                 _ => {
                     let value = Some(step.to_be_bytes().to_vec());
-                    writes.insert(key.clone(), value.clone());
-                    model.insert(key, value);
+                    assert_eq!(writes.insert(key.clone(), value.clone()), model.insert(key, value));
                 }
             }
             let (first, end) = (vec![below(4) as u8], vec![4]);

@@ -130,7 +130,7 @@ struct Connection<'s> {
     replies_max: usize,
     /// Bytes of replies that may be sent: what they reveal is as durable as promised.
     ready: usize,
-    /// What they reveal is durable once this many writes are, as [`Keyspace::writes`] counts.
+    /// What they reveal is durable once this many writes are, as `Keyspace::writes` counts.
     upto: u64,
     /// The parser's next command is whole.
     is_parsed: bool,

@@ -11,7 +11,8 @@
 //! Invariants:
 //! 1. An error of the engine leaves no reply of success: the output since the command began is
 //!    discarded.
-//! 2. Watchers and waiters are notified under the locks of the keys.
+//! 2. A command of a transaction that is refused leaves nothing behind, though EXEC goes on.
+//! 3. Watchers and waiters are notified under the locks of the keys.
 //!
 //! Thread safety: belongs to the connection's task. Suspends.
 
@@ -85,7 +86,7 @@ pub(super) fn fail(shared: &Shared, out: &mut Reply, text: &str) {
 const KEYS_WARMED: usize = 16;
 
 /// Prefetches the data that the commands in `input` read, so that their CPU cache misses overlap.
-/// Called before each command, but acts only once in [`KEYS_WARMED`] calls.
+/// Called before each command, but acts only once in `KEYS_WARMED` calls.
 pub fn look_ahead(shared: &Shared, session: &mut Session, input: &[u8]) {
     session.seen_ahead = session.seen_ahead.saturating_sub(1);
     if session.seen_ahead == 0 {
@@ -501,6 +502,7 @@ fn exec_all(
     for (row, args) in rows.iter().zip(&queue) {
         let mark = out.len();
         let may = permits::check(shared, session, row, args, now, When::InExec);
+        txn.note_changes();
         let mut call = Call { args, txn: &mut txn, out, session, shared, in_exec: true };
         let began = time::now_micros();
         let result = may.map_err(args::fail).and_then(|()| run_row(row, &mut call));
@@ -511,6 +513,7 @@ fn exec_all(
             Ok(()) => None,
             Err(Failure::Storage(error)) => Some(Failure::Storage(error)),
             Err(failure) => {
+                txn.take_back();
                 out.truncate(mark);
                 fail(shared, out, &error_text(&failure));
                 None

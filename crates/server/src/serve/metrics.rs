@@ -74,9 +74,21 @@ fn add_gauges(shared: &Shared, page: &mut MetricsPage) {
     ] {
         page.number(&format!("pumice_{name}"), MetricKind::Gauge, help, value);
     }
-    let mut keys = page.family("pumice_keys", MetricKind::Gauge, "Keys of a database.");
+    let count = |db| shared.keyspace.keys_in(db as u8);
+    add_by_database(shared, page, ("keys", "Keys of a database."), |db| count(db).keys);
+    let help = "Keys of a database that expire.";
+    add_by_database(shared, page, ("keys_expiring", help), |db| count(db).expiring);
+}
+
+fn add_by_database(
+    shared: &Shared,
+    page: &mut MetricsPage,
+    (name, help): (&str, &str),
+    value: impl Fn(u64) -> i64,
+) {
+    let mut family = page.family(&format!("pumice_{name}"), MetricKind::Gauge, help);
     for db in 0..shared.config.number("databases") {
-        keys.sample("", &[("db", &db.to_string())], shared.keyspace.keys_in(db as u8));
+        family.sample("", &[("db", &db.to_string())], value(db));
     }
 }
 

@@ -222,6 +222,19 @@ impl Running {
         mode: IoMode,
         foreign: OpenForeign,
     ) -> Result<Running, String> {
+        Running::start_over(config, mode, |config, runtime| open(config, runtime, foreign))
+    }
+
+    /// As [`Running::start`], over the keyspace that `open` returns, which may run tasks on the
+    /// server's loops.
+    ///
+    /// # Errors
+    /// An error text.
+    pub fn start_over(
+        config: Config,
+        mode: IoMode,
+        open: impl FnOnce(&Config, &Runtime) -> Result<Keyspace, String>,
+    ) -> Result<Running, String> {
         let loops = match config.number("loops") as usize {
             0 => thread::available_parallelism(),
             loops => loops,
@@ -234,7 +247,7 @@ impl Running {
         let runtime = Arc::new(runtime);
         let addresses = plain_addresses(&config)?;
         let tls = for_tls(&config)?;
-        let keyspace = open(&config, &runtime, foreign)?;
+        let keyspace = open(&config, &runtime)?;
         let server = Arc::new(Server::new(Shared::new(keyspace, config)));
         let_tls_change(&server.shared, &tls);
         let started = &server.shared.stats.started_millis;

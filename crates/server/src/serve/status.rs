@@ -62,7 +62,8 @@ fn figures(shared: &Shared) -> String {
     let usage = time::resource_usage();
     let now = time::wall_micros() / 1000;
     let refused: u64 = shared.acl.log.counts.iter().map(Stats::get).sum();
-    let keys = (0..shared.config.number("databases")).map(|db| shared.keyspace.keys_in(db as u8));
+    let keys =
+        (0..shared.config.number("databases")).map(|db| shared.keyspace.keys_in(db as u8).keys);
     let keys = u64::try_from(keys.sum::<i64>()).unwrap_or(0);
     let mut text = format!("{{\"version\":{}", quoted(env!("CARGO_PKG_VERSION")));
     for (name, value) in [

@@ -37,8 +37,13 @@ pub fn try_start(dir: &Path, settings: &[(&str, &str)]) -> Result<Running, Strin
     for (name, value) in settings {
         config.set(name, value).unwrap();
     }
+    Running::start(config, io_mode())
+}
+
+/// How the loops of a server do input and output.
+pub fn io_mode() -> IoMode {
     let threads = std::env::var("PUMICE_RUNTIME").is_ok_and(|name| name == "fibers-threads");
-    Running::start(config, if threads { IoMode::Threads } else { IoMode::Auto })
+    if threads { IoMode::Threads } else { IoMode::Auto }
 }
 
 /// A client that waits a bounded time.

@@ -20,6 +20,7 @@ fn prometheus_is_told_what_happens() {
     for i in 0..5 {
         assert_eq!(caller.line(&format!("SET k{i} v")), "+OK");
     }
+    assert_eq!(caller.line("EXPIRE k1 1000"), ":1");
     assert!(caller.line("NOSUCH").starts_with("-ERR"));
     let page = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(page.starts_with("HTTP/1.1 200 OK|Content-Type: text/plain; version=0.0.4"), "{page}");
@@ -36,12 +37,13 @@ fn prometheus_is_told_what_happens() {
     let length = head.rsplit("Content-Length: ").next().unwrap().split('|').next().unwrap();
     // The text above has lost its last line end.
     assert!(length.parse::<usize>().unwrap().abs_diff(body.len()) <= 1, "{length}");
-    assert_eq!(value("pumice_commands_total"), 6);
+    assert_eq!(value("pumice_commands_total"), 7);
     assert_eq!(value("pumice_error_replies_total"), 1);
     assert_eq!(value("pumice_clients"), 1);
     assert_eq!(value("pumice_keys{db=\"0\"}"), 5);
-    assert_eq!(value("pumice_command_duration_microseconds_count"), 5);
-    assert_eq!(value("pumice_command_duration_microseconds_bucket{le=\"+Inf\"}"), 5);
+    assert_eq!(value("pumice_keys_expiring{db=\"0\"}"), 1);
+    assert_eq!(value("pumice_command_duration_microseconds_count"), 6);
+    assert_eq!(value("pumice_command_duration_microseconds_bucket{le=\"+Inf\"}"), 6);
     assert!(value("pumice_received_bytes_total") > 50);
     assert!(value("pumice_engine_cur_size_all_mem_tables") > 0);
     // Each name is declared before its values.

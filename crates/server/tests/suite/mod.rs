@@ -3,6 +3,7 @@
 mod acl;
 mod blocking;
 mod connections;
+mod counts;
 mod durable;
 mod groups;
 mod isolation;
@@ -15,9 +16,11 @@ mod peer_acl;
 mod peer_blocking;
 mod pipelines;
 mod pubsub;
+mod refusals;
 mod slow;
 mod status;
 mod strings;
+mod sync_failures;
 mod templates;
 #[cfg(feature = "tls")]
 mod tls;

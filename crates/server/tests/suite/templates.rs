@@ -34,6 +34,8 @@ pub fn argument(random: &mut Random, kind: &str) -> String {
 
 /// Templates: words, of which capital letters alone are replaced; `?X` is there or not, `*X` up to
 /// three times. After `~`: the order of the reply's elements does not matter. After `^`: a time.
+/// After `=`: if the key after the command holds a set, whose elements have no order, only how many
+/// the reply has.
 pub const TEMPLATES: &[&str] = &[
     "GET S",
     "GET K",
@@ -465,8 +467,10 @@ pub const TEMPLATES: &[&str] = &[
     "SORT numbers BY hash*->V GET hash*->V GET #",
     "~SORT numbers BY nosort GET #",
     "~SORT numbers BY nosort DESC",
-    "SORT Z BY nosort DESC LIMIT 0 3",
-    "SORT Z BY nosort",
+    "=SORT Z BY nosort DESC LIMIT 0 3",
+    "=SORT Z BY nosort",
+    "=SORT L BY nosort DESC LIMIT C C",
+    "=SORT Z BY nosort LIMIT C C GET # GET weight*",
     "~SORT E BY nosort",
     "SORT E BY nosort STORE L",
     "SORT L ALPHA STORE L",

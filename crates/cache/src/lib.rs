@@ -5,8 +5,9 @@
 //! threads that hit different entries never write the same cache line.
 //!
 //! Layers: `slot` (one entry and its life cycle) < `slot_array` (the memory of slots) <
-//! `hash_table` (probing, eviction, accounting) with `growth` (how many slots are in use) and `moves` (entries that go to new ones) < `handle`
-//! (pins as Rust values) < [`Cache`].
+//! `hash_table` (probing, eviction, accounting) with `growth` (how many slots are in use) and
+//! `moves` (entries that go to new ones) < `handle` (pins as Rust values) < [`Cache`]. `memory` has
+//! the bytes of cached blocks.
 //!
 //! Costs: the largest number of slots is fixed by `capacity / estimated_entry_charge`, so much
 //! smaller entries than estimated are evicted for lack of slots before the capacity is used. Slots

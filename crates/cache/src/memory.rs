@@ -200,7 +200,8 @@ impl Drop for BlockBytes {
 /// Returns to the kernel what no packed bytes are in, of the slabs that no thread is using.
 pub(crate) fn trim() {
     let used = &SLABS[..SLABS_USED.load(Relaxed)];
-    if used.iter().map(Slab::trim).fold(true, |all, empty| all && empty) {
+    let kept = used.iter().filter(|slab| !slab.trim()).count();
+    if kept == 0 {
         SLABS_HAVE_BLOCKS.store(false, Relaxed);
     }
 }

@@ -55,6 +55,12 @@ impl Arguments {
         }
     }
 
+    /// Name and value of the option, if the value says neither yes nor no.
+    pub fn unclear<'a>(&'a self, name: &'a str) -> Option<(&'a str, &'a str)> {
+        const CLEAR: &[&str] = &["1", "true", "yes", "t", "y", "0", "false", "no", "f", "n"];
+        self.text(name).filter(|value| !CLEAR.contains(value)).map(|value| (name, value))
+    }
+
     /// The value of the option.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.options.get(name)?.as_deref()

@@ -126,6 +126,20 @@ const LINES: &[(&str, &str)] = &[
     ("--db=d load --hex", "0x6B31 ==> 0x76\n"),
     ("--db=n load --create_if_missing", "k1 ==> v1\n"),
     ("--db=n scan", ""),
+    ("--db=d put k v --block_size=0", ""),
+    ("--db=d put k v --block_size=abc", ""),
+    ("--db=d put k v --block_size=99999999999", ""),
+    ("--db=d put k v --bloom_bits=-1", ""),
+    ("--db=d put k v --bloom_bits=x", ""),
+    ("--db=d put k v --write_buffer_size=0", ""),
+    ("--db=d put k v --file_size=-1", ""),
+    ("--db=d put k v --fix_prefix_len=0", ""),
+    ("--db=d put k v --compression_max_dict_bytes=-1", ""),
+    ("--db=d put k v --compression_type=foo", ""),
+    ("get a", ""),
+    ("--db=d drop_column_family nosuch", ""),
+    ("--db=d reduce_levels --new_levels=abc", ""),
+    ("--db=d change_compaction_style --old_compaction_style=x", ""),
     ("--db=d get_property nosuch", ""),
     ("--db=d get_property", ""),
     ("--db=d list_file_range_deletes --column_family=cf", ""),
@@ -397,4 +411,27 @@ fn backups_go_both_ways() {
     assert!(from_theirs.join("meta/3").exists() && from_ours.join("meta/3").exists());
     assert_eq!(theirs(&their_dir, &restore(&from_theirs), "").0, Some(0));
     assert_eq!(contents(theirs(&their_dir, "--db=x scan", "")), expected);
+}
+
+/// Properties that are maps are printed by name, with all of Debian's names.
+#[pumice_test_macros::test]
+fn property_maps_are_printed_by_name() {
+    let Some((root, our_dir, their_dir)) = scratch("maps") else { return };
+    make(&root.0);
+    for property in
+        ["dbstats", "aggregated-table-properties", "aggregated-table-properties-at-level0"]
+    {
+        let names = |said: Said| -> Vec<String> {
+            assert_eq!(said.0, Some(0), "{said:?}");
+            let name = |line: &str| line.split_once(": ").expect("a value").0.to_string();
+            said.1.lines().map(name).collect()
+        };
+        let words = format!("--db=d get_property rocksdb.{property}");
+        copy(&root.0, &our_dir);
+        copy(&root.0, &their_dir);
+        let (mine, peer) =
+            (names(ours(&our_dir, &words, "")), names(theirs(&their_dir, &words, "")));
+        let absent: Vec<_> = peer.iter().filter(|name| !mine.contains(name)).collect();
+        assert!(!peer.is_empty() && absent.is_empty(), "{property}: {absent:?} of {peer:?}");
+    }
 }

@@ -27,7 +27,8 @@ pub fn create_iterators<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
 /// # Errors
 /// An operation failed, or a key is not where it must be.
 pub fn fill_then_seek<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
-    fill::run(worker, Order::Sequential)?;
+    // `--writes` does not count here: every key is sought.
+    fill::run_some(worker, Order::Sequential, worker.shared.plan.num)?;
     worker.restart();
     let (plan, flags) = (&worker.shared.plan, &worker.shared.flags);
     let mut cursor = worker.shared.db.cursor(&plan.read, [None, None])?;
@@ -58,8 +59,10 @@ pub fn fill_then_seek<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
 fn check_at(cursor: &impl Cursor, key: &[u8]) -> Result<()> {
     match cursor.valid() && cursor.key() == key {
         true => Ok(()),
-        false => during("iterator", cursor.status())
-            .and_then(|()| Err(format!("key {key:?} was written and is not found"))),
+        false => during("iterator", cursor.status()).and_then(|()| {
+            let hex: String = key.iter().map(|byte| format!("{byte:02X}")).collect();
+            Err(format!("key 0x{hex} was written and is not found"))
+        }),
     }
 }
 

@@ -44,7 +44,7 @@ pub fn drop_column_family(it: &Invocation, out: &mut Output) -> Result<(), Failu
     };
     let opened = it.open()?;
     let Some(family) = opened.db.column_family(name) else {
-        return Err(format!("fail to drop column family: {name} does not exist"));
+        return Err(format!("Column family: {name} doesn't exist in db."));
     };
     opened
         .db
@@ -90,6 +90,10 @@ pub fn get_property(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
         return Err("property name must be specified".into());
     };
     let opened = it.open_read_only()?;
+    if let Some(map) = opened.db.property_map_cf(&opened.cf, name) {
+        map.iter().for_each(|(key, value)| out.text(&format!("{name}.{key}: {value}\n")));
+        return Ok(());
+    }
     match opened.db.property_cf(&opened.cf, name) {
         Some(value) => {
             out.text(&format!("{name}: {value}\n"));

@@ -61,6 +61,10 @@ impl Invocation {
     }
 }
 
+/// Options whose value is a boolean.
+const YES_OR_NO: &[&str] =
+    &["auto_compaction", "ignore_unknown_options", "try_load_options", "write_committed"];
+
 const COMMON_FLAGS: &[&str] = &[
     "db",
     "hex",
@@ -114,11 +118,15 @@ pub fn run(args: &[String]) -> ExitCode {
         eprintln!("Invalid command-line {kind} {unknown}");
         return ExitCode::FAILURE;
     }
+    if let Some((flag, value)) = YES_OR_NO.iter().find_map(|flag| arguments.unclear(flag)) {
+        eprintln!("Failed: --{flag} is true or false, not {value}");
+        return ExitCode::FAILURE;
+    }
     let db = arguments.text("db").or_else(|| arguments.text("path")).map(PathBuf::from);
     let db = db.filter(|path| path.as_path() != Path::new(""));
     let needless = WITHOUT_DB.contains(&command.name);
     let Some(db) = db.or_else(|| needless.then(PathBuf::new)) else {
-        eprint!("--db=<path> is missing\n{}", usage());
+        eprintln!("Either db or path must be specified.");
         return ExitCode::FAILURE;
     };
     let invocation = Invocation::of(db, arguments);

@@ -12,6 +12,7 @@ use pumice_env::PosixFs;
 use pumice_env::filename::table_file;
 use pumice_table::footer::{FOOTER_LEN, Footer};
 use std::collections::BTreeSet;
+use std::num::IntErrorKind;
 
 /// Options of a database at `path`: of the database, and of each column family.
 pub struct Found {
@@ -242,32 +243,35 @@ impl Invocation {
                 (true, None) => Err(format!("{flag} has an invalid value")),
             }
         };
+        let number = |flag: &str, least: i64| number_of(flag, value(flag)?, least);
         for (flag, name) in
             [("write_buffer_size", "write_buffer_size"), ("file_size", "target_file_size_base")]
         {
-            if let Some(value) = value(flag)? {
-                options.set(name, &value).map_err(text)?;
+            if let Some(value) = number(flag, 1)? {
+                options.set(name, &value.to_string()).map_err(text)?;
             }
         }
-        if let Some(value) = value("db_write_buffer_size")? {
-            db.set("db_write_buffer_size", &value).map_err(text)?;
+        if let Some(bytes) = number("db_write_buffer_size", 0)? {
+            db.set("db_write_buffer_size", &bytes.to_string()).map_err(text)?;
         }
-        if let Some(bits) = value("bloom_bits")? {
+        if let Some(bits) = number("bloom_bits", 1)? {
             let policy = format!("bloomfilter:{bits}:false");
             options.table_factory.set("filter_policy", &policy).map_err(text)?;
         }
-        if let Some(bytes) = value("block_size")? {
-            options.table_factory.set("block_size", &bytes).map_err(text)?;
+        if let Some(bytes) = number("block_size", 1)? {
+            options.table_factory.set("block_size", &bytes.to_string()).map_err(text)?;
         }
-        if let Some(len) = value("fix_prefix_len")? {
+        if let Some(len) = number("fix_prefix_len", 1)? {
             options.set("prefix_extractor", &format!("fixed:{len}")).map_err(text)?;
         }
         if let Some(name) = value("compression_type")? {
             let name = if name == "no" { "none" } else { name.as_str() };
-            options.set("compression", codec(name)?).map_err(text)?;
+            let codec =
+                codec(name).map_err(|_| format!("Unknown compression algorithm: {name}"))?;
+            options.set("compression", codec).map_err(text)?;
         }
-        if let Some(bytes) = value("compression_max_dict_bytes")? {
-            options.set("compression_opts.max_dict_bytes", &bytes).map_err(text)?;
+        if let Some(bytes) = number("compression_max_dict_bytes", 0)? {
+            options.set("compression_opts.max_dict_bytes", &bytes.to_string()).map_err(text)?;
         }
         if arguments.has("auto_compaction") {
             let off = !arguments.flag("auto_compaction");
@@ -277,6 +281,22 @@ impl Invocation {
             options.force_consistency_checks = false;
         }
         Ok(())
+    }
+}
+
+/// The number that option `flag` has, which must be an `int` of C and at least `least`, 0 or 1;
+/// with RocksDB's complaints.
+fn number_of(flag: &str, value: Option<String>, least: i64) -> Result<Option<i64>, Failure> {
+    let Some(value) = value else { return Ok(None) };
+    match value.parse::<i32>().map_err(|error| *error.kind()) {
+        Err(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => {
+            Err(format!("{flag} has a value out-of-range."))
+        }
+        Err(_) => Err(format!("{flag} has an invalid value.")),
+        Ok(number) if i64::from(number) < least => {
+            Err(format!("{flag} must be {} 0.", if least == 0 { ">=" } else { ">" }))
+        }
+        Ok(number) => Ok(Some(number.into())),
     }
 }
 

@@ -31,7 +31,7 @@ fn files_by_level(opened: &Opened) -> Result<Vec<usize>, Failure> {
 /// `reduce_levels --new_levels=N`: no file is on level N or below it any more.
 pub fn reduce_levels(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "reduce_levels")?;
-    let levels = it.arguments.number::<i32>("new_levels")?.unwrap_or(0);
+    let levels = it.arguments.number::<i32>("new_levels").unwrap_or_default().unwrap_or(0);
     if levels <= 0 {
         return Err(" Use --new_levels to specify a new level number\n".into());
     }
@@ -55,7 +55,7 @@ pub fn reduce_levels(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 pub fn change_compaction_style(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "change_compaction_style")?;
     let style = |flag: &str, which: &str| -> Result<i32, Failure> {
-        let given = it.arguments.number::<i32>(flag)?;
+        let given = it.arguments.number::<i32>(flag).unwrap_or_default();
         given.filter(|style| (0..=1).contains(style)).ok_or_else(|| {
             format!(
                 "Use --{flag} to specify {which} compaction style. Check ldb help for proper \

@@ -46,6 +46,9 @@ fn scans_find_what_was_written() {
     .good();
     // Two seeks for each key and thread, and no write is among them.
     assert!(result(&out, "fillseekseq").contains(" 4000 operations;"), "{out}");
+    // It fills whatever it seeks.
+    let few = db_bench(dir.path(), "--num=1000 --writes=10 --benchmarks=fillseekseq").good();
+    assert!(result(&few, "fillseekseq").contains(" 2000 operations;"), "{few}");
     assert!(result(&out, "readtocache").contains(" 300 operations;"), "{out}");
     assert!(result(&out, "newiterator").contains(" 600 operations;"), "{out}");
     let line = result(&out, "multiscan");

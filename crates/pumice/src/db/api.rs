@@ -408,7 +408,8 @@ impl Db {
         self.inner().property(self.data(cf).ok()?, name)
     }
     /// A property of the default column family as names and values; None if it has no such form.
-    /// `rocksdb.block-cache-entry-stats` and its `fast-` variant have one.
+    /// `rocksdb.block-cache-entry-stats` and its `fast-` variant, `dbstats` and
+    /// `aggregated-table-properties`, also `-at-levelN`, have one.
     pub fn property_map(&self, name: &str) -> Option<BTreeMap<String, String>> {
         self.inner().property_map(&self.handle.default.data, name)
     }

@@ -18,8 +18,8 @@ use pumice_port::time;
 
 use crate::engine::DbInner;
 use crate::state::properties::{
-    cache_number, database_number, estimate_num_keys, family_number, file_number, level_property,
-    memtable_number,
+    aggregated_map, cache_number, database_number, estimate_num_keys, family_number, file_number,
+    level_property, memtable_number,
 };
 use crate::state::property_texts;
 use crate::version::family::CfData;
@@ -59,7 +59,8 @@ impl DbInner {
             "block-cache-entry-stats" => property_texts::block_cache_map(cf, StatsAge::ASKED),
             "fast-block-cache-entry-stats" => property_texts::block_cache_map(cf, StatsAge::ASIDE),
             "background-lanes" => Some(self.background.lanes.map()),
-            _ => None,
+            "dbstats" => Some(self.reports.db_map()),
+            name => aggregated_map(cf, &cf.super_version.load_full(), name),
         }
     }
 
@@ -101,7 +102,8 @@ impl DbInner {
             "sstables" => property_texts::files_report(cf, view),
             "aggregated-table-properties" => {
                 let levels = 0..view.version.num_levels();
-                property_texts::aggregated_properties(cf, view, levels)?
+                let sum = property_texts::aggregated_properties(cf, view, levels)?;
+                property_texts::properties_text(&sum)
             }
             "options-statistics" => self.reports.statistics.as_ref()?.to_string(),
             "estimate-num-keys" => estimate_num_keys(cf, view).to_string(),

@@ -1,8 +1,10 @@
-//! Properties that are numbers, computed from a column family's data or from data under the state
-//! lock.
+//! Properties that are numbers or sums over tables, computed from a column family's data or from
+//! data under the state lock.
 //!
 //! Thread safety: from any thread. Numbers are read one by one and may be inconsistent with each
 //! other. May open table files and so suspend.
+
+use std::collections::BTreeMap;
 
 use pumice_base::Comparator;
 use pumice_manifest::{FileMetaData, Version};
@@ -19,19 +21,40 @@ pub(crate) fn level_property(cf: &CfData, view: &SuperVersion, name: &str) -> Op
         let level = name.strip_prefix("num-files-at-level")?;
         Some(("num-files", level))
     })?;
-    let digits = !level.is_empty() && level.bytes().all(|b| b.is_ascii_digit());
-    let level: usize = if digits { level.parse().ok()? } else { return None };
-    if level >= view.version.num_levels() {
-        return None;
-    }
+    let level = level_number(view, level)?;
     match what {
         "num-files" => Some(view.version.num_level_files(level).to_string()),
         "compression-ratio" => Some(format!("{:.6}", compression_ratio(cf, view, level))),
         "aggregated-table-properties" => {
-            property_texts::aggregated_properties(cf, view, level..level + 1)
+            let sum = property_texts::aggregated_properties(cf, view, level..level + 1)?;
+            Some(property_texts::properties_text(&sum))
         }
         _ => None,
     }
+}
+
+/// The level that decimal digits name, if there is one.
+fn level_number(view: &SuperVersion, digits: &str) -> Option<usize> {
+    let decimal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let level: usize = if decimal { digits.parse().ok()? } else { return None };
+    (level < view.version.num_levels()).then_some(level)
+}
+
+/// `aggregated-table-properties`, or `-at-levelN` of it, as names and values.
+pub(crate) fn aggregated_map(
+    cf: &CfData,
+    view: &SuperVersion,
+    name: &str,
+) -> Option<BTreeMap<String, String>> {
+    let levels = match name.strip_prefix("aggregated-table-properties")? {
+        "" => 0..view.version.num_levels(),
+        one => {
+            let level = level_number(view, one.strip_prefix("-at-level")?)?;
+            level..level + 1
+        }
+    };
+    let sum = property_texts::aggregated_properties(cf, view, levels)?;
+    Some(property_texts::properties_map(&sum))
 }
 
 /// Bytes of keys and values per byte of file; -1 for an empty level.

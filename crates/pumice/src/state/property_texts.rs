@@ -179,19 +179,41 @@ pub(crate) fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).expect("writing to a String cannot fail");
 }
 
-/// `rocksdb.aggregated-table-properties` of these levels; None if a table cannot be read.
+/// The sum of the properties of the tables on these levels; None if a table cannot be read.
 pub(crate) fn aggregated_properties(
     cf: &CfData,
     view: &SuperVersion,
     levels: Range<usize>,
-) -> Option<String> {
+) -> Option<TableProperties> {
     let mut sum = TableProperties::default();
     for file in levels.flat_map(|level| view.version.files(level)) {
         let tables = cf.tables();
         let table = tables.table(file).ok()?;
         add_properties(&mut sum, table.properties());
     }
-    Some(properties_text(&sum))
+    Some(sum)
+}
+
+/// The sum as names and values.
+pub(crate) fn properties_map(p: &TableProperties) -> BTreeMap<String, String> {
+    let values = [
+        ("num_data_blocks", p.num_data_blocks),
+        ("num_entries", p.num_entries),
+        ("num_deletions", p.num_deletions),
+        ("num_merge_operands", p.num_merge_operands),
+        ("num_range_deletions", p.num_range_deletions),
+        ("raw_key_size", p.raw_key_size),
+        ("raw_value_size", p.raw_value_size),
+        ("data_size", p.data_size),
+        ("index_size", p.index_size),
+        ("index_partitions", p.index_partitions),
+        ("top_level_index_size", p.top_level_index_size),
+        ("filter_size", p.filter_size),
+        ("num_filter_entries", p.num_filter_entries),
+        ("slow_compression_estimated_data_size", p.slow_compression_size),
+        ("fast_compression_estimated_data_size", p.fast_compression_size),
+    ];
+    values.map(|(name, value)| (name.to_string(), value.to_string())).into()
 }
 
 pub(crate) fn add_properties(sum: &mut TableProperties, table: &TableProperties) {

@@ -2,6 +2,7 @@
 //!
 //! Thread safety: from any thread.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pumice_base::{Error, ErrorKind};
@@ -236,5 +237,10 @@ impl Reports {
     /// `rocksdb.dbstats`; ends its interval.
     pub fn db_report(&self) -> String {
         self.stats.report(time::now_micros())
+    }
+
+    /// `rocksdb.dbstats` as names and values.
+    pub fn db_map(&self) -> BTreeMap<String, String> {
+        self.stats.map(time::now_micros())
     }
 }

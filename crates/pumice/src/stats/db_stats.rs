@@ -6,6 +6,7 @@
 //!
 //! Invariant 1: counters only grow, so that differences of snapshots are never negative.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -219,6 +220,24 @@ impl DbStats {
             buffer_manager_stops: c.buffer_manager_stops.load(Relaxed),
             seconds: now_micros.saturating_sub(self.opened_micros()) as f64 / MICROS_PER_SECOND,
         }
+    }
+
+    /// Property `rocksdb.dbstats` as names and values: all since the database was opened.
+    pub fn map(&self, now_micros: u64) -> BTreeMap<String, String> {
+        let now = self.snapshot(now_micros);
+        let counts = [
+            ("db.wal_bytes_written", now.wal_bytes),
+            ("db.wal_syncs", now.wal_syncs),
+            ("db.user_bytes_written", now.bytes),
+            ("db.user_writes_by_other", now.batches.saturating_sub(now.groups)),
+            ("db.user_writes_by_self", now.groups),
+            ("db.user_keys_written", now.keys),
+            ("db.user_writes_with_wal", now.wal_batches),
+            ("db.user_write_stall_micros", now.stall_micros),
+        ];
+        let mut map = BTreeMap::from(counts.map(|(name, n)| (name.to_string(), n.to_string())));
+        map.insert("db.uptime".to_string(), format!("{:.6}", now.seconds));
+        map
     }
 
     /// The text of property `rocksdb.dbstats`; ends the interval.

@@ -281,7 +281,15 @@ fn cache_and_statistics_show_reads() {
         }
     }
     assert_eq!(map.len(), 4 + 3 * 14);
-    assert!(db.property_map("rocksdb.num-snapshots").is_none());
+    let map = |name: &str| db.property_map(&format!("rocksdb.{name}"));
+    assert!(map("num-snapshots").is_none());
+    assert_eq!(map("dbstats").unwrap()["db.user_keys_written"], "1000");
+    let sum = map("aggregated-table-properties").unwrap();
+    assert_eq!((sum["num_entries"].as_str(), sum.len()), ("1000", 15));
+    assert_eq!(map("aggregated-table-properties-at-level0"), Some(sum));
+    assert_eq!(map("aggregated-table-properties-at-level1").unwrap()["num_entries"], "0");
+    assert!(map("aggregated-table-properties-at-level9").is_none());
+    assert!(map("aggregated-table-properties-").is_none());
     assert!(text(&db, "options-statistics").contains("rocksdb.number.keys.read COUNT : 1000\n"));
 }
 

@@ -178,7 +178,8 @@ fn the_rest_of_a_damaged_table_is_saved() {
     let lines = found.1.lines().count();
     assert!((150..290).contains(&lines), "{lines}");
     assert_eq!(ours(&dir.0, "ldb --db=d scan").1, found.1);
-    assert_eq!(ours(&dir.0, "repair d").0, Some(0));
+    assert_eq!(ours(&dir.0, "repair --db=d").0, Some(0));
+    assert_eq!(ours(&dir.0, "repair d --db=d").0, Some(1));
 }
 
 #[pumice_test_macros::test]

@@ -14,7 +14,7 @@ use super::runner;
 use super::secondary::{self, Following};
 use super::spec::{self, Action, Entry, Spec};
 use super::stats::{Repeats, Stats};
-use super::work::Work;
+use super::work::{Work, backup_directory, restore_directory};
 use super::worker::{Plan, Shared};
 use super::workload::{ExistingKeys, KeyMaker, Lengths, value_bytes};
 use super::{engine::Cursor, scan_work};
@@ -191,6 +191,12 @@ impl<'a, E: Engine> Driver<'a, E> {
             eprintln!("seek_nexts = {}", flags.seek_nexts);
         }
         println!("DB path: [{}]", self.path.display());
+        if matches!(work, Work::Backup | Work::Restore) {
+            println!("Backup path: [{}]", backup_directory(&self.flags).display());
+        }
+        if work == Work::Restore {
+            println!("Restore path: [{}]", restore_directory(&self.flags).display());
+        }
         if entry.warmups > 0 {
             println!("Warming up benchmark by running {} times", entry.warmups);
         }

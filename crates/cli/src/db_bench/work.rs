@@ -5,6 +5,7 @@
 
 use super::engine::{BenchDb, Cursor, Reader, Result, Writer};
 use super::fill::{self, Order, Tombstones};
+use super::flags::Flags;
 use super::mixed_work::{self, Rewrite};
 use super::stats::Operation;
 use super::worker::{Limit, Worker, during, user_limiter, wait_for};
@@ -173,14 +174,13 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
         }
         Work::Backup => {
             let db = worker.pick();
-            let to = directory(&worker.shared.flags.backup_dir, "backup");
+            let to = backup_directory(&worker.shared.flags);
             let rate = worker.shared.flags.backup_rate_limit;
             during("backup", worker.shared.dbs[db].backup(&to, rate))
         }
         Work::Restore => {
             let flags = &worker.shared.flags;
-            let from = directory(&flags.backup_dir, "backup");
-            let to = directory(&flags.restore_dir, "restore");
+            let (from, to) = (backup_directory(flags), restore_directory(flags));
             during("restore", worker.shared.db.restore(&from, &to, flags.restore_rate_limit))
         }
         Work::Checksum(kind) => cpu_work::checksum(worker, kind),
@@ -190,6 +190,16 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
 }
 
 /// The directory that a flag names, or the one that RocksDB's db_bench takes without the flag.
+/// Where `backup` writes and `restore` reads.
+pub fn backup_directory(flags: &Flags) -> PathBuf {
+    directory(&flags.backup_dir, "backup")
+}
+
+/// Where `restore` writes.
+pub fn restore_directory(flags: &Flags) -> PathBuf {
+    directory(&flags.restore_dir, "restore")
+}
+
 fn directory(flag: &str, default: &str) -> PathBuf {
     match flag {
         "" => default_directory(default),

@@ -16,7 +16,7 @@ const INCOMPLETE: u8 = 2;
 const USAGE: &str = "\
 pumice repair: makes a database that opens of what is left of a damaged one
 
-USAGE: pumice repair [FLAGS] DIR
+USAGE: pumice repair [FLAGS] DIR (or --db=DIR)
 
 Prints what was saved and what was not. Nothing is deleted: what cannot be used moves to DIR/lost.
 Exit status: 0 all is there, 1 it failed and nothing was changed or it can be run again, 2 the
@@ -60,14 +60,18 @@ pub fn run(args: &[String]) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some((_, unknown)) =
-        arguments.first_unknown(&["try_load_options", "ignore_unknown_options"])
+        arguments.first_unknown(&["db", "try_load_options", "ignore_unknown_options"])
     {
         eprintln!("pumice repair: there is no flag --{unknown}\n\n{USAGE}");
         return ExitCode::FAILURE;
     }
-    let [dir] = arguments.words.as_slice() else {
-        eprint!("{USAGE}");
-        return ExitCode::FAILURE;
+    let dir = match (arguments.words.as_slice(), arguments.text("db")) {
+        ([dir], None) => dir.as_str(),
+        ([], Some(dir)) => dir,
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::FAILURE;
+        }
     };
     match repair(&Invocation::of(PathBuf::from(dir), arguments)) {
         Ok(report) => {

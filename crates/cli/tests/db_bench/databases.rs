@@ -260,7 +260,9 @@ fn backups_are_made_and_restored() {
     let flags = "--backup_dir=b --restore_dir=r --num=10";
     let error = db_bench(dir.path(), &format!("--benchmarks=restore {flags}")).bad();
     assert!(error.contains("b/meta is missing"), "{error}");
-    db_bench(dir.path(), &format!("--benchmarks=fillseq,backup,restore {flags}")).good();
+    let out = db_bench(dir.path(), &format!("--benchmarks=fillseq,backup,restore {flags}")).good();
+    assert_eq!(out.matches("\nBackup path: [b]\n").count(), 2, "{out}");
+    assert!(out.contains("\nRestore path: [r]\n"), "{out}");
     assert!(dir.path().join("r/CURRENT").exists() && dir.path().join("b/meta/1").exists());
 }
 

@@ -67,6 +67,7 @@ pub const HARMLESS: &[&str] = &[
     "file_checksum_dump",
     "dump_wal",
     "restore",
+    "update_manifest",
 ];
 
 fn set(contents: &mut Contents, family: &str, key: &str, value: &str) {

@@ -418,12 +418,9 @@ fn backups_go_both_ways() {
 fn property_maps_are_printed_by_name() {
     let Some((root, our_dir, their_dir)) = scratch("maps") else { return };
     make(&root.0);
-    for property in [
-        "cfstats",
-        "dbstats",
-        "aggregated-table-properties",
-        "aggregated-table-properties-at-level0",
-    ] {
+    for property in
+        ["dbstats", "aggregated-table-properties", "aggregated-table-properties-at-level0"]
+    {
         let names = |said: Said| -> Vec<String> {
             assert_eq!(said.0, Some(0), "{said:?}");
             let name = |line: &str| line.split_once(": ").expect("a value").0.to_string();

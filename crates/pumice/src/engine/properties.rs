@@ -59,7 +59,6 @@ impl DbInner {
             "block-cache-entry-stats" => property_texts::block_cache_map(cf, StatsAge::ASKED),
             "fast-block-cache-entry-stats" => property_texts::block_cache_map(cf, StatsAge::ASIDE),
             "background-lanes" => Some(self.background.lanes.map()),
-            "cfstats" => Some(self.state.lock().figures(cf).map(cf)),
             "dbstats" => Some(self.reports.db_map()),
             name => aggregated_map(cf, &cf.super_version.load_full(), name),
         }

@@ -77,11 +77,6 @@ impl FamilyFigures {
         self.with_view(cf, |view| cf.stats.lock().report(view))
     }
 
-    /// `rocksdb.cfstats` as names and values.
-    pub fn map(&self, cf: &CfData) -> BTreeMap<String, String> {
-        self.with_view(cf, |view| cf.stats.lock().map(view))
-    }
-
     /// `rocksdb.cfstats-no-file-histogram`.
     pub fn report_without_latencies(&self, cf: &CfData) -> String {
         self.with_view(cf, |view| cf.stats.lock().report_without_latencies(view))
@@ -97,7 +92,7 @@ impl FamilyFigures {
         cf_stats::level_report(&self.levels)
     }
 
-    fn with_view<T>(&self, cf: &CfData, report: impl FnOnce(&CfView<'_>) -> T) -> T {
+    fn with_view(&self, cf: &CfData, report: impl FnOnce(&CfView<'_>) -> String) -> String {
         let cache =
             cf.table_options().block_cache.as_ref().map(|cache| cache_view(cache, StatsAge::ASIDE));
         report(&CfView {

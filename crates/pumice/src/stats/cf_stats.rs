@@ -10,8 +10,6 @@
 //!
 //! Invariant 1: counters only grow, so that differences of snapshots are never negative.
 
-mod map;
-
 use std::fmt::{self, Write};
 
 use pumice_base::histogram::Histogram;

@@ -9,8 +9,8 @@
 //! Thread safety: plain owned memory; may be dropped on any thread, which blocks nowhere.
 //!
 //! Invariants cited by unsafe blocks:
-//! 1. `words` words, 8-aligned, end where `len` bytes begin, at `data`; all are initialised, and
-//!    nothing but this value frees them.
+//! 1. `words` words, 8-aligned if there are any, end where `len` bytes begin, at `data`; all are
+//!    initialised, and nothing but this value frees them.
 //! 2. `origin` says how: as a `Vec` of `capacity` bytes that begins at `data` (no words then), or
 //!    as a piece of `capacity` bytes that begins with the words, of the allocator or of a slab.
 
@@ -34,24 +34,7 @@ use slab::Slab;
 use span::Chunk;
 
 /// Slabs, of which [`SLABS_PER_PROCESSOR`] are used: a taker who finds one busy tries the others.
-static SLABS: [Slab; 16] = [
-    Slab::new(0),
-    Slab::new(1),
-    Slab::new(2),
-    Slab::new(3),
-    Slab::new(4),
-    Slab::new(5),
-    Slab::new(6),
-    Slab::new(7),
-    Slab::new(8),
-    Slab::new(9),
-    Slab::new(10),
-    Slab::new(11),
-    Slab::new(12),
-    Slab::new(13),
-    Slab::new(14),
-    Slab::new(15),
-];
+static SLABS: [Slab; 16] = [const { Slab::new() }; 16];
 /// Enough that one is free though a thread was descheduled with another one: blocks that go to the
 /// allocator's memory in between are freed by other threads, and leave pages with holes.
 const SLABS_PER_PROCESSOR: usize = 2;
@@ -118,6 +101,10 @@ impl BlockBytes {
     /// What stands in front.
     #[inline]
     pub fn words(&self) -> &[u64] {
+        if self.words == 0 {
+            // Bytes of a `Vec` are not aligned for words.
+            return &[];
+        }
         let words = self.words as usize;
         // SAFETY: invariant 1.
         unsafe { slice::from_raw_parts(self.data.as_ptr().cast::<u64>().sub(words), words) }
@@ -190,7 +177,7 @@ impl Drop for BlockBytes {
                 }
                 Origin::Slab => {
                     let chunk = Chunk::of(start.as_ptr());
-                    SLABS[(*chunk).slab as usize].give_back(start);
+                    (*(*chunk).slab).give_back(start);
                 }
             }
         }

@@ -34,8 +34,6 @@ const COLLECT_STEP: usize = 16;
 
 /// See the head.
 pub(super) struct Slab {
-    /// Number of it, which its chunks know.
-    number: u32,
     locked: AtomicBool,
     inner: UnsafeCell<Inner>,
     freed: CachePadded<AtomicPtr<FreeObject>>,
@@ -67,7 +65,7 @@ struct Inner {
 
 impl Slab {
     /// A slab without memory.
-    pub const fn new(number: u32) -> Self {
+    pub const fn new() -> Self {
         let inner = Inner {
             pending: ptr::null_mut(),
             with_room: [ptr::null_mut(); CLASSES_MAX],
@@ -76,7 +74,6 @@ impl Slab {
             regions: Vec::new(),
         };
         Slab {
-            number,
             locked: AtomicBool::new(false),
             inner: UnsafeCell::new(inner),
             freed: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
@@ -101,7 +98,7 @@ impl Slab {
             self.collect(inner, COLLECT_STEP);
             if inner.with_room[class].is_null() {
                 if may_grow {
-                    inner.grow(self.number)?;
+                    inner.grow(self)?;
                 }
                 inner.add_span(class)?;
             }
@@ -205,7 +202,7 @@ impl Inner {
     }
 
     /// Makes sure that a chunk has a span without a class; `None` if the kernel has no memory left.
-    fn grow(&mut self, slab: u32) -> Option<()> {
+    fn grow(&mut self, slab: *const Slab) -> Option<()> {
         if self.chunks.is_null() && self.spare.is_null() {
             self.spare = self.new_chunk(slab)?;
         }
@@ -259,7 +256,7 @@ impl Inner {
     }
 
     /// A chunk that was not in use; `None` if the kernel has no memory left.
-    fn new_chunk(&mut self, slab: u32) -> Option<*mut Chunk> {
+    fn new_chunk(&mut self, slab: *const Slab) -> Option<*mut Chunk> {
         let has_room =
             |region: &Option<Region>| region.as_ref().is_some_and(|r| r.free_chunks != 0);
         let number = match self.regions.iter().rposition(has_room) {

@@ -24,6 +24,7 @@ use std::ptr::{self, NonNull};
 use pumice_port::os::HUGE_PAGE_BYTES;
 
 use super::size_class::{ALIGN, objects_in, size_of_class};
+use super::slab::Slab;
 
 /// Bytes of a chunk: one huge page, which its address is a multiple of.
 pub(super) const CHUNK_BYTES: usize = HUGE_PAGE_BYTES;
@@ -44,21 +45,23 @@ impl<T> Links<T> {
     const NONE: Self = Links { previous: ptr::null_mut(), next: ptr::null_mut() };
 }
 
-/// What has links.
+/// What has links. Reached by pointers only: other threads may read other fields of a chunk.
 pub(super) trait Linked: Sized {
-    fn links(&mut self) -> &mut Links<Self>;
+    /// # Safety
+    /// `member` is valid.
+    unsafe fn links(member: *mut Self) -> *mut Links<Self>;
 }
 
 /// Puts `member`, which is in no list, in front.
 ///
 /// # Safety
-/// All members of the list and `member` are valid and nothing else refers to them now.
+/// All members of the list and `member` are valid, and the slab's lock is held.
 pub(super) unsafe fn push_front<T: Linked>(list: &mut *mut T, member: *mut T) {
     // SAFETY: the caller's word.
     unsafe {
-        *(*member).links() = Links { previous: ptr::null_mut(), next: *list };
-        if let Some(first) = list.as_mut() {
-            first.links().previous = member;
+        T::links(member).write(Links { previous: ptr::null_mut(), next: *list });
+        if !list.is_null() {
+            (*T::links(*list)).previous = member;
         }
     }
     *list = member;
@@ -71,13 +74,14 @@ pub(super) unsafe fn push_front<T: Linked>(list: &mut *mut T, member: *mut T) {
 pub(super) unsafe fn unlink<T: Linked>(list: &mut *mut T, member: *mut T) {
     // SAFETY: the caller's word.
     unsafe {
-        let Links { previous, next } = std::mem::replace((*member).links(), Links::NONE);
-        match previous.as_mut() {
-            Some(previous) => previous.links().next = next,
-            None => *list = next,
+        let Links { previous, next } = T::links(member).replace(Links::NONE);
+        if previous.is_null() {
+            *list = next;
+        } else {
+            (*T::links(previous)).next = next;
         }
-        if let Some(next) = next.as_mut() {
-            next.links().previous = previous;
+        if !next.is_null() {
+            (*T::links(next)).previous = previous;
         }
     }
 }
@@ -100,8 +104,9 @@ pub(super) struct Span {
 }
 
 impl Linked for Span {
-    fn links(&mut self) -> &mut Links<Self> {
-        &mut self.links
+    unsafe fn links(member: *mut Self) -> *mut Links<Self> {
+        // SAFETY: the caller's word.
+        unsafe { &raw mut (*member).links }
     }
 }
 
@@ -154,8 +159,8 @@ impl Span {
 /// The header of a chunk.
 pub(super) struct Chunk {
     links: Links<Chunk>,
-    /// Number of the slab that has the chunk.
-    pub slab: u32,
+    /// The slab that has the chunk, and does not move while it has.
+    pub slab: *const Slab,
     /// Number of the region that it is part of.
     pub region: u32,
     /// A bit for every span without a class.
@@ -164,8 +169,9 @@ pub(super) struct Chunk {
 }
 
 impl Linked for Chunk {
-    fn links(&mut self) -> &mut Links<Self> {
-        &mut self.links
+    unsafe fn links(member: *mut Self) -> *mut Links<Self> {
+        // SAFETY: the caller's word.
+        unsafe { &raw mut (*member).links }
     }
 }
 
@@ -177,7 +183,7 @@ impl Chunk {
     ///
     /// # Safety
     /// `CHUNK_BYTES` of memory that nothing else uses begin at `start`, a multiple of that.
-    pub unsafe fn create(start: NonNull<u8>, slab: u32, region: u32) -> *mut Chunk {
+    pub unsafe fn create(start: NonNull<u8>, slab: *const Slab, region: u32) -> *mut Chunk {
         let spans = [const { Span::NONE }; SPANS];
         let header = Chunk { links: Links::NONE, slab, region, free_spans: ALL_SPANS, spans };
         let chunk = start.as_ptr().cast::<Chunk>();

@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::mpsc;
+use std::mem;
 
 use pumice_base::random::Rng;
+use pumice_port::sync::Mutex;
 use pumice_port::thread;
 
 use super::size_class::{LARGEST, class_of, size_of_class};
@@ -24,7 +25,7 @@ struct Model {
 
 impl Model {
     fn new(seed: u64) -> Self {
-        Model { slab: Slab::new(0), rng: Rng::new(seed), used: BTreeMap::new() }
+        Model { slab: Slab::new(), rng: Rng::new(seed), used: BTreeMap::new() }
     }
 
     fn take(&mut self, bytes: usize) {
@@ -96,11 +97,7 @@ fn slab_against_a_model() {
 #[pumice_test_macros::test]
 fn loads_that_move_take_no_more_memory() {
     const OBJECTS: usize = 4_000;
-    let slabs: Vec<Slab> = (0..4).map(Slab::new).collect();
-    let slab_of = |object: NonNull<u8>| {
-        // SAFETY: an object in use leads to its chunk's header.
-        unsafe { (*Chunk::of(object.as_ptr())).slab as usize }
-    };
+    let slabs: Vec<Slab> = (0..4).map(|_| Slab::new()).collect();
     let class = class_of(4096).unwrap();
     let mut rng = Rng::new(1);
     let mut used = VecDeque::new();
@@ -110,8 +107,8 @@ fn loads_that_move_take_no_more_memory() {
         used.push_back(take_from(&slabs, usual, class).unwrap());
         if used.len() > OBJECTS {
             let object = used.pop_front().unwrap();
-            // SAFETY: an object in use here alone.
-            unsafe { slabs[slab_of(object)].give_back(object) };
+            // SAFETY: an object in use here alone leads to its chunk's header, that to its slab.
+            unsafe { (*(*Chunk::of(object.as_ptr())).slab).give_back(object) };
         }
     }
     let chunks: usize = slabs.iter().map(Slab::chunks_in_use).sum();
@@ -135,30 +132,32 @@ fn packed_bytes_across_threads() {
         let words: Vec<u64> = (0..seed % 100).map(|_| rng.next_u64()).collect();
         BlockBytes::packed(&words, &vec![seed as u8; 1 + (seed * 7919 % 20_000) as usize])
     };
+    let inboxes: [Mutex<Vec<(u64, BlockBytes)>>; THREADS as usize] = Default::default();
     thread::scope(|scope| {
-        let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel()).unzip();
-        for (t, receiver) in receivers.into_iter().enumerate() {
-            let next = senders[(t + 1) % THREADS as usize].clone();
+        for t in 0..THREADS {
+            let (own, next) = (&inboxes[t as usize], &inboxes[(t + 1) as usize % inboxes.len()]);
             scope.spawn(move || {
                 let mut bytes = 0;
                 for i in 0.. {
-                    let seed = i * THREADS + t as u64;
+                    let seed = i * THREADS + t;
                     let block = make(seed);
                     bytes += block.memory_bytes();
                     check(&block, seed);
-                    next.send((seed, block)).unwrap();
+                    next.lock().push((seed, block));
+                    if i % 64 == 0 || bytes > BYTES_EACH {
+                        let received = mem::take(&mut *own.lock());
+                        received.iter().for_each(|(seed, block)| check(block, *seed));
+                    }
                     if bytes > BYTES_EACH {
                         break;
                     }
                 }
-                drop(next);
-                for (seed, block) in receiver {
-                    check(&block, seed);
-                }
             });
         }
-        drop(senders);
     });
+    for (seed, block) in inboxes.iter().flat_map(|inbox| mem::take(&mut *inbox.lock())) {
+        check(&block, seed);
+    }
 }
 
 /// Bytes of a `Vec` are that buffer; packed ones are a copy, and say what they take.
@@ -177,6 +176,8 @@ fn a_vec_stays_what_it_was() {
     assert_eq!(packed.memory_bytes(), size_class::rounded(5 + 16));
     assert!(packed.into_vec().is_none());
     assert!(BlockBytes::packed(&[], b"").is_empty());
+    // Those of no `Vec` need to be aligned for words.
+    assert!(BlockBytes::default().words().is_empty());
 }
 
 /// A copy is made where it costs no more memory, or gives much.

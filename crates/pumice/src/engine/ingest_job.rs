@@ -12,7 +12,7 @@
 //! from the directory only if no MANIFEST can name it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -170,10 +170,6 @@ impl DbInner {
         let mut files = Vec::with_capacity(arg.external_files.len());
         for path in &arg.external_files {
             self.check_writable()?;
-            if options.move_files {
-                let next = self.next_file_number.load(Ordering::Relaxed);
-                self.dir.check_not_own(path, next)?;
-            }
             files.push(examine(&*self.dir.fs, cf, options, path, under_way.new_number())?);
         }
         let ranges: Vec<UserRange<'_>> = files.iter().map(ExternalFile::range).collect();
@@ -189,9 +185,13 @@ impl DbInner {
             let to = filename::table_file(&self.dir.path, external.number);
             let from = (external.path.as_path(), external.bytes);
             let stop = || self.check_writable();
+            let probe = self.dir.probe_for_own(options, &external)?;
             let transferred =
                 transfer::transfer(&*self.dir.fs, options, use_fsync, from, &to, &stop)?;
             self.track_table(external.number, external.bytes);
+            if let Some(probe) = probe {
+                self.dir.check_not_own(&external.path, &probe)?;
+            }
             let checksum = checksums::of_file(&*self.dir.fs, arg, at, &to)?;
             let placed = Placed { level: 0, sequence: 0, epoch: 0 };
             incoming.push(Incoming { external, transferred, checksum, placed });
@@ -408,20 +408,34 @@ impl DbInner {
 }
 
 impl Directory {
-    /// Refuses to move a table of this database, which numbers its files below `next`: its name
-    /// would be removed, and some version or checkpoint may need it.
-    fn check_not_own(&self, path: &Path, next: FileNumber) -> Result<()> {
-        let name = path.file_name().and_then(std::ffi::OsStr::to_str);
+    /// For a file to be moved that may be a table of this database, by its number: where its copy,
+    /// which is not there yet, will be seen if the file lies in the database's directory, whatever
+    /// path leads to it.
+    fn probe_for_own(
+        &self,
+        options: &IngestExternalFileOptions,
+        external: &ExternalFile,
+    ) -> Result<Option<PathBuf>> {
+        let name = external.path.file_name().and_then(std::ffi::OsStr::to_str);
         match name.and_then(filename::parse) {
-            Some((number, FileType::Table))
-                if number < next && path.parent() == Some(&self.path) =>
-            {
-                Err(Error::invalid_argument(format!(
-                    "{}: a table of the database cannot be moved; link or copy it",
-                    path.display()
-                )))
+            Some((number, FileType::Table)) if options.move_files && number < external.number => {
+                let beside = external.path.parent().unwrap_or(Path::new(""));
+                let probe = filename::table_file(beside, external.number);
+                Ok((!self.fs.exists(&probe)?).then_some(probe))
             }
-            _ => Ok(()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Refuses to move a table of this database: its name would be removed, and some version or
+    /// checkpoint may need it.
+    fn check_not_own(&self, path: &Path, probe: &Path) -> Result<()> {
+        match self.fs.exists(probe)? {
+            true => Err(Error::invalid_argument(format!(
+                "{}: a table of the database cannot be moved; link or copy it",
+                path.display()
+            ))),
+            false => Ok(()),
         }
     }
 

@@ -18,7 +18,7 @@ use pumice_port::time;
 
 use crate::engine::DbInner;
 use crate::state::properties::{
-    aggregated_map, cache_number, database_number, estimate_num_keys, family_number, file_number,
+    aggregated, cache_number, database_number, estimate_num_keys, family_number, file_number,
     level_property, memtable_number,
 };
 use crate::state::property_texts;
@@ -60,7 +60,10 @@ impl DbInner {
             "fast-block-cache-entry-stats" => property_texts::block_cache_map(cf, StatsAge::ASIDE),
             "background-lanes" => Some(self.background.lanes.map()),
             "dbstats" => Some(self.reports.db_map()),
-            name => aggregated_map(cf, &cf.super_version.load_full(), name),
+            name => {
+                let sum = aggregated(cf, &cf.super_version.load_full(), name)?;
+                Some(property_texts::properties_map(&sum))
+            }
         }
     }
 
@@ -100,14 +103,13 @@ impl DbInner {
                 property_texts::block_cache_report(cf, StatsAge::ASIDE)?
             }
             "sstables" => property_texts::files_report(cf, view),
-            "aggregated-table-properties" => {
-                let levels = 0..view.version.num_levels();
-                let sum = property_texts::aggregated_properties(cf, view, levels)?;
-                property_texts::properties_text(&sum)
-            }
             "options-statistics" => self.reports.statistics.as_ref()?.to_string(),
             "estimate-num-keys" => estimate_num_keys(cf, view).to_string(),
-            _ => return level_property(cf, view, name),
+            _ => {
+                let sum = aggregated(cf, view, name);
+                let text = sum.map(|sum| property_texts::properties_text(&sum));
+                return text.or_else(|| level_property(cf, view, name));
+            }
         };
         Some(text)
     }

@@ -4,11 +4,10 @@
 //! Thread safety: from any thread. Numbers are read one by one and may be inconsistent with each
 //! other. May open table files and so suspend.
 
-use std::collections::BTreeMap;
-
 use pumice_base::Comparator;
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
+use pumice_table::TableProperties;
 
 use crate::state::family::CfState;
 use crate::state::{DbState, property_texts};
@@ -25,10 +24,6 @@ pub(crate) fn level_property(cf: &CfData, view: &SuperVersion, name: &str) -> Op
     match what {
         "num-files" => Some(view.version.num_level_files(level).to_string()),
         "compression-ratio" => Some(format!("{:.6}", compression_ratio(cf, view, level))),
-        "aggregated-table-properties" => {
-            let sum = property_texts::aggregated_properties(cf, view, level..level + 1)?;
-            Some(property_texts::properties_text(&sum))
-        }
         _ => None,
     }
 }
@@ -40,12 +35,8 @@ fn level_number(view: &SuperVersion, digits: &str) -> Option<usize> {
     (level < view.version.num_levels()).then_some(level)
 }
 
-/// `aggregated-table-properties`, or `-at-levelN` of it, as names and values.
-pub(crate) fn aggregated_map(
-    cf: &CfData,
-    view: &SuperVersion,
-    name: &str,
-) -> Option<BTreeMap<String, String>> {
+/// The sum that `aggregated-table-properties` or `-at-levelN` of it means.
+pub(crate) fn aggregated(cf: &CfData, view: &SuperVersion, name: &str) -> Option<TableProperties> {
     let levels = match name.strip_prefix("aggregated-table-properties")? {
         "" => 0..view.version.num_levels(),
         one => {
@@ -53,8 +44,7 @@ pub(crate) fn aggregated_map(
             level..level + 1
         }
     };
-    let sum = property_texts::aggregated_properties(cf, view, levels)?;
-    Some(property_texts::properties_map(&sum))
+    property_texts::aggregated_properties(cf, view, levels)
 }
 
 /// Bytes of keys and values per byte of file; -1 for an empty level.

@@ -130,7 +130,14 @@ impl TableFile {
         self.read_into(handle, kind, verify, Some(CONTENTS.with(Cell::take)))
     }
 
-    /// Takes memory that `read_in_passing` returned, for the next such read.
+    /// Memory that a read gave back, empty.
+    pub fn spare_buffer() -> Vec<u8> {
+        let mut buffer = CONTENTS.with(Cell::take);
+        buffer.clear();
+        buffer
+    }
+
+    /// Takes memory that `read_in_passing` or `spare_buffer` returned, for the next such read.
     pub fn recycle(contents: Vec<u8>) {
         if contents.capacity() <= KEPT_BUFFER_BYTES {
             CONTENTS.with(|kept| kept.set(contents));

@@ -22,6 +22,7 @@ use crate::handle::{BlockHandle, BlockKind};
 use crate::options::{IndexType, PrepopulateBlockCache};
 use crate::read::block::{Block, KeyForm};
 use crate::read::cached_block::{BlockCache, CachedBlock};
+use crate::read::file::TableFile;
 use crate::read::index::{IndexBlock, IndexEncoding};
 use crate::stats::TableStats;
 use crate::unique_id;
@@ -62,10 +63,14 @@ impl Prepopulate {
     /// The data block that will be at `offset`.
     #[cold]
     pub fn data(&self, offset: u64, contents: &[u8]) {
-        let Ok(mut block) = Block::decode(contents.to_vec(), KeyForm::Internal) else {
+        let mut buffer = TableFile::spare_buffer();
+        buffer.extend_from_slice(contents);
+        let Ok(mut block) = Block::decode(buffer, KeyForm::Internal) else {
             return Self::malformed();
         };
-        block.pack(self.comparator.user.is_bytewise());
+        if let Some(spare) = block.pack(self.comparator.user.is_bytewise()) {
+            TableFile::recycle(spare);
+        }
         let mut block = CachedBlock::entries(block, BlockKind::Data);
         if let Some(stats) = &self.stats {
             block.measure(self.read_amp_bytes_per_bit, offset, &**stats);

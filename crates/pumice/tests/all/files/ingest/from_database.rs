@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pumice::{
     ColumnFamilyOptions, CompactRangeOptions, Db, ErrorKind, IngestExternalFileArg,
-    IngestExternalFileOptions, MemFs, Options, WriteOptions,
+    IngestExternalFileOptions, MemFs, Options, PosixFs, WriteOptions,
 };
 
 use super::support::{DIR, assert_no_litter, contents, files, flush, fresh, get};
@@ -210,4 +210,30 @@ fn a_live_table_is_not_moved_from_under_its_family() {
         assert_eq!(db.get_cf(family, b"a").unwrap().as_deref(), Some(&b"1"[..]));
     }
     db.close().unwrap();
+}
+
+/// Nor by another path to it, which only the kernel can tell: a link to the directory, or dots.
+#[pumice_test_macros::test]
+fn nor_by_another_path() {
+    let name = format!("pumice-own-table-{}", std::process::id());
+    let (dir, link) =
+        (std::env::temp_dir().join(&name), std::env::temp_dir().join(name.clone() + "-link"));
+    let mut options = Options::default();
+    options.db.create_if_missing = true;
+    let db = Db::open(&options, &dir).unwrap();
+    std::os::unix::fs::symlink(&dir, &link).unwrap();
+    let other = db.create_column_family(&options.cf, "other").unwrap();
+    db.put_opt(&WRITE, b"a", b"1").unwrap();
+    flush(&db);
+    let table = path_of(&files(&db).pop().unwrap()).file_name().unwrap().to_owned();
+    let moved = IngestExternalFileOptions { move_files: true, ..own() };
+    for way in [link.clone(), dir.join("..").join(&name)] {
+        let error = db.ingest_external_file_cf(&moved, &other, &[&way.join(&table)]).unwrap_err();
+        assert!(error.to_string().contains("cannot be moved"), "{way:?}: {error}");
+        assert!(dir.join(&table).exists(), "{way:?}");
+    }
+    drop(other);
+    db.close().unwrap();
+    PosixFs::shared().remove(&link).unwrap();
+    Db::destroy(&options, &dir).unwrap();
 }

@@ -16,6 +16,9 @@ use crate::hash_table::HashTable;
 use crate::key::{CacheKey, Priority};
 use crate::memory;
 
+/// A cache of this many bytes is a large one.
+const LARGE_BYTES: usize = 16 << 20;
+
 /// Charge per entry that sizes the table when none is given: one default data block.
 const ESTIMATED_ENTRY_CHARGE: usize = 4096;
 
@@ -165,6 +168,11 @@ impl<V: Send + Sync + 'static> Cache<V> {
     pub fn set_capacity(&self, capacity: usize) {
         self.table().set_capacity(capacity);
         memory::trim();
+    }
+    /// Large enough that its blocks are better in huge pages, of which a part is always unused; see
+    /// [`BlockBytes::packed`](crate::BlockBytes::packed).
+    pub fn is_large(&self) -> bool {
+        self.capacity() >= LARGE_BYTES
     }
     /// Inserts fail rather than exceed the capacity.
     pub fn strict_capacity_limit(&self) -> bool {

@@ -1,10 +1,10 @@
 //! The bytes of a block: those of a `Vec`, or packed for a long stay in a cache.
 //!
-//! Packed bytes have what is needed to search them in front, in one piece of memory. From the first
-//! few MiB on, such memory comes from huge pages of its own (`slab`), which all caches of the
-//! process share: blocks are read at random, and with small pages most reads would miss the TLB
-//! (docs/decisions/0042). The program's allocator is not asked for huge pages, which would make
-//! memory resident that it never uses.
+//! Packed bytes have what is needed to search them in front, in one piece of memory. For a large
+//! cache, from the first MiB on, such memory comes from huge pages of its own (`slab`), which all
+//! caches of the process share: blocks are read at random, and with small pages most reads would
+//! miss the TLB (docs/decisions/0042). The program's allocator is not asked for huge pages, which
+//! would make memory resident that it never uses.
 //!
 //! Thread safety: plain owned memory; may be dropped on any thread, which blocks nowhere.
 //!
@@ -42,8 +42,8 @@ const SLABS_PER_PROCESSOR: usize = 2;
 static SLABS_USED: AtomicUsize = AtomicUsize::new(0);
 /// Packed bytes that are in the allocator's memory though a slab could have them.
 static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
-/// As many may be before the slabs are used: a small cache takes no huge pages.
-const OUTSIDE_MAX: usize = 4 << 20;
+/// As many may be before the slabs are used: a large cache with little in it takes no huge pages.
+const OUTSIDE_MAX: usize = 1 << 20;
 /// The slabs are used, and stay so until a `trim` finds them empty: blocks that come and go in the
 /// allocator's memory leave pages with holes there.
 static SLABS_HAVE_BLOCKS: AtomicBool = AtomicBool::new(false);
@@ -73,14 +73,17 @@ unsafe impl Send for BlockBytes {}
 unsafe impl Sync for BlockBytes {}
 
 impl BlockBytes {
-    /// A copy of `data` with `words` in front.
+    /// A copy of `data` with `words` in front; `for_large` as [`Cache::is_large`] says of the cache
+    /// that it will be in.
+    ///
+    /// [`Cache::is_large`]: crate::Cache::is_large
     ///
     /// # Panics
     /// If there are 2^32 words.
-    pub fn packed(words: &[u64], data: &[u8]) -> Self {
+    pub fn packed(words: &[u64], data: &[u8], for_large: bool) -> Self {
         let head = size_of_val(words);
         let bytes = (head + data.len()).max(1);
-        let (start, origin) = allocate(bytes);
+        let (start, origin) = allocate(bytes, for_large);
         // SAFETY: `bytes` bytes begin at `start`, which is aligned for words, and nobody has them.
         let at = unsafe {
             ptr::copy_nonoverlapping(words.as_ptr().cast(), start.as_ptr(), head);
@@ -194,9 +197,10 @@ pub(crate) fn trim() {
 }
 
 /// Memory for `bytes` bytes, at least one, aligned for words.
-fn allocate(bytes: usize) -> (NonNull<u8>, Origin) {
+fn allocate(bytes: usize, for_large: bool) -> (NonNull<u8>, Origin) {
     if let Some(class) = size_class::class_of(bytes) {
-        if SLABS_HAVE_BLOCKS.load(Relaxed)
+        if for_large
+            && SLABS_HAVE_BLOCKS.load(Relaxed)
             && let Some(object) = take_from_slabs(class)
         {
             return (object, Origin::Slab);

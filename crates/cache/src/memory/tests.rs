@@ -130,7 +130,11 @@ fn packed_bytes_across_threads() {
     let make = |seed: u64| {
         let mut rng = Rng::new(seed);
         let words: Vec<u64> = (0..seed % 100).map(|_| rng.next_u64()).collect();
-        BlockBytes::packed(&words, &vec![seed as u8; 1 + (seed * 7919 % 20_000) as usize])
+        BlockBytes::packed(
+            &words,
+            &vec![seed as u8; 1 + (seed * 7919 % 20_000) as usize],
+            !seed.is_multiple_of(8),
+        )
     };
     let inboxes: [Mutex<Vec<(u64, BlockBytes)>>; THREADS as usize] = Default::default();
     thread::scope(|scope| {
@@ -171,11 +175,11 @@ fn a_vec_stays_what_it_was() {
     let buffer = bytes.into_vec().unwrap();
     assert_eq!((buffer.as_ptr(), buffer.capacity(), &*buffer), (at, 1000, &b"block"[..]));
 
-    let packed = BlockBytes::packed(&[1, u64::MAX], b"block");
+    let packed = BlockBytes::packed(&[1, u64::MAX], b"block", true);
     assert_eq!((packed.words(), &*packed), (&[1, u64::MAX][..], &b"block"[..]));
     assert_eq!(packed.memory_bytes(), size_class::rounded(5 + 16));
     assert!(packed.into_vec().is_none());
-    assert!(BlockBytes::packed(&[], b"").is_empty());
+    assert!(BlockBytes::packed(&[], b"", false).is_empty());
     // Those of no `Vec` need to be aligned for words.
     assert!(BlockBytes::default().words().is_empty());
 }

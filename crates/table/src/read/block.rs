@@ -211,17 +211,17 @@ impl Block {
         Ok(())
     }
 
-    /// Packs the block for a long stay in a cache, with an entry table if `bytewise`, its keys
-    /// being internal ones whose user keys order as bytes, and if its shape allows one. Returns the
-    /// buffer that it was in, for reuse.
-    pub(crate) fn pack(&mut self, bytewise: bool) -> Option<Vec<u8>> {
+    /// Packs the block for a long stay in a cache (`large` or not), with an entry table if
+    /// `bytewise`, its keys being internal ones whose user keys order as bytes, and if its shape
+    /// allows one. Returns the buffer that it was in, for reuse.
+    pub(crate) fn pack(&mut self, bytewise: bool, large: bool) -> Option<Vec<u8>> {
         let tabled = bytewise && !self.separated && self.keys_end > 0;
         let (table, words) = if tabled { self.entry_table() } else { None }.unwrap_or_default();
         if !self.data.is_worth_packing(words.len()) {
             return None;
         }
         self.entry_table = table;
-        let packed = BlockBytes::packed(&words, &self.data);
+        let packed = BlockBytes::packed(&words, &self.data, large);
         mem::replace(&mut self.data, packed).into_vec()
     }
 

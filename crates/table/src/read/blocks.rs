@@ -356,7 +356,7 @@ impl Table {
         let kind = block.kind();
         if !matches!(kind, BlockKind::Index | BlockKind::FilterIndex) {
             let bytewise = kind == BlockKind::Data && self.comparator.user.is_bytewise();
-            if let Some(spare) = block.block.pack(bytewise) {
+            if let Some(spare) = block.block.pack(bytewise, cache.is_large()) {
                 TableFile::recycle(spare);
             }
         }

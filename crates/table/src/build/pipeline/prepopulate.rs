@@ -68,7 +68,7 @@ impl Prepopulate {
         let Ok(mut block) = Block::decode(buffer, KeyForm::Internal) else {
             return Self::malformed();
         };
-        if let Some(spare) = block.pack(self.comparator.user.is_bytewise()) {
+        if let Some(spare) = block.pack(self.comparator.user.is_bytewise(), self.cache.is_large()) {
             TableFile::recycle(spare);
         }
         let mut block = CachedBlock::entries(block, BlockKind::Data);

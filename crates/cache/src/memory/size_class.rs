@@ -1,7 +1,8 @@
 //! The sizes in which a span is divided.
 //!
-//! A class is a number of equal objects that fill a span. Neighbouring classes are a sixteenth
-//! apart, so rounding up to one wastes about 3 % of an object, and nothing at the end of a span.
+//! A class is a number of equal objects that fill a span, so nothing is wasted at its end.
+//! Neighbouring classes are about a sixteenth apart, and further where few objects fill a span:
+//! rounding up to one adds less than a seventh.
 
 use super::span::{HEADER_BYTES, SPAN_BYTES};
 

@@ -134,6 +134,12 @@ def number(pattern, text):
     return float(found[-1]) if found else math.nan
 
 
+def written_mb(text, entry):
+    """What users wrote, by the number of writes in the statistics: thousands, where `ingest` has steps of 10 MB."""
+    writes, unit = re.findall(r"Cumulative writes: ([\d.]+)([KMG]?) writes", text)[-1]
+    return float(writes) * {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}[unit] * entry / 1e6
+
+
 def stalls(text):
     found = re.search(r"stopped ([\d.]+) s, slowed ([\d.]+) s of ([\d.]+) s; L0 at most (\d+) files, "
                       r"pending compaction at most ([\d.]+)", text)
@@ -166,6 +172,7 @@ SINE_HEAD = """| row | MB/s | RMSE | worst | stopped, slowed s | L0 | pending MB
 def sine_rows():
     return [Row("RocksDB", "rocksdb"), Row("static", flags=STATIC), Row("adaptive"),
             Row("RocksDB, LIMITER", "rocksdb", LIMITER), Row("static, LIMITER", flags=LIMITER + STATIC),
+            Row("adaptive, LIMITER", flags=LIMITER),
             Row("LIMITER, auto_tuned_compaction", flags=LIMITER + STATIC + ["--auto_tuned_compaction=true"]),
             Row("LIMITER, seed_rule", flags=LIMITER + ["--background_policy=seed_rule"]),
             Row("RocksDB, no compaction", "rocksdb", NO_COMPACTION), Row("static, no compaction", flags=NO_COMPACTION + STATIC)]
@@ -195,7 +202,7 @@ def values(options):
 
 
 def mixed(options):
-    rows = sine_rows()[:3] * 1
+    rows = sine_rows()[:3]
 
     def fill(group, devices):
         for device in devices:
@@ -233,6 +240,28 @@ PEAK_FLAGS = """--num=300000 --value_size=4096 --max_write_buffer_number=4 --max
 
 def windows(rates, seconds):
     return [statistics.mean(rates[i:i + seconds]) for i in range(len(rates) - seconds + 1)]
+
+
+def curves(rows):
+    """MB/s by second, a panel for each row: (name, rates, what the row sustains in a closed loop)."""
+    width, height, left = 720, 120, 90
+    top = max(max(rates) for _, rates, _ in rows) * 1.05
+    panels = []
+    for number, (name, rates, level) in enumerate(rows):
+        x, y = (lambda s: left + s * (width - left - 10) / len(rates)), (lambda r: height - 20 - r * (height - 40) / top)
+        points = " ".join(f"{x(s):.1f},{y(r):.1f}" for s, r in enumerate(rates))
+        panels.append(
+            f'<g transform="translate(0 {number * height})"><text x="4" y="14">{name}</text>'
+            f'<line x1="{left}" x2="{width - 10}" y1="{y(0):.1f}" y2="{y(0):.1f}"/>'
+            f'<line x1="{left}" x2="{width - 10}" y1="{y(level):.1f}" y2="{y(level):.1f}" stroke-dasharray="4 3"/>'
+            f'<text x="{left - 6}" y="{y(0) + 4:.1f}" text-anchor="end">0</text>'
+            f'<text x="{left - 6}" y="{y(level) + 4:.1f}" text-anchor="end">{level:.1f} MB/s</text>'
+            f'<text x="{width - 10}" y="{height - 4}" text-anchor="end">{len(rates)} s</text>'
+            f'<polyline points="{points}"/></g>')
+    style = ("text{font:12px sans-serif;fill:#333}line{stroke:#888}polyline{fill:none;stroke:#0969da;stroke-width:1.5}"
+             "@media(prefers-color-scheme:dark){text{fill:#ddd}polyline{stroke:#58a6ff}}")
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {len(rows) * height}"><style>{style}</style>'
+            + "".join(panels) + "</svg>\n")
 
 
 def peak(options):
@@ -274,6 +303,9 @@ def peak(options):
               f"{min(row.rates[:options.seconds]) / level:.2f} | {stop:.1f}, {slow:.0f} | {l0:.0f} | {pending:,.0f} | "
               f"{times} | {row.slept} | {number(r'cpu ([0-9.]+) s', row.text):.1f} |")
         (options.out / f"peak-{row.name}.csv").write_text("\n".join(map(str, closed[row.name] + row.rates)))
+    rows = [(row.name, [rate * size / 1e6 for rate in row.rates[:options.seconds]], sustained[row.name] * size / 1e6)
+            for row in rows]
+    (options.out / "peak.svg").write_text(curves(rows))
 
 
 PRIORITY_FLAGS = """--compression_type=zstd --key_size=24 --max_background_jobs=4 --num=1000000 --progress_reports=0
@@ -286,6 +318,7 @@ def priority_rows():
     return [Row("RocksDB", "rocksdb"), Row("RocksDB, lowered", "rocksdb", LOWERED), Row("Pumice"),
             Row("Pumice, lowered", flags=LOWERED), Row("Pumice, I/O lowered", flags=["--enable_io_prio"]),
             Row("Pumice, lanes", flags=["--background_cpu_priority=low", "--background_io_priority=low"]),
+            Row("Pumice, idle lanes", flags=["--background_cpu_priority=idle", "--background_io_priority=idle"]),
             Row("Pumice, no background work", flags=floor)]
 
 
@@ -296,7 +329,7 @@ def priorities(options):
     rows = [r for r in priority_rows() if not options.rows or r.name in options.rows.split(";")]
 
     def run(row, database, flags):
-        words = [BINARY, "db_bench", f"--db={database}"] + PRIORITY_FLAGS + flags
+        words = [BINARY, "db_bench", f"--db={database}"] + PRIORITY_FLAGS + flags + options.flags.split()
         words += row.flags + ([f"--engine={LIBRARY}"] if row.engine == "rocksdb" else [])
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
@@ -317,7 +350,7 @@ def priorities(options):
                 stop, _, _, l0, _ = stalls(text)
                 found[row.name].append([
                     number(r"Average: ([\d.]+)", text), *(share.get(p, math.nan) for p in ("P50", "P99", "P99.9", "P99.99")),
-                    number(r"readwhilewriting.*?(\d+) ops/sec", text), number(r"ingest: ([0-9.]+) GB", text) * 1e3, stop, l0])
+                    number(r"readwhilewriting.*?(\d+) ops/sec", text), written_mb(text, 24 + 100), stop, l0])
         for row in rows:
             columns = [statistics.median(column) for column in zip(*found[row.name])]
             spread = [f"{statistics.median(c):,.1f} ({min(c):,.1f} to {max(c):,.1f})" for c in zip(*found[row.name])]
@@ -342,6 +375,7 @@ def main():
     parser.add_argument("--readers", default="1,2,8")
     parser.add_argument("--duration", type=int, default=8)
     parser.add_argument("--rate", type=int, default=20_000_000)
+    parser.add_argument("--flags", default="", help="more flags for every row of `priorities`")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     began = time.time()

@@ -5,6 +5,7 @@
 
 use super::background_readers::BackgroundReaders;
 use super::engine::{Access, BenchDb, Engine, ReadSettings, Result, WriteSettings};
+use super::engine_options;
 use super::families::Families;
 use super::flags::Flags;
 use super::monitor::{self, Monitor, Sample};
@@ -19,12 +20,14 @@ use super::worker::{Plan, Shared};
 use super::workload::{ExistingKeys, KeyMaker, Lengths, value_bytes};
 use super::{engine::Cursor, scan_work};
 use crate::calendar::date;
+use pumice::options::MemtableFactory;
 use pumice_base::histogram::Histogram;
 use pumice_env::{PosixFs, write_file};
 use pumice_port::fiber::{Runtime, RuntimeStats};
 use pumice_port::time::{now_micros, process_cpu_micros, wall_micros};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Sets the random numbers of background readers apart from those of workers.
 const READER_SEED: u64 = 1 << 40;
@@ -363,7 +366,11 @@ impl<'a, E: Engine> Driver<'a, E> {
         let reported = reported.or_else(|| self.is_monitored().then(Arc::default));
         let (flags, dbs) = (self.flags.clone(), self.dbs.clone());
         let bytes = (self.values.clone(), self.existing.clone());
-        Shared::new(flags, self.plan(spec), dbs, bytes, reported, workers)
+        let shared = Shared::new(flags, self.plan(spec), dbs, bytes, reported, workers);
+        if spec.name == "timeseries" {
+            shared.time.store(0, Ordering::Relaxed);
+        }
+        shared
     }
 
     fn plan(&self, spec: &Spec) -> Plan {
@@ -557,13 +564,24 @@ pub fn print_header(engine: &impl Engine, flags: &Flags) {
         "Compression: {}\nCompression sampling rate: {}\nMemtablerep: {}\nPerf Level: {}",
         compression_name(&flags.compression_type),
         flags.sample_for_compression,
-        if flags.memtablerep == "vector" { "VectorRepFactory" } else { "SkipListFactory" },
+        memtable_name(flags),
         flags.perf_level,
     );
     if cfg!(debug_assertions) {
         println!("WARNING: Assertions are enabled; benchmarks unnecessarily slow");
     }
     println!("------------------------------------------------");
+}
+
+/// The memtable's name as RocksDB's header spells it.
+fn memtable_name(flags: &Flags) -> String {
+    match engine_options::memtable_factory(flags) {
+        Ok(MemtableFactory::SkipList { lookahead: 0 }) => "SkipListFactory".into(),
+        Ok(MemtableFactory::SkipList { lookahead }) => format!("SkipListFactory:{lookahead}"),
+        Ok(MemtableFactory::Vector { .. }) => "VectorRepFactory".into(),
+        // Another engine than ours may have it.
+        Err(_) => flags.memtablerep.clone(),
+    }
 }
 
 /// The codec's name as RocksDB's header spells it.

@@ -20,7 +20,6 @@ use super::worker::{Plan, Shared};
 use super::workload::{ExistingKeys, KeyMaker, Lengths, value_bytes};
 use super::{engine::Cursor, scan_work};
 use crate::calendar::date;
-use pumice::options::MemtableFactory;
 use pumice_base::histogram::Histogram;
 use pumice_env::{PosixFs, write_file};
 use pumice_port::fiber::{Runtime, RuntimeStats};
@@ -564,24 +563,13 @@ pub fn print_header(engine: &impl Engine, flags: &Flags) {
         "Compression: {}\nCompression sampling rate: {}\nMemtablerep: {}\nPerf Level: {}",
         compression_name(&flags.compression_type),
         flags.sample_for_compression,
-        memtable_name(flags),
+        engine_options::memtable_name(flags),
         flags.perf_level,
     );
     if cfg!(debug_assertions) {
         println!("WARNING: Assertions are enabled; benchmarks unnecessarily slow");
     }
     println!("------------------------------------------------");
-}
-
-/// The memtable's name as RocksDB's header spells it.
-fn memtable_name(flags: &Flags) -> String {
-    match engine_options::memtable_factory(flags) {
-        Ok(MemtableFactory::SkipList { lookahead: 0 }) => "SkipListFactory".into(),
-        Ok(MemtableFactory::SkipList { lookahead }) => format!("SkipListFactory:{lookahead}"),
-        Ok(MemtableFactory::Vector { .. }) => "VectorRepFactory".into(),
-        // Another engine than ours may have it.
-        Err(_) => flags.memtablerep.clone(),
-    }
 }
 
 /// The codec's name as RocksDB's header spells it.

@@ -113,6 +113,17 @@ pub fn memtable_factory(flags: &Flags) -> Result<MemtableFactory, String> {
     })
 }
 
+/// The memtable's name as RocksDB's header spells it.
+pub fn memtable_name(flags: &Flags) -> String {
+    match memtable_factory(flags) {
+        Ok(MemtableFactory::SkipList { lookahead: 0 }) => "SkipListFactory".into(),
+        Ok(MemtableFactory::SkipList { lookahead }) => format!("SkipListFactory:{lookahead}"),
+        Ok(MemtableFactory::Vector { .. }) => "VectorRepFactory".into(),
+        // Another engine than ours may have it.
+        Err(_) => flags.memtablerep.clone(),
+    }
+}
+
 fn without_limiter(flag: &str) -> String {
     format!("{flag} needs rate_limiter_bytes_per_sec")
 }

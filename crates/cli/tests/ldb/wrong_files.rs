@@ -1,5 +1,5 @@
-//! Commands about one file, with a file of another kind: the text is that of Debian's ldb. Where that
-//! one exits with 0 all the same, ours exits with 1, and the text begins with `Failed: `.
+//! Commands about one file, with a file of another kind: the text is that of Debian's ldb. Where
+//! that one exits with 0 all the same, ours exits with 1, and the text begins with `Failed: `.
 
 use super::values::with_files;
 use super::{copy, make, ours, scratch, theirs};

@@ -16,6 +16,8 @@ mod overlap;
 mod secondary;
 #[path = "ldb/values.rs"]
 mod values;
+#[path = "ldb/wrong_files.rs"]
+mod wrong_files;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -153,6 +155,40 @@ const LINES: &[(&str, &str)] = &[
     ("--db=d unsafe_remove_sst_file", ""),
     ("--db=d unsafe_remove_sst_file x", ""),
     ("--db=d unsafe_remove_sst_file 3", ""),
+    ("--db=d unsafe_remove_sst_file -1", ""),
+    ("--db=d unsafe_remove_sst_file 99999999999999999999", ""),
+    ("--db=d unsafe_remove_sst_file 3x", ""),
+    ("--db=nosuch unsafe_remove_sst_file 3", ""),
+    ("--db=nosuch create_column_family x", ""),
+    ("--db=nosuch drop_column_family x", ""),
+    ("--db=nosuch reduce_levels --new_levels=3", ""),
+    ("--db=nosuch repair", ""),
+    ("--db=nosuch manifest_dump", ""),
+    ("--db=d scan --max_keys", ""),
+    ("--db=d scan --max_keys=0", ""),
+    ("--db=d scan --max_keys=0 --no_value", ""),
+    ("--db=d scan --max_keys=-1", ""),
+    ("--db=d scan --max_keys=99999999999", ""),
+    ("--db=d dump --max_keys=0", ""),
+    ("--db=d dump --max_keys=99999999999", ""),
+    ("--db=d list_file_range_deletes", ""),
+    ("--db=d list_file_range_deletes --max_keys", ""),
+    ("--db=d list_file_range_deletes --max_keys=0", ""),
+    ("--db=d list_file_range_deletes --max_keys=-1", ""),
+    ("--db=d list_file_range_deletes --max_keys=99999999999", ""),
+    ("--db=d idump", ""),
+    ("--db=d idump --hex", ""),
+    ("--db=d idump --column_family=cf", ""),
+    ("--db=d idump --count_only", ""),
+    ("--db=d idump --count_delim", ""),
+    ("--db=d idump --from=b --to=d --max_keys=1", ""),
+    ("--db=d idump --max_keys", ""),
+    ("--db=d idump --max_keys=0", ""),
+    ("--db=d idump --count_delim --max_keys=0", ""),
+    ("--db=d idump --max_keys=-1", ""),
+    ("--db=d idump --max_keys=-7", ""),
+    ("--db=d idump --max_keys=x", ""),
+    ("--db=d idump --max_keys=99999999999", ""),
     ("--db=d dump_wal", ""),
     ("dump_wal --walfile=$W", ""),
     ("dump_wal --walfile=$W --header", ""),
@@ -194,6 +230,29 @@ fn the_same_words_have_the_same_answers() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Those in a log hide entries of tables and of the log before them, and none after.
+#[pumice_test_macros::test]
+fn idump_hides_what_range_deletions_in_a_log_cover() {
+    let Some((root, our_dir, their_dir)) = scratch("covered") else { return };
+    make(&root.0);
+    copy(&root.0, &their_dir);
+    // The log that this opens has `a` twice and a deletion between.
+    let said = theirs(&their_dir, "--db=d query", "put a 1\nput zz 1\n");
+    assert_eq!(said.0, Some(0), "{said:?}");
+    for words in ["--db=d deleterange a dd", "--db=d deleterange e zzz"] {
+        let said = theirs(&their_dir, words, "");
+        assert_eq!(said.0, Some(0), "{words}: {said:?}");
+    }
+    std::fs::remove_dir_all(root.0.join("made")).unwrap();
+    std::fs::rename(their_dir.join("d"), root.0.join("made")).unwrap();
+    for words in ["idump", "idump --from=b", "idump --to=e", "idump --count_only"] {
+        copy(&root.0, &our_dir);
+        copy(&root.0, &their_dir);
+        let words = format!("--db=d {words}");
+        assert_eq!(ours(&our_dir, &words, ""), theirs(&their_dir, &words, ""), "{words}");
+    }
 }
 
 /// Of files: on a database that an open does not change.
@@ -418,9 +477,12 @@ fn backups_go_both_ways() {
 fn property_maps_are_printed_by_name() {
     let Some((root, our_dir, their_dir)) = scratch("maps") else { return };
     make(&root.0);
-    for property in
-        ["dbstats", "aggregated-table-properties", "aggregated-table-properties-at-level0"]
-    {
+    for property in [
+        "cfstats",
+        "dbstats",
+        "aggregated-table-properties",
+        "aggregated-table-properties-at-level0",
+    ] {
         let names = |said: Said| -> Vec<String> {
             assert_eq!(said.0, Some(0), "{said:?}");
             let name = |line: &str| line.split_once(": ").expect("a value").0.to_string();

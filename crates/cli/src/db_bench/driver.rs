@@ -5,6 +5,7 @@
 
 use super::background_readers::BackgroundReaders;
 use super::engine::{Access, BenchDb, Engine, ReadSettings, Result, WriteSettings};
+use super::engine_options;
 use super::families::Families;
 use super::flags::Flags;
 use super::monitor::{self, Monitor, Sample};
@@ -25,6 +26,7 @@ use pumice_port::fiber::{Runtime, RuntimeStats};
 use pumice_port::time::{now_micros, process_cpu_micros, wall_micros};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Sets the random numbers of background readers apart from those of workers.
 const READER_SEED: u64 = 1 << 40;
@@ -363,7 +365,11 @@ impl<'a, E: Engine> Driver<'a, E> {
         let reported = reported.or_else(|| self.is_monitored().then(Arc::default));
         let (flags, dbs) = (self.flags.clone(), self.dbs.clone());
         let bytes = (self.values.clone(), self.existing.clone());
-        Shared::new(flags, self.plan(spec), dbs, bytes, reported, workers)
+        let shared = Shared::new(flags, self.plan(spec), dbs, bytes, reported, workers);
+        if spec.name == "timeseries" {
+            shared.time.store(0, Ordering::Relaxed);
+        }
+        shared
     }
 
     fn plan(&self, spec: &Spec) -> Plan {
@@ -557,7 +563,7 @@ pub fn print_header(engine: &impl Engine, flags: &Flags) {
         "Compression: {}\nCompression sampling rate: {}\nMemtablerep: {}\nPerf Level: {}",
         compression_name(&flags.compression_type),
         flags.sample_for_compression,
-        if flags.memtablerep == "vector" { "VectorRepFactory" } else { "SkipListFactory" },
+        engine_options::memtable_name(flags),
         flags.perf_level,
     );
     if cfg!(debug_assertions) {

@@ -8,6 +8,8 @@
 //! belong to one worker.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Result with the engine's text for the user.
 pub type Result<T> = std::result::Result<T, String>;
@@ -124,6 +126,10 @@ pub trait BenchDb: Send + Sync + 'static {
     type Reader: Reader;
     /// An iterator.
     type Cursor: Cursor;
+    /// The time that timeseries makes, at which a compaction filter of the engine may look.
+    fn time(&self) -> Arc<AtomicU64> {
+        Arc::default()
+    }
     /// A secondary reads what its primary has written.
     fn catch_up(&self) -> Result<()> {
         Err("this engine has no secondary instances".into())

@@ -4,6 +4,8 @@
 //! only if the flag was not given.
 
 use super::flags::Flags;
+use pumice::options::MemtableFactory;
+use pumice::options::value::{OptionValue, Refusal};
 
 /// One option by its name in the OPTIONS file.
 pub struct NamedOption {
@@ -95,6 +97,33 @@ pub fn file_manager(flags: &Flags) -> Result<Option<ManagerFlags>, String> {
     Ok(Some(ManagerFlags { rate, bytes_per_truncate }))
 }
 
+/// The memtable that `--memtablerep` names; a number may follow after a colon.
+///
+/// # Errors
+/// RocksDB's text, and what is not built.
+pub fn memtable_factory(flags: &Flags) -> Result<MemtableFactory, String> {
+    MemtableFactory::parse(&flags.memtablerep).map_err(|refusal| {
+        let why = match refusal {
+            Refusal::Parse(why)
+            | Refusal::Bounds(why)
+            | Refusal::Unsupported(why)
+            | Refusal::UnknownName(why) => why,
+        };
+        format!("Could not create memtable factory: Not implemented: {why}")
+    })
+}
+
+/// The memtable's name as RocksDB's header spells it.
+pub fn memtable_name(flags: &Flags) -> String {
+    match memtable_factory(flags) {
+        Ok(MemtableFactory::SkipList { lookahead: 0 }) => "SkipListFactory".into(),
+        Ok(MemtableFactory::SkipList { lookahead }) => format!("SkipListFactory:{lookahead}"),
+        Ok(MemtableFactory::Vector { .. }) => "VectorRepFactory".into(),
+        // Another engine than ours may have it.
+        Err(_) => flags.memtablerep.clone(),
+    }
+}
+
 fn without_limiter(flag: &str) -> String {
     format!("{flag} needs rate_limiter_bytes_per_sec")
 }
@@ -146,18 +175,15 @@ impl List<'_> {
         let f = self.flags;
         self.same_if_given("wal_dir", &f.wal_dir);
         self.add("open_files", "max_open_files", f.open_files);
-        let memtable = match f.memtablerep.as_str() {
-            "skip_list" => "skip_list",
-            "vector" => "vector",
-            other => return Err(format!("memtablerep {other} is not supported yet")),
-        };
-        self.add("memtablerep", "memtable_factory", memtable);
+        let factory = memtable_factory(f)?;
+        self.add("memtablerep", "memtable_factory", &f.memtablerep);
         let ratio = f.memtable_bloom_size_ratio;
         if f.is_given("memtable_bloom_size_ratio") {
             self.add("memtable_bloom_size_ratio", "memtable_prefix_bloom_size_ratio", ratio);
         }
         // A vector allows one writer at a time, so RocksDB's db_bench needs the flag off too.
-        let concurrent = f.allow_concurrent_memtable_write && memtable != "vector";
+        let one_writer = matches!(factory, MemtableFactory::Vector { .. });
+        let concurrent = f.allow_concurrent_memtable_write && !one_writer;
         self.same("allow_concurrent_memtable_write", concurrent);
         self.same("enable_pipelined_write", f.enable_pipelined_write);
         if f.is_given("wal_compression") {

@@ -232,13 +232,15 @@ flag_table! {
     use_stderr_info_logger: bool = false, "Write the info log to stderr in place of LOG";
     wal_dir: String, "If not empty, use the given directory for the WAL";
     open_files: i32 as max_open_files, "Maximum number of files to keep open at the same time";
-    memtablerep: String = "skip_list", "skip_list or vector";
+    memtablerep: String = "skip_list",
+        "skip_list or vector; a number may follow, as in skip_list:<lookahead>";
     memtable_bloom_size_ratio: f64 as memtable_prefix_bloom_size_ratio,
         "Ratio of memtable size used for bloom filter. 0 is none";
     allow_concurrent_memtable_write: bool, "Allow multi-writers to update mem tables";
     enable_pipelined_write: bool = true, "Allow WAL and memtable writes to be pipelined";
     wal_compression: String = "none", "Algorithm to use for WAL compression. none to disable";
-    merge_operator: String = "", "The merge operator to use: put, stringappend, uint64add, max";
+    merge_operator: String = "",
+        "The merge operator to use: put, stringappend, uint64add, max, bytesxor";
     subcompactions: i32 as max_subcompactions,
         "Maximum number of subcompactions to divide L0-L1 compactions into";
     compaction_style: i32 = 0, "Style of compaction: level-based, universal and fifo";

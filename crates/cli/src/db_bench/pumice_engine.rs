@@ -12,6 +12,7 @@ use super::flags::Flags;
 use super::integers::Uint64Comparator;
 use super::pumice_calls::{PumiceCursor, PumiceReader, PumiceWriter};
 use super::stderr_logger::StderrLogger;
+use super::timeseries::is_expired;
 use super::trace::Trace;
 use pumice::options::{FileRules, parse_options_file};
 use pumice::stats::StatsLevel;
@@ -27,7 +28,7 @@ use pumice_port::helpers::HelperPool;
 use pumice_port::sync::Mutex;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The trace under way.
 type Tracing = Arc<Mutex<Option<Arc<Trace>>>>;
@@ -38,6 +39,27 @@ pub struct Pumice {
     families: Families,
     files: Option<Arc<FileCounts>>,
     trace: Tracing,
+    time: Arc<AtomicU64>,
+}
+
+/// `--expire_style=compaction_filter`: removes what timeseries wrote too long ago.
+struct ExpiredFilter {
+    /// As timeseries counts it.
+    now: Arc<AtomicU64>,
+    /// What is older is removed.
+    range: u64,
+}
+
+impl CompactionFilter for ExpiredFilter {
+    fn name(&self) -> &str {
+        "ExpiredTimeFilter"
+    }
+    fn filter(&self, _: i32, key: &[u8], _: &[u8]) -> FilterDecision {
+        match is_expired(key, self.now.load(Ordering::Relaxed), self.range) {
+            true => FilterDecision::Remove,
+            false => FilterDecision::Keep,
+        }
+    }
 }
 
 /// Keeps everything: what calling a filter costs.
@@ -104,12 +126,19 @@ impl Pumice {
             options.cf.compaction_filter = Some(Arc::new(KeepFilter));
             println!("A noop compaction filter is used");
         }
+        let time = Arc::<AtomicU64>::default();
+        if flags.expire_style == "compaction_filter" {
+            let filter = ExpiredFilter { now: time.clone(), range: flags.time_range };
+            options.cf.compaction_filter = Some(Arc::new(filter));
+            println!("Compaction filter is used to remove expired data");
+        }
         let files = flags.report_file_operations.then(Arc::<FileCounts>::default);
         if let Some(counts) = files.clone() {
             let inner = options.db.file_system;
             options.db.file_system = Arc::new(CountedFiles { inner, counts });
         }
-        Ok(Pumice { options, families: Families::new(flags)?, files, trace: Tracing::default() })
+        let families = Families::new(flags)?;
+        Ok(Pumice { options, families, files, trace: Tracing::default(), time })
     }
 }
 
@@ -224,6 +253,7 @@ impl Engine for Pumice {
             families: Mutex::new(families),
             options: self.options.clone(),
             trace: Arc::clone(&self.trace),
+            time: Arc::clone(&self.time),
         })
     }
 
@@ -286,12 +316,17 @@ pub struct PumiceDb {
     created: AtomicUsize,
     options: Options,
     trace: Tracing,
+    time: Arc<AtomicU64>,
 }
 
 impl BenchDb for PumiceDb {
     type Writer = PumiceWriter;
     type Reader = PumiceReader;
     type Cursor = PumiceCursor;
+
+    fn time(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.time)
+    }
 
     fn families(&self) -> usize {
         self.created.load(Ordering::Acquire)

@@ -1,5 +1,6 @@
 //! `timeseries`: one worker writes pairs of an id and a time, the others read all times of random
-//! ids, or with `--expire_style=delete` some of them delete what has become too old.
+//! ids, or with `--expire_style=delete` some of them delete what has become too old. With
+//! `--expire_style=compaction_filter` compactions remove it, by [`is_expired`].
 //!
 //! A key begins with the id in 8 bytes, then the time in 8 bytes, both big-endian.
 //!
@@ -98,9 +99,10 @@ fn follow<D: BenchDb>(worker: &mut Worker<'_, D>, delete: bool) -> Result<()> {
     Ok(())
 }
 
-fn is_expired(key: &[u8], now: u64, range: u64) -> bool {
-    let time = key[ID_LEN..].first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-    now.saturating_sub(time) > range
+/// `key` has a time that is more than `range` before `now`.
+pub fn is_expired(key: &[u8], now: u64, range: u64) -> bool {
+    let time = key.get(ID_LEN..).and_then(|rest| rest.first_chunk::<8>());
+    time.is_some_and(|bytes| now.saturating_sub(u64::from_be_bytes(*bytes)) > range)
 }
 
 #[cfg(test)]
@@ -111,5 +113,6 @@ mod tests {
     fn what_is_older_than_the_range_is_expired() {
         let key = [&7u64.to_be_bytes()[..], &100u64.to_be_bytes()].concat();
         assert!(!is_expired(&key, 150, 50) && is_expired(&key, 151, 50));
+        assert!(!is_expired(&key[..15], 151, 50) && !is_expired(b"", 151, 50));
     }
 }

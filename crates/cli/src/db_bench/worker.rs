@@ -67,7 +67,7 @@ pub struct Shared<D> {
     /// Keys to choose from (`--use_existing_keys`).
     pub existing: Option<ExistingKeys>,
     /// The time that timeseries makes.
-    pub time: AtomicU64,
+    pub time: Arc<AtomicU64>,
     /// Bytes that values are cut from.
     pub values: Arc<[u8]>,
     /// Limit of foreground writes, bytes a second; the sine benchmark changes its rate.
@@ -114,10 +114,10 @@ impl<D: BenchDb> Shared<D> {
             read_limiter: limiter(mixed(flags.benchmark_read_rate_limit)),
             flags,
             plan,
+            time: dbs[0].time(),
             db: dbs[0].clone(),
             dbs,
             existing,
-            time: AtomicU64::new(0),
             values,
             reported,
             workers,

@@ -24,6 +24,7 @@ pub fn create_column_family(it: &Invocation, out: &mut Output) -> Result<(), Fai
     let [name] = it.arguments.words.as_slice() else {
         return Err("new column family name must be specified".into());
     };
+    it.check_present()?;
     let options = it.options(Access::Write)?;
     let default = options.families.iter().find(|family| family.name == "default");
     let family = default.map(|family| family.options.clone()).unwrap_or_default();
@@ -42,6 +43,7 @@ pub fn drop_column_family(it: &Invocation, out: &mut Output) -> Result<(), Failu
     let [name] = it.arguments.words.as_slice() else {
         return Err("The name of column family to drop must be specified".into());
     };
+    it.check_present()?;
     let opened = it.open()?;
     let Some(family) = opened.db.column_family(name) else {
         return Err(format!("Column family: {name} doesn't exist in db."));
@@ -98,6 +100,9 @@ pub fn get_property(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
         Some(value) => {
             out.text(&format!("{name}: {value}\n"));
             Ok(())
+        }
+        None if name == "rocksdb.blob-stats" => {
+            Err(format!("Not implemented: {name}: blob files are not built"))
         }
         None => Err(format!("failed to get property: {name}")),
     }

@@ -9,6 +9,7 @@ use crate::output::Output;
 use crate::text::{parse, show};
 use pumice::{ReadOptions, WriteBatch};
 use pumice_base::histogram::Histogram;
+use std::num::IntErrorKind;
 
 impl Invocation {
     /// The key that a word means.
@@ -28,8 +29,20 @@ impl Invocation {
             total_order_seek: true,
             ..ReadOptions::default()
         };
-        let max = self.arguments.number::<i64>("max_keys")?.unwrap_or(-1);
+        let max = self.max_keys()?.unwrap_or(-1);
         Ok((options, u64::try_from(max).unwrap_or(u64::MAX)))
+    }
+
+    /// `--max_keys`, an `int` of C; None if it has no value.
+    pub fn max_keys(&self) -> Result<Option<i32>, Failure> {
+        let Some(text) = self.arguments.text("max_keys") else { return Ok(None) };
+        match text.parse::<i32>().map_err(|error| *error.kind()) {
+            Ok(number) => Ok(Some(number)),
+            Err(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => {
+                Err("max_keys has a value out-of-range".into())
+            }
+            Err(_) => Err("max_keys has an invalid value".into()),
+        }
     }
 
     /// Writes `batch` and prints OK.
@@ -172,6 +185,8 @@ pub fn scan(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let opened = it.open_read_only()?;
     let mut cursor = opened.first(&options)?;
     times.print_head("Scanning", out);
+    // As RocksDB's, it looks at the limit after an entry.
+    let limit = limit.max(1);
     let mut count = 0;
     while cursor.valid() && count < limit {
         let (key, value, time) = cursor.entry()?;

@@ -17,7 +17,7 @@ use pumice_manifest::FileMetaData;
 use pumice_table::{Table, TableReadContext};
 
 /// Range deletions that are printed by default.
-const RANGE_DELETIONS: u64 = 1000;
+const RANGE_DELETIONS: i32 = 1000;
 const RULE: &str = "------------------------------\n";
 
 /// `list_live_files_metadata`: by column family and level, or by name.
@@ -105,7 +105,8 @@ pub fn update_manifest(it: &Invocation, _out: &mut Output) -> Result<(), Failure
 /// `list_file_range_deletes`: the range deletions of each file, newest files first.
 pub fn list_range_deletes(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "list_file_range_deletes")?;
-    let mut left = it.arguments.number::<u64>("max_keys")?.unwrap_or(RANGE_DELETIONS);
+    let most = it.max_keys()?.unwrap_or(RANGE_DELETIONS);
+    let mut left = most;
     let fs = PosixFs::shared();
     let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
     let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
@@ -113,7 +114,7 @@ pub fn list_range_deletes(it: &Invocation, out: &mut Output) -> Result<(), Failu
         return Err(format!("Non-existing column family {}", it.family));
     };
     for (level, file) in family.version.all_files() {
-        if left == 0 {
+        if left <= 0 {
             break;
         }
         let path = table_file(&it.db, file.number);
@@ -140,6 +141,6 @@ pub fn list_range_deletes(it: &Invocation, out: &mut Output) -> Result<(), Failu
             out.line(&[b"start: ", &start, b" end: ", &end, seq.as_bytes()]);
         }
     }
-    out.text(if left == 0 { "(results may not be complete)\n\n" } else { "\n" });
+    out.text(if most > 0 && left == 0 { "(results may not be complete)\n\n" } else { "\n" });
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! `idump`: every version of every key, deletions too, from logs and table files.
 //!
-//! Reads the files themselves and not through the database, so that nothing is hidden: the
+//! Reads the files themselves and not through the database, so that no older version is hidden: the
 //! entries of the logs are sorted in memory, tables are walked, and the smallest key goes first.
+//! Entries that a newer range deletion covers are left out, as RocksDB's merging iterator does.
 
 use super::data::no_words;
 use super::manifest::{Family, ManifestState, current_manifest};
@@ -11,10 +12,12 @@ use crate::output::Output;
 use crate::text::{parse, show_internal_key, show_stored};
 use pumice::{BatchRecord, WriteBatch};
 use pumice_base::coding::get_fixed64;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
-use pumice_base::{InternalKeyComparator, Result, ValueType};
+use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, sequence_and_type, user_key};
+use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
+use pumice_base::{Comparator, InternalKeyComparator, Result, ValueType};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
+use pumice_manifest::FileMetaData;
 use pumice_table::{Table, TableIter, TableReadContext, TableReadOptions};
 use pumice_wal::{LogReader, LogReaderOptions, WalRecoveryMode};
 use std::cmp::Ordering;
@@ -30,7 +33,9 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
         given.map(|text| parse(text, key_hex_in)).transpose()
     };
     let (from, to) = (bound("from")?, bound("to")?);
-    let limit = it.arguments.number::<u64>("max_keys")?.unwrap_or(u64::MAX);
+    // RocksDB's texts of this flag end with a stop here; it looks at the limit after an entry.
+    let limit = it.max_keys().map_err(|text| format!("{text}."))?.unwrap_or(-1);
+    let limit = u64::try_from(limit).map_or(u64::MAX, |limit| limit.max(1));
     let count_only = it.arguments.flag("count_only");
     let mut groups = it.groups();
     if it.arguments.flag("stats") {
@@ -53,6 +58,10 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
             && order.user.compare(user_key(key), end) != Ordering::Less
         {
             break;
+        }
+        if sources.deleted(key, &order) {
+            sources.advance(&order);
+            continue;
         }
         count += 1;
         if let Some(groups) = &mut groups {
@@ -81,6 +90,8 @@ struct Sources {
     /// Entries of the logs, in order, and the place in them.
     logged: Vec<(Vec<u8>, Vec<u8>)>,
     next_logged: usize,
+    /// Range deletions, and the table file inside whose bounds they count; None for those of logs.
+    tombstones: Vec<(Option<Arc<FileMetaData>>, Arc<FragmentedTombstones>)>,
 }
 
 /// Where the smallest key was found.
@@ -92,7 +103,7 @@ enum Found {
 impl Sources {
     fn open(fs: &dyn FileSystem, db: &Path, id: u32, family: &Family) -> Result<Sources> {
         let order = family.version.comparator().clone();
-        let mut tables = Vec::new();
+        let (mut tables, mut tombstones) = (Vec::new(), Vec::new());
         for (level, meta) in family.version.all_files() {
             let file = fs.open_random(&filename::table_file(db, meta.number))?;
             let context = TableReadContext {
@@ -104,18 +115,29 @@ impl Sources {
                 ..TableReadContext::default()
             };
             let table: Arc<Table> = Table::open(context, file, meta.file_size)?;
+            tombstones.extend(table.range_tombstones().map(|list| (Some(Arc::clone(meta)), list)));
             tables.push(table.iter(&TableReadOptions::default()));
         }
-        let mut logged = Vec::new();
+        let (mut logged, mut deleted) = (Vec::new(), Vec::new());
         for name in fs.list(db)? {
             if let Some((number, FileType::Wal)) = filename::parse(&name)
                 && number >= family.log_number
             {
-                read_log(fs, db, number, id, &mut logged)?;
+                read_log(fs, db, number, id, &mut logged, &mut deleted)?;
             }
         }
         logged.sort_by(|a, b| order.compare(&a.0, &b.0));
-        Ok(Sources { tables, logged, next_logged: 0 })
+        tombstones.push((None, Arc::new(FragmentedTombstones::build(deleted, &order.user))));
+        Ok(Sources { tables, logged, next_logged: 0, tombstones })
+    }
+
+    /// A newer range deletion covers the entry `key`.
+    fn deleted(&self, key: &[u8], order: &InternalKeyComparator) -> bool {
+        let (sequence, user) = (sequence_and_type(key).0, user_key(key));
+        self.tombstones.iter().any(|(file, list)| {
+            list.max_covering_seq(&order.user, user, MAX_SEQUENCE) > sequence
+                && file.as_ref().is_none_or(|file| inside_file(&order.user, user, file))
+        })
     }
 
     /// Places every source at `from`, or at its beginning.
@@ -170,13 +192,27 @@ impl Sources {
     }
 }
 
-/// Adds the entries of log `number` that belong to column family `id`.
+/// `key` is inside the bounds of `file`. Compaction splits range deletions there, and entries
+/// outside may have had their sequence zeroed (docs/format/table.md#range-deletions).
+fn inside_file(order: &Comparator, key: &[u8], file: &FileMetaData) -> bool {
+    let (sequence, tag) = sequence_and_type(&file.largest);
+    let ends_before = sequence == MAX_SEQUENCE && tag == ValueType::RangeDeletion as u8;
+    order.compare(key, user_key(&file.smallest)) != Ordering::Less
+        && match order.compare(key, user_key(&file.largest)) {
+            Ordering::Less => true,
+            Ordering::Equal => !ends_before,
+            Ordering::Greater => false,
+        }
+}
+
+/// Adds the entries of log `number` that belong to column family `id`, and its range deletions.
 fn read_log(
     fs: &dyn FileSystem,
     db: &Path,
     number: u64,
     id: u32,
     out: &mut Vec<(Vec<u8>, Vec<u8>)>,
+    deleted: &mut Vec<RangeTombstone>,
 ) -> Result<()> {
     let file = fs.open_sequential(&filename::log_file(db, number))?;
     let options = LogReaderOptions::wal(number, WalRecoveryMode::PointInTime);
@@ -189,7 +225,13 @@ fn read_log(
             let BatchRecord::Entry { column_family, value_type, key, value } = entry? else {
                 continue;
             };
-            if column_family == id && value_type != ValueType::RangeDeletion {
+            if column_family == id && value_type == ValueType::RangeDeletion {
+                deleted.push(RangeTombstone {
+                    start: key.to_vec(),
+                    end: value.to_vec(),
+                    seq: sequence,
+                });
+            } else if column_family == id {
                 out.push((internal_key(key, sequence, value_type), value.to_vec()));
             }
             sequence += 1;

@@ -46,7 +46,7 @@ pub fn dump_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     for log in opened.db.wal_files().map_err(failure)? {
         let path = format!("{}{}", logs.display(), log.path_name);
         out.text(&format!("{path}\n"));
-        dump_log(&*fs, Path::new(&path), &WHOLE_LOG, &mut None, out).map_err(failure)?;
+        dump_log(&*fs, Path::new(&path), &WHOLE_LOG, &mut None, out)?;
     }
     Ok(())
 }
@@ -57,9 +57,7 @@ pub fn dump_file(it: &Invocation, path: &str, out: &mut Output) -> Result<(), Fa
     let file = Path::new(path);
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     match filename::parse(&name) {
-        Some((_, FileType::Wal)) => {
-            dump_log(&*fs, file, &WHOLE_LOG, &mut None, out).map_err(failure)
-        }
+        Some((_, FileType::Wal)) => dump_log(&*fs, file, &WHOLE_LOG, &mut None, out),
         Some((_, FileType::Table)) => {
             let bound = |flag: &str| -> Result<Option<Vec<u8>>, Failure> {
                 let given = it.arguments.text(flag).filter(|text| !text.is_empty());
@@ -73,6 +71,9 @@ pub fn dump_file(it: &Invocation, path: &str, out: &mut Output) -> Result<(), Fa
                 .map_err(failure)?
                 .print(it.key_hex, out);
             Ok(())
+        }
+        Some((_, FileType::Blob)) => {
+            Err(format!("Not implemented: {path}: blob files are not built"))
         }
         Some(_) => Err(format!("File type not supported: {path}")),
         None => Err(format!("Can't parse file type: {path}")),

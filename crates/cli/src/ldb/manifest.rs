@@ -6,7 +6,7 @@ use super::data::no_words;
 use super::open::text as failure;
 use super::{Failure, Invocation};
 use crate::output::Output;
-use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
+use pumice_base::{Comparator, Error, ErrorKind, InternalKeyComparator, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
 use pumice_manifest::file_meta::debug_key;
@@ -18,6 +18,10 @@ use std::sync::Arc;
 
 /// Levels of a version, as RocksDB's ldb prints them, when no file is on a deeper one.
 const LEVELS: usize = 64;
+
+/// What at least one edit of a MANIFEST has, by RocksDB's names: of files of other kinds, which may
+/// look like logs without a record, none has.
+const NEEDED: [&str; 3] = ["log_file_number", "next_file_number", "last_sequence"];
 
 /// A column family as the MANIFEST leaves it.
 pub struct Family {
@@ -119,8 +123,12 @@ impl ManifestState {
             max_column_family: 0,
             min_log_number_to_keep: 0,
         };
+        let mut seen = [false; 3];
         for_each_edit(fs, path, |edit| {
             state.note(&edit);
+            seen[0] |= edit.log_number.is_some();
+            seen[1] |= edit.next_file_number.is_some();
+            seen[2] |= edit.last_sequence.is_some();
             let id = edit.column_family;
             if let Some(name) = &edit.add_column_family {
                 state.created += 1;
@@ -135,7 +143,12 @@ impl ManifestState {
             }
             Ok(())
         })?;
-        Ok((state, growing))
+        let missing = |(name, seen): (_, bool)| (!seen).then_some(name);
+        let missing: Vec<&str> = NEEDED.into_iter().zip(seen).filter_map(missing).collect();
+        match missing.is_empty() {
+            true => Ok((state, growing)),
+            false => Err(Error::corruption(format!("no {} entry in MANIFEST", missing.join(", ")))),
+        }
     }
 
     fn note(&mut self, edit: &VersionEdit) {
@@ -242,7 +255,18 @@ pub fn manifest_dump(it: &Invocation, out: &mut Output) -> std::result::Result<(
     let fs = PosixFs::shared();
     let path = match it.arguments.text("path") {
         Some(path) => PathBuf::from(path),
+        // RocksDB's looks for the file itself, and not for what CURRENT names.
+        None if !fs.exists(&it.db).map_err(failure)? => {
+            return Err(format!("NotFound: : Failed to list the content of {}", it.db.display()));
+        }
         None => current_manifest(&*fs, &it.db).map_err(failure)?,
+    };
+    let wrong = |error: Error| {
+        let place = match error.kind() {
+            ErrorKind::Corruption => format!(" in file {}", path.display()),
+            _ => String::new(),
+        };
+        format!("Error in processing file {} {}{place}", path.display(), failure(error))
     };
     let (verbose, json) = (it.arguments.flag("verbose"), it.arguments.flag("json"));
     if verbose {
@@ -258,9 +282,9 @@ pub fn manifest_dump(it: &Invocation, out: &mut Output) -> std::result::Result<(
             number += 1;
             Ok(())
         });
-        printed.map_err(failure)?;
+        printed.map_err(&wrong)?;
     }
-    let state = ManifestState::read(&*fs, &path, it.may_overlap()).map_err(failure)?;
+    let state = ManifestState::read(&*fs, &path, it.may_overlap()).map_err(&wrong)?;
     state.print(it.key_hex, out);
     if verbose {
         out.text(&format!("Processing Manifest file {} done\n", path.display()));

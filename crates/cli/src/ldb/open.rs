@@ -82,6 +82,15 @@ impl Invocation {
         self.open_found(&self.options(access)?)
     }
 
+    /// Refuses a database that is not there, unless it may be created, as a command that only reads
+    /// does: some commands that write have that text in RocksDB's ldb.
+    pub fn check_present(&self) -> Result<(), Failure> {
+        if self.arguments.flag("create_if_missing") {
+            return Ok(());
+        }
+        current_manifest(&*PosixFs::shared(), &self.db).map(drop).map_err(text)
+    }
+
     /// Opens for writing with options that were found before.
     pub fn open_found(&self, found: &Found) -> Result<Opened, Failure> {
         if let Some(beside) = self.secondary_path() {

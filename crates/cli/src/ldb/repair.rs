@@ -9,6 +9,8 @@ use super::{Failure, Invocation};
 use crate::arguments::Arguments;
 use crate::output::Output;
 use pumice::{RepairOutcome, RepairReport, repair_column_families};
+use pumice_env::PosixFs;
+use pumice_env::filename::lock_file;
 
 /// Exit status of `pumice repair` when the database opens again and something is lost.
 const INCOMPLETE: u8 = 2;
@@ -35,6 +37,11 @@ fn repair(it: &Invocation) -> Result<RepairReport, Failure> {
 
 /// `repair [--verbose]`
 pub fn ldb_repair(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+    let fs = PosixFs::shared();
+    if !fs.exists(&it.db).map_err(failure)? {
+        // RocksDB's first step, and what it complains of.
+        fs.lock(&lock_file(&it.db)).map_err(failure)?;
+    }
     let report = repair(it)?;
     if it.arguments.flag("verbose") {
         eprint!("{report}");

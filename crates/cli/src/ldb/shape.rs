@@ -35,6 +35,7 @@ pub fn reduce_levels(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     if levels <= 0 {
         return Err(" Use --new_levels to specify a new level number\n".into());
     }
+    it.check_present()?;
     let opened = it.open()?;
     let used = files_by_level(&opened)?.iter().rposition(|count| *count > 0).map_or(0, |l| l + 1);
     if it.arguments.flag("print_old_levels") {
@@ -146,13 +147,15 @@ pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     let [word] = it.arguments.words.as_slice() else {
         return Err("SST file number must be specified".into());
     };
-    let Ok(number) = word.parse::<u64>() else {
+    let Some(number) = file_number(word) else {
         return Err(format!("Failed to parse SST file number {word}"));
     };
     // Nothing is opened, as the table may be damaged; but only what an open for writing would take.
     it.options(Access::Write)?;
     let fs = PosixFs::shared();
     let told = |error| format!("failed to unsafely remove SST file: {error}");
+    // Without a database there is nothing to lock.
+    current_manifest(&*fs, &it.db).map_err(told)?;
     let lock = fs.lock(&filename::lock_file(&it.db)).map_err(told)?;
     let manifest = current_manifest(&*fs, &it.db).map_err(told)?;
     let places = Places::read(&*fs, &manifest).map_err(told)?;
@@ -178,6 +181,20 @@ pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     drop(lock);
     eprintln!("unsafely removed SST file");
     Ok(())
+}
+
+/// The number that `strtoull` of C, which RocksDB's ldb calls, makes of the whole word: one that is
+/// too large is the largest, and a negative one counts down from there.
+fn file_number(word: &str) -> Option<u64> {
+    let digits = word.strip_prefix(['-', '+']).unwrap_or(word);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    match digits.parse::<u64>() {
+        Ok(number) if word.starts_with('-') => Some(number.wrapping_neg()),
+        Ok(number) => Some(number),
+        Err(_) => Some(u64::MAX),
+    }
 }
 
 /// Refuses what the engine opens for reading only.

@@ -10,10 +10,13 @@ use crate::output::Output;
 use crate::text::{show, show_columns};
 use pumice::{BatchRecord, WriteBatch};
 use pumice_base::coding::get_fixed64;
-use pumice_base::{Result, ValueType, wide_columns};
+use pumice_base::{Error, Result, ValueType, wide_columns};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
 use pumice_wal::{LogReader, LogReaderOptions, WalRecoveryMode};
+
+/// A sequence number and a number of entries.
+const BATCH_HEADER_LEN: usize = 12;
 
 /// `dump_wal --walfile=PATH`
 pub fn dump_wal(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failure> {
@@ -28,9 +31,8 @@ pub fn dump_wal(it: &Invocation, out: &mut Output) -> std::result::Result<(), Fa
     let fs = PosixFs::shared();
     let path = PathBuf::from(path);
     let mut before = None;
-    let opening = |error: pumice_base::Error| format!("Failed to open WAL file {error}");
     if !pumice_port::os::stat(&path).is_ok_and(|stat| stat.is_dir) {
-        return dump_log(&*fs, &path, &what, &mut before, out).map_err(opening);
+        return dump_log(&*fs, &path, &what, &mut before, out);
     }
     let logs = logs_in(&*fs, &path).map_err(opening)?;
     if logs.is_empty() {
@@ -38,9 +40,13 @@ pub fn dump_wal(it: &Invocation, out: &mut Output) -> std::result::Result<(), Fa
     }
     for log in logs {
         out.text(&format!("Checking wal file: {}\n", log.display()));
-        dump_log(&*fs, &log, &what, &mut before, out).map_err(opening)?;
+        dump_log(&*fs, &log, &what, &mut before, out)?;
     }
     Ok(())
+}
+
+fn opening(error: Error) -> Failure {
+    format!("Failed to open WAL file {error}")
 }
 
 /// The logs in a directory, the oldest first.
@@ -71,17 +77,18 @@ pub type Before = Option<(u64, u32)>;
 /// Prints the batches of the log at `path`.
 ///
 /// # Errors
-/// The file cannot be opened. Damage inside is printed where it is, and ends the log.
+/// The file cannot be opened; a record is no batch. Other damage is printed where it is, and ends
+/// the log.
 pub fn dump_log(
     fs: &dyn FileSystem,
     path: &Path,
     what: &WalDump,
     before: &mut Before,
     out: &mut Output,
-) -> Result<()> {
+) -> std::result::Result<(), Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let number = filename::parse(&name).map_or(0, |(number, _)| number);
-    let file = fs.open_sequential(path)?;
+    let file = fs.open_sequential(path).map_err(opening)?;
     let options = LogReaderOptions::wal(number, WalRecoveryMode::TolerateCorruptedTail);
     let mut reader = LogReader::new(file, options, None);
     if what.header {
@@ -91,11 +98,11 @@ pub fn dump_log(
     let mut record = Vec::new();
     loop {
         match reader.read_record(&mut record) {
-            Ok(Some(info)) => {
-                if let Err(error) = print_batch(&record, info.offset, what, before, out) {
-                    eprintln!("Corruption detected in log file {name}: {}", failure(error));
-                }
-            }
+            Ok(Some(_)) if record.len() < BATCH_HEADER_LEN => eprintln!(
+                "Corruption detected in log file {name}: Corruption: log record too small"
+            ),
+            Ok(Some(info)) => print_batch(&record, info.offset, what, before, out)
+                .map_err(|error| format!("Print write batch error: {}", failure(error)))?,
             Ok(None) => return Ok(()),
             Err(error) => {
                 eprintln!("Corruption detected in log file {name}: {}", failure(error));

@@ -234,6 +234,51 @@ fn models_mix_as_their_flags_say() {
     }
 }
 
+/// The newest times stay: as many as with RocksDB 7.8's db_bench.
+#[pumice_test_macros::test]
+fn a_compaction_filter_removes_what_expired() {
+    let dir = tempfile::tempdir().unwrap();
+    for (range, left) in [(50, 50), (2000, 2000), (9000, 3000)] {
+        let words = format!(
+            "--num=3000 --threads=2 --seed=7 --key_size=20 --key_id_range=10 --time_range={range} \
+             --expire_style=compaction_filter --benchmarks=timeseries,flush,compact,readseq"
+        );
+        let out = db_bench(dir.path(), &words).good();
+        assert!(out.contains("Compaction filter is used to remove expired data"), "{out}");
+        let read = format!(" {} operations;", 2 * left);
+        assert!(result(&out, "readseq").contains(&read), "{range}: {out}");
+    }
+}
+
+#[pumice_test_macros::test]
+fn memtables_are_made_or_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |name: &str| {
+        let words = format!("--num=100 --memtablerep={name} --benchmarks=fillseq");
+        db_bench(dir.path(), &words)
+    };
+    for (name, shown) in [
+        ("skip_list", "SkipListFactory"),
+        ("SkipListFactory", "SkipListFactory"),
+        ("skip_list:4", "SkipListFactory:4"),
+        ("vector", "VectorRepFactory"),
+        ("vector:10", "VectorRepFactory"),
+    ] {
+        let out = run(name).good();
+        assert!(out.contains(&format!("Memtablerep: {shown}\n")), "{name}: {out}");
+    }
+    for (name, text) in [
+        ("prefix_hash", "memtables of hash buckets (prefix_hash) are not built"),
+        ("hash_linkedlist:7", "memtables of hash buckets (hash_linkedlist) are not built"),
+        ("cuckoo", "cuckoo hash memtable is not supported anymore"),
+        ("nosuch", "Could not load MemTableRepFactory: nosuch"),
+    ] {
+        let err = run(name).bad();
+        let text = format!("Could not create memtable factory: Not implemented: {text}");
+        assert!(err.contains(&text), "{name}: {err}");
+    }
+}
+
 #[pumice_test_macros::test]
 fn times_of_ids_are_written_read_and_expire() {
     let dir = tempfile::tempdir().unwrap();
@@ -253,8 +298,8 @@ fn times_of_ids_are_written_read_and_expire() {
     assert!(alone.contains(" 1 operations;"), "{alone}");
     let short = db_bench(dir.path(), "--key_size=15 --benchmarks=timeseries").bad();
     assert!(short.contains("timeseries needs a key_size of 16"), "{short}");
-    let filter = "--expire_style=compaction_filter --benchmarks=timeseries";
-    assert!(db_bench(dir.path(), filter).bad().contains("expire_style compaction_filter"));
+    let unknown = "--expire_style=nosuch --benchmarks=timeseries";
+    assert!(db_bench(dir.path(), unknown).bad().contains("expire_style nosuch is unknown"));
     let replaced = db_bench(
         dir.path(),
         "--num=500 --numdistinct=20 --stddev=5 --benchmarks=randomreplacekeys,readseq",

@@ -3,8 +3,9 @@
 //! For `--ttl` only standard output is compared: RocksDB's ldb (7.8 to 11.9) executes the command
 //! and then fails, since the name of the column family is never empty there.
 
-use super::{copy, make, newest_log, ours, scratch, theirs};
+use super::{copy, make, newest_log, ours, run, scratch, theirs};
 use std::path::Path;
+use std::process::Command;
 
 /// Command lines whose output is the same as RocksDB's. $W, $T and $M are the newest log, table and
 /// MANIFEST.
@@ -38,7 +39,7 @@ fn newest(dir: &Path, is_it: impl Fn(&str) -> bool) -> String {
 }
 
 /// The command line with the names of files in it.
-fn with_files(words: &str, dir: &Path) -> String {
+pub fn with_files(words: &str, dir: &Path) -> String {
     let table = newest(dir, |name| name.ends_with(".sst"));
     let manifest = newest(dir, |name| name.starts_with("MANIFEST-"));
     words.replace("$W", &newest_log(dir)).replace("$T", &table).replace("$M", &manifest)
@@ -233,4 +234,43 @@ fn statistics_and_gaps() {
     std::fs::create_dir(dir.join("empty")).unwrap();
     let said = ours(&dir, "dump_wal --walfile=empty", "");
     assert_eq!(said.2, "Failed: empty: No valid wal logs found\n");
+}
+
+/// Each tool reads what the other's database merged, and their OPTIONS name the operator alike.
+#[pumice_test_macros::test]
+fn bytes_are_merged_by_exclusive_or_alike() {
+    let Some((root, our_dir, their_dir)) = scratch("xor") else { return };
+    let compare = |words: &str| {
+        copy(&root.0, &our_dir);
+        copy(&root.0, &their_dir);
+        let options = std::fs::read_to_string(our_dir.join(newest(&our_dir, is_options))).unwrap();
+        assert!(options.contains("merge_operator=BytesXOR\n"), "{options}");
+        let said = theirs(&their_dir, words, "");
+        assert_eq!(ours(&our_dir, words, ""), said, "{words}");
+        said.1
+    };
+    let scan = "--db=d --try_load_options=true scan --hex";
+    let mut options = pumice::Options::default();
+    options.db.create_if_missing = true;
+    options.cf.table_factory.format_version = 5;
+    options.set("merge_operator", "bytesxor").unwrap();
+    let db = pumice::Db::open(&options, root.0.join("made")).unwrap();
+    db.put("a", [0x0f, 0x01]).unwrap();
+    db.merge("a", [0xff, 0x03, 0x07]).unwrap();
+    db.merge("b", [0x05, 0x06]).unwrap();
+    db.flush().unwrap();
+    db.merge("a", [0x01]).unwrap();
+    db.merge("b", [0x01]).unwrap();
+    db.close().unwrap();
+    assert_eq!(compare(scan), "0x61 : 0xF10207\n0x62 : 0x0406\n");
+    std::fs::remove_dir_all(root.0.join("made")).unwrap();
+    let words = "--db=made --num=300 --reads=1000 --value_size=10 --merge_operator=bytesxor \
+                 --compression_type=none --benchmarks=mergerandom,flush,mergerandom";
+    let said = run(Command::new("db_bench"), &root.0, words, "");
+    assert_eq!(said.0, Some(0), "{said:?}");
+    assert!(compare(scan).lines().count() > 100);
+}
+
+fn is_options(name: &str) -> bool {
+    name.starts_with("OPTIONS-")
 }

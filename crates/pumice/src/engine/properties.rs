@@ -60,6 +60,10 @@ impl DbInner {
             "fast-block-cache-entry-stats" => property_texts::block_cache_map(cf, StatsAge::ASIDE),
             "background-lanes" => Some(self.background.lanes.map()),
             "dbstats" => Some(self.reports.db_map()),
+            "cfstats" => {
+                let figures = self.state.lock().figures(cf);
+                Some(figures.map(cf))
+            }
             name => {
                 let sum = aggregated(cf, &cf.super_version.load_full(), name)?;
                 Some(property_texts::properties_map(&sum))

@@ -109,9 +109,16 @@ impl OptionValue for MemtableFactory {
             | "prefix_hash"
             | "HashLinkListRepFactory"
             | "hash_linkedlist" => Err(Refusal::Unsupported(format!(
-                "{name} is not supported by this build; skip_list and vector are"
+                "memtables of hash buckets ({name}) are not built; skip_list and vector are"
             ))),
-            _ => Err(Refusal::expected("skip_list or vector", text)),
+            // RocksDB has none any more, either; its words.
+            "cuckoo" | "HashCuckooRepFactory" => Err(Refusal::Unsupported(
+                "cuckoo hash memtable is not supported anymore".to_string(),
+            )),
+            // RocksDB's words, and what there is.
+            _ => Err(Refusal::Parse(format!(
+                "Could not load MemTableRepFactory: {text}; expected skip_list or vector"
+            ))),
         }
     }
 

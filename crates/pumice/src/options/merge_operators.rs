@@ -6,6 +6,7 @@
 //! | UInt64AddOperator | uint64add | sum of 64-bit little-endian integers, wrapping |
 //! | PutOperator | put | the newest operand wins |
 //! | MaxOperator | max | the greatest operand in byte order wins |
+//! | BytesXOR | bytesxor | each byte exclusive-or; the longer value's rest stays |
 //!
 //! Thread safety: immutable.
 
@@ -153,8 +154,43 @@ impl MergeOperator for MaxOperator {
     }
 }
 
+/// Bytes are combined by exclusive or; what the longer value has beyond the shorter one stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BytesXor;
+
+impl BytesXor {
+    /// Changes `value` by `operand`.
+    fn apply(value: &mut Vec<u8>, operand: &[u8]) {
+        value.iter_mut().zip(operand).for_each(|(byte, other)| *byte ^= other);
+        value.extend_from_slice(operand.get(value.len()..).unwrap_or_default());
+    }
+}
+
+impl MergeOperator for BytesXor {
+    fn name(&self) -> &str {
+        "BytesXOR"
+    }
+
+    fn full_merge(
+        &self,
+        _key: &[u8],
+        existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        let mut value = existing.unwrap_or_default().to_vec();
+        operands.iter().for_each(|operand| Self::apply(&mut value, operand));
+        Some(value)
+    }
+
+    fn partial_merge(&self, _key: &[u8], left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
+        let mut value = left.to_vec();
+        Self::apply(&mut value, right);
+        Some(value)
+    }
+}
+
 /// Ids of those that are built in.
-const IDS: [&str; 11] = [
+const IDS: [&str; 13] = [
     "stringappend",
     "stringappendtest",
     "StringAppendOperator",
@@ -166,6 +202,8 @@ const IDS: [&str; 11] = [
     "PutOperator",
     "max",
     "MaxOperator",
+    "bytesxor",
+    "BytesXOR",
 ];
 
 /// The built-in operator with that id; `members` are its parameters in option text.
@@ -201,6 +239,7 @@ pub(super) fn builtin(
         "uint64add" | "UInt64AddOperator" => Ok(Arc::new(UInt64Add)),
         "put" | "put_v1" | "PutOperator" => Ok(Arc::new(PutOperator)),
         "max" | "MaxOperator" => Ok(Arc::new(MaxOperator)),
+        "bytesxor" | "BytesXOR" => Ok(Arc::new(BytesXor)),
         _ => Err(unknown()),
     }
 }
@@ -262,9 +301,17 @@ mod tests {
     }
 
     #[pumice_test_macros::test]
+    fn xor_keeps_the_rest_of_the_longer() {
+        assert_eq!(full(&BytesXor, Some(b"\x0f\x01"), &[b"\xff\x03", b"\x01"]), b"\xf1\x02");
+        assert_eq!(full(&BytesXor, Some(b"\x01"), &[b"\x03ab", b"\x00\x00\x01"]), b"\x02ac");
+        assert_eq!(full(&BytesXor, None, &[b"a"]), b"a");
+        assert_eq!(full(&BytesXor, Some(b"ab"), &[b""]), b"ab");
+    }
+
+    #[pumice_test_macros::test]
     fn partial_merges_agree_with_full_merges() {
-        let ops =
-            ["stringappend", "uint64add", "put", "max"].map(|n| merge_operator_by_name(n).unwrap());
+        let ops = ["stringappend", "uint64add", "put", "max", "bytesxor"]
+            .map(|n| merge_operator_by_name(n).unwrap());
         let values = [1u64, 7, 300].map(u64::to_le_bytes);
         for op in ops {
             let direct = full(&*op, None, &[&values[0], &values[1], &values[2]]);
@@ -275,8 +322,11 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn names_resolve() {
-        for name in ["StringAppendOperator", "UInt64AddOperator", "PutOperator", "MaxOperator"] {
-            assert_eq!(merge_operator_by_name(name).unwrap().name(), name);
+        let put_and_max = ["PutOperator", "MaxOperator"];
+        for name in
+            ["StringAppendOperator", "UInt64AddOperator", "BytesXOR"].iter().chain(&put_and_max)
+        {
+            assert_eq!(merge_operator_by_name(name).unwrap().name(), *name);
         }
         assert!(merge_operator_by_name("nope").is_none());
     }

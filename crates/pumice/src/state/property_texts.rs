@@ -77,6 +77,11 @@ impl FamilyFigures {
         self.with_view(cf, |view| cf.stats.lock().report(view))
     }
 
+    /// `rocksdb.cfstats` as a map.
+    pub fn map(&self, cf: &CfData) -> BTreeMap<String, String> {
+        cf.stats.lock().map(&self.levels)
+    }
+
     /// `rocksdb.cfstats-no-file-histogram`.
     pub fn report_without_latencies(&self, cf: &CfData) -> String {
         self.with_view(cf, |view| cf.stats.lock().report_without_latencies(view))

@@ -207,6 +207,14 @@ pub struct LevelView {
     pub score: f64,
 }
 
+/// A row of the table by level.
+struct Row {
+    name: String,
+    level: LevelView,
+    amplification: f64,
+    stats: CompactionStats,
+}
+
 /// The block cache as the report sees it.
 #[derive(Clone, Debug, Default)]
 pub struct BlockCacheView {
@@ -341,9 +349,23 @@ impl CfStats {
 
     fn print_levels(&self, out: &mut String, view: &CfView<'_>, now: &Snapshot) -> fmt::Result {
         print_header(out, view.cf_name, "Level")?;
-        let ingested = now.flushed_bytes + now.added_bytes;
+        for row in self.rows(view.levels) {
+            print_row(out, &row.name, &row.level, row.amplification, &row.stats)?;
+        }
+        let start = &self.interval_start;
+        let interval = now.compactions.since(&start.compactions);
+        let ingested =
+            now.flushed_bytes + now.added_bytes - start.flushed_bytes - start.added_bytes;
+        let amplification = amplification(&interval, ingested);
+        print_row(out, "Int", &LevelView::default(), amplification, &interval)
+    }
+
+    /// The levels in use, and their sum.
+    fn rows(&self, levels: &[LevelView]) -> Vec<Row> {
+        let ingested = self.flushed_bytes + self.added_bytes;
+        let mut rows = Vec::new();
         let mut total = LevelView::default();
-        for (number, (level, stats)) in view.levels.iter().zip(&self.levels).enumerate() {
+        for (number, (&level, &stats)) in levels.iter().zip(&self.levels).enumerate() {
             total.files += level.files;
             total.being_compacted += level.being_compacted;
             total.bytes += level.bytes;
@@ -351,15 +373,13 @@ impl CfStats {
                 continue;
             }
             let input = if number == 0 { ingested } else { stats.bytes_read_non_output_levels };
-            print_row(out, &format!("L{number}"), level, amplification(stats, input), stats)?;
+            let amplification = amplification(&stats, input);
+            rows.push(Row { name: format!("L{number}"), level, amplification, stats });
         }
-        let sum = &now.compactions;
-        print_row(out, "Sum", &total, amplification(sum, ingested), sum)?;
-        let start = &self.interval_start;
-        let interval = sum.since(&start.compactions);
-        let ingested = ingested - start.flushed_bytes - start.added_bytes;
-        let amplification = amplification(&interval, ingested);
-        print_row(out, "Int", &LevelView::default(), amplification, &interval)
+        let stats = self.sum();
+        let amplification = amplification(&stats, ingested);
+        rows.push(Row { name: "Sum".into(), level: total, amplification, stats });
+        rows
     }
 
     fn print_priorities(&self, out: &mut String, view: &CfView<'_>) -> fmt::Result {
@@ -543,5 +563,6 @@ pub fn level_report(levels: &[LevelView]) -> String {
     out
 }
 
+mod map;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,9 @@ use pumice_base::{Error, Result, ValueType};
 
 use super::{BatchRecord, HEADER_LEN};
 
+/// RocksDB's words for a record of no kind.
+const UNKNOWN_TAG: &str = "unknown WriteBatch tag";
+
 /// The records of wire form `rep`.
 pub(crate) fn records(rep: &[u8]) -> BatchIter<'_> {
     BatchIter { input: Decoder::new(rep.get(HEADER_LEN..).unwrap_or(&[])) }
@@ -73,11 +76,13 @@ impl<'a> Iterator for BatchIter<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let tag = self.input.u8()?;
-        match ValueType::from_u8(tag).and_then(|t| self.decode(t)) {
+        let kind = ValueType::from_u8(tag);
+        match kind.and_then(|kind| self.decode(kind)) {
             Some(record) => Some(Ok(record)),
             None => {
                 self.input = Decoder::new(&[]);
-                Some(Err(Error::corruption(format!("bad WriteBatch record, tag {tag:#x}"))))
+                let what = if kind.is_some() { "bad WriteBatch record, tag" } else { UNKNOWN_TAG };
+                Some(Err(Error::corruption(format!("{what} {tag:#x}"))))
             }
         }
     }

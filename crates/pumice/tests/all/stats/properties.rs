@@ -284,6 +284,9 @@ fn cache_and_statistics_show_reads() {
     let map = |name: &str| db.property_map(&format!("rocksdb.{name}"));
     assert!(map("num-snapshots").is_none());
     assert_eq!(map("dbstats").unwrap()["db.user_keys_written"], "1000");
+    let figures = map("cfstats").unwrap();
+    assert_eq!(figures["compaction.L0.NumFiles"], figures["compaction.Sum.NumFiles"]);
+    assert_eq!((figures["total-stops"].as_str(), figures.len()), ("0", 2 * 22 + 2 * 10));
     let sum = map("aggregated-table-properties").unwrap();
     assert_eq!((sum["num_entries"].as_str(), sum.len()), ("1000", 15));
     assert_eq!(map("aggregated-table-properties-at-level0"), Some(sum));

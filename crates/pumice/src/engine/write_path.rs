@@ -237,7 +237,7 @@ impl DbInner {
         }
         scratch.restore(rep);
         drop(scratch);
-        self.with_errors_told(result)
+        self.with_errors_reported(result)
     }
 
     fn check_write(&self, options: &WriteOptions) -> Result<()> {
@@ -290,7 +290,7 @@ impl DbInner {
             Joined::Leader(mut batch, leader) => {
                 let own = Own { rep: &mut batch.rep, large: None };
                 let result = self.lead(leader, options, own);
-                (batch.rep, self.with_errors_told(result))
+                (batch.rep, self.with_errors_reported(result))
             }
         }
     }
@@ -330,7 +330,7 @@ impl DbInner {
             bytes += other.rep.len() - batch::HEADER_LEN;
         }
         if bytes > own.bytes() {
-            self.writes.controller.owe((bytes - own.bytes()) as u64);
+            self.writes.controller.owe(leader, (bytes - own.bytes()) as u64);
         }
         let last = self.last_sequence.load(Ordering::Relaxed);
         if u64::from(count) > LAST_SEQUENCE_MAX - last {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use pumice_base::SequenceNumber;
 use pumice_port::os::is_forked;
-use pumice_port::sync::{Condvar, Mutex};
+use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 
 /// What snapshots and handles belong to: a database.
 pub(crate) trait SnapshotOwner: Send + Sync {
@@ -19,13 +19,18 @@ pub(crate) trait SnapshotOwner: Send + Sync {
 
 /// The live snapshots of a database, with how often each sequence is held and since when.
 pub(crate) struct SnapshotList {
-    held: Mutex<BTreeMap<SequenceNumber, Held>>,
-    /// No snapshot is taken now, see [`SnapshotList::close`]. Changes under `held`.
-    closed: AtomicBool,
+    live: Mutex<Live>,
     opened: Condvar,
     /// A snapshot was released since `catch_up_limit` looked.
     released: AtomicBool,
     catch_up_limit: AtomicU64,
+}
+
+#[derive(Default)]
+struct Live {
+    held: BTreeMap<SequenceNumber, Held>,
+    /// No snapshot is taken now, see [`SnapshotList::close`].
+    closed: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -37,8 +42,7 @@ struct Held {
 impl Default for SnapshotList {
     fn default() -> Self {
         SnapshotList {
-            held: Mutex::foreground(BTreeMap::new()),
-            closed: AtomicBool::new(false),
+            live: Mutex::foreground(Live::default()),
             opened: Condvar::new(),
             released: AtomicBool::new(false),
             catch_up_limit: AtomicU64::new(0),
@@ -55,39 +59,45 @@ impl SnapshotList {
         db: Weak<impl SnapshotOwner + 'static>,
         latest: impl FnOnce() -> SequenceNumber,
     ) -> Snapshot {
-        let mut held = self.held.lock();
-        while self.closed.load(Ordering::Relaxed) {
-            held = self.opened.wait(held);
-        }
+        let mut live = self.open();
         let sequence = latest();
-        let entry = held.entry(sequence).or_insert(Held { count: 0, since_seconds: now_seconds });
-        entry.count += 1;
-        drop(held);
+        let first = Held { count: 0, since_seconds: now_seconds };
+        live.held.entry(sequence).or_insert(first).count += 1;
+        drop(live);
         Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self), db }) }
     }
 
     /// Makes requests for a snapshot wait until the returned guard is dropped: the content of a
     /// snapshot taken between the time an ingestion checks for snapshots and the time its files
-    /// become visible would change. One caller at a time.
+    /// become visible would change. Callers take turns. Suspends.
     pub fn close(&self) -> ClosedSnapshots<'_> {
-        let held = self.held.lock();
-        self.closed.store(true, Ordering::Relaxed);
-        ClosedSnapshots { list: self, any: !held.is_empty() }
+        let mut live = self.open();
+        live.closed = true;
+        ClosedSnapshots { list: self, any: !live.held.is_empty() }
+    }
+
+    /// The list, once it is not closed.
+    fn open(&self) -> MutexGuard<'_, Live> {
+        let mut live = self.live.lock();
+        while live.closed {
+            live = self.opened.wait(live);
+        }
+        live
     }
 
     /// All live sequences, ascending.
     pub fn sequences(&self) -> Vec<SequenceNumber> {
-        self.held.lock().keys().copied().collect()
+        self.live.lock().held.keys().copied().collect()
     }
 
     /// Number of live snapshots.
     pub fn len(&self) -> usize {
-        self.held.lock().values().map(|h| h.count).sum()
+        self.live.lock().held.values().map(|h| h.count).sum()
     }
 
     /// Wall-clock seconds when the oldest live snapshot was taken; 0 without one.
     pub fn oldest_seconds(&self) -> u64 {
-        self.held.lock().values().map(|h| h.since_seconds).min().unwrap_or(0)
+        self.live.lock().held.values().map(|h| h.since_seconds).min().unwrap_or(0)
     }
 
     /// Files of the bottommost level that are wholly older than this may hold data kept only for
@@ -96,18 +106,18 @@ impl SnapshotList {
     /// could.
     pub fn catch_up_limit(&self, latest: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
         if self.released.swap(false, Ordering::AcqRel) {
-            let oldest = self.held.lock().keys().next().copied();
+            let oldest = self.live.lock().held.keys().next().copied();
             self.catch_up_limit.fetch_max(oldest.unwrap_or_else(latest), Ordering::AcqRel);
         }
         self.catch_up_limit.load(Ordering::Acquire)
     }
 
     fn release(&self, sequence: SequenceNumber) {
-        let mut held = self.held.lock();
-        if let Some(entry) = held.get_mut(&sequence) {
+        let mut live = self.live.lock();
+        if let Some(entry) = live.held.get_mut(&sequence) {
             entry.count -= 1;
             if entry.count == 0 {
-                held.remove(&sequence);
+                live.held.remove(&sequence);
                 self.released.store(true, Ordering::Release);
             }
         }
@@ -123,9 +133,7 @@ pub(crate) struct ClosedSnapshots<'a> {
 
 impl Drop for ClosedSnapshots<'_> {
     fn drop(&mut self) {
-        let held = self.list.held.lock();
-        self.list.closed.store(false, Ordering::Relaxed);
-        drop(held);
+        self.list.live.lock().closed = false;
         self.list.opened.notify_all();
     }
 }
@@ -184,12 +192,31 @@ impl std::fmt::Debug for Snapshot {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     struct Nobody;
 
     impl SnapshotOwner for Nobody {
         fn snapshot_released(&self) {}
+    }
+
+    /// A second close waits for the first one to end; after both, snapshots are taken again.
+    #[pumice_test_macros::test]
+    fn closing_callers_take_turns() {
+        let list = Arc::new(SnapshotList::default());
+        let (first, other) = (list.close(), Arc::clone(&list));
+        let ended = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&ended);
+        let second = pumice_port::thread::spawn("second", move || {
+            let closed = other.close();
+            (seen.load(Ordering::Relaxed), closed.any)
+        });
+        (0..1000).for_each(|_| pumice_port::thread::yield_now());
+        ended.store(true, Ordering::Relaxed);
+        drop(first);
+        assert_eq!(second.join().unwrap(), (true, false));
+        drop(list.acquire(0, Weak::<Nobody>::new(), || 1));
     }
 
     #[pumice_test_macros::test]

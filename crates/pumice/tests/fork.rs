@@ -132,7 +132,7 @@ fn calls(db: &Db, place: &Place) -> u8 {
     let cf = db.default_column_family();
     let mut batch = WriteBatch::new();
     batch.put("k", "v");
-    let told = [
+    let checks = [
         refused(db.put("k", "v")),
         refused(db.write(&mut batch)),
         refused(db.delete("k")),
@@ -164,7 +164,7 @@ fn calls(db: &Db, place: &Place) -> u8 {
         db.property("rocksdb.stats").is_none(),
         refused(db.close()),
     ];
-    let wrong: Vec<usize> = (0..told.len()).filter(|at| !told[*at]).collect();
+    let wrong: Vec<usize> = (0..checks.len()).filter(|at| !checks[*at]).collect();
     std::fs::write(place.0.join("wrong"), format!("{wrong:?}")).unwrap();
     0
 }
@@ -253,7 +253,7 @@ fn what_was_begun_before_a_fork_is_the_parents() {
             return 1;
         };
         let at = ReadOptions { snapshot: Some(snapshot.clone()), ..ReadOptions::default() };
-        let told = [
+        let checks = [
             iter.key() == Some(b"key050") && iter.value() == Some(b"value"),
             stands_still(&mut iter),
             stands_still(&mut tailing),
@@ -268,7 +268,7 @@ fn what_was_begun_before_a_fork_is_the_parents() {
             refused(writer.open(place.0.join("other.sst"))),
         ];
         drop((iter, tailing, fresh, snapshot, at, value, entries, writer));
-        told.iter().position(|right| !right).map_or(0, |at| 10 + at as u8)
+        checks.iter().position(|right| !right).map_or(0, |at| 10 + at as u8)
     });
     assert_eq!(child.wait(), Some(0));
     assert_eq!(files(&place.db()), before);

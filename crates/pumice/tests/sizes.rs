@@ -52,7 +52,7 @@ fn bytes(n: usize, of: u8) -> Vec<u8> {
 }
 
 /// The error text of an update; empty for Ok.
-fn said(result: Result<(), Error>) -> String {
+fn message(result: Result<(), Error>) -> String {
     result.map_or_else(|error| error.to_string(), |()| String::new())
 }
 
@@ -85,24 +85,27 @@ fn each_entrance_takes_what_fits_and_names_what_does_not() {
         let (key, value) = (bytes(key, b'k'), bytes(value, b'v'));
         let mut want = vec![(b"a".to_vec(), b"1".to_vec()), (b"z".to_vec(), b"2".to_vec())];
         db.put_opt(&write, b"a", b"1").unwrap();
-        assert_eq!(said(db.put_opt(&write, &key, &value)), refused);
+        assert_eq!(message(db.put_opt(&write, &key, &value)), refused);
         db.put_opt(&write, b"z", b"2").unwrap();
         if refused.is_empty() {
             want.push((key.clone(), value.clone()));
         }
-        assert_eq!(said(db.merge_opt(&write, &[&key[..], b"m"].concat()[1..], &value)), refused);
+        assert_eq!(message(db.merge_opt(&write, &[&key[..], b"m"].concat()[1..], &value)), refused);
         if refused.is_empty() {
             want.push(([&key[1..], b"m"].concat(), value.clone()));
         }
         let only_key = if refused == KEY { KEY } else { "" };
-        assert_eq!(said(db.delete_opt(&write, &[&key[..], b"x"].concat()[1..])), only_key);
-        assert_eq!(said(db.single_delete_opt(&write, &[&key[..], b"y"].concat()[1..])), only_key);
+        assert_eq!(message(db.delete_opt(&write, &[&key[..], b"x"].concat()[1..])), only_key);
+        assert_eq!(
+            message(db.single_delete_opt(&write, &[&key[..], b"y"].concat()[1..])),
+            only_key
+        );
 
         let mut batch = WriteBatch::with_limits(LIMITS);
         batch.put(b"b", b"3");
         batch.put(&key, &value);
-        assert_eq!(said(batch.status()), refused);
-        assert_eq!(said(db.write_opt(&write, &mut batch)), refused);
+        assert_eq!(message(batch.status()), refused);
+        assert_eq!(message(db.write_opt(&write, &mut batch)), refused);
         if refused.is_empty() {
             want.push((b"b".to_vec(), b"3".to_vec()));
         }
@@ -110,7 +113,7 @@ fn each_entrance_takes_what_fits_and_names_what_does_not() {
         let mut writer = SstFileWriter::new(&options).unwrap();
         writer.open(&table).unwrap();
         let other = bytes(key.len(), b'y');
-        assert_eq!(said(writer.put(&other, &value)), refused);
+        assert_eq!(message(writer.put(&other, &value)), refused);
         if refused.is_empty() {
             writer.finish().unwrap();
             db.ingest_external_file(&IngestExternalFileOptions::default(), &[&table]).unwrap();
@@ -152,19 +155,19 @@ fn ranges_are_checked_at_both_ends() {
         (KEY_BYTES / 2, KEY_BYTES / 2, ""),
         (KEY_BYTES / 2 - 1, KEY_BYTES / 2 + 1, ""),
     ] {
-        assert_eq!(said(db.delete_range_opt(&write, &begin(from), &end(to))), refused);
+        assert_eq!(message(db.delete_range_opt(&write, &begin(from), &end(to))), refused);
         let mut batch = WriteBatch::with_limits(LIMITS);
         batch.delete_range(&begin(from), &end(to));
-        assert_eq!(said(db.write_opt(&write, &mut batch)), refused);
+        assert_eq!(message(db.write_opt(&write, &mut batch)), refused);
         assert_eq!(batch.count(), u32::from(refused.is_empty()));
         let mut writer = SstFileWriter::new(&small(&fs)).unwrap();
         writer.open("/ranges.sst").unwrap();
-        assert_eq!(said(writer.delete_range(&begin(from), &end(to))), refused);
+        assert_eq!(message(writer.delete_range(&begin(from), &end(to))), refused);
     }
     let mut batch = WriteBatch::with_limits(LIMITS);
     batch.delete_range(b"a", &end(KEY_BYTES / 2));
     batch.delete_range(b"b", &end(KEY_BYTES / 2));
-    assert!(said(batch.status()).contains("range deletions of the batch are too large"));
+    assert!(message(batch.status()).contains("range deletions of the batch are too large"));
     assert_eq!(contents(&db), []);
     flush(&db);
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
@@ -206,7 +209,7 @@ fn a_batch_ends_where_its_bytes_cannot_be_counted() {
     }
     assert_eq!((batch.count(), puts), (14, 15), "16 KiB hold 14 of 1,105 bytes");
     batch.delete(b"and now nothing is taken");
-    assert!(said(db.write_opt(&write, &mut batch)).contains(large));
+    assert!(message(db.write_opt(&write, &mut batch)).contains(large));
     assert_eq!(contents(&db), []);
 
     batch.rollback_to_save_point().unwrap();
@@ -214,16 +217,16 @@ fn a_batch_ends_where_its_bytes_cannot_be_counted() {
     let mut tail = WriteBatch::with_limits(LIMITS);
     tail.put(&bytes(100, b'l'), &bytes(1000, b'v'));
     batch.append(&tail);
-    assert!(said(batch.status()).contains(large));
+    assert!(message(batch.status()).contains(large));
     assert_eq!(batch.count(), 14, "all of the other or nothing");
     batch.rollback_to_save_point().unwrap();
     batch.append(&tail);
     batch.put_log_data(&bytes(LIMITS.batch_bytes(), b'x'));
-    assert!(said(batch.status()).contains(large));
+    assert!(message(batch.status()).contains(large));
     assert_eq!(batch.count(), 14);
     let mut more = WriteBatch::with_limits(LIMITS);
     more.append(&batch);
-    assert!(said(more.status()).contains(large), "what was left out there is missing here");
+    assert!(message(more.status()).contains(large), "what was left out there is missing here");
     batch.clear();
     batch.put(b"a", b"1");
     db.write_opt(&write, &mut batch).unwrap();
@@ -310,7 +313,7 @@ fn a_filter_that_makes_too_much_fails_its_compaction() {
         flush(&db);
         let compacted = db.compact_range(&CompactRangeOptions::default(), None, None);
         let value = if made == room { bytes(made, b'x') } else { b"small".to_vec() };
-        assert_eq!(said(compacted), if made == room { "" } else { VALUE }, "{made}");
+        assert_eq!(message(compacted), if made == room { "" } else { VALUE }, "{made}");
         // Writes go on, and without the filter compactions do.
         db.put_opt(&WriteOptions::default(), b"m", b"small").unwrap();
         db.close().unwrap();
@@ -393,7 +396,7 @@ fn of_real_size() {
         let value = bytes(limits.entry_bytes() - 300, 7);
         for (more, refused) in [(1, VALUE), (64 + 299, VALUE), (64 + 310, VALUE)] {
             let large = bytes(value.len() + more, 9);
-            assert_eq!(said(db.put_opt(&write, &key, &large)), refused, "{more}");
+            assert_eq!(message(db.put_opt(&write, &key, &large)), refused, "{more}");
         }
         db.put_opt(&write, b"a", b"1").unwrap();
         db.put_opt(&write, &key, &value).unwrap();

@@ -551,10 +551,10 @@ fn private_files(
     files
 }
 
-/// It was not found out whether the backup is whole: the device failed, and may not the next time.
+/// Whether the backup is intact is unknown: the device failed, and may not the next time.
 fn is_unknown(error: &Error) -> bool {
-    let told = error.is_corruption() || error.kind() == ErrorKind::NotSupported;
-    !told && !error.is_not_found()
+    let damaged = error.is_corruption() || error.kind() == ErrorKind::NotSupported;
+    !damaged && !error.is_not_found()
 }
 
 fn take(mut known: Known, id: u32) -> Result<Meta> {

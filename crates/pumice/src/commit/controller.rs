@@ -7,11 +7,13 @@
 //! then only its rate slows writes, and the rules still stop them.
 //!
 //! Thread safety: the counters are atomic and read by the leading writer without a lock; the rate
-//! is changed under the state lock. It only decides; the write path does the waiting.
+//! is changed under the state lock, and what only the leader may do takes [`Leadership`]. It only
+//! decides; the write path does the waiting.
 
 use pumice_base::narrow::saturating_u64;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::commit::queue::Leadership;
 use crate::options::{ColumnFamilyOptions, DELAYED_WRITE_RATE};
 use crate::stats::cf_stats::StallCause;
 
@@ -294,7 +296,7 @@ impl WriteController {
 
     /// A group wrote this many bytes that its leader did not pay for: the next leader does if
     /// writes are slowed.
-    pub fn owe(&self, bytes: u64) {
+    pub fn owe(&self, _: &Leadership, bytes: u64) {
         if self.is_delayed() {
             self.owed_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -308,21 +310,21 @@ impl WriteController {
         self.most_unpaid_bytes.swap(0, Ordering::Relaxed)
     }
 
-    /// Whether a write of `bytes` would not have to wait now. Only the leading writer calls it.
-    pub fn affords(&self, now_micros: u64, bytes: u64) -> bool {
+    /// Whether a write of `bytes` would not have to wait now.
+    pub fn affords(&self, _: &Leadership, now_micros: u64, bytes: u64) -> bool {
         let wanted = bytes.saturating_add(self.owed_bytes.load(Ordering::Relaxed));
         !self.is_delayed() || self.credit(now_micros) >= wanted
     }
 
     /// Pays for `bytes`, and for what others left unpaid, as far as there is credit. Returns the
-    /// bytes still to be paid, for [`WriteController::pay_rest`]; 0 if writes are not slowed. Only
-    /// the leading writer calls it.
-    pub fn pay(&self, now_micros: u64, bytes: u64) -> u64 {
-        self.pay_rest(now_micros, bytes.saturating_add(self.owed_bytes.swap(0, Ordering::Relaxed)))
+    /// bytes still to be paid, for [`WriteController::pay_rest`]; 0 if writes are not slowed.
+    pub fn pay(&self, leader: &Leadership, now_micros: u64, bytes: u64) -> u64 {
+        let owed = self.owed_bytes.swap(0, Ordering::Relaxed);
+        self.pay_rest(leader, now_micros, bytes.saturating_add(owed))
     }
 
     /// As [`WriteController::pay`] for a part of what it returned, later.
-    pub fn pay_rest(&self, now_micros: u64, bytes: u64) -> u64 {
+    pub fn pay_rest(&self, _: &Leadership, now_micros: u64, bytes: u64) -> u64 {
         if self.is_stopped() || !self.is_delayed() {
             return 0;
         }

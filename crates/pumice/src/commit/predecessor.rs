@@ -61,9 +61,9 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn a_record_is_read_back() {
-        let said = Predecessor { number: 7, bytes: 1 << 40 };
-        let record = said.record(123);
-        assert_eq!(Predecessor::parse(&record), Some(said));
+        let predecessor = Predecessor { number: 7, bytes: 1 << 40 };
+        let record = predecessor.record(123);
+        assert_eq!(Predecessor::parse(&record), Some(predecessor));
         assert_eq!((batch::sequence(&record), batch::count(&record)), (123, 0));
         batch::check(&record).unwrap();
         for cut in 0..record.len() {

@@ -38,6 +38,8 @@ pub(crate) struct Wals {
     number: FileNumber,
     /// (number, bytes) of every log that may be needed.
     sizes: VecDeque<(FileNumber, u64)>,
+    /// The sum of `sizes`.
+    total_bytes: u64,
     unsynced: bool,
     dir_synced: bool,
     failed: Option<Error>,
@@ -90,6 +92,7 @@ impl Wals {
             predecessor: None,
             number: 0,
             sizes: VecDeque::new(),
+            total_bytes: 0,
             unsynced: false,
             dir_synced: true,
             failed: None,
@@ -117,6 +120,7 @@ impl Wals {
             file.close()?;
         }
         self.sizes.extend(logs);
+        self.total_bytes += logs.iter().map(|(_, bytes)| bytes).sum::<u64>();
         self.fs.sync_dir(&self.dir)
     }
 
@@ -147,7 +151,7 @@ impl Wals {
     }
     /// Bytes of all live logs.
     pub fn total_bytes(&self) -> u64 {
-        self.sizes.iter().map(|(_, bytes)| bytes).sum()
+        self.total_bytes
     }
     /// Number of the oldest live log.
     pub fn oldest(&self) -> FileNumber {
@@ -275,6 +279,7 @@ impl Wals {
         self.unsynced = true;
         let after = log.file_size();
         if let Some(last) = self.sizes.back_mut() {
+            self.total_bytes += after - last.1;
             last.1 = after;
         }
         if beside {
@@ -365,11 +370,12 @@ impl Wals {
     /// Forgets logs below `number`; they are returned for deletion.
     pub fn release_below(&mut self, number: FileNumber) -> Vec<FileNumber> {
         let mut gone = Vec::new();
-        while let Some(&(oldest, _)) = self.sizes.front() {
+        while let Some(&(oldest, bytes)) = self.sizes.front() {
             if oldest >= number || oldest == self.number {
                 break;
             }
             self.sizes.pop_front();
+            self.total_bytes -= bytes;
             gone.push(oldest);
         }
         self.complete.retain(|log| !gone.contains(&log.log_number()));

@@ -26,6 +26,11 @@ enum Rules {
     Universal(UniversalRules),
 }
 
+/// Proof that its owner holds the compactions of a family back, see [`CompactionPlan::hold`]. It is
+/// given back by `&mut` because a guard does that in `drop`.
+#[must_use = "compactions start only after it is given back"]
+pub(crate) struct Hold(());
+
 /// See the module head.
 pub(crate) struct CompactionPlan {
     options: LeveledOptions,
@@ -180,19 +185,15 @@ impl CompactionPlan {
         &self.running
     }
 
-    /// No compaction starts until [`Self::unhold`]; running ones continue. One caller at a time.
-    pub fn hold(&mut self) {
-        self.held = true;
+    /// No compaction starts until the [`Hold`] is given to [`Self::unhold`]; running ones continue.
+    /// None while another one is out.
+    pub fn hold(&mut self) -> Option<Hold> {
+        (!std::mem::replace(&mut self.held, true)).then_some(Hold(()))
     }
 
-    /// Ends [`Self::hold`]; the caller queues the column family again.
-    pub fn unhold(&mut self) {
+    /// Ends `_hold`; the caller queues the column family again.
+    pub fn unhold(&mut self, _hold: &mut Hold) {
         self.held = false;
-    }
-
-    /// Compactions are held back.
-    pub fn is_held(&self) -> bool {
-        self.held
     }
 
     /// The most urgent compaction within `reach`. It is registered as running.

@@ -15,6 +15,7 @@ use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, Result};
 use pumice_manifest::VersionEdit;
 
+use crate::compaction::plan::Hold;
 use crate::engine::DbInner;
 use crate::state::DbState;
 use crate::state::errors::Reason;
@@ -29,13 +30,14 @@ const POLL: Duration = Duration::from_millis(200);
 struct HeldBack<'a> {
     db: &'a DbInner,
     family: u32,
+    hold: Hold,
 }
 
 impl Drop for HeldBack<'_> {
     fn drop(&mut self) {
         let mut state = self.db.state.lock();
         if let Some(family) = state.cfs.get_mut(&self.family) {
-            family.plan.unhold();
+            family.plan.unhold(&mut self.hold);
         }
         state.queue_compaction(self.family);
         self.db.schedule_background(&mut state);
@@ -84,9 +86,8 @@ impl DbInner {
         loop {
             self.life.check_alive(&state)?;
             let family = state.cfs.get_mut(&cf.id).ok_or_else(|| dropped(cf))?;
-            if !family.plan.is_held() {
-                family.plan.hold();
-                return Ok(HeldBack { db: self, family: cf.id });
+            if let Some(hold) = family.plan.hold() {
+                return Ok(HeldBack { db: self, family: cf.id, hold });
             }
             state = self.changed.wait_timeout(state, POLL).0;
         }

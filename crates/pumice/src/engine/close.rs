@@ -191,7 +191,7 @@ impl DbInner {
         if !self.dir.read_only {
             let deleted = self.let_go(result);
             let _inside = self.life.mark.enter_job(); // Others wait for this close.
-            self.tell_deleted(&deleted);
+            self.notify_deleted(&deleted);
         } else if planted::is(Bug::ReadOnlyCloseDeletes) {
             *result = self.delete_unreferenced_files(false);
         }

@@ -40,7 +40,7 @@ impl DbInner {
         self: &Arc<Self>,
         descriptor: &ColumnFamilyDescriptor,
     ) -> Result<ColumnFamily> {
-        self.with_errors_told(self.create_alone(descriptor))
+        self.with_errors_reported(self.create_alone(descriptor))
     }
 
     fn create_alone(self: &Arc<Self>, descriptor: &ColumnFamilyDescriptor) -> Result<ColumnFamily> {
@@ -118,7 +118,7 @@ impl DbInner {
             return Err(Error::invalid_argument("Can't drop default column family"));
         }
         options_file::try_renew(self);
-        let full = self.with_errors_told(self.drop_alone(cf))?;
+        let full = self.with_errors_reported(self.drop_alone(cf))?;
         self.reports.info(format_args!("Dropped column family with id {}", cf.id()));
         // A resume writes it again.
         self.write_options_file().or_else(|e| if full && e.is_no_space() { Ok(()) } else { Err(e) })

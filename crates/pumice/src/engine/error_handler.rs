@@ -37,7 +37,7 @@ use crate::commit::queue::Leadership;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::{DbInner, options_file, start_task};
 use crate::state::DbState;
-use crate::state::errors::{Reason, UntoldError, heals, severity};
+use crate::state::errors::{Reason, UnreportedError, heals, severity};
 use crate::state::manifest_log::EditGroup;
 use crate::stats::listener::FlushReason;
 use crate::stats::{HistogramKind, Ticker};
@@ -58,46 +58,46 @@ impl DbInner {
     /// Reports a background error to the listeners, records it and starts its handling. Requires:
     /// neither a lock nor leadership is held.
     pub(crate) fn background_error(&self, error: &Error, reason: Reason) {
-        self.record_error(error, reason, |told| self.tell_error(told));
+        self.record_error(error, reason, |error| self.notify_error(error));
     }
 
     /// As `background_error`, for a task that leads: the listeners are told by the same task's
-    /// `with_errors_told`, which has to follow.
+    /// `with_errors_reported`, which has to follow.
     pub(crate) fn background_error_of_leader(&self, error: &Error, reason: Reason) {
-        self.record_error(error, reason, |told| self.reports.events.untold.lock().push(told));
+        self.record_error(error, reason, |error| self.reports.events.unreported.lock().push(error));
     }
 
     /// The result of a call that no longer holds anything. Listeners are told of its errors before
     /// its caller sees them.
     #[inline]
-    pub(crate) fn with_errors_told<T>(&self, result: Result<T>) -> Result<T> {
+    pub(crate) fn with_errors_reported<T>(&self, result: Result<T>) -> Result<T> {
         if result.is_err() {
-            self.tell_own_errors();
+            self.report_own_errors();
         }
         result
     }
 
     #[cold]
-    fn tell_own_errors(&self) {
+    fn report_own_errors(&self) {
         if self.life.mark.is_locked() {
             return; // A call that was refused; the enclosing one reports.
         }
         let me = task::current();
         loop {
-            let mut untold = self.reports.events.untold.lock();
-            let Some(at) = untold.iter().position(|error| error.task == me) else { return };
-            let error = untold.remove(at);
-            drop(untold);
-            self.tell_error(error);
+            let mut unreported = self.reports.events.unreported.lock();
+            let Some(at) = unreported.iter().position(|error| error.task == me) else { return };
+            let error = unreported.remove(at);
+            drop(unreported);
+            self.notify_error(error);
         }
     }
 
-    fn tell_error(&self, told: UntoldError) {
+    fn notify_error(&self, error: UnreportedError) {
         let _inside = self.life.mark.enter_job(); // Jobs may wait for this task.
-        self.tell(|l| l.on_background_error(told.reason, &told.error));
+        self.notify(|l| l.on_background_error(error.reason, &error.error));
     }
 
-    fn record_error(&self, error: &Error, reason: Reason, tell: impl FnOnce(UntoldError)) {
+    fn record_error(&self, error: &Error, reason: Reason, report: impl FnOnce(UnreportedError)) {
         let broken_manifest = reason != Reason::WriteCallback && self.manifest.lock().broken;
         let reason = if broken_manifest { Reason::Manifest } else { reason };
         let severity = severity(error, reason, self.options().paranoid_checks);
@@ -108,7 +108,11 @@ impl DbInner {
         self.reports.info(format_args!("Background error, reason {reason:?}: {error}"));
         self.reports.events.background_error();
         self.reports.count_error(&error, heals(&error, reason));
-        tell(UntoldError { task: task::current(), reason: reason.told(), error: error.clone() });
+        report(UnreportedError {
+            task: task::current(),
+            reason: reason.public(),
+            error: error.clone(),
+        });
         let mut state = self.state.lock();
         if reason == Reason::WriteCallback && self.logs.wal.lock().failure().is_none() {
             return; // A resume has abandoned that log meanwhile.
@@ -261,7 +265,7 @@ impl DbInner {
             self.delete_obsolete_files();
             options_file::try_renew(self);
         }
-        self.with_errors_told(result)
+        self.with_errors_reported(result)
     }
 
     fn try_resume(self: &Arc<Self>) -> Result<()> {

@@ -34,7 +34,7 @@ use crate::stats::{CompactionStats, EventListener, event_log};
 use crate::version::family::CfData;
 
 impl DbInner {
-    pub(crate) fn tell(&self, call: impl Fn(&dyn EventListener)) {
+    pub(crate) fn notify(&self, call: impl Fn(&dyn EventListener)) {
         for listener in &self.options().listeners {
             if let Err(error) = thread::contain("A listener", || call(&**listener)) {
                 self.poison(&error);
@@ -43,7 +43,7 @@ impl DbInner {
     }
 
     /// Queues an event that happens under a lock or leadership.
-    fn tell_later(&self, event: impl FnOnce() -> DeferredEvent) {
+    fn notify_later(&self, event: impl FnOnce() -> DeferredEvent) {
         if self.options().listeners.is_empty() {
             return;
         }
@@ -66,15 +66,15 @@ impl DbInner {
             };
             drop(deferred);
             match &event {
-                DeferredEvent::Sealed(info) => self.tell(|l| l.on_memtable_sealed(info)),
-                DeferredEvent::Stall(info) => self.tell(|l| l.on_stall_conditions_changed(info)),
+                DeferredEvent::Sealed(info) => self.notify(|l| l.on_memtable_sealed(info)),
+                DeferredEvent::Stall(info) => self.notify(|l| l.on_stall_conditions_changed(info)),
             }
         }
     }
 
     /// A memtable has been sealed. May be called under the state lock.
     pub(crate) fn notify_memtable_sealed(&self, cf: &CfData, mem: &MemTable) {
-        self.tell_later(|| {
+        self.notify_later(|| {
             DeferredEvent::Sealed(MemTableInfo {
                 cf_name: cf.name.clone(),
                 first_seqno: mem.first_seq(),
@@ -114,7 +114,7 @@ impl DbInner {
         }
         self.reports
             .info(format_args!("[{}] [JOB {job}] Level-0 flush table #{number}: started", cf.name));
-        self.tell(|l| l.on_flush_begin(&info));
+        self.notify(|l| l.on_flush_begin(&info));
         job
     }
 
@@ -149,7 +149,7 @@ impl DbInner {
         self.reports.log_event(|log| {
             event_log::flush_finished(log, &info, codec, &shape.files, shape.immutable_memtables);
         });
-        self.tell(|l| l.on_flush_completed(&info));
+        self.notify(|l| l.on_flush_completed(&info));
         self.dump_stats_if_due();
     }
 
@@ -175,7 +175,7 @@ impl DbInner {
             error: None,
         };
         self.reports.log_event(|log| event_log::table_file_created(log, &info));
-        self.tell(|l| l.on_table_file_created(&info));
+        self.notify(|l| l.on_table_file_created(&info));
     }
 
     /// A compaction begins; returns its job number.
@@ -196,7 +196,7 @@ impl DbInner {
         ));
         let oldest = self.snapshots.sequences().first().copied();
         self.reports.log_event(|log| event_log::compaction_started(log, &info, oldest));
-        self.tell(|l| l.on_compaction_begin(&info));
+        self.notify(|l| l.on_compaction_begin(&info));
         job
     }
 
@@ -231,7 +231,7 @@ impl DbInner {
         let figures = compaction_figures(&info, counts);
         self.reports.info(format_args!("[{name}] compacted to: {}, {figures}", shape.summary));
         self.reports.log_event(|log| event_log::compaction_finished(log, &info, &shape.files));
-        self.tell(|l| l.on_compaction_completed(&info));
+        self.notify(|l| l.on_compaction_completed(&info));
         self.dump_stats_if_due();
     }
 
@@ -242,7 +242,7 @@ impl DbInner {
             .warn(format_args!("[{}] [JOB {job}] Compaction failed: {error}", work.cf.name));
         let shape = self.state.lock().tree_shape(work.cf.id);
         self.reports.log_event(|log| event_log::compaction_finished(log, &info, &shape.files));
-        self.tell(|l| l.on_compaction_completed(&info));
+        self.notify(|l| l.on_compaction_completed(&info));
     }
 
     /// These files were ingested into these levels of `cf`.
@@ -263,14 +263,14 @@ impl DbInner {
         let shape = self.state.lock().tree_shape(cf.id);
         self.reports.log_event(|log| event_log::ingest_finished(log, &placed, &shape.files));
         for (info, _) in files {
-            self.tell(|l| l.on_external_file_ingested(info));
+            self.notify(|l| l.on_external_file_ingested(info));
         }
     }
 
     /// Reports removed tables to the listeners. Requires: neither a lock nor leadership is held.
-    pub(crate) fn tell_deleted(&self, deleted: &[TableFileDeletionInfo]) {
+    pub(crate) fn notify_deleted(&self, deleted: &[TableFileDeletionInfo]) {
         for info in deleted {
-            self.tell(|l| l.on_table_file_deleted(info));
+            self.notify(|l| l.on_table_file_deleted(info));
         }
     }
 
@@ -294,7 +294,7 @@ impl DbInner {
         }
         let (previous, current) = (condition(old), condition(new));
         if previous != current {
-            self.tell_later(|| {
+            self.notify_later(|| {
                 DeferredEvent::Stall(WriteStallInfo { cf_name: cf.name.clone(), current, previous })
             });
         }
@@ -302,7 +302,7 @@ impl DbInner {
 }
 
 impl Reports {
-    /// Table file `number` was removed from disk; returns the event for `tell_deleted`.
+    /// Table file `number` was removed from disk; returns the event for `notify_deleted`.
     pub(crate) fn table_deleted(
         &self,
         dir: &Directory,

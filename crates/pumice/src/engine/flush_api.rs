@@ -127,7 +127,7 @@ impl DbInner {
 
     /// Hands logged writes to the operating system; durable if `sync`.
     pub(crate) fn flush_wal(&self, sync: bool) -> Result<()> {
-        self.with_errors_told(self.flush_wal_as_leader(sync))
+        self.with_errors_reported(self.flush_wal_as_leader(sync))
     }
 
     /// As `flush_wal`, also for a leader.

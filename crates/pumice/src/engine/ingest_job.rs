@@ -123,7 +123,7 @@ impl Drop for UnderWay<'_> {
         let deleted = self.db.delete_silently();
         self.db.state.lock().jobs.running_ingestions -= 1;
         self.db.changed.notify_all();
-        self.db.tell_deleted(&deleted);
+        self.db.notify_deleted(&deleted);
     }
 }
 
@@ -147,12 +147,12 @@ impl DbInner {
         }
         let installed = self.install_ingested(&mut prepared, &mut under_way);
         drop(under_way); // Listeners may do anything.
-        self.with_errors_told(installed)?;
+        self.with_errors_reported(installed)?;
         self.stop_if_too_large();
         let micros = time::now_micros().saturating_sub(started);
         for request in &prepared {
             self.dir.remove_moved(&self.reports, request);
-            self.tell_ingested(request, micros);
+            self.notify_ingested(request, micros);
         }
         Ok(())
     }
@@ -380,8 +380,8 @@ impl DbInner {
         result
     }
 
-    fn tell_ingested(&self, request: &Prepared<'_>, micros: u64) {
-        let mut told = Vec::with_capacity(request.files.len());
+    fn notify_ingested(&self, request: &Prepared<'_>, micros: u64) {
+        let mut ingested = Vec::with_capacity(request.files.len());
         for Incoming { external, placed, transferred, .. } in &request.files {
             let bytes = external.bytes;
             let copied = *transferred == Transferred::Copied;
@@ -401,9 +401,9 @@ impl DbInner {
                 global_seqno: placed.sequence,
                 table_properties: external.properties.clone(),
             };
-            told.push((info, placed.level));
+            ingested.push((info, placed.level));
         }
-        self.note_ingested(request.cf, &told);
+        self.note_ingested(request.cf, &ingested);
     }
 }
 

@@ -143,19 +143,20 @@ impl DbInner {
             self.wait_while_stopped()?;
         }
         let now = pumice_port::time::now_micros;
-        if self.life.must_not_wait(options) && !self.writes.controller.affords(now(), bytes) {
+        let controller = &self.writes.controller;
+        if self.life.must_not_wait(options) && !controller.affords(leader, now(), bytes) {
             return Err(stalled());
         }
-        let mut unpaid = self.writes.controller.pay(now(), bytes);
+        let mut unpaid = controller.pay(leader, now(), bytes);
         if unpaid > 0 && stall.is_none() {
             stall = Some(self.begin_stall(leader, options)?);
         }
         // The rate may change at any time.
-        while unpaid > 0 && self.writes.controller.is_delayed() {
+        while unpaid > 0 && controller.is_delayed() {
             self.check_waiting()?;
-            let step = self.writes.controller.wait_micros(unpaid).min(DELAY_STEP_MICROS);
+            let step = controller.wait_micros(unpaid).min(DELAY_STEP_MICROS);
             pumice_port::thread::sleep(Duration::from_micros(step));
-            unpaid = self.writes.controller.pay_rest(now(), unpaid);
+            unpaid = controller.pay_rest(leader, now(), unpaid);
         }
         if stall.is_some() {
             let micros = now() - started;
@@ -357,7 +358,7 @@ impl DbInner {
 
     /// Becomes leader and seals the memtables of `ids` for `reason`. Suspends.
     pub(crate) fn seal_now(&self, ids: &BTreeSet<u32>, reason: FlushReason) -> Result<()> {
-        self.with_errors_told(self.seal_alone(ids, reason))
+        self.with_errors_reported(self.seal_alone(ids, reason))
     }
 
     fn seal_alone(&self, ids: &BTreeSet<u32>, reason: FlushReason) -> Result<()> {

@@ -119,7 +119,7 @@ impl DbInner {
     /// next open finds the files again. Requires: neither a lock nor leadership is held.
     pub(crate) fn delete_obsolete_files(&self) {
         let deleted = self.delete_silently();
-        self.tell_deleted(&deleted);
+        self.notify_deleted(&deleted);
     }
 
     /// As `delete_obsolete_files`; returns the events to report once nothing is held.

@@ -152,24 +152,36 @@ fn foreign_snapshot() -> Error {
     Error::invalid_argument("snapshot of another database")
 }
 
-/// The column families of `keys` at one moment, on a secondary: its tables keep no versions for
-/// snapshots of its own.
-fn views<'a>(db: &DbInner, keys: &[(&'a Arc<CfData>, &[u8])]) -> (Vec<Family<'a>>, SequenceNumber) {
+/// Several column families at one moment, on a secondary: its tables keep no versions for snapshots
+/// of its own.
+fn views<'a>(db: &DbInner, cfs: &[&'a Arc<CfData>]) -> (Vec<Family<'a>>, SequenceNumber) {
     loop {
-        let mut families: Vec<(&'a Arc<CfData>, Arc<SuperVersion>)> = Vec::new();
-        for &(cf, _) in keys {
-            if families.iter().all(|(known, _)| !Arc::ptr_eq(known, cf)) {
-                families.push((cf, cf.super_version.load_full()));
-            }
-        }
+        let views: Vec<_> = cfs.iter().map(|cf| cf.super_version.load_full()).collect();
         let sequence = db.last_sequence.load(Ordering::Acquire);
         // As in `sequence_for`.
-        if families.iter().all(|(cf, view)| cf.ingestions() == view.ingestions) {
-            let at = |(cf, view)| Family::at(cf, view);
-            return (families.into_iter().map(at).collect(), sequence);
+        if cfs.iter().zip(&views).all(|(cf, view)| cf.ingestions() == view.ingestions) {
+            let families = cfs.iter().zip(views).map(|(cf, view)| Family::at(cf, view));
+            return (families.collect(), sequence);
         }
         db.await_ingestion();
     }
+}
+
+/// The column families of `keys`, each once, and the keys with the index of theirs.
+fn by_family<'a, 'k>(
+    keys: &[(&'a Arc<CfData>, &'k [u8])],
+) -> (Vec<&'a Arc<CfData>>, Vec<(usize, &'k [u8])>) {
+    let mut cfs: Vec<&Arc<CfData>> = Vec::with_capacity(1);
+    let numbered = keys.iter().map(|&(cf, key)| {
+        let known = cfs.iter().position(|known| Arc::ptr_eq(known, cf));
+        let number = known.unwrap_or_else(|| {
+            cfs.push(cf);
+            cfs.len() - 1
+        });
+        (number, key)
+    });
+    let numbered = numbered.collect();
+    (cfs, numbered)
 }
 
 impl DbInner {
@@ -239,7 +251,9 @@ impl DbInner {
         options: &ReadOptions,
         keys: &[(&Arc<CfData>, &[u8])],
     ) -> Vec<Result<Option<W>>> {
-        let Some((first, _)) = keys.first() else { return Vec::new() };
+        if keys.is_empty() {
+            return Vec::new();
+        }
         if let Err(error) = self.check_snapshot(options).and_then(|()| self.life.check_caller()) {
             return keys.iter().map(|_| Err(error.clone())).collect();
         }
@@ -247,27 +261,26 @@ impl DbInner {
         let began = self.background.regulator.reads.begin();
         // Across column families only a snapshot keeps all versions of one moment readable, and it
         // comes first; within one of them the super version does.
-        let one_family = keys.iter().all(|(cf, _)| Arc::ptr_eq(cf, first));
-        let together = self.dir.secondary && !one_family;
-        let held =
-            (!one_family && !together && options.snapshot.is_none()).then(|| self.snapshot());
-        let (mut families, sequence) = match &held {
-            Some(snapshot) => (vec![Family::new(first)], snapshot.sequence_number()),
-            None if together => views(self, keys),
-            None => {
-                let (view, sequence) = self.view(first, options);
-                (vec![Family::at(first, Guard::into_inner(view))], sequence)
+        let own;
+        let (cfs, wanted) = by_family(keys);
+        let (families, sequence) = match cfs[..] {
+            [cf] => {
+                let (view, sequence) = self.view(cf, options);
+                (vec![Family::at(cf, Guard::into_inner(view))], sequence)
+            }
+            _ if self.dir.secondary => views(self, &cfs),
+            _ => {
+                let snapshot = match &options.snapshot {
+                    Some(given) => given,
+                    None => {
+                        own = self.snapshot();
+                        &own
+                    }
+                };
+                let families = cfs.iter().map(|cf| Family::under(cf, snapshot)).collect();
+                (families, snapshot.sequence_number())
             }
         };
-        let mut wanted = Vec::with_capacity(keys.len());
-        for &(cf, key) in keys {
-            let family = families.iter().position(|family| Arc::ptr_eq(family.cf, cf));
-            let family = family.unwrap_or_else(|| {
-                families.push(Family::new(cf));
-                families.len() - 1
-            });
-            wanted.push((family, key));
-        }
         let table = point_options(options);
         let search = MultiGet::<W>::new(families, wanted, table, sequence);
         let answers = activity::during(IoActivity::MultiGet, || search.run());

@@ -281,21 +281,20 @@ impl<'a> Replay<'a> {
     }
 
     /// A log begins: checks whether the previous one was read to its end, if it is needed at all.
-    pub fn check_predecessor(&mut self, said: Predecessor) -> Result<()> {
-        let whole =
-            self.order.before.is_some_and(|(log, end)| log == said.number && end >= said.bytes);
-        if whole || said.number < self.order.oldest {
+    pub fn check_predecessor(&mut self, predecessor: Predecessor) -> Result<()> {
+        let Predecessor { number, bytes } = predecessor;
+        let whole = self.order.before.is_some_and(|(log, end)| log == number && end >= bytes);
+        if whole || number < self.order.oldest {
             return Ok(());
         }
-        let text =
-            format!("the end of log #{} is lost, which had {} bytes", said.number, said.bytes);
+        let text = format!("the end of log #{number} is lost, which had {bytes} bytes");
         match self.mode {
             WalRecoveryMode::SkipAnyCorrupted => return Ok(()),
             WalRecoveryMode::AbsoluteConsistency => return Err(Error::corruption(text)),
             WalRecoveryMode::PointInTime | WalRecoveryMode::TolerateCorruptedTail => {}
         }
         self.db.reports.info(format_args!("{text}: what follows is not applied"));
-        self.order.stop(said.number);
+        self.order.stop(number);
         Ok(())
     }
 

@@ -9,7 +9,7 @@
 //! Invariants: (1) readers see the primary's database at one moment, across column families; (2)
 //! that moment never moves back; (3) a catch-up that fails changes nothing for readers; (4) readers
 //! of the super version before a catch-up do not read at a sequence number after it, for which it
-//! lacks tables and logs: the counter of ingested files tells them.
+//! lacks tables and logs: they find it out by the counter of ingested files.
 //!
 //! When the follower loses its place (CURRENT names another MANIFEST, the primary reuses the
 //! sequence numbers of refused writes, something is damaged), everything is read again, reusing the

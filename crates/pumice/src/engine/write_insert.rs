@@ -16,6 +16,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use pumice_base::{Result, SequenceNumber, ValueType};
 use pumice_memtable::MemTable;
 use pumice_port::thread;
@@ -24,7 +25,7 @@ use crate::commit::batch::{self, BatchRecord};
 use crate::commit::queue::{Follower, Leadership};
 use crate::commit::shared_insert::SharedInsert;
 use crate::engine::DbInner;
-use crate::engine::write_path::{LargePut, Own};
+use crate::engine::write_path::{Own, Put};
 use crate::state::CfMap;
 use crate::version::super_version::SuperVersion;
 
@@ -137,7 +138,7 @@ impl DbInner {
         next: &mut SequenceNumber,
         own: &Own<'_>,
     ) -> Result<()> {
-        let Some(LargePut { column_family, key, value }) = own.large else {
+        let Some(Put { column_family, key, value }) = own.put else {
             return self.insert::<SHARED>(space, next, batch::records(own.rep));
         };
         let value_type = ValueType::Value;
@@ -152,7 +153,7 @@ impl DbInner {
         next: &mut SequenceNumber,
         mut records: impl Iterator<Item = Result<BatchRecord<'a>>> + Clone,
     ) -> Result<()> {
-        let mut at: Option<(u32, Arc<SuperVersion>)> = None;
+        let mut at: Option<(u32, Guard<Arc<SuperVersion>>)> = None;
         // The first key is searched while those after it load; most batches have no other.
         let mut unwarmed = 1;
         while let Some(record) = records.next() {
@@ -164,7 +165,7 @@ impl DbInner {
             if at.as_ref().is_none_or(|(id, _)| *id != column_family) {
                 self.writes.note_full_memtable(&at);
                 let Some(cf) = key_space.by_id(column_family) else { continue };
-                at = Some((column_family, cf.super_version.load_full()));
+                at = Some((column_family, cf.super_version.load()));
             }
             let Some((_, super_version)) = &at else { continue };
             let mem = &super_version.mem;

@@ -27,9 +27,6 @@ use crate::state::errors::Reason;
 use crate::state::parts::Settings;
 use crate::stats::{HistogramKind, Record};
 
-/// Values from this size on go directly from the caller's memory to the log and the memtable,
-/// without a copy in a batch.
-const LARGE_VALUE_BYTES: usize = 4 << 10;
 /// Largest buffer for single updates that is kept: a larger one is freed after its write.
 const SCRATCH_BYTES_KEPT: usize = 64 << 10;
 
@@ -76,12 +73,13 @@ impl Drop for Turn<'_> {
 /// The leader's own batch.
 pub(super) struct Own<'a> {
     pub rep: &'a mut [u8],
-    /// The only update, a put, when its value is not in `rep`, which ends before it.
-    pub large: Option<LargePut<'a>>,
+    /// The only update, if it is a put whose value is not in `rep`, which ends before it.
+    pub put: Option<Put<'a>>,
 }
 
+/// A put whose value goes directly from the caller's memory to the log and the memtable.
 #[derive(Clone, Copy)]
-pub(super) struct LargePut<'a> {
+pub(super) struct Put<'a> {
     pub column_family: u32,
     pub key: &'a [u8],
     pub value: &'a [u8],
@@ -89,7 +87,7 @@ pub(super) struct LargePut<'a> {
 
 impl<'a> Own<'a> {
     fn value(&self) -> &'a [u8] {
-        self.large.map_or(&[], |put| put.value)
+        self.put.map_or(&[], |put| put.value)
     }
     fn bytes(&self) -> usize {
         self.rep.len() + self.value().len()
@@ -162,21 +160,28 @@ impl DbInner {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        if value.len() < LARGE_VALUE_BYTES || options.low_pri {
+        if options.low_pri {
             return self.write_one(options, |batch| batch.put_cf(cf, key, value));
         }
         let timer = self.reports.statistics.timer();
-        let written = self.put_large(options, cf, key, value);
+        let written = self.put_directly(options, cf, key, value);
         timer.stop(&self.reports.statistics, HistogramKind::DbWrite);
         written
     }
 
-    fn put_large(&self, options: &WriteOptions, cf: u32, key: &[u8], value: &[u8]) -> Result<()> {
+    #[inline(always)]
+    fn put_directly(
+        &self,
+        options: &WriteOptions,
+        cf: u32,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
         fiber::spend(budget::WRITE);
         self.check_write(options)?;
         if let Some(leader) = self.writes.queue.try_lead() {
-            let large = Some(LargePut { column_family: cf, key, value });
-            return self.lead_one(leader, options, |b| b.put_cf_but_value(cf, key, value), large);
+            let put = Some(Put { column_family: cf, key, value });
+            return self.lead_one(leader, options, |b| b.put_cf_but_value(cf, key, value), put);
         }
         self.write_rep(options, self.settings.one_update(|b| b.put_cf(cf, key, value))?.take_rep())
             .1
@@ -213,15 +218,14 @@ impl DbInner {
         self.write_rep(options, self.settings.one_update(fill)?.take_rep()).1
     }
 
-    /// Writes, as leader, the one update that `fill` builds, which lacks its value if there is
-    /// `large`.
+    /// Writes, as leader, the one update that `fill` builds, which lacks its value if it is `put`.
     #[inline]
     fn lead_one(
         &self,
         mut leader: Leadership,
         options: &WriteOptions,
         fill: impl FnOnce(&mut WriteBatch),
-        large: Option<LargePut<'_>>,
+        put: Option<Put<'_>>,
     ) -> Result<()> {
         let mut scratch = self.writes.scratch.lock();
         scratch.clear();
@@ -231,13 +235,13 @@ impl DbInner {
             return Err(refused);
         }
         let mut rep = scratch.take_rep();
-        let result = self.lead(leader, options, Own { rep: &mut rep, large });
+        let result = self.lead(leader, options, Own { rep: &mut rep, put });
         if rep.capacity() > SCRATCH_BYTES_KEPT {
             rep = Vec::new();
         }
         scratch.restore(rep);
         drop(scratch);
-        self.with_errors_told(result)
+        self.with_errors_reported(result)
     }
 
     fn check_write(&self, options: &WriteOptions) -> Result<()> {
@@ -288,9 +292,9 @@ impl DbInner {
         match joined {
             Joined::Done(rep, result) => (rep, result),
             Joined::Leader(mut batch, leader) => {
-                let own = Own { rep: &mut batch.rep, large: None };
+                let own = Own { rep: &mut batch.rep, put: None };
                 let result = self.lead(leader, options, own);
-                (batch.rep, self.with_errors_told(result))
+                (batch.rep, self.with_errors_reported(result))
             }
         }
     }
@@ -330,7 +334,7 @@ impl DbInner {
             bytes += other.rep.len() - batch::HEADER_LEN;
         }
         if bytes > own.bytes() {
-            self.writes.controller.owe((bytes - own.bytes()) as u64);
+            self.writes.controller.owe(leader, (bytes - own.bytes()) as u64);
         }
         let last = self.last_sequence.load(Ordering::Relaxed);
         if u64::from(count) > LAST_SEQUENCE_MAX - last {
@@ -386,7 +390,7 @@ impl DbInner {
         let mut wal = if sync { self.logs.at_rest() } else { self.logs.wal.lock() };
         let appended = if followers.is_empty() {
             let parts = [&*own.rep, own.value()];
-            wal.append(if own.large.is_some() { &parts } else { &parts[..1] }, sync)
+            wal.append(if own.put.is_some() { &parts } else { &parts[..1] }, sync)
         } else {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(2 + followers.len());
             parts.extend([&*own.rep, own.value()]);
@@ -500,7 +504,7 @@ mod tests {
             scratch.restore(rep);
             bytes
         };
-        db.put_opt(&WriteOptions::default(), b"k", &[1; 1000]).unwrap();
+        db.delete_opt(&WriteOptions::default(), [1; 1000]).unwrap();
         assert!((1000..4096).contains(&kept()), "the usual one stays: {}", kept());
         db.delete_opt(&WriteOptions::default(), &vec![1; 1 << 20]).unwrap();
         assert!(kept() <= SCRATCH_BYTES_KEPT);
@@ -508,9 +512,9 @@ mod tests {
         db.close().unwrap();
     }
 
-    /// A put whose value is not copied leaves the log that a batch would.
+    /// A put, whose value is not copied, leaves the log that a batch would.
     #[pumice_test_macros::test]
-    fn large_values_are_logged_as_batches_are() {
+    fn puts_are_logged_as_batches_are() {
         let log_of = |in_batches: bool| {
             let fs = MemFs::new(1).shared();
             let mut options = Options::default();
@@ -519,7 +523,7 @@ mod tests {
             let db = Db::open(&options, "/db").unwrap();
             let cf = db.create_column_family(&options.cf, "other").unwrap();
             let write = WriteOptions::default();
-            let sizes = [LARGE_VALUE_BYTES - 1, LARGE_VALUE_BYTES, 32 << 10, 100_000, 3 << 20];
+            let sizes = [0, 1, 127, 128, 4096, 32 << 10, 100_000, 3 << 20];
             for (i, bytes) in sizes.into_iter().enumerate() {
                 let (key, value) = (format!("key{i}").into_bytes(), vec![i as u8; bytes]);
                 let mut batch = WriteBatch::new();

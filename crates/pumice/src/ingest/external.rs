@@ -285,8 +285,8 @@ fn verify_entries(
     }
     iter.status()?;
     let properties = table.properties();
-    let said = properties.num_entries.checked_sub(properties.num_range_deletions);
-    if said == Some(entries) {
+    let recorded = properties.num_entries.checked_sub(properties.num_range_deletions);
+    if recorded == Some(entries) {
         return Ok(());
     }
     Err(Error::corruption(format!(

@@ -127,7 +127,7 @@ impl Tree<'_> {
     ///
     /// # Errors
     /// InvalidArgument if the last level has no room, or a file above it has entries that cannot
-    /// be told from older ones.
+    /// be distinguished from older ones.
     pub fn place_behind(&self, range: &UserRange<'_>) -> Result<Place> {
         let last = self.version.num_levels() - 1;
         if self.version.range_overlaps(last, range) || self.written_into(last, range) {

@@ -107,7 +107,7 @@ option_table! {
             => "controller::causes_follow_the_documented_order";
         /// L0 files that stop writes.
         level0_stop_writes_trigger: i32 = 36, mutable, saved
-            => "events::stalls_are_logged_counted_and_told";
+            => "events::stalls_are_logged_counted_and_reported";
         /// Bytes of a table file at level 1.
         target_file_size_base: u64 = 64 << 20, mutable, saved, at_least(1)
             => "option_rows::levels_have_their_sizes";

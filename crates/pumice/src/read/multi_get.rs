@@ -33,6 +33,7 @@ use pumice_table::{BlockHandle, BlockKind, MissedBlock, Table, TableReadOptions}
 use crate::budget;
 use crate::read::get::{self, Attempt, Hits};
 use crate::read::wanted::Wanted;
+use crate::snapshot::Snapshot;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::TableCache;
@@ -50,14 +51,14 @@ type Answer<W> = Result<Option<W>>;
 
 /// A column family as the call sees it.
 pub(crate) struct Family<'a> {
-    pub cf: &'a Arc<CfData>,
+    cf: &'a Arc<CfData>,
     tables: Arc<TableCache>,
     view: Arc<SuperVersion>,
 }
 
 impl<'a> Family<'a> {
-    /// `cf` as it is now. Requires a snapshot that was taken before and is read at.
-    pub fn new(cf: &'a Arc<CfData>) -> Self {
+    /// `cf` as it is now, to be read at `_snapshot`, which keeps what later changes replace.
+    pub fn under(cf: &'a Arc<CfData>, _snapshot: &Snapshot) -> Self {
         Self::at(cf, cf.super_version.load_full())
     }
 

@@ -33,7 +33,7 @@ pub struct OverlappingIterator {
 }
 
 impl OverlappingIterator {
-    /// An iterator over the files of `version` that are `wanted`. `opened` is told of their tables.
+    /// An iterator over the files of `version` that are `wanted`. `opened` is called with their tables.
     ///
     /// # Errors
     /// Of opening a table.

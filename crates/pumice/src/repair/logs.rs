@@ -142,10 +142,13 @@ impl Place {
         log: &mut FoundLog,
     ) -> Result<()> {
         let number = log.number;
-        if let Some(said) = Predecessor::parse(record) {
-            let whole = self.before.is_some_and(|(log, to)| log == said.number && to >= said.bytes);
-            if !whole && said.number >= oldest {
-                self.stopped = Some(format!("the end of log {:06}.log is lost", said.number));
+        if let Some(predecessor) = Predecessor::parse(record) {
+            let whole = self
+                .before
+                .is_some_and(|(log, to)| log == predecessor.number && to >= predecessor.bytes);
+            if !whole && predecessor.number >= oldest {
+                self.stopped =
+                    Some(format!("the end of log {:06}.log is lost", predecessor.number));
             }
             self.before = Some((number, end));
             return Ok(());

@@ -166,8 +166,8 @@ fn read(
         found.add_tombstone(&tombstone);
     }
     damage.extend(table.verify_meta().err());
-    let said = properties.num_entries.checked_sub(properties.num_range_deletions);
-    let entries_lost = match said.and_then(|said| said.checked_sub(found.points)) {
+    let recorded = properties.num_entries.checked_sub(properties.num_range_deletions);
+    let entries_lost = match recorded.and_then(|recorded| recorded.checked_sub(found.points)) {
         None | Some(0) if !damage.is_empty() && found.points == 0 => None,
         Some(lost) => Some(lost),
         None => Some(0),

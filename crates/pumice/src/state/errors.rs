@@ -24,7 +24,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub fn told(self) -> BackgroundErrorReason {
+    pub fn public(self) -> BackgroundErrorReason {
         match self {
             Reason::Flush => BackgroundErrorReason::Flush,
             Reason::Compaction => BackgroundErrorReason::Compaction,
@@ -35,7 +35,7 @@ impl Reason {
 }
 
 /// An error that `task` has to report to the listeners.
-pub(crate) struct UntoldError {
+pub(crate) struct UnreportedError {
     pub task: TaskRef,
     pub reason: BackgroundErrorReason,
     pub error: Error,

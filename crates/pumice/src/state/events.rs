@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pumice_port::sync::Mutex;
 use pumice_port::time;
 
-use crate::state::errors::UntoldError;
+use crate::state::errors::UnreportedError;
 use crate::stats::listener::{MemTableInfo, WriteStallInfo};
 
 /// Number of the job that opened the database.
@@ -22,7 +22,7 @@ pub(crate) struct EventState {
     pub last_dump_micros: AtomicU64,
     pub deferred: Mutex<Deferred>,
     /// Errors that their tasks still have to report to the listeners.
-    pub untold: Mutex<Vec<UntoldError>>,
+    pub unreported: Mutex<Vec<UnreportedError>>,
 }
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl Default for EventState {
             background_errors: AtomicU64::new(0),
             last_dump_micros: AtomicU64::new(time::now_micros()),
             deferred: Mutex::foreground(Deferred::default()),
-            untold: Mutex::default(),
+            unreported: Mutex::default(),
         }
     }
 }

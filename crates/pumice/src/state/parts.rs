@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use pumice_base::{Error, FileNumber, Result, SizeLimits};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileLock, FileSystem};
@@ -247,7 +247,7 @@ impl Writes {
     }
 
     #[inline(always)]
-    pub fn note_full_memtable(&self, at: &Option<(u32, Arc<SuperVersion>)>) {
+    pub fn note_full_memtable(&self, at: &Option<(u32, Guard<Arc<SuperVersion>>)>) {
         if let Some((id, super_version)) = at
             && super_version.mem.should_flush()
         {

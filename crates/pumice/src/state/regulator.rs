@@ -29,7 +29,7 @@ use crate::state::family::CfState;
 pub(crate) const TICK_MICROS_MIN: u64 = 2_000;
 
 /// Changes are at least this far apart in the info log.
-pub(crate) const TELL_MICROS: u64 = 1_000_000;
+pub(crate) const REPORT_MICROS: u64 = 1_000_000;
 
 /// Ticks that are remembered.
 pub(crate) const HISTORY: usize = 4096;
@@ -94,8 +94,8 @@ pub(crate) struct Law {
     /// Since when the present constraint binds.
     pub bound_since: u64,
     /// The constraint last written to the info log, and when.
-    pub told: Binding,
-    pub told_micros: u64,
+    pub reported: Binding,
+    pub reported_micros: u64,
 }
 
 /// See the module head.
@@ -312,8 +312,8 @@ impl Law {
             logged: 0,
             history: VecDeque::new(),
             bound_since: 0,
-            told: Binding::Free,
-            told_micros: 0,
+            reported: Binding::Free,
+            reported_micros: 0,
         }
     }
 
@@ -321,11 +321,12 @@ impl Law {
     /// may change with each memtable.
     pub fn is_news(&mut self, now: u64) -> bool {
         let binding = self.history.back().map_or(Binding::Free, |tick| tick.grants.binding);
-        let due = now.saturating_sub(self.told_micros) >= TELL_MICROS || self.told_micros == 0;
-        if !due || binding == self.told {
+        let due =
+            now.saturating_sub(self.reported_micros) >= REPORT_MICROS || self.reported_micros == 0;
+        if !due || binding == self.reported {
             return false;
         }
-        (self.told, self.told_micros) = (binding, now);
+        (self.reported, self.reported_micros) = (binding, now);
         true
     }
 

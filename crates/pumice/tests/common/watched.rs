@@ -11,16 +11,16 @@ use pumice_env::{
     WritableFile,
 };
 
-/// Told of path, offset, bytes, and whether to wait.
-pub type Told = Arc<dyn Fn(&Path, u64, u64, bool) + Send + Sync>;
+/// Called with path, offset, bytes, and whether to wait.
+pub type RangeSynced = Arc<dyn Fn(&Path, u64, u64, bool) + Send + Sync>;
 
-/// Told of a file whose size is about to be looked at.
+/// Called with a file whose size is about to be looked at.
 pub type Looked = Arc<dyn Fn(&Path) + Send + Sync>;
 
 /// See the module head.
 pub struct Watched {
     pub inner: Arc<dyn FileSystem>,
-    pub told: Told,
+    pub range_synced: RangeSynced,
     pub looked: Looked,
     pub counts: Arc<Counts>,
 }
@@ -54,9 +54,9 @@ impl Watched {
     /// `inner` with counters.
     pub fn over(inner: Arc<dyn FileSystem>) -> (Arc<dyn FileSystem>, Arc<Counts>) {
         let counts = Arc::new(Counts::default());
-        let told: Told = Arc::new(|_, _, _, _| {});
+        let range_synced: RangeSynced = Arc::new(|_, _, _, _| {});
         let looked: Looked = Arc::new(|_| {});
-        (Arc::new(Watched { inner, told, looked, counts: Arc::clone(&counts) }), counts)
+        (Arc::new(Watched { inner, range_synced, looked, counts: Arc::clone(&counts) }), counts)
     }
 }
 
@@ -83,8 +83,8 @@ impl FileSystem for Watched {
     }
     fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
         let file = self.inner.create(path, options)?;
-        let (told, counts) = (Arc::clone(&self.told), Arc::clone(&self.counts));
-        Ok(Box::new(Telling { file, told, counts }))
+        let (range_synced, counts) = (Arc::clone(&self.range_synced), Arc::clone(&self.counts));
+        Ok(Box::new(WatchedFile { file, range_synced, counts }))
     }
     fn file_size(&self, path: &Path) -> Result<u64> {
         (self.looked)(path);
@@ -143,13 +143,13 @@ impl RandomAccessFile for Counted {
     }
 }
 
-struct Telling {
+struct WatchedFile {
     file: Box<dyn WritableFile>,
-    told: Told,
+    range_synced: RangeSynced,
     counts: Arc<Counts>,
 }
 
-impl WritableFile for Telling {
+impl WritableFile for WatchedFile {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         self.file.append(data)
     }
@@ -165,7 +165,7 @@ impl WritableFile for Telling {
         self.file.fsync()
     }
     fn range_sync(&mut self, offset: u64, bytes: u64, wait_for_earlier: bool) -> Result<()> {
-        (self.told)(self.file.path(), offset, bytes, wait_for_earlier);
+        (self.range_synced)(self.file.path(), offset, bytes, wait_for_earlier);
         self.file.range_sync(offset, bytes, wait_for_earlier)
     }
     fn preallocate(&mut self, end: u64) -> Result<()> {

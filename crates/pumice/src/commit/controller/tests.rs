@@ -1,6 +1,11 @@
 //! Stall states and delays of writers.
 #![allow(clippy::unwrap_used)]
 use super::*;
+use crate::commit::queue::WriteQueue;
+
+fn leader() -> Leadership {
+    WriteQueue::new(1).try_lead().unwrap()
+}
 
 fn options() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
@@ -133,20 +138,20 @@ fn memtable_delays_without_debt_keep_the_rate() {
 
 /// Waits as a writer does; the time when all is paid.
 fn waited(controller: &WriteController, mut now: u64, bytes: u64) -> u64 {
-    let mut unpaid = controller.pay(now, bytes);
+    let mut unpaid = controller.pay(&leader(), now, bytes);
     while unpaid > 0 {
         now += controller.wait_micros(unpaid).min(REFILL_MICROS);
-        unpaid = controller.pay_rest(now, unpaid);
+        unpaid = controller.pay_rest(&leader(), now, unpaid);
     }
     now
 }
 
-/// A writer that waits as told does not exceed the rate by more than one refill.
+/// A writer that waits that long does not exceed the rate by more than one refill.
 #[pumice_test_macros::test]
 fn delays_hold_the_rate() {
     let rate = 1 << 20;
     let controller = WriteController::new(rate);
-    assert_eq!(controller.pay(0, 1 << 30), 0, "nobody is slowed");
+    assert_eq!(controller.pay(&leader(), 0, 1 << 30), 0, "nobody is slowed");
     let mut stall = WriteStall::None;
     controller.update(&mut stall, &inputs(0, 20, 0), &options());
     let mut rng = pumice_base::random::Rng::new(1);
@@ -168,10 +173,10 @@ fn a_cap_that_rises_is_seen_by_who_waits() {
     let controller = WriteController::new(0);
     controller.set_cap(Some(16 << 10));
     let start = 1_000_000;
-    let unpaid = controller.pay(start, 1 << 20);
+    let unpaid = controller.pay(&leader(), start, 1 << 20);
     assert!(controller.wait_micros(unpaid) > 60_000_000);
     controller.set_cap(Some(100 << 20));
-    let rest = controller.pay_rest(start + REFILL_MICROS, unpaid);
+    let rest = controller.pay_rest(&leader(), start + REFILL_MICROS, unpaid);
     let granted = (100 << 20) * REFILL_MICROS / 1_000_000;
     assert!(unpaid - rest >= granted, "{rest} of {unpaid}");
     assert!(controller.wait_micros(rest) < 20_000);
@@ -185,7 +190,7 @@ fn followers_are_paid_for() {
     let mut now = waited(&controller, 1_000_000, 1000);
     let start = now;
     for _ in 0..100 {
-        controller.owe(9_000);
+        controller.owe(&leader(), 9_000);
         now = waited(&controller, now, 1_000);
     }
     assert!((990_000..1_010_000).contains(&(now - start)), "{} us for 1 MB", now - start);
@@ -193,12 +198,12 @@ fn followers_are_paid_for() {
 
 /// A policy learns what came at once, capped or not, since it last asked.
 #[pumice_test_macros::test]
-fn the_largest_group_is_told() {
+fn the_largest_group_is_reported() {
     let controller = WriteController::new(0);
-    controller.owe(7_000);
+    controller.owe(&leader(), 7_000);
     controller.set_cap(Some(1_000_000));
-    controller.owe(9_000);
-    controller.owe(8_000);
+    controller.owe(&leader(), 9_000);
+    controller.owe(&leader(), 8_000);
     assert_eq!((controller.take_most_unpaid(), controller.take_most_unpaid()), (9_000, 0));
 }
 
@@ -208,8 +213,8 @@ fn who_is_refused_does_not_pay() {
     let controller = WriteController::new(0);
     controller.set_cap(Some(1_000_000));
     let now = waited(&controller, 1_000_000, 100_000);
-    assert!((0..1000).all(|_| !controller.affords(now, 10_000)));
+    assert!((0..1000).all(|_| !controller.affords(&leader(), now, 10_000)));
     let end = waited(&controller, now, 10_000);
     assert!(end - now < 12_000, "{} us", end - now);
-    assert!(controller.affords(end + 20_000, 4_000));
+    assert!(controller.affords(&leader(), end + 20_000, 4_000));
 }

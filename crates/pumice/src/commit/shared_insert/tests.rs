@@ -89,7 +89,7 @@ fn every_batch_is_inserted_once_with_its_sequences() {
 }
 
 #[pumice_test_macros::test]
-fn an_error_or_a_panic_is_told_and_the_others_are_in() {
+fn an_error_or_a_panic_is_returned_and_the_others_are_in() {
     for panics in [false, true] {
         let shared = Arc::new(SharedInsert::new(batches(10), 1));
         let inserted = Arc::new(Mutex::new(0));

@@ -87,14 +87,14 @@ impl Drop for Observer {
     }
 }
 
-/// Tells the observer of an iterator, if there is one and the search is `OBSERVED`.
+/// Applies `count` to the observer of an iterator, if there is one and the search is `OBSERVED`.
 #[inline(always)]
 pub(super) fn note<const OBSERVED: bool>(
     observer: &mut Option<Box<Observer>>,
-    tell: impl FnOnce(&mut Observer),
+    count: impl FnOnce(&mut Observer),
 ) {
     if OBSERVED && let Some(observer) = observer {
-        tell(observer);
+        count(observer);
     }
 }
 

@@ -197,9 +197,9 @@ fn merges_come_out_alike() {
 /// Standard output of a tool of Debian's; None if it is not installed.
 fn debian(tool: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(tool).args(arguments).output().ok()?;
-    let (said, complaint) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
-    assert!(output.status.success(), "{tool} {arguments:?}: {complaint}");
-    Some(String::from_utf8(said).unwrap())
+    let (stdout, stderr) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
+    assert!(output.status.success(), "{tool} {arguments:?}: {stderr}");
+    Some(String::from_utf8(stdout).unwrap())
 }
 
 #[pumice_test_macros::test]
@@ -216,15 +216,15 @@ fn debians_tools_read_and_compact_them() {
     db.put_entity("c", [("logged", "3")]).unwrap();
     db.close().unwrap();
     drop(db);
-    let Some(said) = debian("ldb", &[&path, "scan"]) else { return };
-    assert_eq!(said, "a : d,m\nb : \nc : \n");
+    let Some(output) = debian("ldb", &[&path, "scan"]) else { return };
+    assert_eq!(output, "a : d,m\nb : \nc : \n");
     assert_eq!(debian("ldb", &[&path, "get", "a"]).unwrap(), "d,m\n");
     debian("ldb", &[&path, "compact"]).unwrap();
     let file = format!("--file={}", dir.0.display());
-    let said = debian("sst_dump", &[&file, "--command=scan", "--output_hex"]).unwrap();
+    let output = debian("sst_dump", &[&file, "--command=scan", "--output_hex"]).unwrap();
     // As Debian's compaction left them.
-    assert!(said.contains("'61' seq:0, type:22 => 01020003016E01642C6D31"), "{said}");
-    assert!(said.contains("'62' seq:0, type:22 => 0101017A023236"), "{said}");
+    assert!(output.contains("'61' seq:0, type:22 => 01020003016E01642C6D31"), "{output}");
+    assert!(output.contains("'62' seq:0, type:22 => 0101017A023236"), "{output}");
     debian("sst_dump", &[&file, "--command=verify"]).unwrap();
     let db = Db::open(&options(), &dir.0).unwrap();
     for _ in 0..2 {

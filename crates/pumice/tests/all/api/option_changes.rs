@@ -22,12 +22,12 @@ fn range_syncs(text: &str, change: &[(&str, &str)]) -> [Vec<(u64, u64, bool)>; 2
     let (_, fs) = memory();
     let calls = [Calls::default(), Calls::default()];
     let mut options: Options = options(&fs);
-    let told = calls.clone();
+    let seen = calls.clone();
     options.db.file_system = Arc::new(Watched {
         inner: fs,
-        told: Arc::new(move |path: &Path, from, bytes, wait| {
+        range_synced: Arc::new(move |path: &Path, from, bytes, wait| {
             let kind = usize::from(path.extension().is_some_and(|e| e == "sst"));
-            told[kind].lock().push((from, bytes, wait));
+            seen[kind].lock().push((from, bytes, wait));
         }),
         looked: Arc::new(|_| {}),
         counts: Arc::default(),

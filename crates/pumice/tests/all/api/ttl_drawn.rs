@@ -163,9 +163,9 @@ fn old_values_go_and_nothing_older_shows() {
     let (mut gone, mut kept) = (0, 0);
     for seed in seeds {
         let counts = Arc::new(Mutex::new((0, 0)));
-        let told = Arc::clone(&counts);
+        let shared = Arc::clone(&counts);
         let (report, outcome) = sim::run(&sim::Options::new(seed), move || {
-            *told.lock() = live(seed);
+            *shared.lock() = live(seed);
         });
         let stuck = report.stuck.map_or(String::new(), |stuck| stuck.to_string());
         let hint = seed::replay_hint("old_values_go_and_nothing_older_shows", seed);

@@ -121,14 +121,14 @@ fn the_controller_says_why_writes_are_slow() {
     simulate(2, || {
         let options = on_a_slow_device(BackgroundPolicy::Adaptive);
         let db = Db::open(&options, DIR).unwrap();
-        let said = thread::scope(|scope| {
+        let reports = thread::scope(|scope| {
             let load = scope.spawn(|| course(&db, 60));
-            let mut said = Vec::new();
+            let mut reports = Vec::new();
             while !load.is_finished() {
                 sleep(Duration::from_millis(500));
-                said.push(db.property("rocksdb.bg-controller").unwrap());
+                reports.push(db.property("rocksdb.bg-controller").unwrap());
             }
-            said
+            reports
         });
         // "writes are capped at 0.5 MB/s by files in L0 for 3.2 s: 1 memtables sealed, ..".
         let parse = |report: &String| {
@@ -139,8 +139,8 @@ fn the_controller_says_why_writes_are_slow() {
             let numbers = (rate.parse::<f64>().ok()?, seconds.parse::<f64>().ok()?);
             Some((cause.to_string(), numbers.0, numbers.1))
         };
-        let capped: Vec<(String, f64, f64)> = said[20..].iter().filter_map(parse).collect();
-        assert!(capped.len() > 40, "{said:?}");
+        let capped: Vec<(String, f64, f64)> = reports[20..].iter().filter_map(parse).collect();
+        assert!(capped.len() > 40, "{reports:?}");
         assert!(capped.iter().all(|(_, rate, _)| (0.05..5.0).contains(rate)), "{capped:?}");
         // While the cause is the same, it lasts longer each time.
         let grows = |pair: &[(String, f64, f64)]| {
@@ -149,7 +149,7 @@ fn the_controller_says_why_writes_are_slow() {
         };
         assert!(capped.windows(2).any(grows), "{capped:?}");
         // The ticks before follow, newest last.
-        assert!(said.last().unwrap().lines().count() > 10, "{said:?}");
+        assert!(reports.last().unwrap().lines().count() > 10, "{reports:?}");
         db.close().unwrap();
     });
 }

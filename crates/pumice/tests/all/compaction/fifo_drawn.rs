@@ -149,9 +149,9 @@ fn files_go_by_age_and_by_size() {
     for seed in seeds {
         let counts = pumice_port::sync::Mutex::new((0, 0));
         let counts = std::sync::Arc::new(counts);
-        let told = std::sync::Arc::clone(&counts);
+        let shared = std::sync::Arc::clone(&counts);
         let (report, outcome) = sim::run(&sim::Options::new(seed), move || {
-            *told.lock() = live(seed);
+            *shared.lock() = live(seed);
         });
         let stuck = report.stuck.map_or(String::new(), |stuck| stuck.to_string());
         let hint = seed::replay_hint("files_go_by_age_and_by_size", seed);

@@ -280,9 +280,9 @@ fn a_wish_outlives_the_levels_below() {
 }
 
 #[derive(Default)]
-struct Told(Mutex<Vec<BackgroundErrorReason>>);
+struct ErrorReasons(Mutex<Vec<BackgroundErrorReason>>);
 
-impl EventListener for Told {
+impl EventListener for ErrorReasons {
     fn on_background_error(&self, reason: BackgroundErrorReason, _: &Error) {
         self.0.lock().push(reason);
     }
@@ -294,8 +294,8 @@ impl EventListener for Told {
 fn a_deletion_that_the_manifest_fails_to_take_is_an_error_of_the_database() {
     let (mem, fs) = memory();
     let (mut options, _) = quiet(&fs);
-    let told = Arc::new(Told::default());
-    options.db.listeners = vec![Arc::clone(&told) as Arc<dyn EventListener>];
+    let listener = Arc::new(ErrorReasons::default());
+    options.db.listeners = vec![Arc::clone(&listener) as Arc<dyn EventListener>];
     options.db.max_bgerror_resume_count = 0;
     let db = Db::open(&options, DIR).unwrap();
     let cf = db.default_column_family();
@@ -304,7 +304,7 @@ fn a_deletion_that_the_manifest_fails_to_take_is_an_error_of_the_database() {
     let before = levels(&db);
     mem.add_fault(FaultRule::once(FaultOp::Sync, "*MANIFEST-*", 0, Fault::Eio));
     db.delete_files_in_ranges_cf(cf, &[(None, None)], true).unwrap_err();
-    assert_eq!(*told.0.lock(), [BackgroundErrorReason::ManifestWrite]);
+    assert_eq!(*listener.0.lock(), [BackgroundErrorReason::ManifestWrite]);
     let error = db.put_opt(&WriteOptions::default(), b"a", b"b").unwrap_err();
     assert_eq!(error.severity(), Severity::Fatal, "{error}");
     assert_eq!((levels(&db), contents(&db).len()), (before, 500));
@@ -318,7 +318,7 @@ fn a_deletion_that_the_manifest_fails_to_take_is_an_error_of_the_database() {
     let other = dropped.create_column_family(&options.cf, "other").unwrap();
     dropped.drop_column_family(&other).unwrap();
     dropped.delete_files_in_ranges_cf(&other, &[(None, None)], true).unwrap_err();
-    assert_eq!(told.0.lock().len(), 1);
+    assert_eq!(listener.0.lock().len(), 1);
     dropped.close().unwrap();
 }
 

@@ -211,27 +211,30 @@ fn a_running_compaction_follows_at_once_and_the_property_tells() {
     gate.came.acquire(1);
     let thread = *gate.thread.lock();
     let now = || os::thread_priority_of(thread).unwrap();
-    let told = |what: &str| {
+    let property = |what: &str| {
         let map = db.property_map("rocksdb.background-lanes").unwrap();
         map[&format!("deferred.{what}")].clone()
     };
     assert_eq!(now(), normal);
-    assert_eq!((told("threads"), told("nice")), ("1".into(), normal.nice().to_string()));
+    assert_eq!((property("threads"), property("nice")), ("1".into(), normal.nice().to_string()));
     db.set_db_options(&[("background_cpu_priority", "low")]).unwrap();
     assert_eq!((now().nice(), now().io_name()), (19, normal.io_name()));
     db.set_db_options(&[("background_io_priority", "idle")]).unwrap();
     assert!(now().nice() == 19 && now().is_idle_io());
-    assert_eq!((told("nice"), told("ioprio")), ("19".into(), "idle".into()));
+    assert_eq!((property("nice"), property("ioprio")), ("19".into(), "idle".into()));
     db.set_db_options(&[("background_cpu_priority", "idle")]).unwrap();
     assert!(now().is_idle_policy());
-    assert_eq!((told("policy"), told("cpu-priority")), ("SCHED_IDLE".into(), "idle".into()));
+    assert_eq!(
+        (property("policy"), property("cpu-priority")),
+        ("SCHED_IDLE".into(), "idle".into())
+    );
     let text = db.property("rocksdb.background-lanes").unwrap();
     assert!(text.contains(&format!("thread {thread} of lane deferred: nice ")), "{text}");
     gate.go.release(1000);
     compacting.join().unwrap();
-    assert_eq!((told("threads"), told("refused")), ("0".into(), "0".into()));
-    assert!(told("jobs").parse::<u64>().unwrap() >= 1);
-    assert!(told("cpu-nanos").parse::<u64>().unwrap() > 0);
+    assert_eq!((property("threads"), property("refused")), ("0".into(), "0".into()));
+    assert!(property("jobs").parse::<u64>().unwrap() >= 1);
+    assert!(property("cpu-nanos").parse::<u64>().unwrap() > 0);
     let map = db.property_map("rocksdb.background-lanes").unwrap();
     assert_eq!(
         (map["normal.nice"].as_str(), map["normal.jobs"].as_str()),

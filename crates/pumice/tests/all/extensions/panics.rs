@@ -119,16 +119,16 @@ impl Test {
 
     /// What is left after `error`.
     fn check_after(self, error: &Error) {
-        let told = |error: &Error| {
+        let check = |error: &Error| {
             assert!(error.to_string().contains("panicked: boom"), "{error}");
             assert_eq!(
                 (error.kind(), error.severity()),
                 (ErrorKind::Aborted, Severity::Unrecoverable)
             );
         };
-        told(error);
-        told(&self.db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap_err());
-        told(&self.db.flush_opt(&FlushOptions::default()).unwrap_err());
+        check(error);
+        check(&self.db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap_err());
+        check(&self.db.flush_opt(&FlushOptions::default()).unwrap_err());
         Test::check(&self.db, false);
         let live = self.db.live_files_metadata().len();
         drop(self.db.close());

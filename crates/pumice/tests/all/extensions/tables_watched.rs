@@ -188,8 +188,8 @@ fn collectors_see_each_entry_and_leave_properties() {
     assert_eq!((unknown.level_at_creation, unknown.num_levels), (-1, 7));
     let db = Db::open(&options, DIR).unwrap();
     db.ingest_external_file(&IngestExternalFileOptions::default(), &["/in/1.sst"]).unwrap();
-    let told = listener.0.lock().clone();
-    assert_eq!(told, [("[Counting]".to_string(), b"1 of 4".to_vec())]);
+    let reported = listener.0.lock().clone();
+    assert_eq!(reported, [("[Counting]".to_string(), b"1 of 4".to_vec())]);
     factory.contexts.lock().clear();
     fill(&db, 0..10, "value");
     flush(&db);

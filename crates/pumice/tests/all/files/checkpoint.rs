@@ -69,14 +69,14 @@ fn flushes_say_what_they_are_for() {
     let unlogged = WriteOptions { disable_wal: true, ..Default::default() };
     db.put_opt(&unlogged, "key", "value").unwrap();
     db.close().unwrap();
-    let told = reasons.0.lock().clone();
+    let reported = reasons.0.lock().clone();
     let wanted = [
         FlushReason::GetLiveFiles,
         FlushReason::ManualCompaction,
         FlushReason::ManualFlush,
         FlushReason::ShutDown,
     ];
-    assert_eq!(told, wanted);
+    assert_eq!(reported, wanted);
 }
 
 #[pumice_test_macros::test]

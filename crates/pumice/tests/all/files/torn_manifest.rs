@@ -129,9 +129,9 @@ fn the_info_log_tells_what_was_dropped() {
     fs.damage(&path, |bytes| bytes[last].fill(0)).unwrap();
     opens_with(&with_fs(&options, &shared), &shared, &expected);
     let logs = names(&shared, DIR).into_iter().filter(|name| name.starts_with("LOG"));
-    let told = logs.map(|name| shared.read_file(&Path::new(DIR).join(name)).unwrap());
-    let told: Vec<String> = told.map(|text| String::from_utf8(text).unwrap()).collect();
-    let line = told.iter().flat_map(|text| text.lines()).find(|line| line.contains("WARNING"));
+    let texts = logs.map(|name| shared.read_file(&Path::new(DIR).join(name)).unwrap());
+    let texts: Vec<String> = texts.map(|text| String::from_utf8(text).unwrap()).collect();
+    let line = texts.iter().flat_map(|text| text.lines()).find(|line| line.contains("WARNING"));
     let line = line.unwrap();
     assert!(line.contains(&format!("offset {from}")), "{line}");
     assert!(line.contains(path.file_name().unwrap().to_str().unwrap()), "{line}");

@@ -110,9 +110,9 @@ fn a_flush_is_told_from_seal_to_end() {
     recorder.wait_for("flush end");
     recorder.wait_for("sealed 101");
     let events = recorder.events.lock().clone();
-    let told: Vec<&str> =
+    let reported: Vec<&str> =
         events.iter().map(String::as_str).filter(|e| !e.starts_with("sealed")).collect();
-    assert_eq!(told, ["flush begin", "created by flush", "flush end"]);
+    assert_eq!(reported, ["flush begin", "created by flush", "flush end"]);
     let info = recorder.flushes.lock()[0].clone();
     let file = db.live_files_metadata().remove(0);
     assert_eq!(info.file_number, file.file_number);
@@ -155,10 +155,10 @@ fn a_flush_tells_of_a_full_level() {
             pumice::fiber::sleep(std::time::Duration::from_millis(1));
         }
     }
-    let told = recorder.flushes.lock().clone();
-    let told: Vec<_> =
-        told.iter().map(|i| (i.triggered_writes_slowdown, i.triggered_writes_stop)).collect();
-    assert_eq!(told, [(false, false), (true, false), (true, true)]);
+    let reported = recorder.flushes.lock().clone();
+    let reported: Vec<_> =
+        reported.iter().map(|i| (i.triggered_writes_slowdown, i.triggered_writes_stop)).collect();
+    assert_eq!(reported, [(false, false), (true, false), (true, true)]);
 }
 
 #[pumice_test_macros::test]
@@ -231,7 +231,7 @@ fn a_failed_compaction_is_told_and_counted() {
 }
 
 #[pumice_test_macros::test]
-fn stalls_are_logged_counted_and_told() {
+fn stalls_are_logged_counted_and_reported() {
     let (_, fs) = memory();
     let (db, recorder) = open(&fs, |o| {
         o.cf.disable_auto_compactions = false;

@@ -33,7 +33,7 @@ fn dig(bytes: usize) -> u64 {
 #[derive(Default)]
 struct Deep {
     bytes: AtomicUsize,
-    dives: AtomicU64,
+    deep_calls: AtomicU64,
     calls: AtomicU64,
 }
 
@@ -41,7 +41,7 @@ impl Deep {
     fn step(&self) {
         // Every call would take minutes.
         if self.calls.fetch_add(1, Relaxed).is_multiple_of(7) {
-            self.dives.fetch_add(1 + dig(self.bytes.load(Relaxed)), Relaxed);
+            self.deep_calls.fetch_add(1 + dig(self.bytes.load(Relaxed)), Relaxed);
         }
     }
 }
@@ -69,7 +69,7 @@ impl CustomComparator for Deep {
 const KEYS: usize = 200;
 
 /// Reads of every kind, each key a value and an operand in different tables.
-fn read_all(db: &Db, dives: &dyn Fn() -> u64) {
+fn read_all(db: &Db, deep_calls: &dyn Fn() -> u64) {
     let keys: Vec<_> = (0..KEYS).map(key).collect();
     let check = |found: Vec<pumice::Result<Option<pumice::PinnedSlice>>>| {
         for (n, found) in found.into_iter().enumerate() {
@@ -78,9 +78,9 @@ fn read_all(db: &Db, dives: &dyn Fn() -> u64) {
     };
     for fill_cache in [false, true] {
         let read = ReadOptions { fill_cache, ..ReadOptions::default() };
-        let before = dives();
+        let before = deep_calls();
         check(db.multi_get_opt(&read, &keys));
-        assert!(dives() > before, "no call went deep");
+        assert!(deep_calls() > before, "no call went deep");
         assert_eq!(db.get_opt(&read, &keys[7]).unwrap().as_deref(), Some(&b"7+"[..]));
         let mut iter = db.cursor_opt(&read).unwrap();
         iter.seek_to_first();
@@ -116,7 +116,7 @@ fn write_and_read(bytes: usize, set: impl Fn(&mut Options, &Arc<Deep>)) {
         }
         flush(&db);
         deep.bytes.store(bytes, Relaxed);
-        read_all(&db, &|| deep.dives.load(Relaxed));
+        read_all(&db, &|| deep.deep_calls.load(Relaxed));
         db.close().unwrap();
     }
 }

@@ -65,7 +65,7 @@ fn a_flush_of_one_family_does_not_forget_that_the_log_failed() {
     assert!(listener.of.set((Arc::clone(&db), other)).is_ok());
     fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
     db.flush_wal(false).unwrap_err();
-    assert!(listener.done.get().is_some(), "the error was told of");
+    assert!(listener.done.get().is_some(), "the error was reported");
     // Either this fails as well, or acknowledged data survives.
     let promised = db.flush_wal(true).is_ok();
     let copy = fs.crashed_copy(1, CrashMode::UNSYNCED);

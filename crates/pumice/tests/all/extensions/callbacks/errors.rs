@@ -95,7 +95,7 @@ fn told_of(seed: u64, call: usize) {
     fs.add_fault(FaultRule::once(op, path, 0, Fault::Eio));
     let error = call(&db, &options).unwrap_err();
     let reasons = listener.reasons.lock().clone();
-    assert!(!reasons.is_empty(), "{what}: not told of {error}");
+    assert!(!reasons.is_empty(), "{what}: {error} is not reported");
     *listener.db.lock() = None;
     db.resume().unwrap();
     db.put_opt(&SYNC, b"after", b"1").unwrap();

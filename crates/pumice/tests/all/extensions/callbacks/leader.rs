@@ -13,7 +13,7 @@ use crate::common::{DIR, SYNC, options};
 struct Calls {
     /// Taken by the first call.
     db: Mutex<Option<Db>>,
-    said: Mutex<Vec<String>>,
+    answers: Mutex<Vec<String>>,
 }
 
 impl MergeOperator for Calls {
@@ -28,7 +28,7 @@ impl MergeOperator for Calls {
                 db.close(),
                 db.get_opt(&ReadOptions::default(), b"key").map(drop),
             ];
-            self.said.lock().extend(answers.map(|answer| match answer {
+            self.answers.lock().extend(answers.map(|answer| match answer {
                 Ok(()) => "answered".to_string(),
                 Err(error) => error.to_string(),
             }));
@@ -48,11 +48,11 @@ fn an_operator_calls_while_its_writer_leads() {
         let db = Db::open(&options, DIR).unwrap();
         *operator.db.lock() = Some(db.clone());
         (0..8).for_each(|_| db.merge_opt(&SYNC, b"merged", b"+").unwrap());
-        let said = operator.said.lock().clone();
-        assert_eq!(said.len(), 4, "the operator was not called");
+        let answers = operator.answers.lock().clone();
+        assert_eq!(answers.len(), 4, "the operator was not called");
         let refused = |text: &String| text.contains("called by code that the database calls");
-        assert!(said[..3].iter().all(refused), "{said:?}");
-        assert_eq!(said[3], "answered");
+        assert!(answers[..3].iter().all(refused), "{answers:?}");
+        assert_eq!(answers[3], "answered");
         let merged = db.get_opt(&ReadOptions::default(), b"merged").unwrap();
         assert_eq!(merged.map(|merged| merged.len()), Some(8));
         db.close().unwrap();

@@ -78,12 +78,12 @@ fn calls_back(kind: Kind, at: u64, operations: Calls, all: &Outcomes) {
     let code = new_code();
     let options = Arc::new(options(&code));
     let db = Db::open(&options, DIR).unwrap();
-    let said = Arc::new(Mutex::new(Vec::new()));
-    let (handle, given, told) = (db.clone(), Arc::clone(&options), Arc::clone(&said));
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let (handle, given, collected) = (db.clone(), Arc::clone(&options), Arc::clone(&answers));
     let hook = move || {
         for (_, operation) in operations {
             let answer = outcome(&handle, &given, *operation);
-            told.lock().push(answer);
+            collected.lock().push(answer);
         }
     };
     code.tell_hook(kind, at, Arc::new(hook));
@@ -97,8 +97,8 @@ fn calls_back(kind: Kind, at: u64, operations: Calls, all: &Outcomes) {
     code.forget();
     drop(db);
     check(&code, &acked, &what);
-    for said in said.lock().drain(..) {
-        *all.lock().entry(said).or_default() += 1;
+    for answer in answers.lock().drain(..) {
+        *all.lock().entry(answer).or_default() += 1;
     }
 }
 

@@ -217,9 +217,9 @@ fn deep_in_the_stack() {
         for kind in KINDS {
             for cached in [true, false] {
                 caller.run(|| {
-                    let dives = all_deep(kind, cached);
-                    println!("{caller:?}, {kind:?}, cached {cached}: {dives} calls");
-                    assert!(dives > 0, "{kind:?} was not called");
+                    let deep_calls = all_deep(kind, cached);
+                    println!("{caller:?}, {kind:?}, cached {cached}: {deep_calls} calls");
+                    assert!(deep_calls > 0, "{kind:?} was not called");
                 });
             }
         }

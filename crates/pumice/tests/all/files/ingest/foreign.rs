@@ -24,7 +24,7 @@ const ALL: [Foreign; 5] =
     [Foreign::Format, Foreign::Checksum, Foreign::Codec(6), Foreign::Codec(0x33), Foreign::Order];
 
 impl Foreign {
-    fn is_said_by(self, error: &Error) -> bool {
+    fn is_named_by(self, error: &Error) -> bool {
         let text = error.to_string();
         match self {
             Foreign::Format => text.contains("version") && text.contains("99"),
@@ -95,7 +95,7 @@ fn foreign_files_are_not_ingested() {
                 ..Default::default()
             };
             let error = db.ingest_external_file(&how, &[&path]).unwrap_err();
-            assert!(foreign.is_said_by(&error), "{foreign:?}: {error}");
+            assert!(foreign.is_named_by(&error), "{foreign:?}: {error}");
             assert_no_litter(&options.db.file_system, &db);
             assert_eq!(tables(&fs), before, "{foreign:?}");
             db.put(b"l", b"own").unwrap();
@@ -130,20 +130,20 @@ fn foreign_tables_of_a_database_are_errors_and_stay() {
             let (fs, mut options, name) = spoilt(foreign);
             options.db.max_open_files = max_open_files;
             let before = tables(&fs);
-            let said = |error: &Error| {
-                assert!(foreign.is_said_by(error), "{foreign:?} {max_open_files}: {error}");
+            let check = |error: &Error| {
+                assert!(foreign.is_named_by(error), "{foreign:?} {max_open_files}: {error}");
             };
-            if let Some(db) = opened(&options, foreign, &said) {
+            if let Some(db) = opened(&options, foreign, &check) {
                 assert_eq!(get(&db, b"k").unwrap(), b"own");
                 if foreign != Foreign::Order {
-                    said(&db.get(b"a").unwrap_err());
+                    check(&db.get(b"a").unwrap_err());
                     let mut iter = db.cursor_opt(&Default::default()).unwrap();
                     iter.seek_to_first();
                     assert!(!iter.valid());
-                    said(&iter.status().unwrap_err());
+                    check(&iter.status().unwrap_err());
                     drop(iter);
                     let compact = CompactRangeOptions::default();
-                    said(&db.compact_range(&compact, None, None).unwrap_err());
+                    check(&db.compact_range(&compact, None, None).unwrap_err());
                 }
                 assert_eq!(tables(&fs), before, "{foreign:?}");
                 drop(db);
@@ -162,12 +162,12 @@ fn foreign_tables_of_a_database_are_errors_and_stay() {
 }
 
 /// Opens the database; None if the error named what is foreign.
-fn opened(options: &Options, foreign: Foreign, said: &dyn Fn(&Error)) -> Option<Db> {
+fn opened(options: &Options, foreign: Foreign, check: &dyn Fn(&Error)) -> Option<Db> {
     match Db::open(options, DIR) {
         Ok(db) => Some(db),
         Err(error) => {
             assert!(!foreign.opens(), "{foreign:?}: {error}");
-            said(&error);
+            check(&error);
             None
         }
     }

@@ -139,12 +139,12 @@ fn listeners_and_statistics_hear_of_it() {
     let one = table_of(&options, "/in/1.sst", &["a", "b"], "1");
     let two = table_of(&options, "/in/2.sst", &["x"], "2");
     ingest(&db, &[&one, &two]).unwrap();
-    let told = heard.0.lock().clone();
-    assert_eq!(told.len(), 2);
-    assert_eq!((&told[0].external_file_path, &told[1].external_file_path), (&one, &two));
-    assert_eq!((told[0].global_seqno, told[1].global_seqno), (2, 0));
-    assert_eq!(told[0].table_properties.num_entries, 2);
-    assert!(told[0].internal_file_path.starts_with(DIR) && told[0].cf_name == "default");
+    let ingested = heard.0.lock().clone();
+    assert_eq!(ingested.len(), 2);
+    assert_eq!((&ingested[0].external_file_path, &ingested[1].external_file_path), (&one, &two));
+    assert_eq!((ingested[0].global_seqno, ingested[1].global_seqno), (2, 0));
+    assert_eq!(ingested[0].table_properties.num_entries, 2);
+    assert!(ingested[0].internal_file_path.starts_with(DIR) && ingested[0].cf_name == "default");
     let stats = db.property("rocksdb.cfstats").unwrap();
     let line = stats.lines().find(|line| line.starts_with("AddFile(Keys)")).unwrap();
     assert!(line.starts_with("AddFile(Keys): cumulative 3, interval 3"), "{line}");

@@ -164,14 +164,14 @@ fn the_readable_rest_of_a_table_is_kept_and_counted() {
         assert!(found.iter().all(|(key, value)| made.held[0].get(key) == Some(value)));
         assert!(found.contains_key(&b"unflushed"[..]));
         let missing = (made.held[0].len() - found.len()) as u64;
-        let told = report.files.iter().find(|file| file.name == table).unwrap();
-        assert!(!told.reason.is_empty());
-        match told.fate {
-            FileFate::Lost => assert_eq!((missing, told.entries), (400, 0), "{report}"),
+        let reported = report.files.iter().find(|file| file.name == table).unwrap();
+        assert!(!reported.reason.is_empty());
+        match reported.fate {
+            FileFate::Lost => assert_eq!((missing, reported.entries), (400, 0), "{report}"),
             _ => {
                 partial += 1;
-                assert_eq!(told.entries_lost, Some(missing), "byte {at}: {report}");
-                assert_eq!(told.entries, 400 - missing);
+                assert_eq!(reported.entries_lost, Some(missing), "byte {at}: {report}");
+                assert_eq!(reported.entries, 400 - missing);
                 assert!(missing < 40);
                 assert_eq!(report.is_complete(), missing == 0);
             }
@@ -229,9 +229,9 @@ fn a_damaged_log_gives_what_is_sound_before_and_behind() {
         // A length that is wrong hides the rest of its block of 32 KiB.
         let missing = made.held[0].len() - found.len();
         assert!(missing >= 1, "byte {at}");
-        let told = report.files.iter().find(|file| file.name == log).unwrap();
-        assert_eq!(told.entries, found.len() as u64);
-        assert_eq!(told.entries_lost, None);
+        let reported = report.files.iter().find(|file| file.name == log).unwrap();
+        assert_eq!(reported.entries, found.len() as u64);
+        assert_eq!(reported.entries_lost, None);
     }
 }
 

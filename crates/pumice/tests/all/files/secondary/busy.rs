@@ -31,8 +31,8 @@ fn a_catch_up_with_a_primary_that_never_rests_gives_up_and_changes_nothing() {
         }
     };
     let (watched, counts) = (Arc::clone(&fs), Arc::default());
-    let told = Arc::new(|_: &Path, _, _, _| {});
-    let watched = Watched { inner: watched, told, looked: Arc::new(looked), counts };
+    let range_synced = Arc::new(|_: &Path, _, _, _| {});
+    let watched = Watched { inner: watched, range_synced, looked: Arc::new(looked), counts };
     let (secondary, _) = follow(&(Arc::new(watched) as Arc<dyn FileSystem>), &[]);
     let before = contents(&secondary);
     assert_eq!(before.len(), 1);

@@ -137,7 +137,7 @@ pub use stats::listener::{
     FlushJobInfo, FlushReason, MemTableInfo, TableFileCreationInfo, TableFileCreationReason,
     TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
 };
-pub use stats::{EventListener, HistogramKind, Logger, Statistics, Ticker};
+pub use stats::{EventListener, HistogramKind, Logger, Statistics, StatsHistoryEntry, Ticker};
 pub use ttl::{DbWithTtl, TtlDescriptor, TtlEntries, TtlIterator};
 pub use version::family::ColumnFamily;
 

@@ -182,6 +182,7 @@ const WITH_SNAPSHOT: &Calls<Db> = &[
         db.get_merge_operands_opt(at, "k", &GetMergeOperandsOptions::at_most(1), &mut 0).map(drop)
     }),
     ("get_merge_operands_cf_opt", |db, cf, at| operands(db, cf, at)),
+    ("verify_file_checksums_opt", |db, _, at| db.verify_file_checksums_opt(at)),
     ("key_may_exist_opt", |db, _, at| db.key_may_exist_opt(at, "k").map(drop)),
     ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
     ("key_may_exist_cf_opt_value", |db, cf, at| {
@@ -347,6 +348,7 @@ fn mergeable() -> pumice::Options {
     let (_, fs) = memory();
     let mut options = options(&fs);
     options.cf.merge_operator = merge_operator_by_name("stringappend");
+    options.set("file_checksum_gen_factory", "FileChecksumGenCrc32cFactory").unwrap();
     options
 }
 

@@ -6,6 +6,7 @@
 //! | UInt64AddOperator | uint64add | sum of 64-bit little-endian integers, wrapping |
 //! | PutOperator | put | the newest operand wins |
 //! | MaxOperator | max | the greatest operand in byte order wins |
+//! | MergeSortOperator | sortlist | sorted lists of numbers become one; a value is ignored |
 //!
 //! Thread safety: immutable.
 
@@ -153,8 +154,46 @@ impl MergeOperator for MaxOperator {
     }
 }
 
+/// Merges sorted lists of numbers (32 bits, decimal, with commas between them) into one. Fails if
+/// an operand is something else. The value below the operands is ignored, as in RocksDB.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SortList;
+
+impl SortList {
+    fn merge(operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let mut numbers: Vec<i32> = Vec::new();
+        for operand in operands {
+            for number in std::str::from_utf8(operand).ok()?.split(',') {
+                numbers.push(number.parse().ok()?);
+            }
+        }
+        numbers.sort_unstable();
+        let numbers: Vec<String> = numbers.iter().map(i32::to_string).collect();
+        Some(numbers.join(",").into_bytes())
+    }
+}
+
+impl MergeOperator for SortList {
+    fn name(&self) -> &str {
+        "MergeSortOperator"
+    }
+
+    fn full_merge(
+        &self,
+        _key: &[u8],
+        _existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        Self::merge(operands)
+    }
+
+    fn partial_merge(&self, _key: &[u8], left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
+        Self::merge(&[left, right])
+    }
+}
+
 /// Ids of those that are built in.
-const IDS: [&str; 11] = [
+const IDS: [&str; 13] = [
     "stringappend",
     "stringappendtest",
     "StringAppendOperator",
@@ -166,6 +205,8 @@ const IDS: [&str; 11] = [
     "PutOperator",
     "max",
     "MaxOperator",
+    "sortlist",
+    "MergeSortOperator",
 ];
 
 /// The built-in operator with that id; `members` are its parameters in option text.
@@ -201,6 +242,7 @@ pub(super) fn builtin(
         "uint64add" | "UInt64AddOperator" => Ok(Arc::new(UInt64Add)),
         "put" | "put_v1" | "PutOperator" => Ok(Arc::new(PutOperator)),
         "max" | "MaxOperator" => Ok(Arc::new(MaxOperator)),
+        "sortlist" | "MergeSortOperator" => Ok(Arc::new(SortList)),
         _ => Err(unknown()),
     }
 }
@@ -262,6 +304,16 @@ mod tests {
     }
 
     #[pumice_test_macros::test]
+    fn lists_become_one_in_order() {
+        assert_eq!(full(&SortList, Some(b"7"), &[b"1,10,30", b"-2,9,10"]), b"-2,1,9,10,10,30");
+        let pair = SortList.partial_merge(b"k", b"2,3", b"1").unwrap();
+        assert_eq!(full(&SortList, None, &[b"2", &pair]), b"1,2,2,3");
+        for wrong in [&b"1,,2"[..], b"", b"1,x", b"4294967296", b"\xff"] {
+            assert_eq!(SortList.full_merge(b"k", None, &[b"1", wrong]), None);
+        }
+    }
+
+    #[pumice_test_macros::test]
     fn partial_merges_agree_with_full_merges() {
         let ops =
             ["stringappend", "uint64add", "put", "max"].map(|n| merge_operator_by_name(n).unwrap());
@@ -275,7 +327,13 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn names_resolve() {
-        for name in ["StringAppendOperator", "UInt64AddOperator", "PutOperator", "MaxOperator"] {
+        for name in [
+            "StringAppendOperator",
+            "UInt64AddOperator",
+            "PutOperator",
+            "MaxOperator",
+            "MergeSortOperator",
+        ] {
             assert_eq!(merge_operator_by_name(name).unwrap().name(), name);
         }
         assert!(merge_operator_by_name("nope").is_none());

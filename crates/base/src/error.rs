@@ -71,6 +71,8 @@ pub enum SubCode {
     SpaceLimit = 8,
     /// A path component does not exist.
     PathNotFound = 9,
+    /// There are more merge operands than were expected.
+    MergeOperandsInsufficientCapacity = 10,
     /// A manual compaction was paused or cancelled.
     ManualCompactionPaused = 11,
     /// The user's merge operator returned failure.
@@ -87,6 +89,9 @@ impl SubCode {
             SubCode::MemoryLimit => "Memory limit reached",
             SubCode::SpaceLimit => "Space limit reached",
             SubCode::PathNotFound => "No such file or directory",
+            SubCode::MergeOperandsInsufficientCapacity => {
+                "Insufficient capacity for merge operands"
+            }
             SubCode::ManualCompactionPaused => "Manual compaction paused",
             SubCode::MergeOperatorFailed => "Merge operator failed",
         }

@@ -58,6 +58,7 @@
 //! | custom table properties | [`TablePropertiesCollector`] |
 //! | values that expire | [`DbWithTtl`] |
 //! | wide columns | [`Db::put_entity`], [`Db::get_entity`], [`DbIterator::columns`] |
+//! | operands that are not merged yet | [`Db::get_merge_operands`] |
 //! | all writes, in order | [`Db::get_updates_since`] |
 //! | futures | [`Db::get_async`], [`Db::put_async`], .., [`Db::call_async`] for the rest |
 //! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
@@ -116,8 +117,8 @@ pub use ingest::{
 pub use log_tail::files::{WalFile, WalFileType};
 pub use log_tail::iterator::WalIterator;
 pub use options::requests::{
-    BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, FlushOptions, ReadOptions,
-    WaitForCompactOptions, WriteOptions,
+    BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, ContinueCallback,
+    FlushOptions, GetMergeOperandsOptions, ReadOptions, WaitForCompactOptions, WriteOptions,
 };
 pub use options::{
     BlockBasedTableOptions, Budget, CollectorContext, ColumnFamilyOptions, CompactionFilterContext,
@@ -136,7 +137,7 @@ pub use stats::listener::{
     FlushJobInfo, FlushReason, MemTableInfo, TableFileCreationInfo, TableFileCreationReason,
     TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
 };
-pub use stats::{EventListener, HistogramKind, Logger, Statistics, Ticker};
+pub use stats::{EventListener, HistogramKind, Logger, Statistics, StatsHistoryEntry, Ticker};
 pub use ttl::{DbWithTtl, TtlDescriptor, TtlEntries, TtlIterator};
 pub use version::family::ColumnFamily;
 

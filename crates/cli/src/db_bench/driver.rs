@@ -4,6 +4,7 @@
 //! RocksDB's db_bench does. A failing operation ends the program with status 1.
 
 use super::background_readers::BackgroundReaders;
+use super::compact_level::compact_level;
 use super::engine::{Access, BenchDb, Engine, ReadSettings, Result, WriteSettings};
 use super::engine_options;
 use super::families::Families;
@@ -18,7 +19,7 @@ use super::stats::{Repeats, Stats};
 use super::work::{Work, backup_directory, restore_directory};
 use super::worker::{Plan, Shared};
 use super::workload::{ExistingKeys, KeyMaker, Lengths, value_bytes};
-use super::{engine::Cursor, scan_work};
+use super::{engine::Cursor, scan_work, stats_history};
 use crate::calendar::date;
 use pumice_base::histogram::Histogram;
 use pumice_env::{PosixFs, write_file};
@@ -260,6 +261,12 @@ impl<'a, E: Engine> Driver<'a, E> {
                     }
                 }
             }
+            Action::StatsHistory => {
+                for (db, header) in self.headed() {
+                    print!("{header}{}", stats_history::text(&db.stats_history()?));
+                }
+            }
+            Action::CacheProblems => eprint!("{}", self.engine.cache_problems()?),
             Action::ResetStats => self.dbs.iter().try_for_each(|db| db.reset_stats())?,
             Action::Verify => {
                 let path = Path::new(&self.flags.truth_db);
@@ -441,42 +448,6 @@ fn paths(flags: &Flags, path: &Path) -> Vec<(PathBuf, Option<PathBuf>)> {
     };
     let numbers = (0..flags.num_multi_db).map(|number| number.to_string());
     numbers.map(|number| (path.join(&number), wal_dir(&number))).collect()
-}
-
-/// `compact0` and `compact1`. An automatic compaction may take the files in between: then it is
-/// awaited and the files are listed again, a few times.
-fn compact_level<D: BenchDb>(db: &D, from: usize) -> Result<()> {
-    const TRIES: usize = 10;
-    for _ in 1..TRIES {
-        let Err(error) = try_compact_level(db, from) else { return Ok(()) };
-        eprintln!("{error}");
-        db.wait_for_compaction()?;
-    }
-    try_compact_level(db, from)
-}
-
-/// The files of a level into the next one that has some. With dynamic levels the first one below
-/// level 0 need not be 1.
-fn try_compact_level<D: BenchDb>(db: &D, from: usize) -> Result<()> {
-    let files = db.table_files()?;
-    let level = match from {
-        0 => Some(0),
-        _ => files.iter().map(|file| file.level).filter(|level| *level > 0).min(),
-    };
-    let here: Vec<_> = files.iter().filter(|file| Some(file.level) == level).collect();
-    let (Some(level), false) = (level, here.is_empty()) else {
-        println!("compact{from} found 0 files to compact");
-        return Ok(());
-    };
-    let below = files.iter().map(|file| file.level).filter(|other| *other > level).min();
-    let Some(below) = below else {
-        println!("compact{from} found no data beyond L{level}");
-        return Ok(());
-    };
-    println!("compact{from} found {} files to compact from L{level} to L{below}", here.len());
-    let names: Vec<String> = here.iter().map(|file| file.name.clone()).collect();
-    db.compact_files(&names, below)
-        .map_err(|error| format!("compact{from} CompactFiles failed: {error}"))
 }
 
 fn write_text(flag: &str, path: &str, text: &str) -> Result<()> {

@@ -7,6 +7,7 @@
 //! Thread safety: engines and databases are shared between workers; writers, readers and cursors
 //! belong to one worker.
 
+use super::stats_history::Sample;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -112,6 +113,10 @@ pub trait Engine: Send + Sync + 'static {
     fn end_trace(&self) -> Result<()> {
         Ok(())
     }
+    /// What the block cache has to say of its troubles, in lines.
+    fn cache_problems(&self) -> Result<String> {
+        Err("Not implemented: this engine has no ReportProblems of its cache".into())
+    }
     /// What was done to files since the last call, if it is counted.
     fn file_operations(&self) -> Option<String> {
         None
@@ -164,6 +169,14 @@ pub trait BenchDb: Send + Sync + 'static {
     fn wait_for_compaction(&self) -> Result<()>;
     /// Reads all table files and checks their checksums.
     fn verify_checksum(&self) -> Result<()>;
+    /// Reads all table files that have a checksum in the MANIFEST and compares it.
+    fn verify_file_checksums(&self, _settings: &ReadSettings) -> Result<()> {
+        Err("Not implemented: this engine has no VerifyFileChecksums".into())
+    }
+    /// How the statistics grew, period by period.
+    fn stats_history(&self) -> Result<Vec<Sample>> {
+        Err("Not implemented: this engine has no GetStatsHistory".into())
+    }
     /// Backs up into `to`, where older backups are removed first; `rate` limits what is read and
     /// written, bytes per second, 0 for no limit.
     fn backup(&self, to: &Path, rate: u64) -> Result<()>;
@@ -209,6 +222,11 @@ pub trait Reader {
     fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
     /// The length of the value of `key`, or `None` when there is none.
     fn get(&mut self, key: &[u8]) -> Result<Option<usize>>;
+    /// Calls `each` with the base value and the operands of `key`, oldest first. False: there is no
+    /// such key.
+    fn operands(&mut self, _key: &[u8], _each: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Err("Not implemented: this engine has no GetMergeOperands".into())
+    }
     /// Reads the keys that lie one after the other in `keys`, each `key_len` long.
     fn multi_get(&mut self, keys: &[u8], key_len: usize) -> Result<Hits>;
 }

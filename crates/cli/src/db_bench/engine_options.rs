@@ -194,6 +194,10 @@ impl List<'_> {
         if !f.merge_operator.is_empty() {
             self.same("merge_operator", &f.merge_operator);
         }
+        if f.file_checksum {
+            let factory = "FileChecksumGenCrc32cFactory";
+            self.add("file_checksum", "file_checksum_gen_factory", factory);
+        }
         self.same("delayed_write_rate", f.delayed_write_rate);
         if f.delete_obsolete_files_period_micros > 0 {
             self.same("delete_obsolete_files_period_micros", f.delete_obsolete_files_period_micros);

@@ -240,7 +240,9 @@ flag_table! {
     enable_pipelined_write: bool = true, "Allow WAL and memtable writes to be pipelined";
     wal_compression: String = "none", "Algorithm to use for WAL compression. none to disable";
     merge_operator: String = "",
-        "The merge operator to use: put, stringappend, uint64add, max, bytesxor";
+        "The merge operator to use: put, stringappend, uint64add, max, bytesxor, sortlist";
+    file_checksum: bool = false,
+        "Compute checksums of whole table files, which verifyfilechecksums compares";
     subcompactions: i32 as max_subcompactions,
         "Maximum number of subcompactions to divide L0-L1 compactions into";
     compaction_style: i32 = 0, "Style of compaction: level-based, universal and fifo";

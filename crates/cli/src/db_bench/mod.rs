@@ -7,6 +7,8 @@
 
 mod background_readers;
 mod backups;
+mod cache_report;
+mod compact_level;
 pub mod counted_files;
 mod cpu_work;
 mod deterministic;
@@ -22,6 +24,7 @@ mod integers;
 mod mixed_work;
 mod mixgraph;
 mod monitor;
+mod operand_work;
 mod option_flags;
 mod other_engines;
 mod plot;
@@ -37,6 +40,7 @@ mod scan_work;
 mod secondary;
 mod spec;
 mod stats;
+mod stats_history;
 mod stderr_logger;
 mod timeseries;
 mod trace;

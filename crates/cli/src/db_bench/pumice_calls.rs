@@ -8,7 +8,10 @@ use super::engine::{self, Hits, Result};
 use super::families::Families;
 use super::pumice_engine::{PumiceDb, text};
 use super::trace::{Call, Trace};
-use pumice::{ColumnFamily, Db, DbIterator, ReadOptions, WriteBatch, WriteOptions};
+use pumice::{
+    ColumnFamily, Db, DbIterator, ErrorKind, GetMergeOperandsOptions, ReadOptions, WriteBatch,
+    WriteOptions,
+};
 use std::sync::Arc;
 
 /// A worker's handles, with the one that it uses.
@@ -111,12 +114,15 @@ pub struct PumiceReader {
     options: ReadOptions,
     handles: Handles,
     trace: Option<Arc<Trace>>,
+    /// Operands that the next key is expected to have at most: as many as any had so far.
+    operands_max: usize,
 }
 
 impl PumiceReader {
     /// A reader of `db`.
     pub fn new(db: &PumiceDb, options: ReadOptions, trace: Option<Arc<Trace>>) -> Self {
-        PumiceReader { db: db.db.clone(), options, handles: Handles::new(db), trace }
+        let (db, handles) = (db.db.clone(), Handles::new(db));
+        PumiceReader { db, options, handles, trace, operands_max: 8 }
     }
 
     #[inline]
@@ -151,6 +157,27 @@ impl engine::Reader for PumiceReader {
             self.db.get_cf_opt(&self.options, self.handles.selected(), key).map_err(text)?;
         value.extend_from_slice(found.as_deref().unwrap_or_default());
         Ok(found.is_some())
+    }
+
+    fn operands(&mut self, key: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.note_get(key);
+        let mut number = 0;
+        let read = |at_most, number: &mut usize| {
+            let how = GetMergeOperandsOptions::at_most(at_most);
+            let cf = self.handles.selected();
+            self.db.get_merge_operands_cf_opt(&self.options, cf, key, &how, number)
+        };
+        let found = match read(self.operands_max, &mut number) {
+            Err(error) if error.kind() == ErrorKind::Incomplete => {
+                self.operands_max = number;
+                // A merge may come in between.
+                read(usize::MAX, &mut number)
+            }
+            found => found,
+        };
+        let found = found.map_err(text)?;
+        found.iter().for_each(|operand| each(operand));
+        Ok(!found.is_empty())
     }
 
     fn multi_get(&mut self, keys: &[u8], key_len: usize) -> Result<Hits> {

@@ -4,6 +4,7 @@
 //! have is skipped if its flag was not given, and refused if it was.
 
 use super::backups;
+use super::cache_report;
 use super::counted_files::{CountedFiles, FileCounts};
 use super::engine::{self, Access, BenchDb, Engine, Result};
 use super::engine_options::{self, LIMITER_FAIRNESS, MAX_TRASH_DB_RATIO, NamedOption};
@@ -11,6 +12,7 @@ use super::families::Families;
 use super::flags::Flags;
 use super::integers::Uint64Comparator;
 use super::pumice_calls::{PumiceCursor, PumiceReader, PumiceWriter};
+use super::stats_history::Sample;
 use super::stderr_logger::StderrLogger;
 use super::timeseries::is_expired;
 use super::trace::Trace;
@@ -298,6 +300,11 @@ impl Engine for Pumice {
         trace.map_or(Ok(()), |trace| trace.finish())
     }
 
+    fn cache_problems(&self) -> Result<String> {
+        let cache = self.options.cf.table_factory.block_cache.as_deref();
+        Ok(cache.map(cache_report::text).unwrap_or_default())
+    }
+
     fn file_operations(&self) -> Option<String> {
         self.files.as_ref().map(|counts| counts.report())
     }
@@ -435,6 +442,15 @@ impl BenchDb for PumiceDb {
 
     fn verify_checksum(&self) -> Result<()> {
         self.db.verify_checksum().map_err(text)
+    }
+
+    fn verify_file_checksums(&self, settings: &engine::ReadSettings) -> Result<()> {
+        self.db.verify_file_checksums_opt(&read_options(settings, [None, None])).map_err(text)
+    }
+
+    fn stats_history(&self) -> Result<Vec<Sample>> {
+        let samples = self.db.get_stats_history(0, u64::MAX).into_iter();
+        Ok(samples.map(|sample| (sample.time, sample.stats.into_iter().collect())).collect())
     }
 
     fn backup(&self, to: &Path, rate: u64) -> Result<()> {

@@ -57,7 +57,6 @@ pub const REFUSED: &[(&str, &str, &str)] = &[
     ("fifo_age_for_warm", "0", "temperatures"),
     ("fifo_compaction_max_data_files_size_mb", "0", "blob files"),
     ("fifo_compaction_use_kv_ratio_compaction", "false", "blob files"),
-    ("file_checksum", "false", "checksums of whole files"),
     ("fromenv", "", "flags out of the environment"),
     ("fs_uri", "", "file systems by URI"),
     ("index_block_search_type", "binary_search", "interpolation search"),

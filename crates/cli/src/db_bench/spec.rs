@@ -28,6 +28,10 @@ pub enum Action {
     ResetStats,
     /// Compare with another database.
     Verify,
+    /// Print how the statistics grew, period by period.
+    StatsHistory,
+    /// Print what the block cache knows of its troubles.
+    CacheProblems,
 }
 
 /// One row of the table.
@@ -123,6 +127,8 @@ pub const SPECS: &[Spec] = &[
     Spec { divide_reads: 1000, ..workers("readrandomsmall", Work::ReadRandom) },
     workers("readrandomfast", Work::ReadFast),
     Spec { longer_key: 1, ..workers("readmissing", Work::ReadRandom) },
+    workers("readrandomoperands", Work::ReadOperands),
+    Spec { single: true, ..workers("getmergeoperands", Work::SortedLists) },
     workers("readtorowcache", Work::ReadAll),
     workers("multireadrandom", Work::MultiRead),
     Spec { coroutines: true, ..workers("readrandomcoroutine", Work::ReadRandom) },
@@ -146,6 +152,7 @@ pub const SPECS: &[Spec] = &[
     spec("compact0", Action::CompactLevel(0)),
     spec("compact1", Action::CompactLevel(1)),
     Spec { single: true, ..workers("verifychecksum", Work::VerifyChecksum) },
+    Spec { single: true, ..workers("verifyfilechecksums", Work::VerifyFileChecksums) },
     spec("verify", Action::Verify),
     Spec { single: true, ..workers("backup", Work::Backup) },
     Spec { single: true, ..workers("restore", Work::Restore) },
@@ -163,19 +170,14 @@ pub const SPECS: &[Spec] = &[
     spec("levelstats", Action::Property("rocksdb.levelstats")),
     spec("memstats", Action::MemStats),
     spec("sstables", Action::Property("rocksdb.sstables")),
+    spec("stats_history", Action::StatsHistory),
+    spec("cache_report_problems", Action::CacheProblems),
     spec("block_cache_entry_stats", Action::Property("rocksdb.block-cache-entry-stats")),
 ];
 
 /// Benchmarks of RocksDB's that are not built, with the feature they need.
-pub const MISSING: &[(&str, &str)] = &[
-    ("cache_report_problems", "a cache that looks for problems of its own"),
-    ("getmergeoperands", "GetMergeOperands"),
-    ("openandcompact", "OpenAndCompact"),
-    ("randomtransaction", "transactions"),
-    ("readrandomoperands", "GetMergeOperands"),
-    ("stats_history", "the history of statistics"),
-    ("verifyfilechecksums", "checksums of whole files"),
-];
+pub const MISSING: &[(&str, &str)] =
+    &[("openandcompact", "OpenAndCompact"), ("randomtransaction", "transactions")];
 
 /// The names that `--help` lists.
 pub fn names() -> String {

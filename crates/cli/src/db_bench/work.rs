@@ -9,7 +9,10 @@ use super::flags::Flags;
 use super::mixed_work::{self, Rewrite};
 use super::stats::Operation;
 use super::worker::{Limit, Worker, during, user_limiter, wait_for};
-use super::{cpu_work, default_directory, deterministic, mixgraph, replay, scan_work, timeseries};
+use super::{
+    cpu_work, default_directory, deterministic, mixgraph, operand_work, replay, scan_work,
+    timeseries,
+};
 use pumice_base::checksum::ChecksumType;
 use std::path::PathBuf;
 
@@ -28,6 +31,10 @@ pub enum Work {
     ReadBackward,
     /// Gets of random keys.
     ReadRandom,
+    /// Operands of random keys.
+    ReadOperands,
+    /// Lists that are merged, and searched with and without merging them.
+    SortedLists,
     /// Gets of random keys of a power of two, by the hundred.
     ReadFast,
     /// Gets of all keys, in order.
@@ -72,8 +79,10 @@ pub enum Work {
     DeleteRandom,
     /// Full compaction.
     Compact,
-    /// Checksums of all files.
+    /// Checksums of all blocks of all files.
     VerifyChecksum,
+    /// Checksums of whole files.
+    VerifyFileChecksums,
     /// A backup in an emptied backup directory.
     Backup,
     /// The newest backup into a directory.
@@ -113,7 +122,8 @@ pub enum Beside {
 impl Work {
     /// It merges, and so needs an operator.
     pub fn merges(self) -> bool {
-        matches!(self, Work::Merge | Work::ReadMerge | Work::While(_, Beside::Merge))
+        use Work::*;
+        matches!(self, Merge | ReadMerge | SortedLists | While(_, Beside::Merge))
     }
 
     /// It prints how many keys a batch has.
@@ -131,7 +141,9 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
         Work::Update => update(worker),
         Work::ReadForward => read_in_order(worker, true),
         Work::ReadBackward => read_in_order(worker, false),
-        Work::ReadRandom => read_random(worker),
+        Work::ReadRandom => read_random(worker, |reader, key| reader.get(key)),
+        Work::ReadOperands => read_random(worker, operand_work::read),
+        Work::SortedLists => operand_work::sorted_lists(worker),
         Work::ReadFast => scan_work::read_fast(worker),
         Work::ReadAll => scan_work::read_all(worker),
         Work::MultiRead => multi_read(worker),
@@ -141,7 +153,7 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
         Work::While(_, Beside::Put) if worker.index == 0 => write_in_background(worker, false),
         Work::While(_, Beside::Merge) if worker.index == 0 => write_in_background(worker, true),
         Work::While(_, Beside::Scan) if worker.index == 0 => scan_work::scan_in_background(worker),
-        Work::While(Reading::Get, _) => read_random(worker),
+        Work::While(Reading::Get, _) => read_random(worker, |reader, key| reader.get(key)),
         Work::While(Reading::MultiGet, _) => multi_read(worker),
         Work::While(Reading::Seek, _) => seek(worker),
         Work::While(Reading::Create, _) => scan_work::create_iterators(worker),
@@ -172,6 +184,7 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
             worker.finished(1, Operation::Other);
             Ok(())
         }
+        Work::VerifyFileChecksums => verify_file_checksums(worker),
         Work::Backup => {
             let db = worker.pick();
             let to = backup_directory(&worker.shared.flags);
@@ -187,6 +200,14 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
         Work::Codec(back) => cpu_work::codec(worker, back),
         Work::Load => cpu_work::load(worker),
     }
+}
+
+fn verify_file_checksums<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
+    let db = worker.pick();
+    let read = &worker.shared.plan.read;
+    during("verifyfilechecksums", worker.shared.dbs[db].verify_file_checksums(read))?;
+    worker.finished(1, Operation::Other);
+    Ok(())
 }
 
 /// The directory that a flag names, or the one that RocksDB's db_bench takes without the flag.
@@ -283,7 +304,11 @@ fn read_all<D: BenchDb>(worker: &mut Worker<'_, D>, db: &D, forward: bool) -> Re
     during("iterator", cursor.status())
 }
 
-fn read_random<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
+/// Reads random keys by `get`, which returns the bytes of what it found.
+fn read_random<D: BenchDb>(
+    worker: &mut Worker<'_, D>,
+    get: impl Fn(&mut D::Reader, &[u8]) -> Result<Option<usize>>,
+) -> Result<()> {
     let plan = &worker.shared.plan;
     let mut limit = worker.limit(plan.reads);
     let mut readers = worker.readers();
@@ -303,7 +328,7 @@ fn read_random<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
         }
         let key = keys.key(number);
         read += 1;
-        if let Some(len) = during("get", readers[db].get(key))? {
+        if let Some(len) = during("get", get(&mut readers[db], key))? {
             found += 1;
             bytes += (key.len() + len) as u64;
         }

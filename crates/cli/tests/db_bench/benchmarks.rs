@@ -329,3 +329,55 @@ fn perf_contexts_are_printed() {
     let refused = db_bench(dir.path(), &format!("{words}7")).bad();
     assert!(refused.contains("perf_level must be 0 to 6"), "{refused}");
 }
+
+#[pumice_test_macros::test]
+fn operands_are_read_without_merging_them() {
+    let dir = tempfile::tempdir().unwrap();
+    // Some keys get more operands than the first guess.
+    let words = "--num=300 --seed=7 --value_size=10 --merge_operator=stringappend --merge_keys=300 \
+                 --benchmarks=fillseq,mergerandom,mergerandom,mergerandom,mergerandom,\
+                 readrandomoperands,flush,readrandomoperands,readrandom";
+    let out = db_bench(dir.path(), words).good();
+    let lines: Vec<&str> = out.lines().filter(|line| line.starts_with("readrandom")).collect();
+    assert_eq!(lines.len(), 3, "{out}");
+    assert!(lines.iter().all(|line| line.ends_with("(300 of 300 found)")), "{out}");
+    let missing = db_bench(dir.path(), "--num=9 --reads=5 --benchmarks=readrandomoperands").good();
+    assert!(result(&missing, "readrandomoperands").ends_with("(0 of 5 found)"), "{missing}");
+    let words = "--num=10 --merge_operator=sortlist --benchmarks=getmergeoperands --threads=2";
+    let out = db_bench(dir.path(), words).good();
+    let (get, operands) = out.split_once("--- GetMergeOperands API --- \n").unwrap();
+    assert!(get.contains("--- Get API call --- \nFound key? 1\nGet: "), "{out}");
+    assert!(get.contains("Sample data from Get API call: 1,2,3,4,5,\n"), "{out}");
+    assert!(operands.starts_with("Found key? 1\nGet Merge operands: "), "{out}");
+    let lists: Vec<&str> =
+        operands.lines().filter_map(|line| Some(line.split_once("List: ")?.1)).collect();
+    assert_eq!(lists.len(), 4, "{out}");
+    assert!(lists[0].starts_with("0 : 1,2,3,") && lists[0].ends_with(",98,99"), "{out}");
+    assert!(lists[3].starts_with("3 : 301,302,") && lists[3].ends_with(",399"), "{out}");
+    let skipped = db_bench(dir.path(), "--num=10 --benchmarks=getmergeoperands").good();
+    assert!(skipped.contains("getmergeoperands : skipped (--merge_operator is"), "{skipped}");
+}
+
+#[pumice_test_macros::test]
+fn checksums_of_files_are_verified_if_there_are_any() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = "--num=1000 --benchmarks=fillseq,flush,verifyfilechecksums";
+    let out = db_bench(dir.path(), &format!("{words} --file_checksum")).good();
+    assert!(result(&out, "verifyfilechecksums").contains(" 1 operations;"), "{out}");
+    let error = db_bench(dir.path(), words).bad();
+    let why = "Cannot verify file checksum if options.file_checksum_gen_factory is null";
+    assert!(error.contains(why), "{error}");
+}
+
+#[pumice_test_macros::test]
+fn the_cache_and_the_history_of_statistics_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = "--num=1000 --statistics --benchmarks=fillseq,flush,readrandom,stats_history,\
+                 cache_report_problems";
+    let run = db_bench(dir.path(), words);
+    assert!(run.err.contains(" Slot occupancy stats: "), "{}", run.err);
+    assert!(run.err.contains(" bytes, 0 of them pinned by readers\n"), "{}", run.err);
+    // Ten minutes are not over.
+    let out = run.good();
+    assert!(!out.contains("\n------ "), "{out}");
+}

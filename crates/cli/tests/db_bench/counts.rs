@@ -18,9 +18,9 @@ fn assert_stated(page: &str, words: &str) {
 const ENGINE: &str = "the engine's option";
 
 /// Flags of RocksDB's that are refused when the command line is read.
-const REFUSED_FLAGS: usize = 43;
+const REFUSED_FLAGS: usize = 42;
 /// Benchmarks of RocksDB's that are refused.
-const REFUSED_BENCHMARKS: usize = 7;
+const REFUSED_BENCHMARKS: usize = 2;
 
 /// Another value than any default.
 fn value(kind: &str) -> &'static str {

@@ -16,14 +16,16 @@ use crate::engine::DbInner;
 use crate::engine::live_files;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
-use crate::options::requests::{CompactRangeOptions, FlushOptions, WaitForCompactOptions};
+use crate::options::requests::{
+    CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions,
+};
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
 use crate::recovery::lock::Mode;
 use crate::recovery::moment::read_settled;
 use crate::recovery::{manifest_reader, version_recovery};
 use crate::snapshot::Snapshot;
-use crate::stats::Statistics;
 use crate::stats::listener::FlushReason;
+use crate::stats::{Statistics, StatsHistoryEntry};
 use crate::version::family::{CfData, ColumnFamily};
 
 /// An open database. See the module head.
@@ -453,6 +455,30 @@ impl Db {
     pub fn verify_checksum(&self) -> Result<()> {
         self.inner().life.check_caller()?;
         live_files::verify_checksums(&self.inner().cfs.load_full())
+    }
+    /// Reads every table file that has a checksum in the MANIFEST, whole, and compares that. Files
+    /// without one, written before `file_checksum_gen_factory` was set, are not read. Suspends.
+    ///
+    /// # Errors
+    /// Corruption naming the file; InvalidArgument without `file_checksum_gen_factory`, or if a
+    /// file's checksum is of a function that is not known; I/O.
+    pub fn verify_file_checksums(&self) -> Result<()> {
+        self.verify_file_checksums_opt(&ReadOptions::DEFAULT)
+    }
+    /// [`Db::verify_file_checksums`] with options: `readahead_size` is the size of a read,
+    /// `rate_limiter_priority` and `deadline_micros` hold, others are without effect.
+    ///
+    /// # Errors
+    /// As [`Db::verify_file_checksums`]; TimedOut after the deadline.
+    pub fn verify_file_checksums_opt(&self, options: &ReadOptions) -> Result<()> {
+        live_files::verify_file_checksums(self.inner(), options)
+    }
+    /// By how much the tickers of the statistics grew in each period of `stats_persist_period_sec`
+    /// that ended from `start_time` to before `end_time`, seconds since 1970, oldest first. The
+    /// samples are in memory, as many as `stats_history_buffer_size` holds, since this open. Empty
+    /// without statistics, and of a database that is open for reading. Does not suspend.
+    pub fn get_stats_history(&self, start_time: u64, end_time: u64) -> Vec<StatsHistoryEntry> {
+        self.inner().reports.history.between(start_time, end_time)
     }
     /// Roughly the bytes of table files that each of the key ranges `[start, end)` of the default
     /// column family takes; memtables are not counted.

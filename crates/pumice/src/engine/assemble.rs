@@ -38,7 +38,7 @@ use crate::state::regulator::Regulator;
 use crate::state::reports::Reports;
 use crate::state::{CfMap, DbState, Files};
 use crate::stats::db_stats::DbStats;
-use crate::stats::{Logger, TableBuilds};
+use crate::stats::{Logger, StatsHistory, TableBuilds};
 use crate::version::family::{CfData, new_memtable};
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::{OpenTables, TableCache};
@@ -195,6 +195,7 @@ fn new_reports(options: &DbOptions, info_log: Option<Arc<dyn Logger>>) -> Report
         stats: DbStats::new(),
         table_builds: TableBuilds::default(),
         events: EventState::default(),
+        history: StatsHistory::default(),
         dumps_changed: Condvar::new(),
     }
 }

@@ -150,7 +150,7 @@ impl DbInner {
             event_log::flush_finished(log, &info, codec, &shape.files, shape.immutable_memtables);
         });
         self.notify(|l| l.on_flush_completed(&info));
-        self.dump_stats_if_due();
+        self.report_if_due();
     }
 
     fn note_table_created(
@@ -232,7 +232,7 @@ impl DbInner {
         self.reports.info(format_args!("[{name}] compacted to: {}, {figures}", shape.summary));
         self.reports.log_event(|log| event_log::compaction_finished(log, &info, &shape.files));
         self.notify(|l| l.on_compaction_completed(&info));
-        self.dump_stats_if_due();
+        self.report_if_due();
     }
 
     /// The compaction `job` failed.

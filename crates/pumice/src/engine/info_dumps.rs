@@ -1,12 +1,13 @@
-//! The long texts of the info log: the header of an open, and the periodic reports.
+//! The long texts of the info log: the header of an open, and the periodic reports. And the samples
+//! of the statistics, which are as periodic.
 //!
-//! Jobs dump the reports at their end when these are due; if no job ends, a task does, which waits
-//! for as long as the database is open. It is started only after an open has succeeded, since it
-//! keeps the directory's lock.
+//! Jobs do both at their end when they are due; if no job ends, a task does, which waits for as
+//! long as the database is open. It is started only after an open has succeeded, since it keeps the
+//! directory's lock.
 //!
 //! Thread safety: from any thread, without a lock of `db` unless said.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -49,18 +50,18 @@ impl DbInner {
         }
     }
 
-    /// `stats_dump_period_sec` may have changed: waits for the next dump, if there is one. Does not
-    /// suspend.
+    /// `stats_dump_period_sec` or `stats_persist_period_sec` may have changed: waits for what is
+    /// due next, if anything is. Does not suspend.
     pub(crate) fn watch_dumps(&self, state: &mut DbState) {
         if state.tasks.dumping {
             self.reports.dumps_changed.notify_all();
             return;
         }
-        if self.dump_period_micros() == 0 || self.life.shutting_down.load(Ordering::Acquire) {
+        if next_due_micros(self).is_none() || self.life.shutting_down.load(Ordering::Acquire) {
             return;
         }
         let Some(db) = self.life.me.get().and_then(Weak::upgrade) else { return };
-        // Without a thread only jobs dump.
+        // Without a thread only jobs do it.
         let task = move || db.keep_dumping();
         state.tasks.dumping = start_task("pumice:stats", task).is_ok();
     }
@@ -69,12 +70,8 @@ impl DbInner {
     fn keep_dumping(self: Arc<Self>) {
         let mut state = self.state.lock();
         loop {
-            let period = self.dump_period_micros();
-            if period == 0 || self.life.shutting_down.load(Ordering::Acquire) {
-                break;
-            }
-            let due =
-                self.reports.events.last_dump_micros.load(Ordering::Relaxed).saturating_add(period);
+            let stops = self.life.shutting_down.load(Ordering::Acquire);
+            let Some(due) = next_due_micros(&self).filter(|_| !stops) else { break };
             let now = time::now_micros();
             if now < due {
                 let wait = Duration::from_micros(due - now);
@@ -84,7 +81,7 @@ impl DbInner {
             drop(state);
             {
                 let _inside = self.life.mark.enter_job(); // A close waits for this task.
-                self.dump_stats_if_due();
+                self.report_if_due();
             }
             state = self.state.lock();
         }
@@ -100,38 +97,67 @@ impl DbInner {
         }
     }
 
-    /// Writes the reports into the info log when `stats_dump_period_sec` has passed since the last
-    /// time. Requires: no lock is held.
-    pub(crate) fn dump_stats_if_due(&self) {
-        let period = self.dump_period_micros();
-        let last = self.reports.events.last_dump_micros.load(Ordering::Relaxed);
+    /// Dumps the reports and samples the statistics, each if it is due. Requires: no lock is held.
+    pub(crate) fn report_if_due(&self) {
         let now = time::now_micros();
-        if period == 0 || now.saturating_sub(last) < period {
-            return;
+        let events = &self.reports.events;
+        if let Some(statistics) = &self.reports.statistics
+            && take_turn(&events.last_sample_micros, sample_period_micros(self), now)
+        {
+            self.reports.info(format_args!("------- PERSISTING STATS -------"));
+            let bytes_max = self.options().stats_history_buffer_size;
+            self.reports.history.sample(statistics, time::wall_seconds(), bytes_max);
         }
-        let mine = self.reports.events.last_dump_micros.compare_exchange(
-            last,
-            now,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
-        if mine.is_err() {
-            return;
-        }
-        self.reports.warn(format_args!("------- DUMPING STATS -------"));
-        self.reports.warn(format_args!("{}", self.reports.stats.report(now)));
-        let families: Vec<_> = self.cfs.load().all().cloned().collect();
-        for cf in families {
-            if cf.stats.lock().wants_report() {
-                let figures = self.state.lock().figures(&cf);
-                self.reports.warn(format_args!("{}", figures.report(&cf)));
-            }
-            cf.stats.lock().end_interval(now);
-        }
-        if let Some(statistics) = &self.reports.statistics {
-            self.reports.warn(format_args!("STATISTICS:\n{statistics}"));
+        if take_turn(&events.last_dump_micros, self.dump_period_micros(), now) {
+            dump_stats(self, now);
         }
     }
+}
+
+/// 0: the statistics are not sampled.
+fn sample_period_micros(db: &DbInner) -> u64 {
+    match db.reports.statistics {
+        Some(_) => u64::from(db.options().stats_persist_period_sec) * 1_000_000,
+        None => 0,
+    }
+}
+
+/// When a dump or a sample is due; None: never.
+fn next_due_micros(db: &DbInner) -> Option<u64> {
+    let events = &db.reports.events;
+    let due = |last: &AtomicU64, period| match period {
+        0 => None,
+        period => Some(last.load(Ordering::Relaxed).saturating_add(period)),
+    };
+    let dump = due(&events.last_dump_micros, db.dump_period_micros());
+    let sample = due(&events.last_sample_micros, sample_period_micros(db));
+    dump.into_iter().chain(sample).min()
+}
+
+/// Writes the reports into the info log.
+fn dump_stats(db: &DbInner, now: u64) {
+    db.reports.warn(format_args!("------- DUMPING STATS -------"));
+    db.reports.warn(format_args!("{}", db.reports.stats.report(now)));
+    let families: Vec<_> = db.cfs.load().all().cloned().collect();
+    for cf in families {
+        if cf.stats.lock().wants_report() {
+            let figures = db.state.lock().figures(&cf);
+            db.reports.warn(format_args!("{}", figures.report(&cf)));
+        }
+        cf.stats.lock().end_interval(now);
+    }
+    if let Some(statistics) = &db.reports.statistics {
+        db.reports.warn(format_args!("STATISTICS:\n{statistics}"));
+    }
+}
+
+/// Whether the `period`, if there is one, has passed since `last`, which then becomes `now`: true
+/// for one caller.
+fn take_turn(last: &AtomicU64, period: u64, now: u64) -> bool {
+    let then = last.load(Ordering::Relaxed);
+    period != 0
+        && now.saturating_sub(then) >= period
+        && last.compare_exchange(then, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
 fn log_options<S: OptionSet>(log: &(dyn Logger + 'static), prefix: &str, options: &S) {

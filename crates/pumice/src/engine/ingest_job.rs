@@ -31,7 +31,7 @@ use crate::compaction::picker::InputLevel;
 use crate::engine::DbInner;
 use crate::engine::reserve::Reserved;
 use crate::engine::write_path::no_sequence;
-use crate::ingest::checksums::{self, FileChecksum};
+use crate::ingest::checksums;
 use crate::ingest::external::{ExternalFile, examine};
 use crate::ingest::place::{self, Demand, Place, Tree};
 use crate::ingest::request::{Request, check_requests, dropped};
@@ -47,6 +47,7 @@ use crate::state::parts::Directory;
 use crate::state::reports::Reports;
 use crate::stats::CompactionStats;
 use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
+use crate::table_output::file_checksum::FileChecksum;
 use crate::version::family::CfData;
 use crate::version::table_cache::file_stats;
 
@@ -180,6 +181,7 @@ impl DbInner {
         place::check_demand(options, overlapping)?;
         let batches = place::batches(&ranges, cf.comparator());
         let use_fsync = self.options().use_fsync;
+        let by = (&*self.dir.fs, self.options().file_checksum_gen_factory);
         let mut incoming = Vec::with_capacity(files.len());
         for (at, external) in files.into_iter().enumerate() {
             let to = filename::table_file(&self.dir.path, external.number);
@@ -192,7 +194,7 @@ impl DbInner {
             if let Some(probe) = probe {
                 self.dir.check_not_own(&external.path, &probe)?;
             }
-            let checksum = checksums::of_file(&*self.dir.fs, arg, at, &to)?;
+            let checksum = checksums::of_file(by, arg, at, &to)?;
             let placed = Placed { level: 0, sequence: 0, epoch: 0 };
             incoming.push(Incoming { external, transferred, checksum, placed });
         }

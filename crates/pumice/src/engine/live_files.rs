@@ -7,12 +7,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice_base::dbformat::{self, MAX_SEQUENCE};
-use pumice_base::{Result, SequenceNumber};
+use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
 use pumice_env::filename;
+use pumice_env::rate_limiter::reads::{LimitedFile, read_priority};
 use pumice_manifest::FileMetaData;
+use pumice_port::time;
 
+use crate::engine::DbInner;
+use crate::options::FileChecksumGenFactory;
+use crate::options::requests::ReadOptions;
+use crate::options::value::OptionValue;
 use crate::state::CfMap;
 use crate::state::parts::Directory;
+use crate::table_output::file_checksum::{self, CRC32C, FileChecksum, hex};
 use crate::version::family::CfData;
 
 /// A table file of a current version.
@@ -50,7 +57,7 @@ pub struct LiveFile {
     pub oldest_ancester_time: u64,
     /// Unix time of its creation, 0 unknown.
     pub file_creation_time: u64,
-    /// Checksum of the whole file, empty if unknown: only ingested files may have one.
+    /// Checksum of the whole file, empty if unknown: see `file_checksum_gen_factory`.
     pub file_checksum: Vec<u8>,
     /// Name of the function of `file_checksum`, empty if unknown.
     pub file_checksum_func_name: String,
@@ -68,6 +75,76 @@ pub(crate) fn verify_checksums(families: &CfMap) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Bytes read at a time for the checksum of a file, if the options say nothing: RocksDB's.
+const FILE_CHECKSUM_READAHEAD_BYTES: usize = 256 << 10;
+
+/// Reads every table file for which the MANIFEST has a checksum, and compares that.
+///
+/// # Errors
+/// InvalidArgument without a function for checksums, or for a file whose checksum is another
+/// function's; Corruption naming the file; TimedOut after the deadline; I/O.
+pub(crate) fn verify_file_checksums(db: &DbInner, options: &ReadOptions) -> Result<()> {
+    db.check_snapshot(options)?;
+    db.life.check_caller()?;
+    if db.options().file_checksum_gen_factory == FileChecksumGenFactory::None {
+        return Err(Error::invalid_argument(
+            "Cannot verify file checksum if options.file_checksum_gen_factory is null",
+        ));
+    }
+    for cf in db.cfs.load_full().all() {
+        let view = cf.super_version.load_full();
+        for (_, file) in view.version.all_files() {
+            verify_file_checksum(db, options, file)?;
+        }
+    }
+    Ok(())
+}
+
+fn verify_file_checksum(db: &DbInner, options: &ReadOptions, file: &FileMetaData) -> Result<()> {
+    let (function, expected) = (&file.file_checksum_func_name, &file.file_checksum);
+    if expected.is_empty() {
+        return Ok(());
+    }
+    let settings = db.options();
+    if function != CRC32C {
+        return Err(Error::invalid_argument(format!(
+            "Cannot get the file checksum generator based on the requested checksum function \
+             name: {function} from checksum factory: {}",
+            settings.file_checksum_gen_factory.format()
+        )));
+    }
+    let path = filename::table_file(&db.dir.path, file.number);
+    let opened = db.dir.fs.open_random(&path)?;
+    let events = settings.rate_events();
+    let opened = LimitedFile::wrap(opened, settings.rate_limiter.as_ref(), events.as_ref());
+    let mut offset = 0;
+    let read = |buffer: &mut [u8]| {
+        let deadline = options.deadline_micros;
+        if deadline != 0 && time::wall_micros() >= deadline {
+            return Err(Error::new(ErrorKind::TimedOut, "Deadline exceeded"));
+        }
+        let read = opened.read_at(offset, buffer)?;
+        offset += read as u64;
+        Ok(read)
+    };
+    let bytes = match options.readahead_size {
+        0 => FILE_CHECKSUM_READAHEAD_BYTES,
+        bytes => bytes.min(usize::try_from(file.file_size).unwrap_or(usize::MAX)),
+    };
+    let computed =
+        read_priority(options.rate_limiter_priority, || file_checksum::crc32c_of(bytes, read))?;
+    let computed = FileChecksum::of_crc32c(Some(computed)).value;
+    if computed == *expected {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "{} file checksum mismatch, expecting {}, but actual {}",
+        path.display(),
+        hex(expected),
+        hex(&computed)
+    )))
 }
 
 /// Roughly the bytes of table files that each of the key ranges `[start, end)` takes.

@@ -143,6 +143,7 @@ fn open_once(
     }
     let handles = handles(&db, descriptors)?;
     if mode == Mode::ReadWrite {
+        db.reports.begin_history();
         db.watch_dumps(&mut db.state.lock());
     }
     Ok((db, handles))

@@ -13,14 +13,15 @@ use pumice_table::{ReadLimits, TableReadOptions};
 
 use crate::budget;
 use crate::engine::DbInner;
-use crate::options::requests::ReadOptions;
-use crate::read::get::{self, Hits};
+use crate::options::requests::{ContinueCallback, ReadOptions};
+use crate::read::get::{self, Hits, operands};
 use crate::read::iterator::DbIterator;
 use crate::read::iterator::view::{Renewal, View};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::multi_get::{Family, MultiGet};
 use crate::read::overlapping::OverlappingIterator;
+use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::wanted::Wanted;
@@ -167,10 +168,13 @@ fn views<'a>(db: &DbInner, cfs: &[&'a Arc<CfData>]) -> (Vec<Family<'a>>, Sequenc
     }
 }
 
+/// Keys with the index of their column family.
+type NumberedKeys<'k> = Vec<(usize, &'k [u8])>;
+
 /// The column families of `keys`, each once, and the keys with the index of theirs.
 fn by_family<'a, 'k>(
     keys: &[(&'a Arc<CfData>, &'k [u8])],
-) -> (Vec<&'a Arc<CfData>>, Vec<(usize, &'k [u8])>) {
+) -> (Vec<&'a Arc<CfData>>, NumberedKeys<'k>) {
     let mut cfs: Vec<&Arc<CfData>> = Vec::with_capacity(1);
     let numbered = keys.iter().map(|&(cf, key)| {
         let known = cfs.iter().position(|known| Arc::ptr_eq(known, cf));
@@ -182,6 +186,65 @@ fn by_family<'a, 'k>(
     });
     let numbered = numbered.collect();
     (cfs, numbered)
+}
+
+/// What the values of `key` are to be merged from, unmerged: see `read::get::operands`.
+pub(crate) fn get_operands(
+    db: &DbInner,
+    options: &ReadOptions,
+    cf: &CfData,
+    key: &[u8],
+    go_on: ContinueCallback<'_>,
+) -> Result<Vec<PinnedSlice>> {
+    db.check_snapshot(options)?;
+    db.life.check_caller()?;
+    fiber::spend(budget::GET);
+    let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
+        operands::get_operands(cf, view, table, (sequence, key), go_on, hits)
+    };
+    let bytes = |found: &Vec<PinnedSlice>| {
+        (!found.is_empty()).then(|| found.iter().map(|operand| operand.len() as u64).sum())
+    };
+    observed(db, options, cf, search, bytes)
+}
+
+/// A point read that is counted and timed; `bytes` of what was found, if anything was.
+#[inline(always)]
+fn observed<T>(
+    db: &DbInner,
+    options: &ReadOptions,
+    cf: &CfData,
+    search: impl FnOnce(&SuperVersion, &TableReadOptions, SequenceNumber, &mut Hits) -> Result<T>,
+    bytes: impl Fn(&T) -> Option<u64>,
+) -> Result<T> {
+    let timer = db.reports.statistics.timer();
+    let _cpu = perf::time(PerfMetric::GetCpuNanos);
+    let began = db.background.regulator.reads.begin();
+    let mut hits = Hits::default();
+    let snapshot = perf::time(PerfMetric::GetSnapshotTime);
+    let (view, sequence) = db.view(cf, options);
+    drop(snapshot);
+    let table = point_options(options);
+    let found = activity::during(IoActivity::Get, || search(&view, &table, sequence, &mut hits));
+    let _rest = perf::time(PerfMetric::GetPostProcessTime);
+    db.background.regulator.reads.end(began);
+    let bytes = found.as_ref().ok().and_then(bytes);
+    if let Some(bytes) = bytes {
+        perf::count(PerfMetric::GetReadBytes, bytes);
+    }
+    if let Some(statistics) = &db.reports.statistics {
+        let micros = timer.micros();
+        statistics.tally(|tally| {
+            count_hits(tally, &hits);
+            tally.tick(Ticker::NumberKeysRead, 1);
+            tally.tick(Ticker::BytesRead, bytes.unwrap_or(0));
+            tally.measure(HistogramKind::BytesPerRead, bytes.unwrap_or(0));
+            if let Some(micros) = micros {
+                tally.measure(HistogramKind::DbGet, micros);
+            }
+        });
+    }
+    found
 }
 
 impl DbInner {
@@ -212,37 +275,10 @@ impl DbInner {
         cf: &CfData,
         key: &[u8],
     ) -> Result<Option<W>> {
-        let timer = self.reports.statistics.timer();
-        let _cpu = perf::time(PerfMetric::GetCpuNanos);
-        let began = self.background.regulator.reads.begin();
-        let mut hits = Hits::default();
-        let snapshot = perf::time(PerfMetric::GetSnapshotTime);
-        let (view, sequence) = self.view(cf, options);
-        drop(snapshot);
-        let table = point_options(options);
-        let at = (sequence, key);
-        let found = activity::during(IoActivity::Get, || {
-            get::get_observed::<W>(cf, &cf.tables(), &view, &table, at, &mut hits)
-        });
-        let _rest = perf::time(PerfMetric::GetPostProcessTime);
-        self.background.regulator.reads.end(began);
-        if let Ok(Some(value)) = &found {
-            perf::count(PerfMetric::GetReadBytes, value.bytes());
-        }
-        if let Some(statistics) = &self.reports.statistics {
-            let value_bytes = found.as_ref().ok().and_then(Option::as_ref).map(W::bytes);
-            let micros = timer.micros();
-            statistics.tally(|tally| {
-                count_hits(tally, &hits);
-                tally.tick(Ticker::NumberKeysRead, 1);
-                tally.tick(Ticker::BytesRead, value_bytes.unwrap_or(0));
-                tally.measure(HistogramKind::BytesPerRead, value_bytes.unwrap_or(0));
-                if let Some(micros) = micros {
-                    tally.measure(HistogramKind::DbGet, micros);
-                }
-            });
-        }
-        found
+        let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
+            get::get_observed::<W>(cf, &cf.tables(), view, table, (sequence, key), hits)
+        };
+        observed(self, options, cf, search, |found| found.as_ref().map(W::bytes))
     }
 
     /// The values of several keys in one state.
@@ -364,7 +400,7 @@ impl DbInner {
 
     /// Refuses a snapshot of another database.
     #[inline]
-    fn check_snapshot(&self, options: &ReadOptions) -> Result<()> {
+    pub(crate) fn check_snapshot(&self, options: &ReadOptions) -> Result<()> {
         match &options.snapshot {
             Some(snapshot) if !snapshot.belongs_to(self) => Err(foreign_snapshot()),
             // Tables of the primary keep no versions for it.

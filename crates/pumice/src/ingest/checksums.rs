@@ -1,30 +1,22 @@
 //! Checksums of whole files, which the caller of an ingestion may give.
 //!
-//! RocksDB computes them with `file_checksum_gen_factory`, and ignores them without one. There is
-//! no such option here: RocksDB's own function is known, any other is refused, and no given
-//! checksum is ignored.
+//! RocksDB ignores them without `file_checksum_gen_factory`. Here no given checksum is ignored:
+//! RocksDB's own function is known, any other is refused. With that option files that come without
+//! one get it.
 //!
 //! Thread safety: plain functions over a file system. Suspends on I/O.
 
 use std::path::Path;
 
-use pumice_base::checksum::crc32c_extend;
 use pumice_base::{Error, Result};
 use pumice_env::FileSystem;
 
 use crate::ingest::IngestExternalFileArg;
+use crate::options::FileChecksumGenFactory;
+use crate::table_output::file_checksum::{self, CRC32C, FileChecksum, hex};
 
-/// The one function that is known. Persisted.
-const CRC32C: &str = "FileChecksumCrc32c";
 /// Bytes read at a time by default.
 const CHUNK: usize = 1 << 20;
-
-/// A file's checksum and its function, as they go into the MANIFEST; both empty if unknown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FileChecksum {
-    pub value: Vec<u8>,
-    pub function: String,
-}
 
 /// Refuses lists that do not fit the files.
 ///
@@ -42,19 +34,26 @@ pub(crate) fn check_lists(arg: &IngestExternalFileArg) -> Result<()> {
     ))
 }
 
-/// The checksum of file number `at` of `arg`, which is now at `inside`; compared if the options
-/// say so.
+/// The checksum of file number `at` of `arg`, which is now at `inside`; a given one is compared if
+/// the options say so.
 ///
 /// # Errors
 /// InvalidArgument for a function that is not known; Corruption if the checksum is another; I/O.
 pub(crate) fn of_file(
-    fs: &dyn FileSystem,
+    (fs, factory): (&dyn FileSystem, FileChecksumGenFactory),
     arg: &IngestExternalFileArg,
     at: usize,
     inside: &Path,
 ) -> Result<FileChecksum> {
+    let readahead = arg.options.verify_checksums_readahead_size;
     let given = arg.files_checksums.get(at).zip(arg.files_checksum_func_names.get(at));
-    let Some((value, function)) = given else { return Ok(FileChecksum::default()) };
+    let Some((value, function)) = given else {
+        let wanted = factory == FileChecksumGenFactory::Crc32c;
+        return match wanted && !arg.options.write_global_seqno {
+            true => crc32c_of(fs, inside, readahead),
+            false => Ok(FileChecksum::default()),
+        };
+    };
     let file = arg.external_files[at].display();
     if function != CRC32C {
         return Err(Error::invalid_argument(format!(
@@ -62,7 +61,7 @@ pub(crate) fn of_file(
         )));
     }
     if arg.options.verify_file_checksum {
-        let computed = crc32c_of(fs, inside, arg.options.verify_checksums_readahead_size)?;
+        let computed = crc32c_of(fs, inside, readahead)?.value;
         if *value != computed {
             return Err(Error::corruption(format!(
                 "Checksum verification mismatch for ingestion file {file} using function \
@@ -79,21 +78,10 @@ pub(crate) fn of_file(
     Ok(FileChecksum { value: value.clone(), function: function.clone() })
 }
 
-fn crc32c_of(fs: &dyn FileSystem, path: &Path, readahead: usize) -> Result<[u8; 4]> {
+fn crc32c_of(fs: &dyn FileSystem, path: &Path, readahead: usize) -> Result<FileChecksum> {
     let mut file = fs.open_sequential(path)?;
     let chunk = if readahead == 0 { CHUNK } else { readahead };
     let len = usize::try_from(fs.file_size(path)?).unwrap_or(usize::MAX);
-    let mut buffer = vec![0; chunk.min(len).max(1)];
-    let mut crc = 0u32;
-    loop {
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            return Ok(crc.to_be_bytes());
-        }
-        crc = crc32c_extend(crc, &buffer[..read]);
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+    let crc = file_checksum::crc32c_of(chunk.min(len), |buffer| file.read(buffer))?;
+    Ok(FileChecksum::of_crc32c(Some(crc)))
 }

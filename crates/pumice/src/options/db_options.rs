@@ -14,7 +14,7 @@ use pumice_memtable::WriteBufferManager;
 use pumice_port::fiber::Runtime;
 use pumice_wal::WalRecoveryMode;
 
-use super::enums::{BackgroundPolicy, BackgroundPriority, InfoLogLevel};
+use super::enums::{BackgroundPolicy, BackgroundPriority, FileChecksumGenFactory, InfoLogLevel};
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
 use crate::row_cache::RowCache;
@@ -92,6 +92,13 @@ option_table! {
         /// families with no news one dump in eight has a report.
         stats_dump_period_sec: u32 = 600, mutable, saved
             => "events::reports_are_dumped_at_rest";
+        /// Seconds between samples of the statistics for `Db::get_stats_history`; 0 takes none, nor
+        /// does a database without statistics.
+        stats_persist_period_sec: u32 = 600, mutable, saved
+            => "history::statistics_are_sampled_when_due";
+        /// Bytes at most of these samples in memory; the oldest go first.
+        stats_history_buffer_size: u64 = 1 << 20, mutable, saved
+            => "history::the_oldest_samples_make_room";
         /// Flush memtables when those of all column families together exceed this many bytes;
         /// 0 for no limit. Superseded by `write_buffer_manager`.
         db_write_buffer_size: u64 = 0, fixed, saved
@@ -99,6 +106,11 @@ option_table! {
         /// Largest buffer of a file writer.
         writable_file_max_buffer_size: u64 = 1 << 20, mutable, saved, at_least(4096)
             => "option_effects::the_buffer_size_decides_how_often_files_are_written";
+        /// What computes checksums of whole table files, which the MANIFEST keeps and
+        /// `Db::verify_file_checksums` compares. Files that are there already get none, and a
+        /// user's function cannot be given.
+        file_checksum_gen_factory: FileChecksumGenFactory = FileChecksumGenFactory::None, fixed,
+            saved => "file_checksums::new_tables_have_them_in_the_manifest";
         /// Read table files past the page cache (O_DIRECT), those of compactions included.
         use_direct_reads: bool = false, fixed, saved
             => "direct::a_file_system_without_direct_io_is_refused";
@@ -272,11 +284,6 @@ option_table! {
         "skip_stats_update_on_db_open": bool = "false", fixed, saved;
         /// Read-ahead of recovery, which reads whole blocks.
         "log_readahead_size": u64 = "0", fixed, saved;
-        /// Snapshots of the statistics for `GetStatsHistory`, which is not built; nothing else
-        /// shows them.
-        "stats_persist_period_sec": u32 = "600", mutable, saved;
-        /// See stats_persist_period_sec.
-        "stats_history_buffer_size": u64 = "1048576", mutable, saved;
         /// Obsolete files are always deleted in the background.
         "avoid_unnecessary_blocking_io": bool = "false", fixed, saved;
         /// Keys may appear in the info log.
@@ -343,8 +350,6 @@ option_table! {
         "persist_stats_to_disk" accepts ["false", "0"];
         /// Compress WAL records (reading them is supported).
         "wal_compression" accepts ["kNoCompression"];
-        /// Whole-file checksums.
-        "file_checksum_gen_factory" accepts ["nullptr"];
         /// A callback on recovered WAL records.
         "wal_filter" accepts ["nullptr"];
         /// Several directories for table files.

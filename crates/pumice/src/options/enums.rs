@@ -79,6 +79,46 @@ option_enum! {
     }
 }
 
+/// What computes checksums of whole files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FileChecksumGenFactory {
+    /// Nothing: there are none.
+    #[default]
+    None,
+    /// RocksDB's `FileChecksumGenCrc32cFactory`: CRC-32C.
+    Crc32c,
+}
+
+impl OptionValue for FileChecksumGenFactory {
+    const TYPE: &'static str = "FileChecksumGenFactory";
+
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let text = text.trim();
+        let id = match text.contains('=') {
+            true => members(text)?.into_iter().find(|(name, _)| name == "id").map(|(_, id)| id),
+            false => Some(text.to_string()),
+        };
+        match id.as_deref().unwrap_or_default() {
+            "" | "nullptr" => Ok(FileChecksumGenFactory::None),
+            CRC32C_FACTORY => Ok(FileChecksumGenFactory::Crc32c),
+            other => Err(Refusal::Unsupported(format!(
+                "{other} is not supported by this build; {CRC32C_FACTORY} is"
+            ))),
+        }
+    }
+
+    fn format(&self) -> String {
+        match self {
+            FileChecksumGenFactory::None => "nullptr",
+            FileChecksumGenFactory::Crc32c => CRC32C_FACTORY,
+        }
+        .to_string()
+    }
+}
+
+/// RocksDB's name of its own factory. Persisted.
+const CRC32C_FACTORY: &str = "FileChecksumGenCrc32cFactory";
+
 option_enum! {
     @text InfoLogLevel {
         Debug = "DEBUG_LEVEL",

@@ -6,6 +6,7 @@
 //! | UInt64AddOperator | uint64add | sum of 64-bit little-endian integers, wrapping |
 //! | PutOperator | put | the newest operand wins |
 //! | MaxOperator | max | the greatest operand in byte order wins |
+//! | MergeSortOperator | sortlist | sorted lists of numbers become one; a value is ignored |
 //! | BytesXOR | bytesxor | each byte exclusive-or; the longer value's rest stays |
 //!
 //! Thread safety: immutable.
@@ -189,8 +190,46 @@ impl MergeOperator for BytesXor {
     }
 }
 
+/// Merges sorted lists of numbers (32 bits, decimal, with commas between them) into one. Fails if
+/// an operand is something else. The value below the operands is ignored, as in RocksDB.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SortList;
+
+impl SortList {
+    fn merge(operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let mut numbers: Vec<i32> = Vec::new();
+        for operand in operands {
+            for number in std::str::from_utf8(operand).ok()?.split(',') {
+                numbers.push(number.parse().ok()?);
+            }
+        }
+        numbers.sort_unstable();
+        let numbers: Vec<String> = numbers.iter().map(i32::to_string).collect();
+        Some(numbers.join(",").into_bytes())
+    }
+}
+
+impl MergeOperator for SortList {
+    fn name(&self) -> &str {
+        "MergeSortOperator"
+    }
+
+    fn full_merge(
+        &self,
+        _key: &[u8],
+        _existing: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        Self::merge(operands)
+    }
+
+    fn partial_merge(&self, _key: &[u8], left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
+        Self::merge(&[left, right])
+    }
+}
+
 /// Ids of those that are built in.
-const IDS: [&str; 13] = [
+const IDS: [&str; 15] = [
     "stringappend",
     "stringappendtest",
     "StringAppendOperator",
@@ -204,6 +243,8 @@ const IDS: [&str; 13] = [
     "MaxOperator",
     "bytesxor",
     "BytesXOR",
+    "sortlist",
+    "MergeSortOperator",
 ];
 
 /// The built-in operator with that id; `members` are its parameters in option text.
@@ -240,6 +281,7 @@ pub(super) fn builtin(
         "put" | "put_v1" | "PutOperator" => Ok(Arc::new(PutOperator)),
         "max" | "MaxOperator" => Ok(Arc::new(MaxOperator)),
         "bytesxor" | "BytesXOR" => Ok(Arc::new(BytesXor)),
+        "sortlist" | "MergeSortOperator" => Ok(Arc::new(SortList)),
         _ => Err(unknown()),
     }
 }
@@ -309,6 +351,16 @@ mod tests {
     }
 
     #[pumice_test_macros::test]
+    fn lists_become_one_in_order() {
+        assert_eq!(full(&SortList, Some(b"7"), &[b"1,10,30", b"-2,9,10"]), b"-2,1,9,10,10,30");
+        let pair = SortList.partial_merge(b"k", b"2,3", b"1").unwrap();
+        assert_eq!(full(&SortList, None, &[b"2", &pair]), b"1,2,2,3");
+        for wrong in [&b"1,,2"[..], b"", b"1,x", b"4294967296", b"\xff"] {
+            assert_eq!(SortList.full_merge(b"k", None, &[b"1", wrong]), None);
+        }
+    }
+
+    #[pumice_test_macros::test]
     fn partial_merges_agree_with_full_merges() {
         let ops = ["stringappend", "uint64add", "put", "max", "bytesxor"]
             .map(|n| merge_operator_by_name(n).unwrap());
@@ -322,11 +374,15 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn names_resolve() {
-        let put_and_max = ["PutOperator", "MaxOperator"];
-        for name in
-            ["StringAppendOperator", "UInt64AddOperator", "BytesXOR"].iter().chain(&put_and_max)
-        {
-            assert_eq!(merge_operator_by_name(name).unwrap().name(), *name);
+        for name in [
+            "StringAppendOperator",
+            "UInt64AddOperator",
+            "PutOperator",
+            "MaxOperator",
+            "MergeSortOperator",
+            "BytesXOR",
+        ] {
+            assert_eq!(merge_operator_by_name(name).unwrap().name(), name);
         }
         assert!(merge_operator_by_name("nope").is_none());
     }

@@ -67,7 +67,8 @@ pub use collectors::{
 };
 pub use db_options::DbOptions;
 pub use enums::{
-    BackgroundPolicy, BackgroundPriority, CompactionStyle, InfoLogLevel, MemtableFactory, StopStyle,
+    BackgroundPolicy, BackgroundPriority, CompactionStyle, FileChecksumGenFactory, InfoLogLevel,
+    MemtableFactory, StopStyle,
 };
 pub use fifo::FifoOptions;
 pub use file::{

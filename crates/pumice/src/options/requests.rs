@@ -3,6 +3,8 @@
 //! Plain values with RocksDB's names and defaults.
 
 use crate::snapshot::Snapshot;
+use std::fmt;
+
 use pumice_compress::CompressionType;
 use pumice_env::IoPriority;
 use pumice_port::time::wall_micros;
@@ -82,6 +84,42 @@ impl ReadOptions {
 impl Default for ReadOptions {
     fn default() -> Self {
         Self::DEFAULT
+    }
+}
+
+/// Whether merge operands older than the given one are wanted.
+pub type ContinueCallback<'a> = &'a dyn Fn(&[u8]) -> bool;
+
+/// How [`crate::Db::get_merge_operands`] reads.
+#[derive(Clone, Copy, Default)]
+pub struct GetMergeOperandsOptions<'a> {
+    /// With more operands than this, the base value counted, the read is Incomplete.
+    pub expected_max_number_of_operands: usize,
+    /// Is shown each operand, the newest one first, but not the base value; with false nothing
+    /// that is older is read. It may call the database.
+    pub continue_cb: Option<ContinueCallback<'a>>,
+}
+
+impl<'a> GetMergeOperandsOptions<'a> {
+    /// At most this many operands.
+    pub fn at_most(operands: usize) -> Self {
+        GetMergeOperandsOptions { expected_max_number_of_operands: operands, continue_cb: None }
+    }
+
+    /// With this `continue_cb`.
+    #[must_use]
+    pub fn while_true(mut self, continue_cb: ContinueCallback<'a>) -> Self {
+        self.continue_cb = Some(continue_cb);
+        self
+    }
+}
+
+impl fmt::Debug for GetMergeOperandsOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GetMergeOperandsOptions")
+            .field("expected_max_number_of_operands", &self.expected_max_number_of_operands)
+            .field("continue_cb", &self.continue_cb.is_some())
+            .finish()
     }
 }
 

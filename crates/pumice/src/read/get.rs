@@ -7,6 +7,8 @@
 //! Thread safety: reads take no lock; see `super_version` for the order of loads.
 //! May read files and so suspend.
 
+pub(crate) mod operands;
+
 use std::sync::Arc;
 
 use pumice_base::dbformat::{self, ParsedInternalKey, VALUE_TYPE_FOR_SEEK, parse_internal_key};
@@ -17,6 +19,7 @@ use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
 use pumice_table::{BlockHandle, BlockKind, PinnedBlock, Table, TableReadOptions};
 
+use crate::options::requests::ContinueCallback;
 use crate::read::columns::PinnedColumns;
 use crate::read::merge::{merge_for_read, plain_value, stored_merge};
 use crate::read::overlapping::OverlappingIterator;
@@ -101,6 +104,8 @@ struct Lookup<'a> {
     entity: bool,
     /// All columns are wanted.
     columns: bool,
+    /// The operands are wanted, and older ones only while this is true of the last one seen.
+    unmerged: Option<ContinueCallback<'a>>,
     answer: Answer,
     settled_by: SettledBy,
 }
@@ -115,6 +120,7 @@ impl<'a> Lookup<'a> {
             operands: Vec::new(),
             entity: false,
             columns: W::COLUMNS,
+            unmerged: None,
             answer: Answer::Open,
             settled_by: SettledBy::Nobody,
         }
@@ -140,7 +146,13 @@ impl<'a> Lookup<'a> {
             }
             ValueType::Merge => {
                 self.operands.push(value.to_vec());
-                true
+                match self.unmerged {
+                    Some(go_on) if !go_on(value) => {
+                        self.finish(None);
+                        false
+                    }
+                    _ => true,
+                }
             }
             ValueType::Deletion | ValueType::SingleDeletion => {
                 self.finish(None);
@@ -187,8 +199,12 @@ impl<'a> Lookup<'a> {
             };
             return;
         }
-        self.operands.reverse();
         perf::count(PerfMetric::InternalMergePointLookupCount, self.operands.len() as u64);
+        if self.unmerged.is_some() {
+            self.operands.extend(base.map(<[u8]>::to_vec));
+            return self.answer = Answer::Deleted;
+        }
+        self.operands.reverse();
         self.answer = match merge_for_read(self.cf, self.key, base, &self.operands) {
             Ok(value) => Answer::Found(PinnedSlice::owned(value)),
             Err(error) => Answer::Failed(error),
@@ -237,8 +253,10 @@ impl<'a> Lookup<'a> {
         target: (&[u8], u64),
     ) -> Result<()> {
         let timer = perf::time_at_level(LevelMetric::GetFromTableNanos, level);
-        // A row is the same for all readers only if all of the file is visible.
-        match cache.rows().filter(|_| self.sequence >= file.largest_seq) {
+        // A row is the same for all readers only if all of the file is visible, and is read to the
+        // end of the key's history.
+        let whole = self.sequence >= file.largest_seq && self.unmerged.is_none();
+        match cache.rows().filter(|_| whole) {
             Some(rows) => self.row(rows, cache, options, level, file, target)?,
             None => self.table::<true>(cache, options, level, file, target, None)?,
         }

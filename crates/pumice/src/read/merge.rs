@@ -22,7 +22,7 @@ pub(crate) fn full_merge(
     operands: &[Vec<u8>],
 ) -> Result<Vec<u8>> {
     let Some(operator) = operator else {
-        return Err(Error::invalid_argument("merge_operator is not properly initialized."));
+        return Err(no_operator());
     };
     let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
     let _time = perf::time(PerfMetric::MergeOperatorTimeNanos);
@@ -30,6 +30,11 @@ pub(crate) fn full_merge(
         Error::corruption(format!("Error: Could not perform merge by {}", operator.name()))
             .with_subcode(SubCode::MergeOperatorFailed)
     })
+}
+
+/// There are operands, and nothing that merges them.
+pub(crate) fn no_operator() -> Error {
+    Error::invalid_argument("merge_operator is not properly initialized.")
 }
 
 /// [`full_merge`] by the operator of `cf`, for a read: counted.

@@ -20,6 +20,8 @@ pub(crate) struct EventState {
     pub background_errors: AtomicU64,
     /// See `info_dumps`.
     pub last_dump_micros: AtomicU64,
+    /// Likewise of the last sample of the statistics.
+    pub last_sample_micros: AtomicU64,
     pub deferred: Mutex<Deferred>,
     /// Errors that their tasks still have to report to the listeners.
     pub unreported: Mutex<Vec<UnreportedError>>,
@@ -43,6 +45,7 @@ impl Default for EventState {
             last_job: AtomicU64::new(OPEN_JOB),
             background_errors: AtomicU64::new(0),
             last_dump_micros: AtomicU64::new(time::now_micros()),
+            last_sample_micros: AtomicU64::new(time::now_micros()),
             deferred: Mutex::foreground(Deferred::default()),
             unreported: Mutex::default(),
         }

@@ -21,7 +21,8 @@ use crate::state::events::EventState;
 use crate::state::work::CompactionWork;
 use crate::stats::db_stats::DbStats;
 use crate::stats::{
-    CompactionStats, HistogramKind, Logger, Statistics, TableBuilds, Ticker, record_build,
+    CompactionStats, HistogramKind, Logger, Statistics, StatsHistory, TableBuilds, Ticker,
+    record_build,
 };
 use crate::version::family::CfData;
 
@@ -34,7 +35,8 @@ pub(crate) struct Reports {
     pub stats: DbStats,
     pub table_builds: TableBuilds,
     pub events: EventState,
-    /// Notified when the time of the next dump may have changed.
+    pub history: StatsHistory,
+    /// Notified when the time of the next dump or sample may have changed.
     pub dumps_changed: Condvar,
 }
 
@@ -62,6 +64,13 @@ impl Reports {
     pub fn measure(&self, kind: HistogramKind, value: u64) {
         if let Some(statistics) = &self.statistics {
             statistics.measure(kind, value);
+        }
+    }
+
+    /// What the statistics are now is what their first sample is compared with.
+    pub fn begin_history(&self) {
+        if let Some(statistics) = &self.statistics {
+            self.history.sample(statistics, time::wall_seconds(), u64::MAX);
         }
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `names`, `statistics`, `table_stats` | tickers and histograms |
 //! | `prometheus` | the same as text for Prometheus |
+//! | `history` | how tickers grew, period by period |
 //! | `listener` | callbacks of programs |
 //! | `info_log`, `event_log` | the file LOG: lines for people and for programs |
 //! | `contained_logger` | the program's logger in place of LOG |
@@ -15,6 +16,7 @@ mod contained_logger;
 pub mod db_stats;
 pub mod event_log;
 mod file_stats;
+mod history;
 mod human;
 pub mod info_log;
 mod info_log_level;
@@ -29,6 +31,8 @@ mod table_stats;
 pub use cf_stats::{CfStats, CfView, CompactionStats, LevelView};
 pub(crate) use contained_logger::ContainedLogger;
 pub use db_stats::DbStats;
+pub(crate) use history::StatsHistory;
+pub use history::StatsHistoryEntry;
 pub use info_log::{InfoLog, InfoLogSettings, Logger, NullLogger};
 pub use info_log_level::InfoLogLevel;
 pub use listener::EventListener;

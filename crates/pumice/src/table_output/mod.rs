@@ -12,6 +12,7 @@
 pub(crate) mod collectors;
 pub(crate) mod counts;
 pub(crate) mod env;
+pub(crate) mod file_checksum;
 pub(crate) mod iterator;
 pub(crate) mod output;
 pub(crate) mod tombstones;

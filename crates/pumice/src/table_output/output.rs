@@ -23,6 +23,7 @@ use crate::options::CompactionStyle as Style;
 use crate::stats::{HistogramKind, Record};
 use crate::table_output::collectors::Collectors;
 use crate::table_output::env::OutputEnv;
+use crate::table_output::file_checksum::FileChecksum;
 use crate::version::family::CfData;
 use crate::version::identity::host_id;
 use crate::version::table_cache::file_stats;
@@ -232,6 +233,7 @@ impl OutputFile {
         let helper_cpu_micros = unlowered(|| env.built(stats));
         let (smallest_seq, largest_seq) = self.builder.seqno_bounds().unwrap_or((MAX_SEQUENCE, 0));
         let (db_id, db_session_id) = env.ids();
+        let checksum = FileChecksum::of_crc32c(self.builder.file_checksum());
         let meta = FileMetaData {
             number: self.spec.number,
             file_size: self.builder.file_size(),
@@ -245,6 +247,8 @@ impl OutputFile {
             unique_id: unique_id(db_id, db_session_id, self.spec.number).unwrap_or([0, 0]),
             tail_size: self.builder.tail_size(),
             marked_for_compaction,
+            file_checksum: checksum.value,
+            file_checksum_func_name: checksum.function,
             ..FileMetaData::default()
         };
         meta.stats.get_or_init(|| file_stats(self.builder.properties()));

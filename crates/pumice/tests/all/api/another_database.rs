@@ -5,7 +5,7 @@ use crate::common::{DIR, SYNC, contents, memory, options};
 use pumice::options::merge_operator_by_name;
 use pumice::{
     ColumnFamily, ColumnFamilyDescriptor, Db, DbWithTtl, Error, ErrorKind, FlushOptions,
-    IngestExternalFileArg, ReadOptions, Result, Snapshot, WriteBatch,
+    GetMergeOperandsOptions, IngestExternalFileArg, ReadOptions, Result, Snapshot, WriteBatch,
 };
 use pumice_port::testing::block_on;
 
@@ -13,6 +13,11 @@ use pumice_port::testing::block_on;
 /// returns its result.
 type Call<D> = fn(&D, &ColumnFamily, &ReadOptions) -> Result<()>;
 type Calls<D> = [(&'static str, Call<D>)];
+
+fn operands(db: &Db, cf: &ColumnFamily, at: &ReadOptions) -> Result<()> {
+    let how = GetMergeOperandsOptions::at_most(1);
+    db.get_merge_operands_cf_opt(at, cf, "k", &how, &mut 0).map(drop)
+}
 
 /// Every call of `Db` that takes a column family.
 const WITH_FAMILY: &Calls<Db> = &[
@@ -85,6 +90,10 @@ const WITH_FAMILY: &Calls<Db> = &[
     ("multi_get_entity_cf_opt_async", |db, cf, at| {
         last(block_on(db.multi_get_entity_cf_opt_async(at, [(cf.clone(), "k")])))
     }),
+    ("get_merge_operands_cf", |db, cf, _| {
+        db.get_merge_operands_cf(cf, "k", &GetMergeOperandsOptions::at_most(1), &mut 0).map(drop)
+    }),
+    ("get_merge_operands_cf_opt", |db, cf, at| operands(db, cf, at)),
     ("key_may_exist_cf", |db, cf, _| db.key_may_exist_cf(cf, "k").map(drop)),
     ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
     ("key_may_exist_cf_opt_value", |db, cf, at| {
@@ -169,6 +178,11 @@ const WITH_SNAPSHOT: &Calls<Db> = &[
     ("multi_get_entity_cf_opt_async", |db, cf, at| {
         last(block_on(db.multi_get_entity_cf_opt_async(at, [(cf.clone(), "k")])))
     }),
+    ("get_merge_operands_opt", |db, _, at| {
+        db.get_merge_operands_opt(at, "k", &GetMergeOperandsOptions::at_most(1), &mut 0).map(drop)
+    }),
+    ("get_merge_operands_cf_opt", |db, cf, at| operands(db, cf, at)),
+    ("verify_file_checksums_opt", |db, _, at| db.verify_file_checksums_opt(at)),
     ("key_may_exist_opt", |db, _, at| db.key_may_exist_opt(at, "k").map(drop)),
     ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
     ("key_may_exist_cf_opt_value", |db, cf, at| {
@@ -271,6 +285,7 @@ fn no_call_is_missing() {
         ("builder", include_str!("../../../src/db/builder.rs")),
         ("file_api", include_str!("../../../src/db/file_api.rs")),
         ("ingest_api", include_str!("../../../src/db/ingest_api.rs")),
+        ("operands", include_str!("../../../src/db/operands.rs")),
         ("reads", include_str!("../../../src/db/reads.rs")),
         ("secondary_api", include_str!("../../../src/db/secondary_api.rs")),
         ("wal_api", include_str!("../../../src/db/wal_api.rs")),
@@ -333,6 +348,7 @@ fn mergeable() -> pumice::Options {
     let (_, fs) = memory();
     let mut options = options(&fs);
     options.cf.merge_operator = merge_operator_by_name("stringappend");
+    options.set("file_checksum_gen_factory", "FileChecksumGenCrc32cFactory").unwrap();
     options
 }
 

@@ -7,6 +7,7 @@ mod checkpoint;
 mod destroy;
 mod direct;
 mod directories;
+mod file_checksums;
 mod full_disk;
 mod ingest;
 mod lost_current;

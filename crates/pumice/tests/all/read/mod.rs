@@ -2,6 +2,7 @@
 
 mod cache_only;
 mod filter_kinds;
+mod merge_operands;
 mod read_options;
 mod row_cache;
 mod table_opens;

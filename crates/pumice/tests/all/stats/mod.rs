@@ -2,6 +2,7 @@
 
 mod drops;
 mod events;
+mod history;
 mod loggers;
 mod perf_context;
 mod properties;

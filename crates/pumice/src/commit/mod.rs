@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod controller;
+pub(crate) mod log_sizes;
 pub(crate) mod predecessor;
 pub(crate) mod queue;
 pub(crate) mod shared_insert;

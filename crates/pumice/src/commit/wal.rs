@@ -15,7 +15,6 @@
 //! system reports a sync failure once per open file: with two at a time, the wrong one could get
 //! it; (4) whatever makes the current log durable makes those of `complete` durable first.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{BufferedWriter, FileOptions, FileSyncer, FileSystem, WriterOptions, filename};
 use pumice_wal::LogWriter;
 
-use super::{batch, predecessor::Predecessor};
+use super::{batch, log_sizes::LogSizes, predecessor::Predecessor};
 
 /// See the module head.
 pub(crate) struct Wals {
@@ -36,10 +35,7 @@ pub(crate) struct Wals {
     /// What the current log must record before its first record.
     predecessor: Option<Predecessor>,
     number: FileNumber,
-    /// (number, bytes) of every log that may be needed.
-    sizes: VecDeque<(FileNumber, u64)>,
-    /// The sum of `sizes`.
-    total_bytes: u64,
+    sizes: LogSizes,
     unsynced: bool,
     dir_synced: bool,
     failed: Option<Error>,
@@ -91,8 +87,7 @@ impl Wals {
             complete: Vec::new(),
             predecessor: None,
             number: 0,
-            sizes: VecDeque::new(),
-            total_bytes: 0,
+            sizes: LogSizes::default(),
             unsynced: false,
             dir_synced: true,
             failed: None,
@@ -120,7 +115,6 @@ impl Wals {
             file.close()?;
         }
         self.sizes.extend(logs);
-        self.total_bytes += logs.iter().map(|(_, bytes)| bytes).sum::<u64>();
         self.fs.sync_dir(&self.dir)
     }
 
@@ -151,15 +145,15 @@ impl Wals {
     }
     /// Bytes of all live logs.
     pub fn total_bytes(&self) -> u64 {
-        self.total_bytes
+        self.sizes.total()
     }
     /// Number of the oldest live log.
     pub fn oldest(&self) -> FileNumber {
-        self.sizes.front().map_or(self.number, |(number, _)| *number)
+        self.sizes.oldest().unwrap_or(self.number)
     }
     /// The live logs and their bytes, ascending.
     pub fn live(&self) -> Vec<(FileNumber, u64)> {
-        self.sizes.iter().copied().collect()
+        self.sizes.all()
     }
     /// The error that stopped logging.
     pub fn failure(&self) -> Option<&Error> {
@@ -197,7 +191,7 @@ impl Wals {
         let writer = BufferedWriter::new(file, self.writer_options.clone());
         self.current = Some(LogWriter::new(writer, number, false, self.manual_flush));
         self.number = number;
-        self.sizes.push_back((number, 0));
+        self.sizes.start(number);
         self.unsynced = false;
         self.dir_synced = false;
         self.failed = None;
@@ -278,10 +272,7 @@ impl Wals {
         }
         self.unsynced = true;
         let after = log.file_size();
-        if let Some(last) = self.sizes.back_mut() {
-            self.total_bytes += after - last.1;
-            last.1 = after;
-        }
+        self.sizes.grow(after);
         if beside {
             self.sync_dir()?;
         } else if sync && !planted::is(Bug::AckBeforeSync) {
@@ -370,12 +361,11 @@ impl Wals {
     /// Forgets logs below `number`; they are returned for deletion.
     pub fn release_below(&mut self, number: FileNumber) -> Vec<FileNumber> {
         let mut gone = Vec::new();
-        while let Some(&(oldest, bytes)) = self.sizes.front() {
+        while let Some(oldest) = self.sizes.oldest() {
             if oldest >= number || oldest == self.number {
                 break;
             }
-            self.sizes.pop_front();
-            self.total_bytes -= bytes;
+            self.sizes.pop_oldest();
             gone.push(oldest);
         }
         self.complete.retain(|log| !gone.contains(&log.log_number()));

@@ -327,7 +327,11 @@ mod tests {
         };
         assert_eq!((exist(), allowed()), (2, 0));
         drop(keep);
-        assert_eq!((exist(), allowed()), (0, 1));
+        assert_eq!(allowed(), 1);
+        // The compaction may hold its inputs for a moment longer; a job deletes them then.
+        while exist() > 0 {
+            pumice_port::thread::yield_now();
+        }
         db.close().unwrap();
     }
 }

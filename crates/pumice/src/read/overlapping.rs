@@ -33,7 +33,8 @@ pub struct OverlappingIterator {
 }
 
 impl OverlappingIterator {
-    /// An iterator over the files of `version` that are `wanted`. `opened` is called with their tables.
+    /// An iterator over the files of `version` that are `wanted`. `opened` is called with their
+    /// tables.
     ///
     /// # Errors
     /// Of opening a table.

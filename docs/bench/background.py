@@ -225,7 +225,7 @@ def mixed(options):
         for row in rows:
             stop, slow, took, l0, pending = stalls(row.text)
             gets, seeks = percentiles(row.text, "per background read"), percentiles(row.text, "Microseconds per seek")
-            written = number(r"ingest: ([0-9.]+) GB", row.text) * 1e3 / options.seconds
+            written = written_mb(row.text, 4096 + 16) / options.seconds
             print(f"| {row.name} | {written:.2f} | {stop:.1f}, {slow:.0f} | {l0:.0f} | {pending:,.0f} | "
                   f"{seeks.get('P50', math.nan):.0f}, {seeks.get('P99', math.nan):,.0f} | {gets.get('P50', math.nan) / 1e3:.1f}, "
                   f"{gets.get('P99', math.nan) / 1e3:.1f}, {gets.get('P99.9', math.nan) / 1e3:.0f} | "

@@ -97,7 +97,8 @@ pub fn file_manager(flags: &Flags) -> Result<Option<ManagerFlags>, String> {
     Ok(Some(ManagerFlags { rate, bytes_per_truncate }))
 }
 
-/// The memtable that `--memtablerep` names; a number may follow after a colon.
+/// The memtable that `--memtablerep` names; a number may follow after a colon. The same for a
+/// RocksDB library: given `prefix_hash` by its C API it makes a skip list, in silence.
 ///
 /// # Errors
 /// RocksDB's text, and what is not built.
@@ -119,7 +120,7 @@ pub fn memtable_name(flags: &Flags) -> String {
         Ok(MemtableFactory::SkipList { lookahead: 0 }) => "SkipListFactory".into(),
         Ok(MemtableFactory::SkipList { lookahead }) => format!("SkipListFactory:{lookahead}"),
         Ok(MemtableFactory::Vector { .. }) => "VectorRepFactory".into(),
-        // Another engine than ours may have it.
+        // Engines without memtables of RocksDB's kinds do not look at the flag.
         Err(_) => flags.memtablerep.clone(),
     }
 }

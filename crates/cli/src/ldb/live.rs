@@ -43,12 +43,14 @@ pub fn dump_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     out.text(&format!("\nWrite Ahead Log Files\n{RULE}"));
     let options = opened.db.options();
     let logs = if options.wal_dir.is_empty() { &it.db } else { Path::new(&options.wal_dir) };
+    // A damaged log does not hide those after it.
+    let mut dumped = Ok(());
     for log in opened.db.wal_files().map_err(failure)? {
         let path = format!("{}{}", logs.display(), log.path_name);
         out.text(&format!("{path}\n"));
-        dump_log(&*fs, Path::new(&path), &WHOLE_LOG, &mut None, out)?;
+        dumped = dumped.and(dump_log(&*fs, Path::new(&path), &WHOLE_LOG, &mut None, out));
     }
-    Ok(())
+    dumped
 }
 
 /// `dump --path=FILE`: the kind of file follows from its name.

@@ -29,7 +29,7 @@ impl LogSizes {
     /// The current log has `bytes` now.
     pub fn grow(&mut self, bytes: u64) {
         if let Some((_, size)) = self.logs.back_mut() {
-            self.total += bytes - *size;
+            self.total = self.total - *size + bytes;
             *size = bytes;
         }
     }

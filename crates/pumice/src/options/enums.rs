@@ -96,9 +96,9 @@ impl OptionValue for FileChecksumGenFactory {
         let text = text.trim();
         let id = match text.contains('=') {
             true => members(text)?.into_iter().find(|(name, _)| name == "id").map(|(_, id)| id),
-            false => Some(text.to_string()),
+            false => None,
         };
-        match id.as_deref().unwrap_or_default() {
+        match id.as_deref().unwrap_or(text) {
             "" | "nullptr" => Ok(FileChecksumGenFactory::None),
             CRC32C_FACTORY => Ok(FileChecksumGenFactory::Crc32c),
             other => Err(Refusal::Unsupported(format!(

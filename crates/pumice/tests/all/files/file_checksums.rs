@@ -70,8 +70,10 @@ fn new_tables_have_them_in_the_manifest() {
     assert_eq!(options.get("file_checksum_gen_factory").unwrap(), FACTORY);
     loaded.set("file_checksum_gen_factory", &format!("{{id={FACTORY};}}")).unwrap();
     assert_eq!(loaded.db.file_checksum_gen_factory, FileChecksumGenFactory::Crc32c);
-    let error = loaded.set("file_checksum_gen_factory", "Mine").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+    for other in ["Mine", "{id=Mine}", "{length=4}"] {
+        let error = loaded.set("file_checksum_gen_factory", other).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotSupported, "{other}: {error}");
+    }
 }
 
 #[pumice_test_macros::test]

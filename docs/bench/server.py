@@ -1,16 +1,17 @@
 """The load table of `pumice serve`: one server program in three modes, and redis-server beside them.
 
-usage: server.py --load [--seconds S] [--runs N] [--workers N] [--dir DIR] [--program PATH]
+usage: server.py --load [--seconds S] [--runs N] [--workers N] [--dir DIR] [--program PATH] [--library PATH]
        server.py [--rows WORDS] [--servers WORDS] [--seconds S] [--runs N] [--pools 16,64,256] [--growth]
                  [--unpinned] [--foreign-load] [--redis-benchmark] [--dir DIR] [--program PATH] [--library PATH]
        (cargo build --release -p pumice-cli; cargo xtask peers)
 
 Without flags: every row for two seconds, server on core 0, client on core 1, by our own client.
 
---load          all rows of the load table in one run of about 25 minutes: fibers, threads over Pumice, and
-                redis-server, with 1, 50 and 1,000 connections, with and without pipelines of 16. Five rounds, each of
-                them all rows on one server after the other, which begin with another server each time; medians of the
-                rounds (--runs) of three seconds (--seconds), with the range of requests a second
+--load          all rows of the load table in one run of about 20 minutes: fibers, threads over Pumice, threads over
+                RocksDB if a --library is named, and redis-server, with 1, 50 and 1,000 connections, with and without
+                pipelines of 16. Three rounds, each of them all rows on one server after the other, which begin with
+                another server each time; medians of the rounds (--runs) of three seconds (--seconds), with the range
+                of requests a second
 --workers       of the threads in --load (64)
 
 --rows          rows whose names have all of these words, separated by commas: `set,c=1000`
@@ -57,7 +58,7 @@ parser.add_argument("--program", default="target/release/pumice")
 parser.add_argument("--library", default=os.environ.get("PUMICE_ROCKSDB_SO", ""))
 ASKED = parser.parse_args()
 ASKED.seconds = ASKED.seconds or (3 if ASKED.load else 2)
-ASKED.runs = ASKED.runs or (5 if ASKED.load else 1)
+ASKED.runs = ASKED.runs or (3 if ASKED.load else 1)
 
 KEYS, VALUE, PORT = 100_000, 100, 7901
 POOLS = [int(word) for word in ASKED.pools.split(",")]
@@ -72,7 +73,7 @@ ROWS = [
 
 
 # Of the load table; reads come before writes, on what was filled in.
-LOADED = ("fibers", "threads", "redis")
+LOADED = ("fibers", "threads") + ("threads+rocksdb",) * bool(ASKED.library) + ("redis",)
 LOADS = {"everysec": ("get", "mget", "set"), "always": ("set",)}
 CONNECTIONS, PIPELINES = (1, 50, 1000), (1, 16)
 
@@ -239,7 +240,7 @@ def load_table():
             round_of(kind, found)
             passed = (time.monotonic() - began) / 60
             print(f"round {number + 1} of {ASKED.runs}, {kind}: {passed:.1f} minutes", file=sys.stderr, flush=True)
-    names = {"fibers": "fibers", "threads": f"threads ({ASKED.workers} workers)", "redis": "redis-server"}
+    names = {"fibers": "fibers", "threads": "threads", "threads+rocksdb": "threads + RocksDB", "redis": "redis-server"}
     heads = ["row", "connections", "pipeline", "server", "requests/s (range)", "p50 ms", "p99 ms", "p99.9 ms"]
     print("| " + " | ".join(heads + ["server us/request"]) + " |\n|" + "---|" * (len(heads) + 1))
     for fsync, tests in LOADS.items():
@@ -258,7 +259,7 @@ def load_table():
     minutes = (time.monotonic() - began) / 60
     version = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout.split()[2]
     version = version.removeprefix("v=")
-    print(f"\nredis-server {version}; rounds: {ASKED.runs}, each row for {ASKED.seconds:g} seconds; {minutes:.0f} minutes.")
+    print(f"\n{ASKED.workers} workers; redis-server {version}; rounds: {ASKED.runs}, each row for {ASKED.seconds:g} seconds; {minutes:.0f} minutes.")
 
 
 def growth():

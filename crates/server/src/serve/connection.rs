@@ -69,24 +69,40 @@ const SEND_NANOS: u64 = 60_000_000_000;
 struct Input {
     bytes: Vec<u8>,
     filled: usize,
+    /// The last receive left no space: more may have been waiting.
+    was_full: bool,
 }
 
 impl Input {
+    fn new() -> Self {
+        Input { bytes: Vec::new(), filled: 0, was_full: false }
+    }
+
     /// Sends `replies` and receives more; returns how much, which may be 0 within TLS; None at the
     /// end of the stream, on a failure or on a timeout.
     fn receive(&mut self, link: &Link, replies: &[u8], received: &AtomicU64) -> Option<usize> {
-        if self.filled == self.bytes.len() {
-            let more = self.bytes.len().clamp(BUFFER_BYTES, BUFFER_BYTES_MAX.max(self.filled / 2));
-            self.bytes.resize(self.filled + more, 0);
-        }
+        self.make_room();
         match link.exchange(replies, &mut self.bytes[self.filled..]) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Some(0),
             Ok(0) | Err(_) => None,
             Ok(n) => {
                 self.filled += n;
+                self.was_full = self.filled == self.bytes.len();
                 Stats::add(received, n as u64);
                 Some(n)
             }
+        }
+    }
+
+    /// For a long command the buffer grows as far as it must; for pipelines that do not fit, whose
+    /// commands would else be executed and answered piece by piece, up to what it keeps when idle.
+    fn make_room(&mut self) {
+        let len = self.bytes.len();
+        if self.filled == len {
+            let more = len.clamp(BUFFER_BYTES, BUFFER_BYTES_MAX.max(self.filled / 2));
+            self.bytes.resize(len + more, 0);
+        } else if self.was_full && len < BUFFER_BYTES_IDLE {
+            self.bytes.resize((2 * len).min(BUFFER_BYTES_IDLE), 0);
         }
     }
 
@@ -228,7 +244,7 @@ impl Connection<'_> {
     }
 
     fn run(&mut self) {
-        let mut input = Input { bytes: Vec::new(), filled: 0 };
+        let mut input = Input::new();
         let mut parser = Parser::new();
         loop {
             let shared = &self.server.shared;

@@ -71,6 +71,35 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
+/// Pipelines that are longer than the first receive buffer come in one piece soon.
+#[pumice_test_macros::test]
+fn a_receive_buffer_grows_to_the_pipelines_of_its_client() {
+    let (ours, theirs) = Stream::pair().unwrap();
+    let (ours, received) = (Link::Plain(ours), AtomicU64::new(0));
+    let mut input = Input::new();
+    // Of commands of 100 bytes, which are executed when they are whole.
+    let mut receives_of = |bytes: usize| {
+        theirs.send_all(&vec![b'x'; bytes]).unwrap();
+        let (mut receives, mut done) = (0, 0);
+        while done < bytes {
+            input.receive(&ours, b"", &received).unwrap();
+            receives += 1;
+            let whole = input.filled / 100 * 100;
+            input.remove(whole);
+            done += whole;
+        }
+        (receives, input.bytes.len())
+    };
+    assert_eq!(receives_of(100), (1, BUFFER_BYTES));
+    assert_eq!(receives_of(1000), (1, BUFFER_BYTES));
+    assert!(receives_of(4000).0 > 1);
+    assert_eq!(receives_of(4000), (1, 4 * BUFFER_BYTES));
+    // An idle connection keeps no more than that.
+    for _ in 0..3 {
+        assert!(receives_of(30_000).1 <= BUFFER_BYTES_IDLE);
+    }
+}
+
 #[pumice_test_macros::test]
 fn the_time_of_a_request_begins_with_its_first_byte() {
     let name = format!("pumice-server-time-{}", pumice_port::os::pid());
@@ -89,7 +118,7 @@ fn the_time_of_a_request_begins_with_its_first_byte() {
     let runtime = Runtime::builder().loops(1).build().unwrap();
     let work = |connection: &mut Connection<'_>| {
         let bytes = b"PING\r\n*1\r\n$4\r\nPI".to_vec();
-        let mut input = Input { filled: bytes.len(), bytes };
+        let mut input = Input { filled: bytes.len(), bytes, was_full: false };
         // The first one began long ago; it is completed, and another begins.
         connection.request_nanos = Some(1);
         assert!(connection.carry_out(&mut input, &mut Parser::new()));

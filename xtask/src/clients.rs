@@ -78,7 +78,7 @@ const PROGRAMS: &[(&str, Words, Words)] = &[
 pub fn run(root: &Path) -> ExitCode {
     let mut failed = 0;
     let mut report = |name: &str, result: Result<String, String>| match result {
-        Ok(said) => print!("{said}"),
+        Ok(output) => print!("{output}"),
         Err(why) => {
             failed += 1;
             eprintln!("{name}: {why}");
@@ -102,7 +102,7 @@ fn python(root: &Path, port: &str) -> Result<String, String> {
     let modules = peers::install_redis_py(root)?;
     let mut command = Command::new("python3");
     command.arg("client.py").arg(port).current_dir(root.join("tests/clients/python"));
-    said(command.env("PYTHONPATH", modules))
+    output_of(command.env("PYTHONPATH", modules))
 }
 
 fn program(
@@ -123,7 +123,7 @@ fn program(
     for words in [prepare, run] {
         let words: Vec<_> = words.iter().map(|w| if *w == "PORT" { port } else { *w }).collect();
         let mut command = Command::new(words[0]);
-        let text = said(command.args(&words[1..]).current_dir(&to))?;
+        let text = output_of(command.args(&words[1..]).current_dir(&to))?;
         if words.last() == Some(&port) {
             return Ok(text);
         }
@@ -132,7 +132,7 @@ fn program(
 }
 
 /// The output of a program that succeeds.
-fn said(command: &mut Command) -> Result<String, String> {
+fn output_of(command: &mut Command) -> Result<String, String> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -114,20 +114,20 @@ fn run_one(root: &Path, name: &str, wanted: &[&str]) -> bool {
 
 /// Returns what the program prints; its database is below `folder`.
 fn run_in(root: &Path, folder: &Path, name: &str) -> Result<String, String> {
-    let told = |error: std::io::Error| error.to_string();
-    std::fs::create_dir_all(folder).map_err(told)?;
+    let text = |error: std::io::Error| error.to_string();
+    std::fs::create_dir_all(folder).map_err(text)?;
     let mut database = folder.join("db");
     if name == "from_rocksdb" {
         let mut tar = Command::new("tar");
         tar.arg("-xzf").arg(root.join(OF_ROCKSDB)).arg("-C").arg(folder);
-        if !tar.status().map_err(told)?.success() {
+        if !tar.status().map_err(text)?.success() {
             return Err(format!("{OF_ROCKSDB} cannot be unpacked"));
         }
         database = folder.join("default").join("db");
     }
     let mut program = Command::new(target(root).join("debug/examples").join(name));
     program.arg(database).stdin(Stdio::null()).stderr(Stdio::inherit());
-    let output = program.output().map_err(told)?;
+    let output = program.output().map_err(text)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() { Ok(text) } else { Err(format!("{}:\n{text}", output.status)) }
 }

@@ -86,11 +86,11 @@ pub fn install(root: &Path, only_configure: bool) -> Result<PathBuf, String> {
 /// RocksDB's sources.
 fn fetch(package: &Path) -> Result<PathBuf, String> {
     println!("peers: fetching {CRATE} {CRATE_VERSION}");
-    let say = |e: std::io::Error| format!("{}: {e}", package.display());
-    fs::create_dir_all(package.join("src")).map_err(say)?;
-    fs::write(package.join("src/lib.rs"), "").map_err(say)?;
+    let with_path = |e: std::io::Error| format!("{}: {e}", package.display());
+    fs::create_dir_all(package.join("src")).map_err(with_path)?;
+    fs::write(package.join("src/lib.rs"), "").map_err(with_path)?;
     let manifest = package.join("Cargo.toml");
-    fs::write(&manifest, manifest_text()).map_err(say)?;
+    fs::write(&manifest, manifest_text()).map_err(with_path)?;
     let path = manifest.display().to_string();
     run_quietly("cargo", &["fetch", "--manifest-path", &path])?;
     let output = Command::new("cargo")

@@ -321,8 +321,8 @@ impl std::error::Error for Error {
 /// Errors are equal if everything they report is equal.
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
-        let told = |e: &Self| (e.kind(), e.subcode(), e.severity(), e.os_error());
-        told(self) == told(other) && self.message() == other.message()
+        let facts = |e: &Self| (e.kind(), e.subcode(), e.severity(), e.os_error());
+        facts(self) == facts(other) && self.message() == other.message()
     }
 }
 

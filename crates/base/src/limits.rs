@@ -140,7 +140,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn told(result: Result<()>) -> String {
+    fn error_text(result: Result<()>) -> String {
         result.map_or_else(|e| e.to_string(), |()| "Ok".to_string())
     }
 
@@ -149,20 +149,20 @@ mod tests {
         let limits = SizeLimits::lowered(4096);
         let bytes = vec![0; 5000];
         let of = |n: usize| &bytes[..n];
-        let check = |key, value| told(limits.check_entry(of(key), of(value)));
+        let check = |key, value| error_text(limits.check_entry(of(key), of(value)));
         assert_eq!(check(1024, 0), "Ok");
         assert_eq!(check(1025, 0), "Invalid argument: key is too large");
         assert_eq!(check(1024, 3008), "Ok");
         assert_eq!(check(1024, 3009), "Invalid argument: value is too large");
         assert_eq!(check(0, 4032), "Ok");
         assert_eq!(check(0, 4033), "Invalid argument: value is too large");
-        let range = |begin, end| told(limits.check_range(of(begin), of(end)));
+        let range = |begin, end| error_text(limits.check_range(of(begin), of(end)));
         assert_eq!(range(512, 512), "Ok");
         assert_eq!(range(1025, 0), "Invalid argument: key is too large");
         assert_eq!(range(1024, 1), "Invalid argument: end key is too large");
-        assert_eq!(told(limits.check_batch(4096, 1024)), "Ok");
-        assert!(told(limits.check_batch(4097, 0)).contains("batch is too large"));
-        assert!(told(limits.check_batch(0, 1025)).contains("range deletions of the batch"));
+        assert_eq!(error_text(limits.check_batch(4096, 1024)), "Ok");
+        assert!(error_text(limits.check_batch(4097, 0)).contains("batch is too large"));
+        assert!(error_text(limits.check_batch(0, 1025)).contains("range deletions of the batch"));
     }
 
     /// The formats can hold whatever the entry points admit: lengths in 32 bits, and an entry in a

@@ -66,13 +66,13 @@ pub fn drop_pages(path: &Path) -> std::io::Result<()> {
 /// # Errors
 /// With the path.
 pub fn replace(path: &Path, text: &str) -> Result<(), String> {
-    let say = |error: std::io::Error| format!("{}: {error}", path.display());
+    let with_path = |error: std::io::Error| format!("{}: {error}", path.display());
     let new = path.with_extension("new");
     let flags =
         OpenFlags { write: true, create: true, truncate: true, read: false, ..OpenFlags::READ };
-    let mut file = File::open(&new, flags).map_err(say)?;
-    file.write_all(text.as_bytes()).map_err(say)?;
-    os::rename(&new, path).map_err(say)
+    let mut file = File::open(&new, flags).map_err(with_path)?;
+    file.write_all(text.as_bytes()).map_err(with_path)?;
+    os::rename(&new, path).map_err(with_path)
 }
 
 #[cfg(test)]

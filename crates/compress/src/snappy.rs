@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn literals_at_the_end_are_found() {
         let mut rng = Rng::new(14);
-        let mut told = 0;
+        let mut found = 0;
         for round in 0..500 {
             let front = compressible(&mut rng, 400);
             let long = 1 + rng.uniform(700) as usize;
@@ -403,11 +403,11 @@ mod tests {
                     assert!(!in_reach, "round {round}: {len} of {long}");
                     continue;
                 };
-                told += 1;
+                found += 1;
                 assert!(end == &bytes[bytes.len() - len..], "round {round}: {len} of {long}");
             }
         }
-        assert!(told > 600, "{told}");
+        assert!(found > 600, "{found}");
         let whole = compress(&Rng::new(3).bytes(70_000));
         let prefix = SnappyPrefix::new(&whole, Vec::new(), 1 << 20).unwrap();
         assert!(prefix.stored_end(usize::MAX).is_none() && prefix.stored_end(69_999).is_none());

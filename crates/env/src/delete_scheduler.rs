@@ -67,7 +67,7 @@ pub struct Deletion<'a> {
 }
 
 impl Deletion<'_> {
-    fn tell(&self, event: impl FnOnce(&dyn DeletionEvents)) {
+    fn notify(&self, event: impl FnOnce(&dyn DeletionEvents)) {
         if let Some(events) = self.events {
             event(&**events);
         }
@@ -314,7 +314,7 @@ impl Shared {
             self.tracked.remove(file.path);
         }
         if removed.is_ok() {
-            file.tell(|events| events.deleted_immediately(file.path));
+            file.notify(|events| events.deleted_immediately(file.path));
         }
         removed
     }
@@ -339,7 +339,7 @@ impl Shared {
         if let Err(error) = &found
             && !error.is_not_found()
         {
-            file.tell(|events| events.hindered(file.path, error));
+            file.notify(|events| events.hindered(file.path, error));
         }
         found.ok()
     }
@@ -440,10 +440,10 @@ impl Shared {
             && step.as_ref().map_or(true, |step| step.gone)
         {
             let result = step.as_ref().map(|_| ()).map_err(Error::clone);
-            let told = thread::contain("Deletion event", || {
+            let contained = thread::contain("Deletion event", || {
                 events.trash_deleted(&trash.path, &result);
             });
-            drop(told);
+            drop(contained);
         }
         step
     }

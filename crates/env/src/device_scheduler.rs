@@ -305,7 +305,7 @@ impl JobIo {
 pub struct JobProgress<'a> {
     io: Option<&'a JobIo>,
     /// Entries reported to the account.
-    told: u64,
+    reported: u64,
     /// Bytes until the next step.
     left: u64,
 }
@@ -317,7 +317,7 @@ const ENTRY_BYTES: u64 = 200;
 impl<'a> JobProgress<'a> {
     /// Nothing is done yet; without an account nothing is reported.
     pub fn new(io: Option<&'a JobIo>) -> Self {
-        JobProgress { io, told: 0, left: if io.is_some() { PROGRESS_STEP } else { u64::MAX } }
+        JobProgress { io, reported: 0, left: if io.is_some() { PROGRESS_STEP } else { u64::MAX } }
     }
 
     /// `entries` of the input are done, the last of them with this many bytes.
@@ -325,15 +325,15 @@ impl<'a> JobProgress<'a> {
     pub fn at(&mut self, entries: u64, bytes: usize) {
         self.left = self.left.saturating_sub(ENTRY_BYTES + bytes as u64);
         if self.left == 0 {
-            self.tell(entries);
+            self.report(entries);
         }
     }
 
     /// As [`JobProgress::at`] when all of them are.
-    pub fn tell(&mut self, entries: u64) {
+    pub fn report(&mut self, entries: u64) {
         if let Some(io) = self.io {
-            io.took_in(entries.saturating_sub(self.told));
-            (self.told, self.left) = (entries, PROGRESS_STEP);
+            io.took_in(entries.saturating_sub(self.reported));
+            (self.reported, self.left) = (entries, PROGRESS_STEP);
         }
     }
 }
@@ -405,13 +405,13 @@ mod tests {
     }
 
     #[pumice_test_macros::test]
-    fn progress_is_told_in_steps_and_at_the_end() {
+    fn progress_is_reported_in_steps_and_at_the_end() {
         let member = DeviceScheduler::of(None).join();
         let job = JobIo::new(&member, IoClass::Level0);
         let mut progress = JobProgress::new(Some(&job));
         (1..=2000).for_each(|entries| progress.at(entries, 0));
         assert_eq!(job.entries(), PROGRESS_STEP.div_ceil(ENTRY_BYTES));
-        progress.tell(2000);
+        progress.report(2000);
         assert_eq!(member.entries(IoClass::Level0), 2000);
         // Large ones are reported one by one.
         progress.at(2001, 1 << 20);

@@ -35,7 +35,7 @@ pub struct ReadaheadBuffer {
     /// Where a read in sequence would begin.
     expected: u64,
     /// End of the range hinted to the system.
-    told: u64,
+    hinted: u64,
     sequential_reads: u32,
 }
 
@@ -52,7 +52,7 @@ impl ReadaheadBuffer {
             step: step.min(step_max),
             step_max,
             expected: u64::MAX,
-            told: 0,
+            hinted: 0,
             sequential_reads: if eager { u32::MAX } else { 0 },
         }
     }
@@ -88,7 +88,7 @@ impl ReadaheadBuffer {
         }
         if ahead > COPIED_AT_ONCE && self.file.prefetches() {
             let end = offset.saturating_add(bytes as u64).saturating_add(ahead as u64);
-            self.tell(offset, end.min(self.file.len()));
+            self.hint(offset, end.min(self.file.len()));
             ahead = COPIED_AT_ONCE;
         }
         let most = bytes.max(self.step_max);
@@ -144,13 +144,13 @@ impl ReadaheadBuffer {
     }
 
     /// Hints the next step to the system before the last one is used up.
-    fn tell(&mut self, offset: u64, end: u64) {
-        let begin = if (offset..=end).contains(&self.told) { self.told } else { offset };
+    fn hint(&mut self, offset: u64, end: u64) {
+        let begin = if (offset..=end).contains(&self.hinted) { self.hinted } else { offset };
         // Half a step at a time, so that it is already being read when it is needed.
         let is_whole = end == self.file.len() && begin < end;
         if is_whole || end.saturating_sub(begin) >= self.step_max as u64 / 2 {
             self.file.prefetch(begin, end - begin);
-            self.told = end;
+            self.hinted = end;
         }
     }
 }

@@ -196,7 +196,7 @@ impl MemTable {
     }
 
     /// Whether the filter lets `key` through; None if there is no filter.
-    pub fn filter_says(&self, key: &[u8]) -> Option<bool> {
+    pub fn filter_may_match(&self, key: &[u8]) -> Option<bool> {
         self.bloom.as_ref().map(|bloom| bloom.may_hold(key))
     }
 

@@ -31,5 +31,5 @@
 
 pub use pumice_env::perf::{
     IoMetric, IoStatsContext, LevelMetric, PerfContext, PerfLevel, PerfMetric, TABLE_LEVELS,
-    clear_levels, context, io_context, level, reset, reset_io, set_level, tell_levels_apart,
+    clear_levels, context, count_by_level, io_context, level, reset, reset_io, set_level,
 };

@@ -20,7 +20,7 @@ use pumice_testkit::Op;
 use super::session::{Session, Stop};
 use super::side;
 use super::verdict::Count;
-use super::world::tell;
+use super::world::trace;
 
 impl Session {
     /// Works on a side family that no other task uses meanwhile, and ingests a file behind its
@@ -103,7 +103,7 @@ impl Session {
             ..IngestExternalFileOptions::default()
         };
         let done = self.db.ingest_external_file_cf(&how, family, &[&path]);
-        tell(format_args!("{name}: ingested {ops:?} behind {:?}", done.as_ref().err()));
+        trace(format_args!("{name}: ingested {ops:?} behind {:?}", done.as_ref().err()));
         match done {
             Ok(()) => {}
             // A file in front may have sequence number 0, or be in the last level itself.

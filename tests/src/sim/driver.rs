@@ -71,7 +71,7 @@ pub fn work(job: &Job, worker: u64) {
     let mine = |seed: &u64| seed / SHARE % job.jobs == worker;
     let range = (job.start..job.start + job.seeds).filter(mine);
     for (suite, seed) in todo.into_iter().chain(range.map(|s| (Suite::of(s, &job.suites), s))) {
-        say(&format!("AT {} {seed}", suite.name()));
+        print(&format!("AT {} {seed}", suite.name()));
         let outcome = run::seed(suite, seed, &tally);
         seeds += 1;
         let mut failure = outcome.result.clone().err();
@@ -82,16 +82,16 @@ pub fn work(job: &Job, worker: u64) {
         if let Some(failure) = failure {
             failures += 1;
             let text = failure.text.replace('\n', "\u{1}");
-            say(&format!("FAIL {} {seed} {:?} {text}", suite.name(), failure.kind));
+            print(&format!("FAIL {} {seed} {:?} {text}", suite.name(), failure.kind));
             if failures == FAILURES_MAX {
                 break;
             }
         }
     }
-    say(&format!("DONE seeds={seeds} replays={replays} {}", tally.text()));
+    print(&format!("DONE seeds={seeds} replays={replays} {}", tally.text()));
 }
 
-fn say(line: &str) {
+fn print(line: &str) {
     let mut out = std::io::stdout().lock();
     // A parent that is gone needs no report.
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
@@ -280,7 +280,7 @@ pub fn find_planted(job: &Job, name: &str) -> bool {
     let tally = Arc::new(Tally::default());
     for n in 0..PLANTED_SEEDS_MAX {
         let suite = Suite::of(n, &job.suites);
-        say(&format!("AT {} {n}", suite.name()));
+        print(&format!("AT {} {n}", suite.name()));
         if let Err(failure) = run::seed(suite, n, &tally).result {
             // A seed that fails without the bug shows nothing about it.
             planted::activate(None);
@@ -291,11 +291,11 @@ pub fn find_planted(job: &Job, name: &str) -> bool {
             }
             let first = failure.text.lines().next().unwrap_or("");
             let kind = failure.kind;
-            say(&format!("DONE found={} suite={} {kind:?}: {first}", n + 1, suite.name()));
+            print(&format!("DONE found={} suite={} {kind:?}: {first}", n + 1, suite.name()));
             return true;
         }
     }
-    say(&format!("DONE missed={PLANTED_SEEDS_MAX}"));
+    print(&format!("DONE missed={PLANTED_SEEDS_MAX}"));
     true
 }
 

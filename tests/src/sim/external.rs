@@ -22,7 +22,7 @@ use pumice_testkit::{Op, op};
 use super::session::{Session, Stop};
 use super::side;
 use super::verdict::{Count, Failure, Kind};
-use super::world::tell;
+use super::world::trace;
 use crate::stores::pumice::options;
 
 /// Where the files are made.
@@ -181,9 +181,9 @@ impl Session {
             .iter()
             .map(|(cf, files)| IngestExternalFileArg::new(&self.families[*cf], files.clone(), &how))
             .collect();
-        tell(format_args!("batch {id}: ingests {made:?}, {how:?}"));
+        trace(format_args!("batch {id}: ingests {made:?}, {how:?}"));
         let done = self.db.ingest_external_files(&args);
-        tell(format_args!("batch {id}: ingested {:?}", done.as_ref().err()));
+        trace(format_args!("batch {id}: ingested {:?}", done.as_ref().err()));
         match done {
             Ok(()) => self.history.lock().ingested(id),
             Err(error) if is_refusal(&error, &how) => {
@@ -216,7 +216,7 @@ impl Session {
         let entries: Vec<_> = (0..count).map(|_| self.side.lock().issue(&name)).collect();
         self.side.lock().ingests_in_front(&name);
         let done = self.ingest_entries(&name, &family, &entries);
-        tell(format_args!("{name}: ingested {} keys {:?}", entries.len(), done.as_ref().err()));
+        trace(format_args!("{name}: ingested {} keys {:?}", entries.len(), done.as_ref().err()));
         self.side_handles.lock().insert(name.clone(), family);
         done?;
         let logged = self.plan.logging.has_wal();

@@ -17,7 +17,7 @@ use pumice_testkit::history::{ORDER_KEY, Stamp};
 use super::session::{Session, Stop};
 use super::side;
 use super::verdict::{Count, Failure};
-use super::world::tell;
+use super::world::trace;
 use crate::stores::pumice::options;
 
 /// One call of an operator.
@@ -55,7 +55,7 @@ impl Session {
                 ..CompactRangeOptions::default()
             };
             let moved = self.db.compact_range_cf(&how, &self.families[cf], None, None);
-            tell(format_args!(
+            trace(format_args!(
                 "family {cf}: to level {}: {:?}",
                 how.target_level,
                 moved.as_ref().err()
@@ -100,7 +100,7 @@ impl Session {
     fn close_under_others(&self) -> Result<(), Stop> {
         self.closes();
         let closed = self.db.close();
-        tell(format_args!("closed by an operator: {:?}", closed.as_ref().err()));
+        trace(format_args!("closed by an operator: {:?}", closed.as_ref().err()));
         closed?;
         self.tally.add(Count::Closes, 1);
         Ok(())
@@ -111,7 +111,7 @@ impl Session {
         let path = PathBuf::from(format!("/copy{}", rng.next_u64() >> 40));
         let begun = self.history.lock().now();
         let made = self.db.checkpoint(&path);
-        tell(format_args!("checkpoint {path:?}: {:?}", made.as_ref().err()));
+        trace(format_args!("checkpoint {path:?}: {:?}", made.as_ref().err()));
         made?;
         // What failed may be in the copy or not; then all that can be checked is that it opens.
         let judged = self.judge_copy(&path, begun);
@@ -153,11 +153,11 @@ impl Session {
 /// is paused.
 fn may_refuse_move(error: &pumice::Error) -> bool {
     let text = error.to_string();
-    let says = |words: &str| text.contains(words);
-    says("Levels between source and target are not empty")
-        || says("Moving more than one file from non-L0 to L0")
-        || says("FIFO compaction does not support change_level")
-        || (says("Target level") && error.kind() == ErrorKind::InvalidArgument)
+    let has = |words: &str| text.contains(words);
+    has("Levels between source and target are not empty")
+        || has("Moving more than one file from non-L0 to L0")
+        || has("FIFO compaction does not support change_level")
+        || (has("Target level") && error.kind() == ErrorKind::InvalidArgument)
         || is_paused(error)
 }
 

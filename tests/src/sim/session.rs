@@ -22,7 +22,7 @@ use pumice_testkit::{Entry, Op};
 
 use super::side::{Found, SideFamilies};
 use super::verdict::{Count, Failure, Kind, Tally};
-use super::world::{DIR, Plan, World, tell};
+use super::world::{DIR, Plan, World, trace};
 use crate::stores::pumice::batch;
 
 /// Why a call did not succeed.
@@ -188,7 +188,7 @@ impl Session {
         let options = self.write_options(sync);
         let (id, written) = self.history.lock().issue(ops);
         let done = self.db.write_opt(&options, &mut batch(&self.families, &written));
-        tell(format_args!("batch {id}: sync {} {:?}", options.sync, done.as_ref().err()));
+        trace(format_args!("batch {id}: sync {} {:?}", options.sync, done.as_ref().err()));
         done?;
         self.history.lock().acknowledge(id, options.sync);
         self.count(Count::Acked);

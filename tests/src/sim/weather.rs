@@ -4,7 +4,7 @@ use pumice_base::random::Rng;
 use pumice_env::mem::{Fault, FaultOp, FaultRule, FsyncFailure};
 
 use super::session::Session;
-use super::world::tell;
+use super::world::trace;
 
 const FILES: [&str; 8] =
     ["/db*", "/db*", "/db*", "*.log", "*.log", "*.sst", "*MANIFEST-*", "*CURRENT*"];
@@ -52,6 +52,6 @@ pub fn strike(session: &Session, rng: &mut Rng) {
         _ => u64::MAX,
     };
     let rule = FaultRule { op, path_glob, skip: rng.skewed(4), count, fault };
-    tell(format_args!("weather: {rule:?}"));
+    trace(format_args!("weather: {rule:?}"));
     session.fs.add_fault(rule);
 }

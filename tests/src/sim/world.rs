@@ -71,14 +71,14 @@ pub struct World {
 }
 
 /// Whether events are printed on standard error, for debugging a seed.
-pub fn is_told() -> bool {
-    static TOLD: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *TOLD.get_or_init(|| std::env::var_os("PUMICE_SIM_TELL").is_some())
+pub fn is_traced() -> bool {
+    static TRACED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *TRACED.get_or_init(|| std::env::var_os("PUMICE_SIM_TELL").is_some())
 }
 
 /// Prints what happens, if that is asked for.
-pub fn tell(message: std::fmt::Arguments<'_>) {
-    if is_told() {
+pub fn trace(message: std::fmt::Arguments<'_>) {
+    if is_traced() {
         eprintln!("{message}"); // No clock: reading it would change the run.
     }
 }
@@ -89,7 +89,7 @@ struct Forgetful;
 impl Logger for Forgetful {
     fn log(&self, level: InfoLogLevel, message: std::fmt::Arguments<'_>) {
         if level != InfoLogLevel::Header {
-            tell(format_args!("log: {message}"));
+            trace(format_args!("log: {message}"));
         }
     }
     fn level(&self) -> InfoLogLevel {
@@ -195,7 +195,7 @@ impl World {
             families.push(ColumnFamilyDescriptor::new(name.clone(), base.cf.clone()));
         }
         let opened = Db::open_cf(&base.db, DIR, &families);
-        tell(format_args!("opened: {:?}", opened.as_ref().err()));
+        trace(format_args!("opened: {:?}", opened.as_ref().err()));
         let (db, mut handles) = opened?;
         let others = handles.split_off(fixed).into_iter().zip(others).collect();
         Ok(Session::new(self, db, handles, others, base.cf))
@@ -233,7 +233,7 @@ impl World {
         seed: u64,
     ) {
         self.fs.halt_after(0);
-        tell(format_args!("crash {crash:?} {mode:?}; faults {:?}", self.fs.fault_log()));
+        trace(format_args!("crash {crash:?} {mode:?}; faults {:?}", self.fs.fault_log()));
         let crash = if self.lost_a_sync() { Crash::Power } else { crash };
         let survivors = self.fs.crashed_copy(seed, mode);
         self.dies_at = u64::MAX;

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn test_programs_are_told_from_all_else() {
+    fn test_programs_are_recognised() {
         let output = [
             "   Compiling pumice-base".to_string(),
             line("true", "\"/w/t/deps/pumice_base-1\""),

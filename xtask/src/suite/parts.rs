@@ -86,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_leaves_a_test_out_is_told() {
+    fn a_part_that_leaves_a_test_out_is_reported() {
         let parts = cut("p::all", "write::a: test\nwrite::b: test\n");
-        let told = |passed, failed| parts[0].left_out(Tally { passed, failed });
-        assert_eq!(told(2, 0), None);
-        assert_eq!(told(1, 0).as_deref(), Some("1 of 2 tests ran"));
-        assert_eq!(told(1, 1), None, "it is told of as a failure");
+        let left_out = |passed, failed| parts[0].left_out(Tally { passed, failed });
+        assert_eq!(left_out(2, 0), None);
+        assert_eq!(left_out(1, 0).as_deref(), Some("1 of 2 tests ran"));
+        assert_eq!(left_out(1, 1), None, "it is reported as a failure");
     }
 
     #[test]

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn output_keeps_its_order_and_the_status_is_told() {
+    fn output_keeps_its_order_and_the_status_is_kept() {
         let ended = shell("echo one; echo two >&2; echo three; exit 3", None);
         assert_eq!(ended.text, "one\ntwo\nthree\n");
         assert_eq!(ended.trouble(None).as_deref(), Some("exit status: 3"));

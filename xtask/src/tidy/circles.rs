@@ -263,10 +263,10 @@ mod tests {
             ("b/y.rs", "pub struct Y(super::super::a::x::X);"),
             ("lib.rs", "mod a; mod b;"),
         ];
-        let said = found(&files);
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].contains("a/x.rs needs b/y.rs (`crate::b::Y`)"), "{said:?}");
-        assert!(said[0].contains("b/y.rs needs a/x.rs"), "{said:?}");
+        let findings = found(&files);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].contains("a/x.rs needs b/y.rs (`crate::b::Y`)"), "{findings:?}");
+        assert!(findings[0].contains("b/y.rs needs a/x.rs"), "{findings:?}");
         // One edge less is no circle.
         let without = files.map(|(path, text)| (path, text.replace("(super::super::a::x::X)", "")));
         let without: Vec<(&str, &str)> = without.iter().map(|(p, t)| (*p, t.as_str())).collect();

@@ -208,7 +208,7 @@ mod tests {
         depth: i32 =\n            LOWER.depth as i32, fixed, saved => \"x::y\";\n        \
         /// Doc.\n        dir: String = String::new(), fixed, saved => \"x::y\";\n    }\n";
 
-    fn said(path: &str, text: &str) -> Vec<String> {
+    fn findings(path: &str, text: &str) -> Vec<String> {
         let source = |path: &str, text: &str| Source { path: path.into(), text: text.into() };
         let sources = [
             source(TABLES[0], TABLE),
@@ -222,23 +222,26 @@ mod tests {
     fn a_second_default_is_found() {
         let lower = "crates/table/src/options.rs";
         let implemented = "impl Default for T { fn default() -> Self { T { size: 1, other: 2 } } }";
-        assert_eq!(said(lower, implemented), ["T: a second default of the option `size`"]);
+        assert_eq!(findings(lower, implemented), ["T: a second default of the option `size`"]);
         let constant = "impl T { pub const DEFAULT: Self = T { other: 1, size: 1 << 20 }; }";
-        assert_eq!(said(lower, constant).len(), 1);
-        assert_eq!(said("crates/pumice/src/flush/mod.rs", implemented).len(), 1);
+        assert_eq!(findings(lower, constant).len(), 1);
+        assert_eq!(findings("crates/pumice/src/flush/mod.rs", implemented).len(), 1);
         // If the row refers to it, it is not a second one.
-        assert!(said(lower, "impl T { const DEFAULT: T = T { depth: 7 }; }").is_empty());
-        assert!(said(lower, "fn f() -> T { T { size: options.size } }").is_empty());
-        assert!(said("crates/table/src/x/tests.rs", implemented).is_empty());
+        assert!(findings(lower, "impl T { const DEFAULT: T = T { depth: 7 }; }").is_empty());
+        assert!(findings(lower, "fn f() -> T { T { size: options.size } }").is_empty());
+        assert!(findings("crates/table/src/x/tests.rs", implemented).is_empty());
     }
 
     #[test]
     fn a_flag_that_repeats_its_option_is_found() {
         for repeated in ["size: u64 = 64 << 20, \"Doc\";", "dir: String = \"\", \"Doc\";"] {
-            assert_eq!(said(FLAGS, &format!("flag_table! {{\n    {repeated}\n}}")).len(), 1);
+            assert_eq!(findings(FLAGS, &format!("flag_table! {{\n    {repeated}\n}}")).len(), 1);
         }
         for fine in ["size: u64, \"Doc\";", "size: u64 = 32 << 20, \"Its own\";", "num: i64 = 1,"] {
-            assert!(said(FLAGS, &format!("flag_table! {{\n    {fine}\n}}")).is_empty(), "{fine}");
+            assert!(
+                findings(FLAGS, &format!("flag_table! {{\n    {fine}\n}}")).is_empty(),
+                "{fine}"
+            );
         }
     }
 
@@ -246,10 +249,10 @@ mod tests {
     fn a_second_enumeration_is_found() {
         let twin = "/// Doc.\n#[repr(u8)]\npub enum Why { #[default] Three, One, Two(u16), }";
         assert_eq!(
-            said("crates/pumice/src/flush/mod.rs", twin),
+            findings("crates/pumice/src/flush/mod.rs", twin),
             ["`Why` has the variants of `Cause` in crates/env/src/a.rs"]
         );
-        assert!(said("crates/pumice/src/flush/mod.rs", "enum Why { One, Two }").is_empty());
-        assert!(said("crates/server/src/a.rs", twin).is_empty());
+        assert!(findings("crates/pumice/src/flush/mod.rs", "enum Why { One, Two }").is_empty());
+        assert!(findings("crates/server/src/a.rs", twin).is_empty());
     }
 }

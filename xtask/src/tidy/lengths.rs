@@ -47,11 +47,11 @@ fn large_structs(source: &Source, tokens: &[Token<'_>]) -> Vec<Violation> {
     let too_large = structs(tokens)
         .into_iter()
         .filter(|(name, _, fields)| *fields > STRUCT_FIELDS && !RECORDS.contains(name));
-    let say = |(name, line, fields): (&str, usize, usize)| {
+    let describe = |(name, line, fields): (&str, usize, usize)| {
         let message = format!("struct `{name}` has {fields} fields (limit {STRUCT_FIELDS})");
         Violation::new(format!("{}:{line}", source.path), message)
     };
-    too_large.map(say).collect()
+    too_large.map(describe).collect()
 }
 
 /// Every struct with named fields: name, line, how many.

@@ -138,7 +138,7 @@ mod tests {
     }
 
     /// The messages about a table of one row, beside a test and code that reads a field.
-    fn said(row: &str) -> Vec<String> {
+    fn findings(row: &str) -> Vec<String> {
         let table = format!("    fields {{\n        /// Doc: of it.\n{row}\n    }}\n");
         let code = "fn f(o: &O) -> bool { o.written = 1; o.read }";
         let test = "#[pumice_test_macros::test]\nfn shows() {}\nfn helps() {}";
@@ -152,19 +152,24 @@ mod tests {
 
     #[test]
     fn rows_name_tests_and_are_read() {
-        assert!(said("        read: u64 = 1, fixed, saved => \"effects::shows\";").is_empty());
+        assert!(findings("        read: u64 = 1, fixed, saved => \"effects::shows\";").is_empty());
         let broken = "        read: u64 = 1, fixed,\n            => \"effects::shows\";";
-        assert!(said(broken).is_empty());
+        assert!(findings(broken).is_empty());
         let reason = "        read: u64 = 1, fixed, saved => \"none: nobody can see it\";";
-        assert!(said(reason).is_empty());
+        assert!(findings(reason).is_empty());
         for proof in ["effects::helps", "effects::gone", "none: ", "", "other::shows"] {
-            let said = said(&format!("        read: u64 = 1, fixed, saved => \"{proof}\";"));
-            assert!(said.len() == 1 && said[0].contains("its proof"), "{proof}: {said:?}");
+            let findings =
+                findings(&format!("        read: u64 = 1, fixed, saved => \"{proof}\";"));
+            assert!(
+                findings.len() == 1 && findings[0].contains("its proof"),
+                "{proof}: {findings:?}"
+            );
         }
-        assert_eq!(said("        read: u64 = 1, fixed, saved;").len(), 1);
+        assert_eq!(findings("        read: u64 = 1, fixed, saved;").len(), 1);
         for name in ["written", "forgotten"] {
-            let said = said(&format!("        {name}: u64 = 1, fixed => \"effects::shows\";"));
-            assert_eq!(said, [format!("{name}: nothing reads it")]);
+            let findings =
+                findings(&format!("        {name}: u64 = 1, fixed => \"effects::shows\";"));
+            assert_eq!(findings, [format!("{name}: nothing reads it")]);
         }
     }
 }

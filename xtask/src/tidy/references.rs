@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dangling_reference_in_a_page_is_told() {
+    fn a_dangling_reference_in_a_page_is_found() {
         assert_eq!(
             page("[t](table.md#range)"),
             ["there is no heading `range` in docs/format/table.md"]
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dangling_reference_in_a_comment_is_told() {
+    fn a_dangling_reference_in_a_comment_is_found() {
         assert_eq!(source("/// see docs/none.md"), ["there is no docs/none.md"]);
         assert_eq!(source("x(); // by reliability.md 2"), ["there is no reliability.md"]);
         let heading = "there is no heading `no-heading` in docs/format/table.md";

@@ -184,7 +184,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             println!("{:<12} : skipped (--use_existing_db is true)", spec.name);
             return Ok(());
         }
-        if work.tells_batch() {
+        if work.prints_batch() {
             eprintln!("entries_per_batch = {}", self.flags.batch_size);
         }
         if work == Work::MultiScan {

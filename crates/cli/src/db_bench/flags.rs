@@ -551,16 +551,16 @@ mod tests {
             |option, value: &str| GivenOption { option, is_table: false, value: value.to_string() };
         let expected = [given("paranoid_checks", "false"), given("arena_block_size", "8")];
         assert_eq!(flags.unwrap().options, expected);
-        let mut said = Vec::new();
+        let mut warnings = Vec::new();
         let words =
             ["--async_io", "--hash_bucket_count=5", "--use_adaptive_mutex=1", "--noenable_numa"];
         let words = words.map(String::from);
-        parse(&words, &mut |warning| said.push(warning)).unwrap();
+        parse(&words, &mut |warning| warnings.push(warning)).unwrap();
         let names = "use_adaptive_mutex";
-        assert_eq!(said.len(), 1, "{said:?}");
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(
-            said[0].contains("async_io, hash_bucket_count") && said[0].contains(names),
-            "{said:?}"
+            warnings[0].contains("async_io, hash_bucket_count") && warnings[0].contains(names),
+            "{warnings:?}"
         );
         assert!(
             run(&["--transaction_db=0", "--simcache_size=-1", "--compression_manager=none"])

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[pumice_test_macros::test]
-    fn the_statistics_tell_what_was_compacted() {
+    fn the_statistics_have_what_was_compacted() {
         let text = "** Compaction Stats [default] **\nFlush(GB): cumulative 1.2, interval 1.2\n\
                     Cumulative compaction: 0.25 GB write, 36.95 MB/s write, 0.15 GB read\n";
         assert_eq!(compacted_mb(text), 256.0);

@@ -60,7 +60,7 @@ fn run_one<D: BenchDb>(shared: &Shared<D>, work: Work, index: usize, seed: u64) 
     let level = level.unwrap_or_default();
     if level > PerfLevel::Disable {
         perf::set_level(level);
-        perf::tell_levels_apart(true);
+        perf::count_by_level(true);
     }
     let result = work::run(work, &mut worker);
     if level > PerfLevel::Disable {

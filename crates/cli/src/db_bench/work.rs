@@ -127,7 +127,7 @@ impl Work {
     }
 
     /// It prints how many keys a batch has.
-    pub fn tells_batch(self) -> bool {
+    pub fn prints_batch(self) -> bool {
         use Work::*;
         matches!(self, MultiRead | ApproximateSizes | While(Reading::MultiGet, _))
     }
@@ -437,7 +437,7 @@ fn write_in_background<D: BenchDb>(worker: &mut Worker<'_, D>, merge: bool) -> R
     let mut range_keys = [worker.keys(), worker.keys()];
     let mut tombstones = Tombstones::new(worker);
     let (mut keys, mut values) = (worker.keys(), worker.values());
-    let (mut written, mut told) = (0u64, false);
+    let (mut written, mut announced) = (0u64, false);
     loop {
         if flags.finish_after_writes && written >= plan.writes {
             eprintln!("Exiting the writer after {written} writes...");
@@ -447,9 +447,9 @@ fn write_in_background<D: BenchDb>(worker: &mut Worker<'_, D>, merge: bool) -> R
             if !flags.finish_after_writes {
                 break;
             }
-            if !told {
+            if !announced {
                 eprintln!("Reads are finished. Have {} more writes to do", plan.writes - written);
-                told = true;
+                announced = true;
             }
         }
         let writer = &mut writers[worker.pick()];

@@ -98,13 +98,13 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn columns_are_words_with_a_colon() {
-        let said = |name: &str, value: &str| Ok((name.into(), value.into()));
-        assert_eq!(column("n:v", false), said("n", "v"));
-        assert_eq!(column(":v", false), said("", "v"));
-        assert_eq!(column("n::", false), said("n", ""));
-        assert_eq!(column("n:v:", false), said("n", "v"));
-        assert_eq!(column("0x6e:0x76", true), said("n", "v"));
-        assert_eq!(column(":0x76", true), said("", "v"));
+        let expected = |name: &str, value: &str| Ok((name.into(), value.into()));
+        assert_eq!(column("n:v", false), expected("n", "v"));
+        assert_eq!(column(":v", false), expected("", "v"));
+        assert_eq!(column("n::", false), expected("n", ""));
+        assert_eq!(column("n:v:", false), expected("n", "v"));
+        assert_eq!(column("0x6e:0x76", true), expected("n", "v"));
+        assert_eq!(column(":0x76", true), expected("", "v"));
         for wrong in ["", ":", "n", "n:", "a:b:c"] {
             assert!(column(wrong, false).is_err(), "{wrong}");
         }

@@ -134,7 +134,7 @@ impl Invocation {
         let try_load =
             !self.arguments.has("try_load_options") || self.arguments.flag("try_load_options");
         if try_load && let Some(loaded) = self.load_latest(access)? {
-            tell_skipped(&loaded);
+            print_skipped(&loaded);
             found.db = loaded.db;
             family_options = loaded.column_families;
         }
@@ -171,7 +171,7 @@ impl Invocation {
         let try_load =
             !self.arguments.has("try_load_options") || self.arguments.flag("try_load_options");
         if try_load && let Some(loaded) = self.load_latest(Access::Write)? {
-            tell_skipped(&loaded);
+            print_skipped(&loaded);
             found.db = loaded.db;
             for mut family in loaded.column_families {
                 self.apply_flags(&mut found.db, &mut family.options)?;
@@ -310,7 +310,7 @@ fn number_of(flag: &str, value: Option<String>, least: i64) -> Result<Option<i64
 }
 
 /// Warns of the options that reading the OPTIONS file skipped, by name.
-fn tell_skipped(loaded: &LoadedOptions) {
+fn print_skipped(loaded: &LoadedOptions) {
     let name = |note: &String| note.split('=').next().unwrap_or_default().to_string();
     let names: BTreeSet<String> = loaded.ignored.iter().map(name).collect();
     if !names.is_empty() {

@@ -153,13 +153,13 @@ pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     // Nothing is opened, as the table may be damaged; but only what an open for writing would take.
     it.options(Access::Write)?;
     let fs = PosixFs::shared();
-    let told = |error| format!("failed to unsafely remove SST file: {error}");
+    let text = |error| format!("failed to unsafely remove SST file: {error}");
     // Without a database there is nothing to lock.
-    current_manifest(&*fs, &it.db).map_err(told)?;
-    let lock = fs.lock(&filename::lock_file(&it.db)).map_err(told)?;
-    let manifest = current_manifest(&*fs, &it.db).map_err(told)?;
-    let places = Places::read(&*fs, &manifest).map_err(told)?;
-    check_writable(&places).map_err(told)?;
+    current_manifest(&*fs, &it.db).map_err(text)?;
+    let lock = fs.lock(&filename::lock_file(&it.db)).map_err(text)?;
+    let manifest = current_manifest(&*fs, &it.db).map_err(text)?;
+    let places = Places::read(&*fs, &manifest).map_err(text)?;
+    check_writable(&places).map_err(text)?;
     let mut families = places.families.iter();
     let place = families.find_map(|(id, (_, files))| Some((*id, files.level_of(number)?)));
     let Some((id, level)) = place else {
@@ -175,9 +175,9 @@ pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failu
         records.push(edit.encode());
         Ok(())
     });
-    read.map_err(told)?;
+    read.map_err(text)?;
     records.push(edit.encode());
-    write_manifest(&*fs, &it.db, places.next_file_number, &records).map_err(told)?;
+    write_manifest(&*fs, &it.db, places.next_file_number, &records).map_err(text)?;
     drop(lock);
     eprintln!("unsafely removed SST file");
     Ok(())

@@ -77,11 +77,11 @@ fn measure(memory: &Path, disk: &Path) -> Result<Found, String> {
     let mut found = in_memory();
     found.extend(codecs()?);
     for (path, part) in [(memory, in_files as fn(&Path) -> io::Result<Found>), (disk, on_device)] {
-        let say = |error: io::Error| format!("{}: {error}", path.display());
-        os::create_dir_all(path).map_err(say)?;
+        let with_path = |error: io::Error| format!("{}: {error}", path.display());
+        os::create_dir_all(path).map_err(with_path)?;
         let measured = part(path);
         folder::remove(path);
-        found.extend(measured.map_err(say)?);
+        found.extend(measured.map_err(with_path)?);
     }
     Ok(found)
 }

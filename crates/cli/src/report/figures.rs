@@ -92,7 +92,7 @@ fn draw(table: &Table, data: &Data, plot: &Plot) -> Vec<Picture> {
     if panels.iter().all(|panel| panel.curves.iter().all(|curve| curve.points.is_empty())) {
         return Vec::new();
     }
-    let mut said: Vec<String> = plot
+    let mut sentences: Vec<String> = plot
         .panels
         .iter()
         .filter_map(|value| {
@@ -101,17 +101,17 @@ fn draw(table: &Table, data: &Data, plot: &Plot) -> Vec<Picture> {
         .collect();
     if table.section == Section::Compression && table.name != "jobs" {
         let names = ["RocksDB", "Pumice", "Pumice, explicit helpers"];
-        said.extend(words::scaling(table, data, &plot.rows, &names));
+        sentences.extend(words::scaling(table, data, &plot.rows, &names));
     }
     // Pairs that are not peers, and that a reader looks for.
     for pair in [("Pumice", "redis-server"), ("Pumice, fibers", "Pumice, threads")] {
-        said.extend(plot.panels.iter().filter_map(|value| {
+        sentences.extend(plot.panels.iter().filter_map(|value| {
             let found = words::between(table, data, &plot.rows, pair, value.value);
             words::compare(&found, value)
         }));
     }
     let figure = Figure { width: WIDTH, panel: PANEL, panels };
-    vec![picture(&figure, said.join(" "))]
+    vec![picture(&figure, sentences.join(" "))]
 }
 
 fn curve(
@@ -233,7 +233,7 @@ fn sine_picture(plan: &Plan, table: &Table, data: &Data, arms: &[&Arm]) -> Optio
         panel("Files in L0", over_time("l0_files")),
         panel("Bytes that wait for compaction, MB", over_time("pending_mb")),
     ];
-    let said = arms.iter().filter_map(|arm| {
+    let sentences = arms.iter().filter_map(|arm| {
         let of = |value: &str| Some(data.summary(&table.id(row, arm), value)?.median);
         Some(format!(
             "{} is off by {:.1} MB/s (RMSE), at worst writes {:.2} of what was asked for, and is \
@@ -244,7 +244,7 @@ fn sine_picture(plan: &Plan, table: &Table, data: &Data, arms: &[&Arm]) -> Optio
             of("stopped_s").unwrap_or(0.0)
         ))
     });
-    let mut sentence = format!("{}.", said.collect::<Vec<_>>().join("; "));
+    let mut sentence = format!("{}.", sentences.collect::<Vec<_>>().join("; "));
     let found = words::against(table, data, "", "rmse_mb");
     let lost = |one: &&words::Against| {
         arms.iter().any(|arm| arm.name == one.arm) && words::is_loss("rmse_mb", one.ratio.median)
@@ -280,20 +280,20 @@ fn percentiles(table: &Table, data: &Data) -> Option<Picture> {
         curves,
         ..Panel::default()
     };
-    let mut said = Vec::new();
+    let mut sentences = Vec::new();
     for engine in ["RocksDB", "Pumice"] {
         let id = |suffix: &str| {
             format!("{}/{}/{}/{engine}{suffix}", table.section.name(), table.name, row.name)
         };
         let of = |value: &str| data.ratio(&id(", lowered"), &id(""), value);
         if let (Some(middle), Some(tail)) = (of("p50_us"), of("p99.9_us")) {
-            said.push(format!(
+            sentences.push(format!(
                 "Lowering multiplies {engine}'s p50 by {:.2} and its p99.9 by {:.2}",
                 middle.median, tail.median
             ));
         }
     }
-    let mut sentence = format!("{}.", said.join("; "));
+    let mut sentence = format!("{}.", sentences.join("; "));
     let column = super::plan::column("p99_us", "p99", 1.0, 0);
     let found = words::against(table, data, "", "p99_us");
     sentence.extend(words::compare(&found, &column).map(|text| format!(" {text}")));

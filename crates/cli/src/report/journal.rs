@@ -28,16 +28,16 @@ impl Journal {
     /// It cannot be read or written.
     pub fn open(out: &Path) -> Result<Journal, String> {
         let path = path(out);
-        let say = |error: std::io::Error| format!("{}: {error}", path.display());
+        let with_path = |error: std::io::Error| format!("{}: {error}", path.display());
         let bytes = match os::read_file(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(say(error)),
+            Err(error) => return Err(with_path(error)),
         };
         let flags = OpenFlags { write: true, append: true, create: true, ..OpenFlags::READ };
-        let mut file = File::open(&path, flags).map_err(say)?;
+        let mut file = File::open(&path, flags).map_err(with_path)?;
         if bytes.last().is_some_and(|last| *last != b'\n') {
-            file.write_all(b"\n").map_err(say)?;
+            file.write_all(b"\n").map_err(with_path)?;
         }
         Ok(Journal { file, past: parse(&String::from_utf8_lossy(&bytes)) })
     }

@@ -152,8 +152,8 @@ mod tests {
         assert_eq!(rows, ["fillsync, disk", "seekrandom"]);
         assert_eq!((all[0].share(), all[0].shares()[0]), (Some(0.5), None));
         assert_eq!(all[1].shares(), [Some(0.025), Some(0.05)]);
-        let said = sentence(&all).unwrap();
-        assert!(said.ends_with("in seekrandom (5.0 %); fillsync, disk (50 %)."), "{said}");
+        let text = sentence(&all).unwrap();
+        assert!(text.ends_with("in seekrandom (5.0 %); fillsync, disk (50 %)."), "{text}");
         assert_eq!(sentence(&[]), None);
     }
 }

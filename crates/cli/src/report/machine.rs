@@ -117,20 +117,20 @@ impl Peer {
 
     /// What makes it slower than it has to be; sentences for the page.
     pub fn handicaps(&self) -> Vec<String> {
-        let mut said = Vec::new();
+        let mut handicaps = Vec::new();
         if self.crc32c.starts_with("Not supported") {
-            said.push(
+            handicaps.push(
                 "This RocksDB computes CRC32C in software, which flatters Pumice, most in rows \
                  that write the WAL."
                     .to_string(),
             );
         }
         if self.asserts {
-            said.push(
+            handicaps.push(
                 "This RocksDB was built with assertions: it is no peer for speed.".to_string(),
             );
         }
-        said
+        handicaps
     }
 }
 

@@ -205,7 +205,7 @@ fn report(args: &[String]) -> Result<Vec<String>, String> {
             asked.renders_only || *command == run.command && *build == run.build
         })
     });
-    tell(&plan, &asked, data.all().count(), others);
+    print_plan(&plan, &asked, data.all().count(), others);
     let commit = commit(&program);
     let command = format!("pumice report {}", args.join(" "));
     let write = |data: &Data, failures: &[String]| {
@@ -253,9 +253,9 @@ fn expected(plan: &Plan, machine: &Machine) -> Expected {
     all
 }
 
-fn tell(plan: &Plan, asked: &Asked, done: usize, others: usize) {
-    plan.scaled.iter().for_each(|said| println!("{said}"));
-    plan.left_out.iter().for_each(|said| println!("Left out: {said}."));
+fn print_plan(plan: &Plan, asked: &Asked, done: usize, others: usize) {
+    plan.scaled.iter().for_each(|line| println!("{line}"));
+    plan.left_out.iter().for_each(|line| println!("Left out: {line}."));
     let seconds = plan.seconds(asked.only) as u64;
     println!("It takes about {}; {done} runs are there already.", run::clock(seconds));
     if others > 0 {
@@ -321,15 +321,15 @@ fn scratch(asked: &Asked) -> Result<Folders, String> {
     let out = std::path::absolute(&asked.out).map_err(|error| error.to_string())?;
     let mark = format!("pumice-report-{:016x}-", hash64(out.as_os_str().as_encoded_bytes()));
     let make = |base: &Path| {
-        let say = |error: std::io::Error| format!("{}: {error}", base.display());
-        let base = std::path::absolute(base).map_err(say)?;
-        for name in os::read_dir(&base).map_err(say)? {
+        let with_path = |error: std::io::Error| format!("{}: {error}", base.display());
+        let base = std::path::absolute(base).map_err(with_path)?;
+        for name in os::read_dir(&base).map_err(with_path)? {
             if name.starts_with(&mark) {
                 folder::remove(&base.join(name));
             }
         }
         let path = base.join(format!("{mark}{}", os::pid()));
-        os::create_dir_all(&path).map_err(say)?;
+        os::create_dir_all(&path).map_err(with_path)?;
         Ok::<PathBuf, String>(path)
     };
     let memory = make(&asked.memory)?;

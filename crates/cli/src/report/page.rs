@@ -95,8 +95,8 @@ impl Page<'_> {
         lines
             .iter()
             .for_each(|line| add(out, format_args!("<p class=\"soft\">{}</p>\n", escaped(line))));
-        for said in machine.peer.iter().flat_map(|peer| peer.handicaps()) {
-            add(out, format_args!("<p class=\"warn\">{}</p>\n", escaped(&said)));
+        for note in machine.peer.iter().flat_map(|peer| peer.handicaps()) {
+            add(out, format_args!("<p class=\"warn\">{}</p>\n", escaped(&note)));
         }
         if scale.rounds == 1 {
             out.push_str(
@@ -123,8 +123,8 @@ impl Page<'_> {
              ratios are taken round by round and stand after \"×\".",
             "MEMORY is a folder on tmpfs, DISK one on the disk named above, LIBRARY the library.",
         ];
-        let said = rules.iter().map(|rule| (*rule).to_string()).chain(self.plan.scaled.clone());
-        said.for_each(|text| add(out, format_args!("<li>{}</li>\n", escaped(&text))));
+        let notes = rules.iter().map(|rule| (*rule).to_string()).chain(self.plan.scaled.clone());
+        notes.for_each(|text| add(out, format_args!("<li>{}</li>\n", escaped(&text))));
         for text in &self.plan.left_out {
             add(out, format_args!("<li>Left out: {}.</li>\n", escaped(text)));
         }

@@ -90,7 +90,7 @@ pub fn compare(found: &[Against], column: &Column) -> Option<String> {
     }
     // What the ratio compares is stated where it changes.
     let mut peer = "";
-    let mut said = Vec::new();
+    let mut sentences = Vec::new();
     for arm in arms {
         let of: Vec<&Against> = found.iter().filter(|one| one.arm == arm).collect();
         let whose = match of[0].peer.as_str() {
@@ -98,9 +98,9 @@ pub fn compare(found: &[Against], column: &Column) -> Option<String> {
             other => format!(" the {} of {other}", column.title),
         };
         peer = &of[0].peer;
-        said.push(compare_arm(&of, column.value, &whose));
+        sentences.push(compare_arm(&of, column.value, &whose));
     }
-    if said.is_empty() { None } else { Some(format!("{}.", said.join("; "))) }
+    if sentences.is_empty() { None } else { Some(format!("{}.", sentences.join("; "))) }
 }
 
 fn compare_arm(found: &[&Against], value: &str, whose: &str) -> String {
@@ -136,9 +136,10 @@ pub fn scaling(table: &Table, data: &Data, prefix: &str, arms: &[&str]) -> Optio
             rate.median, cpu.median
         ))
     };
-    let said: Vec<String> = arms.iter().filter_map(one).collect();
+    let sentences: Vec<String> = arms.iter().filter_map(one).collect();
     let threads = last.x;
-    (!said.is_empty()).then(|| format!("From 1 to {threads} threads: {}.", said.join("; ")))
+    (!sentences.is_empty())
+        .then(|| format!("From 1 to {threads} threads: {}.", sentences.join("; ")))
 }
 
 #[cfg(test)]
@@ -158,7 +159,7 @@ mod tests {
 
     // Plain #[test]: nothing in these tests can wait.
     #[test]
-    fn a_win_and_a_loss_are_both_said() {
+    fn a_win_and_a_loss_are_both_named() {
         let all = [found("Pumice", "a", 1.5), found("Pumice", "b", 2.0)];
         let text = compare(&all, &RATE).unwrap();
         assert_eq!(text, "Pumice: 1.50 to 2.00 times the ops/s of RocksDB.");

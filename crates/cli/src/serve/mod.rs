@@ -96,7 +96,7 @@ pub fn run(args: &[String]) -> ExitCode {
 }
 
 /// Tells the process that started it; it may not listen any more.
-fn say(line: std::fmt::Arguments<'_>) {
+fn print(line: std::fmt::Arguments<'_>) {
     writeln!(std::io::stdout(), "{line}").ok();
 }
 
@@ -113,38 +113,38 @@ fn serve(config: Config) -> Result<(), String> {
             eprintln!("pumice serve: signals: {error}");
             return;
         }
-        say(format_args!("ending; once more to end at once"));
+        print(format_args!("ending; once more to end at once"));
         end();
         if signals.wait().is_ok() {
             std::process::exit(IMPATIENT);
         }
     }));
-    say(format_args!("pumice {} serves {dir} (appendfsync {fsync})", env!("CARGO_PKG_VERSION")));
+    print(format_args!("pumice {} serves {dir} (appendfsync {fsync})", env!("CARGO_PKG_VERSION")));
     if let Engine::Foreign(engine) = running.shared().keyspace.engine() {
-        say(format_args!("the engine is {}", engine.name()));
+        print(format_args!("the engine is {}", engine.name()));
     }
     for address in running.addresses() {
-        say(format_args!("listening on {address}: redis-cli -p {}", address.port()));
+        print(format_args!("listening on {address}: redis-cli -p {}", address.port()));
     }
     for address in running.tls_addresses() {
         let (host, port) = (address.ip(), address.port());
-        say(format_args!("listening on {address} for TLS: redis-cli --tls -h {host} -p {port}"));
+        print(format_args!("listening on {address} for TLS: redis-cli --tls -h {host} -p {port}"));
     }
     if let Some(path) = running.socket() {
-        say(format_args!("listening on {}: redis-cli -s {}", path.display(), path.display()));
+        print(format_args!("listening on {}: redis-cli -s {}", path.display(), path.display()));
     }
     if let Some(address) = running.metrics() {
-        say(format_args!("metrics on http://{address}/metrics"));
+        print(format_args!("metrics on http://{address}/metrics"));
     }
     if let Some(address) = running.status() {
-        say(format_args!("status on http://{address}/"));
+        print(format_args!("status on http://{address}/"));
     }
-    say(format_args!(
+    print(format_args!(
         "Ctrl-C, SIGTERM or the command SHUTDOWN ends it; everything written is kept"
     ));
     while !running.wait(Duration::from_secs(3600)) {}
     running.stop()?;
-    say(format_args!("ended; everything is on disk"));
+    print(format_args!("ended; everything is on disk"));
     Ok(())
 }
 

@@ -38,7 +38,7 @@ static WATCHERS: AtomicUsize = AtomicUsize::new(0);
 /// The variables of a task.
 struct Own {
     level: Cell<PerfLevel>,
-    tells_levels_apart: Cell<bool>,
+    counts_by_level: Cell<bool>,
     perf: [Cell<u64>; PerfMetric::COUNT],
     by_level: [[Cell<u64>; LevelMetric::COUNT]; TABLE_LEVELS],
     levels_used: Cell<usize>,
@@ -49,7 +49,7 @@ impl Own {
     const fn new() -> Self {
         Own {
             level: Cell::new(PerfLevel::Disable),
-            tells_levels_apart: Cell::new(false),
+            counts_by_level: Cell::new(false),
             perf: [const { Cell::new(0) }; PerfMetric::COUNT],
             by_level: [const { [const { Cell::new(0) }; LevelMetric::COUNT] }; TABLE_LEVELS],
             levels_used: Cell::new(0),
@@ -154,8 +154,8 @@ pub fn set_level(level: PerfLevel) {
 
 /// Whether the calling task collects counts for each level of tables apart
 /// (`EnablePerLevelPerfContext`, `DisablePerLevelPerfContext`).
-pub fn tell_levels_apart(apart: bool) {
-    OWN.with(|own| own.tells_levels_apart.set(apart));
+pub fn count_by_level(apart: bool) {
+    OWN.with(|own| own.counts_by_level.set(apart));
 }
 
 /// Clears the counts by level, and stops collecting them (`ClearPerLevelPerfContext`).
@@ -163,13 +163,13 @@ pub fn clear_levels() {
     OWN.with(|own| {
         own.by_level.iter().flatten().for_each(|cell| cell.set(0));
         own.levels_used.set(0);
-        own.tells_levels_apart.set(false);
+        own.counts_by_level.set(false);
     });
 }
 
 /// The numbers of the calling task as they are now.
 pub fn context() -> PerfContext {
-    OWN.with(|own| PerfContext::new(own.counts(), own.tells_levels_apart.get()))
+    OWN.with(|own| PerfContext::new(own.counts(), own.counts_by_level.get()))
 }
 
 /// Resets every number of the perf context of the calling task to 0.
@@ -216,7 +216,7 @@ pub fn count_at_level(metric: LevelMetric, level: usize, by: u64) {
 #[inline(never)]
 fn add_at_level(metric: LevelMetric, level: usize, by: u64) {
     OWN.with(|own| {
-        if own.tells_levels_apart.get() && own.collects(Kind::Count) {
+        if own.counts_by_level.get() && own.collects(Kind::Count) {
             let level = level.min(TABLE_LEVELS - 1);
             let cell = &own.by_level[level][metric as usize];
             cell.set(cell.get() + by);
@@ -243,7 +243,7 @@ pub fn time_at_level(metric: LevelMetric, level: usize) -> LevelTimer {
 
 #[inline(never)]
 fn started_at_level() -> Option<u64> {
-    let wanted = OWN.with(|own| own.tells_levels_apart.get() && own.collects(Kind::Time));
+    let wanted = OWN.with(|own| own.counts_by_level.get() && own.collects(Kind::Time));
     wanted.then(now_nanos)
 }
 
@@ -373,7 +373,7 @@ impl Drop for IoTimer {
 /// A task's level, lent to others that work for it, and what they counted.
 pub struct Loan {
     level: PerfLevel,
-    tells_levels_apart: bool,
+    counts_by_level: bool,
     counts: Cell<Counts>,
 }
 
@@ -381,19 +381,19 @@ pub struct Loan {
 struct Repay<'a> {
     loan: &'a Loan,
     level: PerfLevel,
-    tells_levels_apart: bool,
+    counts_by_level: bool,
     counts: Counts,
 }
 
 impl Loan {
     /// From the calling task; None if it collects nothing.
     pub fn new() -> Option<Self> {
-        let (level, tells_levels_apart) = match is_any() {
-            true => OWN.with(|own| (own.level.get(), own.tells_levels_apart.get())),
+        let (level, counts_by_level) = match is_any() {
+            true => OWN.with(|own| (own.level.get(), own.counts_by_level.get())),
             false => return None,
         };
         let counts = Cell::new(Counts::ZERO);
-        (level > PerfLevel::Disable).then_some(Loan { level, tells_levels_apart, counts })
+        (level > PerfLevel::Disable).then_some(Loan { level, counts_by_level, counts })
     }
 
     /// Runs `work` on the calling task for the lender.
@@ -402,7 +402,7 @@ impl Loan {
             let repay = Repay {
                 loan: self,
                 level: own.level.replace(self.level),
-                tells_levels_apart: own.tells_levels_apart.replace(self.tells_levels_apart),
+                counts_by_level: own.counts_by_level.replace(self.counts_by_level),
                 counts: own.counts(),
             };
             own.set_counts(&Counts::ZERO);
@@ -426,7 +426,7 @@ impl Drop for Repay<'_> {
             self.loan.counts.set(own.counts());
             own.set_counts(&self.counts);
             own.level.set(self.level);
-            own.tells_levels_apart.set(self.tells_levels_apart);
+            own.counts_by_level.set(self.counts_by_level);
         });
     }
 }

@@ -13,7 +13,7 @@ const NO_POOL: u64 = 4;
 #[derive(Clone)]
 pub struct PerfContext {
     counts: Counts,
-    tells_levels_apart: bool,
+    counts_by_level: bool,
 }
 
 /// Adds `name = value, `, except for a zero when zeros are excluded.
@@ -29,8 +29,8 @@ fn trimmed(text: &str) -> String {
 }
 
 impl PerfContext {
-    pub(super) fn new(counts: Counts, tells_levels_apart: bool) -> Self {
-        PerfContext { counts, tells_levels_apart }
+    pub(super) fn new(counts: Counts, counts_by_level: bool) -> Self {
+        PerfContext { counts, counts_by_level }
     }
 
     /// One number: a count, bytes or nanoseconds.
@@ -55,7 +55,7 @@ impl PerfContext {
         for &metric in PerfMetric::ALL {
             put(&mut text, metric.name(), self.get(metric), exclude_zero);
         }
-        if self.tells_levels_apart {
+        if self.counts_by_level {
             for &metric in LevelMetric::ALL {
                 write!(text, "{} = ", metric.name()).expect("writing to a String cannot fail");
                 for level in 0..self.counts.levels_used {

@@ -36,7 +36,7 @@ fn reports_are_rocksdbs() {
     assert!(whole.ends_with("multiscan_io_coalesced_nonadjacent = 0"), "{whole}");
     assert_eq!(whole.split(", ").count(), PerfMetric::COUNT);
     count_at_level(LevelMetric::BlockCacheHitCount, 1, 2);
-    tell_levels_apart(true);
+    count_by_level(true);
     count_at_level(LevelMetric::BlockCacheHitCount, 1, 5);
     assert!(context().report(true).ends_with(
         "bloom_filter_useful = bloom_filter_full_positive = bloom_filter_full_true_positive = \

@@ -112,7 +112,7 @@ struct Visit {
     shared: Arc<Shared>,
     level: u8,
     /// It was asked to leave.
-    told: Cell<bool>,
+    was_pressed: Cell<bool>,
 }
 
 crate::task_local! {
@@ -128,7 +128,7 @@ impl Visit {
     fn should_end(&self) -> bool {
         let pressed = self.shared.pressing.load(Ordering::Relaxed) > self.level;
         if pressed {
-            self.told.set(true);
+            self.was_pressed.set(true);
         }
         pressed
     }
@@ -335,14 +335,17 @@ impl Shared {
 
     /// Joins a job; whether it was left for a more urgent one, and whether it panicked.
     fn visit(self: &Arc<Self>, record: &Record) -> (bool, bool) {
-        let visit =
-            Visit { shared: Arc::clone(self), level: record.level(), told: Cell::new(false) };
+        let visit = Visit {
+            shared: Arc::clone(self),
+            level: record.level(),
+            was_pressed: Cell::new(false),
+        };
         VISIT.with(|current| *current.borrow_mut() = Some(visit));
         let helping = Helping::of(record.job_thread.as_ref());
         let result = catch_unwind(AssertUnwindSafe(|| record.job.assist()));
         drop(helping);
         let visit = VISIT.with(|current| current.borrow_mut().take());
-        let left = visit.is_some_and(|visit| visit.told.get());
+        let left = visit.is_some_and(|visit| visit.was_pressed.get());
         if left {
             // The job may have more work: a helper that becomes free returns to it.
             record.wanted.store(true, Ordering::Relaxed);

@@ -286,14 +286,14 @@ impl Sockets {
             if data == KICKED {
                 is_kicked = true;
             } else {
-                self.tell(events, data, &mut end);
+                self.handle_event(events, data, &mut end);
             }
         }
         is_kicked
     }
 
     /// What has happened to one socket.
-    fn tell(&mut self, events: u32, data: u64, end: &mut impl FnMut(u64, i32)) {
+    fn handle_event(&mut self, events: u32, data: u64, end: &mut impl FnMut(u64, i32)) {
         let place = data as u32 as usize;
         let Some(known) = self.known.get_mut(place) else { return };
         if known.number as u32 != (data >> 32) as u32 {

@@ -305,13 +305,13 @@ impl File {
     /// does not say or asks for more. Buffers need [`DIRECT_ALIGNMENT`] all the same.
     pub fn direct_read_unit(&self) -> usize {
         // SAFETY: `statx` is all integers, so zeroed is a value.
-        let mut told: libc::statx = unsafe { std::mem::zeroed() };
+        let mut stat: libc::statx = unsafe { std::mem::zeroed() };
         let (fd, mask) = (self.inner.as_raw_fd(), libc::STATX_DIOALIGN);
         // SAFETY: invariants 1 and 2.
         let code =
-            unsafe { libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, mask, &raw mut told) };
-        let unit = told.stx_dio_offset_align as usize;
-        let known = check(code).is_ok() && told.stx_mask & mask != 0;
+            unsafe { libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, mask, &raw mut stat) };
+        let unit = stat.stx_dio_offset_align as usize;
+        let known = check(code).is_ok() && stat.stx_mask & mask != 0;
         let usable = unit.is_power_of_two() && (512..=DIRECT_ALIGNMENT).contains(&unit);
         if known && usable { unit } else { DIRECT_ALIGNMENT }
     }

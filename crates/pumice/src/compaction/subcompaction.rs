@@ -214,7 +214,7 @@ fn write_entries(
         }
     }
     entries.status()?;
-    progress.tell(entries.counts().entries_in);
+    progress.report(entries.counts().entries_in);
     Ok(())
 }
 

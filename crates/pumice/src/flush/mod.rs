@@ -83,7 +83,7 @@ pub(crate) fn write_level0(
         progress.at(entries.counts().entries_in, bytes);
     }
     entries.status()?;
-    progress.tell(entries.counts().entries_in);
+    progress.report(entries.counts().entries_in);
     if env.db_options().flush_verify_memtable_count {
         verify_count(mems, entries.counts().entries_in)?;
     }

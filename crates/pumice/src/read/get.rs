@@ -232,7 +232,7 @@ impl<'a> Lookup<'a> {
         let _time = perf::time(PerfMetric::GetFromMemtableTime);
         perf::count(PerfMetric::GetFromMemtableCount, 1);
         if perf::is_any()
-            && let Some(may_contain) = mem.filter_says(self.key)
+            && let Some(may_contain) = mem.filter_may_match(self.key)
         {
             let metric = match may_contain {
                 true => PerfMetric::BloomMemtableHitCount,

@@ -38,12 +38,12 @@ const COMMAND: &[Row] = &[
 
 fn command(call: &mut Call<'_, '_>) -> Outcome<()> {
     call.out.array(all().len());
-    all().iter().for_each(|row| tell(call.out, row));
+    all().iter().for_each(|row| write_info(call.out, row));
     Ok(())
 }
 
 /// The reply of COMMAND for a row.
-fn tell(out: &mut Reply, row: &Row) {
+fn write_info(out: &mut Reply, row: &Row) {
     out.array(10);
     out.bulk(row.full_name.as_bytes());
     out.integer(i64::from(row.arity));
@@ -57,13 +57,13 @@ fn tell(out: &mut Reply, row: &Row) {
     categories.iter().for_each(|name| out.simple(&format!("@{name}")));
     // No tips.
     out.array(0);
-    tell_keys(out, row);
+    write_keys(out, row);
     out.array(row.subcommands.len());
-    row.subcommands.iter().for_each(|sub| tell(out, sub));
+    row.subcommands.iter().for_each(|sub| write_info(out, sub));
 }
 
 /// Where the keys are, in COMMAND's long form.
-fn tell_keys(out: &mut Reply, row: &Row) {
+fn write_keys(out: &mut Reply, row: &Row) {
     let Keys::Range(first, last, step) = row.keys else {
         out.array(0);
         return;
@@ -116,7 +116,7 @@ fn info(call: &mut Call<'_, '_>) -> Outcome<()> {
     call.out.array(names.len());
     for name in names {
         match by_full_name(name) {
-            Some(row) => tell(call.out, row),
+            Some(row) => write_info(call.out, row),
             None => call.out.null(),
         }
     }
@@ -131,11 +131,11 @@ fn docs(call: &mut Call<'_, '_>) -> Outcome<()> {
         names.iter().filter_map(|name| by_full_name(name)).collect()
     };
     call.out.map(rows.len());
-    rows.iter().for_each(|row| tell_docs(call.out, row));
+    rows.iter().for_each(|row| write_docs(call.out, row));
     Ok(())
 }
 
-fn tell_docs(out: &mut Reply, row: &Row) {
+fn write_docs(out: &mut Reply, row: &Row) {
     out.bulk(row.full_name.as_bytes());
     let has_sub = !row.subcommands.is_empty();
     out.map(3 + usize::from(has_sub));
@@ -146,7 +146,7 @@ fn tell_docs(out: &mut Reply, row: &Row) {
     if has_sub {
         out.bulk(b"subcommands");
         out.map(row.subcommands.len());
-        row.subcommands.iter().for_each(|sub| tell_docs(out, sub));
+        row.subcommands.iter().for_each(|sub| write_docs(out, sub));
     }
 }
 

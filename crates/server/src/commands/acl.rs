@@ -163,7 +163,7 @@ fn genpass(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-fn tell_selector(call: &mut Call<'_, '_>, selector: &Selector) {
+fn write_selector(call: &mut Call<'_, '_>, selector: &Selector) {
     let parts = [
         ("commands", selector.commands_text(catalog())),
         ("keys", selector.keys_text()),
@@ -190,12 +190,12 @@ fn getuser(call: &mut Call<'_, '_>) -> Outcome<()> {
     let passwords = rules.passwords();
     call.out.array(passwords.len());
     passwords.iter().for_each(|hash| call.out.bulk(hash.as_bytes()));
-    tell_selector(call, rules.root());
+    write_selector(call, rules.root());
     call.out.bulk(b"selectors");
     call.out.array(rules.selectors().len());
     for selector in rules.selectors() {
         call.out.map(3);
-        tell_selector(call, selector);
+        write_selector(call, selector);
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ const fn set(
     Row::new("generic", name, -3, WRITE | FAST, since, summary, run).key()
 }
 
-const fn tell(
+const fn query(
     name: &'static str,
     since: &'static str,
     summary: &'static str,
@@ -38,19 +38,21 @@ pub const ROWS: &[Row] = &[
     set("pexpireat", "2.6.0", "Sets a key's expiry to a Unix time in milliseconds.", |call| {
         expire(call, 1, false)
     }),
-    tell("expiretime", "7.0.0", "Returns a key's expiry as a Unix time in seconds.", |call| {
+    query("expiretime", "7.0.0", "Returns a key's expiry as a Unix time in seconds.", |call| {
         time(call, 1000, false)
     }),
-    tell(
+    query(
         "pexpiretime",
         "7.0.0",
         "Returns a key's expiry as a Unix time in milliseconds.",
         |call| time(call, 1, false),
     ),
-    tell("pttl", "2.6.0", "Returns a key's time to live in milliseconds.", |call| {
+    query("pttl", "2.6.0", "Returns a key's time to live in milliseconds.", |call| {
         time(call, 1, true)
     }),
-    tell("ttl", "1.0.0", "Returns a key's time to live in seconds.", |call| time(call, 1000, true)),
+    query("ttl", "1.0.0", "Returns a key's time to live in seconds.", |call| {
+        time(call, 1000, true)
+    }),
     Row::new(
         "generic",
         "persist",

@@ -255,11 +255,11 @@ fn hincrbyfloat(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn hscan(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let say: fn(&mut Reply, &[u8], &[u8]) = |out, name, value| {
+    let emit: fn(&mut Reply, &[u8], &[u8]) = |out, name, value| {
         out.bulk(name);
         out.bulk(value);
     };
-    scan_collection(call, Kind::Hash, say, 2)
+    scan_collection(call, Kind::Hash, emit, 2)
 }
 
 /// Names and values of randomly picked elements: distinct if `count` is not negative, and then no

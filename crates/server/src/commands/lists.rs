@@ -137,14 +137,14 @@ fn from_end(list: &Collection, end: End, place: u64) -> u64 {
 fn take(call: &mut Call<'_, '_>, list: &mut Collection, end: End, count: u64) -> Outcome<()> {
     for place in 0..count {
         let value = call.txn.get(&list.at(from_end(list, end, place)))?;
-        say(call, value.as_deref().unwrap_or_default())?;
+        reply_with(call, value.as_deref().unwrap_or_default())?;
     }
     take_out(call, list, end, count);
     Ok(())
 }
 
 /// Replies with an element that is about to be removed.
-fn say(call: &mut Call<'_, '_>, value: &[u8]) -> Outcome<()> {
+fn reply_with(call: &mut Call<'_, '_>, value: &[u8]) -> Outcome<()> {
     call.out.bulk(value);
     if call.out.is_full() { Err(Failure::TOO_LARGE) } else { Ok(()) }
 }
@@ -446,7 +446,7 @@ pub fn move_element(
     call.txn.collection(target, Kind::List)?;
     let value = call.txn.get(&list.at(from_end(&list, from, 0)))?;
     let value = value.map_or_else(Vec::new, |value| value.to_vec());
-    say(call, &value)?;
+    reply_with(call, &value)?;
     take_out(call, &mut list, from, 1);
     // The push is told before the pop, as Redis tells them.
     if source == target {

@@ -74,7 +74,7 @@ fn outbox(call: &mut Call<'_, '_>) -> Arc<Outbox> {
 }
 
 /// The confirmation of a subscription.
-fn said(call: &Call<'_, '_>, what: &str, name: Option<&[u8]>, count: usize) -> Vec<u8> {
+fn confirmation(call: &Call<'_, '_>, what: &str, name: Option<&[u8]>, count: usize) -> Vec<u8> {
     let mut reply = Reply::new();
     reply.resp3 = call.out.resp3;
     reply.push(3);
@@ -100,8 +100,8 @@ fn subscribe(call: &mut Call<'_, '_>, is_pattern: bool) -> Outcome<()> {
         if names.insert(name.to_vec()) {
             own.listened_bytes += name.len() + NAME_BYTES;
         }
-        let said = said(call, what, Some(name), call.session.subscriptions());
-        call.shared.channels.subscribe(name, is_pattern, &outbox, &said);
+        let confirmation = confirmation(call, what, Some(name), call.session.subscriptions());
+        call.shared.channels.subscribe(name, is_pattern, &outbox, &confirmation);
     }
     noted(call);
     // Rules that were revoked before the names were in the registry are noticed here, later ones by
@@ -124,7 +124,7 @@ fn unsubscribe(call: &mut Call<'_, '_>, is_pattern: bool) -> Outcome<()> {
         names => names.iter().map(|name| name.to_vec()).collect(),
     };
     if names.is_empty() {
-        outbox.put(&said(call, what, None, call.session.subscriptions()));
+        outbox.put(&confirmation(call, what, None, call.session.subscriptions()));
     }
     for name in names {
         let own = &mut *call.session;
@@ -132,8 +132,8 @@ fn unsubscribe(call: &mut Call<'_, '_>, is_pattern: bool) -> Outcome<()> {
         if set.remove(&name) {
             own.listened_bytes -= name.len() + NAME_BYTES;
         }
-        let said = said(call, what, Some(&name), call.session.subscriptions());
-        call.shared.channels.unsubscribe(&name, is_pattern, &outbox, &said);
+        let confirmation = confirmation(call, what, Some(&name), call.session.subscriptions());
+        call.shared.channels.unsubscribe(&name, is_pattern, &outbox, &confirmation);
     }
     noted(call);
     Ok(())

@@ -125,14 +125,14 @@ fn cursor(arg: &[u8]) -> Outcome<u64> {
     number.ok_or(Failure::text("ERR invalid cursor"))
 }
 
-/// HSCAN and its relatives: `say` writes the reply for a name and its value.
+/// HSCAN and its relatives: `emit` writes the reply for a name and its value.
 ///
 /// # Errors
 /// Redis's; of the engine.
 pub fn scan_collection(
     call: &mut Call<'_, '_>,
     kind: Kind,
-    say: fn(&mut Reply, &[u8], &[u8]),
+    emit: fn(&mut Reply, &[u8], &[u8]),
     parts: usize,
 ) -> Outcome<()> {
     let number = cursor(call.args[2])?;
@@ -145,7 +145,7 @@ pub fn scan_collection(
     let next = call.txn.scan_elements(&collection, number, steps.count, &mut |name, value| {
         if steps.wants(name) {
             found += parts;
-            say(&mut elements, name, value);
+            emit(&mut elements, name, value);
         }
     })?;
     reply_step(call.out, next, found, elements.bytes());

@@ -253,8 +253,8 @@ fn srandmember(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn sscan(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let say: fn(&mut Reply, &[u8], &[u8]) = |out, name, _| out.bulk(name);
-    scan_collection(call, Kind::Set, say, 1)
+    let emit: fn(&mut Reply, &[u8], &[u8]) = |out, name, _| out.bulk(name);
+    scan_collection(call, Kind::Set, emit, 1)
 }
 
 fn members(call: &Call<'_, '_>, set: &Collection) -> Outcome<BTreeSet<Vec<u8>>> {

@@ -352,9 +352,9 @@ fn pop(call: &mut Call<'_, '_>, highest: bool) -> Outcome<()> {
 }
 
 fn zscan(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let say: fn(&mut Reply, &[u8], &[u8]) = |out, name, value| {
+    let emit: fn(&mut Reply, &[u8], &[u8]) = |out, name, value| {
         out.bulk(name);
         out.bulk(double_text(score_from(value)).as_bytes());
     };
-    scan_collection(call, Kind::SortedSet, say, 2)
+    scan_collection(call, Kind::SortedSet, emit, 2)
 }

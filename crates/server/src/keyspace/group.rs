@@ -214,7 +214,7 @@ impl Member {
 }
 
 impl Keyspace {
-    /// Commits the writes of `txn` together with others, calls `tell` with the events of its keys
+    /// Commits the writes of `txn` together with others, calls `notify` with the events of its keys
     /// and then releases the lock of its key. If `durable`, it is usually durable on return; a
     /// caller that must be sure calls [`Keyspace::sync_upto`]. None when it must be committed by
     /// itself: then nothing has been done. Suspends.
@@ -226,7 +226,7 @@ impl Keyspace {
         txn: &mut Txn<'_>,
         held: &mut Option<Held<'_>>,
         durable: bool,
-        tell: impl Fn(&[Event]),
+        notify: impl Fn(&[Event]),
     ) -> Outcome<Option<Written>> {
         let is_one = held.as_ref().is_some_and(Held::is_one);
         if !is_one || !self.groups_writes() || !txn.is_small(WRITE_BYTES) {
@@ -237,7 +237,7 @@ impl Keyspace {
         };
         let Some((member, ())) = self.groups.join(held, add) else { return Ok(None) };
         if member.leads {
-            self.lead(durable, tell);
+            self.lead(durable, notify);
         }
         Ok(Some(member.wait().written.clone()?))
     }
@@ -258,7 +258,7 @@ impl Keyspace {
         pairs: &[(&[u8], &[u8])],
         held: Held<'_>,
         together: Option<bool>,
-        tell: impl Fn(&[Event]),
+        notify: impl Fn(&[Event]),
     ) -> Run {
         let mut held = Some(held);
         // It stays valid: a swap of databases takes all locks of keys.
@@ -267,7 +267,7 @@ impl Keyspace {
             let add = |group: &mut Group| group.add_run((db, stored), now, pairs);
             if let Some((member, first)) = self.groups.join(&mut held, add) {
                 if member.leads {
-                    self.lead(durable, tell);
+                    self.lead(durable, notify);
                 }
                 return member.wait().of_run(first, pairs.len());
             }
@@ -277,7 +277,7 @@ impl Keyspace {
         group.locks.extend(held.into_iter().flat_map(Held::into_numbers));
         let first = group.add_run((db, stored), now, pairs);
         let member = Member { end: Arc::clone(&group.end), leads: true };
-        self.finish(&mut closed, &Reads::default(), tell);
+        self.finish(&mut closed, &Reads::default(), notify);
         member.wait().of_run(first, pairs.len())
     }
 
@@ -324,13 +324,13 @@ impl Keyspace {
         is_plain.then(|| change - Tally::key(head.expires))
     }
 
-    fn lead(&self, durable: bool, tell: impl Fn(&[Event])) {
+    fn lead(&self, durable: bool, notify: impl Fn(&[Event])) {
         thread::yield_now();
         let Some(group) = self.groups.place().lock().take() else { return };
         // Others wait for it, and each can read files for itself.
         let in_memory = ReadOptions { cache_only: true, ..ReadOptions::default() };
         let mut closed = Closed { locks: &self.locks, group };
-        let upto = self.finish(&mut closed, &Reads::with(in_memory), tell);
+        let upto = self.finish(&mut closed, &Reads::with(in_memory), notify);
         if let Some(upto) = upto.filter(|_| durable) {
             // Each of them checks again, and learns of a failure.
             self.sync_upto(upto).ok();
@@ -343,7 +343,7 @@ impl Keyspace {
         &self,
         closed: &mut Closed<'_>,
         reads: &Reads,
-        tell: impl Fn(&[Event]),
+        notify: impl Fn(&[Event]),
     ) -> Option<u64> {
         let group = &mut closed.group;
         let left = self.add_strings(group, reads);
@@ -353,11 +353,11 @@ impl Keyspace {
         };
         let written = written.map(|()| Written { micros: time::now_micros(), upto: self.writes() });
         let upto = written.as_ref().ok().map(|written| written.upto);
-        // Recorded before `tell`: it is written, even if `tell` fails.
+        // Recorded before `notify`: it is written, even if `notify` fails.
         group.end.get_or_init(|| Ended { written, left });
         let upto = upto?;
         self.counts.apply(&group.counted);
-        tell(&group.events);
+        notify(&group.events);
         closed.unlock();
         Some(upto)
     }

@@ -268,12 +268,12 @@ impl Keyspace {
         self.syncs.run(number, || self.writes(), || self.engine.sync_wal())
     }
 
-    /// Deletes up to `keys_max` keys that were seen to be expired, and calls `tell` with what
+    /// Deletes up to `keys_max` keys that were seen to be expired, and calls `notify` with what
     /// happened under the lock of the key. Returns how many it deleted. Suspends.
     ///
     /// # Errors
     /// Of the engine.
-    pub fn reap(&self, now: u64, keys_max: usize, tell: impl Fn(&[Event])) -> Outcome<usize> {
+    pub fn reap(&self, now: u64, keys_max: usize, notify: impl Fn(&[Event])) -> Outcome<usize> {
         let mut deleted = 0;
         for _ in 0..keys_max {
             let Some((stored, key)) = self.expired.take() else { break };
@@ -282,7 +282,7 @@ impl Keyspace {
             txn.find(&key)?;
             let events = txn.commit()?;
             deleted += events.len();
-            tell(&events);
+            notify(&events);
             drop(held);
         }
         Ok(deleted)

@@ -351,8 +351,8 @@ fn set_plainly(
     let fits = |held: &mut Held<'_>| held.is_one() && shared.keyspace.is_short(&pair);
     let Some(held) = held.take_if(fits) else { return Ok(false) };
     let together = session.is_last.then(|| shared.hot.syncs_always.load(Ordering::Acquire));
-    let told = |events: &[Event]| tell(shared, events);
-    let run = shared.keyspace.set_run((session.db, now), &[pair], held, together, told);
+    let notify_all = |events: &[Event]| notify(shared, events);
+    let run = shared.keyspace.set_run((session.db, now), &[pair], held, together, notify_all);
     session.written = if run.count > 0 { Some(run.written?) } else { None };
     Ok(session.written.is_some())
 }
@@ -369,8 +369,8 @@ fn finish(
     // going to block on keys keeps their locks until that is known.
     if session.is_last && session.wish.is_none() {
         let durable = shared.hot.syncs_always.load(Ordering::Acquire);
-        let tell = |events: &[Event]| tell(shared, events);
-        session.written = shared.keyspace.write_together(txn, held, durable, tell)?;
+        let notify = |events: &[Event]| notify(shared, events);
+        session.written = shared.keyspace.write_together(txn, held, durable, notify)?;
         if session.written.is_some() {
             return Ok(());
         }
@@ -380,17 +380,17 @@ fn finish(
         serve_waiters(shared, session, txn, &mut served)?;
     }
     let events = txn.commit()?;
-    served.tell(&shared.waiters);
-    tell(shared, &events);
+    served.notify(&shared.waiters);
+    notify(shared, &events);
     Ok(())
 }
 
 /// Notifies watchers and subscribers of what happened to keys.
-pub(super) fn tell(shared: &Shared, events: &[Event]) {
+pub(super) fn notify(shared: &Shared, events: &[Event]) {
     if !events.is_empty() {
         let expired = events.iter().filter(|event| event.name == "expired").count();
         Stats::add(&shared.stats.expired, expired as u64);
-        shared.tell(events);
+        shared.notify(events);
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_port::time;
 
-use super::executor::{error_text, fail, measure, tell};
+use super::executor::{error_text, fail, measure, notify};
 use crate::commands;
 use crate::keyspace::Failure;
 use crate::protocol::{Parser, Reply};
@@ -91,8 +91,8 @@ pub fn execute_sets(
     }
     let durable = shared.hot.syncs_always.load(Ordering::Acquire);
     let together = (is_last && free == sets.len()).then_some(durable);
-    let told = |events: &[_]| tell(shared, events);
-    let run = keyspace.set_run((session.db, now), &pairs[..free], held, together, told);
+    let notify_all = |events: &[_]| notify(shared, events);
+    let run = keyspace.set_run((session.db, now), &pairs[..free], held, together, notify_all);
     let done = &sets[..run.count];
     Stats::add(&shared.stats.commands, done.len() as u64);
     session.client.active_millis.store(now, Ordering::Relaxed);

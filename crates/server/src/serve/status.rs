@@ -107,8 +107,8 @@ fn write_engine(shared: &Shared, text: &mut String) {
         ("is_stopped", "is-write-stopped"),
         ("cache_bytes", "block-cache-usage"),
     ] {
-        let said = db.property(&format!("rocksdb.{property}"));
-        let value: u64 = said.and_then(|said| said.trim().parse().ok()).unwrap_or(0);
+        let value = db.property(&format!("rocksdb.{property}"));
+        let value: u64 = value.and_then(|value| value.trim().parse().ok()).unwrap_or(0);
         push(text, format_args!(",\"{name}\":{value}"));
     }
     let mut levels: Vec<(u64, u64)> = Vec::new();
@@ -122,8 +122,8 @@ fn write_engine(shared: &Shared, text: &mut String) {
     let each = levels.iter().map(|(files, bytes)| format!("[{files},{bytes}]"));
     push(text, format_args!(",\"levels\":[{}]", each.collect::<Vec<_>>().join(",")));
     for (name, property) in [("controller", "bg-controller"), ("stalls", "cf-write-stall-stats")] {
-        let said = db.property(&format!("rocksdb.{property}")).unwrap_or_default();
-        push(text, format_args!(",\"{name}\":{}", quoted(&said)));
+        let value = db.property(&format!("rocksdb.{property}")).unwrap_or_default();
+        push(text, format_args!(",\"{name}\":{}", quoted(&value)));
     }
 }
 

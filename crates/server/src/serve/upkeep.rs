@@ -56,7 +56,7 @@ fn reap(server: &Server) {
         shared.stats.commands_per_second.store(commands, Ordering::Relaxed);
         let now = time::wall_micros() / 1000;
         // Keys that cannot be deleted now are reported again.
-        if let Ok(deleted) = shared.keyspace.reap(now, REAP_KEYS, |events| shared.tell(events)) {
+        if let Ok(deleted) = shared.keyspace.reap(now, REAP_KEYS, |events| shared.notify(events)) {
             Stats::add(&shared.stats.expired, deleted as u64);
         }
     }

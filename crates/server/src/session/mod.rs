@@ -264,7 +264,7 @@ impl Shared {
     }
 
     /// Keys have been changed: notifies watchers and subscribers.
-    pub fn tell(&self, events: &[Event]) {
+    pub fn notify(&self, events: &[Event]) {
         for event in events {
             self.watches.touched(event.db, &event.key, event.name == "expired");
         }

@@ -143,20 +143,26 @@ impl Channels {
         result
     }
 
-    /// Subscribes `outbox` to a channel, or to all that match a pattern. `said` is put into it
+    /// Subscribes `outbox` to a channel, or to all that match a pattern. `confirmation` is put into it
     /// before any message can be.
-    pub fn subscribe(&self, name: &[u8], is_pattern: bool, outbox: &Arc<Outbox>, said: &[u8]) {
+    pub fn subscribe(
+        &self,
+        name: &[u8],
+        is_pattern: bool,
+        outbox: &Arc<Outbox>,
+        confirmation: &[u8],
+    ) {
         self.with(|registry| {
-            outbox.put(said);
+            outbox.put(confirmation);
             let map = if is_pattern { &mut registry.patterns } else { &mut registry.channels };
             map.entry(name.to_vec()).or_default().insert(outbox.client.id, Arc::clone(outbox));
         });
     }
 
-    /// Unsubscribes the connection `id`. `said` goes into `outbox`.
-    pub fn unsubscribe(&self, name: &[u8], is_pattern: bool, outbox: &Outbox, said: &[u8]) {
+    /// Unsubscribes the connection `id`. `confirmation` goes into `outbox`.
+    pub fn unsubscribe(&self, name: &[u8], is_pattern: bool, outbox: &Outbox, confirmation: &[u8]) {
         self.with(|registry| {
-            outbox.put(said);
+            outbox.put(confirmation);
             let map = if is_pattern { &mut registry.patterns } else { &mut registry.channels };
             if let Some(listeners) = map.get_mut(name) {
                 listeners.remove(&outbox.client.id);
@@ -202,11 +208,11 @@ impl Channels {
     }
 
     /// Visits each name, whether it is a pattern, and its listeners. Does not suspend for long.
-    pub fn for_each(&self, mut tell: impl FnMut(&[u8], bool, &Client)) {
+    pub fn for_each(&self, mut visit: impl FnMut(&[u8], bool, &Client)) {
         let registry = self.registry.lock();
         for (map, is_pattern) in [(&registry.channels, false), (&registry.patterns, true)] {
             for (name, listeners) in map {
-                listeners.values().for_each(|outbox| tell(name, is_pattern, &outbox.client));
+                listeners.values().for_each(|outbox| visit(name, is_pattern, &outbox.client));
             }
         }
     }

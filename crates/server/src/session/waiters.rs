@@ -267,7 +267,7 @@ impl Served {
         }
     }
     /// The batch is written.
-    pub fn tell(mut self, waiters: &Waiters) {
+    pub fn notify(mut self, waiters: &Waiters) {
         for (waiter, reply) in self.all.drain(..) {
             waiters.remove(&waiter);
             waiter.end(reply);

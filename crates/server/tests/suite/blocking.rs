@@ -276,7 +276,7 @@ fn who_was_served_before_it_went_is_told() {
     // The server may find out now, or later: it must not matter.
     thread::sleep(std::time::Duration::from_millis(30));
     served.reply(b"*2\r\n$1\r\nk\r\n$1\r\nx\r\n".to_vec());
-    served.tell(waiters);
+    served.notify(waiters);
     assert_eq!(caller.until_closed(), "*2|$1|k|$1|x");
     running.stop().unwrap();
 }

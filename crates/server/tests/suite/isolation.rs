@@ -73,7 +73,7 @@ fn a_watched_key_that_is_reaped_makes_exec_fail() {
     // A read reports it; the reaper deletes it.
     server.talk(two, &[("GET a", "$-1")]);
     let shared = &server.shared;
-    assert_eq!(shared.keyspace.reap(server.now, 10, |events| shared.tell(events)).unwrap(), 1);
+    assert_eq!(shared.keyspace.reap(server.now, 10, |events| shared.notify(events)).unwrap(), 1);
     server.talk(one, &[("EXEC", "*-1")]);
     // A watcher that saw it expired sees no change, unless it is written.
     for (between, reply) in [("PING", "*1|+OK"), ("SET a 2", "*-1")] {
@@ -82,7 +82,10 @@ fn a_watched_key_that_is_reaped_makes_exec_fail() {
         server.talk(one, &[("WATCH a", "+OK"), ("MULTI", "+OK"), ("SET mine 1", "+QUEUED")]);
         server.talk(two, &[("GET a", "$-1")]);
         let shared = &server.shared;
-        assert_eq!(shared.keyspace.reap(server.now, 10, |events| shared.tell(events)).unwrap(), 1);
+        assert_eq!(
+            shared.keyspace.reap(server.now, 10, |events| shared.notify(events)).unwrap(),
+            1
+        );
         server.say(two, between);
         server.talk(one, &[("EXEC", reply)]);
     }

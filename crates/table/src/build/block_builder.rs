@@ -280,10 +280,10 @@ mod tests {
             builder.add(b"a", &[1; 60]);
             builder.add(b"b", &[1; 60]);
             builder.add(b"c", b"");
-            let said = builder.finish("range deletions").map(|block| block.len());
+            let size = builder.finish("range deletions").map(|block| block.len());
             match bytes {
-                100 => assert!(said.unwrap_err().message().starts_with("range deletions of more")),
-                _ => assert!(said.unwrap() <= bytes),
+                100 => assert!(size.unwrap_err().message().starts_with("range deletions of more")),
+                _ => assert!(size.unwrap() <= bytes),
             }
         }
     }

@@ -150,7 +150,7 @@ impl Table {
         handle: BlockHandle,
         options: &TableReadOptions,
     ) -> Result<PinnedBlock> {
-        match self.cached_told::<OBSERVED>(handle, BlockKind::Data)? {
+        match self.cached_observed::<OBSERVED>(handle, BlockKind::Data)? {
             Some(block) => Ok(block),
             None => self.read_data_for_one(handle, options),
         }
@@ -223,12 +223,12 @@ impl Table {
         handle: BlockHandle,
         kind: BlockKind,
     ) -> Result<Option<PinnedBlock>> {
-        self.cached_told::<true>(handle, kind)
+        self.cached_observed::<true>(handle, kind)
     }
 
     /// As [`Table::cached`]; a hit is reported only if the lookup is `OBSERVED`.
     #[inline]
-    fn cached_told<const OBSERVED: bool>(
+    fn cached_observed<const OBSERVED: bool>(
         &self,
         handle: BlockHandle,
         kind: BlockKind,

@@ -160,7 +160,7 @@ mod tests {
 
     // Plain #[test]: see above.
     #[test]
-    fn an_error_ends_it_and_is_told() {
+    fn an_error_ends_it_and_is_returned() {
         let mut cursor = RangeCursor::new(Bytes(vec![1, 9]));
         cursor.seek_to_first();
         assert!(cursor.valid());

@@ -282,8 +282,8 @@ mod tests {
         ] {
             match checked(words, benchmarks) {
                 Ok(()) => assert_eq!(error, "", "{words:?}"),
-                Err(said) => {
-                    assert!(!error.is_empty() && said.contains(error), "{words:?}: {said}");
+                Err(message) => {
+                    assert!(!error.is_empty() && message.contains(error), "{words:?}: {message}");
                 }
             }
         }

@@ -56,11 +56,11 @@ fn fills(scale: &Scale) -> Table {
             let ours = bench(Engine::Pumice).with(fast);
             let mut arms = vec![Arm::plain(bench(Engine::RocksDb)), Arm::plain(ours.clone())];
             if threads > 1 {
-                let said = ours.with(&format!("--compression_helpers={threads}"));
+                let explicit = ours.with(&format!("--compression_helpers={threads}"));
                 arms.push(Arm::named(
                     "Pumice, explicit helpers",
                     Some("RocksDB"),
-                    Work::Bench(said),
+                    Work::Bench(explicit),
                 ));
             }
             let name = format!("{codec}, {threads} thread{}", if threads == 1 { "" } else { "s" });
@@ -104,10 +104,14 @@ fn compaction(scale: &Scale) -> Table {
                 .with(&format!("--use_existing_db=1 --compression_parallel_threads={threads}"))
                 .on_copy("runs")
         };
-        let said = bench(Engine::Pumice).with(&format!("--compression_helpers={threads}"));
+        let explicit = bench(Engine::Pumice).with(&format!("--compression_helpers={threads}"));
         let mut arms = Engine::BOTH.map(|engine| Arm::plain(bench(engine))).to_vec();
         if threads > 1 {
-            arms.push(Arm::named("Pumice, explicit helpers", Some("RocksDB"), Work::Bench(said)));
+            arms.push(Arm::named(
+                "Pumice, explicit helpers",
+                Some("RocksDB"),
+                Work::Bench(explicit),
+            ));
         }
         let name = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         table.rows.push(Row { name, x: f64::from(threads), arms });

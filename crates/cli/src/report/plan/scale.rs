@@ -70,7 +70,7 @@ const SHORT_SECONDS: u64 = 600;
 impl Scale {
     /// From a budget and a machine; the sentences that say how, and what was left out.
     pub fn of(budget: Budget, machine: &Machine) -> (Scale, Vec<String>) {
-        let mut said = Vec::new();
+        let mut notes = Vec::new();
         let (mut size, rounds, mut growth, sine_time, long) = match budget {
             Budget::Seconds(s) if s <= SHORT_SECONDS => {
                 (s as f64 / SHORT_SECONDS as f64, 1, vec![1, 2, 4], 0.05, false)
@@ -84,7 +84,7 @@ impl Scale {
         let room = machine.memory_free.min(machine.memory_bytes / 2) as f64;
         if size * MEMORY_NEED > room {
             size = room / MEMORY_NEED;
-            said.push(format!(
+            notes.push(format!(
                 "Databases in memory are smaller than the budget allows, since {:.1} GB are free \
                  for them.",
                 room / 1e9
@@ -93,7 +93,7 @@ impl Scale {
         let fits = |millions: &u64| *millions as f64 * DISK_NEED < machine.disk_free as f64;
         if let Some(large) = growth.iter().position(|millions| !fits(millions)) {
             let dropped: Vec<String> = growth.drain(large..).map(|m| format!("{m} M")).collect();
-            said.push(format!(
+            notes.push(format!(
                 "Growth leaves out {} keys: {:.0} GB are free on the disk.",
                 dropped.join(", "),
                 machine.disk_free as f64 / 1e9
@@ -110,7 +110,7 @@ impl Scale {
             others: machine.other_engines,
             long,
         };
-        said.insert(
+        notes.insert(
             0,
             format!(
                 "{} round{}; keys and operations are {size:.3} times those of the ten-minute \
@@ -119,7 +119,7 @@ impl Scale {
                 if rounds == 1 { "" } else { "s" }
             ),
         );
-        (scale, said)
+        (scale, notes)
     }
 
     /// A number of keys or operations, at least 64.

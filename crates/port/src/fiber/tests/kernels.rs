@@ -235,22 +235,24 @@ fn a_ring_refused_later_leaves_no_waiter() {
                 })
             })
             .collect();
-        // All are with the kernel.
         while begun.load(Ordering::Relaxed) < 20 || rt.stats().inflight < 20 {
             std::thread::yield_now();
         }
-        machine::refuse(machine::Resource::RingEnter, errno, 0, u64::MAX);
         let file = Arc::new(scratch_file(&[9; 5000]));
-        let readers: Vec<_> = (0..100u64)
-            .map(|n| {
-                let file = Arc::clone(&file);
-                rt.spawn("reads", move || {
-                    let mut buf = [0; 50];
-                    let n = run(Op::read(file.as_raw_fd(), &mut buf, n * 50)).unwrap().unwrap();
-                    assert_eq!((n, buf), (50, [9; 50]));
-                })
-            })
-            .collect();
+        let read = |n: u64| {
+            let file = Arc::clone(&file);
+            move || {
+                let mut buf = [0; 50];
+                let n = run(Op::read(file.as_raw_fd(), &mut buf, n * 50)).unwrap().unwrap();
+                assert_eq!((n, buf), (50, [9; 50]));
+            }
+        };
+        // What has completed was submitted after them: all are with the kernel.
+        for place in 0..2 {
+            rt.spawn_on(place, "reads", read(0)).join().unwrap();
+        }
+        machine::refuse(machine::Resource::RingEnter, errno, 0, u64::MAX);
+        let readers: Vec<_> = (0..100u64).map(|n| rt.spawn("reads", read(n))).collect();
         for reader in readers {
             reader.join().expect("what the kernel had not taken is done by threads");
         }

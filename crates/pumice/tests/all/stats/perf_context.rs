@@ -125,7 +125,7 @@ fn levels_are_told_apart_on_request() {
     read();
     let context = counts(read);
     assert_eq!(context.at_level(LevelMetric::UserKeyReturnCount, 0), 0);
-    perf::tell_levels_apart(true);
+    perf::count_by_level(true);
     let context = counts(read);
     for level in [0, deepest] {
         assert_eq!(context.at_level(LevelMetric::UserKeyReturnCount, level), 1);

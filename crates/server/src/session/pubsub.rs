@@ -143,8 +143,8 @@ impl Channels {
         result
     }
 
-    /// Subscribes `outbox` to a channel, or to all that match a pattern. `confirmation` is put into it
-    /// before any message can be.
+    /// Subscribes `outbox` to a channel, or to all that match a pattern. `confirmation` is put into
+    /// it before any message can be.
     pub fn subscribe(
         &self,
         name: &[u8],

@@ -91,6 +91,8 @@ flag_table! {
         "Number of distinct keys to use in randomwithverify and randomreplacekeys";
     readwritepercent: i32 = 90,
         "Percentage of reads among the operations of readrandomwriterandom and randomwithverify";
+    transaction_sets: i64 = 2,
+        "Number of keys each batch of randomtransaction modifies, at most 9999";
     mergereadpercent: i32 = 70, "Percentage of merges in readrandommergerandom";
     deletepercent: i32 = 2, "Percentage of deletes in randomwithverify";
     use_single_deletes: bool = true, "Use single deletes in randomreplacekeys";

@@ -223,3 +223,46 @@ pub fn replace_keys<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     ));
     Ok(())
 }
+
+/// `randomtransaction` without a transaction database: one key of each of `--transaction_sets` sets
+/// is read and written, all by the same sum, in one batch. With one thread the values of each set
+/// add up to the same number then.
+///
+/// # Errors
+/// An operation failed, several databases are asked for, or a value is no number.
+pub fn add_to_sets<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
+    let (plan, flags) = (&worker.shared.plan, &worker.shared.flags);
+    let mut limit = worker.limit(plan.readwrites);
+    let db = worker.pick();
+    let (mut readers, mut writers) = (worker.readers(), worker.writers());
+    let (reader, writer) = (&mut readers[db], &mut writers[db]);
+    let keys = u64::try_from(flags.num).unwrap_or(0).max(1);
+    let mut order: Vec<u64> = (1..=u64::try_from(flags.transaction_sets).unwrap_or(0)).collect();
+    let (mut batches, mut bytes, mut value) = (0u64, 0u64, Vec::new());
+    while !limit.reached(1) {
+        let sum = 1 + worker.rng.uniform(100);
+        for place in (1..order.len()).rev() {
+            order.swap(place, worker.rng.uniform(place as u64 + 1) as usize);
+        }
+        for set in &order {
+            let key = format!("{set:04}{}", worker.rng.uniform(keys));
+            let before = match during("get", reader.read(key.as_bytes(), &mut value))? {
+                true => number(&value).ok_or_else(|| format!("the value of {key} is no number"))?,
+                false => 0,
+            };
+            let after = before.wrapping_add(sum).to_string();
+            writer.batch_put(key.as_bytes(), after.as_bytes());
+            bytes += (key.len() + after.len()) as u64;
+        }
+        during("write", writer.commit())?;
+        batches += 1;
+        worker.finished(1, Operation::Other);
+    }
+    worker.stats.add_bytes(bytes);
+    worker.stats.set_message(format!("( batches:{batches} )"));
+    Ok(())
+}
+
+fn number(value: &[u8]) -> Option<u64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}

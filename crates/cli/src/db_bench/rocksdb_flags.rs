@@ -144,7 +144,6 @@ pub const IDLE: &[(&str, &str)] = &[
     ("tiered_adm_policy", "auto"),
     ("transaction_lock_timeout", "100"),
     ("transaction_set_snapshot", "false"),
-    ("transaction_sets", "2"),
     ("transaction_sleep", "0"),
     ("uniform_cv_threshold", "-1"),
     ("use_shared_block_and_blob_cache", "true"),

@@ -117,6 +117,7 @@ pub const SPECS: &[Spec] = &[
     workers("readrandommergerandom", Work::ReadMerge),
     workers("randomwithverify", Work::VerifyMix),
     Spec { fresh: true, ..workers("randomreplacekeys", Work::ReplaceKeys) },
+    workers("randomtransaction", Work::AddToSets),
     Spec { fresh: true, ..workers("timeseries", Work::TimeSeries) },
     workers("mixgraph", Work::MixGraph),
     workers("replay", Work::Replay),
@@ -176,8 +177,7 @@ pub const SPECS: &[Spec] = &[
 ];
 
 /// Benchmarks of RocksDB's that are not built, with the feature they need.
-pub const MISSING: &[(&str, &str)] =
-    &[("openandcompact", "OpenAndCompact"), ("randomtransaction", "transactions")];
+pub const MISSING: &[(&str, &str)] = &[("openandcompact", "OpenAndCompact")];
 
 /// The names that `--help` lists.
 pub fn names() -> String {
@@ -222,6 +222,13 @@ impl Spec {
             if let Some((_, words)) = rules.iter().find(|(broken, _)| *broken) {
                 return Err((*words).into());
             }
+        }
+        if self.name == "randomtransaction" && flags.num_multi_db > 1 {
+            let words = "Cannot run RandomTransaction benchmark with FLAGS_multi_db > 1.";
+            return Err(words.into());
+        }
+        if self.name == "randomtransaction" && !(1..=9999).contains(&flags.transaction_sets) {
+            return Err("invalid value for transaction_sets".into());
         }
         if self.name == "timeseries" && flags.key_size < 16 {
             return Err("ERROR: timeseries needs a key_size of 16 at least".into());
@@ -330,9 +337,9 @@ mod tests {
         assert_eq!((entry.spec.name, entry.repeats, entry.warmups), ("fillrandom", 3, 1));
         assert_eq!(parse("readseq[X2]").unwrap().repeats, 2);
         assert_eq!(parse("nosuch").unwrap_err(), "unknown benchmark 'nosuch'");
-        let error = parse("randomtransaction").unwrap_err();
+        let error = parse("openandcompact").unwrap_err();
         assert!(
-            error.contains("'randomtransaction'") && error.ends_with("it needs transactions"),
+            error.contains("'openandcompact'") && error.ends_with("it needs OpenAndCompact"),
             "{error}"
         );
         assert!(MISSING.iter().all(|(name, _)| SPECS.iter().all(|spec| spec.name != *name)));

@@ -61,6 +61,8 @@ pub enum Work {
     VerifyMix,
     /// Versions of keys, each deleted when the next comes.
     ReplaceKeys,
+    /// Numbers of several sets, changed together.
+    AddToSets,
     /// A fill in order and a seek to each key.
     FillThenSeek,
     /// Gets, puts and scans after a model.
@@ -163,6 +165,7 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
         Work::Rewrite(how) => mixed_work::rewrite(worker, how),
         Work::VerifyMix => mixed_work::verify_mix(worker),
         Work::ReplaceKeys => mixed_work::replace_keys(worker),
+        Work::AddToSets => mixed_work::add_to_sets(worker),
         Work::FillThenSeek => scan_work::fill_then_seek(worker),
         Work::MixGraph => mixgraph::run(worker),
         Work::TimeSeries => timeseries::run(worker),

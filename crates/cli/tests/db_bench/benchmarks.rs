@@ -358,6 +358,36 @@ fn operands_are_read_without_merging_them() {
     assert!(skipped.contains("getmergeoperands : skipped (--merge_operator is"), "{skipped}");
 }
 
+/// As RocksDB's db_bench without `--transaction_db`: what a batch adds to one set it adds to all.
+#[pumice_test_macros::test]
+fn the_sets_of_randomtransaction_have_one_sum() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = "--num=20 --writes=500 --reads=7 --transaction_sets=3 --db=db \
+                 --benchmarks=randomtransaction,randomtransaction";
+    let out = db_bench(dir.path(), words).good();
+    assert!(result(&out, "randomtransaction").ends_with("( batches:500 )"), "{out}");
+    let db = pumice::Db::builder(dir.path().join("db")).open().unwrap();
+    let (mut sums, mut keys) = (std::collections::BTreeMap::new(), 0);
+    for entry in db.iter().unwrap() {
+        let (key, value) = entry.unwrap();
+        let number = |bytes: &[u8]| std::str::from_utf8(bytes).unwrap().parse::<u64>().unwrap();
+        assert!(number(&key[4..]) < 20);
+        *sums.entry(number(&key[..4])).or_insert(0) += number(&value);
+        keys += 1;
+    }
+    db.close().unwrap();
+    assert!(keys <= 60 && sums.keys().copied().eq(1..=3), "{keys}, {sums:?}");
+    assert!(sums[&1] > 1000 && sums.values().all(|sum| *sum == sums[&1]), "{sums:?}");
+    for (flag, error) in [
+        ("--transaction_sets=0", "invalid value for transaction_sets"),
+        ("--transaction_sets=10000", "invalid value for transaction_sets"),
+        ("--num_multi_db=2", "Cannot run RandomTransaction benchmark with FLAGS_multi_db > 1."),
+    ] {
+        let words = format!("--benchmarks=randomtransaction {flag}");
+        assert!(db_bench(dir.path(), &words).bad().contains(error), "{flag}");
+    }
+}
+
 #[pumice_test_macros::test]
 fn checksums_of_files_are_verified_if_there_are_any() {
     let dir = tempfile::tempdir().unwrap();

@@ -20,7 +20,7 @@ const ENGINE: &str = "the engine's option";
 /// Flags of RocksDB's that are refused when the command line is read.
 const REFUSED_FLAGS: usize = 42;
 /// Benchmarks of RocksDB's that are refused.
-const REFUSED_BENCHMARKS: usize = 2;
+const REFUSED_BENCHMARKS: usize = 1;
 
 /// Another value than any default.
 fn value(kind: &str) -> &'static str {

@@ -38,8 +38,8 @@ const DEPTH_MAX: usize = 10;
 struct Group([u64; FANOUT]);
 
 impl Group {
-    /// How many are below `prefix`; they are in order. Every fourth one is compared first, then those
-    /// of one quarter: seven comparisons without a branch, and both lines are loaded at once.
+    /// How many are below `prefix`; they are in order. Every fourth one is compared first, then
+    /// those of one quarter: seven comparisons without a branch, and both lines are loaded at once.
     #[inline(always)]
     fn below(&self, prefix: u64) -> usize {
         let is_below = |at: usize| usize::from(self.0[at] < prefix);

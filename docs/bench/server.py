@@ -259,7 +259,8 @@ def load_table():
     minutes = (time.monotonic() - began) / 60
     version = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout.split()[2]
     version = version.removeprefix("v=")
-    print(f"\n{ASKED.workers} workers; redis-server {version}; rounds: {ASKED.runs}, each row for {ASKED.seconds:g} seconds; {minutes:.0f} minutes.")
+    rounds = f"rounds: {ASKED.runs}, each row for {ASKED.seconds:g} seconds"
+    print(f"\n{ASKED.workers} workers; redis-server {version}; {rounds}; {minutes:.0f} minutes.")
 
 
 def growth():

@@ -42,6 +42,7 @@ impl Group {
     /// those of one quarter: seven comparisons without a branch, and both lines are loaded at once.
     #[inline(always)]
     fn below(&self, prefix: u64) -> usize {
+        const { assert!(FANOUT == 16) };
         let is_below = |at: usize| usize::from(self.0[at] < prefix);
         let at = 4 * (is_below(3) + is_below(7) + is_below(11));
         at + is_below(at) + is_below(at + 1) + is_below(at + 2) + is_below(at + 3)

@@ -224,12 +224,12 @@ pub fn replace_keys<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     Ok(())
 }
 
-/// `randomtransaction` without a transaction database: one key of each of `--transaction_sets` sets
-/// is read and written, all by the same sum, in one batch. With one thread the values of each set
-/// add up to the same number then.
+/// `randomtransaction` without a transaction database: the same amount is added to one key of each
+/// of `--transaction_sets` sets, in one batch. With one thread the values of each set add up to the
+/// same number.
 ///
 /// # Errors
-/// An operation failed, several databases are asked for, or a value is no number.
+/// An operation failed, or a value is no number.
 pub fn add_to_sets<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let (plan, flags) = (&worker.shared.plan, &worker.shared.flags);
     let mut limit = worker.limit(plan.readwrites);
@@ -240,7 +240,7 @@ pub fn add_to_sets<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let mut order: Vec<u64> = (1..=u64::try_from(flags.transaction_sets).unwrap_or(0)).collect();
     let (mut batches, mut bytes, mut value) = (0u64, 0u64, Vec::new());
     while !limit.reached(1) {
-        let sum = 1 + worker.rng.uniform(100);
+        let amount = 1 + worker.rng.uniform(100);
         for place in (1..order.len()).rev() {
             order.swap(place, worker.rng.uniform(place as u64 + 1) as usize);
         }
@@ -250,7 +250,7 @@ pub fn add_to_sets<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
                 true => number(&value).ok_or_else(|| format!("the value of {key} is no number"))?,
                 false => 0,
             };
-            let after = before.wrapping_add(sum).to_string();
+            let after = before.wrapping_add(amount).to_string();
             writer.batch_put(key.as_bytes(), after.as_bytes());
             bytes += (key.len() + after.len()) as u64;
         }

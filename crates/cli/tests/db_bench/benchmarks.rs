@@ -375,7 +375,12 @@ fn the_sets_of_randomtransaction_have_one_sum() {
         *sums.entry(number(&key[..4])).or_insert(0) += number(&value);
         keys += 1;
     }
+    db.put("00010", "x").unwrap();
     db.close().unwrap();
+    let words =
+        "--num=1 --transaction_sets=1 --db=db --use_existing_db --benchmarks=randomtransaction";
+    let error = db_bench(dir.path(), words).bad();
+    assert!(error.contains("the value of 00010 is no number"), "{error}");
     assert!(keys <= 60 && sums.keys().copied().eq(1..=3), "{keys}, {sums:?}");
     assert!(sums[&1] > 1000 && sums.values().all(|sum| *sum == sums[&1]), "{sums:?}");
     for (flag, error) in [

@@ -154,8 +154,8 @@ pub fn set_level(level: PerfLevel) {
 
 /// Whether the calling task collects counts for each level of tables apart
 /// (`EnablePerLevelPerfContext`, `DisablePerLevelPerfContext`).
-pub fn count_by_level(apart: bool) {
-    OWN.with(|own| own.counts_by_level.set(apart));
+pub fn count_by_level(enabled: bool) {
+    OWN.with(|own| own.counts_by_level.set(enabled));
 }
 
 /// Clears the counts by level, and stops collecting them (`ClearPerLevelPerfContext`).

@@ -351,8 +351,8 @@ fn set_plainly(
     let fits = |held: &mut Held<'_>| held.is_one() && shared.keyspace.is_short(&pair);
     let Some(held) = held.take_if(fits) else { return Ok(false) };
     let together = session.is_last.then(|| shared.hot.syncs_always.load(Ordering::Acquire));
-    let notify_all = |events: &[Event]| notify(shared, events);
-    let run = shared.keyspace.set_run((session.db, now), &[pair], held, together, notify_all);
+    let notify = |events: &[Event]| notify(shared, events);
+    let run = shared.keyspace.set_run((session.db, now), &[pair], held, together, notify);
     session.written = if run.count > 0 { Some(run.written?) } else { None };
     Ok(session.written.is_some())
 }

@@ -91,8 +91,8 @@ pub fn execute_sets(
     }
     let durable = shared.hot.syncs_always.load(Ordering::Acquire);
     let together = (is_last && free == sets.len()).then_some(durable);
-    let notify_all = |events: &[_]| notify(shared, events);
-    let run = keyspace.set_run((session.db, now), &pairs[..free], held, together, notify_all);
+    let notify = |events: &[_]| notify(shared, events);
+    let run = keyspace.set_run((session.db, now), &pairs[..free], held, together, notify);
     let done = &sets[..run.count];
     Stats::add(&shared.stats.commands, done.len() as u64);
     session.client.active_millis.store(now, Ordering::Relaxed);

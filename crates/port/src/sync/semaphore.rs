@@ -73,6 +73,11 @@ impl Semaphore {
         self.state.load(Ordering::Relaxed) >> 1
     }
 
+    /// A task waits for permits; may be stale when it is returned.
+    pub fn is_awaited(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & QUEUED != 0
+    }
+
     #[cold]
     fn acquire_slow(&self, n: usize) {
         let node = Node::new(task::current(), n);

@@ -68,10 +68,15 @@ impl Kind {
 /// The key of a record.
 pub fn record_key(db: u8, key: &[u8]) -> Vec<u8> {
     let mut encoded = Vec::with_capacity(RECORD_PREFIX_BYTES + key.len());
+    push_record_key(&mut encoded, db, key);
+    encoded
+}
+
+/// Appends [`record_key`] to `encoded`.
+pub(super) fn push_record_key(encoded: &mut Vec<u8>, db: u8, key: &[u8]) {
     encoded.extend_from_slice(&slot_of(key).to_be_bytes());
     encoded.extend_from_slice(&[db, RECORD]);
     encoded.extend_from_slice(key);
-    encoded
 }
 
 /// The first key a record of `slot` in `db` can have.
@@ -168,6 +173,12 @@ impl Head {
 /// The value of a record.
 pub fn record_value(kind: Kind, expires: u64, body: &[&[u8]]) -> Vec<u8> {
     let mut value = Vec::with_capacity(9 + body.iter().map(|part| part.len()).sum::<usize>());
+    push_record_value(&mut value, kind, expires, body);
+    value
+}
+
+/// Appends [`record_value`] to `value`.
+pub(super) fn push_record_value(value: &mut Vec<u8>, kind: Kind, expires: u64, body: &[&[u8]]) {
     if expires == 0 {
         value.push(kind as u8);
     } else {
@@ -175,7 +186,6 @@ pub fn record_value(kind: Kind, expires: u64, body: &[&[u8]]) -> Vec<u8> {
         value.extend_from_slice(&expires.to_be_bytes());
     }
     body.iter().for_each(|part| value.extend_from_slice(part));
-    value
 }
 
 /// Eight bytes at `at`.

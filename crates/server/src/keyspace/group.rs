@@ -3,8 +3,9 @@
 //!
 //! | who | does |
 //! |---|---|
-//! | the first that writes | opens the group, lets the others of its loop run, writes the batch |
+//! | the first that writes | opens the group, lets the others of its loop run, leads it |
 //! | one that comes while it is open | adds its writes with their locks, and waits for the end |
+//! | one that fills it | leads it at once, in place of the first, who then waits |
 //! | a pipeline that has more to do than to write | has a group of its own, and does not wait |
 //!
 //! A string that replaces any value at its key ([`Keyspace::set_run`]) is added without looking up
@@ -13,43 +14,39 @@
 //! own task, and so are their client's later commands: no client sees the effect of a later command
 //! without that of an earlier one.
 //!
+//! Strings of one key, or of keys that share a lock, may be in a group together, in the order in
+//! which they came: the group holds the lock for all of them.
+//!
 //! So a command's fiber waits once, for write and sync, and the engine gets one batch instead of
 //! one per command. A lock is released when the batch can be read, not when it is durable: a waiter
-//! for the same key joins the next group. Each loop has its own group, so no command waits for
-//! another loop's turn.
-//!
-//! Invariants:
-//! 1. An open group has one leader, which will take it; no other task does.
-//! 2. However a group ends, its locks are released, its end is recorded and its members are woken.
-//! 3. A member waits for its leader with the locks of its keys; a leader takes no lock of a key.
+//! for the same key joins a later group. Which groups there are, and in which order they are
+//! written, is in `chain`.
 //!
 //! Thread safety: may be shared. Suspends. Threads share no group: the engine's write queue does
 //! the same for them.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use pumice::{ReadOptions, WriteBatch, WriteOptions};
-use pumice_port::sync::Mutex;
-use pumice_port::task::{self, TaskRef, WaitReason};
+use pumice_port::task::TaskRef;
 use pumice_port::{fiber, thread, time};
 
+use super::chain::{Closed, End, Ended, Member, Part};
 use super::counts::{Changes, Tally};
-use super::encoding::{Head, Kind, record_key, record_value};
+use super::encoding::{Head, Kind, RECORD_PREFIX_BYTES, push_record_key, push_record_value};
 use super::engine::Reads;
-use super::locks::{Held, KeyLocks};
+use super::locks::{Held, KeyLocks, Living, STRINGS_MAX};
 use super::txn::{Event, Txn};
 use super::{Keyspace, Outcome};
 
-/// A write of more bytes is committed alone, and a group of more takes no further write.
+/// A write of more bytes is committed alone, and a group of more is full.
 const WRITE_BYTES: usize = 16 << 10;
-const GROUP_BYTES: usize = 1 << 20;
+const GROUP_BYTES: usize = 512 << 10;
+/// Strings that a client may add at once, and those of a group that is full.
+pub const RUN_MAX: usize = 64;
+const STRINGS_FULL: usize = STRINGS_MAX - RUN_MAX;
 /// Keys that the leader looks up together.
 const KEYS_WARMED: usize = 16;
-/// Slots for open groups; with more loops than slots, loops share them.
-const PLACES: usize = 64;
-
-static GROUP: WaitReason = WaitReason("group of writes");
-
 /// A write that can be read.
 #[derive(Clone, Copy, Debug)]
 pub struct Written {
@@ -68,54 +65,106 @@ pub struct Run {
     pub written: pumice::Result<Written>,
 }
 
-/// How a group ended.
-struct Ended {
-    written: pumice::Result<Written>,
-    /// Which of its strings were not written, in order.
-    left: Vec<usize>,
-}
-
-type End = OnceLock<Ended>;
+/// The events of strings that were set.
+pub type Sets<'a> = &'a mut dyn Iterator<Item = Event>;
 
 /// A string to be set at a key, whatever is there.
 struct NewString {
     /// The number of the first one that the same client set.
     run: usize,
+    /// The last one before it under the lock of its key.
+    before: Option<usize>,
+    db: u8,
     stored: u8,
-    record: Vec<u8>,
-    value: Vec<u8>,
+    /// Where its record begins in the group's bytes, and the lengths of its key and value.
+    start: usize,
+    record: usize,
+    value: usize,
     /// When an older one counts as expired.
     now: u64,
-    event: Event,
 }
 
+/// Writes that become one batch.
 #[derive(Default)]
-struct Group {
+pub(super) struct Group {
+    /// By which `locks` knows it: 0 for one that is in no chain.
+    pub(super) number: u64,
     batch: WriteBatch,
     strings: Vec<NewString>,
-    /// Bytes of `strings`.
-    string_bytes: usize,
-    locks: Vec<usize>,
+    /// The records of `strings`: key and value, one after the other.
+    bytes: Vec<u8>,
+    pub(super) locks: Vec<usize>,
     counted: Changes,
     events: Vec<Event>,
-    members: Vec<TaskRef>,
-    end: Arc<End>,
+    /// The task that opened it.
+    pub(super) leader: Option<TaskRef>,
+    /// The tasks that wait for its end.
+    pub(super) members: Vec<TaskRef>,
+    pub(super) end: Arc<End>,
+    /// The end of the group before it in its chain.
+    pub(super) before: Option<Arc<End>>,
 }
 
 impl Group {
-    /// Adds strings that one client set; returns the number of the first.
-    fn add_run(&mut self, (db, stored): (u8, u8), now: u64, pairs: &[(&[u8], &[u8])]) -> usize {
+    /// An empty one in a chain, after the group with that end.
+    pub(super) fn new(number: u64, before: Option<Arc<End>>) -> Group {
+        Group { number, before, ..Group::default() }
+    }
+
+    /// It takes no further write.
+    pub(super) fn is_full(&self) -> bool {
+        self.batch.data_bytes() + self.bytes.len() > GROUP_BYTES
+            || self.strings.len() > STRINGS_FULL
+    }
+
+    /// Adds strings that one client set and whose locks the group holds; returns the number of the
+    /// first.
+    fn add_run(
+        &mut self,
+        (db, stored): (u8, u8),
+        now: u64,
+        pairs: &[(&[u8], &[u8])],
+        locks: &KeyLocks,
+    ) -> usize {
         let run = self.strings.len();
-        self.strings.extend(pairs.iter().map(|(key, value)| NewString {
-            run,
-            stored,
-            record: record_key(stored, key),
-            value: record_value(Kind::String, 0, &[value]),
-            now,
-            event: Event { db, class: b'$', name: "set", key: key.to_vec() },
-        }));
-        self.string_bytes += pairs.iter().map(bytes_of).sum::<usize>();
+        for (number, (key, value)) in (run..).zip(pairs) {
+            let before = match self.number {
+                0 => None,
+                group => locks.mark(key, group, number),
+            };
+            let start = self.bytes.len();
+            push_record_key(&mut self.bytes, stored, key);
+            let record = self.bytes.len() - start;
+            push_record_value(&mut self.bytes, Kind::String, 0, &[value]);
+            let value = self.bytes.len() - start - record;
+            self.strings.push(NewString { run, before, db, stored, start, record, value, now });
+        }
         run
+    }
+
+    /// The key of the record.
+    fn record(&self, new: &NewString) -> &[u8] {
+        &self.bytes[new.start..][..new.record]
+    }
+
+    /// Adds a string to the batch.
+    fn put(&mut self, number: usize) {
+        let new = &self.strings[number];
+        let (record, value) = self.bytes[new.start..].split_at(new.record);
+        self.batch.put(record, &value[..new.value]);
+    }
+
+    /// An earlier string at the same key.
+    fn earlier(&self, new: &NewString) -> Option<usize> {
+        let before = |number: &usize| self.strings[*number].before;
+        let mut under_its_lock = std::iter::successors(new.before, before);
+        let record = self.record(new);
+        under_its_lock.find(|&number| self.record(&self.strings[number]) == record)
+    }
+
+    fn event(&self, new: &NewString) -> Event {
+        let key = self.record(new)[RECORD_PREFIX_BYTES..].to_vec();
+        Event { db: new.db, class: b'$', name: "set", key }
     }
 }
 
@@ -123,101 +172,12 @@ fn bytes_of((key, value): &(&[u8], &[u8])) -> usize {
     key.len() + value.len()
 }
 
-impl Ended {
-    /// What became of `count` strings from number `run` on.
-    fn of_run(&self, run: usize, count: usize) -> Run {
-        let left = self.left.get(self.left.partition_point(|&number| number < run));
-        let count = left.map_or(count, |&number| count.min(number - run));
-        Run { count, written: self.written.clone() }
-    }
-}
-
-/// The open groups, by loop; see the module's head.
-pub struct Groups(Vec<Mutex<Option<Group>>>);
-
-impl Default for Groups {
-    /// None is open.
-    fn default() -> Groups {
-        Groups((0..PLACES).map(|_| Mutex::default()).collect())
-    }
-}
-
-/// A group that its leader has taken; invariant 2.
-struct Closed<'k> {
-    locks: &'k KeyLocks,
-    group: Group,
-}
-
-impl Closed<'_> {
-    fn unlock(&mut self) {
-        self.group.locks.drain(..).for_each(|number| self.locks.release(number));
-    }
-}
-
-impl Drop for Closed<'_> {
-    fn drop(&mut self) {
-        self.unlock();
-        self.group.end.get_or_init(|| Ended {
-            written: Err(pumice::Error::aborted("A write panicked")),
-            left: Vec::new(),
-        });
-        task::unpark_all(std::mem::take(&mut self.group.members));
-    }
-}
-
-impl Groups {
-    /// The slot for groups of the calling fiber's loop.
-    fn place(&self) -> &Mutex<Option<Group>> {
-        &self.0[fiber::loop_index() % PLACES]
-    }
-
-    /// Adds a write to the open group by `add`, or opens one, which the caller then leads. None if
-    /// there is no room, or nothing locked; then `held` is unchanged.
-    fn join<T>(
-        &self,
-        held: &mut Option<Held<'_>>,
-        add: impl FnOnce(&mut Group) -> T,
-    ) -> Option<(Member, T)> {
-        let mut open = self.place().lock();
-        let bytes = |group: &Group| group.batch.data_bytes() + group.string_bytes;
-        if open.as_ref().is_some_and(|group| bytes(group) > GROUP_BYTES) {
-            return None;
-        }
-        let numbers = held.take()?.into_numbers();
-        let leads = open.is_none();
-        let group = open.get_or_insert_default();
-        group.locks.extend(numbers);
-        let added = add(group);
-        if !leads {
-            group.members.push(task::current());
-        }
-        Some((Member { end: Arc::clone(&group.end), leads }, added))
-    }
-}
-
-/// A task's part in a group.
-struct Member {
-    end: Arc<End>,
-    leads: bool,
-}
-
-impl Member {
-    /// Waits for the end.
-    fn wait(&self) -> &Ended {
-        loop {
-            match self.end.get() {
-                Some(ended) => return ended,
-                None => task::park(&GROUP),
-            }
-        }
-    }
-}
-
 impl Keyspace {
     /// Commits the writes of `txn` together with others, calls `notify` with the events of its keys
-    /// and then releases the lock of its key. If `durable`, it is usually durable on return; a
-    /// caller that must be sure calls [`Keyspace::sync_upto`]. None when it must be committed by
-    /// itself: then nothing has been done. Suspends.
+    /// (those of [runs](Keyspace::set_run) are made as they are asked for) and then releases the
+    /// lock of its key. If `durable`, it is usually durable on return; a caller that must be sure
+    /// calls [`Keyspace::sync_upto`]. None when it must be committed by itself: then nothing has
+    /// been done. Suspends.
     ///
     /// # Errors
     /// Of the engine; then nothing was written.
@@ -226,7 +186,7 @@ impl Keyspace {
         txn: &mut Txn<'_>,
         held: &mut Option<Held<'_>>,
         durable: bool,
-        notify: impl Fn(&[Event]),
+        notify: impl Fn(&[Event], Sets<'_>),
     ) -> Outcome<Option<Written>> {
         let is_one = held.as_ref().is_some_and(Held::is_one);
         if !is_one || !self.groups_writes() || !txn.is_small(WRITE_BYTES) {
@@ -235,11 +195,11 @@ impl Keyspace {
         let add = |group: &mut Group| {
             txn.give(&mut group.batch, &mut group.counted, &mut group.events);
         };
-        let Some((member, ())) = self.groups.join(held, add) else { return Ok(None) };
-        if member.leads {
-            self.lead(durable, notify);
-        }
-        Ok(Some(member.wait().written.clone()?))
+        let Some((mut member, ())) = self.chains.join(&self.locks, held, add) else {
+            return Ok(None);
+        };
+        self.act(&mut member, durable, notify);
+        Ok(Some(member.end.wait().written.clone()?))
     }
 
     /// Whether a group accepts this string.
@@ -247,38 +207,47 @@ impl Keyspace {
         bytes_of(pair) <= WRITE_BYTES.min(self.room())
     }
 
+    /// The groups with which the calling task's strings may share locks, for
+    /// [`free_ones`](KeyLocks::free_ones).
+    pub fn living_groups(&self) -> Option<Living> {
+        self.groups_writes().then(|| self.chains.living())
+    }
+
     /// Sets strings without an expiry that replace any values at their keys in `db`: consecutive
-    /// ones of one client, all of which are [short](Keyspace::is_short). `held` are the locks of
-    /// their keys. With `together`, and if possible, they join those of others, and are durable as
-    /// described at [`Keyspace::write_together`] if it holds true; otherwise they are written at
-    /// once, and files are read too, to find the old values. Suspends.
+    /// ones of one client, at most [`RUN_MAX`], all of which are [short](Keyspace::is_short).
+    /// `held` are the locks of their keys. With `together`, and if possible, they join those of
+    /// others, and are durable as described at [`Keyspace::write_together`] if it holds true;
+    /// otherwise they are written at once, and files are read too, to find the old values. Writes
+    /// none if it [needs a group](Held::needs_group) and cannot join one. Suspends.
     pub fn set_run(
         &self,
         (db, now): (u8, u64),
         pairs: &[(&[u8], &[u8])],
         held: Held<'_>,
         together: Option<bool>,
-        notify: impl Fn(&[Event]),
+        notify: impl Fn(&[Event], Sets<'_>),
     ) -> Run {
         let mut held = Some(held);
         // It stays valid: a swap of databases takes all locks of keys.
         let stored = self.databases.stored(db);
-        if let Some(durable) = together.filter(|_| self.groups_writes()) {
-            let add = |group: &mut Group| group.add_run((db, stored), now, pairs);
-            if let Some((member, first)) = self.groups.join(&mut held, add) {
-                if member.leads {
-                    self.lead(durable, notify);
-                }
-                return member.wait().of_run(first, pairs.len());
-            }
+        let add = |group: &mut Group| group.add_run((db, stored), now, pairs, &self.locks);
+        if let Some(durable) = together.filter(|_| self.groups_writes())
+            && let Some((mut member, first)) = self.chains.join(&self.locks, &mut held, add)
+        {
+            self.act(&mut member, durable, notify);
+            return member.end.wait().of_run(first, pairs.len());
         }
-        let mut closed = Closed { locks: &self.locks, group: Group::default() };
-        let group = &mut closed.group;
-        group.locks.extend(held.into_iter().flat_map(Held::into_numbers));
-        let first = group.add_run((db, stored), now, pairs);
-        let member = Member { end: Arc::clone(&group.end), leads: true };
+        if held.as_ref().is_some_and(Held::needs_group) {
+            let written = Written { micros: time::now_micros(), upto: 0 };
+            return Run { count: 0, written: Ok(written) };
+        }
+        let mut closed = Closed::new(self, Box::default());
+        let group = closed.group();
+        group.locks.extend(held.into_iter().flat_map(|held| held.into_numbers().0));
+        let first = add(group);
+        let end = Arc::clone(&group.end);
         self.finish(&mut closed, &Reads::default(), notify);
-        member.wait().of_run(first, pairs.len())
+        end.wait().of_run(first, pairs.len())
     }
 
     /// The calling task's writes may be grouped.
@@ -291,45 +260,67 @@ impl Keyspace {
     fn add_strings(&self, group: &mut Group, reads: &Reads) -> Vec<usize> {
         let mut left = Vec::new();
         let mut broken = None;
-        let mut strings = std::mem::take(&mut group.strings).into_iter().enumerate().peekable();
-        let mut warm = Vec::with_capacity(KEYS_WARMED);
-        while strings.peek().is_some() {
-            warm.clear();
-            warm.extend(strings.by_ref().take(KEYS_WARMED));
+        for first in (0..group.strings.len()).step_by(KEYS_WARMED) {
+            let some = &group.strings[first..];
+            let some = &some[..some.len().min(KEYS_WARMED)];
             let records: [&[u8]; KEYS_WARMED] =
-                std::array::from_fn(|at| warm.get(at).map_or(&[][..], |(_, new)| &new.record));
-            self.engine.warm(&records[..warm.len()]);
-            for (number, new) in warm.drain(..) {
-                let looks = broken != Some(new.run);
-                let change = looks.then(|| self.change_by(&new, reads)).flatten();
-                let Some(change) = change else {
-                    broken = Some(new.run);
-                    left.push(number);
-                    continue;
-                };
-                group.batch.put(&new.record, &new.value);
-                group.counted.add(new.stored, change);
-                group.events.push(new.event);
+                std::array::from_fn(|at| some.get(at).map_or(&[][..], |new| group.record(new)));
+            self.engine.warm(&records[..some.len()]);
+            for number in first..first + some.len() {
+                let new = &group.strings[number];
+                let (run, stored) = (new.run, new.stored);
+                let looks = broken != Some(run);
+                match looks.then(|| self.change_by(group, new, &left, reads)).flatten() {
+                    Some(change) => {
+                        group.put(number);
+                        group.counted.add(stored, change);
+                    }
+                    None => {
+                        broken = Some(run);
+                        left.push(number);
+                    }
+                }
             }
         }
         left
     }
 
-    /// The change in the numbers of keys by a string, if the old value needs no further work.
-    fn change_by(&self, new: &NewString, reads: &Reads) -> Option<Tally> {
+    /// The change in the numbers of keys by a string, if the old value needs no further work and is
+    /// not one that was itself `left`.
+    fn change_by(
+        &self,
+        group: &Group,
+        new: &NewString,
+        left: &[usize],
+        reads: &Reads,
+    ) -> Option<Tally> {
+        if let Some(number) = group.earlier(new) {
+            return left.binary_search(&number).is_err().then(Tally::default);
+        }
         let change = Tally::key(0);
-        let Some(old) = self.engine.get(reads, &new.record).ok()? else { return Some(change) };
+        let Some(old) = self.engine.get(reads, group.record(new)).ok()? else {
+            return Some(change);
+        };
         let head = Head::read(&old).ok()?;
         let is_plain = head.kind == Kind::String && !head.is_expired(new.now);
         is_plain.then(|| change - Tally::key(head.expires))
     }
 
-    fn lead(&self, durable: bool, notify: impl Fn(&[Event])) {
-        thread::yield_now();
-        let Some(group) = self.groups.place().lock().take() else { return };
+    /// Leads the group, if that is the member's part.
+    fn act(&self, member: &mut Member, durable: bool, notify: impl Fn(&[Event], Sets<'_>)) {
+        let group = match std::mem::replace(&mut member.part, Part::Waits) {
+            Part::Waits => None,
+            Part::Closes(group) => Some(group),
+            Part::Leads => {
+                thread::yield_now();
+                self.chains.take(&member.end)
+            }
+        };
+        let Some(group) = group else { return };
         // Others wait for it, and each can read files for itself.
         let in_memory = ReadOptions { cache_only: true, ..ReadOptions::default() };
-        let mut closed = Closed { locks: &self.locks, group };
+        let mut closed = Closed::new(self, group);
+        closed.wait_for_turn();
         let upto = self.finish(&mut closed, &Reads::with(in_memory), notify);
         if let Some(upto) = upto.filter(|_| durable) {
             // Each of them checks again, and learns of a failure.
@@ -343,9 +334,9 @@ impl Keyspace {
         &self,
         closed: &mut Closed<'_>,
         reads: &Reads,
-        notify: impl Fn(&[Event]),
+        notify: impl Fn(&[Event], Sets<'_>),
     ) -> Option<u64> {
-        let group = &mut closed.group;
+        let group = closed.group();
         let left = self.add_strings(group, reads);
         let written = match group.batch.is_empty() {
             true => Ok(()),
@@ -354,10 +345,12 @@ impl Keyspace {
         let written = written.map(|()| Written { micros: time::now_micros(), upto: self.writes() });
         let upto = written.as_ref().ok().map(|written| written.upto);
         // Recorded before `notify`: it is written, even if `notify` fails.
-        group.end.get_or_init(|| Ended { written, left });
+        let ended = group.end.set(Ended { written, left });
         let upto = upto?;
         self.counts.apply(&group.counted);
-        notify(&group.events);
+        let written = |(number, _): &(usize, _)| ended.has_written(*number);
+        let strings = group.strings.iter().enumerate().filter(written);
+        notify(&group.events, &mut strings.map(|(_, new)| group.event(new)));
         closed.unlock();
         Some(upto)
     }

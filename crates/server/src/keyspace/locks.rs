@@ -6,18 +6,37 @@
 //! and several use a snapshot.
 //!
 //! A lock is an index into the table, so that a leader that writes for others can release theirs.
+//! The group of writes that holds a lock may let several clients write under it, one after the
+//! other, and then pass it on to the next group of its loop (`chain`); a mark beside the lock says
+//! which group had it last, and what that one writes under it last.
 //!
 //! Thread safety: may be shared. Locking suspends.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use pumice_port::sync::Semaphore;
 
-/// Locks that all keys share, as a power of two: 1.5 MiB. A writer holds its lock while its group
+/// Locks that all keys share, as a power of two: 2 MiB. A writer holds its lock while its group
 /// is logged, and a writer that finds it held waits for another group; of a thousand concurrent
 /// writers one in sixty-five does.
 const LOCK_BITS: u32 = 16;
 
+/// Strings that a group may have: their numbers must fit a mark.
+pub(super) const STRINGS_MAX: usize = 1 << STRING_BITS;
+const STRING_BITS: u32 = 16;
+
+/// Chains of groups.
+pub(super) const CHAINS: usize = 64;
+
 /// See the module's head.
-pub struct KeyLocks(Vec<Semaphore>);
+pub struct KeyLocks(Vec<Lock>);
+
+struct Lock {
+    permit: Semaphore,
+    /// The number of the group that used it last, and that of its last string under it in the low
+    /// bits. Changed for a group that holds it, with the chain of that group locked.
+    mark: AtomicU64,
+}
 
 /// Locks that are held until it is dropped.
 #[must_use = "dropping it unlocks"]
@@ -25,12 +44,37 @@ pub struct Held<'a> {
     locks: &'a KeyLocks,
     first: Option<usize>,
     rest: Vec<usize>,
+    common: Vec<usize>,
+    has_twins: bool,
+}
+
+/// The groups of a chain that are not over, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Living {
+    /// The chain.
+    pub(super) chain: u64,
+    /// The last of its groups that is over.
+    pub(super) over: u64,
+}
+
+/// The number of the group `position` of a chain: positions from 1 on, none of them twice.
+pub(super) fn group_number(chain: u64, position: u64) -> u64 {
+    debug_assert!(chain < CHAINS as u64);
+    position * CHAINS as u64 + chain
+}
+
+impl Living {
+    /// The group of that number is one of them.
+    fn has(self, group: u64) -> bool {
+        group % CHAINS as u64 == self.chain && group > self.over
+    }
 }
 
 impl Default for KeyLocks {
     /// All free.
     fn default() -> KeyLocks {
-        KeyLocks((0..1 << LOCK_BITS).map(|_| Semaphore::new(1)).collect())
+        let lock = |_| Lock { permit: Semaphore::new(1), mark: AtomicU64::new(0) };
+        KeyLocks((0..1 << LOCK_BITS).map(lock).collect())
     }
 }
 
@@ -38,8 +82,8 @@ impl KeyLocks {
     /// Locks one key.
     pub fn one(&self, key: &[u8]) -> Held<'_> {
         let number = number(key);
-        self.0[number].acquire(1);
-        Held { locks: self, first: Some(number), rest: Vec::new() }
+        self.0[number].permit.acquire(1);
+        self.held(Some(number), Vec::new())
     }
 
     /// Locks these keys.
@@ -56,22 +100,67 @@ impl KeyLocks {
     }
 
     /// Locks as many of these keys, from the first on, as are not locked, each by a lock of its
-    /// own, and says how many. Never waits, so the caller may hold other locks.
-    pub fn free_ones<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> (Held<'_>, usize) {
-        let free = |number: &usize| self.0[*number].try_acquire(1);
-        let rest: Vec<usize> = keys.map(number).take_while(free).collect();
-        let count = rest.len();
-        (Held { locks: self, first: None, rest }, count)
+    /// own, and says how many. With `living`, keys whose lock one of those groups has count as free
+    /// too, and so do keys of one lock: what is returned then is for a string's
+    /// [group](super::Keyspace::set_run) alone. A lock for which somebody waits is not shared any
+    /// further. Never waits, so the caller may hold other locks.
+    pub fn free_ones<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+        living: Option<Living>,
+    ) -> (Held<'_>, usize) {
+        let mut held = self.held(None, Vec::new());
+        let mut count = 0;
+        for number in keys.map(number) {
+            if self.0[number].permit.try_acquire(1) {
+                held.rest.push(number);
+            } else {
+                let Some(living) = living else { break };
+                if held.rest.contains(&number) || held.common.contains(&number) {
+                    held.has_twins = true;
+                } else if self.is_of(number, living) && !self.0[number].permit.is_awaited() {
+                    held.common.push(number);
+                } else {
+                    break;
+                }
+            }
+            count += 1;
+        }
+        (held, count)
+    }
+
+    /// Records that `string` of `group`, which holds the key's lock, is the last one under it, and
+    /// returns the one before it.
+    pub(super) fn mark(&self, key: &[u8], group: u64, string: usize) -> Option<usize> {
+        debug_assert!(string < STRINGS_MAX);
+        let mark = &self.0[number(key)].mark;
+        let last = mark.load(Ordering::Relaxed);
+        mark.store(group << STRING_BITS | string as u64, Ordering::Relaxed);
+        (last >> STRING_BITS == group).then_some(last as usize % STRINGS_MAX)
+    }
+
+    /// The group that marked a lock last.
+    pub(super) fn marked_by(&self, number: usize) -> u64 {
+        self.0[number].mark.load(Ordering::Relaxed) >> STRING_BITS
+    }
+
+    /// One of these groups holds the lock: what a group has marked it holds until it is over.
+    pub(super) fn is_of(&self, number: usize, living: Living) -> bool {
+        living.has(self.marked_by(number))
+    }
+
+    fn held(&self, first: Option<usize>, rest: Vec<usize>) -> Held<'_> {
+        Held { locks: self, first, rest, common: Vec::new(), has_twins: false }
     }
 
     fn take(&self, rest: Vec<usize>) -> Held<'_> {
-        rest.iter().for_each(|&number| self.0[number].acquire(1));
-        Held { locks: self, first: None, rest }
+        rest.iter().for_each(|&number| self.0[number].permit.acquire(1));
+        self.held(None, rest)
     }
 
     /// Releases a lock that [`Held::into_numbers`] has returned.
     pub(super) fn release(&self, number: usize) {
-        self.0[number].release(1);
+        self.0[number].permit.release(1);
     }
 }
 
@@ -81,9 +170,21 @@ impl Held<'_> {
         self.first.is_some()
     }
 
-    /// The numbers of the locks, which stay locked until [`KeyLocks::release`].
-    pub(super) fn into_numbers(mut self) -> impl Iterator<Item = usize> {
-        self.first.take().into_iter().chain(std::mem::take(&mut self.rest))
+    /// It is of no use without the groups that have some of the locks, or without a group's order.
+    pub fn needs_group(&self) -> bool {
+        self.has_twins || !self.common.is_empty()
+    }
+
+    /// The numbers of locks that groups have.
+    pub(super) fn common(&self) -> &[usize] {
+        &self.common
+    }
+
+    /// The numbers of the locks, which stay locked until [`KeyLocks::release`], and of the
+    /// [common](Held::common) ones.
+    pub(super) fn into_numbers(mut self) -> (impl Iterator<Item = usize>, Vec<usize>) {
+        let common = std::mem::take(&mut self.common);
+        (self.first.take().into_iter().chain(std::mem::take(&mut self.rest)), common)
     }
 }
 
@@ -147,14 +248,37 @@ mod tests {
         let locks = KeyLocks::default();
         let names = ["a", "b", "a", "c"];
         let keys = || names.iter().map(|name| name.as_bytes());
-        let (held, count) = locks.free_ones(keys());
+        let (held, count) = locks.free_ones(keys(), None);
         assert_eq!(count, 2, "the second a has the lock of the first");
-        assert_eq!(locks.free_ones([&b"b"[..]].into_iter()).1, 0);
+        assert_eq!(locks.free_ones([&b"b"[..]].into_iter(), None).1, 0);
         drop(held);
         let held = locks.one(b"b");
-        assert_eq!(locks.free_ones(keys()).1, 1);
+        assert_eq!(locks.free_ones(keys(), None).1, 1);
         drop(held);
         drop(locks.many(keys()));
+    }
+
+    #[pumice_test_macros::test]
+    fn what_a_living_group_has_marked_is_free_for_its_chain() {
+        let locks = KeyLocks::default();
+        let names = ["a", "b", "a", "c"];
+        let free = |chain: u64, over: u64| {
+            let living = Living { chain, over: group_number(chain, over) };
+            let (held, count) =
+                locks.free_ones(names.iter().map(|name| name.as_bytes()), Some(living));
+            (count, held.common().len())
+        };
+        let own = locks.one(b"b");
+        assert_eq!(free(5, 6), (1, 0), "nobody has marked it");
+        assert_eq!(locks.mark(b"b", group_number(5, 7), 3), None);
+        assert_eq!(locks.mark(b"b", group_number(5, 7), 4), Some(3));
+        assert_eq!(free(5, 6), (4, 1));
+        assert_eq!(free(5, 7), (1, 0), "that group is over");
+        assert_eq!(free(4, 6), (1, 0), "another chain");
+        assert_eq!(locks.mark(b"b", group_number(5, 8), 0), None);
+        assert_eq!(free(5, 7), (4, 1));
+        drop(own);
+        assert_eq!(free(4, 6), (4, 0));
     }
 
     /// Whichever part of the keys is sequential, writers of different keys seldom share a lock.

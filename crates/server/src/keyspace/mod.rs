@@ -11,6 +11,7 @@
 //! | `walk` | ranges, as a transaction sees them |
 //! | `databases` | the mapping of SELECT's numbers |
 //! | `locks` | who may change a key |
+//! | `chain` | the groups of writes of a loop, one after the other |
 //! | `group` | writes of many commands as one batch |
 //! | `counts` | how many keys there are |
 //! | `expiry` | keys that have expired |
@@ -20,6 +21,7 @@
 //!
 //! Thread safety: a [`Keyspace`] is shared by all tasks. Calls suspend.
 
+mod chain;
 pub mod counts;
 pub mod databases;
 pub mod encoding;
@@ -48,7 +50,7 @@ use databases::{Databases, Map};
 use encoding::{Head, Place, SYSTEM, place};
 use engine::{Engine, Foreign, Reads};
 use expiry::{ExpiredKeys, ExpiryFilter};
-pub use group::Written;
+pub use group::{RUN_MAX, Run, Sets, Written};
 use locks::KeyLocks;
 use txn::{Event, Txn};
 
@@ -112,7 +114,7 @@ pub struct Keyspace {
     databases: Databases,
     counts: Counts,
     generations: Mutex<Generations>,
-    groups: group::Groups,
+    chains: chain::Chains,
     syncs: sync::Syncs,
     /// Places of walks under way.
     pub places: scan::Places,
@@ -160,7 +162,7 @@ impl Keyspace {
             engine,
             locks: KeyLocks::default(),
             expired,
-            groups: group::Groups::default(),
+            chains: chain::Chains::default(),
             syncs: sync::Syncs::default(),
             places: scan::Places::default(),
         };

@@ -30,7 +30,7 @@ use crate::commands::{
 use crate::keyspace::encoding::Head;
 use crate::keyspace::locks::Held;
 use crate::keyspace::txn::{Event, Txn};
-use crate::keyspace::{Failure, Keyspace, Outcome};
+use crate::keyspace::{Failure, Keyspace, Outcome, Sets};
 use crate::protocol::{KeysAhead, Reply};
 use crate::session::slowlog::Measured;
 use crate::session::stats::Stats;
@@ -351,7 +351,7 @@ fn set_plainly(
     let fits = |held: &mut Held<'_>| held.is_one() && shared.keyspace.is_short(&pair);
     let Some(held) = held.take_if(fits) else { return Ok(false) };
     let together = session.is_last.then(|| shared.hot.syncs_always.load(Ordering::Acquire));
-    let notify = |events: &[Event]| notify(shared, events);
+    let notify = |events: &[Event], sets: Sets<'_>| notify_group(shared, events, sets);
     let run = shared.keyspace.set_run((session.db, now), &[pair], held, together, notify);
     session.written = if run.count > 0 { Some(run.written?) } else { None };
     Ok(session.written.is_some())
@@ -369,7 +369,7 @@ fn finish(
     // going to block on keys keeps their locks until that is known.
     if session.is_last && session.wish.is_none() {
         let durable = shared.hot.syncs_always.load(Ordering::Acquire);
-        let notify = |events: &[Event]| notify(shared, events);
+        let notify = |events: &[Event], sets: Sets<'_>| notify_group(shared, events, sets);
         session.written = shared.keyspace.write_together(txn, held, durable, notify)?;
         if session.written.is_some() {
             return Ok(());
@@ -392,6 +392,15 @@ pub(super) fn notify(shared: &Shared, events: &[Event]) {
         Stats::add(&shared.stats.expired, expired as u64);
         shared.notify(events);
     }
+}
+
+/// The same for a group of writes. Its plain SETs are seldom of interest to anybody.
+pub(super) fn notify_group(shared: &Shared, events: &[Event], sets: Sets<'_>) {
+    notify(shared, events);
+    if shared.wants_events() {
+        notify(shared, &sets.collect::<Vec<_>>());
+    }
+    shared.clients.enforce();
 }
 
 /// Hands what was written to clients that wait for it, the longest waiting first. What that writes

@@ -17,15 +17,14 @@ use std::sync::atomic::Ordering;
 
 use pumice_port::time;
 
-use super::executor::{error_text, fail, measure, notify};
+use super::executor::{error_text, fail, measure, notify_group};
 use crate::commands;
-use crate::keyspace::Failure;
+use crate::keyspace::{Failure, RUN_MAX, Sets};
 use crate::protocol::{Parser, Reply};
 use crate::session::stats::Stats;
 use crate::session::{Session, Shared};
 
-/// SETs that are executed together, and bytes of them, at most.
-const SETS_MAX: usize = 64;
+/// Bytes of SETs that are executed together, at most.
 const BYTES_MAX: usize = 256 << 10;
 
 /// A plain SET as it came.
@@ -51,7 +50,7 @@ impl SetRun {
     pub fn take(&mut self, input: &[u8], parser: &Parser) -> bool {
         let Some([name, key, value]) = parser.ranges() else { return false };
         let bytes = key.len() + value.len();
-        let fits = self.sets.len() < SETS_MAX && self.bytes + bytes <= BYTES_MAX;
+        let fits = self.sets.len() < RUN_MAX && self.bytes + bytes <= BYTES_MAX;
         if !fits || !input[name.clone()].eq_ignore_ascii_case(b"set") {
             return false;
         }
@@ -83,15 +82,21 @@ pub fn execute_sets(
     let keyspace = &shared.keyspace;
     let pairs: Vec<_> = sets.iter().map(|[_, key, value]| (*key, *value)).collect();
     let short = pairs.iter().take_while(|pair| keyspace.is_short(pair)).count();
-    let (held, free) = keyspace.locks.free_ones(pairs[..short].iter().map(|(key, _)| *key));
+    let claim = |group| keyspace.locks.free_ones(pairs[..short].iter().map(|(key, _)| *key), group);
+    let (mut held, mut free) = claim(is_last.then(|| keyspace.living_groups()).flatten());
+    let joins = is_last && free == sets.len();
+    if !joins && held.needs_group() {
+        drop(held);
+        (held, free) = claim(None);
+    }
     // Under the lock no client can begin to wait for a key.
     let is_awaited = |(key, _): &(&[u8], &[u8])| shared.waiters.any_for(key);
-    if free < 2 || pairs[..free].iter().any(is_awaited) {
+    if (free < 2 && !joins) || pairs[..free].iter().any(is_awaited) {
         return 0;
     }
     let durable = shared.hot.syncs_always.load(Ordering::Acquire);
-    let together = (is_last && free == sets.len()).then_some(durable);
-    let notify = |events: &[_]| notify(shared, events);
+    let together = joins.then_some(durable);
+    let notify = |events: &[_], sets: Sets<'_>| notify_group(shared, events, sets);
     let run = keyspace.set_run((session.db, now), &pairs[..free], held, together, notify);
     let done = &sets[..run.count];
     Stats::add(&shared.stats.commands, done.len() as u64);

@@ -272,6 +272,11 @@ impl Shared {
         self.clients.enforce();
     }
 
+    /// Somebody watches a key or subscribes to what happens to keys.
+    pub fn wants_events(&self) -> bool {
+        self.watches.is_any() || self.notifies.load(Ordering::Acquire)
+    }
+
     fn publish_events(&self, events: &[Event]) {
         if !self.notifies.load(Ordering::Acquire) {
             return;

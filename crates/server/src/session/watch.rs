@@ -72,10 +72,15 @@ impl Watches {
         own.flag = Arc::default();
     }
 
+    /// A key is watched.
+    pub fn is_any(&self) -> bool {
+        self.watched.load(Ordering::SeqCst) != 0
+    }
+
     /// A key was changed. `is_over`: it was deleted because it had expired, which is no change for
     /// watchers that saw it expired.
     pub fn touched(&self, db: u8, key: &[u8], is_over: bool) {
-        if self.watched.load(Ordering::SeqCst) == 0 {
+        if !self.is_any() {
             return;
         }
         if let Some(list) = self.flags.lock().get(&(db, key.to_vec())) {

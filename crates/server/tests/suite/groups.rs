@@ -58,7 +58,7 @@ fn set(keyspace: &Keyspace, key: &str, durable: bool, tell: impl Fn()) -> Outcom
     let mut held = Some(keyspace.locks.one(key));
     let mut txn = Txn::write(keyspace, 0, 1);
     txn.put_string(key, None, b"v", 0)?;
-    let written = keyspace.write_together(&mut txn, &mut held, durable, |_| tell());
+    let written = keyspace.write_together(&mut txn, &mut held, durable, |_, _| tell());
     assert!(held.is_none(), "the lock is the group's");
     written
 }

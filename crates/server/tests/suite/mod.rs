@@ -2,6 +2,7 @@
 
 mod acl;
 mod blocking;
+mod chains;
 mod connections;
 mod counts;
 mod durable;

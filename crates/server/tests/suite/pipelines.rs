@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pumice::{MemFs, Options, Statistics, Ticker};
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
+use pumice_server::keyspace::Sets;
 
 use super::connections::{Caller, start};
 use super::{Quiet, Random, Scratch};
@@ -157,9 +158,9 @@ fn a_run_is_one_batch_up_to_what_is_not_simple() {
         let written = || statistics.ticker(Ticker::WriteDoneBySelf);
         let before = written();
         while let [first, others @ ..] = rest {
-            let (held, free) = keyspace.locks.free_ones(rest.iter().map(|(key, _)| *key));
+            let (held, free) = keyspace.locks.free_ones(rest.iter().map(|(key, _)| *key), None);
             assert_eq!(free, rest.len());
-            let run = keyspace.set_run((0, server.now), rest, held, None, |_| ());
+            let run = keyspace.set_run((0, server.now), rest, held, None, |_, _| ());
             run.written.unwrap();
             counts.push(run.count);
             rest = &rest[run.count..];
@@ -190,8 +191,8 @@ fn a_run_that_cannot_be_written_has_no_effect() {
     fs.add_fault(FaultRule::always(FaultOp::Write, "*.log", Fault::Enospc));
     let keys: Vec<String> = (0..12).map(|number| format!("k{number}")).collect();
     let pairs = pairs(&keys);
-    let (held, free) = keyspace.locks.free_ones(pairs.iter().map(|(key, _)| *key));
-    let told = |events: &[_]| assert!(events.is_empty(), "nothing happened");
+    let (held, free) = keyspace.locks.free_ones(pairs.iter().map(|(key, _)| *key), None);
+    let told = |events: &[_], _: Sets<'_>| assert!(events.is_empty(), "nothing happened");
     let run = keyspace.set_run((0, server.now), &pairs[..free], held, None, told);
     assert!(run.written.is_err());
     assert_eq!(run.count, free, "the failure is that of each");

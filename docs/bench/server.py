@@ -1,6 +1,7 @@
 """The load table of `pumice serve`: one server program in three modes, and redis-server beside them.
 
 usage: server.py --load [--seconds S] [--runs N] [--workers N] [--dir DIR] [--program PATH] [--library PATH]
+       server.py --large [--runs N] [--rate N] [--keys N] [--dir DIR] [--program PATH] [--library PATH]
        server.py [--rows WORDS] [--servers WORDS] [--seconds S] [--runs N] [--pools 16,64,256] [--growth]
                  [--unpinned] [--foreign-load] [--redis-benchmark] [--dir DIR] [--program PATH] [--library PATH]
        (cargo build --release -p pumice-cli; cargo xtask peers)
@@ -11,7 +12,12 @@ Without flags: every row for two seconds, server on core 0, client on core 1, by
                 RocksDB if a --library is named, and redis-server, with 1, 50 and 1,000 connections, with and without
                 pipelines of 16. Three rounds, each of them all rows on one server after the other, which begin with
                 another server each time; medians of the rounds (--runs) of three seconds (--seconds), with the range
-                of requests a second
+                of requests a second; then SETs at a fixed rate, four fifths (--offered) of what fibers or threads over
+                RocksDB can do, whichever is less, by 1,000 connections
+--large         values of 1,000 random bytes, 2.5 million of them (--keys), a cache of 256 MB and direct reads: fibers,
+                fibers over RocksDB, and redis-server, which holds all in memory and so shows the machine's own
+                lateness. All three are there at once, and take turns in each of seven rounds (--runs): 50
+                connections, GETs of all keys and of a 25th of them, as they come and 2,000 a second (--rate)
 --workers       of the threads in --load (64)
 
 --rows          rows whose names have all of these words, separated by commas: `set,c=1000`
@@ -27,6 +33,7 @@ Data lie below --dir (/dev/shm by default, where a sync costs nothing: give a di
 RocksDB's library computes the checksums of its log in software there (about 1 ns for 4 bytes).
 """
 import argparse
+import contextlib
 import csv
 import io
 import os
@@ -43,6 +50,9 @@ parser = argparse.ArgumentParser(usage=__doc__)
 parser.add_argument("--rows", default="")
 parser.add_argument("--servers", default="fibers,threads,threads+rocksdb,redis")
 parser.add_argument("--load", action="store_true")
+parser.add_argument("--large", action="store_true")
+parser.add_argument("--rate", type=int, default=2000)
+parser.add_argument("--keys", type=int, default=2_500_000)
 parser.add_argument("--workers", type=int, default=64)
 parser.add_argument("--seconds", type=float)
 parser.add_argument("--runs", type=int)
@@ -57,8 +67,8 @@ parser.add_argument("--dir", default="/dev/shm")
 parser.add_argument("--program", default="target/release/pumice")
 parser.add_argument("--library", default=os.environ.get("PUMICE_ROCKSDB_SO", ""))
 ASKED = parser.parse_args()
-ASKED.seconds = ASKED.seconds or (3 if ASKED.load else 2)
-ASKED.runs = ASKED.runs or (3 if ASKED.load else 1)
+ASKED.seconds = ASKED.seconds or (3 if ASKED.load or ASKED.large else 2)
+ASKED.runs = ASKED.runs or (3 if ASKED.load else 7 if ASKED.large else 1)
 
 KEYS, VALUE, PORT = 100_000, 100, 7901
 POOLS = [int(word) for word in ASKED.pools.split(",")]
@@ -85,14 +95,15 @@ def pinned(core, command):
 class Server:
     """One of the servers with a directory of its own; ends with the block."""
 
-    def __init__(self, kind, fsync, workers):
+    def __init__(self, kind, fsync, workers, port=PORT, flags=()):
+        self.port = port
         self.dir = tempfile.mkdtemp(prefix="pumice-bench-", dir=ASKED.dir)
         if kind == "redis":
-            command = ["redis-server", "--port", str(PORT), "--save", "", "--appendonly", "yes", "--dir", self.dir]
+            command = ["redis-server", "--port", str(port), "--save", "", "--appendonly", "yes", "--dir", self.dir]
         else:
-            command = [ASKED.program, "serve", "--port", str(PORT), "--dir", self.dir + "/db"]
-            command += ["--loops", str(ASKED.loops)]
-            if kind != "fibers":
+            command = [ASKED.program, "serve", "--port", str(port), "--dir", self.dir + "/db"]
+            command += ["--loops", str(ASKED.loops), *flags]
+            if kind.startswith("threads"):
                 command += ["--runtime", "threads", "--workers", str(workers)]
             if kind.endswith("rocksdb"):
                 command += ["--engine", ASKED.library]
@@ -103,7 +114,7 @@ class Server:
             if self.process.poll() is not None:
                 break
             try:
-                socket.create_connection(("127.0.0.1", PORT), timeout=1).close()
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
                 return
             except OSError:
                 time.sleep(0.05)
@@ -128,10 +139,11 @@ class Server:
                 return int(line.split()[1]) * 1024
         return 0
 
-    def load(self, test, clients, pipeline, rate=None, seconds=None):
+    def load(self, test, clients, pipeline, rate=None, seconds=None, keys=KEYS, values=("-d", str(VALUE))):
         """What our client says, as numbers by column."""
-        command = [ASKED.program, "resp_bench", "-p", str(PORT), "-t", test, "-c", str(clients), "-P", str(pipeline)]
-        command += ["-d", str(VALUE), "-r", str(KEYS), "--csv", "--server-pid", str(self.process.pid)]
+        command = [ASKED.program, "resp_bench", "-p", str(self.port), "-t", test, "-c", str(clients)]
+        command += ["-P", str(pipeline), *values]
+        command += ["-r", str(keys), "--csv", "--server-pid", str(self.process.pid)]
         if test != "fill":
             command += ["--duration", str(seconds or ASKED.seconds)]
         if rate:
@@ -143,6 +155,18 @@ class Server:
         if int(found["errors"]):
             sys.exit(f"{found['errors']} error replies: {' '.join(command)}")
         return {name: float(value) for name, value in found.items() if name != "test" and value}
+
+    def until_idle(self):
+        """Until it takes no processor time for a second."""
+        before = None
+        while (now := open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()[11:13]) != before:
+            before = now
+            time.sleep(1.2)
+
+    def bytes_read(self):
+        """From the device."""
+        lines = open(f"/proc/{self.process.pid}/io").read().splitlines()
+        return int(dict(line.split(": ") for line in lines)["read_bytes"])
 
     def redis_benchmark(self, test, clients, pipeline, requests):
         command = ["redis-benchmark", "-p", str(PORT), "-c", str(clients), "-P", str(pipeline), "-d", str(VALUE)]
@@ -256,11 +280,69 @@ def load_table():
                 cells += [names[kind], rate]
                 cells += [f"{middle(name):.3f}" for name in ("p50_ms", "p99_ms", "p999_ms")]
                 print("| " + " | ".join(cells + [f"{middle('server_cpu_us_per_request'):.2f}"]) + " |", flush=True)
+    fixed_rate(found)
     minutes = (time.monotonic() - began) / 60
     version = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout.split()[2]
     version = version.removeprefix("v=")
     rounds = f"rounds: {ASKED.runs}, each row for {ASKED.seconds:g} seconds"
     print(f"\n{ASKED.workers} workers; redis-server {version}; {rounds}; {minutes:.0f} minutes.")
+
+
+def fixed_rate(found):
+    """SETs that come whether or not the servers keep up."""
+    median = lambda runs: statistics.median(run["requests_per_second"] for run in runs)
+    compared = [kind for kind in ("fibers", "threads+rocksdb") if kind in LOADED]
+    print("\n| row | server | p50 ms | p99 ms (range) | p99.9 ms |\n|---|---|---|---|---|")
+    for fsync in LOADS:
+        rate = ASKED.offered * min(median(found[fsync, "set", 1000, 1, kind]) for kind in compared)
+        runs = {kind: [] for kind in LOADED}
+        for number in range(ASKED.runs):
+            first = number % len(LOADED)
+            for kind in LOADED[first:] + LOADED[:first]:
+                with Server(kind, fsync, ASKED.workers) as server:
+                    server.load("fill", 10, 50)
+                    server.load("set", 1000, 1, rate, min(1.0, ASKED.seconds / 2))
+                    runs[kind].append(server.load("set", 1000, 1, rate))
+        for kind in LOADED:
+            middle = lambda name: statistics.median(run[name] for run in runs[kind])
+            late = [run["p99_ms"] for run in runs[kind]]
+            p99 = f"{middle('p99_ms'):.2f} ({min(late):.2f}-{max(late):.2f})"
+            cells = [f"SET, {fsync}, {rate:,.0f}/s", kind, f"{middle('p50_ms'):.2f}", p99, f"{middle('p999_ms'):.1f}"]
+            print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def large():
+    """Data that the cache does not hold."""
+    kinds = ("fibers",) + ("fibers+rocksdb",) * bool(ASKED.library) + ("redis",)
+    flags = ("--cache-bytes", "256mb", "--direct-reads", "yes")
+    with contextlib.ExitStack() as stack:
+        servers = {}
+        for number, kind in enumerate(kinds):
+            servers[kind] = stack.enter_context(Server(kind, "everysec", 0, PORT + number, flags))
+            servers[kind].load("fill", 10, 50, keys=ASKED.keys, values=("-d", "1000", "--random-data"))
+        for server in servers.values():
+            server.until_idle()
+        rows = [(keys, rate) for rate in (None, ASKED.rate) for keys in (ASKED.keys, ASKED.keys // 25)]
+        heads = "| keys | rate | server | requests/s | p50 ms | p99 ms (range) | p99.9 ms | KiB read | server us/request |"
+        print(heads + "\n|" + "---|" * 9)
+        for keys, rate in rows:
+            runs = {kind: [] for kind in kinds}
+            for server in servers.values():
+                server.load("get", 50, 1, keys=keys)
+            for number in range(ASKED.runs):
+                first = number % len(kinds)
+                for kind in kinds[first:] + kinds[:first]:
+                    before = servers[kind].bytes_read()
+                    one = servers[kind].load("get", 50, 1, rate, keys=keys)
+                    one["read"] = (servers[kind].bytes_read() - before) / max(one["requests"], 1) / 1024
+                    runs[kind].append(one)
+            for kind in kinds:
+                middle = lambda name: statistics.median(run[name] for run in runs[kind])
+                late = [run["p99_ms"] for run in runs[kind]]
+                cells = [f"{keys:,}", f"{rate:,}" if rate else "as they come", kind, f"{middle('requests_per_second'):,.0f}"]
+                cells += [f"{middle('p50_ms'):.2f}", f"{middle('p99_ms'):.2f} ({min(late):.2f}-{max(late):.2f})"]
+                cells += [f"{middle('p999_ms'):.1f}", f"{middle('read'):.2f}", f"{middle('server_cpu_us_per_request'):.1f}"]
+                print("| " + " | ".join(cells) + " |", flush=True)
 
 
 def growth():
@@ -286,7 +368,7 @@ def growth():
 
 burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * ASKED.foreign_load)]
 try:
-    load_table() if ASKED.load else growth() if ASKED.growth else table()
+    load_table() if ASKED.load else large() if ASKED.large else growth() if ASKED.growth else table()
 finally:
     for burner in burners:
         burner.kill()

@@ -157,6 +157,8 @@ const ENTRY: f64 = 116.0;
 const VALUE: f64 = 100.0;
 /// Bytes that both memtables of a database hold, which need not be in a table.
 const MEMTABLES: f64 = 2.0 * 67_108_864.0;
+/// Values of 4 and 64 KiB that are written.
+pub const LARGE_WRITTEN: [u64; 2] = [120_000, 8000];
 /// Bytes of a block.
 const BLOCK: f64 = 4096.0;
 /// What compression leaves of the values.
@@ -204,8 +206,8 @@ fn writes(scale: &Scale) -> Vec<Limit> {
         ("fillrandom, 4 threads", put(1.0 / 4.0)),
         ("fillrandom, 16 threads", put(1.0 / 16.0)),
         ("fillrandom, batches of 100", put(1.0 / 100.0)),
-        ("fillrandom, values of 4 KiB", large(4112.0, scale.count(60_000))),
-        ("fillrandom, values of 64 KiB", large(65_552.0, scale.count(5000))),
+        ("fillrandom, values of 4 KiB", large(4112.0, scale.count(LARGE_WRITTEN[0]))),
+        ("fillrandom, values of 64 KiB", large(65_552.0, scale.count(LARGE_WRITTEN[1]))),
         ("overwrite", put(1.0)),
         ("updaterandom", vec![Appends(1.0), Copy(ENTRY), Misses(2.0)]),
         ("deleterandom", vec![Appends(1.0), Copy(ENTRY - VALUE), Misses(1.0)]),

@@ -209,7 +209,8 @@ fn newest_log(dir: &Path) -> String {
     format!("d/{}", logs.last().unwrap())
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn the_same_words_have_the_same_answers() {
     let Some((root, our_dir, their_dir)) = scratch("lines") else { return };
     make(&root.0);
@@ -233,7 +234,8 @@ fn the_same_words_have_the_same_answers() {
 }
 
 /// Those in a log hide entries of tables and of the log before them, and none after.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn idump_hides_what_range_deletions_in_a_log_cover() {
     let Some((root, our_dir, their_dir)) = scratch("covered") else { return };
     make(&root.0);
@@ -256,7 +258,8 @@ fn idump_hides_what_range_deletions_in_a_log_cover() {
 }
 
 /// Of files: on a database that an open does not change.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn files_are_listed_alike() {
     let Some((root, our_dir, their_dir)) = scratch("files") else { return };
     for words in [
@@ -352,7 +355,8 @@ fn a_change_of_style_begins_with_the_files_that_are_there() {
     assert!(text.contains("disable_auto_compactions=false"), "{text}");
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn newer_commands() {
     let Some((root, dir, _)) = scratch("newer") else { return };
     make(&root.0);
@@ -370,7 +374,8 @@ fn newer_commands() {
 }
 
 /// A local file system knows no temperatures: both look for the files and write nothing.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn update_manifest_looks_at_every_file() {
     let Some((root, our_dir, their_dir)) = scratch("update_manifest") else { return };
     make(&root.0);
@@ -433,7 +438,8 @@ fn update_manifest_looks_at_every_file() {
 }
 
 /// Each tool restores the other's backups.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn backups_go_both_ways() {
     let Some((root, our_dir, their_dir)) = scratch("backup") else { return };
     make(&root.0);
@@ -473,7 +479,8 @@ fn backups_go_both_ways() {
 }
 
 /// Properties that are maps are printed by name, with all of Debian's names.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn property_maps_are_printed_by_name() {
     let Some((root, our_dir, their_dir)) = scratch("maps") else { return };
     make(&root.0);

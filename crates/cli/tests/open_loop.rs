@@ -20,7 +20,8 @@ fn engines() -> impl Iterator<Item = String> {
 }
 
 /// Under a limiter of 1 MB/s two memtables are not enough for the arriving writes, so writes stop.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn a_run_tells_of_its_stalls_and_readers() {
     for engine in engines() {
         let scratch = tempfile::tempdir().unwrap();
@@ -50,7 +51,8 @@ fn a_run_tells_of_its_stalls_and_readers() {
     }
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn an_open_loop_needs_a_rate() {
     let scratch = tempfile::tempdir().unwrap();
     for (words, text) in [

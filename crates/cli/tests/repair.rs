@@ -95,7 +95,8 @@ fn rocksdb_reads(dir: &Path, keys: usize) {
     assert!(db.get(&read, &cfs[1], b"x", &mut Vec::new()).unwrap());
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn what_rocksdb_wrote_is_repaired_and_rocksdb_reads_it() {
     type Damage = (&'static str, fn(&Path), Option<i32>);
     let damages: [Damage; 5] = [
@@ -154,7 +155,8 @@ fn cut(dir: &Path, part: &str) {
     std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn the_rest_of_a_damaged_table_is_saved() {
     let Some(dir) = Scratch::new("table") else { return };
     make(&dir.0);
@@ -182,7 +184,8 @@ fn the_rest_of_a_damaged_table_is_saved() {
     assert_eq!(ours(&dir.0, "repair d --db=d").0, Some(1));
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn ldb_says_what_rocksdbs_says() {
     let Some(dir) = Scratch::new("ldb") else { return };
     make(&dir.0);

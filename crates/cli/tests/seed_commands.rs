@@ -61,7 +61,8 @@ fn db_bench(tmp: &Path, cwd: &Path, engine: &str, words: &str) -> String {
     out.into_owned()
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn file_sizes_with_parallel_compression() {
     let commands = ["1", "8"].map(|threads| {
         format!(
@@ -81,7 +82,8 @@ fn fillseq(codec: &str, threads: u32, level: &str) -> String {
     )
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn fillseq_by_codec_and_threads() {
     let mut commands = Vec::new();
     for codec in ["none", "lz4", "zstd"] {
@@ -92,7 +94,8 @@ fn fillseq_by_codec_and_threads() {
     run_on_both("fillseq", &commands, 1);
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn fillseq_by_level_and_threads() {
     let mut commands = Vec::new();
     for level in [4, 6, 8] {
@@ -103,7 +106,8 @@ fn fillseq_by_level_and_threads() {
     run_on_both("levels", &commands, 1);
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn fillrandom_with_filters() {
     let mut commands = Vec::new();
     for partitioned in [0, 1] {
@@ -120,7 +124,8 @@ fn fillrandom_with_filters() {
     run_on_both("filters", &commands, 1);
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn readrandom_by_cache_size() {
     let mut commands = Vec::new();
     for (megabytes, decoupled) in [("0300", 1), ("1200", 1), ("0001", 0)] {
@@ -148,7 +153,8 @@ fn sine(flags: &str) -> String {
     )
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn sine_write_rate() {
     let commands = [
         sine("-enable_pipelined_write=true"),
@@ -166,7 +172,8 @@ fn sine_write_rate() {
 }
 
 /// Where compaction is disabled, what is written in the background is what users wrote.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn nothing_is_written_twice_where_compaction_is_disabled() {
     let command = sine(
         "-enable_pipelined_write=true -level0_slowdown_writes_trigger=10000 \
@@ -189,7 +196,8 @@ fn nothing_is_written_twice_where_compaction_is_disabled() {
 }
 
 /// RocksDB never had it: `--engine` says so by name.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn sine_write_rate_with_auto_tuned_compaction() {
     let flags = "-subcompactions=2 -rate_limiter_auto_tuned=true \
                  -rate_limiter_bytes_per_sec=380000000 -auto_tuned_compaction=true";
@@ -220,7 +228,8 @@ fn sine_write_rate_with_auto_tuned_compaction() {
     }
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn reads_beside_lowered_background_threads() {
     let mut commands = Vec::new();
     for build in [
@@ -241,7 +250,8 @@ fn reads_beside_lowered_background_threads() {
 }
 
 /// `tools/benchmark.sh` as it was then: one database from bulkload to updaterandom.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn the_benchmark_script_of_the_coroutines() {
     let common = "--num=3000 --num_levels=6 --key_size=20 --value_size=400 --block_size=8192 \
         --cache_size=17179869184 --cache_numshardbits=6 --compression_max_dict_bytes=0 \

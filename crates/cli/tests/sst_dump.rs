@@ -49,7 +49,8 @@ fn made(ldb: impl Fn() -> Command, dir: &Path) -> Option<String> {
     Some(format!("d/{}", names.find(|name| name.ends_with(".sst")).unwrap()))
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn answers_are_those_of_the_tool() {
     let dir = tempfile::tempdir().unwrap();
     // Made by Debian's ldb, too: its tool reads no newer format.
@@ -81,7 +82,8 @@ fn answers_are_those_of_the_tool() {
 }
 
 /// What Debian's version has not.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn newer_options() {
     let dir = tempfile::tempdir().unwrap();
     let table = made(|| pumice("ldb"), dir.path()).unwrap();
@@ -158,7 +160,8 @@ fn assert_stated(words: &str) {
     assert!(page.contains(words), "docs/compatibility.md lacks: {words}");
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn every_option_is_taken_or_refused_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let names: Vec<&str> = OPTIONS.split_whitespace().collect();

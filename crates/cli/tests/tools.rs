@@ -63,7 +63,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn wrong_usage_is_explained() {
     let scratch = Scratch::new("usage");
     let dir = scratch.0.as_path();
@@ -93,7 +94,8 @@ fn wrong_usage_is_explained() {
 }
 
 /// Stacks of a gibibyte in an address space of eight: the system refuses the last threads.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn a_thread_that_cannot_be_started_ends_the_benchmark_with_words() {
     let scratch = Scratch::new("threads");
     let words = "db_bench --db=refused --threads=64 --num=100 --benchmarks=fillseq,readrandom";
@@ -160,7 +162,8 @@ fn messages(tail: &str) -> String {
     tail.split_once('(').map_or_else(String::new, |(_, message)| message.to_string())
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn every_benchmark_runs_and_both_engines_find_the_same() {
     let scratch = Scratch::new("bench");
     let pumice = bench_all(&scratch.0, "pumice");
@@ -171,7 +174,8 @@ fn every_benchmark_runs_and_both_engines_find_the_same() {
     assert_eq!(pumice[..4], rocksdb[..4]);
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn deletion_is_paced_on_both_engines() {
     let scratch = Scratch::new("trash");
     let library = pumice_peer::installed_library().map(|path| path.to_str().unwrap().to_string());
@@ -193,7 +197,8 @@ fn deletion_is_paced_on_both_engines() {
     }
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn tools_agree_about_a_database() {
     let scratch = Scratch::new("ldb");
     let dir = scratch.0.as_path();
@@ -293,7 +298,8 @@ fn damage_is_found(dir: &Path) {
     }
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn a_few_kills_lose_nothing() {
     let scratch = Scratch::new("stress");
     for (db, tasks) in [("s", ""), ("f", "--fibers")] {
@@ -308,7 +314,8 @@ fn a_few_kills_lose_nothing() {
 }
 
 /// Texts and effects are those of ldb 7.8.3, seen with the same input.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn external_files_are_written_and_ingested() {
     let scratch = Scratch::new("external");
     let dir = scratch.0.as_path();
@@ -415,7 +422,8 @@ fn ldb_invents_no_merge_operator() {
 
 /// A small database lives in small pages, whatever the kernel gives to others
 /// (docs/decisions/0031).
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn a_small_database_has_no_huge_pages() {
     let scratch = Scratch::new("huge");
     let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));

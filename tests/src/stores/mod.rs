@@ -13,6 +13,9 @@ pub struct Settings {
     pub families: Vec<(String, &'static str)>,
     /// Writes do not go to the WAL.
     pub disable_wal: bool,
+    /// Bytes of the block cache that each column family of Pumice gets; None is the default. The
+    /// slots of a default cache are a megabyte, which is much of an open of a small database.
+    pub cache_bytes: Option<usize>,
 }
 
 impl Settings {
@@ -32,6 +35,7 @@ impl Settings {
             table: "block_size=512;filter_policy=bloomfilter:10:false".into(),
             families: (0..families).map(|cf| (name(cf), "kNoCompression")).collect(),
             disable_wal: false,
+            cache_bytes: None,
         }
     }
 

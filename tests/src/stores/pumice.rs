@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice::{
-    ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db, DbIterator, FlushOptions,
-    Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
+    BlockCache, CacheOptions, ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db,
+    DbIterator, FlushOptions, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
 };
 use pumice_env::{FileSystem, PosixFs};
 use pumice_testkit::store::{CursorSpec, Step};
@@ -44,6 +44,8 @@ pub fn options(
     for (name, compression) in &settings.families {
         let mut family = base.clone();
         family.set("compression", compression).map_err(text)?;
+        let cache = |bytes| BlockCache::new(CacheOptions::new(bytes));
+        family.cf.table_factory.block_cache = settings.cache_bytes.map(cache);
         families.push(ColumnFamilyDescriptor::new(name.clone(), family.cf));
     }
     Ok((base, families))

@@ -14,6 +14,8 @@ pub const PATH: &str = "/db";
 pub const FAMILIES: usize = 2;
 const FLUSHED_BATCHES: usize = 24;
 const BATCHES: usize = 40;
+/// Room for all blocks.
+const CACHE_BYTES: usize = 1 << 20;
 
 /// File kinds by a part of their names, and the recovery modes to try each with.
 pub const KINDS: &[(&str, &[&str])] = &[
@@ -39,6 +41,7 @@ pub fn settings() -> Settings {
     let mut settings = Settings::small(FAMILIES).with("disable_auto_compactions", "true");
     settings.table = "block_size=256;filter_policy=bloomfilter:10:false".into();
     settings.families[1].1 = "kLZ4Compression";
+    settings.cache_bytes = Some(CACHE_BYTES);
     settings
 }
 

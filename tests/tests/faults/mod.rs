@@ -21,6 +21,8 @@ use crate::stores::{Settings, temp_folder};
 const FAMILIES: usize = 2;
 /// More operations of one kind than the script does.
 const OPERATIONS_MAX: u64 = 2000;
+/// Room for all blocks.
+const CACHE_BYTES: usize = 1 << 20;
 
 const FAULTS: &[(FaultOp, Fault)] = &[
     (FaultOp::Create, Fault::Eio),
@@ -116,9 +118,10 @@ fn one_run(rule: &FaultRule, crash: Option<Crash>) -> Result<Outcome, String> {
 }
 
 fn open(fs: &MemFs) -> Result<Pumice, String> {
-    let settings = Settings::small(FAMILIES)
+    let mut settings = Settings::small(FAMILIES)
         .with("level0_file_num_compaction_trigger", "2")
         .with("max_bgerror_resume_count", "0");
+    settings.cache_bytes = Some(CACHE_BYTES);
     Pumice::open_on(fs.shared(), Path::new("/db"), &settings)
 }
 

@@ -374,7 +374,7 @@ struct Outcome {
 fn run(peer: &Peer, seed: u64, drawn: Drawn) -> Result<Outcome, String> {
     let mut rng = Rng::new(seed);
     let text = options(&mut rng, drawn);
-    let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let dir = crate::scratch();
     let paths = ["ours", "theirs"].map(|name| dir.path().join(name));
     let mut ours = own::Store::open(&text, &paths[0])?;
     let mut theirs = rocksdb::Store::open(peer, &text, &paths[1])?;

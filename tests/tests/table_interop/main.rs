@@ -62,6 +62,13 @@ fn peer() -> Option<Peer> {
     pumice_peer::installed_library().map(|path| Peer::load(path).unwrap())
 }
 
+/// In memory where possible: what the disk does is no part of it, and flushes would wait for it.
+fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = memory.is_dir().then(|| tempfile::tempdir_in(memory).ok()).flatten();
+    made.unwrap_or_else(|| tempfile::tempdir().unwrap())
+}
+
 fn user(i: u64) -> Vec<u8> {
     format!("key{:07}", i * 7).into_bytes()
 }

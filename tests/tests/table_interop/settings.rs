@@ -145,7 +145,7 @@ fn unusual_settings_come_to_the_same() {
     let Some(peer) = peer() else { return };
     let mut refused = 0;
     for (family, table) in SETTINGS {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::scratch();
         // Sizes that follow an allocator are not the same in any two engines.
         let table = format!("optimize_filters_for_memory=false;{table}");
         let theirs = by_theirs(&peer, &dir.path().join("theirs"), family, &table);
@@ -160,7 +160,7 @@ fn unusual_settings_come_to_the_same() {
 #[pumice_test_macros::test]
 fn options_files_with_ribbon_filters_are_read() {
     let Some(peer) = peer() else { return };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::scratch();
     let path = dir.path().join("theirs");
     by_theirs(&peer, &path, "", "filter_policy=ribbonfilter:9.5:3").unwrap();
     let mut files: Vec<PathBuf> =
@@ -198,7 +198,7 @@ fn left() -> Vec<Vec<u8>> {
 fn tables_of_range_tombstones_alone_go_both_ways() {
     let Some(peer) = peer() else { return };
     for (family, table) in KINDS {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = crate::scratch();
         let (first, second) = (folder.path().join("first"), folder.path().join("second"));
         let what = format!("{family} {table}");
 

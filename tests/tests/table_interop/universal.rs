@@ -147,7 +147,7 @@ fn seen_by_them(db: &PeerDb, peer: &Peer) -> Model {
 
 fn goes_to_and_fro(peer: &Peer, num_levels: i32, seed: u64) {
     let (rng, model) = (&mut Rng::new(seed), &mut Model::new());
-    let folder = tempfile::tempdir().unwrap();
+    let folder = crate::scratch();
     let path = folder.path().join("db");
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;

@@ -89,13 +89,6 @@ fn theirs(peer: &Peer, path: &Path, family: &str) -> Cost {
     cost
 }
 
-/// In memory where possible: only bytes are measured, and flushes would wait for the disk.
-fn scratch() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let made = memory.is_dir().then(|| tempfile::tempdir_in(memory).ok()).flatten();
-    made.unwrap_or_else(|| tempfile::tempdir().unwrap())
-}
-
 // Plain #[test]: RocksDB blocks its thread.
 #[test]
 fn universal_compaction_costs_what_it_costs_in_rocksdb() {
@@ -116,7 +109,7 @@ fn universal_compaction_costs_what_it_costs_in_rocksdb() {
             "{COMMON};num_levels={num_levels};max_compaction_bytes={incremental};\
              compaction_options_universal={{{universal}}}"
         );
-        let folder = scratch();
+        let folder = crate::scratch();
         let (a, b) = (
             ours(&folder.path().join("ours"), &family),
             theirs(&peer, &folder.path().join("theirs"), &family),

@@ -14,6 +14,7 @@
 //! | `stages` | the jobs of each stage |
 //! | `build` | how test programs are built and found |
 //! | `parts` | large programs cut into parts |
+//! | `plain` | which tests the passes on fibers leave out |
 //! | `program` | one program with its output and its limit of time |
 //! | `queue` | the jobs and who runs them |
 //! | `tally` | tests counted |
@@ -33,6 +34,7 @@ use std::time::Instant;
 
 mod build;
 mod parts;
+mod plain;
 mod plan;
 mod program;
 mod queue;

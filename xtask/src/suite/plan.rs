@@ -44,15 +44,37 @@ pub const NOT_ON_FIBERS: [&str; 8] = [
     "xtask",
 ];
 
+/// Programs that a pass on fibers leaves out, and why. Plain tests are left out anyway (`plain`).
+pub const LEFT_OUT: &[(&str, &str, &str)] = &[(
+    "fibers",
+    "pumice-cli::serve",
+    "processes, which it starts as on threads: the last pass alone gives them another environment",
+)];
+
 /// Programs that must run alone, and why.
 pub const ALONE: &[(&str, &str)] =
     &[("pumice-cli::open_loop", "offers load by the clock and counts what arrives late")];
 
-/// The longest programs: they start first, so that none of them runs alone at the end.
-pub const LONG: &[&str] = &["pumice-tests::all", "pumice-tests::edges"];
+/// The longest programs and parts: they start first and in this order, so that none of them runs
+/// alone at the end.
+pub const LONG: &[&str] = &[
+    "pumice-tests::all crash",
+    "pumice-tests::all corruption",
+    "pumice-tests::all faults",
+    "pumice-tests::all differential",
+    "pumice-tests::all matrix",
+    "pumice-tests::table_interop",
+    "pumice::all files",
+    "pumice-cli::seed_commands",
+];
+
+/// The place of a program or part in the order of a pass.
+pub fn place(name: &str) -> usize {
+    LONG.iter().position(|long| *long == name).unwrap_or(LONG.len())
+}
 
 /// Programs that run module by module, each with its own line in the report and limit of time.
-pub const IN_PARTS: &[&str] = &["pumice::all"];
+pub const IN_PARTS: &[&str] = &["pumice::all", "pumice-tests::all"];
 
 /// A test program, or a part of one, that takes longer is killed and counts as failed.
 pub const LIMIT: Duration = Duration::from_secs(15 * 60);

@@ -14,6 +14,7 @@
 //!
 //! Thread safety: jobs share a `Context` that does not change; the peers are found once.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use super::build::{self, Program, cargo, target};
 use super::parts::{self, Part};
+use super::plain;
 use super::plan::{self, CALLS, Choice, LIMIT, MODES, Mode};
 use super::program::{self, Ended};
 use super::queue::{Done, Job};
@@ -199,7 +201,7 @@ fn tests_of(
     let alone = plan::ALONE.iter().any(|(alone, _)| *alone == name);
     let made = job(context, stage, name, move |context| {
         let mut command = program.command();
-        command.args(&part.arguments);
+        command.args(part.arguments());
         prepare(context, &mut command);
         let done = context.tests(&part.name, command);
         match part.left_out(done.tally) {
@@ -247,12 +249,11 @@ fn build_tests(context: &Arc<Context>) -> Done {
         };
         let mut later = Vec::new();
         for mode in MODES.iter().filter(|mode| context.choice.has(mode.name)) {
-            let (long, short): (Vec<_>, Vec<_>) = runs
-                .iter()
-                .filter(|(program, _)| mode.is_whole() || can_wait(program))
-                .partition(|(_, part)| plan::LONG.contains(&part.name.as_str()));
-            let of_mode = long.into_iter().chain(short);
-            later.extend(of_mode.map(|(program, part)| in_mode(context, mode, program, part)));
+            let of_mode = runs.iter().filter_map(|run| Some((&run.program, run.part(mode)?)));
+            let mut of_mode: Vec<(&Program, &Part)> = of_mode.collect();
+            of_mode.sort_by_key(|(_, part)| plan::place(&part.name));
+            let jobs = of_mode.into_iter();
+            later.extend(jobs.map(|(program, part)| in_mode(context, mode, program, part)));
             if mode.is_whole() && context.choice.is_whole() {
                 later.push(job(context, mode.name, "doc tests", doc_tests));
             }
@@ -275,21 +276,58 @@ fn chosen_packages(context: &Context, command: &mut Command) {
     command.args(packages.iter().flat_map(|name| ["-p", name]));
 }
 
-fn can_wait(program: &Program) -> bool {
-    !plan::NOT_ON_FIBERS.contains(&program.package.as_str())
+/// A program, or a part of one, in the passes.
+struct Run {
+    program: Program,
+    on_threads: Part,
+    /// Without the tests that would be the same there; None when none is left.
+    on_fibers: Option<Part>,
+}
+
+impl Run {
+    /// What `mode` runs.
+    fn part(&self, mode: &Mode) -> Option<&Part> {
+        let name = self.program.name.as_str();
+        let left_out =
+            plan::LEFT_OUT.iter().any(|(pass, out, _)| (*pass, *out) == (mode.name, name));
+        match mode.is_whole() {
+            true => Some(&self.on_threads),
+            false => self.on_fibers.as_ref().filter(|_| !left_out),
+        }
+    }
 }
 
 /// What is run of the programs: those that are cut into parts, part by part.
-fn runs(programs: Vec<Program>) -> Result<Vec<(Program, Part)>, String> {
+fn runs(programs: Vec<Program>) -> Result<Vec<Run>, String> {
     let mut runs = Vec::new();
+    let mut plain: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
     for program in programs {
+        let tests = parts::list(&program)?;
         let parts = match plan::IN_PARTS.contains(&program.name.as_str()) {
-            true => parts::of(&program)?,
+            true => parts::of(&program, &tests),
             false => vec![Part::whole(&program)],
         };
-        runs.extend(parts.into_iter().map(|part| (program.clone(), part)));
+        let folder = &program.folder;
+        if !plain.contains_key(folder) {
+            let names = plain::names(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+            plain.insert(folder.clone(), names);
+        }
+        let waits = !plan::NOT_ON_FIBERS.contains(&program.package.as_str());
+        for on_threads in parts {
+            let on_fibers = waits.then(|| on_fibers(&on_threads, &tests, &plain[folder])).flatten();
+            runs.push(Run { program: program.clone(), on_threads, on_fibers });
+        }
     }
     Ok(runs)
+}
+
+/// What the passes on fibers run of `part`, which is of a program with these tests.
+fn on_fibers(part: &Part, tests: &[String], plain: &BTreeSet<String>) -> Option<Part> {
+    let all = if part.tests.is_empty() { tests } else { &part.tests };
+    let last = |test: &str| test.rsplit("::").next().unwrap_or(test).to_string();
+    let stay: Vec<String> =
+        all.iter().filter(|test| !plain.contains(&last(test))).cloned().collect();
+    (!stay.is_empty()).then(|| Part { name: part.name.clone(), tests: stay })
 }
 
 fn in_mode(context: &Arc<Context>, mode: &'static Mode, program: &Program, part: &Part) -> Job {

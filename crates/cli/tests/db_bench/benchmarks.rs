@@ -2,7 +2,8 @@
 
 use crate::{db_bench, result};
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn mixes_of_reads_and_writes_keep_their_percentages() {
     let dir = tempfile::tempdir().unwrap();
     let out = db_bench(
@@ -32,7 +33,8 @@ fn mixes_of_reads_and_writes_keep_their_percentages() {
     assert!(skipped.contains("mergerandom  : skipped (--merge_operator is unknown)"), "{skipped}");
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn scans_find_what_was_written() {
     let dir = tempfile::tempdir().unwrap();
     let out = db_bench(
@@ -70,7 +72,8 @@ fn scans_find_what_was_written() {
 }
 
 /// Estimates of what memtables hold: nothing after a flush.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn memtables_are_estimated() {
     let dir = tempfile::tempdir().unwrap();
     let run = |benchmarks: &str| {
@@ -89,7 +92,8 @@ fn memtables_are_estimated() {
 }
 
 /// The tree has a run on each level that it is to have, and every key is there.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn deterministic_fills_leave_a_run_on_each_level() {
     let dir = tempfile::tempdir().unwrap();
     let flags = "--num=20000 --num_levels=3 --write_buffer_size=65536 --seed=7 \
@@ -124,7 +128,8 @@ fn deterministic_fills_leave_a_run_on_each_level() {
 }
 
 /// One iterator makes all seeks of a thread, with either engine.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn a_tailing_iterator_is_kept() {
     let library = pumice_peer::installed_library();
     let engines = library.map(|path| format!("--engine={}", path.display()));
@@ -140,7 +145,8 @@ fn a_tailing_iterator_is_kept() {
     }
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn checksums_codecs_and_loads_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let out = db_bench(
@@ -167,7 +173,8 @@ fn checksums_codecs_and_loads_are_counted() {
     assert!(out.contains("(failed to compress smaller than input)"), "{out}");
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn levels_are_compacted_and_counters_reset() {
     let dir = tempfile::tempdir().unwrap();
     let out = db_bench(
@@ -197,7 +204,8 @@ fn levels_are_compacted_and_counters_reset() {
     assert!(empty.contains("compact0 found 0 files to compact\ncompact1 found 0 files"), "{empty}");
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn models_mix_as_their_flags_say() {
     let dir = tempfile::tempdir().unwrap();
     let model = "--keyrange_dist_a=14.18 --keyrange_dist_b=-2.917 --keyrange_dist_c=0.0164 \
@@ -235,7 +243,8 @@ fn models_mix_as_their_flags_say() {
 }
 
 /// The newest times stay: as many as with RocksDB 7.8's db_bench.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn a_compaction_filter_removes_what_expired() {
     let dir = tempfile::tempdir().unwrap();
     for (range, left) in [(50, 50), (2000, 2000), (9000, 3000)] {
@@ -250,7 +259,8 @@ fn a_compaction_filter_removes_what_expired() {
     }
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn memtables_are_made_or_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let run = |name: &str| {
@@ -279,7 +289,8 @@ fn memtables_are_made_or_refused_by_name() {
     }
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn times_of_ids_are_written_read_and_expire() {
     let dir = tempfile::tempdir().unwrap();
     for style in ["none", "delete"] {
@@ -311,7 +322,8 @@ fn times_of_ids_are_written_read_and_expire() {
 }
 
 /// `--perf_level`: the perf context of each benchmark's calls follows its line.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn perf_contexts_are_printed() {
     let dir = tempfile::tempdir().unwrap();
     let words = "--num=500 --value_size=100 --benchmarks=fillseq,readrandom,readseq --perf_level=";
@@ -330,7 +342,8 @@ fn perf_contexts_are_printed() {
     assert!(refused.contains("perf_level must be 0 to 6"), "{refused}");
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn operands_are_read_without_merging_them() {
     let dir = tempfile::tempdir().unwrap();
     // Some keys get more operands than the first guess.
@@ -393,7 +406,8 @@ fn the_sets_of_randomtransaction_have_one_sum() {
     }
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn checksums_of_files_are_verified_if_there_are_any() {
     let dir = tempfile::tempdir().unwrap();
     let words = "--num=1000 --benchmarks=fillseq,flush,verifyfilechecksums";
@@ -404,7 +418,8 @@ fn checksums_of_files_are_verified_if_there_are_any() {
     assert!(error.contains(why), "{error}");
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn the_cache_and_the_history_of_statistics_report() {
     let dir = tempfile::tempdir().unwrap();
     let words = "--num=1000 --statistics --benchmarks=fillseq,flush,readrandom,stats_history,\

@@ -33,7 +33,8 @@ fn value(kind: &str) -> &'static str {
 }
 
 /// One command line with every flag fails, with a reason for each flag that is not taken.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn every_flag_is_taken_or_refused_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let flags = flags();
@@ -95,7 +96,8 @@ fn flags() -> BTreeMap<&'static str, &'static str> {
     lines(include_str!("flags.txt")).map(|line| line.split_once(' ').unwrap()).collect()
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn flags_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let (mut taken, mut idle) = (0, 0);
@@ -123,7 +125,8 @@ fn flags_are_counted() {
 
 /// Commands that RocksDB's developers and users published: those whose names are all taken, and
 /// what the others need.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn commands_of_pull_requests_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let flags = flags();
@@ -153,7 +156,8 @@ fn commands_of_pull_requests_are_counted() {
 }
 
 /// Each benchmark alone: it parses, or it is refused by its feature.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn every_benchmark_is_known() {
     let dir = tempfile::tempdir().unwrap();
     let names: Vec<&str> = lines(include_str!("benchmarks.txt")).collect();
@@ -180,7 +184,8 @@ fn every_benchmark_is_known() {
 }
 
 /// Refused flags may be given with their defaults, and flags without effect are reported once.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn defaults_of_missing_features_can_be_given() {
     let dir = tempfile::tempdir().unwrap();
     let run = db_bench(

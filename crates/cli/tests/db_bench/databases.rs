@@ -49,7 +49,8 @@ fn several_databases_and_column_families_are_filled_and_read() {
     assert!(db_bench(dir.path(), wrong).bad().contains("items must sum to 100"));
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn options_and_keys_come_from_where_the_flags_say() {
     let dir = tempfile::tempdir().unwrap();
     let fill = "--db=there --num=300 --seed=7 --benchmarks=filluniquerandom,flush";
@@ -87,7 +88,8 @@ fn options_and_keys_come_from_where_the_flags_say() {
     assert!(db_bench(dir.path(), differs).bad().contains("differs from truth_db"));
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn a_secondary_reads_and_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     db_bench(dir.path(), "--db=there --num=300 --benchmarks=fillseq").good();
@@ -113,7 +115,8 @@ fn a_secondary_reads_and_writes_nothing() {
     assert_eq!(names(), before);
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn fills_overwrite_delete_ranges_and_vary_their_values() {
     let dir = tempfile::tempdir().unwrap();
     let ranges = "--writes_before_delete_range=100 --writes_per_range_tombstone=100 \
@@ -157,7 +160,8 @@ fn fills_overwrite_delete_ranges_and_vary_their_values() {
 }
 
 /// A class of errors that once ended the process by a signal.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn numbers_out_of_bounds_are_refused_in_words() {
     let dir = tempfile::tempdir().unwrap();
     for (words, why) in [
@@ -184,7 +188,8 @@ fn numbers_out_of_bounds_are_refused_in_words() {
 
 /// `readtorowcache` reads every key that there is, so that all later reads hit; it insists on a
 /// cache and on existing keys, as RocksDB's.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn a_row_cache_is_filled() {
     let dir = tempfile::tempdir().unwrap();
     db_bench(dir.path(), "--benchmarks=fillrandom --num=1000").good();
@@ -213,7 +218,8 @@ fn a_row_cache_is_filled() {
 }
 
 /// Reads of few keys come from the row cache, with either engine.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn reads_go_through_a_row_cache() {
     let dir = tempfile::tempdir().unwrap();
     let library = pumice_peer::installed_library();
@@ -239,7 +245,8 @@ fn reads_go_through_a_row_cache() {
 }
 
 /// The first benchmark leaves one backup, whatever was there; the second restores it.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn backups_are_made_and_restored() {
     let dir = tempfile::tempdir().unwrap();
     let out = db_bench(
@@ -266,7 +273,8 @@ fn backups_are_made_and_restored() {
     assert!(dir.path().join("r/CURRENT").exists() && dir.path().join("b/meta/1").exists());
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn the_info_log_goes_to_stderr() {
     let dir = tempfile::tempdir().unwrap();
     let words = "--num=10 --benchmarks=fillseq";
@@ -279,7 +287,8 @@ fn the_info_log_goes_to_stderr() {
 }
 
 /// Of each batch of 30 entries 20 are written and deleted, 10 stay.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn disposable_entries_are_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let batches = "--disposable_entries_batch_size=20 --persistent_entries_batch_size=10";
@@ -310,7 +319,8 @@ fn disposable_entries_are_deleted() {
     }
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn keys_are_numbers_and_memtables_charged() {
     let dir = tempfile::tempdir().unwrap();
     let keys = "--num=1000 --seed=7 --key_size=8 --use_uint64_comparator";
@@ -342,7 +352,8 @@ fn keys_are_numbers_and_memtables_charged() {
     assert!(with.ends_with(" MB") && !without.ends_with(" MB"), "{without} {with}");
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn file_operations_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let run = "--num=1000 --seed=7 --value_size=1000 --compression_type=none --cache_size=0 \

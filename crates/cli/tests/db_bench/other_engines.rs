@@ -24,7 +24,8 @@ mod built {
         benchmarks.split(',').map(of).collect()
     }
 
-    #[pumice_test_macros::test]
+    // Plain #[test]: it starts processes and does nothing else that waits.
+    #[test]
     fn they_find_what_pumice_finds() {
         let dir = tempfile::tempdir().unwrap();
         let first = "fillrandom,readrandom,readmissing,readseq,readreverse,seekrandom,overwrite,\
@@ -50,7 +51,8 @@ mod built {
         assert!(dir.path().join("redb/data.redb").is_file());
     }
 
-    #[pumice_test_macros::test]
+    // Plain #[test]: it starts processes and does nothing else that waits.
+    #[test]
     fn what_they_lack_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         for (words, error) in [
@@ -70,7 +72,8 @@ mod built {
 }
 
 #[cfg(not(feature = "other-engines"))]
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn a_program_without_them_says_so() {
     let dir = tempfile::tempdir().unwrap();
     for engine in ["fjall", "redb"] {

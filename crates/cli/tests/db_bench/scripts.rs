@@ -80,7 +80,8 @@ fn log_in(dir: &Path) -> String {
     std::fs::read_to_string(dir.join("db/LOG")).unwrap()
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn benchmark_sh_fills_its_report() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("out")).unwrap();
@@ -130,7 +131,8 @@ fn benchmark_sh_fills_its_report() {
 }
 
 /// The benchmarks of a regression run with the script's flags, on one database and on two.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn regression_test_sh_runs() {
     const BENCHMARKS: [&str; 7] = [
         "fillseq,compactall",

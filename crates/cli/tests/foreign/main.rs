@@ -24,7 +24,8 @@ use run::{COMMANDS, Case, Directory, Given, HARMLESS, Original, rows};
 const ONE_IN: usize = 6;
 
 /// `PUMICE_FOREIGN=all` makes every run, `PUMICE_FOREIGN=NAME` all those on one database.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn what_is_not_understood_is_not_touched() {
     let Some(library) = pumice_peer::installed_library() else { return };
     let peer = &Peer::load(library).unwrap();
@@ -51,7 +52,8 @@ fn what_is_not_understood_is_not_touched() {
 }
 
 /// A new command of `ldb` must be run here, or be listed as harmless.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn every_command_that_writes_is_run() {
     let mut ldb = std::process::Command::new(env!("CARGO_BIN_EXE_pumice"));
     let help = ldb.args(["ldb", "--help"]).output().unwrap();
@@ -65,7 +67,8 @@ fn every_command_that_writes_is_run() {
 }
 
 /// `load --bulk_load` puts automatic compactions off; they are on again where it fails later.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn a_load_that_fails_leaves_the_options_as_they_were() {
     let Some(library) = pumice_peer::installed_library() else { return };
     let peer = &Peer::load(library).unwrap();

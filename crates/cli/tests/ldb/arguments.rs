@@ -37,7 +37,8 @@ fn rows() -> Vec<&'static str> {
     table.lines().take_while(|line| line.starts_with('|')).collect()
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn every_argument_is_taken_or_refused_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let mut list = list();
@@ -92,7 +93,8 @@ fn every_argument_is_taken_or_refused_by_its_name() {
 }
 
 /// The list has everything in the help text of Debian's ldb.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn the_list_has_what_the_tool_says() {
     let Ok(said) = Command::new("ldb").arg("--help").output() else { return };
     let help = [said.stdout, said.stderr].concat();

@@ -52,7 +52,8 @@ const ALIKE: &[&str] = &[
     "idump --count_delim",
 ];
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn columns_are_printed_as_newer_tools_print_them() {
     let Some((_root, dir, _)) = scratch("entities") else { return };
     make(&dir);
@@ -72,7 +73,8 @@ fn columns_are_printed_as_newer_tools_print_them() {
     assert!(shown.starts_with("'b' seq:") && shown.ends_with("type:22 => empty: x:y"), "{said:?}");
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn logs_and_tables_show_columns() {
     let Some((_root, dir, _)) = scratch("entities-files") else { return };
     make(&dir);
@@ -110,7 +112,8 @@ fn logs_and_tables_show_columns() {
     assert!(mine.iter().any(|text| text.contains("01030002026E3102026E320364767631763232")));
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn what_is_wrong_is_said_as_there() {
     let Some((_root, dir, _)) = scratch("entities-wrong") else { return };
     make(&dir);

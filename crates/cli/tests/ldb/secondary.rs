@@ -76,7 +76,8 @@ fn both_tools_see_what_a_live_primary_has_written() {
 }
 
 /// The other way round: RocksDB's library writes.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn a_primary_of_rocksdb_is_read() {
     let Some(library) = pumice_peer::installed_library() else { return };
     let peer = pumice_peer::Peer::load(library).unwrap();

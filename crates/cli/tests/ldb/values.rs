@@ -45,7 +45,8 @@ pub fn with_files(words: &str, dir: &Path) -> String {
     words.replace("$W", &newest_log(dir)).replace("$T", &table).replace("$M", &manifest)
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn counts_and_files_are_printed_alike() {
     let Some((root, our_dir, their_dir)) = scratch("values") else { return };
     make(&root.0);
@@ -63,7 +64,8 @@ fn counts_and_files_are_printed_alike() {
 }
 
 /// Of one column family, as the order of several is that of a hash table there.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn live_files_are_dumped_alike() {
     let Some((root, our_dir, their_dir)) = scratch("live") else { return };
     for words in
@@ -97,7 +99,8 @@ fn live_files_are_dumped_alike() {
     }
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn edits_are_json() {
     let Some((root, dir, _)) = scratch("json") else { return };
     make(&root.0);
@@ -131,7 +134,8 @@ fn now() -> u64 {
     since.unwrap().as_secs()
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn values_that_expire() {
     let Some((root, our_dir, their_dir)) = scratch("ttl") else { return };
     let before = now();
@@ -199,7 +203,8 @@ fn values_that_expire() {
     assert_eq!(said.2, "Failed: ldb doesn't support TTL DB with multiple column families\n");
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn statistics_and_gaps() {
     let Some((root, dir, _)) = scratch("gaps") else { return };
     make(&root.0);

@@ -4,7 +4,8 @@
 use super::values::with_files;
 use super::{copy, make, ours, scratch, theirs};
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn what_is_no_manifest_is_told() {
     let Some((root, our_dir, their_dir)) = scratch("no-manifest") else { return };
     make(&root.0);
@@ -19,7 +20,8 @@ fn what_is_no_manifest_is_told() {
 }
 
 /// What concerns blob files says so.
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn blob_files_are_refused_by_name() {
     let Some((root, our_dir, _)) = scratch("no-blobs") else { return };
     make(&root.0);
@@ -32,7 +34,8 @@ fn blob_files_are_refused_by_name() {
     }
 }
 
-#[pumice_test_macros::test]
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
 fn what_is_no_log_is_told() {
     let Some((root, our_dir, their_dir)) = scratch("no-log") else { return };
     make(&root.0);

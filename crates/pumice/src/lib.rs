@@ -118,7 +118,8 @@ pub use log_tail::files::{WalFile, WalFileType};
 pub use log_tail::iterator::WalIterator;
 pub use options::requests::{
     BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, ContinueCallback,
-    FlushOptions, GetMergeOperandsOptions, ReadOptions, WaitForCompactOptions, WriteOptions,
+    FlushOptions, GetMergeOperandsAsyncOptions, GetMergeOperandsOptions, ReadOptions,
+    WaitForCompactOptions, WriteOptions,
 };
 pub use options::{
     BlockBasedTableOptions, Budget, CollectorContext, ColumnFamilyOptions, CompactionFilterContext,

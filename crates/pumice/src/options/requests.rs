@@ -123,13 +123,16 @@ impl fmt::Debug for GetMergeOperandsOptions<'_> {
     }
 }
 
+/// A [`ContinueCallback`] of a future.
+pub type OwnedContinueCallback = Box<dyn Fn(&[u8]) -> bool + Send>;
+
 /// [`GetMergeOperandsOptions`] of a future, which owns its callback.
 #[derive(Default)]
 pub struct GetMergeOperandsAsyncOptions {
     /// As [`GetMergeOperandsOptions::expected_max_number_of_operands`].
     pub expected_max_number_of_operands: usize,
     /// As [`GetMergeOperandsOptions::continue_cb`]. It runs on the future's fiber.
-    pub continue_cb: Option<Box<dyn Fn(&[u8]) -> bool + Send>>,
+    pub continue_cb: Option<OwnedContinueCallback>,
 }
 
 impl GetMergeOperandsAsyncOptions {

@@ -15,6 +15,7 @@ pub mod dbformat;
 pub mod error;
 pub mod extension;
 pub mod extractor;
+pub mod file_checksum;
 pub mod hash;
 pub mod histogram;
 pub mod iterator;

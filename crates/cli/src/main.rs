@@ -19,6 +19,7 @@ mod stress;
 mod text;
 
 use pumice_port::os::{HugePages, use_huge_pages};
+use std::path::Path;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -40,14 +41,24 @@ COMMANDS
   stress     kill a working process again and again and check that nothing is lost
 
 `pumice COMMAND --help` lists the flags of a command. `pumice --version` prints the version.
+A link to this program that is called db_bench, ldb or sst_dump is that command.
 ";
+
+/// The command that a program called `called` is by its name: scripts call RocksDB's tools.
+fn rocksdbs_name(called: &str) -> Option<String> {
+    let name = Path::new(called).file_name()?.to_str()?;
+    ["db_bench", "ldb", "sst_dump"].contains(&name).then(|| name.to_string())
+}
 
 fn main() -> ExitCode {
     // docs/decisions/0031. Other engines run as they would on their own.
-    let is_child = std::env::args().nth(1).is_some_and(|word| word == db_bench::CHILD);
+    let mut words = std::env::args();
+    let called = words.next().and_then(|called| rocksdbs_name(&called));
+    let mut words = words.peekable();
+    let is_child = words.peek().is_some_and(|word| word == db_bench::CHILD);
     use_huge_pages(if is_child { HugePages::All } else { HugePages::Advised });
-    let mut words = std::env::args().skip(1);
-    let Some(command) = words.next() else {
+    // The child of a program of another name has that name, too.
+    let Some(command) = called.filter(|_| !is_child).or_else(|| words.next()) else {
         eprint!("{USAGE}");
         return ExitCode::FAILURE;
     };

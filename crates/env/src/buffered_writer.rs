@@ -15,8 +15,8 @@ use crate::file_system::{FileSyncer, WritableFile};
 use crate::observed_file::{self, FileTimes};
 use crate::perf::{self, IoMetric};
 use crate::rate_limiter::{IoKind, IoPriority, RateLimiter, RateLimiterEvents};
-use pumice_base::checksum::crc32c_extend;
 use pumice_base::copying;
+use pumice_base::file_checksum::{FileChecksum, FileChecksumGenerator};
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_port::time::now_nanos;
@@ -42,8 +42,6 @@ pub struct WriterOptions {
     pub strict_bytes_per_sync: bool,
     /// Space is reserved in steps of this many bytes; 0 never.
     pub preallocation_block_bytes: u64,
-    /// A running crc32c over the file is kept, see [`BufferedWriter::checksum`].
-    pub checksum: bool,
     /// Writes wait for this limiter, if it limits writes.
     pub rate_limiter: Option<Arc<RateLimiter>>,
     /// The priority of the writes at the limiter.
@@ -66,7 +64,6 @@ impl WriterOptions {
             bytes_per_sync: 0,
             strict_bytes_per_sync: false,
             preallocation_block_bytes: 0,
-            checksum: false,
             rate_limiter: None,
             io_priority: IoPriority::Low,
             rate_events: None,
@@ -88,7 +85,7 @@ pub struct BufferedWriter {
     /// Up to here space is reserved.
     preallocated: u64,
     unsynced: bool,
-    checksum: u32,
+    checksum: Option<Box<dyn FileChecksumGenerator>>,
     failed: Option<Error>,
 }
 
@@ -105,9 +102,17 @@ impl BufferedWriter {
             range_synced: flushed,
             preallocated: flushed,
             unsynced: false,
-            checksum: 0,
+            checksum: None,
             failed: None,
         }
+    }
+
+    /// With a checksum of all bytes from the current position on, see
+    /// [`BufferedWriter::end_checksum`]. None for no checksum.
+    #[must_use]
+    pub fn with_checksum(mut self, generator: Option<Box<dyn FileChecksumGenerator>>) -> Self {
+        self.checksum = generator;
+        self
     }
 
     /// Changes when written bytes go to the device, from the current position on.
@@ -270,9 +275,9 @@ impl BufferedWriter {
     pub fn error(&self) -> Option<&Error> {
         self.failed.as_ref()
     }
-    /// crc32c of all flushed bytes, when the options asked for it; complete after `close`.
-    pub fn checksum(&self) -> Option<u32> {
-        self.options.checksum.then_some(self.checksum)
+    /// The checksum of all flushed bytes, which those to come do not change; None without one.
+    pub fn end_checksum(&mut self) -> Option<FileChecksum> {
+        self.checksum.take().map(FileChecksum::of)
     }
     fn check(&self) -> Result<()> {
         match &self.failed {
@@ -304,8 +309,8 @@ impl BufferedWriter {
     /// Writes `data` to the file, at the pace of the rate limiter.
     fn write_through(&mut self, data: &[u8]) -> Result<()> {
         self.reserve_space(data.len() as u64)?;
-        if self.options.checksum {
-            self.checksum = crc32c_extend(self.checksum, data);
+        if let Some(checksum) = &mut self.checksum {
+            checksum.update(data);
         }
         self.unsynced = true;
         if let Some(job) = &self.options.job {

@@ -12,6 +12,7 @@ use crate::{
 };
 use pumice_base::Result;
 use pumice_base::checksum::crc32c;
+use pumice_base::file_checksum::FileChecksumCrc32c;
 use pumice_base::random::Rng;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -395,10 +396,10 @@ fn buffered_writes_arrive_in_order() {
             let options = WriterOptions {
                 bytes_per_sync: rng.uniform(2) << 18,
                 preallocation_block_bytes: rng.uniform(2) << 16,
-                checksum: true,
                 ..WriterOptions::new(1 << (10 + rng.uniform(8)))
             };
-            let mut writer = buffered(fs, &path, options);
+            let generator = Box::new(FileChecksumCrc32c::default());
+            let mut writer = buffered(fs, &path, options).with_checksum(Some(generator));
             let mut expected = Vec::new();
             while expected.len() < 3 << 20 {
                 let bytes = match rng.uniform(10) {
@@ -420,7 +421,8 @@ fn buffered_writes_arrive_in_order() {
                 assert_eq!(writer.len(), expected.len() as u64);
             }
             writer.close().unwrap();
-            assert_eq!(writer.checksum(), Some(crc32c(&expected)), "seed {seed}");
+            let checksum = writer.end_checksum().unwrap().value;
+            assert_eq!(checksum, crc32c(&expected).to_be_bytes(), "seed {seed}");
             assert!(fs.read_file(&path).unwrap() == expected, "seed {seed}");
             assert!(writer.append(b"x").is_err(), "closed");
         }

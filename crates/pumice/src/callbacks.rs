@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pumice_base::{Error, Result};
 use pumice_port::os::is_forked;
 
-pub(crate) use code::{has_code, mark_code};
+pub(crate) use code::{has_code, has_db_code, mark_code, mark_db_code};
 pub(crate) use files::mark_files;
 
 /// Marks of one task that are distinct.

@@ -53,6 +53,7 @@
 //! | settings for a purpose | [`Options::for_point_lookups`], [`Options::for_bulk_load`], .. |
 //! | custom key order and merges | [`Comparator`], [`MergeOperator`] |
 //! | custom filters | [`CompactionFilter`], [`CompactionFilterFactory`] |
+//! | custom checksums of files | [`DbOptions::set_file_checksum_gen_factory`] |
 //! | custom prefixes | [`SliceTransform`] |
 //! | the same as closures | [`ColumnFamilyOptions::set_merge_operator`] and similar calls |
 //! | custom table properties | [`TablePropertiesCollector`] |
@@ -118,7 +119,8 @@ pub use log_tail::files::{WalFile, WalFileType};
 pub use log_tail::iterator::WalIterator;
 pub use options::requests::{
     BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, ContinueCallback,
-    FlushOptions, GetMergeOperandsOptions, ReadOptions, WaitForCompactOptions, WriteOptions,
+    FlushOptions, GetMergeOperandsAsyncOptions, GetMergeOperandsOptions, ReadOptions,
+    WaitForCompactOptions, WriteOptions,
 };
 pub use options::{
     BlockBasedTableOptions, Budget, CollectorContext, ColumnFamilyOptions, CompactionFilterContext,
@@ -146,6 +148,9 @@ pub use pumice_base::SizeLimits;
 pub use pumice_base::comparator::CustomComparator;
 pub use pumice_base::extension::{CappedPrefix, FixedPrefix, NoopPrefix};
 pub use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator, SliceTransform};
+pub use pumice_base::file_checksum::{
+    CustomFileChecksumGenFactory, FileChecksumGenContext, FileChecksumGenerator,
+};
 pub use pumice_base::{Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode};
 pub use pumice_base::{WideColumn, wide_columns::DEFAULT_COLUMN};
 pub use pumice_cache::CacheOptions;

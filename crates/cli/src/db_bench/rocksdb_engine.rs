@@ -436,6 +436,9 @@ impl engine::Reader for RocksDbReader {
         }
     }
 
+    fn operands(&mut self, _: &[u8], _: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Err("Not implemented: RocksDB's C library has no rocksdb_get_merge_operands".into())
+    }
     fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
         let found = self.db.get(&self.options, self.handles.selected(), key, value);

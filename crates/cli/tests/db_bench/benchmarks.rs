@@ -371,6 +371,17 @@ fn operands_are_read_without_merging_them() {
     assert!(skipped.contains("getmergeoperands : skipped (--merge_operator is"), "{skipped}");
 }
 
+/// RocksDB's C library has no such call, and the message names it.
+#[pumice_test_macros::test]
+fn operands_of_the_c_library_are_refused_by_name() {
+    let Some(library) = pumice_peer::installed_library() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let engine = format!("--num=10 --engine={}", library.display());
+    let words = format!("{engine} --benchmarks=fillseq,readrandomoperands");
+    let said = db_bench(dir.path(), &words).bad();
+    assert!(said.contains("RocksDB's C library has no rocksdb_get_merge_operands"), "{said}");
+}
+
 /// As RocksDB's db_bench without `--transaction_db`: what a batch adds to one set it adds to all.
 #[pumice_test_macros::test]
 fn the_sets_of_randomtransaction_have_one_sum() {

@@ -3,6 +3,7 @@
 
 use crate::{Run, db_bench, lines};
 use std::path::Path;
+use std::process::Command;
 
 /// After each command; the last one of a flag counts. The intervals are those of the script, by
 /// operations.
@@ -179,4 +180,27 @@ fn regression_test_sh_runs() {
             Words::of(&run.out, "OpenDb:").numbers(&[2]);
         }
     }
+}
+
+/// Scripts call `./db_bench`: a link of that name is all they need, and so for RocksDB's other
+/// tools.
+#[pumice_test_macros::test]
+fn a_link_with_a_tools_name_is_that_tool() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |name: &str, words: &[&str]| {
+        let link = dir.path().join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pumice"), &link).unwrap();
+        let done = Command::new(link).current_dir(dir.path()).args(words).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(done.status.success(), "{name}: {}{}", text(&done.stdout), text(&done.stderr));
+        text(&done.stdout)
+    };
+    let out = run("db_bench", &["--db=db", "--num=50", "--benchmarks=fillseq,flush"]);
+    assert!(out.contains("fillseq      : "), "{out}");
+    let out = run("ldb", &["--db=db", "list_column_families"]);
+    assert!(out.contains("default"), "{out}");
+    let out = run("sst_dump", &["--file=db", "--command=raw", "--show_properties"]);
+    assert!(out.contains("# entries: 50"), "{out}");
+    let out = run("another", &["--version"]);
+    assert!(out.starts_with("pumice "), "{out}");
 }

@@ -1,4 +1,5 @@
-//! Wraps a user's comparators and prefix extractors in marks: they run under locks.
+//! Wraps a user's comparators, prefix extractors and checksums of files in marks: they run under
+//! locks.
 //!
 //! Thread safety: as the user's code. What it does not do: catch their panics, which end the call
 //! or the job. The library's own are not wrapped.
@@ -10,9 +11,12 @@ use pumice_base::Comparator;
 use pumice_base::comparator::CustomComparator;
 use pumice_base::extension::SliceTransform;
 use pumice_base::extractor::Extractor;
+use pumice_base::file_checksum::{
+    CustomFileChecksumGenFactory, FileChecksumGenContext, FileChecksumGenerator,
+};
 
 use super::Mark;
-use crate::options::ColumnFamilyOptions;
+use crate::options::{ColumnFamilyOptions, DbOptions, FileChecksumGenFactory};
 
 struct Marked<T: ?Sized> {
     mark: Mark,
@@ -51,6 +55,39 @@ impl SliceTransform for Marked<dyn SliceTransform> {
     }
 }
 
+impl CustomFileChecksumGenFactory for Marked<dyn CustomFileChecksumGenFactory> {
+    fn name(&self) -> &str {
+        self.code.name()
+    }
+    fn create(
+        &self,
+        context: &FileChecksumGenContext<'_>,
+    ) -> Option<Box<dyn FileChecksumGenerator>> {
+        let _marked = self.mark.enter_locked();
+        let code = self.code.create(context)?;
+        Some(Box::new(MarkedGenerator { mark: self.mark, code }))
+    }
+}
+
+struct MarkedGenerator {
+    mark: Mark,
+    code: Box<dyn FileChecksumGenerator>,
+}
+
+impl FileChecksumGenerator for MarkedGenerator {
+    fn name(&self) -> &str {
+        self.code.name()
+    }
+    fn update(&mut self, data: &[u8]) {
+        let _marked = self.mark.enter_locked();
+        self.code.update(data);
+    }
+    fn finalize(&mut self) -> Vec<u8> {
+        let _marked = self.mark.enter_locked();
+        self.code.finalize()
+    }
+}
+
 /// Puts marks around the user code in `options`.
 pub(crate) fn mark_code(mark: Mark, options: &mut ColumnFamilyOptions) {
     if let Comparator::Custom(code) = &options.comparator {
@@ -69,4 +106,17 @@ pub(crate) fn has_code(options: &ColumnFamilyOptions) -> bool {
     let custom = |code: &Arc<dyn SliceTransform>| Extractor::by_name(&code.name()).is_none();
     matches!(options.comparator, Comparator::Custom(_))
         || options.prefix_extractor.as_ref().is_some_and(custom)
+}
+
+/// The same for the options of a database.
+pub(crate) fn mark_db_code(mark: Mark, options: &mut DbOptions) {
+    if let FileChecksumGenFactory::Custom(code) = &options.file_checksum_gen_factory {
+        let marked = Arc::new(Marked { mark, code: Arc::clone(code) });
+        options.file_checksum_gen_factory = FileChecksumGenFactory::Custom(marked);
+    }
+}
+
+/// The same for the options of a database.
+pub(crate) fn has_db_code(options: &DbOptions) -> bool {
+    matches!(options.file_checksum_gen_factory, FileChecksumGenFactory::Custom(_))
 }

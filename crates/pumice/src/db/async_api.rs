@@ -27,7 +27,7 @@ use pumice_port::future::{self, Task};
 
 use crate::commit::batch::WriteBatch;
 use crate::db::api::Db;
-use crate::options::requests::{ReadOptions, WriteOptions};
+use crate::options::requests::{GetMergeOperandsAsyncOptions, ReadOptions, WriteOptions};
 use crate::read::columns::PinnedColumns;
 use crate::read::pinned::PinnedSlice;
 use crate::version::family::ColumnFamily;
@@ -67,6 +67,8 @@ impl<T> std::fmt::Debug for DbFuture<T> {
 type Found = Result<Option<PinnedSlice>>;
 /// The same of an entity.
 type FoundEntity = Result<Option<PinnedColumns>>;
+/// The same of operands.
+type FoundOperands = Result<Vec<PinnedSlice>>;
 
 /// The same error for each of `count` keys.
 fn refused_keys<T>(count: usize) -> impl FnOnce(Error) -> Vec<Result<Option<T>>> {
@@ -209,6 +211,50 @@ impl Db {
             db.multi_get_entity_cf_opt(&options, &keys)
         };
         self.start(call, refused)
+    }
+}
+
+/// Reads of merge operands. How many there are is the length of the answer; if it is Incomplete,
+/// nothing says so.
+impl Db {
+    /// [`Db::get_merge_operands`] as a future.
+    pub fn get_merge_operands_async(
+        &self,
+        key: impl Into<Vec<u8>>,
+        how: GetMergeOperandsAsyncOptions,
+    ) -> DbFuture<FoundOperands> {
+        self.get_merge_operands_opt_async(&ReadOptions::DEFAULT, key, how)
+    }
+    /// [`Db::get_merge_operands_cf`] as a future.
+    pub fn get_merge_operands_cf_async(
+        &self,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+        how: GetMergeOperandsAsyncOptions,
+    ) -> DbFuture<FoundOperands> {
+        self.get_merge_operands_cf_opt_async(&ReadOptions::DEFAULT, cf, key, how)
+    }
+    /// [`Db::get_merge_operands_opt`] as a future.
+    pub fn get_merge_operands_opt_async(
+        &self,
+        options: &ReadOptions,
+        key: impl Into<Vec<u8>>,
+        how: GetMergeOperandsAsyncOptions,
+    ) -> DbFuture<FoundOperands> {
+        self.get_merge_operands_cf_opt_async(options, self.default_column_family(), key, how)
+    }
+    /// [`Db::get_merge_operands_cf_opt`] as a future.
+    pub fn get_merge_operands_cf_opt_async(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: impl Into<Vec<u8>>,
+        how: GetMergeOperandsAsyncOptions,
+    ) -> DbFuture<FoundOperands> {
+        let (options, cf, key) = (options.clone(), cf.clone(), key.into());
+        self.call_async(move |db| {
+            db.get_merge_operands_cf_opt(&options, &cf, &key, &how.borrowed(), &mut 0)
+        })
     }
 }
 

@@ -16,7 +16,7 @@ use pumice_port::pool::{Priority, ThreadPools};
 use pumice_port::sync::{Condvar, Mutex};
 use pumice_port::thread;
 
-use crate::callbacks::{Mark, has_code};
+use crate::callbacks::{Mark, has_code, has_db_code};
 use crate::commit::batch::WriteBatch;
 use crate::commit::controller::WriteController;
 use crate::commit::queue::WriteQueue;
@@ -169,7 +169,9 @@ fn new_background(options: &DbOptions, fs: &dyn FileSystem, path: &Path) -> Resu
 
 /// Some user code runs under locks.
 fn runs_code(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> bool {
-    !options.file_system.is_own() || descriptors.iter().any(|d| has_code(&d.options))
+    !options.file_system.is_own()
+        || has_db_code(options)
+        || descriptors.iter().any(|d| has_code(&d.options))
 }
 
 /// The logs before the first.

@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice_base::dbformat::LAST_SEQUENCE_MAX;
+use pumice_base::file_checksum::FileChecksum;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
 use pumice_env::filename::{self, FileType};
@@ -37,8 +38,8 @@ use crate::ingest::place::{self, Demand, Place, Tree};
 use crate::ingest::request::{Request, check_requests, dropped};
 use crate::ingest::transfer::{self, Transferred};
 use crate::ingest::{IngestExternalFileOptions, replace};
-use crate::options::CompactionStyle;
 use crate::options::requests::WriteOptions;
+use crate::options::{CompactionStyle, DbOptions};
 use crate::state::DbState;
 use crate::state::errors::Reason;
 use crate::state::family::CfState;
@@ -47,7 +48,6 @@ use crate::state::parts::Directory;
 use crate::state::reports::Reports;
 use crate::stats::CompactionStats;
 use crate::stats::listener::{ExternalFileIngestionInfo, FlushReason};
-use crate::table_output::file_checksum::FileChecksum;
 use crate::version::family::CfData;
 use crate::version::table_cache::file_stats;
 
@@ -180,8 +180,9 @@ impl DbInner {
         }
         place::check_demand(options, overlapping)?;
         let batches = place::batches(&ranges, cf.comparator());
-        let use_fsync = self.options().use_fsync;
-        let by = (&*self.dir.fs, self.options().file_checksum_gen_factory);
+        let settings = self.options();
+        let use_fsync = settings.use_fsync;
+        let by = (&*self.dir.fs, &settings.file_checksum_gen_factory);
         let mut incoming = Vec::with_capacity(files.len());
         for (at, external) in files.into_iter().enumerate() {
             let to = filename::table_file(&self.dir.path, external.number);
@@ -223,9 +224,7 @@ impl DbInner {
         let mut reserved = Reserved::new(self);
         let result = self
             .place_all((&leader, &manifest), prepared, snapshots.any, &mut reserved)
-            .and_then(|last| {
-                self.dir.store_sequences(self.options().use_fsync, prepared).map(|()| last)
-            })
+            .and_then(|last| self.dir.store_sequences(&self.options(), prepared).map(|()| last))
             .and_then(|last| self.commit(&mut manifest, prepared, last, under_way));
         drop(manifest);
         drop(snapshots);
@@ -441,22 +440,26 @@ impl Directory {
         }
     }
 
-    /// Writes sequence numbers into the files that should store them.
-    fn store_sequences(&self, use_fsync: bool, prepared: &[Prepared<'_>]) -> Result<()> {
-        for request in prepared.iter().filter(|request| request.options.write_global_seqno) {
-            for Incoming { external, placed, .. } in &request.files {
-                if placed.sequence == external.stored_seqno {
-                    continue;
-                }
-                let offset = external.properties.global_seqno_offset;
-                if offset == 0 {
-                    return Err(Error::invalid_argument(
-                        "Trying to set global seqno for a file that don't have a global seqno \
-                         field",
-                    ));
-                }
+    /// Writes sequence numbers into the files that should store them, and computes the checksums of
+    /// these files.
+    fn store_sequences(&self, settings: &DbOptions, prepared: &mut [Prepared<'_>]) -> Result<()> {
+        let by = (&*self.fs, &settings.file_checksum_gen_factory);
+        for request in prepared.iter_mut().filter(|request| request.options.write_global_seqno) {
+            for Incoming { external, placed, checksum, .. } in &mut request.files {
                 let path = filename::table_file(&self.path, external.number);
-                transfer::store_seqno(&*self.fs, use_fsync, &path, offset, placed.sequence)?;
+                if placed.sequence != external.stored_seqno {
+                    let offset = external.properties.global_seqno_offset;
+                    if offset == 0 {
+                        return Err(Error::invalid_argument(
+                            "Trying to set global seqno for a file that don't have a global \
+                             seqno field",
+                        ));
+                    }
+                    let (fsync, sequence) = (settings.use_fsync, placed.sequence);
+                    transfer::store_seqno(&*self.fs, fsync, &path, offset, sequence)?;
+                }
+                let readahead = request.options.verify_checksums_readahead_size;
+                *checksum = checksums::fresh(by, &path, readahead)?;
             }
         }
         Ok(())

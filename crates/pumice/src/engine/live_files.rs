@@ -16,10 +16,9 @@ use pumice_port::time;
 use crate::engine::DbInner;
 use crate::options::FileChecksumGenFactory;
 use crate::options::requests::ReadOptions;
-use crate::options::value::OptionValue;
 use crate::state::CfMap;
 use crate::state::parts::Directory;
-use crate::table_output::file_checksum::{self, CRC32C, FileChecksum, hex};
+use crate::table_output::file_checksum::{self, hex};
 use crate::version::family::CfData;
 
 /// A table file of a current version.
@@ -108,14 +107,9 @@ fn verify_file_checksum(db: &DbInner, options: &ReadOptions, file: &FileMetaData
         return Ok(());
     }
     let settings = db.options();
-    if function != CRC32C {
-        return Err(Error::invalid_argument(format!(
-            "Cannot get the file checksum generator based on the requested checksum function \
-             name: {function} from checksum factory: {}",
-            settings.file_checksum_gen_factory.format()
-        )));
-    }
     let path = filename::table_file(&db.dir.path, file.number);
+    let factory = &settings.file_checksum_gen_factory;
+    let generator = file_checksum::generator(factory, &path, function)?;
     let opened = db.dir.fs.open_random(&path)?;
     let events = settings.rate_events();
     let opened = LimitedFile::wrap(opened, settings.rate_limiter.as_ref(), events.as_ref());
@@ -133,9 +127,8 @@ fn verify_file_checksum(db: &DbInner, options: &ReadOptions, file: &FileMetaData
         0 => FILE_CHECKSUM_READAHEAD_BYTES,
         bytes => bytes.min(usize::try_from(file.file_size).unwrap_or(usize::MAX)),
     };
-    let computed =
-        read_priority(options.rate_limiter_priority, || file_checksum::crc32c_of(bytes, read))?;
-    let computed = FileChecksum::of_crc32c(Some(computed)).value;
+    let priority = options.rate_limiter_priority;
+    let computed = read_priority(priority, || file_checksum::of_all(generator, bytes, read))?.value;
     if computed == *expected {
         return Ok(());
     }

@@ -16,7 +16,7 @@ use pumice_env::{
 };
 use pumice_manifest::VersionEdit;
 
-use crate::callbacks::{Mark, mark_code, mark_files};
+use crate::callbacks::{Mark, mark_code, mark_db_code, mark_files};
 use crate::engine::assemble::{Assembly, assemble};
 use crate::engine::recovery::Recovered;
 use crate::engine::{DbInner, compaction_tuning, found_files, secondary};
@@ -201,6 +201,7 @@ fn sanitize_request(
     let families = descriptors.iter().map(|descriptor| descriptor.sanitized(options, mark));
     let mut sanitized = options.sanitized()?;
     sanitized.file_system = mark_files(mark, &sanitized.file_system);
+    mark_db_code(mark, &mut sanitized);
     Ok((sanitized, families.collect::<Result<_>>()?))
 }
 

@@ -1,19 +1,21 @@
 //! Checksums of whole files, which the caller of an ingestion may give.
 //!
 //! RocksDB ignores them without `file_checksum_gen_factory`. Here no given checksum is ignored:
-//! RocksDB's own function is known, any other is refused. With that option files that come without
-//! one get it.
+//! RocksDB's own function is known without it, any other is refused that the factory does not know.
+//! With that option files that come without one get it, and so do files that `write_global_seqno`
+//! may have changed.
 //!
 //! Thread safety: plain functions over a file system. Suspends on I/O.
 
 use std::path::Path;
 
+use pumice_base::file_checksum::{FileChecksum, FileChecksumGenerator};
 use pumice_base::{Error, Result};
 use pumice_env::FileSystem;
 
 use crate::ingest::IngestExternalFileArg;
 use crate::options::FileChecksumGenFactory;
-use crate::table_output::file_checksum::{self, CRC32C, FileChecksum, hex};
+use crate::table_output::file_checksum::{self, hex};
 
 /// Bytes read at a time by default.
 const CHUNK: usize = 1 << 20;
@@ -35,12 +37,12 @@ pub(crate) fn check_lists(arg: &IngestExternalFileArg) -> Result<()> {
 }
 
 /// The checksum of file number `at` of `arg`, which is now at `inside`; a given one is compared if
-/// the options say so.
+/// the options say so. Unknown with `write_global_seqno`, which may change the file: see [`fresh`].
 ///
 /// # Errors
 /// InvalidArgument for a function that is not known; Corruption if the checksum is another; I/O.
 pub(crate) fn of_file(
-    (fs, factory): (&dyn FileSystem, FileChecksumGenFactory),
+    (fs, factory): (&dyn FileSystem, &FileChecksumGenFactory),
     arg: &IngestExternalFileArg,
     at: usize,
     inside: &Path,
@@ -48,20 +50,20 @@ pub(crate) fn of_file(
     let readahead = arg.options.verify_checksums_readahead_size;
     let given = arg.files_checksums.get(at).zip(arg.files_checksum_func_names.get(at));
     let Some((value, function)) = given else {
-        let wanted = factory == FileChecksumGenFactory::Crc32c;
-        return match wanted && !arg.options.write_global_seqno {
-            true => crc32c_of(fs, inside, readahead),
-            false => Ok(FileChecksum::default()),
+        return match arg.options.write_global_seqno {
+            true => Ok(FileChecksum::default()),
+            false => fresh((fs, factory), inside, readahead),
         };
     };
     let file = arg.external_files[at].display();
-    if function != CRC32C {
-        return Err(Error::invalid_argument(format!(
-            "Checksum function name {function} for file {file} not recognized: only {CRC32C} is"
-        )));
-    }
+    let generator = file_checksum::generator(factory, inside, function).map_err(|error| {
+        let error = error.message();
+        Error::invalid_argument(format!(
+            "Checksum function name {function} for file {file} not recognized: {error}"
+        ))
+    })?;
     if arg.options.verify_file_checksum {
-        let computed = crc32c_of(fs, inside, readahead)?.value;
+        let computed = read_by(generator, fs, inside, readahead)?.value;
         if *value != computed {
             return Err(Error::corruption(format!(
                 "Checksum verification mismatch for ingestion file {file} using function \
@@ -72,16 +74,35 @@ pub(crate) fn of_file(
         }
     }
     if arg.options.write_global_seqno {
-        // The file will be changed.
         return Ok(FileChecksum::default());
     }
     Ok(FileChecksum { value: value.clone(), function: function.clone() })
 }
 
-fn crc32c_of(fs: &dyn FileSystem, path: &Path, readahead: usize) -> Result<FileChecksum> {
+/// The checksum that `factory` gives to new files, of the file at `path`, read so many bytes at a
+/// time (0: 1 MiB); unknown if it gives none.
+///
+/// # Errors
+/// I/O.
+pub(crate) fn fresh(
+    (fs, factory): (&dyn FileSystem, &FileChecksumGenFactory),
+    path: &Path,
+    readahead: usize,
+) -> Result<FileChecksum> {
+    match factory.generator(path, "") {
+        Some(generator) => read_by(generator, fs, path, readahead),
+        None => Ok(FileChecksum::default()),
+    }
+}
+
+fn read_by(
+    generator: Box<dyn FileChecksumGenerator>,
+    fs: &dyn FileSystem,
+    path: &Path,
+    readahead: usize,
+) -> Result<FileChecksum> {
     let mut file = fs.open_sequential(path)?;
     let chunk = if readahead == 0 { CHUNK } else { readahead };
     let len = usize::try_from(fs.file_size(path)?).unwrap_or(usize::MAX);
-    let crc = file_checksum::crc32c_of(chunk.min(len), |buffer| file.read(buffer))?;
-    Ok(FileChecksum::of_crc32c(Some(crc)))
+    file_checksum::of_all(generator, chunk.min(len), |buffer| file.read(buffer))
 }

@@ -117,9 +117,10 @@ pub struct IngestExternalFileArg {
     /// How.
     pub options: IngestExternalFileOptions,
     /// Checksums of the files, as `files_checksum_func_names` say. They are kept in the MANIFEST,
-    /// unless `write_global_seqno` changes the files. Empty, or one for each file.
+    /// unless `write_global_seqno` may change the files. Empty, or one for each file.
     pub files_checksums: Vec<Vec<u8>>,
-    /// Functions of those checksums: `FileChecksumCrc32c` (four bytes, big end first).
+    /// Functions of those checksums, as the `file_checksum_gen_factory` knows them; without one
+    /// `FileChecksumCrc32c` (four bytes, big end first).
     pub files_checksum_func_names: Vec<String>,
     /// All existing data in this range is removed at the same time, without a tombstone: table
     /// files inside are dropped as a whole, and one that is partly inside is InvalidArgument. The

@@ -1,4 +1,5 @@
-//! Merge operators, compaction filters and comparators made of closures.
+//! Merge operators, compaction filters, comparators and factories of file checksums made of
+//! closures.
 //!
 //! The names of the calls are those of the Rust binding of RocksDB. A closure must follow the rules
 //! of the trait that it implements.
@@ -11,8 +12,14 @@ use std::sync::Arc;
 use pumice_base::Comparator;
 use pumice_base::comparator::CustomComparator;
 use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator};
+use pumice_base::file_checksum::{
+    CustomFileChecksumGenFactory, FileChecksumGenContext, FileChecksumGenerator,
+};
 
-use super::{ColumnFamilyOptions, CompactionFilterContext, CompactionFilterFactory};
+use super::{
+    ColumnFamilyOptions, CompactionFilterContext, CompactionFilterFactory, DbOptions,
+    FileChecksumGenFactory,
+};
 
 struct Named<F> {
     name: String,
@@ -66,6 +73,21 @@ where
         &self,
         context: &CompactionFilterContext,
     ) -> Option<Arc<dyn CompactionFilter>> {
+        (self.call)(context)
+    }
+}
+
+impl<F> CustomFileChecksumGenFactory for Named<F>
+where
+    F: Fn(&FileChecksumGenContext<'_>) -> Option<Box<dyn FileChecksumGenerator>> + Send + Sync,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn create(
+        &self,
+        context: &FileChecksumGenContext<'_>,
+    ) -> Option<Box<dyn FileChecksumGenerator>> {
         (self.call)(context)
     }
 }
@@ -143,5 +165,21 @@ impl ColumnFamilyOptions {
         F: Fn(&[u8], &[u8]) -> Ordering + Send + Sync + 'static,
     {
         self.comparator = Comparator::Custom(Arc::new(Named { name: name.into(), call: compare }));
+    }
+}
+
+impl DbOptions {
+    /// A factory of checksums of whole files of this closure, which gives a generator for the
+    /// function that the context names, or for new files if it names none. The name goes to
+    /// OPTIONS files.
+    pub fn set_file_checksum_gen_factory<F>(&mut self, name: impl Into<String>, create: F)
+    where
+        F: Fn(&FileChecksumGenContext<'_>) -> Option<Box<dyn FileChecksumGenerator>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let factory = Arc::new(Named { name: name.into(), call: create });
+        self.file_checksum_gen_factory = FileChecksumGenFactory::Custom(factory);
     }
 }

@@ -107,8 +107,8 @@ option_table! {
         writable_file_max_buffer_size: u64 = 1 << 20, mutable, saved, at_least(4096)
             => "option_effects::the_buffer_size_decides_how_often_files_are_written";
         /// What computes checksums of whole table files, which the MANIFEST keeps and
-        /// `Db::verify_file_checksums` compares. Files that are there already get none, and a
-        /// user's function cannot be given.
+        /// `Db::verify_file_checksums` compares. Files that are there already get none. A
+        /// user's is given as the object (`FileChecksumGenFactory::Custom`).
         file_checksum_gen_factory: FileChecksumGenFactory = FileChecksumGenFactory::None, fixed,
             saved => "file_checksums::new_tables_have_them_in_the_manifest";
         /// Read table files past the page cache (O_DIRECT), those of compactions included.

@@ -3,6 +3,14 @@
 //!
 //! Thread safety: values.
 
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use pumice_base::file_checksum::{
+    CustomFileChecksumGenFactory, FILE_CHECKSUM_CRC32C, FileChecksumCrc32c, FileChecksumGenContext,
+    FileChecksumGenerator,
+};
 pub use pumice_memtable::MemTableRep as MemtableFactory;
 
 pub use crate::stats::InfoLogLevel;
@@ -80,29 +88,61 @@ option_enum! {
 }
 
 /// What computes checksums of whole files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub enum FileChecksumGenFactory {
     /// Nothing: there are none.
     #[default]
     None,
     /// RocksDB's `FileChecksumGenCrc32cFactory`: CRC-32C.
     Crc32c,
+    /// A user's.
+    Custom(Arc<dyn CustomFileChecksumGenFactory>),
+}
+
+impl FileChecksumGenFactory {
+    /// What computes `function` of `file`, or for an empty name the checksum that new files get.
+    /// None if the function is not known, and if new files get none.
+    pub(crate) fn generator(
+        &self,
+        file: &Path,
+        function: &str,
+    ) -> Option<Box<dyn FileChecksumGenerator>> {
+        let own = || Box::new(FileChecksumCrc32c::default()) as Box<dyn FileChecksumGenerator>;
+        match self {
+            FileChecksumGenFactory::None => (function == FILE_CHECKSUM_CRC32C).then(own),
+            FileChecksumGenFactory::Crc32c => {
+                (function.is_empty() || function == FILE_CHECKSUM_CRC32C).then(own)
+            }
+            FileChecksumGenFactory::Custom(factory) => factory.create(&FileChecksumGenContext {
+                file_name: file,
+                requested_checksum_func_name: function,
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for FileChecksumGenFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.format())
+    }
+}
+
+/// Users' factories are compared by name.
+impl PartialEq for FileChecksumGenFactory {
+    fn eq(&self, other: &Self) -> bool {
+        self.same(other)
+    }
 }
 
 impl OptionValue for FileChecksumGenFactory {
     const TYPE: &'static str = "FileChecksumGenFactory";
 
     fn parse(text: &str) -> Result<Self, Refusal> {
-        let text = text.trim();
-        let id = match text.contains('=') {
-            true => members(text)?.into_iter().find(|(name, _)| name == "id").map(|(_, id)| id),
-            false => None,
-        };
-        match id.as_deref().unwrap_or(text) {
+        match &factory_id(text)?[..] {
             "" | "nullptr" => Ok(FileChecksumGenFactory::None),
             CRC32C_FACTORY => Ok(FileChecksumGenFactory::Crc32c),
             other => Err(Refusal::Unsupported(format!(
-                "{other} is not supported by this build; {CRC32C_FACTORY} is"
+                "{other} is not built in; pass the object in the options"
             ))),
         }
     }
@@ -111,9 +151,28 @@ impl OptionValue for FileChecksumGenFactory {
         match self {
             FileChecksumGenFactory::None => "nullptr",
             FileChecksumGenFactory::Crc32c => CRC32C_FACTORY,
+            FileChecksumGenFactory::Custom(factory) => factory.name(),
         }
         .to_string()
     }
+
+    /// A user's factory keeps its place when the text has its name.
+    fn update(&mut self, text: &str) -> Result<(), Refusal> {
+        if factory_id(text)? != self.format() {
+            *self = Self::parse(text)?;
+        }
+        Ok(())
+    }
+}
+
+/// The name in `{id=NAME;}` or in plain `NAME`; all of the text if it has no name.
+fn factory_id(text: &str) -> Result<String, Refusal> {
+    let text = text.trim();
+    let id = match text.contains('=') {
+        true => members(text)?.into_iter().find(|(name, _)| name == "id").map(|(_, id)| id),
+        false => None,
+    };
+    Ok(id.unwrap_or_else(|| text.to_string()))
 }
 
 /// RocksDB's name of its own factory. Persisted.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use pumice_base::{Comparator, SizeLimits};
 
-use super::{ColumnFamilyOptions, DbOptions};
+use super::{ColumnFamilyOptions, DbOptions, FileChecksumGenFactory};
 
 /// A component of an option struct.
 pub trait OptionObject {
@@ -72,6 +72,7 @@ impl DbOptions {
     /// Default settings with these objects.
     pub(super) fn only_objects(&self) -> Self {
         let mut objects = self.only_components();
+        objects.file_checksum_gen_factory = self.file_checksum_gen_factory.clone();
         objects.rate_limiter.clone_from(&self.rate_limiter);
         objects.sst_file_manager.clone_from(&self.sst_file_manager);
         objects
@@ -81,6 +82,9 @@ impl DbOptions {
     pub(super) fn keep_objects(&mut self, given: &Self) {
         if given.rate_limiter.is_some() {
             self.rate_limiter.clone_from(&given.rate_limiter);
+        }
+        if matches!(given.file_checksum_gen_factory, FileChecksumGenFactory::Custom(_)) {
+            self.file_checksum_gen_factory = given.file_checksum_gen_factory.clone();
         }
     }
 }

@@ -123,6 +123,46 @@ impl fmt::Debug for GetMergeOperandsOptions<'_> {
     }
 }
 
+/// A [`ContinueCallback`] of a future.
+pub type OwnedContinueCallback = Box<dyn Fn(&[u8]) -> bool + Send>;
+
+/// [`GetMergeOperandsOptions`] of a future, which owns its callback.
+#[derive(Default)]
+pub struct GetMergeOperandsAsyncOptions {
+    /// As [`GetMergeOperandsOptions::expected_max_number_of_operands`].
+    pub expected_max_number_of_operands: usize,
+    /// As [`GetMergeOperandsOptions::continue_cb`]. It runs on the future's fiber.
+    pub continue_cb: Option<OwnedContinueCallback>,
+}
+
+impl GetMergeOperandsAsyncOptions {
+    /// At most this many operands.
+    pub fn at_most(operands: usize) -> Self {
+        Self { expected_max_number_of_operands: operands, continue_cb: None }
+    }
+
+    /// With this `continue_cb`.
+    #[must_use]
+    pub fn while_true(mut self, continue_cb: impl Fn(&[u8]) -> bool + Send + 'static) -> Self {
+        self.continue_cb = Some(Box::new(continue_cb));
+        self
+    }
+
+    /// The same for the ordinary call.
+    pub(crate) fn borrowed(&self) -> GetMergeOperandsOptions<'_> {
+        GetMergeOperandsOptions {
+            expected_max_number_of_operands: self.expected_max_number_of_operands,
+            continue_cb: self.continue_cb.as_deref().map(|continue_cb| continue_cb as _),
+        }
+    }
+}
+
+impl fmt::Debug for GetMergeOperandsAsyncOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.borrowed().fmt(f)
+    }
+}
+
 /// Options of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {

@@ -11,7 +11,6 @@
 
 use std::sync::Arc;
 
-use super::FileChecksumGenFactory;
 use pumice_base::narrow::to_usize;
 use pumice_env::{FileTimes, IoPriority, RateLimiterEvents, WriterOptions};
 
@@ -41,7 +40,6 @@ impl DbOptions {
     ) -> WriterOptions {
         let direct = self.use_direct_io_for_flush_and_compaction;
         WriterOptions {
-            checksum: self.file_checksum_gen_factory == FileChecksumGenFactory::Crc32c,
             rate_limiter: self.rate_limiter.clone(),
             io_priority: priority,
             rate_events: events,

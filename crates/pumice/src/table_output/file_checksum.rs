@@ -1,31 +1,40 @@
-//! Checksums of whole files: computed while a table is written, or from the file.
+//! Checksums of whole files that are there, by the factory of the options.
 //!
-//! RocksDB's own function is the one that is known: CRC-32C, four bytes, the big end first.
+//! While a table is written, its writer (`pumice_env::BufferedWriter`) has the generator.
 //!
-//! Thread safety: plain functions. Reading suspends as the file does.
+//! Thread safety: plain functions. Reading suspends as the file does, and calls users' code.
 
-use pumice_base::Result;
-use pumice_base::checksum::crc32c_extend;
+use std::path::Path;
 
-/// The name of the function. Persisted.
-pub(crate) const CRC32C: &str = "FileChecksumCrc32c";
+use pumice_base::file_checksum::{FileChecksum, FileChecksumGenerator};
+use pumice_base::{Error, Result};
 
-/// A file's checksum and its function, as they go into the MANIFEST; both empty if unknown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FileChecksum {
-    pub value: Vec<u8>,
-    pub function: String,
-}
+use crate::options::FileChecksumGenFactory;
+use crate::options::value::OptionValue;
 
-impl FileChecksum {
-    /// Of a file with this CRC-32C; unknown for None.
-    pub fn of_crc32c(crc: Option<u32>) -> Self {
-        match crc {
-            Some(crc) => {
-                FileChecksum { value: crc.to_be_bytes().to_vec(), function: CRC32C.to_string() }
-            }
-            None => FileChecksum::default(),
-        }
+/// What computes the checksum of `file` that is to be compared with one of `function`.
+///
+/// # Errors
+/// InvalidArgument if `factory` does not know the function, or gives another one.
+pub(crate) fn generator(
+    factory: &FileChecksumGenFactory,
+    file: &Path,
+    function: &str,
+) -> Result<Box<dyn FileChecksumGenerator>> {
+    let Some(generator) = factory.generator(file, function) else {
+        return Err(Error::invalid_argument(format!(
+            "Cannot get the file checksum generator based on the requested checksum function \
+             name: {function} from checksum factory: {}",
+            factory.format()
+        )));
+    };
+    match function.is_empty() || generator.name() == function {
+        true => Ok(generator),
+        false => Err(Error::invalid_argument(format!(
+            "Expected file checksum generator named '{function}', while the factory created one \
+             named '{}'",
+            generator.name()
+        ))),
     }
 }
 
@@ -34,16 +43,16 @@ impl FileChecksum {
 ///
 /// # Errors
 /// Those of `read`.
-pub(crate) fn crc32c_of(
+pub(crate) fn of_all(
+    mut generator: Box<dyn FileChecksumGenerator>,
     buffer_bytes: usize,
     mut read: impl FnMut(&mut [u8]) -> Result<usize>,
-) -> Result<u32> {
+) -> Result<FileChecksum> {
     let mut buffer = vec![0; buffer_bytes.max(1)];
-    let mut crc = 0u32;
     loop {
         match read(&mut buffer)? {
-            0 => return Ok(crc),
-            read => crc = crc32c_extend(crc, &buffer[..read]),
+            0 => return Ok(FileChecksum::of(generator)),
+            read => generator.update(&buffer[..read]),
         }
     }
 }

@@ -23,7 +23,6 @@ use crate::options::CompactionStyle as Style;
 use crate::stats::{HistogramKind, Record};
 use crate::table_output::collectors::Collectors;
 use crate::table_output::env::OutputEnv;
-use crate::table_output::file_checksum::FileChecksum;
 use crate::version::family::CfData;
 use crate::version::identity::host_id;
 use crate::version::table_cache::file_stats;
@@ -129,7 +128,9 @@ impl OutputFile {
         };
         let (priority, events) = env.pace(spec.reason);
         let writer = db_options.paced_table_writer(spec.expected_bytes, priority, events);
-        let writer = BufferedWriter::new(file, WriterOptions { job: io.cloned(), ..writer });
+        let checksum = db_options.file_checksum_gen_factory.generator(&path, "");
+        let writer = BufferedWriter::new(file, WriterOptions { job: io.cloned(), ..writer })
+            .with_checksum(checksum);
         Ok(OutputFile {
             spec,
             builder: TableBuilder::new(context, writer)?,
@@ -233,7 +234,7 @@ impl OutputFile {
         let helper_cpu_micros = unlowered(|| env.built(stats));
         let (smallest_seq, largest_seq) = self.builder.seqno_bounds().unwrap_or((MAX_SEQUENCE, 0));
         let (db_id, db_session_id) = env.ids();
-        let checksum = FileChecksum::of_crc32c(self.builder.file_checksum());
+        let checksum = self.builder.file_checksum().cloned().unwrap_or_default();
         let meta = FileMetaData {
             number: self.spec.number,
             file_size: self.builder.file_size(),

@@ -8,7 +8,7 @@
 //! longer. Compactions drop values that are too old; **until then reads return them**. The time to
 //! live is not stored: each open says which.
 //!
-//! Reads and writes are in `calls`, cursors in `cursor`.
+//! Reads and writes are in `calls` and `operands`, cursors in `cursor`.
 //!
 //! Thread safety: as [`Db`]. Invariants: (1) values written through this handle end with a possible
 //! time, whatever the clock says, the result of a merge with that of the merge, an entity that a
@@ -19,6 +19,7 @@
 
 mod calls;
 mod cursor;
+mod operands;
 
 pub use cursor::{TtlEntries, TtlIterator};
 
@@ -116,9 +117,12 @@ fn is_stale(time: i32, ttl: i32) -> bool {
 }
 
 fn stripped(found: Option<PinnedSlice>) -> Result<Option<PinnedSlice>> {
-    let Some(stored) = found else { return Ok(None) };
+    found.map(stripped_value).transpose()
+}
+
+fn stripped_value(stored: PinnedSlice) -> Result<PinnedSlice> {
     split(&stored)?;
-    Ok(Some(stored.shortened(TIME_BYTES)))
+    Ok(stored.shortened(TIME_BYTES))
 }
 
 /// What the user's filter decided about an entry of `time`, with the time where reads look for it:

@@ -13,8 +13,8 @@ use pumice::stats::listener::{
     MemTableInfo, TableFileCreationInfo, TableFileDeletionInfo, WriteStallInfo,
 };
 use pumice::{
-    CompactionFilter, Comparator, CustomComparator, Error, EventListener, FileSystem,
-    FilterDecision, Logger, MemFs, MergeOperator, Options, Result, SliceTransform,
+    CompactionFilter, Comparator, CustomComparator, Error, EventListener, FileChecksumGenerator,
+    FileSystem, FilterDecision, Logger, MemFs, MergeOperator, Options, Result, SliceTransform,
 };
 use pumice_env::{
     FileLock, FileOptions, FileSyncer, RandomAccessFile, ReadFileOptions, SequentialFile,
@@ -36,9 +36,10 @@ pub enum Kind {
     Listener,
     Logger,
     Files,
+    Checksum,
 }
 
-pub const KINDS: [Kind; 9] = [
+pub const KINDS: [Kind; 10] = [
     Kind::Comparator,
     Kind::Separator,
     Kind::Operator,
@@ -48,6 +49,7 @@ pub const KINDS: [Kind; 9] = [
     Kind::Listener,
     Kind::Logger,
     Kind::Files,
+    Kind::Checksum,
 ];
 
 /// What the calls do.
@@ -167,6 +169,11 @@ impl Code {
         options.db.file_system = Arc::new(Files(Arc::clone(self)));
         options.db.info_log = Some(Arc::clone(self) as Arc<dyn Logger>);
         options.db.listeners.push(Arc::clone(self) as Arc<dyn EventListener>);
+        let code = Arc::clone(self);
+        options.db.set_file_checksum_gen_factory("user code", move |_| {
+            code.step(Kind::Checksum);
+            Some(Box::new(Length(0, Arc::clone(&code))))
+        });
         options.cf.comparator = Comparator::Custom(Arc::clone(self) as Arc<dyn CustomComparator>);
         options.cf.merge_operator = Some(Arc::clone(self) as Arc<dyn MergeOperator>);
         options.cf.compaction_filter = Some(Arc::clone(self) as Arc<dyn CompactionFilter>);
@@ -225,6 +232,23 @@ impl SliceTransform for Code {
     fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8] {
         self.step(Kind::Prefix);
         &key[..4]
+    }
+}
+
+/// The length of a file.
+struct Length(u64, Arc<Code>);
+
+impl FileChecksumGenerator for Length {
+    fn name(&self) -> &str {
+        "user code"
+    }
+    fn update(&mut self, data: &[u8]) {
+        self.1.step(Kind::Checksum);
+        self.0 += data.len() as u64;
+    }
+    fn finalize(&mut self) -> Vec<u8> {
+        self.1.step(Kind::Checksum);
+        self.0.to_be_bytes().to_vec()
     }
 }
 

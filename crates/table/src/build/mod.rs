@@ -40,6 +40,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice_base::Result;
+use pumice_base::file_checksum::FileChecksum;
 use pumice_compress::{CompressionDict, CompressionType};
 use pumice_env::BufferedWriter;
 
@@ -96,7 +97,7 @@ pub struct TableBuilder {
     finished: bool,
     /// Facts known once the table is finished.
     file_bytes: u64,
-    file_checksum: Option<u32>,
+    file_checksum: Option<FileChecksum>,
     stats: BuildStats,
 }
 
@@ -178,7 +179,7 @@ impl TableBuilder {
         }
         let serial = self.pipeline.serial()?;
         self.file_bytes = serial.sink.out.offset;
-        self.file_checksum = serial.sink.out.writer.checksum();
+        self.file_checksum = serial.sink.out.writer.end_checksum();
         self.stats = std::mem::take(&mut serial.sink.stats);
         self.finished = true;
         Ok(())
@@ -279,9 +280,9 @@ impl TableBuilder {
         self.keys.last()
     }
 
-    /// The running checksum of the file, if the writer keeps one. Requires `finish`.
-    pub fn file_checksum(&self) -> Option<u32> {
-        self.file_checksum
+    /// The checksum of the file, if the writer computes one. Requires `finish`.
+    pub fn file_checksum(&self) -> Option<&FileChecksum> {
+        self.file_checksum.as_ref()
     }
 }
 

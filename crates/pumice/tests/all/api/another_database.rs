@@ -5,7 +5,8 @@ use crate::common::{DIR, SYNC, contents, memory, options};
 use pumice::options::merge_operator_by_name;
 use pumice::{
     ColumnFamily, ColumnFamilyDescriptor, Db, DbWithTtl, Error, ErrorKind, FlushOptions,
-    GetMergeOperandsOptions, IngestExternalFileArg, ReadOptions, Result, Snapshot, WriteBatch,
+    GetMergeOperandsAsyncOptions, GetMergeOperandsOptions, IngestExternalFileArg, ReadOptions,
+    Result, Snapshot, WriteBatch,
 };
 use pumice_port::testing::block_on;
 
@@ -15,6 +16,16 @@ type Call<D> = fn(&D, &ColumnFamily, &ReadOptions) -> Result<()>;
 type Calls<D> = [(&'static str, Call<D>)];
 
 fn operands(db: &Db, cf: &ColumnFamily, at: &ReadOptions) -> Result<()> {
+    let how = GetMergeOperandsOptions::at_most(1);
+    db.get_merge_operands_cf_opt(at, cf, "k", &how, &mut 0).map(drop)
+}
+
+fn operands_async(db: &Db, cf: &ColumnFamily, at: &ReadOptions) -> Result<()> {
+    let how = GetMergeOperandsAsyncOptions::at_most(1);
+    block_on(db.get_merge_operands_cf_opt_async(at, cf, "k", how)).map(drop)
+}
+
+fn ttl_operands(db: &DbWithTtl, cf: &ColumnFamily, at: &ReadOptions) -> Result<()> {
     let how = GetMergeOperandsOptions::at_most(1);
     db.get_merge_operands_cf_opt(at, cf, "k", &how, &mut 0).map(drop)
 }
@@ -93,6 +104,11 @@ const WITH_FAMILY: &Calls<Db> = &[
     ("get_merge_operands_cf", |db, cf, _| {
         db.get_merge_operands_cf(cf, "k", &GetMergeOperandsOptions::at_most(1), &mut 0).map(drop)
     }),
+    ("get_merge_operands_cf_async", |db, cf, _| {
+        let how = GetMergeOperandsAsyncOptions::at_most(1);
+        block_on(db.get_merge_operands_cf_async(cf, "k", how)).map(drop)
+    }),
+    ("get_merge_operands_cf_opt_async", |db, cf, at| operands_async(db, cf, at)),
     ("get_merge_operands_cf_opt", |db, cf, at| operands(db, cf, at)),
     ("key_may_exist_cf", |db, cf, _| db.key_may_exist_cf(cf, "k").map(drop)),
     ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
@@ -178,6 +194,11 @@ const WITH_SNAPSHOT: &Calls<Db> = &[
     ("multi_get_entity_cf_opt_async", |db, cf, at| {
         last(block_on(db.multi_get_entity_cf_opt_async(at, [(cf.clone(), "k")])))
     }),
+    ("get_merge_operands_opt_async", |db, _, at| {
+        let how = GetMergeOperandsAsyncOptions::at_most(1);
+        block_on(db.get_merge_operands_opt_async(at, "k", how)).map(drop)
+    }),
+    ("get_merge_operands_cf_opt_async", |db, cf, at| operands_async(db, cf, at)),
     ("get_merge_operands_opt", |db, _, at| {
         db.get_merge_operands_opt(at, "k", &GetMergeOperandsOptions::at_most(1), &mut 0).map(drop)
     }),
@@ -207,6 +228,10 @@ const TTL_WITH_FAMILY: &Calls<DbWithTtl> = &[
         db.write(&batch)
     }),
     ("set_ttl", |db, cf, _| db.set_ttl(cf, 10)),
+    ("get_merge_operands_cf", |db, cf, _| {
+        db.get_merge_operands_cf(cf, "k", &GetMergeOperandsOptions::at_most(1), &mut 0).map(drop)
+    }),
+    ("get_merge_operands_cf_opt", |db, cf, at| ttl_operands(db, cf, at)),
     ("put_cf", |db, cf, _| db.put_cf(cf, "k", "v")),
     ("put_cf_opt", |db, cf, _| db.put_cf_opt(&SYNC, cf, "k", "v")),
     ("delete_cf", |db, cf, _| db.delete_cf(cf, "k")),
@@ -233,6 +258,10 @@ const TTL_WITH_FAMILY: &Calls<DbWithTtl> = &[
 
 /// Every call of `DbWithTtl` that takes a snapshot.
 const TTL_WITH_SNAPSHOT: &Calls<DbWithTtl> = &[
+    ("get_merge_operands_opt", |db, _, at| {
+        db.get_merge_operands_opt(at, "k", &GetMergeOperandsOptions::at_most(1), &mut 0).map(drop)
+    }),
+    ("get_merge_operands_cf_opt", |db, cf, at| ttl_operands(db, cf, at)),
     ("get_opt", |db, _, at| db.get_opt(at, "k").map(drop)),
     ("get_cf_opt", |db, cf, at| db.get_cf_opt(at, cf, "k").map(drop)),
     ("multi_get_opt", |db, _, at| last(db.multi_get_opt(at, &["k", "l"]))),
@@ -294,12 +323,16 @@ fn no_call_is_missing() {
     let files = ROOM.split("mod ").skip(1).map(|rest| rest.split(';').next().unwrap());
     assert_eq!(files.collect::<Vec<_>>(), db.map(|(name, _)| name), "files of the handle");
     let db = db.map(|(_, source)| source);
-    let ttl = [include_str!("../../../src/ttl/mod.rs"), include_str!("../../../src/ttl/calls.rs")];
+    let ttl = [
+        include_str!("../../../src/ttl/mod.rs"),
+        include_str!("../../../src/ttl/calls.rs"),
+        include_str!("../../../src/ttl/operands.rs"),
+    ];
     for (sources, types, listed, least) in [
         (&db[..], FAMILY, names(WITH_FAMILY), 50),
         (&db, SNAPSHOT, names(WITH_SNAPSHOT), 19),
-        (&ttl, FAMILY, names(TTL_WITH_FAMILY), 23),
-        (&ttl, SNAPSHOT, names(TTL_WITH_SNAPSHOT), 12),
+        (&ttl, FAMILY, names(TTL_WITH_FAMILY), 25),
+        (&ttl, SNAPSHOT, names(TTL_WITH_SNAPSHOT), 14),
     ] {
         let found = calls_with(sources, types);
         let missing: Vec<_> = found.iter().filter(|name| !listed.contains(name)).collect();

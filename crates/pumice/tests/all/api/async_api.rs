@@ -9,7 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use crate::common::{self, fill, flush, key, memory, options};
-use pumice::{Db, DbFuture, ErrorKind, Options, ReadOptions, Runtime, WriteBatch, WriteOptions};
+use pumice::{
+    Db, DbFuture, ErrorKind, GetMergeOperandsAsyncOptions, Options, ReadOptions, Runtime, SubCode,
+    WriteBatch, WriteOptions,
+};
 use pumice_port::testing::block_on;
 
 /// All of the futures, polled when any of them wakes, as executors do.
@@ -288,5 +291,38 @@ fn entities_as_the_ordinary_calls() {
     let named = || keys.map(|key| (cf.clone(), key));
     assert_eq!(columns(block_on(db.multi_get_entity_cf_async(named()))), expected);
     assert_eq!(columns(block_on(db.multi_get_entity_cf_opt_async(&read, named()))), expected);
+    db.close().unwrap();
+}
+
+#[pumice_test_macros::test]
+fn operands_as_the_ordinary_calls() {
+    let (_, fs) = memory();
+    let mut options = options(&fs);
+    options.cf.merge_operator = pumice::options::merge_operator_by_name("stringappend");
+    let db = Db::open(&options, common::DIR).unwrap();
+    let cf = db.create_column_family(&options.cf, "family").unwrap();
+    for operand in ["a", "b", "c"] {
+        db.merge("k", operand).unwrap();
+        db.merge_cf(&cf, "k", operand.to_uppercase()).unwrap();
+    }
+    let before = ReadOptions::at(&db.snapshot());
+    db.put("k", "base").unwrap();
+    let texts = |found: pumice::Result<Vec<pumice::PinnedSlice>>| {
+        let found = found.unwrap();
+        found.iter().map(|one| String::from_utf8_lossy(one).into_owned()).collect::<Vec<_>>()
+    };
+    let at_most = GetMergeOperandsAsyncOptions::at_most;
+    block_on(async {
+        assert_eq!(texts(db.get_merge_operands_async("k", at_most(1)).await), ["base"]);
+        let old = db.get_merge_operands_opt_async(&before, "k", at_most(3)).await;
+        assert_eq!(texts(old), ["a", "b", "c"]);
+        let few = db.get_merge_operands_opt_async(&before, "k", at_most(2)).await.unwrap_err();
+        assert_eq!(few.subcode(), SubCode::MergeOperandsInsufficientCapacity);
+        let newest = at_most(3).while_true(|operand| operand != b"B");
+        assert_eq!(texts(db.get_merge_operands_cf_async(&cf, "k", newest).await), ["B", "C"]);
+        let all = db.get_merge_operands_cf_opt_async(&before, &cf, "k", at_most(3)).await;
+        assert_eq!(texts(all), ["A", "B", "C"]);
+    });
+    drop((before, cf));
     db.close().unwrap();
 }

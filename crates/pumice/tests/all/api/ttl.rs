@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::common::{DIR, memory, options};
 use pumice::options::merge_operator_by_name;
 use pumice::{
-    ColumnFamilyDescriptor, CompactRangeOptions, Db, DbWithTtl, ErrorKind, FilterDecision, Options,
-    ReadOptions, WriteBatch, WriteOptions, filter_of,
+    ColumnFamilyDescriptor, CompactRangeOptions, Db, DbWithTtl, ErrorKind, FilterDecision,
+    GetMergeOperandsOptions, Options, ReadOptions, WriteBatch, WriteOptions, filter_of,
 };
 use pumice_port::sim;
 use pumice_port::time::wall_seconds;
@@ -209,5 +209,60 @@ fn an_entity_that_a_filter_makes_expires_too() {
     db.db().put_entity("timeless", [("", "x")]).unwrap();
     compact(db.db());
     assert_eq!(keys(db.db()), ["timeless", "with", "without"]);
+    db.db().close().unwrap();
+}
+
+/// Neither what is returned nor what the callback is shown has the times.
+#[pumice_test_macros::test]
+fn operands_come_without_their_times() {
+    let (_, fs) = memory();
+    let db = DbWithTtl::open(&ttl_options(&fs), DIR, 1000).unwrap();
+    let cf = db.create_column_family(&ttl_options(&fs).cf, "other", 1000).unwrap();
+    db.put("k", "base").unwrap();
+    db.db().flush_all().unwrap();
+    for operand in ["a", "b"] {
+        db.merge("k", operand).unwrap();
+        db.merge_cf(&cf, "k", operand.to_uppercase()).unwrap();
+        if operand == "a" {
+            // The others stay in memory.
+            db.db().flush_all().unwrap();
+        }
+    }
+    let before = ReadOptions::at(&db.db().snapshot());
+    db.merge("k", "c").unwrap();
+    let texts = |found: pumice::Result<Vec<pumice::PinnedSlice>>| {
+        let found = found.unwrap();
+        found.iter().map(|one| String::from_utf8_lossy(one).into_owned()).collect::<Vec<_>>()
+    };
+    let shown = std::cell::RefCell::new(Vec::new());
+    let until_b = |operand: &[u8]| {
+        shown.borrow_mut().push(operand.to_vec());
+        operand != b"b"
+    };
+    let all = GetMergeOperandsOptions::at_most(4);
+    let mut number = 0;
+    assert_eq!(texts(db.get_merge_operands("k", &all, &mut number)), ["base", "a", "b", "c"]);
+    assert_eq!(number, 4);
+    let old = db.get_merge_operands_opt(&before, "k", &all, &mut number);
+    assert_eq!(texts(old), ["base", "a", "b"]);
+    assert_eq!(texts(db.get_merge_operands_cf(&cf, "k", &all, &mut number)), ["A", "B"]);
+    let old = db.get_merge_operands_cf_opt(&before, &cf, "k", &all, &mut number);
+    assert_eq!(texts(old), ["A", "B"]);
+    shown.borrow_mut().clear();
+    let newest = all.while_true(&until_b);
+    assert_eq!(texts(db.get_merge_operands("k", &newest, &mut number)), ["b", "c"]);
+    assert_eq!(*shown.borrow(), [b"c", b"b"]);
+    let few = GetMergeOperandsOptions::at_most(3);
+    let error = db.get_merge_operands("k", &few, &mut number).unwrap_err();
+    assert_eq!((error.kind(), number), (ErrorKind::Incomplete, 4));
+    // The callback is not shown what has no time; the answer is the error.
+    db.db().merge("k", "bad").unwrap();
+    shown.borrow_mut().clear();
+    let error = db.get_merge_operands("k", &all.while_true(&until_b), &mut number).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert!(shown.borrow().is_empty());
+    let error = db.get_merge_operands("k", &all, &mut number).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    drop((before, cf));
     db.db().close().unwrap();
 }

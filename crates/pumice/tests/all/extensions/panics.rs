@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pumice::stats::listener::FlushJobInfo;
 use pumice::{
     CompactRangeOptions, CompactionFilter, Comparator, CustomComparator, Db, Error, ErrorKind,
-    EventListener, FileSystem, FilterDecision, FlushOptions, IngestExternalFileOptions, MemFs,
-    MergeOperator, Options, PoolPriority, ReadOptions, Severity, SstFileWriter, ThreadPools,
-    WriteBatch, WriteOptions,
+    EventListener, FileChecksumGenerator, FileSystem, FilterDecision, FlushOptions,
+    IngestExternalFileOptions, MemFs, MergeOperator, Options, PoolPriority, ReadOptions, Severity,
+    SstFileWriter, ThreadPools, WriteBatch, WriteOptions,
 };
 use pumice_port::{os, sim, thread};
 
@@ -166,6 +166,44 @@ fn in_a_flush() {
     let test = Test::new(|_, _| ());
     let error = test.db.flush_opt(&FlushOptions::default()).unwrap_err();
     test.check_after(&error);
+}
+
+/// Whatever a user's checksum of files panics in: the making, the bytes or the end.
+#[pumice_test_macros::test]
+fn in_a_checksum_of_a_file() {
+    for at in 0..3 {
+        let test = Test::new(|options, bomb| {
+            options.cf.merge_operator = None;
+            options.cf.set_merge_operator("bomb", |_, existing, all| {
+                Some([existing.unwrap_or_default(), &all.concat()].concat())
+            });
+            options.db.set_file_checksum_gen_factory("bombs", move |_| {
+                let bomb = Arc::clone(&bomb);
+                (at == 0).then(|| bomb.step());
+                Some(Box::new(Checksum { at, bomb }))
+            });
+        });
+        let error = test.db.flush_opt(&FlushOptions::default()).unwrap_err();
+        test.check_after(&error);
+    }
+}
+
+struct Checksum {
+    at: usize,
+    bomb: Arc<Bomb>,
+}
+
+impl FileChecksumGenerator for Checksum {
+    fn name(&self) -> &str {
+        "bomb"
+    }
+    fn update(&mut self, _: &[u8]) {
+        (self.at == 1).then(|| self.bomb.step());
+    }
+    fn finalize(&mut self) -> Vec<u8> {
+        (self.at == 2).then(|| self.bomb.step());
+        b"sum".to_vec()
+    }
 }
 
 #[pumice_test_macros::test]

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{DIR, fill, flush, memory, options};
-use pumice::options::FileChecksumGenFactory;
+use pumice::options::{FileChecksumGenFactory, parse_options_file, parse_options_file_over};
 use pumice::{
-    CompactRangeOptions, Db, ErrorKind, FileSystem, IngestExternalFileOptions, IoPriority, MemFs,
-    Options, RateLimiter, RateLimiterMode, RateLimiterOptions, ReadOptions, SstFileWriter,
+    CompactRangeOptions, Db, ErrorKind, FileChecksumGenerator, FileSystem, IngestExternalFileArg,
+    IngestExternalFileOptions, IoPriority, MemFs, Options, RateLimiter, RateLimiterMode,
+    RateLimiterOptions, ReadOptions, SstFileWriter,
 };
 
 const FACTORY: &str = "FileChecksumGenCrc32cFactory";
@@ -151,5 +152,184 @@ fn reads_are_charged_with_the_callers_priority() {
     let bytes = db.live_files_metadata()[0].size;
     assert!(charged(IoPriority::User) >= before + bytes, "{}", charged(IoPriority::User));
     assert_eq!(charged(IoPriority::Low), 0);
+    db.close().unwrap();
+}
+
+/// The length of the file and the sum of its bytes, eight bytes each.
+#[derive(Default)]
+struct Sum(u64, u64);
+
+impl FileChecksumGenerator for Sum {
+    fn name(&self) -> &str {
+        "Sum"
+    }
+    fn update(&mut self, data: &[u8]) {
+        self.0 += data.len() as u64;
+        self.1 += data.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+    }
+    fn finalize(&mut self) -> Vec<u8> {
+        [self.0.to_be_bytes(), self.1.to_be_bytes()].concat()
+    }
+}
+
+/// Options with checksums by `Sum`.
+fn with_sums(fs: &Arc<dyn FileSystem>) -> Options {
+    let mut options = options(fs);
+    options.cf.disable_auto_compactions = true;
+    options.db.set_file_checksum_gen_factory("SumFactory", |context| {
+        let known = ["", "Sum"].contains(&context.requested_checksum_func_name);
+        known.then(|| Box::new(Sum::default()) as _)
+    });
+    options
+}
+
+fn sum_of(fs: &MemFs, path: &Path) -> Vec<u8> {
+    let mut sum = Sum::default();
+    fs.damage(path, |bytes| sum.update(bytes)).unwrap();
+    sum.finalize()
+}
+
+fn table_of_z(options: &Options) -> &'static str {
+    options.db.file_system.create_dir_all(Path::new("/in")).unwrap();
+    let mut writer = SstFileWriter::new(options).unwrap();
+    writer.open(Path::new("/in/1.sst")).unwrap();
+    writer.put("z", "1").unwrap();
+    writer.finish().unwrap();
+    "/in/1.sst"
+}
+
+/// Every file is right in the MANIFEST, and its function is the user's.
+fn check_sums(memory: &MemFs, db: &Db, count: usize) {
+    let files = db.live_files_metadata();
+    assert_eq!(files.len(), count);
+    for file in files {
+        assert_eq!(file.file_checksum_func_name, "Sum", "{}", file.name);
+        let path = Path::new(DIR).join(&file.name[1..]);
+        assert_eq!(file.file_checksum, sum_of(memory, &path), "{}", file.name);
+    }
+    db.verify_file_checksums().unwrap();
+}
+
+/// Flush, compaction, ingestion and recovery use a user's function, and its name is in OPTIONS.
+#[pumice_test_macros::test]
+fn a_users_function_takes_the_place_of_rocksdbs() {
+    let (memory, fs) = memory();
+    let options = with_sums(&fs);
+    let db = Db::open(&options, DIR).unwrap();
+    fill(&db, 0..500, "v");
+    flush(&db);
+    check_sums(&memory, &db, 1);
+    fill(&db, 0..500, "w");
+    flush(&db);
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    check_sums(&memory, &db, 1);
+    let table = table_of_z(&options);
+    db.ingest_external_file(&IngestExternalFileOptions::default(), &[table]).unwrap();
+    check_sums(&memory, &db, 2);
+    let given = |value: Vec<u8>, function: &str| {
+        let how = IngestExternalFileOptions::default();
+        let mut arg =
+            IngestExternalFileArg::new(db.default_column_family(), vec![table.into()], &how);
+        arg.files_checksums = vec![value];
+        arg.files_checksum_func_names = vec![function.to_string()];
+        db.ingest_external_files(&[arg])
+    };
+    let right = sum_of(&memory, Path::new(table));
+    let error = given(right.clone(), "FileChecksumCrc32c").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.message().contains("from checksum factory: SumFactory"), "{error}");
+    let error = given(vec![0; 16], "Sum").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    given(right, "Sum").unwrap();
+    check_sums(&memory, &db, 3);
+    fill(&db, 600..700, "x");
+    db.close().unwrap();
+    let db = Db::open(&options, DIR).unwrap();
+    check_sums(&memory, &db, 4);
+    assert_eq!(options.get("file_checksum_gen_factory").unwrap(), "SumFactory");
+    let file = db.live_files_metadata().remove(0);
+    let path = Path::new(DIR).join(&file.name[1..]);
+    memory.damage(&path, |bytes| bytes[0] = bytes[0].wrapping_add(1)).unwrap();
+    let error = db.verify_file_checksums().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert!(error.message().contains(&file.name), "{error}");
+    db.close().unwrap();
+}
+
+/// As by RocksDB: they open, and a verification names the function that it does not know.
+#[pumice_test_macros::test]
+fn files_of_a_function_that_is_not_known() {
+    let (_, fs) = memory();
+    let db = Db::open(&with_sums(&fs), DIR).unwrap();
+    fill(&db, 0..500, "v");
+    flush(&db);
+    db.close().unwrap();
+    let db = Db::open(&with_checksums(&fs), DIR).unwrap();
+    let error = db.verify_file_checksums().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Invalid argument: Cannot get the file checksum generator based on the requested checksum \
+         function name: Sum from checksum factory: FileChecksumGenCrc32cFactory"
+    );
+    // A compaction gives them one that is.
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    fill(&db, 0..500, "w");
+    flush(&db);
+    db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+    db.verify_file_checksums().unwrap();
+    db.close().unwrap();
+    // A factory that gives another function than it was asked for.
+    let mut liar = with_sums(&fs);
+    liar.db.set_file_checksum_gen_factory("Liar", |_| Some(Box::new(Sum::default())));
+    let db = Db::open(&liar, DIR).unwrap();
+    let error = db.verify_file_checksums().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    let text = "Expected file checksum generator named 'FileChecksumCrc32c', while the factory \
+                created one named 'Sum'";
+    assert!(error.message().contains(text), "{error}");
+    db.close().unwrap();
+}
+
+/// OPTIONS files have a user's factory by its name, and keep the object that the caller gives.
+#[pumice_test_macros::test]
+fn a_users_factory_is_kept_when_options_are_loaded() {
+    let (_, fs) = memory();
+    let options = with_sums(&fs);
+    let text =
+        pumice::options::format_options_file(&options.db, &[("default", &options.cf.clone())]);
+    assert!(text.contains("  file_checksum_gen_factory=SumFactory\n"), "{text}");
+    let rules = pumice::options::FileRules::default();
+    let family = |_: &str| pumice::ColumnFamilyOptions::default();
+    let loaded = parse_options_file_over(&text, rules, &options.db, &family).unwrap();
+    assert!(matches!(loaded.db.file_checksum_gen_factory, FileChecksumGenFactory::Custom(_)));
+    assert_eq!(loaded.db.file_checksum_gen_factory, options.db.file_checksum_gen_factory);
+    // Without the object the files to come would have none.
+    let error = parse_options_file(&text, rules).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
+}
+
+/// Of a file that `write_global_seqno` changed, the checksum is that of what lies there, also if
+/// the caller gave the one of before.
+#[pumice_test_macros::test]
+fn files_with_their_sequence_numbers_have_a_new_one() {
+    let (memory, fs) = memory();
+    let options = with_sums(&fs);
+    let db = Db::open(&options, DIR).unwrap();
+    let table = table_of_z(&options);
+    let before = sum_of(&memory, Path::new(table));
+    let how = IngestExternalFileOptions { write_global_seqno: true, ..Default::default() };
+    // The first keeps sequence number 0, the second gets one: it overlaps.
+    db.ingest_external_file(&how, &[table]).unwrap();
+    check_sums(&memory, &db, 1);
+    let mut arg = IngestExternalFileArg::new(db.default_column_family(), vec![table.into()], &how);
+    arg.files_checksums = vec![before.clone()];
+    arg.files_checksum_func_names = vec!["Sum".to_string()];
+    db.ingest_external_files(&[arg]).unwrap();
+    check_sums(&memory, &db, 2);
+    let sums: Vec<_> = db.live_files_metadata().into_iter().map(|f| f.file_checksum).collect();
+    assert!(sums.contains(&before) && sums.iter().any(|sum| *sum != before), "{sums:?}");
+    db.close().unwrap();
+    let db = Db::open(&options, DIR).unwrap();
+    check_sums(&memory, &db, 2);
     db.close().unwrap();
 }

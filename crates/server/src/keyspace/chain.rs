@@ -157,26 +157,28 @@ impl Chains {
         if !held.as_ref()?.common().iter().all(|&number| locks.is_of(number, living)) {
             return None;
         }
-        let (numbers, common) = held.take()?.into_numbers();
         let is_first = chain.open.is_none();
-        let mut group = chain.open.take().unwrap_or_else(|| chain.create());
+        if is_first {
+            let group = chain.create();
+            chain.open = Some(group);
+        }
+        let group = chain.open.as_mut()?;
+        let (numbers, common) = held.take()?.into_numbers();
         group.locks.extend(numbers);
         let own = group.number;
         group.locks.extend(common.into_iter().filter(|number| locks.marked_by(*number) != own));
-        let added = add(&mut group);
+        let added = add(group);
         let end = Arc::clone(&group.end);
         let part = if group.is_full() {
             let leader = group.leader.take();
             group.members.extend(leader);
-            Part::Closes(group)
+            chain.open.take().map_or(Part::Waits, Part::Closes)
+        } else if is_first {
+            group.leader = Some(task::current());
+            Part::Leads
         } else {
-            if is_first {
-                group.leader = Some(task::current());
-            } else {
-                group.members.push(task::current());
-            }
-            chain.open = Some(group);
-            if is_first { Part::Leads } else { Part::Waits }
+            group.members.push(task::current());
+            Part::Waits
         };
         Some((Member { end, part }, added))
     }

@@ -42,7 +42,7 @@ use super::{Keyspace, Outcome};
 /// A write of more bytes is committed alone, and a group of more is full.
 const WRITE_BYTES: usize = 16 << 10;
 const GROUP_BYTES: usize = 512 << 10;
-/// Strings that a client may add at once, and those of a group that is full.
+/// Strings that a client may add at once; a group without room for so many is full.
 pub const RUN_MAX: usize = 64;
 const STRINGS_FULL: usize = STRINGS_MAX - RUN_MAX;
 /// Keys that the leader looks up together.
@@ -219,6 +219,9 @@ impl Keyspace {
     /// others, and are durable as described at [`Keyspace::write_together`] if it holds true;
     /// otherwise they are written at once, and files are read too, to find the old values. Writes
     /// none if it [needs a group](Held::needs_group) and cannot join one. Suspends.
+    ///
+    /// # Panics
+    /// If there are more than [`RUN_MAX`].
     pub fn set_run(
         &self,
         (db, now): (u8, u64),
@@ -227,10 +230,13 @@ impl Keyspace {
         together: Option<bool>,
         notify: impl Fn(&[Event], Sets<'_>),
     ) -> Run {
+        assert!(pairs.len() <= RUN_MAX, "a run of {} strings", pairs.len());
         let mut held = Some(held);
-        // It stays valid: a swap of databases takes all locks of keys.
-        let stored = self.databases.stored(db);
-        let add = |group: &mut Group| group.add_run((db, stored), now, pairs, &self.locks);
+        let add = |group: &mut Group| {
+            // It stays valid: the group has the locks, and a swap of databases takes all.
+            let stored = self.databases.stored(db);
+            group.add_run((db, stored), now, pairs, &self.locks)
+        };
         if let Some(durable) = together.filter(|_| self.groups_writes())
             && let Some((mut member, first)) = self.chains.join(&self.locks, &mut held, add)
         {

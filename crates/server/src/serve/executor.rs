@@ -399,8 +399,9 @@ pub(super) fn notify_group(shared: &Shared, events: &[Event], sets: Sets<'_>) {
     notify(shared, events);
     if shared.wants_events() {
         notify(shared, &sets.collect::<Vec<_>>());
+    } else {
+        shared.clients.enforce();
     }
-    shared.clients.enforce();
 }
 
 /// Hands what was written to clients that wait for it, the longest waiting first. What that writes

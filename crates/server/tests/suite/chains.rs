@@ -201,7 +201,8 @@ fn groups_that_fail_or_panic_pass_their_locks_on() {
         assert_eq!(runs.iter().filter(|run| run.is_none()).count(), usize::from(panics));
         assert!(runs.iter().flatten().all(|&count| count == 2), "{runs:?}");
         check_locks(&server.shared.keyspace);
-        server.shared.keyspace.close().ok();
+        let closed = server.shared.keyspace.close();
+        assert_eq!(closed.is_ok(), panics, "the log has failed, or not: {closed:?}");
     }
 }
 

@@ -1,11 +1,13 @@
 //! The layout of a key and value in the arena, and the target of a search.
 //!
 //! ```text
-//! Entry (8-aligned):  key_len u32 | value_len u32 | user key | trailer u64 | value
+//! Entry (8-aligned):  lens u32 | user key | trailer u64 | value
+//! long ones:          WIDE u32 | key_len u32 | value_len u32 | user key | trailer u64 | value
 //! ```
 //!
-//! `key_len` counts the internal key, so `key()` is one slice; the trailer after the user key makes
-//! eight bytes readable from any user key's start.
+//! `lens` has the length of the internal key in its low [`KEY_BITS`] and that of the value above
+//! them. An internal key is one slice; the trailer after the user key makes eight bytes readable
+//! from any user key's start.
 //!
 //! Invariants: (1) an `Entry` pointer comes from [`write_entry`], is never changed afterwards and
 //! is valid while its arena lives; (2) it is handed to other threads by a release store.
@@ -22,19 +24,34 @@ use crate::order::KeyOrder;
 /// Header of an entry; key and value follow.
 #[repr(C)]
 pub(crate) struct Entry {
-    key_len: u32,
-    value_len: u32,
+    lens: u32,
 }
 
+/// Bits of `lens` for the internal key: 2 KiB, and 2 MiB for the value.
+const KEY_BITS: u32 = 11;
+/// Lengths from here on are in fields of their own.
+const WIDE_KEY_LEN: usize = (1 << KEY_BITS) - 1;
+const WIDE_VALUE_LEN: usize = (1 << (u32::BITS - KEY_BITS)) - 1;
+/// What such an entry has for `lens`.
+const WIDE: u32 = u32::MAX;
 /// Bytes before the key.
 const HEADER: usize = size_of::<Entry>();
+/// Those of the wide form.
+const WIDE_HEADER: usize = HEADER + 2 * size_of::<u32>();
 /// Largest key or value: covers what a database admits, and what RocksDB's logs may hold besides.
 pub(crate) const LEN_MAX: usize = u32::MAX as usize - TRAILER_LEN;
+
+/// These lengths do not fit `lens`.
+#[inline]
+fn is_wide(user_key: &[u8], value: &[u8]) -> bool {
+    user_key.len() + TRAILER_LEN >= WIDE_KEY_LEN || value.len() >= WIDE_VALUE_LEN
+}
 
 /// Bytes of an entry.
 #[inline]
 pub(crate) fn entry_bytes(user_key: &[u8], value: &[u8]) -> usize {
-    HEADER + user_key.len() + TRAILER_LEN + value.len()
+    let header = if is_wide(user_key, value) { WIDE_HEADER } else { HEADER };
+    header + user_key.len() + TRAILER_LEN + value.len()
 }
 
 /// Writes an entry.
@@ -44,12 +61,16 @@ pub(crate) fn entry_bytes(user_key: &[u8], value: &[u8]) -> usize {
 /// most `LEN_MAX`.
 #[inline]
 pub(crate) unsafe fn write_entry(at: *mut u8, user_key: &[u8], trailer: u64, value: &[u8]) {
-    let key_len = len_u32(user_key.len() + TRAILER_LEN);
-    let header = Entry { key_len, value_len: len_u32(value.len()) };
+    let (key_len, value_len) = (len_u32(user_key.len() + TRAILER_LEN), len_u32(value.len()));
     // SAFETY: all within `entry_bytes` from `at`, by the contract.
     unsafe {
-        at.cast::<Entry>().write(header);
-        let key = at.add(HEADER);
+        let key = if is_wide(user_key, value) {
+            at.cast::<[u32; 3]>().write([WIDE, key_len, value_len]);
+            at.add(WIDE_HEADER)
+        } else {
+            at.cast::<Entry>().write(Entry { lens: key_len | value_len << KEY_BITS });
+            at.add(HEADER)
+        };
         key.copy_from_nonoverlapping(user_key.as_ptr(), user_key.len());
         let after = key.add(user_key.len());
         after.cast::<u64>().write_unaligned(trailer.to_le());
@@ -113,51 +134,63 @@ impl<'a> EntryRef<'a> {
     pub(crate) unsafe fn new(at: *const Entry) -> Self {
         EntryRef { at, _arena: std::marker::PhantomData }
     }
+    /// Where the key starts, its length and that of the value.
     #[inline]
-    fn key_start(self) -> *const u8 {
-        // SAFETY: the key follows the header (invariant 1).
-        unsafe { self.at.cast::<u8>().add(HEADER) }
+    fn place(self) -> (*const u8, usize, usize) {
+        // SAFETY: a valid entry; its key follows the header (invariant 1).
+        unsafe {
+            let lens = (*self.at).lens;
+            if lens == WIDE {
+                return self.wide_place();
+            }
+            let (key_len, value_len) = (lens & WIDE_KEY_LEN as u32, lens >> KEY_BITS);
+            (self.at.cast::<u8>().add(HEADER), key_len as usize, value_len as usize)
+        }
     }
-    #[inline]
-    fn key_len(self) -> usize {
-        // SAFETY: a valid entry.
-        unsafe { (*self.at).key_len as usize }
+    /// # Safety
+    /// The entry has the wide form.
+    #[cold]
+    unsafe fn wide_place(self) -> (*const u8, usize, usize) {
+        // SAFETY: the lengths follow the first field, and the key follows them.
+        unsafe {
+            let [_, key_len, value_len] = self.at.cast::<[u32; 3]>().read();
+            (self.at.cast::<u8>().add(WIDE_HEADER), key_len as usize, value_len as usize)
+        }
     }
     /// The internal key.
     #[inline]
     pub(crate) fn key(self) -> &'a [u8] {
-        // SAFETY: `key_len` bytes were written there.
-        unsafe { slice::from_raw_parts(self.key_start(), self.key_len()) }
+        let (key, len, _) = self.place();
+        // SAFETY: so many bytes were written there.
+        unsafe { slice::from_raw_parts(key, len) }
     }
     /// The user key.
     #[inline]
     pub(crate) fn user_key(self) -> &'a [u8] {
+        let (key, len, _) = self.place();
         // SAFETY: as `key`; the trailer is its last eight bytes.
-        unsafe { slice::from_raw_parts(self.key_start(), self.key_len() - TRAILER_LEN) }
+        unsafe { slice::from_raw_parts(key, len - TRAILER_LEN) }
     }
     /// Sequence and type.
     #[inline]
     pub(crate) fn trailer(self) -> u64 {
+        let (key, len, _) = self.place();
         // SAFETY: the last eight bytes of the key.
-        unsafe {
-            let at = self.key_start().add(self.key_len() - TRAILER_LEN);
-            u64::from_le(at.cast::<u64>().read_unaligned())
-        }
+        unsafe { u64::from_le(key.add(len - TRAILER_LEN).cast::<u64>().read_unaligned()) }
     }
     /// The value.
     #[inline]
     pub(crate) fn value(self) -> &'a [u8] {
-        // SAFETY: `value_len` bytes were written after the key.
-        unsafe {
-            let at = self.key_start().add(self.key_len());
-            slice::from_raw_parts(at, (*self.at).value_len as usize)
-        }
+        let (key, key_len, value_len) = self.place();
+        // SAFETY: so many bytes were written after the key.
+        unsafe { slice::from_raw_parts(key.add(key_len), value_len) }
     }
     /// The prefix of the user key.
     #[inline]
     pub(crate) fn prefix<O: KeyOrder>(self, order: O) -> u64 {
+        let (key, len, _) = self.place();
         // SAFETY: the trailer follows the user key.
-        unsafe { order.prefix_of_stored(self.key_start(), self.key_len() - TRAILER_LEN) }
+        unsafe { order.prefix_of_stored(key, len - TRAILER_LEN) }
     }
 }
 
@@ -187,5 +220,35 @@ impl<'a> Target<'a> {
                 .compare(entry.user_key(), self.user_key)
                 .then_with(|| self.trailer.cmp(&entry.trailer()))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lengths around those where the header takes its wide form, and empty ones.
+    #[pumice_test_macros::test]
+    fn entries_of_every_length_read_back() {
+        let keys = [0, 1, 16, WIDE_KEY_LEN - TRAILER_LEN - 1, WIDE_KEY_LEN - TRAILER_LEN, 70_000];
+        let values = [0, 1, 100, WIDE_VALUE_LEN - 1, WIDE_VALUE_LEN, WIDE_VALUE_LEN + 70_000];
+        for (key_len, value_len) in keys.into_iter().flat_map(|k| values.map(|v| (k, v))) {
+            let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
+            let bytes = entry_bytes(&key, &value);
+            let mut memory = vec![u64::MAX; bytes.div_ceil(8) + 1];
+            // SAFETY: `memory` is aligned, holds `bytes` and outlives the entry.
+            let entry = unsafe {
+                write_entry(memory.as_mut_ptr().cast(), &key, 0x1234, &value);
+                EntryRef::new(memory.as_ptr().cast())
+            };
+            assert!(entry.user_key() == key && entry.value() == value, "{key_len}, {value_len}");
+            assert_eq!((entry.trailer(), entry.key().len()), (0x1234, key_len + TRAILER_LEN));
+            let wide = key_len + TRAILER_LEN >= WIDE_KEY_LEN || value_len >= WIDE_VALUE_LEN;
+            let header = if wide { WIDE_HEADER } else { HEADER };
+            assert_eq!(bytes, header + key_len + TRAILER_LEN + value_len);
+            // Nothing was written after it.
+            let after = &memory[bytes.div_ceil(8)..];
+            assert!(after.iter().all(|word| *word == u64::MAX), "{key_len}, {value_len}");
+        }
     }
 }

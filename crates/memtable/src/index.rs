@@ -23,8 +23,8 @@ use crate::node::Node;
 
 /// Targets that are searched for together, at most.
 pub(crate) const WARMED_MAX: usize = 16;
-/// Level of the nodes in the tree: one node in 2^2.
-pub(crate) const INDEX_LEVEL: usize = 2;
+/// Level of the nodes in the tree: one node in 4.
+pub(crate) const INDEX_LEVEL: usize = 1;
 /// Entries before the first tree is built; fewer fit the caches.
 const FIRST_BUILD_ENTRIES: u64 = 4096;
 /// Keys in a group: two cache lines.

@@ -234,7 +234,6 @@ fn large_values_and_blocks() {
     assert!(table.memory_bytes() > written && table.memory_bytes() < 2 * written);
 }
 
-/// Threads insert disjoint random keys while others walk and look up.
 /// The entries that a walk over the table meets.
 fn count_entries(table: &Arc<MemTable>) -> u64 {
     let mut iter = table.iter();

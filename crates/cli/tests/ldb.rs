@@ -42,9 +42,9 @@ fn scratch(name: &str) -> Option<(Scratch, PathBuf, PathBuf)> {
 }
 
 /// Exit code, standard output, standard error.
-type Said = (Option<i32>, String, String);
+type Printed = (Option<i32>, String, String);
 
-fn run(mut command: Command, dir: &Path, words: &str, input: &str) -> Said {
+fn run(mut command: Command, dir: &Path, words: &str, input: &str) -> Printed {
     let mut child = command
         .current_dir(dir)
         .args(words.split_whitespace())
@@ -60,13 +60,13 @@ fn run(mut command: Command, dir: &Path, words: &str, input: &str) -> Said {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-fn ours(dir: &Path, words: &str, input: &str) -> Said {
+fn ours(dir: &Path, words: &str, input: &str) -> Printed {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));
     command.arg("ldb");
     run(command, dir, words, input)
 }
 
-fn theirs(dir: &Path, words: &str, input: &str) -> Said {
+fn theirs(dir: &Path, words: &str, input: &str) -> Printed {
     run(Command::new("ldb"), dir, words, input)
 }
 
@@ -93,8 +93,8 @@ fn make(dir: &Path) {
         "put x y --column_family=cf",
         "put z 26",
     ] {
-        let said = theirs(dir, &format!("--db=made {words}"), "");
-        assert_eq!(said.0, Some(0), "{words}: {said:?}");
+        let printed = theirs(dir, &format!("--db=made {words}"), "");
+        assert_eq!(printed.0, Some(0), "{words}: {printed:?}");
     }
 }
 
@@ -241,11 +241,11 @@ fn idump_hides_what_range_deletions_in_a_log_cover() {
     make(&root.0);
     copy(&root.0, &their_dir);
     // The log that this opens has `a` twice and a deletion between.
-    let said = theirs(&their_dir, "--db=d query", "put a 1\nput zz 1\n");
-    assert_eq!(said.0, Some(0), "{said:?}");
+    let printed = theirs(&their_dir, "--db=d query", "put a 1\nput zz 1\n");
+    assert_eq!(printed.0, Some(0), "{printed:?}");
     for words in ["--db=d deleterange a dd", "--db=d deleterange e zzz"] {
-        let said = theirs(&their_dir, words, "");
-        assert_eq!(said.0, Some(0), "{words}: {said:?}");
+        let printed = theirs(&their_dir, words, "");
+        assert_eq!(printed.0, Some(0), "{words}: {printed:?}");
     }
     std::fs::remove_dir_all(root.0.join("made")).unwrap();
     std::fs::rename(their_dir.join("d"), root.0.join("made")).unwrap();
@@ -273,8 +273,8 @@ fn files_are_listed_alike() {
         theirs(&root.0, &format!("--db=made {words}"), "");
     }
     // A checkpoint has no log to recover.
-    let said = theirs(&root.0, "--db=made checkpoint --checkpoint_dir=made2", "");
-    assert_eq!(said.0, Some(0), "{said:?}");
+    let printed = theirs(&root.0, "--db=made checkpoint --checkpoint_dir=made2", "");
+    assert_eq!(printed.0, Some(0), "{printed:?}");
     std::fs::remove_dir_all(root.0.join("made")).unwrap();
     std::fs::rename(root.0.join("made2"), root.0.join("made")).unwrap();
     for words in [
@@ -296,10 +296,10 @@ fn files_are_listed_alike() {
     copy(&root.0, &our_dir);
     copy(&root.0, &their_dir);
     // RocksDB's order is that of a hash table.
-    let sorted = |said: Said| {
-        let mut lines: Vec<String> = said.1.lines().map(str::to_string).collect();
+    let sorted = |printed: Printed| {
+        let mut lines: Vec<String> = printed.1.lines().map(str::to_string).collect();
         lines.sort();
-        (said.0, lines)
+        (printed.0, lines)
     };
     let words = "--db=d file_checksum_dump";
     assert_eq!(sorted(ours(&our_dir, words, "")), sorted(theirs(&their_dir, words, "")));
@@ -336,7 +336,7 @@ fn a_change_of_style_begins_with_the_files_that_are_there() {
     copy(&root.0, &our_dir);
     copy(&root.0, &their_dir);
     let words = "--db=d change_compaction_style --old_compaction_style=0 --new_compaction_style=1";
-    let said = ours(&our_dir, words, "");
+    let printed = ours(&our_dir, words, "");
     let log = std::fs::read_to_string(our_dir.join("d/LOG")).unwrap();
     let compactions: Vec<&str> =
         log.lines().filter(|line| line.contains("\"compaction_started\"")).collect();
@@ -344,8 +344,8 @@ fn a_change_of_style_begins_with_the_files_that_are_there() {
     for line in compactions {
         assert!(line.contains("\"compaction_reason\": \"ManualCompaction\""), "{line}");
     }
-    assert_eq!(said, theirs(&their_dir, words, ""));
-    assert!(said.1.contains("before compaction: 8,0"), "{said:?}");
+    assert_eq!(printed, theirs(&their_dir, words, ""));
+    assert!(printed.1.contains("before compaction: 8,0"), "{printed:?}");
     let scan = ours(&our_dir, "--db=d scan", "");
     assert_eq!(scan, theirs(&their_dir, "--db=d scan", ""));
     // The next open compacts automatically again.
@@ -361,15 +361,15 @@ fn newer_commands() {
     let Some((root, dir, _)) = scratch("newer") else { return };
     make(&root.0);
     copy(&root.0, &dir);
-    let said = ours(&dir, "--db=d multi_get a nosuch dd", "");
-    assert_eq!(said, (Some(0), "1\nKey not found: nosuch\n44\n".into(), String::new()));
-    let said = ours(&dir, "--db=d multi_get --hex 0x61 0x7A7A", "");
-    assert_eq!(said, (Some(0), "0x31\nKey not found: 0x7A7A\n".into(), String::new()));
+    let printed = ours(&dir, "--db=d multi_get a nosuch dd", "");
+    assert_eq!(printed, (Some(0), "1\nKey not found: nosuch\n44\n".into(), String::new()));
+    let printed = ours(&dir, "--db=d multi_get --hex 0x61 0x7A7A", "");
+    assert_eq!(printed, (Some(0), "0x31\nKey not found: 0x7A7A\n".into(), String::new()));
     // Debian's ldb opens databases with an operator that appends with a colon.
-    let said = ours(&dir, "--db=d merge a 2", "");
-    match said.0 {
+    let printed = ours(&dir, "--db=d merge a 2", "");
+    match printed.0 {
         Some(0) => assert_eq!(theirs(&dir, "--db=d get a", "").1, "1:2\n"),
-        _ => assert!(said.2.contains("erge"), "{said:?}"),
+        _ => assert!(printed.2.contains("erge"), "{printed:?}"),
     }
 }
 
@@ -411,7 +411,7 @@ fn update_manifest_looks_at_every_file() {
             let words = format!("--db=d {words}");
             let (mine, peer) = (ours(&our_dir, &words, ""), theirs(&their_dir, &words, ""));
             assert_eq!((mine.0, &mine.1), (peer.0, &peer.1), "{words}, spoilt {what}");
-            let last = |said: &Said| said.2.lines().last().unwrap_or_default().to_string();
+            let last = |printed: &Printed| printed.2.lines().last().unwrap_or_default().to_string();
             let wanted = match what {
                 // Ours says which CURRENT, too.
                 "CURRENT" => last(&peer).replace("file corrupted", "file corrupted: d/CURRENT"),
@@ -428,10 +428,10 @@ fn update_manifest_looks_at_every_file() {
         assert_eq!(names(&our_dir), before, "nothing is written");
     }
     copy(&root.0, &our_dir);
-    let said = ours(&our_dir, "--db=d update_manifest --update_temperatures --verbose", "");
+    let printed = ours(&our_dir, "--db=d update_manifest --update_temperatures --verbose", "");
     let text =
         "[INFO] UpdateManifestForFilesState: no updates needed\nManifest updates successful\n";
-    assert_eq!(said, (Some(0), String::new(), text.to_string()));
+    assert_eq!(printed, (Some(0), String::new(), text.to_string()));
     let words = "--db=nosuch update_manifest --update_temperatures";
     let (mine, peer) = (ours(&our_dir, words, ""), theirs(&their_dir, words, ""));
     assert_eq!((mine.0, mine.2.lines().last()), (peer.0, peer.2.lines().last()));
@@ -458,15 +458,15 @@ fn backups_go_both_ways() {
         let (mine, peer) = (ours(&our_dir, words, ""), theirs(&their_dir, words, ""));
         assert_eq!(mine, peer, "{words}");
     }
-    let contents = |said: Said| (said.0, said.1);
+    let contents = |printed: Printed| (printed.0, printed.1);
     let expected = contents(theirs(&their_dir, "--db=d scan", ""));
     assert!(expected.1.contains("new : 1"));
     let (from_ours, from_theirs) = (our_dir.join("b"), their_dir.join("b"));
     let restore = |dir: &Path| format!("--db=x restore --backup_dir={}", dir.display());
     assert_eq!(theirs(&their_dir, &restore(&from_ours), "").0, Some(0));
     assert_eq!(contents(theirs(&their_dir, "--db=x scan", "")), expected);
-    let said = theirs(&their_dir, "--db=x scan --column_family=cf", "");
-    assert_eq!(said.1, "x : y\n");
+    let printed = theirs(&their_dir, "--db=x scan --column_family=cf", "");
+    assert_eq!(printed.1, "x : y\n");
     assert_eq!(ours(&our_dir, &restore(&from_theirs), "").0, Some(0));
     assert_eq!(contents(ours(&our_dir, "--db=x scan", "")), expected);
     // And continues the other's backup directory.
@@ -490,10 +490,10 @@ fn property_maps_are_printed_by_name() {
         "aggregated-table-properties",
         "aggregated-table-properties-at-level0",
     ] {
-        let names = |said: Said| -> Vec<String> {
-            assert_eq!(said.0, Some(0), "{said:?}");
+        let names = |printed: Printed| -> Vec<String> {
+            assert_eq!(printed.0, Some(0), "{printed:?}");
             let name = |line: &str| line.split_once(": ").expect("a value").0.to_string();
-            said.1.lines().map(name).collect()
+            printed.1.lines().map(name).collect()
         };
         let words = format!("--db=d get_property rocksdb.{property}");
         copy(&root.0, &our_dir);

@@ -27,20 +27,20 @@ impl Drop for Scratch {
 }
 
 /// Exit code, standard output, standard error.
-type Said = (Option<i32>, String, String);
+type Printed = (Option<i32>, String, String);
 
-fn run(mut command: Command, dir: &Path, words: &str) -> Said {
+fn run(mut command: Command, dir: &Path, words: &str) -> Printed {
     let run = command.current_dir(dir).args(words.split_whitespace()).output();
     let Output { status, stdout, stderr } = run.unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (status.code(), text(&stdout), text(&stderr))
 }
 
-fn ours(dir: &Path, words: &str) -> Said {
+fn ours(dir: &Path, words: &str) -> Printed {
     run(Command::new(env!("CARGO_BIN_EXE_pumice")), dir, words)
 }
 
-fn theirs(dir: &Path, words: &str) -> Said {
+fn theirs(dir: &Path, words: &str) -> Printed {
     run(Command::new("ldb"), dir, words)
 }
 
@@ -57,13 +57,13 @@ fn make(dir: &Path) {
         "put x y --column_family=cf".to_string(),
         "put z 26".to_string(),
     ] {
-        let said = theirs(dir, &format!("--db=d {words}"));
-        assert_eq!(said.0, Some(0), "{words}: {said:?}");
+        let printed = theirs(dir, &format!("--db=d {words}"));
+        assert_eq!(printed.0, Some(0), "{words}: {printed:?}");
     }
 }
 
 /// What Debian's ldb finds in both column families.
-fn contents(dir: &Path) -> [Said; 2] {
+fn contents(dir: &Path) -> [Printed; 2] {
     ["--db=d scan", "--db=d scan --column_family=cf"].map(|words| {
         let (code, out, err) = theirs(dir, words);
         assert_eq!(code, Some(0), "{err}");
@@ -124,9 +124,9 @@ fn what_rocksdb_wrote_is_repaired_and_rocksdb_reads_it() {
         make(&dir);
         let expected = contents(&dir);
         damage(&dir);
-        let said = ours(&dir, "repair d");
-        assert_eq!(said.0, code, "{number}: {said:?}");
-        assert!(said.1.starts_with(outcome), "{number}: {said:?}");
+        let printed = ours(&dir, "repair d");
+        assert_eq!(printed.0, code, "{number}: {printed:?}");
+        assert!(printed.1.starts_with(outcome), "{number}: {printed:?}");
         assert_eq!(contents(&dir), expected, "{number}");
         for (words, expected) in
             ["ldb --db=d scan", "ldb --db=d scan --column_family=cf"].iter().zip(&expected)
@@ -135,8 +135,8 @@ fn what_rocksdb_wrote_is_repaired_and_rocksdb_reads_it() {
         }
         // It goes on.
         for words in ["--db=d put more 1", "--db=d compact"] {
-            let said = theirs(&dir, words);
-            assert_eq!(said.0, Some(0), "{number}: {words}: {said:?}");
+            let printed = theirs(&dir, words);
+            assert_eq!(printed.0, Some(0), "{number}: {words}: {printed:?}");
         }
         assert_eq!(theirs(&dir, "--db=d get more").1, "1\n");
         // Last: Debian's ldb refuses the OPTIONS that it writes.
@@ -168,11 +168,11 @@ fn the_rest_of_a_damaged_table_is_saved() {
     bytes[middle] ^= 0xff;
     std::fs::write(&table, &bytes).unwrap();
     assert_ne!(theirs(&dir.0, "--db=d scan").1.lines().count(), 290);
-    let said = ours(&dir.0, "repair d");
-    assert_eq!(said.0, Some(2), "{said:?}");
-    assert!(said.1.starts_with("repaired"), "{said:?}");
+    let printed = ours(&dir.0, "repair d");
+    assert_eq!(printed.0, Some(2), "{printed:?}");
+    assert!(printed.1.starts_with("repaired"), "{printed:?}");
     let name = table.file_name().unwrap().to_string_lossy().into_owned();
-    let line = said.1.lines().find(|line| line.starts_with(&name)).unwrap();
+    let line = printed.1.lines().find(|line| line.starts_with(&name)).unwrap();
     assert!(line.contains("rewritten") && line.contains("lost"), "{line}");
     assert_eq!(std::fs::read(dir.0.join("d/lost").join(&name)).unwrap(), bytes);
     let found = theirs(&dir.0, "--db=d scan");
@@ -191,15 +191,15 @@ fn ldb_says_what_rocksdbs_says() {
     make(&dir.0);
     let expected = contents(&dir.0);
     std::fs::remove_file(dir.0.join("d/CURRENT")).unwrap();
-    let said = ours(&dir.0, "ldb --db=d repair");
-    assert_eq!((said.0, said.1.as_str()), (Some(0), "OK\n"), "{said:?}");
-    assert!(said.2.starts_with("[WARN] **** Repaired rocksdb d; recovered "), "{said:?}");
+    let printed = ours(&dir.0, "ldb --db=d repair");
+    assert_eq!((printed.0, printed.1.as_str()), (Some(0), "OK\n"), "{printed:?}");
+    assert!(printed.2.starts_with("[WARN] **** Repaired rocksdb d; recovered "), "{printed:?}");
     assert_eq!(contents(&dir.0), expected);
     remove_all(&dir.0, "MANIFEST-");
-    let said = ours(&dir.0, "ldb --db=d repair --verbose");
-    assert_eq!((said.0, said.1.as_str()), (Some(0), "OK\n"), "{said:?}");
-    assert!(said.2.contains("Some data may have been lost. ****"), "{said:?}");
-    assert!(said.2.contains("rebuilt from tables and logs"), "{said:?}");
+    let printed = ours(&dir.0, "ldb --db=d repair --verbose");
+    assert_eq!((printed.0, printed.1.as_str()), (Some(0), "OK\n"), "{printed:?}");
+    assert!(printed.2.contains("Some data may have been lost. ****"), "{printed:?}");
+    assert!(printed.2.contains("rebuilt from tables and logs"), "{printed:?}");
     assert_eq!(contents(&dir.0), expected);
     // The line of RocksDB's on the same database.
     let peer = theirs(&dir.0, "--db=d repair");

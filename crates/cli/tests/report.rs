@@ -50,8 +50,8 @@ fn pumice_alone_gets_a_page_with_raw_data() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = scratch.path();
     let output = report(dir, "--budget=1s --engine=none --only=compression");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("Left out: RocksDB: there is no library"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("Left out: RocksDB: there is no library"), "{printed}");
     let page = text(dir, "index.html");
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
     for what in [
@@ -133,10 +133,11 @@ fn a_killed_report_goes_on() {
     child.wait().unwrap();
     let before = text(dir, "runs.jsonl");
     let output = report(dir, words);
-    let said = String::from_utf8_lossy(&output.stdout);
-    let there = said.split(" runs are there already").next().unwrap().rsplit(' ').next().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let there =
+        printed.split(" runs are there already").next().unwrap().rsplit(' ').next().unwrap();
     // A run may have been written after we looked.
-    assert!(there.parse::<usize>().unwrap() >= 3, "{said}");
+    assert!(there.parse::<usize>().unwrap() >= 3, "{printed}");
     let after = text(dir, "runs.jsonl");
     assert!(after.starts_with(before.rsplit_once('\n').unwrap().0));
     let found = ids(&after);
@@ -248,13 +249,13 @@ fn an_interrupt_ends_it_in_good_order_and_it_goes_on() {
     }
     // Another into the same folder is refused meanwhile.
     let other = command(dir, words).output().unwrap();
-    let said = String::from_utf8_lossy(&other.stderr);
-    assert!(!other.status.success() && said.contains("another report is running"), "{said}");
+    let printed = String::from_utf8_lossy(&other.stderr);
+    assert!(!other.status.success() && printed.contains("another report is running"), "{printed}");
     assert!(signal("-INT", &format!("-{}", child.id())));
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("the same command goes on from here"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{printed}");
+    assert!(printed.contains("the same command goes on from here"), "{printed}");
     assert_eq!(names(&dir.join("memory")).len(), 0);
     let before = text(dir, "runs.jsonl");
     let output = report(dir, words);
@@ -286,9 +287,9 @@ fn folders_that_are_missing_are_made_or_named() {
     assert!(["a/out", "b/memory", "c/disk"].iter().all(|made| dir.join(made).is_dir()));
     for flag in ["out", "memory", "disk"] {
         let output = at(flag, &file.join("x"));
-        let said = String::from_utf8_lossy(&output.stderr);
+        let printed = String::from_utf8_lossy(&output.stderr);
         assert_eq!(
-            said.trim_end(),
+            printed.trim_end(),
             format!("pumice report: --{flag}={}/x: Not a directory (os error 20)", file.display())
         );
         assert!(!output.status.success());
@@ -318,16 +319,23 @@ fn a_plan_is_printed_and_nothing_is_run() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = scratch.path();
     let output = report(dir, "--plan --budget full --engine none");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     for what in ["It takes about ", "pumice serve --dir serve/db", "--num=1000000 "] {
-        assert!(said.contains(what), "{what}: {said}");
+        assert!(printed.contains(what), "{what}: {printed}");
     }
     // A small disk has no room for the largest size, which is reported.
-    assert_ne!(said.contains("--num=64000000"), said.contains("Growth leaves out"), "{said}");
+    assert_ne!(
+        printed.contains("--num=64000000"),
+        printed.contains("Growth leaves out"),
+        "{printed}"
+    );
     assert_eq!(text(dir, "runs.jsonl"), "");
     let output = command(dir, "--only=all").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("--only: 'all' is none of compression, control, filters"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        printed.contains("--only: 'all' is none of compression, control, filters"),
+        "{printed}"
+    );
 }
 
 // Plain #[test]: see above.
@@ -337,8 +345,8 @@ fn a_report_that_cannot_begin_leaves_no_folders() {
     let dir = scratch.path();
     let output = command(dir, "--engine=/no/such/library.so --plan").output().unwrap();
     assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("/no/such/library.so"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(printed.contains("/no/such/library.so"), "{printed}");
     assert_eq!(names(&dir.join("memory")).len(), 0);
     assert!(names(dir).iter().all(|name| name == "memory" || name == "out"), "{:?}", names(dir));
 }

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::Command;
 
 /// Exit code, standard output, first line of standard error.
-type Said = (Option<i32>, String, String);
+type Printed = (Option<i32>, String, String);
 
-fn run(mut command: Command, dir: &Path, words: &str) -> Option<Said> {
+fn run(mut command: Command, dir: &Path, words: &str) -> Option<Printed> {
     let output = command.current_dir(dir).args(words.split_whitespace()).output().ok()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let lines = text(&output.stdout);
@@ -29,20 +29,20 @@ fn pumice(tool: &str) -> Command {
     command
 }
 
-fn ours(dir: &Path, words: &str) -> Said {
+fn ours(dir: &Path, words: &str) -> Printed {
     run(pumice("sst_dump"), dir, words).unwrap()
 }
 
 /// None: it is not installed.
-fn theirs(dir: &Path, words: &str) -> Option<Said> {
+fn theirs(dir: &Path, words: &str) -> Option<Printed> {
     run(Command::new("sst_dump"), dir, words)
 }
 
 /// A database with one table of `a`, `ab`, `c`; the table's path. None: there is no such program.
 fn made(ldb: impl Fn() -> Command, dir: &Path) -> Option<String> {
     for words in ["--create_if_missing batchput a 1 ab 2 c 3", "compact"] {
-        let said = run(ldb(), dir, &format!("--db=d {words}"))?;
-        assert_eq!(said.0, Some(0), "{words}: {said:?}");
+        let printed = run(ldb(), dir, &format!("--db=d {words}"))?;
+        assert_eq!(printed.0, Some(0), "{words}: {printed:?}");
     }
     let names = std::fs::read_dir(dir.join("d")).unwrap();
     let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -76,9 +76,9 @@ fn answers_are_those_of_the_tool() {
         assert_eq!(ours(dir.path(), &words), expected, "{words}");
     }
     // Of a file that is none the text is the engine's.
-    let said = ours(dir.path(), "--file=000007.sst --command=identify");
+    let printed = ours(dir.path(), "--file=000007.sst --command=identify");
     let expected = theirs(dir.path(), "--file=000007.sst --command=identify").unwrap();
-    assert_eq!((said.0, said.1), (expected.0, expected.1));
+    assert_eq!((printed.0, printed.1), (expected.0, expected.1));
 }
 
 /// What Debian's version has not.
@@ -88,9 +88,9 @@ fn newer_options() {
     let dir = tempfile::tempdir().unwrap();
     let table = made(|| pumice("ldb"), dir.path()).unwrap();
     let good = |words: &str| {
-        let said = ours(dir.path(), words);
-        assert_eq!(said.0, Some(0), "{words}: {said:?}");
-        said.1
+        let printed = ours(dir.path(), words);
+        assert_eq!(printed.0, Some(0), "{words}: {printed:?}");
+        printed.1
     };
     let out = good(&format!("--file={table} --command=none --list_meta_blocks"));
     let (_, blocks) = out.split_once("Meta Blocks:\n------------------------------\n").unwrap();
@@ -123,9 +123,9 @@ fn newer_options() {
     for words in
         ["--require_property_regex=entries:.7", "--exclude_property_regex=name:.(cf|default)"]
     {
-        let said = ours(dir.path(), &format!("{table} --command=scan {words}"));
-        assert!(said.2.contains(": skipping because properties string "), "{said:?}");
-        assert!(!said.1.contains(" => "), "{said:?}");
+        let printed = ours(dir.path(), &format!("{table} --command=scan {words}"));
+        assert!(printed.2.contains(": skipping because properties string "), "{printed:?}");
+        assert!(!printed.1.contains(" => "), "{printed:?}");
     }
     let wrong = ours(dir.path(), &format!("{table} --require_property_regex=(a"));
     assert!(wrong.0 == Some(1) && wrong.2.contains("regular expression '(a'"), "{wrong:?}");
@@ -167,10 +167,10 @@ fn every_option_is_taken_or_refused_by_its_name() {
     let names: Vec<&str> = OPTIONS.split_whitespace().collect();
     let mut refused = BTreeMap::<String, Vec<String>>::new();
     for name in &names {
-        let said = ours(dir.path(), &format!("--file=nosuch.sst --{name}=1"));
-        assert!(!said.2.contains("Unrecognized argument"), "{name}: {said:?}");
+        let printed = ours(dir.path(), &format!("--file=nosuch.sst --{name}=1"));
+        assert!(!printed.2.contains("Unrecognized argument"), "{name}: {printed:?}");
         let words = format!("--{name} is not supported yet: it needs ");
-        if let Some(feature) = said.2.strip_prefix(&words) {
+        if let Some(feature) = printed.2.strip_prefix(&words) {
             refused.entry(feature.to_string()).or_default().push(format!("`--{name}`"));
         }
     }
@@ -178,8 +178,8 @@ fn every_option_is_taken_or_refused_by_its_name() {
     assert_stated(&format!("| options of sst_dump | {taken} of {},", names.len()));
     // Each command is known; one of a file that is not there fails by that alone.
     for command in COMMANDS.split_whitespace() {
-        let said = ours(dir.path(), &format!("--file=nosuch.sst --command={command}"));
-        assert!(said.2.contains("nosuch.sst"), "{command}: {said:?}");
+        let printed = ours(dir.path(), &format!("--file=nosuch.sst --command={command}"));
+        assert!(printed.2.contains("nosuch.sst"), "{command}: {printed:?}");
     }
     assert!(ours(dir.path(), "--file=x --command=nosuch").2.contains("Unknown command 'nosuch'"));
     assert_stated(&format!("with {} commands |", COMMANDS.split_whitespace().count()));
@@ -208,8 +208,8 @@ fn an_index_is_recompressed_or_not() {
     writer.finish().unwrap();
     let size = |flags: &str| -> u64 {
         let words = "--file=t.sst --command=recompress --compression_types=kZSTD --block_size=200";
-        let said = ours(dir.path(), &format!("{words} {flags}"));
-        let (_, size) = said.1.split_once("Size: ").filter(|_| said.0 == Some(0)).unwrap();
+        let printed = ours(dir.path(), &format!("{words} {flags}"));
+        let (_, size) = printed.1.split_once("Size: ").filter(|_| printed.0 == Some(0)).unwrap();
         let (_, size) = size.split_once("Size: ").unwrap_or(("", size));
         size.split_whitespace().next().unwrap().parse().unwrap()
     };
@@ -217,6 +217,6 @@ fn an_index_is_recompressed_or_not() {
     assert_eq!(size("--enable_index_compression=true"), compressed);
     assert_eq!(size("--compression_strategy=1"), compressed, "a hint");
     assert!(size("--enable_index_compression=false") > compressed + 10_000);
-    let said = ours(dir.path(), "--file=t.sst --command=recompress --compression_strategy=5");
-    assert!(said.2.contains("compression_strategy must be from 0 to 4"), "{said:?}");
+    let printed = ours(dir.path(), "--file=t.sst --command=recompress --compression_strategy=5");
+    assert!(printed.2.contains("compression_strategy must be from 0 to 4"), "{printed:?}");
 }

@@ -261,8 +261,8 @@ fn run_case<E: Engine>(case: &Case, path: &Path) -> Vec<String> {
         Ok(engine) => engine,
         Err(text) => return vec![format!("open: {text}")],
     };
-    let said = |result: Result<String, String>| result.unwrap_or_else(|text| text);
-    let report = |call: &Call| format!("{call:?}: {}", said(answer(&mut engine, call, path)));
+    let printed = |result: Result<String, String>| result.unwrap_or_else(|text| text);
+    let report = |call: &Call| format!("{call:?}: {}", printed(answer(&mut engine, call, path)));
     case.script.iter().map(report).collect()
 }
 

@@ -85,9 +85,9 @@ fn rocksdb_loads_the_options_of_a_database_with_options_of_ours() {
     let database = format!("--db={}", path.display());
     let arguments = [database.as_str(), "--try_load_options", "scan", "--column_family=other"];
     let scan = Command::new("ldb").args(arguments).output().unwrap();
-    let (said, complaints) =
+    let (printed, complaints) =
         (String::from_utf8_lossy(&scan.stdout), String::from_utf8_lossy(&scan.stderr));
-    assert_eq!(said.lines().count(), KEYS, "{said}{complaints}");
+    assert_eq!(printed.lines().count(), KEYS, "{printed}{complaints}");
     child::run("rocksdb-own-options", folder.path(), "").unwrap();
     let rules = pumice::options::FileRules::default();
     let fs = pumice::PosixFs::shared();

@@ -83,7 +83,7 @@ fn each_planted_violation_is_reported() {
             std::fs::copy(entry.path(), copy.0.join(entry.file_name())).expect("a copy");
         }
     }
-    assert_eq!(said(&copy.0), Vec::<String>::new(), "the tree itself");
+    assert_eq!(violations(&copy.0), Vec::<String>::new(), "the tree itself");
     for (file, before, text, _) in PLANTED {
         let path = copy.0.join(file);
         let old = std::fs::read_to_string(&path).expect("a file of the tree");
@@ -92,22 +92,24 @@ fn each_planted_violation_is_reported() {
         lines.insert(if before.is_empty() { lines.len() } else { at }, text);
         std::fs::write(&path, lines.join("\n") + "\n").expect("to write the copy");
     }
-    let mut said = said(&copy.0);
+    let mut violations = violations(&copy.0);
     for (file, _, text, expected) in PLANTED {
-        let at = said.iter().position(|said| said.starts_with(expected));
-        said.remove(at.unwrap_or_else(|| panic!("`{text}` in {file} is not found: {said:#?}")));
+        let at = violations.iter().position(|violation| violation.starts_with(expected));
+        violations.remove(
+            at.unwrap_or_else(|| panic!("`{text}` in {file} is not found: {violations:#?}")),
+        );
     }
-    assert_eq!(said, Vec::<String>::new());
+    assert_eq!(violations, Vec::<String>::new());
 }
 
 /// What tidy reports: file and message, without the line.
-fn said(root: &Path) -> Vec<String> {
+fn violations(root: &Path) -> Vec<String> {
     let found = check(root).expect("a readable tree").into_iter();
-    let said = found.map(|violation| {
+    let violations = found.map(|violation| {
         let file = violation.place.split(':').next().unwrap_or_default();
         format!("{file}: {}", violation.message)
     });
-    said.collect()
+    violations.collect()
 }
 
 /// A copy of the tree, removed at the end.

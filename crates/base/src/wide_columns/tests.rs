@@ -17,7 +17,7 @@ fn columns() -> [WideColumn<'static>; 3] {
     [WideColumn::new(b"", b"dv"), WideColumn::new(b"n1", b"v1"), WideColumn::new(b"n2", b"v22")]
 }
 
-fn said(entity: &[u8]) -> (ErrorKind, String) {
+fn refusal(entity: &[u8]) -> (ErrorKind, String) {
     let error = decode(entity).unwrap_err();
     (error.kind(), error.to_string())
 }
@@ -48,22 +48,25 @@ fn the_default_column_stands_for_the_entity() {
 #[test]
 fn what_is_wrong_is_said() {
     let corruption = |text: &str| (ErrorKind::Corruption, format!("Corruption: {text}"));
-    let (kind, text) = said(V2_BLOB);
+    let (kind, text) = refusal(V2_BLOB);
     assert!(kind == ErrorKind::NotSupported && text.contains("blob files"), "{text}");
-    let (kind, text) = said(b"\x03\x00");
+    let (kind, text) = refusal(b"\x03\x00");
     assert_eq!(kind, ErrorKind::NotSupported);
     assert!(text.contains("Unsupported wide column version: 3"), "{text}");
-    assert_eq!(said(b""), corruption("Error decoding wide column version"));
-    assert_eq!(said(b"\x00\x00"), corruption("Error decoding wide column version"));
-    assert_eq!(said(b"\x01"), corruption("Error decoding number of wide columns"));
-    assert_eq!(said(b"\x01\x02\x01b\x00\x01a\x00"), corruption("Wide columns out of order"));
-    assert_eq!(said(b"\x01\x02\x01a\x00\x01a\x00"), corruption("Wide columns out of order"));
-    assert_eq!(said(b"\x01\x01\x01a\x02x"), corruption("Error decoding wide column value payload"));
+    assert_eq!(refusal(b""), corruption("Error decoding wide column version"));
+    assert_eq!(refusal(b"\x00\x00"), corruption("Error decoding wide column version"));
+    assert_eq!(refusal(b"\x01"), corruption("Error decoding number of wide columns"));
+    assert_eq!(refusal(b"\x01\x02\x01b\x00\x01a\x00"), corruption("Wide columns out of order"));
+    assert_eq!(refusal(b"\x01\x02\x01a\x00\x01a\x00"), corruption("Wide columns out of order"));
+    assert_eq!(
+        refusal(b"\x01\x01\x01a\x02x"),
+        corruption("Error decoding wide column value payload")
+    );
     let twice = &mut [WideColumn::new(b"a", b"1"), WideColumn::new(b"a", b"2")];
     assert_eq!(encode(twice).unwrap_err().to_string(), "Corruption: Wide columns out of order");
     for entity in [V1, V2] {
         let longer = [entity, b"x"].concat();
-        assert_eq!(said(&longer), corruption("Unexpected bytes after a wide-column entity"));
+        assert_eq!(refusal(&longer), corruption("Unexpected bytes after a wide-column entity"));
     }
 }
 
@@ -71,7 +74,7 @@ fn what_is_wrong_is_said() {
 fn no_part_is_read_as_a_whole() {
     for entity in [V1, V2] {
         for cut in 0..entity.len() {
-            assert_eq!(said(&entity[..cut]).0, ErrorKind::Corruption, "cut {cut}");
+            assert_eq!(refusal(&entity[..cut]).0, ErrorKind::Corruption, "cut {cut}");
         }
     }
 }
@@ -88,7 +91,7 @@ fn huge_numbers_allocate_nothing() {
         [&b"\x02\x01"[..], huge, huge, huge, b"\x01\x00\x00"].concat(),
         [&b"\x02\x01\x05\x05\x00\x01"[..], huge, huge].concat(),
     ] {
-        assert_eq!(said(&entity).0, ErrorKind::Corruption, "{entity:?}");
+        assert_eq!(refusal(&entity).0, ErrorKind::Corruption, "{entity:?}");
     }
 }
 

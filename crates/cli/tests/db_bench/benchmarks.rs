@@ -378,8 +378,8 @@ fn operands_of_the_c_library_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let engine = format!("--num=10 --engine={}", library.display());
     let words = format!("{engine} --benchmarks=fillseq,readrandomoperands");
-    let said = db_bench(dir.path(), &words).bad();
-    assert!(said.contains("RocksDB's C library has no rocksdb_get_merge_operands"), "{said}");
+    let printed = db_bench(dir.path(), &words).bad();
+    assert!(printed.contains("RocksDB's C library has no rocksdb_get_merge_operands"), "{printed}");
 }
 
 /// As RocksDB's db_bench without `--transaction_db`: what a batch adds to one set it adds to all.

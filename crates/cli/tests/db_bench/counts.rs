@@ -201,10 +201,10 @@ fn defaults_of_missing_features_can_be_given() {
          --nouse_trie_index --trace_file= --cache_high_pri_pool_ratio=0.5 --async_io=true \
          --multiread_batched --enable_blob_files=false --simcache_size=-1",
     );
-    let said: Vec<&str> = run.err.lines().filter(|line| line.starts_with("WARNING")).collect();
+    let printed: Vec<&str> = run.err.lines().filter(|line| line.starts_with("WARNING")).collect();
     let words = "WARNING: without effect on Pumice: cache_high_pri_pool_ratio, async_io, \
                  multiread_batched";
-    assert_eq!(said, [words]);
+    assert_eq!(printed, [words]);
     run.good();
     let error = db_bench(dir.path(), "--benchmarks=fillseq --num=1 --enable_blob_files").bad();
     assert!(error.contains("enable_blob_files=true is not supported"), "{error}");

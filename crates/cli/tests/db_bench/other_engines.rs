@@ -64,8 +64,8 @@ mod built {
             ("--engine=redb --benchmarks=fillseq --fibers=2", "fibers"),
             ("--engine=fjall --benchmarks=fillseq --level0_stop_writes_trigger=9", "level0_stop"),
         ] {
-            let said = db_bench(dir.path(), &format!("{words} --db=x")).bad();
-            assert!(said.contains(error), "{words}: {said}");
+            let printed = db_bench(dir.path(), &format!("{words} --db=x")).bad();
+            assert!(printed.contains(error), "{words}: {printed}");
         }
         assert!(!dir.path().join("x").exists());
     }
@@ -77,7 +77,9 @@ mod built {
 fn a_program_without_them_says_so() {
     let dir = tempfile::tempdir().unwrap();
     for engine in ["fjall", "redb"] {
-        let said = db_bench(dir.path(), &format!("--engine={engine} --db=x")).bad();
-        assert!(said.contains(&format!("--engine={engine}")) && said.contains("other-engines"));
+        let printed = db_bench(dir.path(), &format!("--engine={engine} --db=x")).bad();
+        assert!(
+            printed.contains(&format!("--engine={engine}")) && printed.contains("other-engines")
+        );
     }
 }

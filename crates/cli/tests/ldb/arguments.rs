@@ -1,7 +1,7 @@
 //! Which commands of RocksDB's ldb exist, and which of their arguments are taken: counted from the
 //! list in `arguments.txt`, and the same in docs/compatibility.md.
 
-use super::{Said, run};
+use super::{Printed, run};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -20,15 +20,15 @@ fn list() -> BTreeMap<&'static str, Vec<&'static str>> {
 }
 
 /// A database is not there, so that nothing happens.
-fn ours(dir: &Path, words: &str) -> Said {
+fn ours(dir: &Path, words: &str) -> Printed {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));
     command.arg("ldb");
     run(command, dir, words, "")
 }
 
 /// The text after "Not implemented: ", if it is refused.
-fn refusal(said: &Said) -> Option<&str> {
-    said.2.strip_prefix("Failed: Not implemented: ")
+fn refusal(printed: &Printed) -> Option<&str> {
+    printed.2.strip_prefix("Failed: Not implemented: ")
 }
 
 /// The rows of the page's table of refusals.
@@ -49,10 +49,10 @@ fn every_argument_is_taken_or_refused_by_its_name() {
     // Arguments of all commands are counted once.
     list.insert("scan --max_keys=1", common);
     for (command, arguments) in &list {
-        let said = ours(dir.path(), &format!("--db=nosuch {command}"));
-        assert!(!said.2.contains("Unknown command"), "{command}: {said:?}");
+        let printed = ours(dir.path(), &format!("--db=nosuch {command}"));
+        assert!(!printed.2.contains("Unknown command"), "{command}: {printed:?}");
         let is_command = !command.contains(' ');
-        if let Some(text) = refusal(&said) {
+        if let Some(text) = refusal(&printed) {
             let text = text.split_once(": ").unwrap().1.trim_end();
             refused.entry(text.to_string()).or_default().push(format!("`{command}`"));
             continue;
@@ -61,14 +61,17 @@ fn every_argument_is_taken_or_refused_by_its_name() {
         for argument in arguments {
             all += 1;
             let db = if *argument == "db" { "" } else { "--db=nosuch " };
-            let said = ours(dir.path(), &format!("{db}{command} --{argument}=1"));
-            assert!(!said.2.contains("Invalid command-line"), "{command} {argument}: {said:?}");
-            let Some(text) = refusal(&said) else {
+            let printed = ours(dir.path(), &format!("{db}{command} --{argument}=1"));
+            assert!(
+                !printed.2.contains("Invalid command-line"),
+                "{command} {argument}: {printed:?}"
+            );
+            let Some(text) = refusal(&printed) else {
                 taken += 1;
                 continue;
             };
             let name = format!("--{argument} is not supported: ");
-            let text = text.strip_prefix(&name).unwrap_or_else(|| panic!("{said:?}")).trim_end();
+            let text = text.strip_prefix(&name).unwrap_or_else(|| panic!("{printed:?}")).trim_end();
             refused.entry(text.to_string()).or_default().push(format!("`--{argument}`"));
         }
     }
@@ -86,18 +89,18 @@ fn every_argument_is_taken_or_refused_by_its_name() {
     assert!(PAGE.contains(&count), "docs/compatibility.md lacks: {count}");
     assert_eq!(rows(), table);
     // What RocksDB's ldb does not have is unknown, with its error text.
-    let said = ours(dir.path(), "--db=nosuch scan --nosuch=1");
-    assert_eq!(said.2, "Invalid command-line option nosuch\n");
-    let said = ours(dir.path(), "--db=nosuch scan --nosuch");
-    assert_eq!(said.2, "Invalid command-line flag nosuch\n");
+    let printed = ours(dir.path(), "--db=nosuch scan --nosuch=1");
+    assert_eq!(printed.2, "Invalid command-line option nosuch\n");
+    let printed = ours(dir.path(), "--db=nosuch scan --nosuch");
+    assert_eq!(printed.2, "Invalid command-line flag nosuch\n");
 }
 
 /// The list has everything in the help text of Debian's ldb.
 // Plain #[test]: it starts processes and does nothing else that waits.
 #[test]
 fn the_list_has_what_the_tool_says() {
-    let Ok(said) = Command::new("ldb").arg("--help").output() else { return };
-    let help = [said.stdout, said.stderr].concat();
+    let Ok(printed) = Command::new("ldb").arg("--help").output() else { return };
+    let help = [printed.stdout, printed.stderr].concat();
     let help = String::from_utf8(help).unwrap();
     let list = list();
     let (_, commands) = help.split_once("Data Access Commands:\n").unwrap();

@@ -1,14 +1,14 @@
 //! Entities in `pumice ldb` and `pumice sst_dump`: output as RocksDB 11.9's tools, and for the
 //! default column as Debian's, which do not know columns.
 
-use super::{Said, newest_log, ours, run, scratch, theirs};
+use super::{Printed, newest_log, ours, run, scratch, theirs};
 use std::path::Path;
 use std::process::Command;
 
 /// A database of Debian's with entities of ours, some in a table and some in the log.
 fn make(dir: &Path) {
-    let said = theirs(dir, "--db=d --create_if_missing put p plain", "");
-    assert_eq!(said.0, Some(0), "{said:?}");
+    let printed = theirs(dir, "--db=d --create_if_missing put p plain", "");
+    assert_eq!(printed.0, Some(0), "{printed:?}");
     for words in [
         "put_entity a n2:v22 :dv n1:v1",
         "put_entity b x:y empty::",
@@ -16,11 +16,11 @@ fn make(dir: &Path) {
         "compact",
         "put_entity q :dv2 n1:v1",
     ] {
-        assert_eq!(ours(dir, &format!("--db=d {words}"), ""), said_ok(words), "{words}");
+        assert_eq!(ours(dir, &format!("--db=d {words}"), ""), printed_ok(words), "{words}");
     }
 }
 
-fn said_ok(words: &str) -> Said {
+fn printed_ok(words: &str) -> Printed {
     let out = if words == "compact" { "" } else { "OK\n" };
     (Some(0), out.into(), String::new())
 }
@@ -60,17 +60,20 @@ fn columns_are_printed_as_newer_tools_print_them() {
     for words in ALIKE {
         let words = format!("--db=d {words}").replace("get a --hex", "get 0x61 --hex");
         // Theirs runs last, since it may flush the log.
-        let said = ours(&dir, &words, "");
-        assert_eq!(said, theirs(&dir, &words, ""), "{words}");
-        assert_eq!(said.0, Some(0), "{words}: {said:?}");
+        let printed = ours(&dir, &words, "");
+        assert_eq!(printed, theirs(&dir, &words, ""), "{words}");
+        assert_eq!(printed.0, Some(0), "{words}: {printed:?}");
     }
     for (words, expected) in LINES {
-        let said = ours(&dir, &format!("--db=d {words}"), "");
-        assert_eq!(said, (Some(0), expected.to_string(), String::new()), "{words}");
+        let printed = ours(&dir, &format!("--db=d {words}"), "");
+        assert_eq!(printed, (Some(0), expected.to_string(), String::new()), "{words}");
     }
-    let said = ours(&dir, "--db=d idump --from=b --max_keys=1", "");
-    let shown = said.1.lines().next().unwrap_or_default();
-    assert!(shown.starts_with("'b' seq:") && shown.ends_with("type:22 => empty: x:y"), "{said:?}");
+    let printed = ours(&dir, "--db=d idump --from=b --max_keys=1", "");
+    let shown = printed.1.lines().next().unwrap_or_default();
+    assert!(
+        shown.starts_with("'b' seq:") && shown.ends_with("type:22 => empty: x:y"),
+        "{printed:?}"
+    );
 }
 
 // Plain #[test]: it starts processes and does nothing else that waits.
@@ -79,20 +82,23 @@ fn logs_and_tables_show_columns() {
     let Some((_root, dir, _)) = scratch("entities-files") else { return };
     make(&dir);
     let log = newest_log(&dir);
-    let said = ours(&dir, &format!("dump_wal --walfile={log} --print_value"), "");
+    let printed = ours(&dir, &format!("dump_wal --walfile={log} --print_value"), "");
     let line = "PUT_ENTITY(0) : 0x71 : :0x647632 0x6E31:0x7631 \n";
-    assert!(said.0 == Some(0) && said.1.ends_with(line), "{said:?}");
-    let said = ours(&dir, &format!("dump_wal --walfile={log}"), "");
-    assert!(said.0 == Some(0) && said.1.ends_with("PUT_ENTITY(0) : 0x71 \n"), "{said:?}");
+    assert!(printed.0 == Some(0) && printed.1.ends_with(line), "{printed:?}");
+    let printed = ours(&dir, &format!("dump_wal --walfile={log}"), "");
+    assert!(printed.0 == Some(0) && printed.1.ends_with("PUT_ENTITY(0) : 0x71 \n"), "{printed:?}");
     let sst_dump = |words: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));
         command.arg("sst_dump");
         run(command, &dir, &format!("--file=d {words}"), "")
     };
-    let said = sst_dump("--command=scan");
-    assert!(said.1.contains("type:22 => :dv n1:v1 n2:v22\n"), "{said:?}");
-    let said = sst_dump("--command=scan --output_hex");
-    assert!(said.1.contains("type:22 => :0x6476 0x6E31:0x7631 0x6E32:0x763232\n"), "{said:?}");
+    let printed = sst_dump("--command=scan");
+    assert!(printed.1.contains("type:22 => :dv n1:v1 n2:v22\n"), "{printed:?}");
+    let printed = sst_dump("--command=scan --output_hex");
+    assert!(
+        printed.1.contains("type:22 => :0x6476 0x6E31:0x7631 0x6E32:0x763232\n"),
+        "{printed:?}"
+    );
     // What `raw` prints are bytes, the same from both.
     let dumps = || {
         let files = std::fs::read_dir(dir.join("d")).unwrap().map(|file| file.unwrap().path());
@@ -106,8 +112,8 @@ fn logs_and_tables_show_columns() {
     };
     assert_eq!(sst_dump("--command=raw").0, Some(0));
     let mine = dumps();
-    let said = run(Command::new("sst_dump"), &dir, "--file=d --command=raw", "");
-    assert_eq!(said.0, Some(0), "{said:?}");
+    let printed = run(Command::new("sst_dump"), &dir, "--file=d --command=raw", "");
+    assert_eq!(printed.0, Some(0), "{printed:?}");
     assert_eq!(mine, dumps());
     assert!(mine.iter().any(|text| text.contains("01030002026E3102026E320364767631763232")));
 }
@@ -136,8 +142,8 @@ fn what_is_wrong_is_said_as_there() {
         ),
         ("put_entity k a:1 b:2 a:3", "Corruption: Wide columns out of order"),
     ] {
-        let said = ours(&dir, &format!("--db=d {words}"), "");
-        assert_eq!(said, (Some(1), String::new(), format!("Failed: {text}\n")), "{words}");
+        let printed = ours(&dir, &format!("--db=d {words}"), "");
+        assert_eq!(printed, (Some(1), String::new(), format!("Failed: {text}\n")), "{words}");
     }
     assert_eq!(ours(&dir, "--db=d get_entity k", "").0, Some(1), "nothing was written");
 }

@@ -1,23 +1,23 @@
 //! A MANIFEST with files that overlap where they must not: it does not open, unless it is only read
 //! and `--disable_consistency_checks` is given; there are two ways to recover.
 
-use super::{Said, run};
+use super::{Printed, run};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, PosixFs, WriterOptions, filename};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_wal::{LogReader, LogReaderOptions, LogWriter};
 use std::path::Path;
 use std::process::Command;
 
-fn ours(dir: &Path, words: &str) -> Said {
+fn ours(dir: &Path, words: &str) -> Printed {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));
     command.arg("ldb");
     run(command, dir, words, "")
 }
 
 fn good(dir: &Path, words: &str) -> String {
-    let said = ours(dir, words);
-    assert_eq!(said.0, Some(0), "{words}: {said:?}");
-    said.1
+    let printed = ours(dir, words);
+    assert_eq!(printed.0, Some(0), "{words}: {printed:?}");
+    printed.1
 }
 
 /// The current MANIFEST of the database `d`, and the edits in it.
@@ -36,7 +36,7 @@ fn edits(fs: &dyn FileSystem, db: &Path) -> (u64, Vec<VersionEdit>) {
 
 /// A database, made by `tool`, with keys a and e in one file and c in another, both on the last
 /// level of the MANIFEST. Gives the number of the second file.
-fn make(dir: &Path, tool: fn(&Path, &str) -> Said) -> u64 {
+fn make(dir: &Path, tool: fn(&Path, &str) -> Printed) -> u64 {
     let good = |words| assert_eq!(tool(dir, words).0, Some(0), "{words}");
     good("--db=d --create_if_missing batchput a 1 e 5");
     good("--db=d compact");
@@ -64,13 +64,13 @@ fn make(dir: &Path, tool: fn(&Path, &str) -> Said) -> u64 {
     file.number
 }
 
-fn theirs(dir: &Path, words: &str) -> Said {
+fn theirs(dir: &Path, words: &str) -> Printed {
     run(Command::new("ldb"), dir, words, "")
 }
 
 /// What both say, without what is before and after it.
-fn complaint(said: &Said) -> &str {
-    let text = said.2.split_once("VersionBuilder: ").unwrap_or_else(|| panic!("{said:?}")).1;
+fn complaint(printed: &Printed) -> &str {
+    let text = printed.2.split_once("VersionBuilder: ").unwrap_or_else(|| panic!("{printed:?}")).1;
     text.split(" in file ").next().unwrap().trim_end()
 }
 
@@ -140,8 +140,8 @@ fn without_checks_all_is_read_and_nothing_written() {
     }
     let before = std::fs::read_dir(dir.join("d")).unwrap().count();
     for words in ["put k v", "compact", "checkpoint --checkpoint_dir=cp", "delete a"] {
-        let said = ours(dir, &format!("--db=d --disable_consistency_checks {words}"));
-        assert_eq!((said.0, said.2.contains("L6 has overlapping ranges")), (Some(1), true));
+        let printed = ours(dir, &format!("--db=d --disable_consistency_checks {words}"));
+        assert_eq!((printed.0, printed.2.contains("L6 has overlapping ranges")), (Some(1), true));
     }
     assert_eq!(std::fs::read_dir(dir.join("d")).unwrap().count(), before);
 }
@@ -152,9 +152,9 @@ fn files_that_overlap_are_refused_and_there_are_ways_out() {
     let dir = dir.path();
     let number = make(dir, ours);
     for words in ["scan", "put k v", "manifest_dump"] {
-        let said = ours(dir, &format!("--db=d {words}"));
-        assert_eq!(said.0, Some(1), "{words}: {said:?}");
-        assert!(said.2.contains("L6 has overlapping ranges"), "{words}: {said:?}");
+        let printed = ours(dir, &format!("--db=d {words}"));
+        assert_eq!(printed.0, Some(1), "{words}: {printed:?}");
+        assert!(printed.2.contains("L6 has overlapping ranges"), "{words}: {printed:?}");
     }
     let copy = dir.join("copy");
     std::fs::create_dir(&copy).unwrap();

@@ -65,13 +65,13 @@ fn both_tools_see_what_a_live_primary_has_written() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(names(), before, "nothing was written there");
     assert!(our_dir.join("s/LOG").exists());
-    let said = ours(&our_dir, "--db=d --secondary_path=s scan", "");
-    assert!(said.1.contains("in the log : 1"), "{said:?}");
-    let said = ours(&our_dir, "--db=d --secondary_path=s --ttl scan", "");
-    assert_eq!(said.2, "Failed: Open as secondary is not supported for TTL DB yet.\n");
+    let printed = ours(&our_dir, "--db=d --secondary_path=s scan", "");
+    assert!(printed.1.contains("in the log : 1"), "{printed:?}");
+    let printed = ours(&our_dir, "--db=d --secondary_path=s --ttl scan", "");
+    assert_eq!(printed.2, "Failed: Open as secondary is not supported for TTL DB yet.\n");
     // Without it the database is locked by the other process.
-    let said = ours(&our_dir, "--db=d put k v", "");
-    assert!(said.2.contains("lock"), "{said:?}");
+    let printed = ours(&our_dir, "--db=d put k v", "");
+    assert!(printed.2.contains("lock"), "{printed:?}");
     primary.close().unwrap();
 }
 
@@ -94,8 +94,8 @@ fn a_primary_of_rocksdb_is_read() {
         if n == 2 {
             primary.flush(&cf).unwrap();
         }
-        let said = ours(dir.path(), "--db=d --secondary_path=s scan", "");
-        assert_eq!(said.1, expected, "{said:?}");
+        let printed = ours(dir.path(), "--db=d --secondary_path=s scan", "");
+        assert_eq!(printed.1, expected, "{printed:?}");
     }
 }
 

@@ -71,8 +71,8 @@ fn live_files_are_dumped_alike() {
     for words in
         ["--create_if_missing batchput a.x 1 a.y 22 b 3", "compact", "deleterange a b", "put c 4"]
     {
-        let said = theirs(&root.0, &format!("--db=made {words}"), "");
-        assert_eq!(said.0, Some(0), "{words}: {said:?}");
+        let printed = theirs(&root.0, &format!("--db=made {words}"), "");
+        assert_eq!(printed.0, Some(0), "{words}: {printed:?}");
     }
     copy(&root.0, &our_dir);
     copy(&root.0, &their_dir);
@@ -83,8 +83,8 @@ fn live_files_are_dumped_alike() {
         assert!(mine.1.contains("--- level 63 --- version# 1 ---"), "{mine:?}");
     }
     // Where no range deletion hides an entry from RocksDB's ldb.
-    let said = theirs(&root.0, "--db=made compact", "");
-    assert_eq!(said.0, Some(0), "{said:?}");
+    let printed = theirs(&root.0, "--db=made compact", "");
+    assert_eq!(printed.0, Some(0), "{printed:?}");
     for words in [
         "idump --count_delim",
         "idump --count_delim=y",
@@ -105,9 +105,9 @@ fn edits_are_json() {
     let Some((root, dir, _)) = scratch("json") else { return };
     make(&root.0);
     copy(&root.0, &dir);
-    let said = ours(&dir, "--db=d manifest_dump --json --hex", "");
-    assert_eq!(said.0, Some(0), "{said:?}");
-    let edits: Vec<serde_json::Value> = said
+    let printed = ours(&dir, "--db=d manifest_dump --json --hex", "");
+    assert_eq!(printed.0, Some(0), "{printed:?}");
+    let edits: Vec<serde_json::Value> = printed
         .1
         .lines()
         .take_while(|line| line.starts_with('{'))
@@ -187,20 +187,20 @@ fn values_that_expire() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let said = ours(&our_dir, "--db=d --ttl scan --start_time=5 --end_time=1", "");
-    assert_eq!(said.2, "Failed: End time can't be less than start time\n");
-    let said = ours(&our_dir, "--db=d --ttl scan --start_time=x", "");
-    assert_eq!(said.2, "Failed: start_time has an invalid value.\n");
-    let said = ours(&our_dir, "--db=d --ttl dump --end_time=99999999999", "");
-    assert_eq!(said.2, "Failed: end_time has a value out-of-range.\n");
+    let printed = ours(&our_dir, "--db=d --ttl scan --start_time=5 --end_time=1", "");
+    assert_eq!(printed.2, "Failed: End time can't be less than start time\n");
+    let printed = ours(&our_dir, "--db=d --ttl scan --start_time=x", "");
+    assert_eq!(printed.2, "Failed: start_time has an invalid value.\n");
+    let printed = ours(&our_dir, "--db=d --ttl dump --end_time=99999999999", "");
+    assert_eq!(printed.2, "Failed: end_time has a value out-of-range.\n");
     // Without --ttl the times are in the values.
     let plain = ours(&our_dir, "--db=d get --value_hex t", "").1;
     assert!(plain.starts_with("0x3737") && plain.trim_end().len() == 2 + 2 * 6, "{plain}");
-    let said = ours(&our_dir, "--db=d put t 1", "");
-    assert!(said.2.contains("merge operator TtlMergeOperator is not built in"), "{said:?}");
+    let printed = ours(&our_dir, "--db=d put t 1", "");
+    assert!(printed.2.contains("merge operator TtlMergeOperator is not built in"), "{printed:?}");
     assert_eq!(theirs(&our_dir, "--db=d create_column_family cf", "").0, Some(0));
-    let said = ours(&our_dir, "--db=d --ttl get t", "");
-    assert_eq!(said.2, "Failed: ldb doesn't support TTL DB with multiple column families\n");
+    let printed = ours(&our_dir, "--db=d --ttl get t", "");
+    assert_eq!(printed.2, "Failed: ldb doesn't support TTL DB with multiple column families\n");
 }
 
 // Plain #[test]: it starts processes and does nothing else that waits.
@@ -210,10 +210,10 @@ fn statistics_and_gaps() {
     make(&root.0);
     copy(&root.0, &dir);
     for command in ["dump", "idump"] {
-        let said = ours(&dir, &format!("--db=d {command} --stats"), "").1;
-        let (stats, entries) = said.split_once("** DB Stats **").unwrap();
-        assert!(stats.contains("** Compaction Stats [default] **"), "{said}");
-        assert!(entries.contains("eys in range: "), "{said}");
+        let printed = ours(&dir, &format!("--db=d {command} --stats"), "").1;
+        let (stats, entries) = printed.split_once("** DB Stats **").unwrap();
+        assert!(stats.contains("** Compaction Stats [default] **"), "{printed}");
+        assert!(entries.contains("eys in range: "), "{printed}");
     }
     // All logs of a directory, or only gaps in their sequence.
     let logs = dir.join("logs");
@@ -221,10 +221,10 @@ fn statistics_and_gaps() {
     let log = dir.join(newest_log(&dir));
     std::fs::copy(&log, logs.join("000003.log")).unwrap();
     std::fs::copy(&log, logs.join("000002.log")).unwrap();
-    let said = ours(&dir, "dump_wal --walfile=logs", "");
+    let printed = ours(&dir, "dump_wal --walfile=logs", "");
     let one = ours(&dir, &format!("dump_wal --walfile={}", newest_log(&dir)), "").1;
     let lines = |name: &str| format!("Checking wal file: logs/{name}\n{one}");
-    assert_eq!(said.1, lines("000002.log") + &lines("000003.log"), "{said:?}");
+    assert_eq!(printed.1, lines("000002.log") + &lines("000003.log"), "{printed:?}");
     let gaps = ours(&dir, "dump_wal --walfile=logs --only_print_seqno_gaps", "").1;
     let last = one.lines().last().unwrap();
     let mut numbers = last.split(',');
@@ -237,8 +237,8 @@ fn statistics_and_gaps() {
         format!("Checking wal file: logs/000002.log\nChecking wal file: logs/000003.log\n{gap}")
     );
     std::fs::create_dir(dir.join("empty")).unwrap();
-    let said = ours(&dir, "dump_wal --walfile=empty", "");
-    assert_eq!(said.2, "Failed: empty: No valid wal logs found\n");
+    let printed = ours(&dir, "dump_wal --walfile=empty", "");
+    assert_eq!(printed.2, "Failed: empty: No valid wal logs found\n");
 }
 
 /// Each tool reads what the other's database merged, and their OPTIONS name the operator alike.
@@ -250,9 +250,9 @@ fn bytes_are_merged_by_exclusive_or_alike() {
         copy(&root.0, &their_dir);
         let options = std::fs::read_to_string(our_dir.join(newest(&our_dir, is_options))).unwrap();
         assert!(options.contains("merge_operator=BytesXOR\n"), "{options}");
-        let said = theirs(&their_dir, words, "");
-        assert_eq!(ours(&our_dir, words, ""), said, "{words}");
-        said.1
+        let printed = theirs(&their_dir, words, "");
+        assert_eq!(ours(&our_dir, words, ""), printed, "{words}");
+        printed.1
     };
     let scan = "--db=d --try_load_options=true scan --hex";
     let mut options = pumice::Options::default();
@@ -271,8 +271,8 @@ fn bytes_are_merged_by_exclusive_or_alike() {
     std::fs::remove_dir_all(root.0.join("made")).unwrap();
     let words = "--db=made --num=300 --reads=1000 --value_size=10 --merge_operator=bytesxor \
                  --compression_type=none --benchmarks=mergerandom,flush,mergerandom";
-    let said = run(Command::new("db_bench"), &root.0, words, "");
-    assert_eq!(said.0, Some(0), "{said:?}");
+    let printed = run(Command::new("db_bench"), &root.0, words, "");
+    assert_eq!(printed.0, Some(0), "{printed:?}");
     assert!(compare(scan).lines().count() > 100);
 }
 

@@ -27,10 +27,10 @@ fn blob_files_are_refused_by_name() {
     make(&root.0);
     copy(&root.0, &our_dir);
     for words in ["get_property rocksdb.blob-stats", "dump --path=d/000001.blob"] {
-        let said = ours(&our_dir, &format!("--db=d {words}"), "");
-        assert_eq!((said.0, said.1.as_str()), (Some(1), ""), "{words}");
-        assert!(said.2.starts_with("Failed: Not implemented: "), "{said:?}");
-        assert!(said.2.ends_with(": blob files are not built\n"), "{said:?}");
+        let printed = ours(&our_dir, &format!("--db=d {words}"), "");
+        assert_eq!((printed.0, printed.1.as_str()), (Some(1), ""), "{words}");
+        assert!(printed.2.starts_with("Failed: Not implemented: "), "{printed:?}");
+        assert!(printed.2.ends_with(": blob files are not built\n"), "{printed:?}");
     }
 }
 

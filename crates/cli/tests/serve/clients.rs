@@ -9,16 +9,16 @@ use std::process::{Command, Output, Stdio};
 use super::{Scratch, Server, command};
 
 /// What a tool of Redis says; it has to succeed without a word of complaint.
-fn said_by(tool: &str, server: &Server, args: &[&str]) -> String {
+fn output_of(tool: &str, server: &Server, args: &[&str]) -> String {
     let mut command = Command::new("timeout");
     command.args(["120", tool, "-p", &server.port.to_string()]).args(args).stdin(Stdio::null());
     let Output { status, stdout, stderr } = command.output().unwrap();
-    let said = String::from_utf8_lossy(&stdout).into_owned();
+    let printed = String::from_utf8_lossy(&stdout).into_owned();
     let complaint = String::from_utf8_lossy(&stderr);
     // 127: timeout has not found it.
     assert!(status.code() != Some(127), "{tool} is installed (cargo xtask peers): {complaint}");
-    assert!(status.success() && complaint.is_empty(), "{tool} {args:?}: {said}{complaint}");
-    said
+    assert!(status.success() && complaint.is_empty(), "{tool} {args:?}: {printed}{complaint}");
+    printed
 }
 
 // Plain #[test]: it only waits for other processes.
@@ -26,7 +26,7 @@ fn said_by(tool: &str, server: &Server, args: &[&str]) -> String {
 fn redis_cli_works_on_it() {
     let scratch = Scratch::new("cli");
     let server = Server::start(&scratch.0, &[]);
-    let cli = |args: &[&str]| said_by("redis-cli", &server, args);
+    let cli = |args: &[&str]| output_of("redis-cli", &server, args);
     assert_eq!(cli(&["MSET", "a", "1", "b", "22"]), "OK\n");
     assert_eq!(cli(&["--no-raw", "MGET", "a", "b", "c"]), "1) \"1\"\n2) \"22\"\n3) (nil)\n");
     assert_eq!(cli(&["--no-raw", "LPUSH", "l", "x", "y", "z"]), "(integer) 3\n");
@@ -55,7 +55,8 @@ fn redis_benchmark_works_on_it() {
     let scratch = Scratch::new("benchmark");
     let server = Server::start(&scratch.0, &[]);
     let tests = "ping,set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,mset";
-    let said = said_by("redis-benchmark", &server, &["-n", "2000", "-c", "20", "-q", "-t", tests]);
+    let printed =
+        output_of("redis-benchmark", &server, &["-n", "2000", "-c", "20", "-q", "-t", tests]);
     for name in [
         "PING_INLINE",
         "PING_MBULK",
@@ -77,7 +78,7 @@ fn redis_benchmark_works_on_it() {
             let rest = line.trim().strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
             rest.is_some_and(|rest| rest.contains(" requests per second"))
         };
-        assert!(said.split(['\r', '\n']).any(|line| is_of(&line)), "no {name} in {said}");
+        assert!(printed.split(['\r', '\n']).any(|line| is_of(&line)), "no {name} in {printed}");
     }
     // What 2,000 of each leave: a counter at 2,000, and lists that were emptied again.
     let mut client = server.connect();
@@ -125,9 +126,9 @@ fn redis_py_finds_what_it_finds_with_redis() {
     let mut command = Command::new("timeout");
     command.arg("120").arg("python3").arg(program).arg(server.port.to_string());
     let output = command.env("PYTHONPATH", modules).output().unwrap();
-    let (said, errors) =
+    let (printed, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{said}{errors}");
-    assert!(said.contains("checks, no difference"), "{said}");
+    assert!(output.status.success(), "{printed}{errors}");
+    assert!(printed.contains("checks, no difference"), "{printed}");
     server.end_well();
 }

@@ -15,9 +15,9 @@ fn it_says_where_it_listens_and_ends_in_good_order() {
         client.say("INCR lives");
         assert_eq!(client.say("PING"), "PONG");
         server.signal(signal);
-        let (status, said) = server.end();
+        let (status, printed) = server.end();
         assert!(status.success(), "{signal}: {status}");
-        assert!(said.contains("everything is on disk"), "{said}");
+        assert!(printed.contains("everything is on disk"), "{printed}");
     }
     let server = Server::start(&scratch.0, &[("appendfsync", "no")]);
     assert_eq!(server.connect().say("INCR lives"), "3");

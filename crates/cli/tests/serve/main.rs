@@ -136,16 +136,16 @@ impl Server {
     }
 
     fn end(mut self) -> (ExitStatus, String) {
-        let mut said = String::new();
-        self.lines.read_to_string(&mut said).unwrap();
-        (self.child.wait().unwrap(), said)
+        let mut printed = String::new();
+        self.lines.read_to_string(&mut printed).unwrap();
+        (self.child.wait().unwrap(), printed)
     }
 
     /// Asks it to end; it does so in good order.
     fn end_well(self) {
         self.signal("-TERM");
-        let (status, said) = self.end();
-        assert!(status.success(), "{status}: {said}");
+        let (status, printed) = self.end();
+        assert!(status.success(), "{status}: {printed}");
     }
 
     /// Bytes that it has in memory.

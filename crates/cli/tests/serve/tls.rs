@@ -13,10 +13,10 @@ fn a_build_without_tls_refuses_its_settings() {
         ["tls-port", "tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-auth-clients"]
     {
         let output = command(&scratch.0, &[(name, "1")]).stderr(Stdio::piped()).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
+        let printed = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success());
-        assert!(said.contains("this build has no TLS"), "{said}");
-        assert!(said.contains("cargo build --release --features tls"), "{said}");
+        assert!(printed.contains("this build has no TLS"), "{printed}");
+        assert!(printed.contains("cargo build --release --features tls"), "{printed}");
     }
     let help = Command::new(env!("CARGO_BIN_EXE_pumice")).args(["serve", "--help"]).output();
     assert!(!String::from_utf8(help.unwrap().stdout).unwrap().contains("--tls-"));
@@ -85,9 +85,9 @@ mod with {
             assert!(line.starts_with(&wanted), "{line}");
             let server = Server { child, lines, port: free };
             let mut listens = redis_cli(&scratch, place, &["SUBSCRIBE", "c"]);
-            let mut said = BufReader::new(listens.stdout.take().unwrap());
+            let mut printed = BufReader::new(listens.stdout.take().unwrap());
             let mut line = String::new();
-            assert!(said.read_line(&mut line).unwrap() > 0 && line == "subscribe\n", "{line}");
+            assert!(printed.read_line(&mut line).unwrap() > 0 && line == "subscribe\n", "{line}");
             let one = redis_cli(&scratch, place, &["INCR", "lives"]).wait_with_output().unwrap();
             assert_eq!(String::from_utf8(one.stdout).unwrap(), format!("{}\n", life + 1));
             server.signal(signal);
@@ -95,7 +95,7 @@ mod with {
             assert!(status.success(), "{signal}: {status}");
             assert!(text.contains("everything is on disk"), "{text}");
             // It sees the end.
-            said.read_to_string(&mut line).unwrap();
+            printed.read_to_string(&mut line).unwrap();
             listens.wait().unwrap();
         }
     }

@@ -104,8 +104,8 @@ fn a_waker_that_notifies_first_is_caught() {
         looped.notify();
         looped.publish();
     };
-    let said = rejects(3, move || two_wakers(wrong, Kick::begin_sleep)).unwrap();
-    assert!(said.contains("deadlock"), "{said}");
+    let message = rejects(3, move || two_wakers(wrong, Kick::begin_sleep)).unwrap();
+    assert!(message.contains("deadlock"), "{message}");
 }
 
 #[test]
@@ -114,6 +114,6 @@ fn a_loop_that_sleeps_in_spite_of_a_notification_is_caught() {
         kick.begin_sleep();
         true
     };
-    let said = rejects(3, move || two_wakers(wake, wrong)).unwrap();
-    assert!(said.contains("deadlock"), "{said}");
+    let message = rejects(3, move || two_wakers(wake, wrong)).unwrap();
+    assert!(message.contains("deadlock"), "{message}");
 }

@@ -55,10 +55,10 @@ fn is_caught(
 ) {
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     ACTIVE.store(bug as u32, Ordering::Relaxed);
-    let said = rejects(preemptions, model);
+    let message = rejects(preemptions, model);
     ACTIVE.store(0, Ordering::Relaxed);
-    let said = said.unwrap_or_else(|| panic!("loom did not find {bug:?}"));
-    assert!(said.contains(because), "{bug:?} failed for another reason: {said}");
+    let message = message.unwrap_or_else(|| panic!("loom did not find {bug:?}"));
+    assert!(message.contains(because), "{bug:?} failed for another reason: {message}");
     drop(guard);
 }
 

@@ -69,7 +69,7 @@ fn two_unparks_make_a_fiber_runnable_once() {
 
 #[test]
 fn an_unpark_before_the_flag_is_caught() {
-    let said = rejects(3, || {
+    let message = rejects(3, || {
         let raised = Arc::new(AtomicBool::new(false));
         let (task, flag) = (task::current(), Arc::clone(&raised));
         let raiser = thread::spawn(move || {
@@ -81,7 +81,7 @@ fn an_unpark_before_the_flag_is_caught() {
         }
         raiser.join().unwrap();
     });
-    assert!(said.unwrap().contains("deadlock"));
+    assert!(message.unwrap().contains("deadlock"));
 }
 
 #[test]

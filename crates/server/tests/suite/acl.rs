@@ -134,11 +134,11 @@ fn every_command_obeys_categories() {
             }
             let may = row.category_names().contains(&category);
             let dry = [&["ACL", "DRYRUN", "u"].map(str::to_string)[..], &args].concat();
-            let said = text(&server.ask(admin, &dry));
-            assert_eq!(said == "+OK", may, "{category}: {args:?}: {said}");
+            let reply = text(&server.ask(admin, &dry));
+            assert_eq!(reply == "+OK", may, "{category}: {args:?}: {reply}");
             if !may {
-                let said = text(&server.ask(user, &args));
-                assert!(said.starts_with(COMMAND), "{category}: {args:?}: {said}");
+                let reply = text(&server.ask(user, &args));
+                assert!(reply.starts_with(COMMAND), "{category}: {args:?}: {reply}");
             }
         }
     }
@@ -212,9 +212,9 @@ fn users_are_loaded_from_a_file_and_saved() {
     assert_eq!(user.line("STRLEN b1"), ":0");
     // A bad line changes nothing.
     std::fs::write(&path, "user b on nopass\nuser c +nosuch\nuser b on\n").unwrap();
-    let said = admin.line("ACL LOAD");
-    assert!(said.contains(":2: Error in ACL SETUSER modifier '+nosuch': Unknown"), "{said}");
-    assert!(said.contains(":3: Duplicate user 'b' found."), "{said}");
+    let reply = admin.line("ACL LOAD");
+    assert!(reply.contains(":2: Error in ACL SETUSER modifier '+nosuch': Unknown"), "{reply}");
+    assert!(reply.contains(":3: Duplicate user 'b' found."), "{reply}");
     assert_eq!(user.line("STRLEN b1"), ":0");
     // Connections of changed or deleted users have to reconnect.
     std::fs::write(&path, "user b on nopass\n").unwrap();

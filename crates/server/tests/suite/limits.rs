@@ -280,8 +280,8 @@ fn a_transaction_that_says_too_much_is_not_carried_out() {
     for room in 0..80 {
         client.out.limit(1000 + room);
         client.out.raw(&[b'x'; 1000]);
-        let mut said = server.ask(client, &["LRANGE", "big", "0", "-1"]);
-        assert_eq!(text(&said.split_off(1000)), refused);
+        let mut reply = server.ask(client, &["LRANGE", "big", "0", "-1"]);
+        assert_eq!(text(&reply.split_off(1000)), refused);
         assert!(!client.out.is_full());
     }
     server.shared.keyspace.close().unwrap();

@@ -70,12 +70,12 @@ fn what_is_missing_here_is_left_out_and_said() {
     let engines = plan.tables.iter().flat_map(|table| &table.rows).flat_map(|row| &row.arms);
     assert!(engines.map(|arm| arm.work.engine()).all(|engine| engine == Engine::Pumice));
     for what in ["RocksDB: ", "redis-server: ", "fjall and redb: "] {
-        assert!(plan.left_out.iter().any(|said| said.starts_with(what)), "{what}");
+        assert!(plan.left_out.iter().any(|printed| printed.starts_with(what)), "{what}");
     }
     let full = Machine { disk_free: 10 << 30, memory_free: 1 << 30, ..machine() };
     let plan = Plan::new(Budget::Full, &full);
     assert_eq!(plan.scale.growth, [1, 4]);
-    assert!(plan.scaled.iter().any(|said| said.contains("16 M, 64 M")), "{:?}", plan.scaled);
+    assert!(plan.scaled.iter().any(|printed| printed.contains("16 M, 64 M")), "{:?}", plan.scaled);
     assert!(plan.scale.size < 1.0);
 }
 

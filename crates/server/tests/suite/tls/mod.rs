@@ -253,7 +253,7 @@ impl TlsCaller {
     pub fn refusal(&mut self) -> String {
         let asked = self.tls.write_all(b"PING\r\n").and_then(|()| self.tls.flush());
         let error = match asked.and_then(|()| self.until_closed()) {
-            Ok(said) => panic!("served: {said:?}"),
+            Ok(reply) => panic!("served: {reply:?}"),
             Err(error) => error,
         };
         if error.kind() == ErrorKind::InvalidData {

@@ -39,8 +39,8 @@ fn redis_cli_is_served_if_it_may_connect() {
         ("plain bytes", &["PING"]),
     ] {
         let output = redis_cli(address(&running), args);
-        let said = text(&output.stdout) + &text(&output.stderr);
-        assert!(!output.status.success() && !said.contains("PONG"), "{what}: {said}");
+        let printed = text(&output.stdout) + &text(&output.stderr);
+        assert!(!output.status.success() && !printed.contains("PONG"), "{what}: {printed}");
     }
     assert_eq!(ask(&["GET", "a"]), "2");
     running.stop().unwrap();

@@ -8,8 +8,8 @@
 //! Thread safety: that of the slots.
 //!
 //! Invariants:
-//! 1. `len` initialised slots begin at `start`, in the region, in the pages or in a leaked box of as
-//!    many, which only this value frees.
+//! 1. `len` initialised slots begin at `start`, in the region, in the pages or in a leaked box of
+//!    as many, which only this value frees.
 
 use std::ops::Deref;
 use std::ptr::{self, NonNull};

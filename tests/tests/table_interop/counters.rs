@@ -326,7 +326,8 @@ fn counted(peer: &Peer, (text, table): (&str, &str), work: fn(&dyn Engine)) -> P
 
 /// The settings of the second run: compactions when they are due, compressed tables, and what
 /// tables keep of themselves is in the cache.
-const LIVED: &str = "create_if_missing=true;allow_fallocate=false;compression=kLZ4Compression;num_levels=5;\
+const LIVED: &str = "create_if_missing=true;allow_fallocate=false;\
+                     compression=kLZ4Compression;num_levels=5;\
     level0_file_num_compaction_trigger=3;merge_operator=stringappend;max_subcompactions=1";
 const LIVED_TABLE: &str = "filter_policy=bloomfilter:10:false;cache_index_and_filter_blocks=true;\
     block_size=1024";

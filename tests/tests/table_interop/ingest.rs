@@ -60,7 +60,8 @@ pub fn open_theirs(peer: &Peer, path: &Path, format: u32) -> Box<dyn Engine> {
 
 fn open_theirs_with(peer: &Peer, path: &Path, format: u32, behind: bool) -> Box<dyn Engine> {
     let mut options = theirs::Options::new(peer);
-    let base = "create_if_missing=true;allow_fallocate=false;disable_auto_compactions=true;merge_operator=stringappend";
+    let base = "create_if_missing=true;allow_fallocate=false;\
+                disable_auto_compactions=true;merge_operator=stringappend";
     options.set_many(base).unwrap();
     if behind {
         options.set("cf_allow_ingest_behind", "true").unwrap();

@@ -257,8 +257,7 @@ impl Driver<'_> {
     fn check_all(&mut self) -> Result<(), String> {
         let found = contents::read(self.store, self.shape.families)?;
         for (cf, entries) in found.iter().enumerate() {
-            let expected: Vec<Entry> =
-                self.model.family(cf).iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+            let expected = self.model.entries(cf);
             contents::same(&expected, entries).map_err(|e| {
                 let keys = expected.iter().zip(entries).find(|(a, b)| a != b);
                 let key = keys.map_or(&[][..], |(a, b)| a.0.as_slice().min(b.0.as_slice()));

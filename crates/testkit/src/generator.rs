@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use pumice_base::random::Rng;
 
+use crate::model::Bytes;
 use crate::op::key;
 use crate::{Model, Op};
 
@@ -76,7 +77,7 @@ impl OpGenerator {
         for (cf, single) in self.single.iter_mut().enumerate() {
             let start = format!("s{}", self.shape.prefix);
             let mark = self.single_mark.to_string();
-            let number = |key: &Vec<u8>| {
+            let number = |key: &Bytes| {
                 let key = std::str::from_utf8(key).ok()?;
                 key.strip_prefix(start.as_str())?.strip_suffix(mark.as_str())?.parse().ok()
             };

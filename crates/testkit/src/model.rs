@@ -1,15 +1,20 @@
 //! The expected state: one sorted map per column family.
 //!
-//! A clone shares the maps until one side is written to, so snapshots and cursors are cheap.
+//! A clone shares the maps until one side is written to, and a map that is copied then shares its
+//! keys and values: a run with many snapshots and cursors copies maps all the time.
 
-use std::collections::{BTreeMap, btree_map};
-use std::ops::Bound;
+use std::collections::BTreeMap;
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use std::sync::Arc;
 
 use crate::store::{CursorSpec, Step, Store};
 use crate::{Entry, Op};
 
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+/// A key or value, shared by all maps that hold it.
+pub type Bytes = Arc<[u8]>;
+
+/// What one column family holds.
+pub type Map = BTreeMap<Bytes, Bytes>;
 
 /// What a database should hold.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +29,7 @@ struct Cursor {
     map: Arc<Map>,
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
-    at: Option<Vec<u8>>,
+    at: Option<Bytes>,
 }
 
 impl PartialEq for Model {
@@ -42,19 +47,21 @@ impl Model {
 
     /// The state that holds exactly `entries` per column family.
     pub fn from_entries(families: Vec<Vec<Entry>>) -> Self {
-        let families = families.into_iter().map(|entries| Arc::new(entries.into_iter().collect()));
-        Model { families: families.collect(), ..Model::default() }
+        let map = |entries: Vec<Entry>| {
+            Arc::new(entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+        };
+        Model { families: families.into_iter().map(map).collect(), ..Model::default() }
     }
 
     /// The part of this state that a generator with `prefix` made: see [`crate::Shape::prefix`].
     #[must_use]
     pub fn part(&self, prefix: &str) -> Model {
-        let mine = |key: &Vec<u8>| key.get(1..).is_some_and(|k| k.starts_with(prefix.as_bytes()));
+        let mine = |key: &[u8]| key.get(1..).is_some_and(|k| k.starts_with(prefix.as_bytes()));
         let part = |map: &Arc<Map>| {
             let entries = map.iter().filter(|(key, _)| mine(key));
-            entries.map(|(key, value)| (key.clone(), value.clone())).collect()
+            Arc::new(entries.map(|(key, value)| (key.clone(), value.clone())).collect())
         };
-        Model::from_entries(self.families.iter().map(part).collect())
+        Model { families: self.families.iter().map(part).collect(), ..Model::default() }
     }
 
     /// Number of column families.
@@ -67,6 +74,11 @@ impl Model {
         &self.families[cf]
     }
 
+    /// What a column family holds, in key order.
+    pub fn entries(&self, cf: usize) -> Vec<Entry> {
+        self.family(cf).iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+    }
+
     /// Applies a batch.
     pub fn apply(&mut self, batch: &[Op]) {
         for op in batch {
@@ -77,24 +89,23 @@ impl Model {
     fn apply_op(&mut self, op: &Op) {
         match op {
             Op::Put { cf, key, value } => {
-                self.family_mut(*cf).insert(key.clone(), value.clone());
+                self.family_mut(*cf).insert(key.as_slice().into(), value.as_slice().into());
             }
             Op::Delete { cf, key } | Op::SingleDelete { cf, key } => {
-                self.family_mut(*cf).remove(key);
+                self.family_mut(*cf).remove(key.as_slice());
             }
-            Op::Merge { cf, key, operand } => match self.family_mut(*cf).entry(key.clone()) {
-                btree_map::Entry::Occupied(mut value) => {
-                    value.get_mut().push(b',');
-                    value.get_mut().extend_from_slice(operand);
-                }
-                btree_map::Entry::Vacant(empty) => {
-                    empty.insert(operand.clone());
-                }
-            },
+            Op::Merge { cf, key, operand } => {
+                let map = self.family_mut(*cf);
+                let merged = match map.get(key.as_slice()) {
+                    Some(value) => [&**value, b",", operand].concat().into(),
+                    None => operand.as_slice().into(),
+                };
+                map.insert(key.as_slice().into(), merged);
+            }
             Op::DeleteRange { cf, begin, end } => {
                 let map = self.family_mut(*cf);
-                let range = map.range(begin.clone()..end.clone());
-                let dead: Vec<Vec<u8>> = range.map(|(key, _)| key.clone()).collect();
+                let range = map.range::<[u8], _>((Included(&begin[..]), Excluded(&end[..])));
+                let dead: Vec<Bytes> = range.map(|(key, _)| key.clone()).collect();
                 for key in dead {
                     map.remove(&key);
                 }
@@ -115,42 +126,44 @@ impl Model {
 }
 
 impl Cursor {
-    fn moved(&self, step: &Step) -> Option<Entry> {
-        let excluded = |key: &Option<Vec<u8>>| match key {
-            Some(key) => Bound::Excluded(key.clone()),
+    fn moved<'a>(&'a self, step: &'a Step) -> Option<(&'a Bytes, &'a Bytes)> {
+        let excluded = |key: &'a Option<Bytes>| match key {
+            Some(key) => Excluded(&key[..]),
             None => panic!("a cursor that stands on no key cannot go on"),
         };
         match step {
-            Step::First => self.first_from(self.lower.clone()),
-            Step::Last => self.last_to(self.upper.clone()),
-            Step::Seek(key) => self.first_from(Bound::Included(key.clone())),
-            Step::SeekForPrev(key) => self.last_to(Bound::Included(key.clone())),
+            Step::First => self.first_from(bound(&self.lower)),
+            Step::Last => self.last_to(bound(&self.upper)),
+            Step::Seek(key) => self.first_from(Included(key)),
+            Step::SeekForPrev(key) => self.last_to(Included(key)),
             Step::Next => self.first_from(excluded(&self.at)),
             Step::Prev => self.last_to(excluded(&self.at)),
         }
     }
 
     /// The first key after `start` and inside the bounds.
-    fn first_from(&self, start: Bound<Vec<u8>>) -> Option<Entry> {
-        let range = self.map.range((start, Bound::Unbounded));
-        let found = range.map(|(key, _)| key).find(|key| self.above_lower(key))?;
-        self.below_upper(found).then(|| (found.clone(), self.map[found].clone()))
+    fn first_from(&self, start: Bound<&[u8]>) -> Option<(&Bytes, &Bytes)> {
+        let mut range = self.map.range::<[u8], _>((start, Unbounded));
+        range.find(|(key, _)| self.above_lower(key)).filter(|(key, _)| self.below_upper(key))
     }
 
     /// The last key before `end` and inside the bounds.
-    fn last_to(&self, end: Bound<Vec<u8>>) -> Option<Entry> {
-        let range = self.map.range((Bound::Unbounded, end));
-        let found = range.map(|(key, _)| key).rev().find(|key| self.below_upper(key))?;
-        self.above_lower(found).then(|| (found.clone(), self.map[found].clone()))
+    fn last_to(&self, end: Bound<&[u8]>) -> Option<(&Bytes, &Bytes)> {
+        let mut range = self.map.range::<[u8], _>((Unbounded, end)).rev();
+        range.find(|(key, _)| self.below_upper(key)).filter(|(key, _)| self.above_lower(key))
     }
 
-    fn above_lower(&self, key: &Vec<u8>) -> bool {
-        !matches!(&self.lower, Bound::Included(lower) if key < lower)
+    fn above_lower(&self, key: &[u8]) -> bool {
+        !matches!(&self.lower, Included(lower) if key < &lower[..])
     }
 
-    fn below_upper(&self, key: &Vec<u8>) -> bool {
-        !matches!(&self.upper, Bound::Excluded(upper) if key >= upper)
+    fn below_upper(&self, key: &[u8]) -> bool {
+        !matches!(&self.upper, Excluded(upper) if key >= &upper[..])
     }
+}
+
+fn bound(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
 }
 
 impl Store for Model {
@@ -165,7 +178,7 @@ impl Store for Model {
         key: &[u8],
         snapshot: Option<u64>,
     ) -> Result<Option<Vec<u8>>, String> {
-        Ok(self.map_at(cf, snapshot).get(key).cloned())
+        Ok(self.map_at(cf, snapshot).get(key).map(|value| value.to_vec()))
     }
 
     fn multi_get(
@@ -175,7 +188,8 @@ impl Store for Model {
         snapshot: Option<u64>,
     ) -> Result<Vec<Option<Vec<u8>>>, String> {
         let map = self.map_at(cf, snapshot);
-        Ok(keys.iter().map(|key| map.get(key).cloned()).collect())
+        let value = |key: &Vec<u8>| map.get(key.as_slice()).map(|value| value.to_vec());
+        Ok(keys.iter().map(value).collect())
     }
 
     fn snapshot(&mut self, name: u64) -> Result<(), String> {
@@ -190,8 +204,8 @@ impl Store for Model {
     fn open_cursor(&mut self, name: u64, spec: &CursorSpec) -> Result<(), String> {
         let cursor = Cursor {
             map: self.map_at(spec.cf, spec.snapshot).clone(),
-            lower: spec.lower.clone().map_or(Bound::Unbounded, Bound::Included),
-            upper: spec.upper.clone().map_or(Bound::Unbounded, Bound::Excluded),
+            lower: spec.lower.clone().map_or(Unbounded, Included),
+            upper: spec.upper.clone().map_or(Unbounded, Excluded),
             at: None,
         };
         self.cursors.insert(name, cursor);
@@ -200,9 +214,9 @@ impl Store for Model {
 
     fn step(&mut self, name: u64, step: &Step) -> Result<Option<Entry>, String> {
         let cursor = self.cursors.get_mut(&name).ok_or("no such cursor")?;
-        let found = cursor.moved(step);
+        let found = cursor.moved(step).map(|(key, value)| (key.clone(), value.clone()));
         cursor.at = found.as_ref().map(|(key, _)| key.clone());
-        Ok(found)
+        Ok(found.map(|(key, value)| (key.to_vec(), value.to_vec())))
     }
 
     fn close_cursor(&mut self, name: u64) {

@@ -12,6 +12,7 @@
 //! A batch that was issued and not acknowledged (it failed, or the crash came first) may be there
 //! or not, but only completely.
 
+use crate::model::Bytes;
 use crate::{Model, Op};
 
 /// What kind of crash.
@@ -168,15 +169,15 @@ impl CrashOracle {
         let history = self.log.iter().enumerate().flat_map(|(n, batch)| {
             batch.iter().filter(touches).map(move |op| format!("  {}: {op:?}", n + 1))
         });
-        let show = |value: Option<&Vec<u8>>| {
+        let show = |value: Option<&Bytes>| {
             value.map(|v| String::from_utf8_lossy(&v[..v.len().min(20)]).into_owned())
         };
         format!(
             "\n{count} keys differ from P({k}); the first, in family {cf}: {} is {:?}, not {:?}; \
              its batches:\n{}",
             String::from_utf8_lossy(&key),
-            show(found.family(cf).get(&key)),
-            show(model.family(cf).get(&key)),
+            show(found.family(cf).get(&key[..])),
+            show(model.family(cf).get(&key[..])),
             history.collect::<Vec<_>>().join("\n")
         )
     }
@@ -218,7 +219,7 @@ fn differing_keys(a: &Model, b: &Model) -> Vec<(usize, Vec<u8>)> {
         let (a, b) = (a.family(cf), b.family(cf));
         let only_b = b.keys().filter(|key| !a.contains_key(*key));
         let differing = a.keys().filter(|key| a.get(*key) != b.get(*key)).chain(only_b);
-        keys.extend(differing.map(|key| (cf, key.clone())));
+        keys.extend(differing.map(|key| (cf, key.to_vec())));
     }
     keys
 }

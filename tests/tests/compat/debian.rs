@@ -123,7 +123,7 @@ fn what_debians_db_bench_wrote_is_read_with_its_unflushed_wal() {
     run("db_bench", &[&common[..], &merges].concat());
 
     let written = scan(&path, "default");
-    assert!(written.len() >= KEYS_MIN, "only {} keys", written.len());
+    assert!(written.len() as u64 >= KEYS_MIN, "only {} keys", written.len());
     let mut one_family: Settings = settings(5);
     one_family.families.truncate(1);
     let mut store = Pumice::open(&path, &one_family).unwrap();

@@ -1,8 +1,9 @@
 //! Pumice and RocksDB on one database: what either writes, both must read.
 //!
-//! Each database here holds at least 200,000 keys in seven column families, one for each codec,
-//! with overwrites, deletes, single deletes, merges and range deletions, on several levels, the
-//! latest writes in the WAL only. Contents are compared key by key, forward and backward.
+//! Each database here holds at least 200,000 keys (or the share of them that the environment wants)
+//! in seven column families, one for each codec, with overwrites, deletes, single deletes, merges
+//! and range deletions, on several levels, the latest writes in the WAL only. Contents are compared
+//! key by key, forward and backward.
 //!
 //! | case | writer | reader |
 //! |---|---|---|
@@ -22,9 +23,10 @@ mod peer;
 mod torn;
 mod trash;
 
+use pumice_testkit::Model;
 use pumice_testkit::contents::{self, Contents};
+use pumice_testkit::seed::share;
 use pumice_testkit::workload::Workload;
-use pumice_testkit::{Entry, Model};
 
 use crate::stores::Settings;
 
@@ -44,7 +46,7 @@ const CODECS: [&str; 7] = [
     "kLZ4HCCompression",
     "kZSTD",
 ];
-const KEYS_MIN: usize = 200_000;
+const KEYS_MIN: u64 = 200_000;
 
 fn settings(format_version: u32) -> Settings {
     let mut settings = Settings::small(CODECS.len())
@@ -61,15 +63,12 @@ fn settings(format_version: u32) -> Settings {
 }
 
 fn workload(seed: u64) -> Workload {
-    Workload { seed, families: CODECS.len(), keys: 36_000, batches: 5_000 }
+    Workload { seed, families: CODECS.len(), keys: share(36_000), batches: share(5_000) }
 }
 
 /// What the model holds, as a reader should find it.
 fn expected(model: &Model) -> Contents {
-    let family = |cf| -> Vec<Entry> {
-        model.family(cf).iter().map(|(key, value)| (key.clone(), value.clone())).collect()
-    };
-    (0..model.families()).map(family).collect()
+    (0..model.families()).map(|cf| model.entries(cf)).collect()
 }
 
 fn assert_same(what: &str, expected: &Contents, found: &Contents) {
@@ -83,5 +82,5 @@ fn assert_same(what: &str, expected: &Contents, found: &Contents) {
 
 fn assert_large(model: &Model) {
     let keys: usize = (0..model.families()).map(|cf| model.family(cf).len()).sum();
-    assert!(keys >= KEYS_MIN, "only {keys} keys");
+    assert!(keys as u64 >= share(KEYS_MIN), "only {keys} keys");
 }

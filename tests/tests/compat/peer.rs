@@ -101,13 +101,13 @@ fn format_7_goes_to_rocksdb_and_back() {
 
 #[pumice_test_macros::test]
 fn what_rocksdb_wrote_is_read_with_its_unflushed_wal() {
+    let mut model = Model::new(CODECS.len());
+    workload(8).load(&mut Model::new(CODECS.len()), &mut model).unwrap();
+    workload(8).mutate(&mut Model::new(CODECS.len()), &mut model, 0).unwrap();
+    assert_large(&model);
     for format_version in [5, 6, 7] {
         let folder = temp_folder();
         child::run("rocksdb-write", folder.path(), &format_version.to_string()).unwrap();
-        let mut model = Model::new(CODECS.len());
-        workload(8).load(&mut Model::new(CODECS.len()), &mut model).unwrap();
-        workload(8).mutate(&mut Model::new(CODECS.len()), &mut model, 0).unwrap();
-        assert_large(&model);
         let settings = settings(format_version);
         let mut store = Pumice::open(&folder.path().join(DATABASE), &settings).unwrap();
         let read = contents::read(&mut store, CODECS.len()).unwrap();

@@ -108,7 +108,7 @@ impl Image {
     fn is_union_of_whole_batches(&self, found: &Model) -> bool {
         let mut state = Model::new(FAMILIES);
         for (n, batch) in self.batches.iter().enumerate() {
-            if n < FLUSHED_BATCHES || found.family(0).contains_key(&mark(n)) {
+            if n < FLUSHED_BATCHES || found.family(0).contains_key(&mark(n)[..]) {
                 state.apply(batch);
             }
         }

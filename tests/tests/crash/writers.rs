@@ -82,7 +82,7 @@ pub fn run(seed: u64) -> Result<Tally, String> {
 fn check_order(writers: &[Writer], found: &Model) -> Result<(), String> {
     let (mut last_present, mut first_missing) = (0, u64::MAX);
     for writer in writers {
-        let present = match found.family(0).get(&writer.mark()) {
+        let present = match found.family(0).get(&writer.mark()[..]) {
             Some(number) => 1 + String::from_utf8_lossy(number).parse::<usize>().expect("a number"),
             None => 0,
         };

@@ -1,17 +1,14 @@
 //! Reads a database of the matrix in every way and compares with the model.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use pumice_base::random::Rng;
+use pumice_testkit::model::{Bytes, Map};
 use pumice_testkit::store::Step;
 use pumice_testkit::{Entry, contents};
 
 use super::content;
 use super::variant::Variant;
-
-/// Contents of a column family.
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// How an iterator treats prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +53,13 @@ pub fn check(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Result<
 }
 
 fn points(reader: &mut dyn Reader, model: &Map, rng: &mut Rng) -> Result<(), String> {
-    let mut keys: Vec<Vec<u8>> = model.keys().cloned().collect();
+    let mut keys: Vec<Vec<u8>> = model.keys().map(|key| key.to_vec()).collect();
     let mut asked = keys.len();
     keys.extend(content::absent_keys(rng));
     asked = keys.len() - asked;
     for key in &keys {
         let found = reader.get(key).map_err(|e| format!("get {}: {e}", show(key)))?;
-        if found.as_ref() != model.get(key) {
+        if found.as_deref() != model.get(&key[..]).map(|value| &value[..]) {
             return Err(format!("get {}: found {:?}", show(key), found.is_some()));
         }
     }
@@ -73,7 +70,7 @@ fn points(reader: &mut dyn Reader, model: &Map, rng: &mut Rng) -> Result<(), Str
     let some: Vec<Vec<u8>> = keys.into_iter().step_by(7).collect();
     let found = reader.multi_get(&some)?;
     for (key, value) in some.iter().zip(found) {
-        if value.as_ref() != model.get(key) {
+        if value.as_deref() != model.get(&key[..]).map(|value| &value[..]) {
             return Err(format!("multi_get {}", show(key)));
         }
     }
@@ -84,8 +81,8 @@ fn show(key: &[u8]) -> String {
     String::from_utf8_lossy(key).into_owned()
 }
 
-fn owned((key, value): (&Vec<u8>, &Vec<u8>)) -> Entry {
-    (key.clone(), value.clone())
+fn owned((key, value): (&Bytes, &Bytes)) -> Entry {
+    (key.to_vec(), value.to_vec())
 }
 
 fn scans(reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
@@ -105,7 +102,8 @@ fn group_edges(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Resul
         let end = [&start[..], b"~"].concat();
         let mut upper = start.clone();
         *upper.last_mut().expect("not empty") += 1;
-        let group: Vec<Entry> = model.range(start.clone()..upper.clone()).map(owned).collect();
+        let bounds = (Bound::Included(&start[..]), Bound::Excluded(&upper[..]));
+        let group: Vec<Entry> = model.range::<[u8], _>(bounds).map(owned).collect();
         if !variant.has_prefix() || variant.prefix(&end) == Some(&start[..]) {
             contents::same(&group, &reader.within(&start, &upper)?)
                 .map_err(|e| format!("within {}: {e}", show(&start)))?;
@@ -131,9 +129,9 @@ fn group_edges(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Resul
 
 /// Where to seek: keys that are, that were deleted, starts of groups that are and are not.
 fn targets(variant: &Variant, model: &Map, rng: &mut Rng) -> Vec<Vec<u8>> {
-    let keys: Vec<&Vec<u8>> = model.keys().collect();
+    let keys: Vec<&Bytes> = model.keys().collect();
     let mut targets: Vec<Vec<u8>> =
-        (0..60).map(|_| keys[rng.uniform(keys.len() as u64) as usize].clone()).collect();
+        (0..60).map(|_| keys[rng.uniform(keys.len() as u64) as usize].to_vec()).collect();
     targets.extend((0..30).map(|_| content::group(rng.uniform(content::GROUP_NUMBERS + 20))));
     let absent = content::absent_keys(rng);
     targets.extend(absent.into_iter().step_by(4));

@@ -93,7 +93,8 @@ fn options(peer: &Peer, table: &str) -> Options {
     let mut options = Options::new(peer);
     options
         .set_many(
-            "create_if_missing=true;disable_auto_compactions=true;compression=kNoCompression;\
+            "create_if_missing=true;allow_fallocate=false;\
+             disable_auto_compactions=true;compression=kNoCompression;\
              prefix_extractor=rocksdb.FixedPrefix.8",
         )
         .unwrap();

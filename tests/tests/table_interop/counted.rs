@@ -162,7 +162,8 @@ fn flushes_of_a_smaller_limit(engine: &impl Engine) -> usize {
 fn a_first_seek_opens_no_more_files_than_there() {
     let Some(peer) = peer() else { return };
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-    let text = "create_if_missing=true;disable_auto_compactions=true;max_open_files=50;\
+    let text = "create_if_missing=true;allow_fallocate=false;\
+                disable_auto_compactions=true;max_open_files=50;\
                 level0_slowdown_writes_trigger=9999;level0_stop_writes_trigger=9999;\
                 target_file_size_base=100000;compression=kNoCompression";
     let fill = |engine: &dyn Engine| {
@@ -192,7 +193,8 @@ fn a_first_seek_opens_no_more_files_than_there() {
 fn a_smaller_write_buffer_flushes_as_often_as_there() {
     let Some(peer) = peer() else { return };
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-    let text = "create_if_missing=true;disable_auto_compactions=true;write_buffer_size=67108864;\
+    let text = "create_if_missing=true;allow_fallocate=false;\
+                disable_auto_compactions=true;write_buffer_size=67108864;\
                 level0_slowdown_writes_trigger=9999;level0_stop_writes_trigger=9999";
     let ours = flushes_of_a_smaller_limit(&Ours::open(text, &dir.path().join("ours")));
     let theirs = Theirs::open(&peer, text, &dir.path().join("theirs"));
@@ -225,7 +227,8 @@ fn compacted_ranges(engine: &impl Engine) -> Vec<usize> {
 fn a_compaction_of_a_range_takes_the_files_that_it_takes_there() {
     let Some(peer) = peer() else { return };
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-    let text = "create_if_missing=true;disable_auto_compactions=true;num_levels=4";
+    let text =
+        "create_if_missing=true;allow_fallocate=false;disable_auto_compactions=true;num_levels=4";
     let ours = compacted_ranges(&Ours::open(text, &dir.path().join("ours")));
     let theirs = compacted_ranges(&Theirs::open(&peer, text, &dir.path().join("theirs")));
     assert_eq!(ours, theirs);

@@ -19,7 +19,7 @@ use crate::peer;
 /// What docs/statistics.md says.
 const DOCS: &str = include_str!("../../../docs/statistics.md");
 
-const OPTIONS: &str = "create_if_missing=true;compression=kNoCompression;\
+const OPTIONS: &str = "create_if_missing=true;allow_fallocate=false;compression=kNoCompression;\
     disable_auto_compactions=true;level_compaction_dynamic_level_bytes=false;\
     merge_operator=stringappend;max_sequential_skip_in_iterations=8;num_levels=4";
 const TABLE: &str = "filter_policy=bloomfilter:10:false;cache_index_and_filter_blocks=false";
@@ -326,7 +326,8 @@ fn counted(peer: &Peer, (text, table): (&str, &str), work: fn(&dyn Engine)) -> P
 
 /// The settings of the second run: compactions when they are due, compressed tables, and what
 /// tables keep of themselves is in the cache.
-const LIVED: &str = "create_if_missing=true;compression=kLZ4Compression;num_levels=5;\
+const LIVED: &str = "create_if_missing=true;allow_fallocate=false;\
+                     compression=kLZ4Compression;num_levels=5;\
     level0_file_num_compaction_trigger=3;merge_operator=stringappend;max_subcompactions=1";
 const LIVED_TABLE: &str = "filter_policy=bloomfilter:10:false;cache_index_and_filter_blocks=true;\
     block_size=1024";

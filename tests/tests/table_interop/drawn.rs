@@ -31,7 +31,8 @@ enum Drawn {
 fn options(rng: &mut Rng, drawn: Drawn) -> String {
     let automatic = drawn == Drawn::RangeDeletions && rng.one_in(2);
     let mut text = format!(
-        "create_if_missing=true;disable_auto_compactions={};merge_operator=stringappend;\
+        "create_if_missing=true;allow_fallocate=false;\
+         disable_auto_compactions={};merge_operator=stringappend;\
          level0_file_num_compaction_trigger=2;write_buffer_size={};compression=kNoCompression;\
          target_file_size_base={};max_bytes_for_level_base=8192;num_levels={};\
          level_compaction_dynamic_level_bytes={};max_compaction_bytes={};\

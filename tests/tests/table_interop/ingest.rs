@@ -60,7 +60,8 @@ pub fn open_theirs(peer: &Peer, path: &Path, format: u32) -> Box<dyn Engine> {
 
 fn open_theirs_with(peer: &Peer, path: &Path, format: u32, behind: bool) -> Box<dyn Engine> {
     let mut options = theirs::Options::new(peer);
-    let base = "create_if_missing=true;disable_auto_compactions=true;merge_operator=stringappend";
+    let base = "create_if_missing=true;allow_fallocate=false;\
+                disable_auto_compactions=true;merge_operator=stringappend";
     options.set_many(base).unwrap();
     if behind {
         options.set("cf_allow_ingest_behind", "true").unwrap();
@@ -80,6 +81,7 @@ fn open_ours(path: &Path, format: u32) -> Box<dyn Engine> {
 fn open_ours_with(path: &Path, format: u32, behind: bool) -> Box<dyn Engine> {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
+    options.db.allow_fallocate = false;
     options.cf.disable_auto_compactions = true;
     options.cf.cf_allow_ingest_behind = behind;
     options.cf.level_compaction_dynamic_level_bytes = !behind;

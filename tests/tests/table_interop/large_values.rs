@@ -56,7 +56,7 @@ fn a_block_of_any_size_is_written() {
         assert!(bytes.len() < value.len() / 10, "{what}: it is compressed");
         assert_read_here(&bytes, &value, &what);
         let mut options = PeerOptions::new(&peer);
-        options.set("create_if_missing", "true").unwrap();
+        options.set_many("create_if_missing=true;allow_fallocate=false").unwrap();
         let db = Db::open(&options, &dir.path().join("db")).unwrap();
         db.ingest(db.default_column_family(), &[path.as_path()], true).unwrap();
         let read = ReadOptions::new(&peer, &ReadSettings::default());

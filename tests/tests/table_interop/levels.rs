@@ -52,7 +52,9 @@ fn describe(path: &Path, level: usize, first: &[u8]) -> Described {
 
 fn by_theirs(peer: &Peer, path: &Path, settings: &str, steps: &[Step]) -> Vec<Described> {
     let mut options = theirs::Options::new(peer);
-    options.set_many("create_if_missing=true;disable_auto_compactions=true").unwrap();
+    options
+        .set_many("create_if_missing=true;allow_fallocate=false;disable_auto_compactions=true")
+        .unwrap();
     options.set_many(settings).unwrap();
     options.set_table("filter_policy=bloomfilter:10").unwrap();
     let db = theirs::Db::open(&options, path).unwrap();
@@ -102,6 +104,7 @@ fn first_key(path: &Path) -> Vec<u8> {
 fn by_us(path: &Path, settings: &str, steps: &[Step]) -> Vec<Described> {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
+    options.db.allow_fallocate = false;
     options.cf.disable_auto_compactions = true;
     options.set_from_text(settings).unwrap();
     options.cf.table_factory.set("filter_policy", "bloomfilter:10:false").unwrap();

@@ -8,7 +8,7 @@ use pumice_peer::{Db as PeerDb, Options as PeerOptions, Peer};
 use pumice_peer::{WriteOptions, WriteSettings};
 
 /// With tables that Debian's ldb can read.
-const OPTIONS: &str = "create_if_missing=true;WAL_ttl_seconds=1000000;\
+const OPTIONS: &str = "create_if_missing=true;allow_fallocate=false;WAL_ttl_seconds=1000000;\
                        block_based_table_factory={format_version=5}";
 const ROUNDS: u32 = 3;
 const ROUND_KEYS: u32 = 20;

@@ -186,7 +186,9 @@ macro_rules! ask {
 
 fn theirs_options(peer: &Peer, (family, table): &(String, String)) -> theirs::Options {
     let mut options = theirs::Options::new(peer);
-    options.set_many("create_if_missing=true;disable_auto_compactions=true").unwrap();
+    options
+        .set_many("create_if_missing=true;allow_fallocate=false;disable_auto_compactions=true")
+        .unwrap();
     options.set_many(family).unwrap();
     options.set_table(table).unwrap();
     options
@@ -195,6 +197,7 @@ fn theirs_options(peer: &Peer, (family, table): &(String, String)) -> theirs::Op
 fn our_options((family, table): &(String, String)) -> pumice::Options {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
+    options.db.allow_fallocate = false;
     options.cf.disable_auto_compactions = true;
     options.set_from_text(family).unwrap();
     options.set("table_factory", &format!("{{{table}}}")).unwrap();

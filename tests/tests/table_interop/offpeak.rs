@@ -10,13 +10,14 @@ use crate::peer;
 fn ours(path: &Path, text: &str) -> Option<String> {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
+    options.db.allow_fallocate = false;
     options.db.daily_offpeak_time_utc = text.to_string();
     pumice::Db::open(&options, path).err().map(|error| error.to_string())
 }
 
 fn theirs(peer: &Peer, path: &Path, text: &str) -> Option<String> {
     let mut options = PeerOptions::new(peer);
-    options.set("create_if_missing", "true").unwrap();
+    options.set_many("create_if_missing=true;allow_fallocate=false").unwrap();
     options.set("daily_offpeak_time_utc", text).unwrap();
     PeerDb::open(&options, path).err().map(|error| error.to_string())
 }

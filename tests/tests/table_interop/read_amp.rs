@@ -12,7 +12,7 @@ use pumice_peer::{
 
 use crate::peer;
 
-const BASE: &str = "create_if_missing=true;compression=kNoCompression";
+const BASE: &str = "create_if_missing=true;allow_fallocate=false;compression=kNoCompression";
 const KEYS: u64 = 5000;
 
 fn key(i: u64) -> Vec<u8> {

@@ -10,7 +10,7 @@ use pumice_peer::{ReadOptions, ReadSettings, WriteOptions, WriteSettings};
 
 use crate::peer;
 
-const OPTIONS: &str = "create_if_missing=true;compression=kNoCompression;\
+const OPTIONS: &str = "create_if_missing=true;allow_fallocate=false;compression=kNoCompression;\
     compaction_pri=kRoundRobin;level_compaction_dynamic_level_bytes=false;\
     level0_file_num_compaction_trigger=2;write_buffer_size=65536;target_file_size_base=20000;\
     max_bytes_for_level_base=80000;max_bytes_for_level_multiplier=4";

@@ -98,7 +98,9 @@ fn tables(dir: &Path) -> Vec<String> {
 fn by_theirs(peer: &Peer, path: &Path, family: &str, table: &str) -> Outcome {
     let mut options = theirs::Options::new(peer);
     let told = |e: theirs::Error| e.message().to_string();
-    options.set_many("create_if_missing=true;disable_auto_compactions=true").map_err(told)?;
+    options
+        .set_many("create_if_missing=true;allow_fallocate=false;disable_auto_compactions=true")
+        .map_err(told)?;
     options.set_many(family).map_err(told)?;
     options.set_table(table).map_err(told)?;
     let db = theirs::Db::open(&options, path).map_err(told)?;
@@ -119,6 +121,7 @@ fn by_theirs(peer: &Peer, path: &Path, family: &str, table: &str) -> Outcome {
 fn by_us(path: &Path, family: &str, table: &str) -> Outcome {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
+    options.db.allow_fallocate = false;
     options.cf.disable_auto_compactions = true;
     let told = |e: pumice::Error| e.to_string();
     options.set_from_text(family).map_err(told)?;
@@ -204,11 +207,14 @@ fn tables_of_range_tombstones_alone_go_both_ways() {
 
         let mut mine = pumice::Options::default();
         mine.db.create_if_missing = true;
+        mine.db.allow_fallocate = false;
         mine.cf.disable_auto_compactions = true;
         mine.set_from_text(family).unwrap();
         mine.set("table_factory", &format!("{{{table}}}")).unwrap();
         let mut options = theirs::Options::new(&peer);
-        options.set_many("create_if_missing=true;disable_auto_compactions=true").unwrap();
+        options
+            .set_many("create_if_missing=true;allow_fallocate=false;disable_auto_compactions=true")
+            .unwrap();
         options.set_many(family).unwrap();
         options.set_table(table).unwrap();
 

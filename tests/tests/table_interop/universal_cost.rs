@@ -50,6 +50,7 @@ fn writes(rng: &mut Rng) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn ours(path: &Path, family: &str) -> Cost {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
+    options.db.allow_fallocate = false;
     let statistics = std::sync::Arc::new(Statistics::new());
     options.db.statistics = Some(std::sync::Arc::clone(&statistics));
     options.set_from_text(family).unwrap();
@@ -71,7 +72,7 @@ fn ours(path: &Path, family: &str) -> Cost {
 
 fn theirs(peer: &Peer, path: &Path, family: &str) -> Cost {
     let mut options = PeerOptions::new(peer);
-    options.set_many(&format!("create_if_missing=true;{family}")).unwrap();
+    options.set_many(&format!("create_if_missing=true;allow_fallocate=false;{family}")).unwrap();
     options.enable_statistics();
     let db = PeerDb::open(&options, path).unwrap();
     let (mut cost, rng) = (Cost::default(), &mut Rng::new(5));

@@ -61,10 +61,12 @@ pub const LONG: &[&str] = &[
     "pumice-tests::all crash",
     "pumice-tests::all corruption",
     "pumice-tests::all faults",
+    "pumice-tests::all compat",
     "pumice-tests::all differential",
     "pumice-tests::all matrix",
     "pumice-tests::table_interop",
     "pumice::all files",
+    "pumice::all whole",
     "pumice-cli::seed_commands",
 ];
 

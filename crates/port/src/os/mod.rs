@@ -20,7 +20,7 @@ pub use file::{
     read_file, remove_dir, rename, stat, sync_dir, truncate, unlink,
 };
 pub use lock::{FileLock, LockFailure};
-pub use pages::{HUGE_PAGE_BYTES, HugeRegion};
+pub use pages::{HUGE_PAGE_BYTES, HugeRegion, Pages};
 pub use process::{
     CpuPriority, HugePages, IoPriority, ThreadPriority, current_cpu, descriptor_limit,
     end_with_parent, hostname, is_forked, nice_of, pid, read_random_bytes, set_thread_cpu_priority,

@@ -265,6 +265,18 @@ fn a_huge_region_is_aligned_zeroed_and_asks_for_huge_pages() {
 }
 
 #[test]
+fn pages_are_zeroed_however_often_they_were_used() {
+    for value in 1..4 {
+        let pages = Pages::new((1 << 20) + 1).unwrap();
+        assert_eq!(pages.start().as_ptr() as usize % 4096, 0);
+        // SAFETY: the pages' own bytes.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(pages.start().as_ptr(), 1 << 20) };
+        assert!(bytes.iter().all(|byte| *byte == 0));
+        bytes.fill(value);
+    }
+}
+
+#[test]
 fn priorities_are_lowered_for_one_thread_only() {
     let own = nice_of(thread_id()).unwrap();
     let lowered = thread::spawn("nice", || {

@@ -493,11 +493,13 @@ impl BackupEngine {
             Some(to) => Some(self.fs.create(to, &FileOptions::default())?),
             None => None,
         };
-        let mut buffer = vec![0; CHUNK];
+        let chunk = |left: Option<u64>| {
+            left.and_then(|left| usize::try_from(left).ok()).map_or(CHUNK, |left| left.min(CHUNK))
+        };
+        let mut buffer = vec![0; chunk(bytes)];
         let (mut done, mut crc) = (0u64, 0);
         while bytes.is_none_or(|bytes| done < bytes) {
-            let left = bytes.map_or(u64::MAX, |bytes| bytes - done);
-            let want = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+            let want = chunk(bytes.map(|bytes| bytes - done));
             let read = source.read(&mut buffer[..want])?;
             if read == 0 {
                 break;

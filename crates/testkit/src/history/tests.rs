@@ -9,9 +9,7 @@ fn put(cf: usize, key: &str, value: &str) -> Op {
 }
 
 fn contents(model: &Model) -> Vec<Vec<Entry>> {
-    (0..model.families())
-        .map(|cf| model.family(cf).iter().map(|(k, v)| (k.clone(), v.clone())).collect())
-        .collect()
+    (0..model.families()).map(|cf| model.entries(cf)).collect()
 }
 
 /// A history and the contents of a correct database.
@@ -30,7 +28,7 @@ impl Rig {
         self.history.acknowledge(id, sync);
     }
     fn order(&self) -> Option<Vec<u8>> {
-        self.model.family(0).get(ORDER_KEY).cloned()
+        self.model.family(0).get(ORDER_KEY).map(|value| value.to_vec())
     }
     fn breach(&self, crash: Option<Crash>, found: &Model) -> Option<Breach> {
         let mut history = self.history.fork();

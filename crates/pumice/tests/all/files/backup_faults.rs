@@ -7,6 +7,7 @@ use std::path::Path;
 use pumice::backup::BackupEngine;
 use pumice::{Db, FileSystem, MemFs, Options, Result, WriteOptions};
 use pumice_env::mem::{CrashMode, Fault, FaultRule, FsyncFailure};
+use pumice_testkit::seed;
 
 const DB: &str = "/db";
 const BACKUPS: &str = "/backups";
@@ -181,7 +182,7 @@ fn happen(i: u64, mishap: Mishap) -> bool {
 fn happen_everywhere(mishap: Mishap) {
     let mut i = 0;
     while happen(i, mishap) {
-        i += 1;
+        i += seed::one_in();
         assert!(i < 3000, "the life never ends");
     }
     assert!(i > 100, "only {i} operations: the life does too little");

@@ -20,6 +20,7 @@ use pumice::{
 use pumice_base::extension::builtin_slice_transform;
 use pumice_base::random::Rng;
 use pumice_env::mem::CrashMode;
+use pumice_testkit::seed::share;
 
 use layouts::{bloom_ratio, options};
 use walk::Walk;
@@ -491,7 +492,8 @@ fn differences(a: &State, b: &State) -> Vec<String> {
 }
 
 fn seeds(default: u64) -> u64 {
-    std::env::var("PUMICE_MODEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+    let wanted = std::env::var("PUMICE_MODEL_SEEDS").ok().and_then(|n| n.parse().ok());
+    wanted.unwrap_or_else(|| share(default))
 }
 
 #[pumice_test_macros::test]

@@ -7,6 +7,7 @@ use pumice::{
     IngestExternalFileOptions, MemFs, Options, RangeOpt,
 };
 use pumice_env::mem::{CrashMode, Fault, FaultRule, FsyncFailure};
+use pumice_testkit::seed;
 
 use super::support::{DIR, assert_no_litter, table_of};
 use crate::common::SYNC;
@@ -195,7 +196,7 @@ fn happen_everywhere(mishap: Mishap) {
     for (move_files, replace) in [(false, false), (true, false), (false, true)] {
         let mut i = 0;
         while happen(i, mishap, move_files, replace) {
-            i += 1;
+            i += seed::one_in();
             assert!(i < 1000, "the ingestion never ends");
         }
         assert!(i > 15, "only {i} operations: the ingestion does too little");

@@ -37,8 +37,9 @@ fn named(fs: &Arc<dyn FileSystem>, is: impl Fn(&str) -> bool) -> String {
     names(fs, DIR).into_iter().rfind(|name| is(name)).unwrap()
 }
 
-/// Lets a file grow byte by byte, from `from` on. After each, `check` gets a secondary that
-/// follows, and one that has just been opened, if it can be.
+/// Lets a file grow byte by byte (a share of the environment: by so many more), from `from` on.
+/// After each step, `check` gets a secondary that follows, and one that has just been opened, if it
+/// can be.
 fn grow(fs: &Arc<dyn FileSystem>, name: &str, from: usize, check: &mut dyn FnMut(usize, &Db, &Db)) {
     let bytes = read(fs, name);
     let beside = copy(fs, name);
@@ -46,9 +47,12 @@ fn grow(fs: &Arc<dyn FileSystem>, name: &str, from: usize, check: &mut dyn FnMut
     let mut file = beside.create(&path, &FileOptions::default()).unwrap();
     file.append(&bytes[..from]).unwrap();
     let (secondary, _) = follow(&beside, &[]);
-    for at in from..=bytes.len() {
+    let ends = (from..bytes.len()).step_by(pumice_testkit::seed::one_in() as usize);
+    let mut written = from;
+    for at in ends.chain([bytes.len()]) {
         if at > from {
-            file.append(&bytes[at - 1..at]).unwrap();
+            file.append(&bytes[written..at]).unwrap();
+            written = at;
             secondary.try_catch_up_with_primary().unwrap();
         }
         let (fresh, _) = follow(&beside, &[]);

@@ -165,7 +165,7 @@ fn happen(i: u64, op: Option<FaultOp>, fault: Fault) -> bool {
 fn happen_everywhere(op: Option<FaultOp>, fault: Fault) {
     let mut i = 0;
     while happen(i, op, fault) {
-        i += 1;
+        i += pumice_testkit::seed::one_in();
         assert!(i < 2000, "the life never ends");
     }
     assert!(i > 10, "only {i} operations: the life does too little");

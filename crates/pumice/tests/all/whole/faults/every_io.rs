@@ -117,7 +117,7 @@ fn happen(i: u64, mishap: Mishap, prepared: bool) -> bool {
 fn happen_everywhere(mishap: Mishap, prepared: bool) {
     let mut i = 0;
     while happen(i, mishap, prepared) {
-        i += 1;
+        i += pumice_testkit::seed::one_in();
         assert!(i < 2000, "the history never ends");
     }
     assert!(i > 30, "only {i} operations: the history does too little");
@@ -206,7 +206,7 @@ fn a_power_cut_at_every_change_of_a_resume() {
     for mode in [CrashMode::UNSYNCED, CrashMode::MIXED, CrashMode::PROCESS] {
         let mut i = 0;
         while cut_a_resume(i, mode) {
-            i += 1;
+            i += pumice_testkit::seed::one_in();
         }
         assert!(i > 8, "a resume with only {i} changes");
     }

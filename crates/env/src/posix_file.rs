@@ -1,5 +1,8 @@
 //! A file of the operating system that is written.
 //!
+//! Space is reserved ahead of the writes, but not in tmpfs: there every page is taken and cleared
+//! at once, for a file that may stay smaller.
+//!
 //! Thread safety: see the traits. Reading and the file system itself are in `posix`.
 
 use crate::file_system::{FileSyncer, WritableFile};
@@ -85,6 +88,13 @@ impl WritableFile for PosixWritableFile {
     fn preallocate(&mut self, end: u64) -> Result<()> {
         let start = self.allocated_end.max(self.position);
         if self.may_allocate && end > start {
+            // The first time: is the space worth reserving?
+            if self.allocated_end == 0
+                && self.with(operation::ALLOCATE, |f| Ok(f.is_in_memory()))?
+            {
+                self.may_allocate = false;
+                return Ok(());
+            }
             let reserved = self.with(operation::ALLOCATE, |f| f.allocate(start, end - start, true));
             // Reserving is an optimisation: if the file system lacks it, or is full, the writes
             // themselves report it.

@@ -14,6 +14,7 @@ use pumice_base::Result;
 use pumice_base::checksum::crc32c;
 use pumice_base::file_checksum::FileChecksumCrc32c;
 use pumice_base::random::Rng;
+use pumice_port::os::{File, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -241,6 +242,28 @@ fn creating_empties_and_reopening_appends() {
         file.append(b"n").unwrap();
         assert_eq!(fs.read_file(&dir.join("new")).unwrap(), b"n");
     });
+}
+
+/// Nor does it take memory where files are in memory.
+#[pumice_test_macros::test]
+fn nothing_is_reserved_in_tmpfs() {
+    let path = Path::new("/dev/shm").join(format!("pumice-reserved-{}", pumice_port::os::pid()));
+    let fs = PosixFs;
+    let mut file = create(&fs, &path);
+    let flags = OpenFlags { read: true, ..OpenFlags::default() };
+    if !File::open(&path, flags).unwrap().is_in_memory() {
+        eprintln!("SKIPPED: /dev/shm is no tmpfs");
+        return fs.remove(&path).unwrap();
+    }
+    for end in [1 << 20, 2 << 20] {
+        file.preallocate(end).unwrap();
+        file.append(b"data").unwrap();
+        file.flush().unwrap();
+        assert!(pumice_port::os::stat(&path).unwrap().allocated_bytes < 1 << 20);
+    }
+    file.close().unwrap();
+    assert_eq!(fs.read_file(&path).unwrap(), b"datadata");
+    fs.remove(&path).unwrap();
 }
 
 #[pumice_test_macros::test]

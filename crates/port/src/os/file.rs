@@ -277,6 +277,14 @@ impl File {
             })
         })
     }
+    /// The file system keeps files in memory (tmpfs): reserving space there takes memory at once.
+    pub fn is_in_memory(&self) -> bool {
+        // SAFETY: an all-zero `statfs` is valid.
+        let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+        // SAFETY: invariant 1; `found` is of the size that the call fills.
+        let code = unsafe { libc::fstatfs(self.inner.as_raw_fd(), &raw mut found) };
+        code == 0 && found.f_type == libc::TMPFS_MAGIC
+    }
     /// Sets the length.
     pub fn truncate(&self, bytes: u64) -> io::Result<()> {
         offload(|| retry(|| self.inner.set_len(bytes)))

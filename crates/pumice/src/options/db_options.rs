@@ -85,7 +85,7 @@ option_table! {
         /// Bytes preallocated at a time for the MANIFEST; 0 preallocates nothing.
         manifest_preallocation_size: u64 = 4 << 20, mutable, saved
             => "option_rows::space_is_reserved_where_that_is_allowed";
-        /// Preallocate WALs, compaction outputs and the MANIFEST with fallocate.
+        /// Preallocate WALs, compaction outputs and the MANIFEST with fallocate; not on tmpfs.
         allow_fallocate: bool = true, fixed, saved
             => "option_rows::space_is_reserved_where_that_is_allowed";
         /// Seconds between dumps of rocksdb.stats into the info log; 0 never dumps. Of column

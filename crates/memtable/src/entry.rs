@@ -29,8 +29,9 @@ pub(crate) struct Entry {
 
 /// Bits of `lens` for the internal key: 2 KiB, and 2 MiB for the value.
 const KEY_BITS: u32 = 11;
+const KEY_MASK: u32 = (1 << KEY_BITS) - 1;
 /// Lengths from here on are in fields of their own.
-const WIDE_KEY_LEN: usize = (1 << KEY_BITS) - 1;
+const WIDE_KEY_LEN: usize = KEY_MASK as usize;
 const WIDE_VALUE_LEN: usize = (1 << (u32::BITS - KEY_BITS)) - 1;
 /// What such an entry has for `lens`.
 const WIDE: u32 = u32::MAX;
@@ -143,7 +144,7 @@ impl<'a> EntryRef<'a> {
             if lens == WIDE {
                 return self.wide_place();
             }
-            let (key_len, value_len) = (lens & WIDE_KEY_LEN as u32, lens >> KEY_BITS);
+            let (key_len, value_len) = (lens & KEY_MASK, lens >> KEY_BITS);
             (self.at.cast::<u8>().add(HEADER), key_len as usize, value_len as usize)
         }
     }

@@ -88,14 +88,13 @@ impl WritableFile for PosixWritableFile {
     fn preallocate(&mut self, end: u64) -> Result<()> {
         let start = self.allocated_end.max(self.position);
         if self.may_allocate && end > start {
-            // The first time: is the space worth reserving?
-            if self.allocated_end == 0
-                && self.with(operation::ALLOCATE, |f| Ok(f.is_in_memory()))?
-            {
-                self.may_allocate = false;
-                return Ok(());
-            }
-            let reserved = self.with(operation::ALLOCATE, |f| f.allocate(start, end - start, true));
+            let is_first = self.allocated_end == 0;
+            let reserved = self.with(operation::ALLOCATE, |f| {
+                if is_first && f.is_in_memory() {
+                    return Err(io::ErrorKind::Unsupported.into());
+                }
+                f.allocate(start, end - start, true)
+            });
             // Reserving is an optimisation: if the file system lacks it, or is full, the writes
             // themselves report it.
             self.may_allocate = reserved.is_ok();

@@ -183,8 +183,8 @@ pub fn local_time_string(wall_micros: u64) -> String {
     text
 }
 
-/// Appends `value` with at least `width` digits. Each line of the info log has a time, and a format
-/// string with seven widths was most of what it cost.
+/// Appends `value` with at least `width` digits: each line of the info log has a time, and a format
+/// string with seven widths shows in profiles.
 fn put_digits(text: &mut String, value: u64, width: u32) {
     let mut power = 10u64.pow(width - 1);
     while value / power >= 10 {

@@ -24,7 +24,6 @@ fn warmed(seed: usize) -> impl Iterator<Item = usize> {
 fn build(path: &Path) {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
-    options.db.allow_fallocate = false;
     options.cf.disable_auto_compactions = true;
     options.cf.compression = pumice::CompressionType::None;
     options.cf.target_file_size_base = 50 << 10;

@@ -22,7 +22,6 @@ fn value(round: u64) -> Vec<u8> {
 fn ours(path: &Path, limit: &str) -> pumice::Db {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
-    options.db.allow_fallocate = false;
     options.set_from_text(FAMILY).unwrap();
     options.set("compaction_options_fifo", &format!("{{max_table_files_size={limit}}}")).unwrap();
     let db = pumice::Db::open(&options, path).unwrap();

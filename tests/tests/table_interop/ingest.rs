@@ -81,7 +81,6 @@ fn open_ours(path: &Path, format: u32) -> Box<dyn Engine> {
 fn open_ours_with(path: &Path, format: u32, behind: bool) -> Box<dyn Engine> {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
-    options.db.allow_fallocate = false;
     options.cf.disable_auto_compactions = true;
     options.cf.cf_allow_ingest_behind = behind;
     options.cf.level_compaction_dynamic_level_bytes = !behind;

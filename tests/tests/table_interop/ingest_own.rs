@@ -10,7 +10,6 @@ use super::peer;
 fn open_ours(path: &Path) -> pumice::Db {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
-    options.db.allow_fallocate = false;
     options.cf.disable_auto_compactions = true;
     options.cf.merge_operator = pumice::options::merge_operator_by_name("stringappend");
     pumice::Db::open(&options, path).unwrap()

@@ -104,7 +104,6 @@ fn first_key(path: &Path) -> Vec<u8> {
 fn by_us(path: &Path, settings: &str, steps: &[Step]) -> Vec<Described> {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
-    options.db.allow_fallocate = false;
     options.cf.disable_auto_compactions = true;
     options.set_from_text(settings).unwrap();
     options.cf.table_factory.set("filter_policy", "bloomfilter:10:false").unwrap();

@@ -197,7 +197,6 @@ fn theirs_options(peer: &Peer, (family, table): &(String, String)) -> theirs::Op
 fn our_options((family, table): &(String, String)) -> pumice::Options {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
-    options.db.allow_fallocate = false;
     options.cf.disable_auto_compactions = true;
     options.set_from_text(family).unwrap();
     options.set("table_factory", &format!("{{{table}}}")).unwrap();

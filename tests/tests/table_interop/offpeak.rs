@@ -10,7 +10,6 @@ use crate::peer;
 fn ours(path: &Path, text: &str) -> Option<String> {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
-    options.db.allow_fallocate = false;
     options.db.daily_offpeak_time_utc = text.to_string();
     pumice::Db::open(&options, path).err().map(|error| error.to_string())
 }

@@ -22,7 +22,6 @@ fn key(n: usize) -> Vec<u8> {
 fn build(path: &Path) {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
-    options.db.allow_fallocate = false;
     options.cf.disable_auto_compactions = true;
     options.cf.compression = pumice::CompressionType::None;
     options.cf.target_file_size_base = 40 << 10;

@@ -121,7 +121,6 @@ fn by_theirs(peer: &Peer, path: &Path, family: &str, table: &str) -> Outcome {
 fn by_us(path: &Path, family: &str, table: &str) -> Outcome {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
-    options.db.allow_fallocate = false;
     options.cf.disable_auto_compactions = true;
     let told = |e: pumice::Error| e.to_string();
     options.set_from_text(family).map_err(told)?;
@@ -207,7 +206,6 @@ fn tables_of_range_tombstones_alone_go_both_ways() {
 
         let mut mine = pumice::Options::default();
         mine.db.create_if_missing = true;
-        mine.db.allow_fallocate = false;
         mine.cf.disable_auto_compactions = true;
         mine.set_from_text(family).unwrap();
         mine.set("table_factory", &format!("{{{table}}}")).unwrap();

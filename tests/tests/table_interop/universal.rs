@@ -151,7 +151,6 @@ fn goes_to_and_fro(peer: &Peer, num_levels: i32, seed: u64) {
     let path = folder.path().join("db");
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
-    options.db.allow_fallocate = false;
     let family = format!(
         "compression=kNoCompression;compaction_style=kCompactionStyleUniversal;\
          num_levels={num_levels};target_file_size_base=20000;\

@@ -50,7 +50,6 @@ fn writes(rng: &mut Rng) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn ours(path: &Path, family: &str) -> Cost {
     let mut options = pumice::Options::default();
     options.db.create_if_missing = true;
-    options.db.allow_fallocate = false;
     let statistics = std::sync::Arc::new(Statistics::new());
     options.db.statistics = Some(std::sync::Arc::clone(&statistics));
     options.set_from_text(family).unwrap();

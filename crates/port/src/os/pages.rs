@@ -9,9 +9,9 @@
 //!
 //! Invariants cited by unsafe blocks:
 //! 1. `start` is a private anonymous mapping of `bytes` bytes, readable and writable, that only
-//!    this region (or these pages) knows and unmaps.
+//!    these [`Pages`] know and unmap; a region is such pages.
 //!
-//! Neither is divided here.
+//! A region is not divided here.
 
 use std::ptr::{self, NonNull};
 
@@ -63,14 +63,8 @@ impl Drop for Pages {
 /// Zeroed memory of whole huge pages, resident where it has been touched.
 #[derive(Debug)]
 pub struct HugeRegion {
-    start: NonNull<u8>,
-    bytes: usize,
+    pages: Pages,
 }
-
-// SAFETY: invariant 1: plain memory with one owner.
-unsafe impl Send for HugeRegion {}
-// SAFETY: as above; shared access only reads the address.
-unsafe impl Sync for HugeRegion {}
 
 impl HugeRegion {
     /// At least `bytes` bytes, rounded up to whole huge pages; `None` where the kernel has no
@@ -90,12 +84,12 @@ impl HugeRegion {
         // A kernel without huge pages refuses; small ones will do. SAFETY: the mapping is ours; the
         // advice changes no content.
         unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
-        NonNull::new(start).map(|start| HugeRegion { start, bytes })
+        NonNull::new(start).map(|start| HugeRegion { pages: Pages { start, bytes } })
     }
 
     /// Where it starts: a multiple of [`HUGE_PAGE_BYTES`].
     pub fn start(&self) -> NonNull<u8> {
-        self.start
+        self.pages.start
     }
 
     /// Gives the memory of huge page `number` of it back to the kernel: the page is zeroed when it
@@ -104,11 +98,11 @@ impl HugeRegion {
     /// # Safety
     /// Nothing refers to that page's content.
     pub unsafe fn discard(&self, number: usize) {
-        let inside = (number + 1) * HUGE_PAGE_BYTES <= self.bytes;
-        assert!(inside, "page {number} of a region of {} bytes", self.bytes);
+        let inside = (number + 1) * HUGE_PAGE_BYTES <= self.bytes();
+        assert!(inside, "page {number} of a region of {} bytes", self.bytes());
         // SAFETY: invariant 1, and the caller's word.
         let code = unsafe {
-            let page = self.start.add(number * HUGE_PAGE_BYTES);
+            let page = self.start().add(number * HUGE_PAGE_BYTES);
             libc::madvise(page.as_ptr().cast(), HUGE_PAGE_BYTES, libc::MADV_DONTNEED)
         };
         debug_assert_eq!(code, 0, "madvise");
@@ -116,13 +110,7 @@ impl HugeRegion {
 
     /// Bytes of it.
     pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Drop for HugeRegion {
-    fn drop(&mut self) {
-        unmap(self.start.as_ptr(), self.bytes);
+        self.pages.bytes
     }
 }
 

@@ -208,7 +208,7 @@ fn write(session: &Session, mut rng: Rng, number: u64) -> Result<(), Failure> {
     let mut generator = generator(session, &mut rng, number);
     let mut failures = 0;
     for _ in 0..5 + rng.uniform(50) {
-        let sync = rng.one_in(6);
+        let sync = rng.one_in(session.plan.one_sync_in);
         match session.write(generator.batch(), sync) {
             Ok(_) => {}
             Err(stop) => {

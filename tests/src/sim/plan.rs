@@ -38,11 +38,28 @@ pub fn random(rng: &mut Rng) -> Plan {
     maybe(8, "max_open_files", "12");
     maybe(8, "level_compaction_dynamic_level_bytes", "false");
     draw_tables(&mut rng.clone(), &mut plan.settings);
+    pile_up_logs(&mut rng.clone(), &mut plan);
     if !rng.one_in(4) {
         // Every life opens several times, and most of that would be the making of block caches.
         plan.settings.table.push_str(";no_block_cache=true");
     }
     plan
+}
+
+/// In one life of four flushes wait for three full memtables and few writes are synced, so that
+/// several logs hold data that is in no table and not durable. Drawn from a copy, as the settings
+/// of tables are.
+fn pile_up_logs(rng: &mut Rng, plan: &mut Plan) {
+    let mut rng = rng.fork().fork();
+    if rng.one_in(4) {
+        plan.settings = plan
+            .settings
+            .clone()
+            .with("write_buffer_size", "2048")
+            .with("max_write_buffer_number", "6")
+            .with("min_write_buffer_number_to_merge", "3");
+        plan.one_sync_in = 40;
+    }
 }
 
 /// Draws the settings of tables and of how they are built from a copy of the life's generator, so
@@ -143,6 +160,7 @@ pub fn small(families: usize, logging: Logging) -> Plan {
         settings,
         info_log: false,
         behind: false,
+        one_sync_in: 6,
     }
 }
 

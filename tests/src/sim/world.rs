@@ -45,6 +45,8 @@ pub struct Plan {
     /// Families that the judge does not follow reserve their last level for files that are ingested
     /// behind all others.
     pub behind: bool,
+    /// One write in this many is synced.
+    pub one_sync_in: u64,
 }
 
 impl Plan {

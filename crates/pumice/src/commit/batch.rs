@@ -284,7 +284,7 @@ impl WriteBatch {
         }
     }
 
-    /// Refuses the handles of another database than `db`.
+    /// Refuses the handles of any database other than `db`.
     #[inline]
     pub(crate) fn check_owner(&self, db: &dyn SnapshotOwner) -> Result<()> {
         match &self.owner {
@@ -329,8 +329,8 @@ impl WriteBatch {
         }
     }
 
-    /// Appends all records of `other`; none of them if they are too many bytes together, or if
-    /// `other` lacks an update that was refused.
+    /// Appends all records of `other`, or none if the two batches together are too large or `other`
+    /// lacks an update that was refused.
     pub fn append(&mut self, other: &WriteBatch) {
         let records = &other.rep[HEADER_LEN..];
         let range_bytes = self.range_bytes + other.range_bytes;

@@ -32,7 +32,7 @@ option_enum! {
     }
 }
 
-/// All but none at all are built.
+/// All styles but `None` are built.
 pub(super) fn buildable_style(style: &CompactionStyle) -> Result<(), Refusal> {
     match style {
         CompactionStyle::Level | CompactionStyle::Fifo | CompactionStyle::Universal => Ok(()),
@@ -63,7 +63,7 @@ option_enum! {
         /// RocksDB's rules.
         #[default]
         Static = "static",
-        /// RocksDB's rules, beside a rate limiter that tunes itself by its drains.
+        /// RocksDB's rules, with a rate limiter that tunes itself by its drains.
         DrainAutoTune = "drain_auto_tune",
         /// Automatic compaction of all column families is off while flushes need the rate limiter's
         /// rate, stall thresholds included: for comparison only.
@@ -75,12 +75,12 @@ option_enum! {
 }
 
 option_enum! {
-    /// How background threads are scheduled for whose work no caller waits.
+    /// How background threads are scheduled whose work no caller waits for.
     pub enum BackgroundPriority {
-        /// As all others.
+        /// Like all other threads.
         #[default]
         Normal = "normal",
-        /// CPU: nice 19. I/O: the last of the class "best effort".
+        /// CPU: nice 19. I/O: the lowest level of the class "best effort".
         Low = "low",
         /// When nothing else wants to run. CPU: SCHED_IDLE. I/O: the class "idle".
         Idle = "idle",
@@ -210,11 +210,11 @@ impl OptionValue for MemtableFactory {
             | "hash_linkedlist" => Err(Refusal::Unsupported(format!(
                 "memtables of hash buckets ({name}) are not built; skip_list and vector are"
             ))),
-            // RocksDB has none any more, either; its words.
+            // RocksDB no longer has one, either; this is its text.
             "cuckoo" | "HashCuckooRepFactory" => Err(Refusal::Unsupported(
                 "cuckoo hash memtable is not supported anymore".to_string(),
             )),
-            // RocksDB's words, and what there is.
+            // RocksDB's text, and the kinds that there are.
             _ => Err(Refusal::Parse(format!(
                 "Could not load MemTableRepFactory: {text}; expected skip_list or vector"
             ))),

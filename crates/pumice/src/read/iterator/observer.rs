@@ -32,8 +32,8 @@ pub(super) struct Observer {
     pub met: u64,
     /// Seeks in the place of many steps in the present move.
     pub reseeks: u64,
-    /// Entries stepped over in the present move: older versions of a key, deleted ones, and newer
-    /// ones than the iterator shows.
+    /// Entries stepped over in the present move: older versions of a key, deleted ones, and
+    /// versions newer than the iterator shows.
     pub older: u64,
     pub deleted: u64,
     pub newer: u64,

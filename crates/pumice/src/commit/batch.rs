@@ -265,7 +265,7 @@ impl WriteBatch {
         self.delete_range_cf(0, begin, end);
     }
 
-    /// The id of `cf`. Handles of two databases in one batch make the batch refused.
+    /// The id of `cf`. A batch with handles of two databases is refused.
     #[inline]
     fn family(&mut self, cf: &impl UpdateFamily) -> u32 {
         if let Some(handle) = cf.handle() {

@@ -304,7 +304,7 @@ mod tests {
         db.close().unwrap();
     }
 
-    /// A copy keeps its files even from a caller who allows deletions once too often.
+    /// A copy keeps its files even if a caller allows deletions once too often.
     #[pumice_test_macros::test]
     fn a_copy_keeps_its_files_whatever_the_caller_counts() {
         let mut options = Options::default();

@@ -33,7 +33,7 @@ const MEMORY_MIN: u64 = 8 * MEBIBYTE;
 /// Fraction of the memory for memtables, and their number.
 const MEMTABLE_SHARE: u64 = 4;
 const MEMTABLES: u64 = 4;
-/// Larger memtables make only recovery slower.
+/// Larger memtables only make recovery slower.
 const MEMTABLE_MAX: u64 = 256 * MEBIBYTE;
 /// Table files have the size of a memtable, within these bounds.
 const FILE_MIN: u64 = 2 * MEBIBYTE;

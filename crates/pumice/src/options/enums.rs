@@ -68,7 +68,7 @@ option_enum! {
         /// Automatic compaction of all column families is off while flushes need the rate limiter's
         /// rate, stall thresholds included: for comparison only.
         SeedRule = "seed_rule",
-        /// Writes are let in as fast as flushes and compactions make room for them: a peak that
+        /// Writes are admitted as fast as flushes and compactions make room for them: a peak that
         /// lasts slows them, and never stops them.
         Adaptive = "adaptive",
     }
@@ -90,7 +90,7 @@ option_enum! {
 /// What computes checksums of whole files.
 #[derive(Clone, Default)]
 pub enum FileChecksumGenFactory {
-    /// Nothing: there are none.
+    /// No factory: files get no checksums.
     #[default]
     None,
     /// RocksDB's `FileChecksumGenCrc32cFactory`: CRC-32C.

@@ -208,7 +208,7 @@ impl Directory {
         transfer::copy(&*self.fs, false, (from, bytes), to, &|| Ok(()))
     }
 
-    /// A line for each kind of file in the directory; one that cannot be read has no lines.
+    /// A line for each kind of file in the directory; a directory that cannot be read has no lines.
     pub fn log_directory(&self, log: &(dyn Logger + 'static)) {
         let Ok(names) = self.fs.list(&self.path) else { return };
         let mut tables = 0;

@@ -35,7 +35,8 @@ use pumice_port::sync::Mutex;
 
 use super::names::{HistogramKind, Ticker};
 
-/// Shards of different statistics that a task keeps; more are claimed again for every count.
+/// Shards of different statistics that a task keeps; beyond that, a task claims a shard for every
+/// count.
 const KEPT_SHARDS: usize = 4;
 
 /// What is measured. Numbers are RocksDB's `StatsLevel`.

@@ -410,7 +410,7 @@ impl Adaptive {
     }
 
     /// The rate of compactions that can wait, given `owed` of the debt: the rest of the device
-    /// while writes are near a limit, and no more than keeps reads fast.
+    /// while writes are near a limit, and no more than what keeps reads fast.
     fn waiting_rate(&mut self, inputs: &Inputs, binding: Binding, owed: f64) -> Option<f64> {
         let device_rate = inputs.device_rate;
         let limited = device_rate > 0.0 && self.is_short(inputs, binding);

@@ -30,7 +30,7 @@ pub(super) struct Observer {
     statistics: Option<Arc<Statistics>>,
     /// Entries examined in the present move.
     pub met: u64,
-    /// Seeks in the place of many steps in the present move.
+    /// Seeks made in the present move instead of many steps.
     pub reseeks: u64,
     /// Entries stepped over in the present move: older versions of a key, deleted ones, and
     /// versions newer than the iterator shows.

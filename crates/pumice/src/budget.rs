@@ -13,5 +13,5 @@ pub(crate) const SEEK: u32 = 16;
 pub(crate) const ITERATOR: u32 = 64;
 /// Writing a batch.
 pub(crate) const WRITE: u32 = 24;
-/// An update in a batch of the caller's, or in a file that is written.
+/// An update in a caller's batch, or in a file that is being written.
 pub(crate) const UPDATE: u32 = 8;

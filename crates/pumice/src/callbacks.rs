@@ -8,12 +8,13 @@
 //! Comparators, prefix extractors and file systems are called with locks held as well, by any
 //! caller: they cannot call the database ([`Mark::is_locked`]).
 //!
-//! A child that `fork` makes of a process with databases has none of the threads that work for
-//! them, and locks in the state in which those left them: there every task counts as one that must
-//! not wait, and no database is used. Its files belong to the parent.
+//! A child process that `fork` made of a process with open databases has none of the threads that
+//! work for them, and finds their locks in the state in which those threads left them: in the child
+//! every task counts as one that must not wait, and no database is used. Its files belong to the
+//! parent.
 //!
 //! Thread safety: a mark belongs to the task that made it. Invariant: marks are dropped in reverse
-//! order (`Entered`). Beyond `DEPTH_MAX` databases inside each other every database counts as
+//! order (`Entered`). Where more than `DEPTH_MAX` databases are nested, every database counts as
 //! entered: calls are refused that might have worked.
 
 mod code;
@@ -28,7 +29,7 @@ use pumice_port::os::is_forked;
 pub(crate) use code::{has_code, has_db_code, mark_code, mark_db_code};
 pub(crate) use files::mark_files;
 
-/// Marks of one task that are distinct.
+/// Largest number of distinct marks of one task.
 const DEPTH_MAX: usize = 8;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -120,7 +121,7 @@ impl Mark {
     /// As `check_may_lock`, for calls that cannot return an error.
     ///
     /// # Panics
-    /// Where the others return an error.
+    /// Where the other checks return an error.
     pub fn assert_may_lock(self) {
         assert!(!self.is_locked(), "{}", refused());
     }

@@ -47,7 +47,7 @@
 //!             *turns += 1;
 //!             drop(turns);
 //!             few.release(1);
-//!             // Blocks a thread of the side, not the loop.
+//!             // Blocks another thread, not the loop.
 //!             fiber::offload(|| std::fs::metadata("/").is_ok());
 //!             Ok(())
 //!         })

@@ -1,7 +1,7 @@
 //! Pumice: an embeddable, ordered, persistent key-value store, in Rust.
 //!
 //! A log-structured merge tree with RocksDB's files, options, properties and behaviour: a database
-//! that RocksDB wrote opens here, and the other way round.
+//! that RocksDB wrote opens here, and RocksDB opens one that was written here.
 //!
 //! ```
 //! # fn main() -> Result<(), pumice::Error> {

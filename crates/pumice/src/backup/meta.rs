@@ -21,7 +21,7 @@ pub(super) const NOTE_BYTES_MAX: usize = 1 << 20;
 pub(super) struct FileEntry {
     /// Its path relative to the backup directory.
     pub path: String,
-    /// CRC-32C of all of it; None only in schema 2.
+    /// CRC-32C of the whole file; None only in schema 2.
     pub crc: Option<u32>,
     /// Its size in bytes, if the meta file gives it.
     pub bytes: Option<u64>,

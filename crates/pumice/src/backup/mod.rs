@@ -5,10 +5,10 @@
 //! private/<id>/        MANIFEST, CURRENT, OPTIONS and logs of that backup
 //! shared_checksum/     tables of all backups, named by number, session and size
 //! ```
-//! RocksDB restores backups made here, and the other way round. Thread safety: calls on one engine
-//! take turns; the caller must make sure that only one engine at a time writes to a directory.
-//! Invariants: a meta file is written after all files that it names are durable, and removed before
-//! any of them. Not built: threads that copy, blob files, files left out on request.
+//! RocksDB restores backups made here, and this engine restores RocksDB's. Thread safety: calls on
+//! one engine take turns; the caller must make sure that only one engine at a time writes to a
+//! directory. Invariants: a meta file is written after all files that it names are durable, and
+//! removed before any of them. Not built: threads that copy, blob files, files left out on request.
 
 mod meta;
 mod restore;
@@ -127,7 +127,7 @@ impl BackupEngine {
     ///
     /// # Errors
     /// InvalidArgument for a note over 1 MiB; NotSupported after [`Self::open_read_only`]; I/O.
-    /// Nothing is left of the backup.
+    /// After an error nothing is left of the backup.
     pub fn create_backup(&self, db: &Db, flush: bool, note: &[u8]) -> Result<u32> {
         self.check_writable()?;
         if note.len() > NOTE_BYTES_MAX {
@@ -152,7 +152,7 @@ impl BackupEngine {
         made.map(|()| id)
     }
 
-    /// Removes what there is of backup `id`, which could not be finished.
+    /// Removes what exists of backup `id`, which could not be completed.
     fn undo(&self, id: u32, known: &Known) -> Result<()> {
         let meta = self.dir.join(META).join(id.to_string());
         if self.fs.exists(&meta)? {
@@ -210,11 +210,11 @@ impl BackupEngine {
 
     /// Replaces the database in `db_dir`, if any, with a backup, whose logs go into `wal_dir`. The
     /// database there must not be open. If this fails there is no database in `db_dir`, and none
-    /// can be created there before a restore has succeeded or what is there is destroyed.
+    /// can be created there until a restore has succeeded or the remains have been destroyed.
     ///
     /// # Errors
-    /// NotFound for an unknown backup; what is wrong with it, a file of unknown kind too, before
-    /// anything is changed; Corruption if a copy has another checksum; I/O.
+    /// NotFound for an unknown backup; what is wrong with the backup (also a file of unknown kind),
+    /// before anything is changed; Corruption if the checksum of a copy differs; I/O.
     pub fn restore_backup(
         &self,
         id: u32,
@@ -229,7 +229,8 @@ impl BackupEngine {
     /// As [`Self::restore_backup`] of the newest intact backup.
     ///
     /// # Errors
-    /// As there; NotFound if there is none; I/O if it cannot be told whether a newer one is intact.
+    /// As for that call; NotFound if there is no backup; I/O if it cannot be determined whether a
+    /// newer one is intact.
     pub fn restore_latest_backup(
         &self,
         db_dir: impl AsRef<Path>,
@@ -354,8 +355,8 @@ impl BackupEngine {
 
     /// Copies a table, unless an intact backup has it.
     ///
-    /// Number, session and size tell tables of databases apart. The name of one that was made
-    /// outside does not: ingested again after a restore, it may have another sequence number
+    /// Number, session and size tell the tables of databases apart, but not tables that were made
+    /// outside: ingested again after a restore, such a table may have another sequence number
     /// stored in it.
     fn share(&self, from: &Path, number: u64, known: &Known) -> Result<FileEntry> {
         let bytes = self.fs.file_size(from)?;
@@ -433,7 +434,7 @@ impl BackupEngine {
     /// Removes files that no backup in `known` needs.
     ///
     /// # Errors
-    /// I/O; why a backup cannot be read, before anything is removed.
+    /// I/O; if a backup cannot be read, its error, before anything is removed.
     fn collect(&self, known: &Known) -> Result<()> {
         let mut failed = known.values().filter_map(|meta| meta.as_ref().err());
         if let Some(error) = failed.clone().find(|error| is_unknown(error)) {
@@ -533,7 +534,8 @@ fn wait_for(limiter: Option<&RateLimiter>, bytes: u64, kind: IoKind) {
     }
 }
 
-/// The files copied for one backup alone, except CURRENT: source, name, and bytes if not all.
+/// The files that are copied for one backup alone, except CURRENT: source, name, and the number of
+/// bytes if not the whole file.
 fn private_files(
     db: &Path,
     wal_dir: &Path,
@@ -553,7 +555,7 @@ fn private_files(
     files
 }
 
-/// Whether the backup is intact is unknown: the device failed, and may not the next time.
+/// Whether the backup is intact is unknown: the device failed, and may not fail the next time.
 fn is_unknown(error: &Error) -> bool {
     let damaged = error.is_corruption() || error.kind() == ErrorKind::NotSupported;
     !damaged && !error.is_not_found()

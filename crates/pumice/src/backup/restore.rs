@@ -1,7 +1,7 @@
 //! Puts the files of a backup into the place of a database.
 //!
 //! Thread safety: the caller has the engine's turn. Suspends. Invariant: CURRENT is removed first
-//! and renamed to its place last, so that a database that is only half there is none.
+//! and renamed to its place last, so that a half-restored database does not count as one.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ impl BackupEngine {
             create_dir_durably(&*self.fs, dir, false)?;
         }
         let lock = self.fs.lock(&filename::lock_file(db_dir))?;
-        // CURRENT first: without it there is no database, whatever happens then.
+        // CURRENT first: without it there is no database, whatever happens next.
         let current = filename::current_file(db_dir);
         if self.fs.exists(&current)? {
             self.fs.remove(&current)?;

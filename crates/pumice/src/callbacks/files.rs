@@ -1,7 +1,7 @@
 //! Wraps a user's file system: calls are marked, panics become errors.
 //!
 //! Files are written between the steps of state changes and under locks: a panic there would leave
-//! the change half done, where an error ends it in order.
+//! the change half done, whereas an error ends it in an orderly way.
 //!
 //! Thread safety: as the user's file system. What it does not do: keep a file system that waits
 //! forever from blocking those that need its files.

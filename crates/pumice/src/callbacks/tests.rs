@@ -1,4 +1,4 @@
-//! Marks inside each other.
+//! Nested marks.
 
 use super::*;
 

@@ -265,7 +265,7 @@ impl WriteBatch {
         self.delete_range_cf(0, begin, end);
     }
 
-    /// The id of `cf`. Handles of two databases in one batch make the batch refused.
+    /// The id of `cf`. A batch with handles of two databases is refused.
     #[inline]
     fn family(&mut self, cf: &impl UpdateFamily) -> u32 {
         if let Some(handle) = cf.handle() {
@@ -284,7 +284,7 @@ impl WriteBatch {
         }
     }
 
-    /// Refuses the handles of another database than `db`.
+    /// Refuses the handles of any database other than `db`.
     #[inline]
     pub(crate) fn check_owner(&self, db: &dyn SnapshotOwner) -> Result<()> {
         match &self.owner {
@@ -329,8 +329,8 @@ impl WriteBatch {
         }
     }
 
-    /// Appends all records of `other`; none of them if they are too many bytes together, or if
-    /// `other` lacks an update that was refused.
+    /// Appends all records of `other`, or none if the two batches together are too large or `other`
+    /// lacks an update that was refused.
     pub fn append(&mut self, other: &WriteBatch) {
         let records = &other.rep[HEADER_LEN..];
         let range_bytes = self.range_bytes + other.range_bytes;

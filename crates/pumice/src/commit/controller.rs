@@ -3,8 +3,8 @@
 //! Each column family has a stall state, recomputed under the state lock whenever its memtables or
 //! files change; the controller keeps the sum. Slowed writers pay for their bytes at a rate that
 //! follows the compaction debt, with RocksDB's factors (near stop x0.6, debt not shrinking x0.8,
-//! shrinking x1.25, leaving x1.4; floor 16 KiB/s). Beside them a policy may set a cap (`set_cap`);
-//! then only its rate slows writes, and the rules still stop them.
+//! shrinking x1.25, leaving x1.4; floor 16 KiB/s). A policy may also set a cap (`set_cap`); then
+//! only the cap's rate slows writes, and the rules still stop them.
 //!
 //! Thread safety: the counters are atomic and read by the leading writer without a lock; the rate
 //! is changed under the state lock, and what only the leader may do takes [`Leadership`]. It only
@@ -144,7 +144,7 @@ pub(crate) struct WriteController {
     refilled_micros: AtomicU64,
     /// Bytes of followers, which are not paid for yet.
     owed_bytes: AtomicU64,
-    /// Most bytes of followers in one group since a policy last asked.
+    /// Most bytes of followers in one group since a policy last took this number.
     most_unpaid_bytes: AtomicU64,
 }
 
@@ -305,12 +305,12 @@ impl WriteController {
         }
     }
 
-    /// Most bytes that one group wrote before they were paid for, since this was last asked.
+    /// Most bytes that one group wrote before they were paid for, since the last call.
     pub fn take_most_unpaid(&self) -> u64 {
         self.most_unpaid_bytes.swap(0, Ordering::Relaxed)
     }
 
-    /// Whether a write of `bytes` would not have to wait now.
+    /// Whether a write of `bytes` could go ahead now without waiting.
     pub fn affords(&self, _: &Leadership, now_micros: u64, bytes: u64) -> bool {
         let wanted = bytes.saturating_add(self.owed_bytes.load(Ordering::Relaxed));
         !self.is_delayed() || self.credit(now_micros) >= wanted
@@ -323,7 +323,7 @@ impl WriteController {
         self.pay_rest(leader, now_micros, bytes.saturating_add(owed))
     }
 
-    /// As [`WriteController::pay`] for a part of what it returned, later.
+    /// As [`WriteController::pay`], later, for bytes that it returned as still to be paid.
     pub fn pay_rest(&self, _: &Leadership, now_micros: u64, bytes: u64) -> u64 {
         if self.is_stopped() || !self.is_delayed() {
             return 0;

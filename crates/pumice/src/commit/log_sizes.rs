@@ -1,4 +1,4 @@
-//! The sizes of the logs that recovery would read, and their sum, which every write asks for.
+//! The sizes of the logs that recovery would read, and their sum, which every write reads.
 //!
 //! Thread safety: belongs to `Wals`. Invariants: (1) ascending by number, the current log last;
 //! (2) `total` is the sum of all sizes.

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | Free | the writer that collected its answer | a writer that queues |
 //! | Waiting | a writer that queues | the leader |
-//! | Taken | the leader, which has the batch; an asked writer, once it has seen that | the leader |
+//! | Taken | the leader, which has the batch; a writer, on reading its request | the leader |
 //! | Asked | the leader, which wants help with the group | the writer, or the leader |
 //! | Leader | the leaving leader, which hands over | the writer |
 //! | Done | the leader, with the outcome | the writer |

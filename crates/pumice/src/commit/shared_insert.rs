@@ -1,9 +1,10 @@
-//! The batches of a group that members insert beside their leader, and how many members are asked.
+//! The batches of a group that members insert concurrently with their leader, and how many members
+//! are asked.
 //!
 //! The leader has logged the group and given every batch its sequence numbers, so the batches may
-//! enter the memtables in any order, from any task. Each member that comes takes one batch
-//! after the other; the leader does the same and publishes when all are in. A member that comes
-//! late finds nothing to do: the leader never waits for one that has not begun.
+//! enter the memtables in any order, from any task. Each member that comes takes one batch after
+//! another; the leader does the same and publishes when all are in. A member that comes late finds
+//! nothing to do: the leader never waits for one that has not begun.
 //!
 //! The system is not asked whether a core is idle, which would cost a system call and be out of
 //! date when read: a member that was woken and came in time had a core ([`Helpers`]).
@@ -31,7 +32,7 @@ pub(crate) struct Helpers {
     /// Cores besides the leader's; 0: no member is ever asked.
     most: usize,
     now: usize,
-    /// Updates to go without help.
+    /// Updates still to be inserted without help.
     pause: u64,
 }
 
@@ -102,8 +103,8 @@ impl SharedInsert {
     }
 
     /// The leader inserts the batches that no member has begun and waits for the others. Returns
-    /// the batches in their order, and how many members came, or an error with which a batch could
-    /// not be inserted, all others being in. Suspends.
+    /// the batches in their order, and how many members came; or, with all other batches inserted,
+    /// an error of one that could not be. Suspends.
     pub fn finish(
         &self,
         insert: impl Fn(SequenceNumber, &[u8]) -> Result<()>,
@@ -116,7 +117,7 @@ impl SharedInsert {
         (portions.into_iter().map(|portion| portion.rep).collect(), came)
     }
 
-    /// After a panic no other member may insert the half inserted batch again.
+    /// After a panic no other member may insert the half-inserted batch again.
     fn insert(&self, portion: &Portion, insert: &impl Fn(SequenceNumber, &[u8]) -> Result<()>) {
         let inserted = thread::contain("A write", || insert(portion.first, &portion.rep));
         if let Err(error) = inserted.and_then(|inserted| inserted) {

@@ -4,15 +4,15 @@
 //! (leveled, `level_compaction_dynamic_file_size`), it ends earlier or later, so that it overlaps
 //! less of the level below the output, and later compactions of it rewrite less:
 //!
-//! - at an end of a file there, once it is large enough;
-//! - before a file there that no key of the output falls into: in a sparse level such files are
-//!   many, and outputs get small. Skipping a file saves its bytes, so only files above an eighth of
-//!   the target count.
+//! - at the end of a file there, once the output is large enough;
+//! - before a file there into whose range no key of the output falls, so that later compactions
+//!   need not rewrite that file. A sparse level has many such files, and outputs would get small,
+//!   so only files above an eighth of the target count.
 //!
 //! It also ends when compacting it would be too large.
 //!
-//! The rules and their numbers are RocksDB's (`CompactionOutputs::ShouldStopBefore`). Pure. Asked
-//! once a user key, in order; a key that crosses no file boundary costs one key comparison.
+//! The rules and their numbers are RocksDB's (`CompactionOutputs::ShouldStopBefore`). Pure. Called
+//! once per user key, in order; a key that crosses no file boundary costs one key comparison.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ use pumice_manifest::FileMetaData;
 pub(crate) struct OutputCut {
     comparator: Comparator,
     grandparents: Vec<Arc<FileMetaData>>,
-    /// First grandparent that does not end before the last key asked about.
+    /// First grandparent that does not end before the last key passed in.
     at: usize,
-    /// The last key asked about lies inside that file, not before it.
+    /// The last key passed in lies inside that file, not before it.
     inside: bool,
     /// Bytes of grandparents that the present output overlaps or skips.
     overlapped_bytes: u64,
@@ -114,7 +114,7 @@ impl OutputCut {
         step
     }
 
-    /// A new output begins with the key that was asked about last.
+    /// A new output begins with the key that was passed in last.
     pub fn started(&mut self) {
         let present = self.grandparents.get(self.at).filter(|_| self.inside);
         self.overlapped_bytes = present.map_or(0, |file| file.file_size);

@@ -1,6 +1,6 @@
 //! What a column family knows about its need for compaction.
 //!
-//! Kept beside the version under the state lock, and recomputed when the version, the options or
+//! Kept next to the version under the state lock, and recomputed when the version, the options or
 //! the set of running compactions changes.
 
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ pub(crate) struct Hold(());
 pub(crate) struct CompactionPlan {
     options: LeveledOptions,
     rules: Rules,
-    /// Without what is determined for each pick.
+    /// Without the fields that are filled in for each pick.
     mark_rules: MarkRules,
     targets: LevelTargets,
     scores: LevelScores,
@@ -103,7 +103,8 @@ impl CompactionPlan {
         }
     }
 
-    /// Adds what was suggested to the marked files, and forgets what is gone or at the bottom.
+    /// Adds the suggested files to the marked ones, and forgets those that are gone or at the
+    /// bottom.
     fn mark_suggested(&mut self, version: &Version) {
         // Files of L0 can move down even if nothing is below.
         let last = version.num_non_empty_levels().saturating_sub(1).max(1);
@@ -134,7 +135,7 @@ impl CompactionPlan {
     /// The compaction of given files; not yet registered.
     ///
     /// # Errors
-    /// As RocksDB's `CompactFiles` about what cannot be compacted so.
+    /// Those of RocksDB's `CompactFiles` for files that cannot be compacted like this.
     pub fn pick_files(&self, version: &Version, request: &FilesRequest) -> Result<CompactionPick> {
         if self.held {
             return Err(Error::aborted("files of the column family are being moved"));
@@ -186,7 +187,7 @@ impl CompactionPlan {
     }
 
     /// No compaction starts until the [`Hold`] is given to [`Self::unhold`]; running ones continue.
-    /// None while another one is out.
+    /// None while there is another [`Hold`].
     pub fn hold(&mut self) -> Option<Hold> {
         (!std::mem::replace(&mut self.held, true)).then_some(Hold(()))
     }
@@ -356,8 +357,8 @@ fn universal_rules(options: &ColumnFamilyOptions) -> UniversalRules {
     }
 }
 
-/// Which files are to be compacted whatever the size of their level; now, and what snapshots need,
-/// are left open.
+/// Which files are to be compacted whatever the size of their level; the current time and the needs
+/// of snapshots are left open.
 fn mark_rules(options: &ColumnFamilyOptions, offpeak: Offpeak) -> MarkRules {
     MarkRules {
         oldest_snapshot: 0,

@@ -12,8 +12,9 @@
 //! | 50 % and more | below 90 % | hold |
 //!
 //! The rule is that of M. Warlo's thesis "Auto-tuning RocksDB" (NTNU, 2018) as its code has it; the
-//! shares are whole percents, rounded down. Drains count by what drains, not by the priority of
-//! the request: while writes are delayed flushes and compactions have the same one.
+//! shares are whole percents, rounded down. Drains are counted by the kind of job, not by the
+//! priority of the request: while writes are delayed flushes and compactions have the same
+//! priority.
 //!
 //! Thread safety: plain data.
 
@@ -141,7 +142,7 @@ mod tests {
             assert_eq!(verdict(flush, compaction, 100), expected, "{flush} {compaction}");
         }
         assert_eq!(verdict(u64::MAX, u64::MAX, 1), Disable);
-        assert_eq!(verdict(1, 1, 0), Disable, "no periods is one");
+        assert_eq!(verdict(1, 1, 0), Disable, "zero periods count as one");
     }
 
     /// Shares are rounded down one by one, before they are added.

@@ -62,8 +62,8 @@ impl Level0Cost {
         self.cpu_seconds += cpu_seconds;
     }
 
-    /// The share of `processors` that they need; 0 until files came twice and one compaction has
-    /// ended. Above 1 they need more than there is.
+    /// The share of `processors` that they need; 0 until files have come twice and one compaction
+    /// has ended. Above 1 they need more than there is.
     pub fn share(&self, now_seconds: f64, processors: f64) -> f64 {
         if self.taken_bytes <= 0.0 || processors <= 0.0 {
             return 0.0;
@@ -111,7 +111,7 @@ mod tests {
             for flushes in [4.0, 40.0, 400.0] {
                 let (cost, now) = after(bytes, every, flushes * every);
                 let wanted = bytes / every * 40e-9 / processors;
-                // One that just ended is the more of them.
+                // The flush that has just ended makes the share slightly too large.
                 let ratio = cost.share(now, processors) / wanted;
                 assert!((0.99..1.0 + every / 20.0).contains(&ratio), "{ratio}");
                 // A while later, as nothing was flushed since.
@@ -126,7 +126,7 @@ mod tests {
         let (mut cost, mut shares) = (Level0Cost::default(), Vec::new());
         for half_seconds in 1..=400 {
             let now = f64::from(half_seconds) * 0.5;
-            // One flushes little often, the other much every 20 s.
+            // One family flushes little often, the other much every 20 s.
             cost.arrived(now, 64e3);
             if half_seconds % 40 == 0 {
                 cost.arrived(now + 0.01, 256e6);
@@ -144,7 +144,7 @@ mod tests {
     fn merges_inside_level_0_cost_without_taking_anything_out() {
         let (mut cost, now) = after(4e6, 1.0, 30.0);
         let before = cost.share(now, 2.0);
-        // As much again for each byte.
+        // As much processor time again for each byte.
         cost.merged(cost.cpu_seconds);
         assert_close(cost.share(now, 2.0), 2.0 * before);
     }

@@ -1,8 +1,8 @@
 //! The input of a policy at a tick, and its answer.
 //!
-//! Totals count from the open of the database and only grow; a policy uses their differences.
-//! "User bytes" are bytes of write batches, as writers are slowed by them. Everything is plain
-//! data: a policy has no clock, no lock and no file, so that a simulation runs the one that the
+//! Totals count from the open of the database and only grow; a policy uses their differences. "User
+//! bytes" are bytes of write batches, as writers are slowed by them. Everything is plain data: a
+//! policy has no clock, no lock and no file, so that a simulation can run the policy that the
 //! engine runs.
 //!
 //! Thread safety: plain data; a policy has one caller.

@@ -77,8 +77,8 @@ impl Db {
         Ok(Self::open_with(&options.db, path.as_ref(), &[only], Mode::ReadWrite)?.0)
     }
 
-    /// Opens a database with these column families, which must be all it has; handles come in
-    /// their order.
+    /// Opens a database with these column families, which must be all it has. Handles are in the
+    /// same order.
     ///
     /// # Errors
     /// As [`Db::open`].
@@ -307,7 +307,8 @@ impl Db {
     /// Waits until no flush or compaction runs or is due.
     ///
     /// # Errors
-    /// The background error; TimedOut; Aborted while paused, if asked.
+    /// The background error; TimedOut; Aborted while background work is paused, if the options say
+    /// so.
     pub fn wait_for_compact(&self, options: &WaitForCompactOptions) -> Result<()> {
         self.inner().wait_for_compact(options)?;
         if options.close_db { self.close() } else { Ok(()) }
@@ -326,7 +327,7 @@ impl Db {
     pub fn continue_background_work(&self) -> Result<()> {
         self.inner().continue_background_work()
     }
-    /// Keeps all files until [`Db::enable_file_deletions`] has been called as often.
+    /// Keeps all files until [`Db::enable_file_deletions`] has been called as many times.
     ///
     /// # Panics
     /// In code that the database calls under its locks (comparators, prefix extractors, files).
@@ -456,8 +457,9 @@ impl Db {
         self.inner().life.check_caller()?;
         live_files::verify_checksums(&self.inner().cfs.load_full())
     }
-    /// Reads every table file that has a checksum in the MANIFEST, whole, and compares that. Files
-    /// without one, written before `file_checksum_gen_factory` was set, are not read. Suspends.
+    /// Reads the whole of every table file that has a checksum in the MANIFEST, and compares
+    /// checksums. Files without one, written before `file_checksum_gen_factory` was set, are not
+    /// read. Suspends.
     ///
     /// # Errors
     /// Corruption naming the file; InvalidArgument without `file_checksum_gen_factory`, or if a
@@ -466,7 +468,7 @@ impl Db {
         self.verify_file_checksums_opt(&ReadOptions::DEFAULT)
     }
     /// [`Db::verify_file_checksums`] with options: `readahead_size` is the size of a read,
-    /// `rate_limiter_priority` and `deadline_micros` hold, others are without effect.
+    /// `rate_limiter_priority` and `deadline_micros` apply, the others have no effect.
     ///
     /// # Errors
     /// As [`Db::verify_file_checksums`]; TimedOut after the deadline.
@@ -476,7 +478,7 @@ impl Db {
     /// By how much the tickers of the statistics grew in each period of `stats_persist_period_sec`
     /// that ended from `start_time` to before `end_time`, seconds since 1970, oldest first. The
     /// samples are in memory, as many as `stats_history_buffer_size` holds, since this open. Empty
-    /// without statistics, and of a database that is open for reading. Does not suspend.
+    /// without statistics, and on a database that is opened read-only. Does not suspend.
     pub fn get_stats_history(&self, start_time: u64, end_time: u64) -> Vec<StatsHistoryEntry> {
         self.inner().reports.history.between(start_time, end_time)
     }

@@ -8,8 +8,8 @@
 //! The fiber holds a handle: if the last other handle is dropped while calls are under way, the
 //! database closes after the last of them. After `Db::close` reads answer from the last state and
 //! writes fail with ShutdownInProgress, as in the ordinary calls. A call for which there is no
-//! memory to start a fiber is not made; its answer, that of each key, is Aborted with subcode
-//! MemoryLimit.
+//! memory to start a fiber is not made; its answer, for each key if there are several, is Aborted
+//! with subcode MemoryLimit.
 //!
 //! Where the operating system refuses what the shared runtime needs (threads, descriptors), the
 //! answer is that error, and nothing was done; the next call tries to start it again.
@@ -63,11 +63,11 @@ impl<T> std::fmt::Debug for DbFuture<T> {
     }
 }
 
-/// What a read of one key answers.
+/// The answer of a read of one key.
 type Found = Result<Option<PinnedSlice>>;
-/// The same of an entity.
+/// The same for an entity.
 type FoundEntity = Result<Option<PinnedColumns>>;
-/// The same of operands.
+/// The same for operands.
 type FoundOperands = Result<Vec<PinnedSlice>>;
 
 /// The same error for each of `count` keys.
@@ -214,8 +214,8 @@ impl Db {
     }
 }
 
-/// Reads of merge operands. How many there are is the length of the answer; if it is Incomplete,
-/// nothing says so.
+/// Reads of merge operands. The number of operands is the length of the answer; if the answer is
+/// Incomplete, the number is not reported.
 impl Db {
     /// [`Db::get_merge_operands`] as a future.
     pub fn get_merge_operands_async(
@@ -466,8 +466,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// Those of `call`; Aborted with subcode MemoryLimit, and IoError, where
-    /// it is not made for want of memory or of the shared runtime.
+    /// Those of `call`; Aborted with subcode MemoryLimit, and IoError, where the call is not made
+    /// because there is no memory or no shared runtime.
     pub fn call_async<T: Send + 'static>(
         &self,
         call: impl FnOnce(&Db) -> Result<T> + Send + 'static,
@@ -475,7 +475,7 @@ impl Db {
         self.start(call, Err)
     }
 
-    /// Makes `call` on a fiber; where there is no memory for one the answer is what `refused` says.
+    /// Makes `call` on a fiber; where there is no memory for one the answer is that of `refused`.
     fn start<T: Send + 'static>(
         &self,
         call: impl FnOnce(&Db) -> T + Send + 'static,

@@ -150,7 +150,7 @@ impl DbBuilder {
     ///
     /// # Errors
     /// As [`Db::open`], [`Db::open_read_only`] and [`Db::open_as_secondary`]; those of `set`;
-    /// InvalidArgument for a sequence number that nothing shows.
+    /// InvalidArgument for a sequence number whose state cannot be shown.
     pub fn open(mut self) -> Result<Db> {
         if self.every_family && self.exists()? {
             for name in Db::list_column_families(&self.options.db, &self.path)? {
@@ -174,7 +174,7 @@ impl DbBuilder {
     /// that are in it. Objects that were given here are kept: comparators, merge operators, prefix
     /// extractors, compaction filters, caches, listeners and their like, those of
     /// [`Self::column_family`] for that one and those of [`Self::options`] for the others. `create`
-    /// and `set` hold, other settings that were given do not. Where there is no database it is
+    /// and `set` apply, other settings that were given do not. If there is no database this is
     /// [`Self::open`].
     ///
     /// # Errors

@@ -75,7 +75,7 @@ impl Db {
     /// data. Returns at once. The marks are forgotten when the database closes.
     ///
     /// # Errors
-    /// NotSupported on a database that is open for reading.
+    /// NotSupported on a database that is opened read-only.
     pub fn suggest_compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.suggest_compact_range_cf(self.default_column_family(), begin, end)
     }
@@ -175,9 +175,9 @@ impl DbInner {
         Ok(())
     }
 
-    /// The edit that deletes the files inside `ranges`. If there are any, they are reserved, noted
-    /// in `reserved`: no compaction takes them up before the new version is there, since the
-    /// caller has the MANIFEST.
+    /// The edit that deletes the files inside `ranges`. If there are any, they are reserved, and
+    /// the reservation is added to `reserved`: no compaction picks them before the new version is
+    /// installed, since the caller has the MANIFEST.
     fn reserve_inside(
         &self,
         _: &ManifestLog,

@@ -23,7 +23,7 @@ impl Db {
     /// # Errors
     /// Incomplete ([`SubCode::MergeOperandsInsufficientCapacity`]) if there are more than
     /// `expected_max_number_of_operands`; InvalidArgument for operands without a merge operator;
-    /// else as [`Db::get`].
+    /// otherwise as [`Db::get`].
     pub fn get_merge_operands(
         &self,
         key: impl AsRef<[u8]>,

@@ -1,7 +1,7 @@
 //! The handle's reads: the everyday form, in a column family, and with options.
 //!
-//! Each read has four forms: `get`, `get_cf`, `get_opt`, `get_cf_opt`. Keys are `AsRef<[u8]>`;
-//! those calls only pass slices to one that is not generic.
+//! Each read has four forms: `get`, `get_cf`, `get_opt`, `get_cf_opt`. Keys are `AsRef<[u8]>`; the
+//! generic calls only pass slices to one that is not generic.
 //!
 //! Thread safety: from any thread. Every call may suspend.
 
@@ -85,8 +85,8 @@ impl Db {
         let keys: Vec<_> = keys.iter().map(|key| (default, key.as_ref())).collect();
         self.values(options, &keys)
     }
-    /// [`Db::multi_get_cf`] with options. With a handle of another database among them nothing is
-    /// read, and that error is the answer for each key.
+    /// [`Db::multi_get_cf`] with options. If a handle is of another database nothing is read, and
+    /// that error is the answer for each key.
     pub fn multi_get_cf_opt<K: AsRef<[u8]>>(
         &self,
         options: &ReadOptions,
@@ -166,8 +166,8 @@ impl Db {
         let keys: Vec<_> = keys.iter().map(|key| (default, key.as_ref())).collect();
         self.columns_of(options, &keys)
     }
-    /// [`Db::multi_get_entity_cf`] with options. With a handle of another database among them
-    /// nothing is read, and that error is the answer for each key.
+    /// [`Db::multi_get_entity_cf`] with options. If a handle is of another database nothing is
+    /// read, and that error is the answer for each key.
     pub fn multi_get_entity_cf_opt<K: AsRef<[u8]>>(
         &self,
         options: &ReadOptions,

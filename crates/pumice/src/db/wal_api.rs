@@ -9,18 +9,19 @@ use crate::log_tail::files::WalFile;
 use crate::log_tail::iterator::WalIterator;
 
 impl Db {
-    /// The batches of the logs from the one that has `sequence` on, which may begin before it, and
-    /// those written later. [`Db::latest_sequence_number`] plus 1 is the next to come.
+    /// The batches in the logs, starting with the one that contains `sequence`, which may begin
+    /// before it, and those written later. The next write gets [`Db::latest_sequence_number`] plus
+    /// 1.
     ///
     /// Logs are deleted once their writes are in table files, unless `WAL_ttl_seconds` or
     /// `WAL_size_limit_MB` keep them in the archive: then the first batch begins after `sequence`,
     /// and a caller that needs all of them has to check. Writes that skip the log, and ingested
-    /// files, are missing; with `manual_wal_flush` a write appears when it is flushed. Writers of
-    /// one group come as one batch, with the updates of all column families, dropped ones included.
+    /// files, are missing; with `manual_wal_flush` a write appears when it is flushed. The writes
+    /// of one group are one batch, with the updates of all column families, dropped ones included.
     ///
     /// # Errors
     /// NotFound "Requested sequence not yet written in the db"; TryAgain if logs were switched
-    /// meanwhile, and a new call finds more; I/O; Corruption.
+    /// meanwhile: a new call then finds more; I/O; Corruption.
     pub fn get_updates_since(&self, sequence: SequenceNumber) -> Result<WalIterator> {
         self.inner().updates_since(sequence)
     }
@@ -36,7 +37,7 @@ impl Db {
     /// The log that writes go to (RocksDB's `GetCurrentWalFile`). Its `start_sequence` is 0.
     ///
     /// # Errors
-    /// NotFound on a database that is open for reading; I/O.
+    /// NotFound on a database that is opened read-only; I/O.
     pub fn current_wal_file(&self) -> Result<WalFile> {
         self.inner().current_wal_file()
     }

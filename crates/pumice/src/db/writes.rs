@@ -1,7 +1,7 @@
 //! The handle's writes: the everyday form, in a column family, and with options.
 //!
 //! Each write has four forms: `put`, `put_cf`, `put_opt`, `put_cf_opt`. Keys and values are
-//! `AsRef<[u8]>`; those calls only pass slices to one that is not generic.
+//! `AsRef<[u8]>`; the generic calls only pass slices to one that is not generic.
 //!
 //! Thread safety: from any thread. Every call may suspend.
 

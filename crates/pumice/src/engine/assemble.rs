@@ -64,8 +64,8 @@ fn pools_for(options: &DbOptions) -> Result<Arc<ThreadPools>> {
     let (flushes, compactions) = options.background_limits();
     pools.increase_background_threads(flushes, Priority::High);
     pools.increase_background_threads(compactions, Priority::Low);
-    // Started now, since later no call could fail if there is no thread for a flush: writers would
-    // wait for it.
+    // Started now, since later there is no call that could fail if there is no thread for a flush:
+    // writers would wait for it.
     for priority in [Priority::High, Priority::Low] {
         pools.start_first(priority)?;
     }
@@ -91,7 +91,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
     let mut cfs = BTreeMap::new();
     for (id, family) in a.recovered.families {
         let Some(d) = a.descriptors.iter().find(|d| d.name == family.name) else { continue };
-        // A secondary's memtables are not flushed, so no writer must wait for that.
+        // A secondary's memtables are not flushed, so writers may not be made to wait for that.
         let counted = manager.clone().filter(|_| !matches!(a.mode, Mode::Secondary { .. }));
         let state = new_family_state(&open_tables, counted, id, d, family)?;
         cfs.insert(id, state);
@@ -174,7 +174,7 @@ fn runs_code(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> boo
         || descriptors.iter().any(|d| has_code(&d.options))
 }
 
-/// The logs before the first.
+/// The logs of a database before its first log.
 fn no_logs(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Logs {
     let (use_fsync, manual) = (options.use_fsync, options.manual_wal_flush);
     let writer = options.wal_writer(0);
@@ -202,7 +202,7 @@ fn new_reports(options: &DbOptions, info_log: Option<Arc<dyn Logger>>) -> Report
     }
 }
 
-/// Members that may insert beside the leader of their group.
+/// Members that may insert concurrently with the leader of their group.
 fn write_helpers(options: &DbOptions) -> Helpers {
     Helpers::new(match options.allow_concurrent_memtable_write {
         true => thread::available_parallelism() - 1,

@@ -128,8 +128,9 @@ impl DbInner {
             state.manual.give_up(error); // Work that it had picked has no job any more.
         }
         *count(&mut state) -= 1;
-        // A queue from which nothing could be picked waits for a running job, which checks again
-        // itself; work queued while this job still counted waits for none.
+        // If nothing could be picked from the queue, the queued work waits for a running job, which
+        // checks again when it ends; work that was queued while this job still counted has no such
+        // job.
         if worked.unwrap_or(true) || state.jobs.compaction_wanted {
             self.schedule_background(&mut state);
         }

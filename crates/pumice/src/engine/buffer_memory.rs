@@ -100,7 +100,7 @@ impl DbInner {
         self.switch_oldest(leader, false)
     }
 
-    /// As `switch_oldest_idle`; with `any` the others come after those.
+    /// As `switch_oldest_idle`; with `any` the families that it skips come last.
     fn switch_oldest(&self, leader: &Leadership, any: bool) -> Result<bool> {
         let oldest = {
             let state = self.state.lock();

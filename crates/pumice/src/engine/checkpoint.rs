@@ -27,7 +27,7 @@ use crate::options::requests::FlushOptions;
 use crate::stats::listener::FlushReason;
 use crate::version::identity::{is_session_id, new_session_id};
 
-/// Number of names to try for such a directory.
+/// Number of names to try for the directory in which a checkpoint is built.
 const LOCK_TRIES_MAX: u32 = 10;
 /// Extension of the lock file beside a directory in which a checkpoint is built.
 const LOCK_EXTENSION: &str = ".lock";
@@ -229,7 +229,8 @@ impl Drop for Staging<'_> {
     }
 }
 
-/// Removes what unfinished checkpoints left. What cannot be removed now is left to the next one.
+/// Removes what unfinished checkpoints left. What cannot be removed now is left to the next
+/// checkpoint.
 fn remove_left(fs: &dyn FileSystem, target: &Path, prefix: &str) {
     let Ok(names) = fs.list(parent_of(target)) else { return };
     let staging = |name: &String| {
@@ -280,8 +281,9 @@ mod tests {
     use super::KeepFiles;
     use crate::{CompactRangeOptions, Db, FlushOptions, MemFs, Options, WriteOptions};
 
-    /// A log may fail between the flush of a checkpoint and its look at the MANIFEST: what is held
-    /// back from that, or was when it was started again, is part of no copy.
+    /// A log may fail between the flush of a checkpoint and its look at the MANIFEST. No copy is
+    /// made while changes are held back from the MANIFEST, nor after their release until a MANIFEST
+    /// that has them is written.
     #[pumice_test_macros::test]
     fn what_the_manifest_lacks_is_in_no_copy() {
         let mut options = Options::default();
@@ -302,7 +304,7 @@ mod tests {
         db.close().unwrap();
     }
 
-    /// A copy keeps its files even from a caller who allows deletions once too often.
+    /// A copy keeps its files even if a caller allows deletions once too often.
     #[pumice_test_macros::test]
     fn a_copy_keeps_its_files_whatever_the_caller_counts() {
         let mut options = Options::default();

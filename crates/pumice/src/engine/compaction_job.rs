@@ -223,7 +223,7 @@ impl DbInner {
         if work.pick.is_deletion {
             return self.drop_files(work);
         }
-        // Moves and deletions need none.
+        // Moves and deletions need no space.
         let _room = self.reserve_room(work)?;
         let started = time::now_micros();
         let job = self.note_compaction_begin(work);

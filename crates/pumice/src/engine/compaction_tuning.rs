@@ -2,8 +2,8 @@
 //!
 //! - Guarded: column families with `auto_tuned_compaction`, under every policy but the seed rule.
 //!   Stall thresholds stay on. Compaction is enabled again by a verdict, by a timer when nothing
-//!   drains, and as soon as the family is where RocksDB's rules slow or stop writes, even if the
-//!   policy slows them otherwise; compactions are then scheduled at once.
+//!   drains, and as soon as the family reaches the point where RocksDB's rules slow or stop writes,
+//!   even if the policy slows them by other rules; compactions are then scheduled at once.
 //! - Seed rule: all column families under `background_policy=seed_rule`. While compaction is
 //!   disabled neither L0 nor debt slow or stop writes. It is enabled again by a verdict, which the
 //!   next version to be installed obeys.

@@ -142,7 +142,8 @@ impl DbInner {
             drop_column_family: true,
             ..VersionEdit::default()
         };
-        // Only then: a MANIFEST that starts with this edit must still have the family.
+        // The family is removed only then: a MANIFEST that starts with this edit must still have
+        // it.
         let dropped = self.apply_edits(&mut manifest, edit.into(), |state| {
             self.remove_family(state, cf.id());
         });

@@ -5,9 +5,9 @@
 //! | Soft | read or space failure of a compaction | its family's compaction pauses | the next try |
 //! | Hard | failed flush, full disk, failed log write, space limit | writes stop | `resume` |
 //! | Fatal | failed MANIFEST write | as Hard, and files stay | `resume` |
-//! | Unrecoverable | corruption, a panic, memory unlike the log | writes stop | reopening |
+//! | Unrecoverable | corruption, a panic, memory and log that differ | writes stop | reopening |
 //!
-//! Without `paranoid_checks` damage that a compaction meets is Soft, too.
+//! Without `paranoid_checks` damage that a compaction finds is Soft, too.
 //!
 //! After a full disk, or a failure to write a table or the MANIFEST, resuming is tried
 //! automatically every `bgerror_resume_retry_interval`. After a failed log write it is not: that
@@ -141,7 +141,7 @@ impl DbInner {
         let error = error.with_severity(Severity::Unrecoverable);
         let mut state = self.state.lock();
         if state.errors.resuming {
-            // It must not clear an error that it does not fix.
+            // The running `resume` must not clear an error that it does not fix.
             state.errors.failed_again = Some(error.clone());
         }
         state.errors.error = Some(error);
@@ -323,7 +323,7 @@ impl DbInner {
         let held = manifest.release();
         let left = self.apply_edits(&mut manifest, EditGroup::from(edits), |_| ());
         if left.is_err() && held {
-            // Nor must one after this.
+            // A later change must not start it either.
             manifest.hold();
         }
         left

@@ -14,9 +14,9 @@ use pumice_manifest::FileMetaData;
 use crate::engine::DbInner;
 use crate::recovery::version_recovery::RecoveredVersions;
 
-/// A change of the MANIFEST was dropped because a crash tore it: so nothing may have acted on it
-/// yet. Tables that it replaced must exist (`check_tables`), and so must the oldest log of those
-/// that it made obsolete: a log is durable by name before the MANIFEST names it.
+/// A change of the MANIFEST was dropped because a crash tore it, which is right only if nothing has
+/// acted on it yet. Tables that it replaced must exist (`check_tables`), and so must the oldest log
+/// of those that it made obsolete: a log is durable by name before the MANIFEST names it.
 pub(crate) fn check_logs(
     fs: &dyn FileSystem,
     wal_dir: &Path,
@@ -37,7 +37,7 @@ pub(crate) fn check_logs(
     )))
 }
 
-/// With a new `wal_dir` the logs that are still beside the tables would not be read, and the next
+/// With a new `wal_dir` the logs that are still next to the tables would not be read, and the next
 /// MANIFEST would not need them any more.
 pub(crate) fn check_logs_moved(
     fs: &dyn FileSystem,
@@ -93,9 +93,9 @@ pub(crate) fn check_length(fs: &dyn FileSystem, path: &Path, file: &FileMetaData
 }
 
 impl DbInner {
-    /// The open has failed: removes the files that it wrote and nothing names, so that repeated
-    /// attempts do not fill the disk. After a failure that may have changed CURRENT everything
-    /// stays.
+    /// The open has failed: removes the files that it wrote and that nothing names, so that
+    /// repeated attempts do not fill the disk. After a failure that may have changed CURRENT
+    /// everything stays.
     pub(crate) fn undo_open(&self) {
         let installed = self.manifest.lock().is_started();
         drop(self.manifest.lock().close());

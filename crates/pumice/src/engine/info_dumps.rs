@@ -1,11 +1,11 @@
-//! The long texts of the info log: the header of an open, and the periodic reports. And the samples
-//! of the statistics, which are as periodic.
+//! The long texts of the info log: the header of an open, and the periodic reports; and the samples
+//! of the statistics, which are taken periodically too.
 //!
 //! Jobs do both at their end when they are due; if no job ends, a task does, which waits for as
 //! long as the database is open. It is started only after an open has succeeded, since it keeps the
 //! directory's lock.
 //!
-//! Thread safety: from any thread, without a lock of `db` unless said.
+//! Thread safety: from any thread, without a lock of `db` unless stated otherwise.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

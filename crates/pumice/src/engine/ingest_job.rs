@@ -297,9 +297,9 @@ impl DbInner {
         Ok(())
     }
 
-    /// Chooses places for all files and reserves them, noted in `reserved`; returns the last
-    /// sequence number that is then in use. It stays the last one while the caller leads, and the
-    /// places stay free while it has the MANIFEST.
+    /// Chooses places for all files and reserves them, recording that in `reserved`; returns the
+    /// last sequence number that is then in use. It stays the last one while the caller leads, and
+    /// the places stay free while it has the MANIFEST.
     fn place_all(
         &self,
         _: (&Leadership, &ManifestLog),
@@ -351,8 +351,9 @@ impl DbInner {
         under_way: &mut UnderWay<'_>,
     ) -> Result<()> {
         let edits: Vec<VersionEdit> = prepared.iter().map(|request| request.edit(last)).collect();
-        // The sequence before the files: a reader that sees one of the files sees all. A reader
-        // with only the sequence sees the state before, of which no snapshot can be taken.
+        // The sequence number is published before the files: a reader that sees one of the files
+        // sees all. A reader with only the sequence number sees the state before, of which no
+        // snapshot can be taken.
         let publish = |state: &mut DbState, requests: &[Prepared<'_>]| {
             for request in requests {
                 // It is not dropped meanwhile: that takes the MANIFEST lock too.
@@ -409,9 +410,9 @@ impl DbInner {
 }
 
 impl Directory {
-    /// For a file to be moved that may be a table of this database, by its number: where its copy,
-    /// which is not there yet, will be seen if the file lies in the database's directory, whatever
-    /// path leads to it.
+    /// For a file to be moved whose number says that it may be a table of this database: the path
+    /// at which its copy, which does not exist yet, will be visible if the file lies in the
+    /// database's directory, whatever path leads there.
     fn probe_for_own(
         &self,
         options: &IngestExternalFileOptions,
@@ -484,7 +485,7 @@ impl Directory {
 
 impl Prepared<'_> {
     /// Places every file; `first` is the newest sequence number in use. Returns the newest one
-    /// then.
+    /// after that.
     fn place(
         &mut self,
         cf: &mut CfState,

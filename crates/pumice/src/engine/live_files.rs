@@ -79,7 +79,7 @@ pub(crate) fn verify_checksums(families: &CfMap) -> Result<()> {
 /// Bytes read at a time for the checksum of a file, if the options say nothing: RocksDB's.
 const FILE_CHECKSUM_READAHEAD_BYTES: usize = 256 << 10;
 
-/// Reads every table file for which the MANIFEST has a checksum, and compares that.
+/// Reads every table file for which the MANIFEST has a checksum, and compares the checksums.
 ///
 /// # Errors
 /// InvalidArgument without a function for checksums, or for a file whose checksum is another

@@ -96,7 +96,8 @@ impl Directory {
         let Some(name) = path.file_name() else { return false };
         let to = filename::archive_dir(dir).join(name);
         let moved = thread::contain("Log archive", || {
-            // Recovery may have put it aside: a rename to another name of a file does nothing.
+            // Recovery may have put it aside: a rename to another name of the same file does
+            // nothing.
             if self.fs.exists(&to)? {
                 self.fs.remove(&to)?;
             }

@@ -52,9 +52,9 @@ impl DbInner {
     /// them. Suspends.
     ///
     /// # Errors
-    /// Corruption if the edits do not fit the versions, ColumnFamilyDropped if theirs is gone:
-    /// nothing has happened then. I/O errors of the MANIFEST, after which nothing has changed in
-    /// memory and what is on disk is unknown.
+    /// Corruption if the edits do not fit the versions, ColumnFamilyDropped if their column family
+    /// is gone: nothing has happened then. I/O errors of the MANIFEST, after which nothing has
+    /// changed in memory and what is on disk is unknown.
     pub(crate) fn apply_edits(
         &self,
         manifest: &mut MutexGuard<'_, ManifestLog>,
@@ -211,7 +211,7 @@ impl DbInner {
 
 impl Logs {
     /// A log that edits name exists whenever they do: its name becomes durable first. That
-    /// distinguishes a torn edit from one that had effect (`open::check_logs`). Syncing the
+    /// distinguishes a torn edit from one that took effect (`found_files::check_logs`). Syncing the
     /// directory of new tables has done that if the logs are in it too.
     fn name(&self, home: &Directory, edits: &[VersionEdit]) -> Result<()> {
         let dir = self.dir();

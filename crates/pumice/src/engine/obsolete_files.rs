@@ -187,8 +187,8 @@ impl DbInner {
     }
 
     /// Deletes every file of ours in the directory that nothing refers to; paced deletions only
-    /// start once an open has succeeded. Trash only if `trash`: only those who have opened the
-    /// database may delete it.
+    /// start once an open has succeeded. Trash is deleted only with `trash`: only those who have
+    /// opened the database may delete it.
     pub(crate) fn delete_unreferenced_files(&self, trash: bool) -> Result<()> {
         let manifest = self.manifest.lock().number;
         let (live, min_log, options_file) = {

@@ -16,8 +16,9 @@ use crate::state::lanes::check_priority;
 use crate::version::family::CfData;
 use crate::version::table_cache::TableCache;
 
-/// Writes the OPTIONS file if the last attempt failed. A family that was created or dropped then,
-/// or an option that was changed, would be missing when a database is opened by it.
+/// Writes the OPTIONS file if the last attempt failed. Opening a database by the old file would
+/// miss a family that was created or an option that was changed, and expect a family that was
+/// dropped.
 ///
 /// # Errors
 /// I/O.

@@ -1,10 +1,10 @@
 //! Properties: what `Db::property` answers, by RocksDB's names.
 //!
 //! RocksDB's names start with `rocksdb.`, our own with `pumice.` (`write-group-size`: a histogram
-//! of batches per write group; `write-group-helpers`: of members that inserted beside their leader,
-//! in groups in which some were asked to; `wal-syncs`; `table-builds`: codecs and helpers). A name
-//! without either, an unknown one, and one that has no value here give None, as does a property
-//! that needs state which a dropped column family no longer has.
+//! of batches per write group; `write-group-helpers`: of members that inserted concurrently with
+//! their leader, in groups in which some were asked to; `wal-syncs`; `table-builds`: codecs and
+//! helpers). A name without either, an unknown one, and one that has no value here give None, as
+//! does a property that needs state which a dropped column family no longer has.
 //! `estimate-oldest-key-time` never has a value: RocksDB knows it for FIFO compaction only.
 //!
 //! Thread safety: from any thread. Numbers are read one by one and may be inconsistent with each

@@ -80,7 +80,7 @@ impl Order {
         }
     }
 
-    /// Log `number` ended in damage, or before its end.
+    /// Log `number` ended in damage, or before the end that it should have.
     pub fn stop(&mut self, number: FileNumber) {
         self.stopped = true;
         self.damaged_log.get_or_insert(number);
@@ -96,9 +96,9 @@ impl Order {
     }
 
     /// A column family whose tables already reach beyond the damage cannot be brought to the same
-    /// point as the others. They do not if the MANIFEST, at its last change, knew of no write that
-    /// replay lacks (`known`): this is the case after a crash while `resume` replaced a failed log.
-    /// Takes log number and name of each family that has tables.
+    /// point as the others. The tables do not if the MANIFEST, at its last change, knew of no write
+    /// that replay lacks (`known`): this is the case after a crash while `resume` replaced a failed
+    /// log. Takes log number and name of each family that has tables.
     pub fn check_consistency<'n>(
         &self,
         known: SequenceNumber,

@@ -8,8 +8,8 @@
 //!
 //! Invariants: (1) readers see the primary's database at one moment, across column families; (2)
 //! that moment never moves back; (3) a catch-up that fails changes nothing for readers; (4) readers
-//! of the super version before a catch-up do not read at a sequence number after it, for which it
-//! lacks tables and logs: they find it out by the counter of ingested files.
+//! of a super version from before a catch-up do not read at a sequence number from after it, for
+//! which that super version lacks tables and logs: the counter of ingested files tells them.
 //!
 //! When the follower loses its place (CURRENT names another MANIFEST, the primary reuses the
 //! sequence numbers of refused writes, something is damaged), everything is read again, reusing the
@@ -52,7 +52,7 @@ pub(crate) struct Follower {
 /// What the next publication shows to readers.
 struct Prepared {
     families: BTreeMap<u32, Family>,
-    /// The log that the memtables have records of.
+    /// The log whose records are in the memtables.
     log: FileNumber,
     last_sequence: SequenceNumber,
 }
@@ -60,7 +60,8 @@ struct Prepared {
 struct Family {
     data: Arc<CfData>,
     mem: Arc<MemTable>,
-    /// Readers have `mem`: entries below the sequence number that they read at go elsewhere.
+    /// Readers have `mem`: entries below the sequence number that they read at go into another
+    /// memtable.
     shared: bool,
     next_mem_id: u64,
     /// Oldest first.
@@ -239,8 +240,8 @@ impl Follower {
         self.publish(db)
     }
 
-    /// Opens the tables that readers do not have yet: the primary may delete them once it needs
-    /// them no more. With a limit on open files only their lengths are checked.
+    /// Opens the tables that readers do not have yet: the primary may delete them once it no longer
+    /// needs them. With a limit on open files only their lengths are checked.
     fn open_new_tables(&self, db: &DbInner) -> Result<()> {
         let keep_open = db.options().max_open_files < 0;
         for family in self.prepared.families.values() {
@@ -350,7 +351,7 @@ impl Follower {
         self.order.forget_before(oldest, log);
     }
 
-    /// The oldest log that has anything which is in no table.
+    /// The oldest log with data that is in no table.
     fn oldest_log(&self) -> FileNumber {
         let logs = self.prepared.families.values().map(|family| family.log_number);
         logs.min().unwrap_or(0).max(self.min_log_to_keep)

@@ -1,7 +1,7 @@
 //! The part of a write that inserts into memtables.
 //!
 //! A leader inserts for its whole group, which lets memtables keep an insert hint and skip atomic
-//! read-modify-writes. If the group is large, waiting members insert beside it
+//! read-modify-writes. If the group is large, waiting members insert concurrently with it
 //! (`commit::shared_insert`), into memtables that allow concurrent inserts and run no user code: a
 //! comparator's panic belongs to the caller of its own write, and a merge that is resolved needs
 //! all entries before it.

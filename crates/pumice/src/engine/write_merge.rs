@@ -25,7 +25,7 @@ use crate::version::super_version::SuperVersion;
 
 impl DbInner {
     /// The value of `key` with `operand` merged in at `sequence`, if the memtable of `view` holds
-    /// so many operands of it that this one should be resolved, and if it can be.
+    /// enough operands of it that this one should be resolved, and if it can be.
     #[inline(never)] // The calling loop handles other entries too.
     pub(super) fn merged(
         &self,

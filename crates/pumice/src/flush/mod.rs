@@ -31,7 +31,7 @@ use crate::table_output::tombstones::{of_memtables, surviving};
 use crate::version::family::CfData;
 
 /// Writes `mems` into L0 file `number` of epoch `epoch`, in a flush or a recovery; None if nothing
-/// is left to write. Writes count to `io`.
+/// is left to write. Writes are charged to `io`.
 ///
 /// # Errors
 /// I/O, Corruption if entries were lost; the caller then has to discard the file.

@@ -78,5 +78,5 @@ fn a_flush_counts_what_it_reads() {
     let error = flush(true, true).err().unwrap();
     assert!(error.is_corruption(), "{error}");
     assert!(error.to_string().contains("read during flush: 2, memtables hold 3"), "{error}");
-    assert!(flush(false, true).unwrap().is_some(), "nobody counts");
+    assert!(flush(false, true).unwrap().is_some(), "without the option nothing is counted");
 }

@@ -1,9 +1,9 @@
 //! Checksums of whole files, which the caller of an ingestion may give.
 //!
 //! RocksDB ignores them without `file_checksum_gen_factory`. Here no given checksum is ignored:
-//! RocksDB's own function is known without it, any other is refused that the factory does not know.
-//! With that option files that come without one get it, and so do files that `write_global_seqno`
-//! may have changed.
+//! RocksDB's own function is known without the factory, and any other function that the factory
+//! does not know is refused. With the option, files that come without a checksum get one, and so do
+//! files that `write_global_seqno` may have changed.
 //!
 //! Thread safety: plain functions over a file system. Suspends on I/O.
 
@@ -40,7 +40,7 @@ pub(crate) fn check_lists(arg: &IngestExternalFileArg) -> Result<()> {
 /// the options say so. Unknown with `write_global_seqno`, which may change the file: see [`fresh`].
 ///
 /// # Errors
-/// InvalidArgument for a function that is not known; Corruption if the checksum is another; I/O.
+/// InvalidArgument for a function that is not known; Corruption if the checksum differs; I/O.
 pub(crate) fn of_file(
     (fs, factory): (&dyn FileSystem, &FileChecksumGenFactory),
     arg: &IngestExternalFileArg,
@@ -79,7 +79,7 @@ pub(crate) fn of_file(
     Ok(FileChecksum { value: value.clone(), function: function.clone() })
 }
 
-/// The checksum that `factory` gives to new files, of the file at `path`, read so many bytes at a
+/// The checksum that `factory` gives to new files, of the file at `path`, read this many bytes at a
 /// time (0: 1 MiB); unknown if it gives none.
 ///
 /// # Errors

@@ -52,7 +52,7 @@ impl ExternalFile {
         }
     }
 
-    /// The newest sequence number that its entries keep, 0 if they get one.
+    /// The newest sequence number that its entries keep, 0 if they are given one.
     pub fn largest_sequence(&self) -> SequenceNumber {
         self.own_sequences.map_or(0, |(_, largest)| largest)
     }
@@ -300,8 +300,8 @@ fn out_of_order(table: &Table) -> Error {
     Error::corruption(format!("External file {:06} has keys out of order", table.file_number()))
 }
 
-/// Smallest and largest internal key of all that is in the table. Sequence numbers must be `among`
-/// these.
+/// Smallest and largest internal key of all that is in the table. Sequence numbers must lie in
+/// `among`.
 fn bounds(
     cf: &CfData,
     table: &Arc<Table>,

@@ -55,7 +55,7 @@ pub(crate) struct Place {
 pub(crate) struct Demand {
     /// Every file needs a sequence number.
     pub sequenced: bool,
-    /// The level that all files of the batch before are at or below; None for the first batch.
+    /// The level that all files of the previous batch are at or below; None for the first batch.
     pub below: Option<usize>,
     /// See [`IngestExternalFileOptions::fail_if_not_bottommost_level`].
     pub only_last_level: bool,
@@ -95,7 +95,7 @@ impl Tree<'_> {
     }
 
     /// The deepest level for `range`, and whether something in it lies at or below the level where
-    /// the search ended. For files that keep their sequence numbers it goes through all levels.
+    /// the search ended. For files that keep their sequence numbers the search covers all levels.
     fn deepest(&self, range: &UserRange<'_>, overlap: Option<usize>, demand: Demand) -> Place {
         let levels = self.version.num_levels();
         let end = demand.below.unwrap_or(levels);

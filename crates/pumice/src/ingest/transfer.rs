@@ -104,7 +104,7 @@ pub(crate) fn copy(
     target.close()
 }
 
-/// Stores `sequence` in the copied table `path`, whose property of it is at `offset`, durably. The
+/// Stores `sequence` in the copied table `path`, whose property for it is at `offset`, durably. The
 /// checksum of the properties is left as it was, which readers know
 /// (docs/format/table.md#ingested-files).
 ///
@@ -136,7 +136,7 @@ pub(crate) fn store_seqno(
     file.close()
 }
 
-/// The two names are on different file systems, or theirs has no links.
+/// The two names are on different file systems, or their file system has no hard links.
 pub(crate) fn is_unlinkable(error: &Error) -> bool {
     error.kind() == ErrorKind::NotSupported
         || matches!(error.os_error(), Some(EXDEV | EPERM | EOPNOTSUPP))

@@ -59,7 +59,7 @@ pub struct ExternalSstFileInfo {
     pub version: u32,
 }
 
-/// Writes one table file after the other for [`crate::Db::ingest_external_file`].
+/// Writes one table file after another for [`crate::Db::ingest_external_file`].
 ///
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {

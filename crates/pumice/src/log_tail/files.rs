@@ -38,8 +38,8 @@ pub(crate) struct LogFile {
     pub start: Option<SequenceNumber>,
 }
 
-/// Leaves out logs that begin after a later one, of `files` in ascending order. Recovery skipped
-/// them, and other writes have their sequence numbers: their records are in no database.
+/// Leaves out of `files`, in ascending order, the logs that begin after a later one. Recovery
+/// skipped them, and other writes have their sequence numbers: their records are in no database.
 pub(crate) fn without_passed_over(files: Vec<LogFile>) -> Vec<LogFile> {
     let mut next = SequenceNumber::MAX;
     let mut kept: Vec<LogFile> = Vec::with_capacity(files.len());

@@ -46,7 +46,7 @@ struct Followed {
     reader: LogReader,
     /// A record that was read and not returned yet.
     held: Option<Vec<u8>>,
-    /// Where the last record read ends. A reader that is before it skips.
+    /// Where the last record read ends. A reader that is before that point skips up to it.
     end: u64,
     damage: Option<Damage>,
     /// It stopped for good.

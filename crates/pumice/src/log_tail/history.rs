@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pumice_base::{FileNumber, SequenceNumber};
 use pumice_port::sync::Mutex;
 
-/// Ends of this many logs are remembered. For older ones the beginning of the next log serves.
+/// Ends of this many logs are remembered. For older ones the beginning of the next log is used.
 const ENDS_MAX: usize = 4096;
 
 /// See the module head.

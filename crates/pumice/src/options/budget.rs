@@ -4,7 +4,7 @@
 //! can be read and changed like any others:
 //!
 //! - **Memory**: one block cache of that size, to which memtables, indexes and filters are charged.
-//!   A quarter is for memtables (`write_buffer_manager`), in four of `write_buffer_size`; file and
+//!   A quarter is for memtables (`write_buffer_manager`), four of `write_buffer_size`; file and
 //!   level sizes follow.
 //! - **Processors**: `max_background_flushes`, `max_background_compactions`, `max_subcompactions`.
 //! - **Device**: `rate_limiter` for flushes and compactions, reads included. Writes are slowed and
@@ -33,7 +33,7 @@ const MEMORY_MIN: u64 = 8 * MEBIBYTE;
 /// Fraction of the memory for memtables, and their number.
 const MEMTABLE_SHARE: u64 = 4;
 const MEMTABLES: u64 = 4;
-/// Larger memtables make only recovery slower.
+/// Larger memtables only make recovery slower.
 const MEMTABLE_MAX: u64 = 256 * MEBIBYTE;
 /// Table files have the size of a memtable, within these bounds.
 const FILE_MIN: u64 = 2 * MEBIBYTE;

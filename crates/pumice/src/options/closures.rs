@@ -169,8 +169,8 @@ impl ColumnFamilyOptions {
 }
 
 impl DbOptions {
-    /// A factory of checksums of whole files of this closure, which gives a generator for the
-    /// function that the context names, or for new files if it names none. The name goes to
+    /// A factory of checksums of whole files made of this closure, which returns a generator for
+    /// the function that the context names, or for new files if it names none. The name goes to
     /// OPTIONS files.
     pub fn set_file_checksum_gen_factory<F>(&mut self, name: impl Into<String>, create: F)
     where

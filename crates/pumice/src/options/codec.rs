@@ -7,8 +7,8 @@ use pumice_compress::{CompressionOptions, CompressionType};
 use super::{ColumnFamilyOptions, CompactionStyle};
 
 /// Compression of a file written to `level`, and its parameters. The settings of the bottommost
-/// level apply if the file is `deepest` (`CompactionPick::deepest`), its parameters even without
-/// its codec. A `given` codec (`CompactionPick::compression`) has the general parameters.
+/// level apply if the file is `deepest` (`CompactionPick::deepest`), its parameters even if no
+/// codec is set for it. A `given` codec (`CompactionPick::compression`) has the general parameters.
 pub(crate) fn compression_of(
     options: &ColumnFamilyOptions,
     level: usize,

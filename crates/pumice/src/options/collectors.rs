@@ -88,11 +88,11 @@ pub trait TablePropertiesCollector: Send {
     }
 }
 
-/// Parts of the window that leave it at once.
+/// Number of parts of the window: entries leave it a part at a time.
 const BUCKETS: usize = 128;
 
 /// RocksDB's `NewCompactOnDeletionCollectorFactory`: asks for the compaction of a table in which
-/// deletions are dense. Only deletions of single keys count, and not `single_delete`.
+/// deletions are dense. Only deletions of single keys count, but not those by `single_delete`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CompactOnDeletionCollectorFactory {
     /// Size of the window in entries, rounded up to a multiple of 128; 0 turns it off.
@@ -215,7 +215,7 @@ mod tests {
         // Entries that have left the window do not count.
         let far = [spread(0, 10), vec![PUT; 200], spread(0, 10)].concat();
         assert!(!asks(128, 11, 0.0, &far) && asks(128, 10, 0.0, &far));
-        // Nothing is asked for by the window alone if there is none.
+        // A window of size 0 alone asks for nothing.
         assert!(!asks(0, 0, 0.0, &spread(0, 1000)));
         assert!(!asks(128, 0, 0.0, &vec![PUT; 1000]));
         let others = [ValueType::SingleDeletion as u8, ValueType::RangeDeletion as u8];

@@ -246,7 +246,7 @@ option_table! {
         /// databases. None keeps no rows.
         row_cache: Option<Arc<RowCache>> = None;
         /// Where `get_async` and the other asynchronous calls run; None takes the runtime of the
-        /// process. It may be dropped here while they run: it ends when they have.
+        /// process. It may be dropped here while such calls run: the runtime ends after them.
         runtime: Option<Arc<Runtime>> = None;
         /// How large keys, values and batches may be; for tests, which lower them.
         limits: SizeLimits = SizeLimits::FORMAT;

@@ -32,7 +32,7 @@ option_enum! {
     }
 }
 
-/// All but none at all are built.
+/// All styles but `None` are built.
 pub(super) fn buildable_style(style: &CompactionStyle) -> Result<(), Refusal> {
     match style {
         CompactionStyle::Level | CompactionStyle::Fifo | CompactionStyle::Universal => Ok(()),
@@ -63,24 +63,24 @@ option_enum! {
         /// RocksDB's rules.
         #[default]
         Static = "static",
-        /// RocksDB's rules, beside a rate limiter that tunes itself by its drains.
+        /// RocksDB's rules, with a rate limiter that tunes itself by its drains.
         DrainAutoTune = "drain_auto_tune",
         /// Automatic compaction of all column families is off while flushes need the rate limiter's
         /// rate, stall thresholds included: for comparison only.
         SeedRule = "seed_rule",
-        /// Writes are let in as fast as flushes and compactions make room for them: a peak that
+        /// Writes are admitted as fast as flushes and compactions make room for them: a peak that
         /// lasts slows them, and never stops them.
         Adaptive = "adaptive",
     }
 }
 
 option_enum! {
-    /// How background threads are scheduled for whose work no caller waits.
+    /// How background threads are scheduled whose work no caller waits for.
     pub enum BackgroundPriority {
-        /// As all others.
+        /// Like all other threads.
         #[default]
         Normal = "normal",
-        /// CPU: nice 19. I/O: the last of the class "best effort".
+        /// CPU: nice 19. I/O: the lowest level of the class "best effort".
         Low = "low",
         /// When nothing else wants to run. CPU: SCHED_IDLE. I/O: the class "idle".
         Idle = "idle",
@@ -90,7 +90,7 @@ option_enum! {
 /// What computes checksums of whole files.
 #[derive(Clone, Default)]
 pub enum FileChecksumGenFactory {
-    /// Nothing: there are none.
+    /// No factory: files get no checksums.
     #[default]
     None,
     /// RocksDB's `FileChecksumGenCrc32cFactory`: CRC-32C.
@@ -210,11 +210,11 @@ impl OptionValue for MemtableFactory {
             | "hash_linkedlist" => Err(Refusal::Unsupported(format!(
                 "memtables of hash buckets ({name}) are not built; skip_list and vector are"
             ))),
-            // RocksDB has none any more, either; its words.
+            // RocksDB no longer has one, either; this is its text.
             "cuckoo" | "HashCuckooRepFactory" => Err(Refusal::Unsupported(
                 "cuckoo hash memtable is not supported anymore".to_string(),
             )),
-            // RocksDB's words, and what there is.
+            // RocksDB's text, and the kinds that there are.
             _ => Err(Refusal::Parse(format!(
                 "Could not load MemTableRepFactory: {text}; expected skip_list or vector"
             ))),

@@ -325,7 +325,7 @@ fn is_newer(version: &str) -> bool {
 }
 
 /// Sets an option; if `lenient`, without the members that are unknown here, which it returns, and
-/// without a value of no effect that has another form in the file.
+/// without a value that has no effect here and another form in the file.
 fn set_saved<S: OptionSet>(
     options: &mut S,
     name: &str,

@@ -44,8 +44,8 @@ impl MergeOperator for StringAppend {
 
     fn option_text(&self) -> String {
         match std::str::from_utf8(&self.delimiter) {
-            // What ends a member cannot be in one, and blanks around it are lost, but for those
-            // that are escaped.
+            // Characters that end a member cannot be in one, and blanks around it are lost, except
+            // those that are escaped.
             Ok(delimiter)
                 if delimiter != ","
                     && !delimiter.contains([';', '{', '}'])

@@ -95,8 +95,8 @@ pub type ContinueCallback<'a> = &'a dyn Fn(&[u8]) -> bool;
 pub struct GetMergeOperandsOptions<'a> {
     /// With more operands than this, the base value counted, the read is Incomplete.
     pub expected_max_number_of_operands: usize,
-    /// Is shown each operand, the newest one first, but not the base value; with false nothing
-    /// that is older is read. It may call the database.
+    /// Called with each operand, the newest one first, but not with the base value; if it returns
+    /// false, nothing that is older is read. It may call the database.
     pub continue_cb: Option<ContinueCallback<'a>>,
 }
 

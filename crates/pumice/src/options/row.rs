@@ -57,7 +57,7 @@ pub enum RowKind<S: 'static> {
     },
 }
 
-/// When an option is written to OPTIONS files, which RocksDB refuses to read if they have a name
+/// When an option is written to OPTIONS files, which RocksDB refuses to read if they contain a name
 /// that it does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {

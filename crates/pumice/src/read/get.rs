@@ -104,7 +104,7 @@ struct Lookup<'a> {
     entity: bool,
     /// All columns are wanted.
     columns: bool,
-    /// The operands are wanted, and older ones only while this is true of the last one seen.
+    /// The operands are wanted, and older ones only while this returns true for the last one seen.
     unmerged: Option<ContinueCallback<'a>>,
     answer: Answer,
     settled_by: SettledBy,

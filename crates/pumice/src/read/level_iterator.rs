@@ -2,8 +2,8 @@
 //!
 //! Thread safety: one owner at a time (`Send`). Invariants: (1) the files are sorted and do not
 //! overlap (the version builder checks it); (2) `table` is the iterator of `files[index]`, or None
-//! when out of range or after an error; (3) with a scope, keys left out after a seek have another
-//! prefix than its target. Opening a table may read the file and so may suspend.
+//! when out of range or after an error; (3) with a scope, keys left out after a seek have a prefix
+//! other than its target's. Opening a table may read the file and so may suspend.
 
 use std::sync::Arc;
 

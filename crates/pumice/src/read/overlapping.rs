@@ -1,14 +1,14 @@
 //! Table files that overlap where they must not, as one stream of internal keys.
 //!
 //! Their order does not tell which is newer, so each is a sorted run of its own and sequence
-//! numbers decide, whatever levels they are on. What several files have alike comes out once; two
-//! entries that differ under one key and sequence number are Corruption, as nothing tells which of
-//! them was written.
+//! numbers decide, whatever levels they are on. An entry that several files share comes out once;
+//! two entries that differ under one key and sequence number are Corruption, as nothing tells which
+//! of them was written.
 //!
 //! Thread safety: one owner at a time (`Send`).
 //! Invariant: while it is valid, `inner` stands past all entries of `key` and its sequence number,
 //! in the direction of the last move.
-//! Only databases that are open for reading without `force_consistency_checks` have such files:
+//! Only databases that are opened read-only without `force_consistency_checks` have such files:
 //! entries are copied, and all tables are opened at once. May read files and so suspend.
 
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl OverlappingIterator {
         })
     }
 
-    /// From now on, a seek may leave out what has not the prefix of its target; with None it finds
+    /// From now on, a seek may leave out keys without the prefix of its target; with None it finds
     /// everything.
     pub fn scope_to_prefix(&mut self, scope: Option<&Extractor>) {
         self.inner.sources_mut().for_each(|table| table.scope_to_prefix(scope));
@@ -76,7 +76,7 @@ impl OverlappingIterator {
         self.take();
     }
 
-    /// Takes the entry that `inner` is on, and passes over those that say the same.
+    /// Takes the entry that `inner` is on, and passes over identical ones.
     fn take(&mut self) {
         self.valid = false;
         if self.inner.valid() {

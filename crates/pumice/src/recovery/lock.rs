@@ -74,8 +74,9 @@ fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode<'_>) -
     Ok(exists)
 }
 
-/// A database that has lost CURRENT is not created anew: that would delete its tables and
-/// overwrite its logs. Neither is there before CURRENT is, except for an empty log.
+/// A database that has lost CURRENT is not created again: that would delete its tables and
+/// overwrite its logs. Before CURRENT exists there are no tables, and no logs except for an empty
+/// one.
 fn check_nothing_left(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     let names = match fs.list(dir) {
         Ok(names) => names,

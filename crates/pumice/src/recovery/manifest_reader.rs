@@ -28,7 +28,7 @@ pub(crate) struct DroppedTail {
     /// Where it begins.
     pub offset: u64,
     pub bytes: u64,
-    /// Bytes of it exist after missing ones: more than a file that is too short or ends in zeros,
+    /// Bytes of it exist after missing ones. Otherwise the file is only too short or ends in zeros,
     /// which any reader of the format skips.
     pub holed: bool,
 }

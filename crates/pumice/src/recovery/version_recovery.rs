@@ -42,9 +42,9 @@ impl RecoveredVersions {
         logs.min().unwrap_or(0).max(self.min_log_to_keep)
     }
 
-    /// Refuses writing to a database that this engine could not preserve: it has blob files,
-    /// whatever the options say, and without their entries in the MANIFEST RocksDB would not find
-    /// the values.
+    /// Refuses writing to a database that this engine could not preserve, whatever the options say:
+    /// it has blob files, and without their entries in the MANIFEST RocksDB would not find the
+    /// values.
     ///
     /// # Errors
     /// NotSupported if a column family has values in blob files.

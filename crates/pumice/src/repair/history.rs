@@ -29,7 +29,7 @@ pub(super) struct History {
     /// Tables that were part of the database at the end of the readable part, with the column
     /// family.
     pub live: BTreeMap<FileNumber, (u32, Arc<FileMetaData>)>,
-    /// Tables that were not any more.
+    /// Tables that were no longer part of it.
     pub obsolete: BTreeSet<FileNumber>,
     pub last_sequence: SequenceNumber,
     pub next_file: FileNumber,

@@ -244,7 +244,7 @@ impl Bounds {
         Bounds { icmp, smallest: Vec::new(), largest: Vec::new(), seqs, points: 0, tombstones: 0 }
     }
 
-    /// A point entry, which come in order.
+    /// Adds a point entry; they come in order.
     pub fn add(&mut self, ikey: &[u8], sequence: SequenceNumber) {
         if self.smallest.is_empty() {
             self.smallest.extend_from_slice(ikey);
@@ -255,7 +255,7 @@ impl Bounds {
         self.points += 1;
     }
 
-    /// A tombstone, after the last point entry.
+    /// Adds a tombstone, after the last point entry.
     pub fn add_tombstone(&mut self, tombstone: &RangeTombstone) {
         let seq = tombstone.seq;
         let first = internal_key(&tombstone.start, seq, ValueType::RangeDeletion);

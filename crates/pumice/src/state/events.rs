@@ -20,7 +20,7 @@ pub(crate) struct EventState {
     pub background_errors: AtomicU64,
     /// See `info_dumps`.
     pub last_dump_micros: AtomicU64,
-    /// Likewise of the last sample of the statistics.
+    /// The same for the last sample of the statistics.
     pub last_sample_micros: AtomicU64,
     pub deferred: Mutex<Deferred>,
     /// Errors that their tasks still have to report to the listeners.

@@ -143,7 +143,7 @@ pub(crate) struct Tasks {
     pub expiry: ExpiryWatch,
 }
 
-/// Files beside the versions: being written, obsolete, and what recovery needs.
+/// Files besides those of the versions: being written, obsolete, and what recovery needs.
 #[derive(Default)]
 pub(crate) struct Files {
     /// Numbers of files being written; they are in no version yet.
@@ -157,7 +157,7 @@ pub(crate) struct Files {
     /// Smallest log that recovery may need, as last written to the MANIFEST.
     pub min_log_to_keep: FileNumber,
     pub options_file_number: FileNumber,
-    /// The last OPTIONS file could not be written: the present one does not tell of a change.
+    /// The last OPTIONS file could not be written: the present one lacks a change.
     pub options_stale: bool,
     /// The end of the MANIFEST that the open dropped because a crash had torn it.
     pub dropped_tail: Option<DroppedTail>,

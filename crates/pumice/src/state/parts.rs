@@ -85,7 +85,7 @@ pub(crate) struct Background {
 /// State that writers share.
 pub(crate) struct Writes {
     pub queue: WriteQueue,
-    /// How many members a leader asks to insert beside it; used by the leader.
+    /// How many members a leader asks to insert concurrently with it; used by the leader.
     pub helpers: Mutex<Helpers>,
     /// The leader's batch for groups of several writers.
     pub scratch: Mutex<WriteBatch>,
@@ -208,7 +208,7 @@ impl Directory {
         transfer::copy(&*self.fs, false, (from, bytes), to, &|| Ok(()))
     }
 
-    /// A line for each kind of file in the directory; one that cannot be read has no lines.
+    /// A line for each kind of file in the directory; a directory that cannot be read has no lines.
     pub fn log_directory(&self, log: &(dyn Logger + 'static)) {
         let Ok(names) = self.fs.list(&self.path) else { return };
         let mut tables = 0;
@@ -238,8 +238,8 @@ impl Writes {
         self.attention.store(true, Ordering::Release);
     }
 
-    /// How many members of a group are asked to insert beside their leader: none if a memtable
-    /// takes one inserter only.
+    /// How many members of a group are asked to insert concurrently with their leader: none if a
+    /// memtable takes one inserter only.
     pub fn helpers_to_ask(&self, key_space: &CfMap, followers: usize, updates: u32) -> usize {
         let asked = self.helpers.lock().decide(followers, u64::from(updates));
         let concurrent = |cf: &CfData| cf.super_version.load().mem.takes_concurrent_adds();
@@ -302,8 +302,8 @@ impl Directory {
 }
 
 impl Resources {
-    /// A compaction that rewrites the last level runs on the bottom pool, if that may have threads
-    /// and gets one: it takes longest, and nothing waits for it.
+    /// A compaction that rewrites the last level runs on the bottom pool, if that pool may have
+    /// threads and gets one: it takes longest, and nothing waits for it.
     pub fn runs_at_bottom(&self, work: &CompactionWork) -> bool {
         let (pick, pools) = (&work.pick, &self.pools);
         let rewrites = !pick.is_trivial_move && !pick.is_deletion;

@@ -35,7 +35,7 @@ fn level_number(view: &SuperVersion, digits: &str) -> Option<usize> {
     (level < view.version.num_levels()).then_some(level)
 }
 
-/// The sum that `aggregated-table-properties` or `-at-levelN` of it means.
+/// The sum for `aggregated-table-properties`, or for one level with the suffix `-at-levelN`.
 pub(crate) fn aggregated(cf: &CfData, view: &SuperVersion, name: &str) -> Option<TableProperties> {
     let levels = match name.strip_prefix("aggregated-table-properties")? {
         "" => 0..view.version.num_levels(),

@@ -67,7 +67,7 @@ impl Reports {
         }
     }
 
-    /// What the statistics are now is what their first sample is compared with.
+    /// The first sample is compared with the statistics as they are now.
     pub fn begin_history(&self) {
         if let Some(statistics) = &self.statistics {
             self.history.sample(statistics, time::wall_seconds(), u64::MAX);
@@ -113,7 +113,7 @@ impl Reports {
     }
 
     /// A group of `bytes` was logged, which took `logged` bytes of the log; it was synced if
-    /// `sync_began` has a time.
+    /// `sync_began_micros` has a time.
     #[inline]
     pub fn count_logged(&self, bytes: u64, logged: u64, sync_began_micros: Option<u64>) {
         self.stats.wal_written(logged, sync_began_micros.is_some());

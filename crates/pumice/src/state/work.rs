@@ -98,8 +98,8 @@ impl CompactionWork {
         }
     }
 
-    /// Compactions out of L0 never wait for it, unlike those of the level below L0, which cannot
-    /// run beside them.
+    /// Compactions out of L0 never wait for it. They do wait for compactions of the level below L0,
+    /// which cannot run at the same time.
     pub fn is_deep(&self) -> bool {
         let leveled = self.cf.options().compaction_style == CompactionStyle::Level;
         let start = self.pick.start_level;

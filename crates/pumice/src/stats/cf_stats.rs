@@ -316,7 +316,7 @@ impl CfStats {
     }
 
     /// Whether the present dump has a report of this column family. While it is idle one dump in
-    /// eight has, as in RocksDB.
+    /// eight has one, as in RocksDB.
     pub fn wants_report(&mut self) -> bool {
         let changed = Snapshot { seconds: 0.0, ..self.snapshot(0) }
             != Snapshot { seconds: 0.0, ..self.interval_start };

@@ -135,7 +135,8 @@ impl DbStats {
         self.helpers.lock().add(came);
     }
 
-    /// How many members inserted beside their leader, in groups in which some were asked to.
+    /// How many members inserted concurrently with their leader, in groups in which some were asked
+    /// to.
     pub fn helpers(&self) -> Histogram {
         self.helpers.lock().clone()
     }

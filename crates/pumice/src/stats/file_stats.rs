@@ -29,7 +29,7 @@ impl FileTimes for Statistics {
             IoActivity::Flush => Some(HistogramKind::FileReadFlushMicros),
             IoActivity::Compaction => Some(HistogramKind::FileReadCompactionMicros),
             IoActivity::DbOpen => Some(HistogramKind::FileReadDbOpenMicros),
-            // As RocksDB, which keeps those of users for the levels with detail.
+            // As in RocksDB, which measures users' reads by kind only at the detailed levels.
             IoActivity::Unknown => None,
             _ if !detailed => None,
             IoActivity::Get => Some(HistogramKind::FileReadGetMicros),

@@ -1,7 +1,7 @@
 //! How the tickers of a database grew, period by period (RocksDB's `GetStatsHistory`).
 //!
 //! A sample remembers the tickers, and by how much they grew since the sample before it. Samples
-//! are in memory only, as many as a number of bytes allows; the oldest go first.
+//! are in memory only, as many as a number of bytes allows; the oldest are dropped first.
 //!
 //! Thread safety: from any thread; does not suspend. What it does not do: know when a sample is due
 //! (`info_dumps`), or keep samples beyond the close of the database.

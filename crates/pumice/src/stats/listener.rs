@@ -60,13 +60,13 @@ pub enum CompactionReason {
     ManualCompaction,
     /// A table property collector asked for the file.
     FilesMarkedForCompaction,
-    /// Sequence numbers and tombstones of the last level can go.
+    /// Sequence numbers and tombstones of the last level can be dropped.
     BottommostFiles,
     /// The data is older than `ttl`.
     Ttl,
     /// The file is older than `periodic_compaction_seconds`.
     PeriodicCompaction,
-    /// Universal: newer data takes too much space beside the oldest.
+    /// Universal: newer data takes too much space compared with the oldest.
     UniversalSizeAmplification,
     /// Universal: sorted runs have similar sizes.
     UniversalSizeRatio,

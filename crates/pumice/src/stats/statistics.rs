@@ -6,7 +6,8 @@
 //! continues from them. Resetting remembers the present counts as a baseline instead of writing to
 //! the shards. A database without statistics pays one branch (see [`Record`]).
 //!
-//! Cost: 37 KB, most of it histogram buckets, for each task that ever counted at the same time.
+//! Cost: 37 KB, most of it histogram buckets, per shard; there are as many shards as tasks ever
+//! counted at one time.
 //!
 //! Thread safety: everything may be called at any time from any thread. Readers see each count on
 //! its own; a report is not a snapshot of one instant.
@@ -34,7 +35,8 @@ use pumice_port::sync::Mutex;
 
 use super::names::{HistogramKind, Ticker};
 
-/// Shards of different statistics that a task keeps; more are claimed again for every count.
+/// Shards of different statistics that a task keeps; beyond that, a task claims a shard for every
+/// count.
 const KEPT_SHARDS: usize = 4;
 
 /// What is measured. Numbers are RocksDB's `StatsLevel`.

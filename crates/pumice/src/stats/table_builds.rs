@@ -1,4 +1,4 @@
-//! The cost of building tables: codecs, and helpers that compressed beside the emitters.
+//! The cost of building tables: codecs, and helpers that compressed concurrently with the emitters.
 //!
 //! Thread safety: one short lock, once per table.
 

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | any but SingleDeletion | a newer version of the key, or a range tombstone, is in its stripe |
 //! | Deletion | no reader can see older versions and none exist below |
-//! | SingleDeletion | as Deletion; or the next version is of its stripe: both go |
+//! | SingleDeletion | as Deletion; or the next version is of its stripe: both are dropped |
 //! | Merge | removed by the filter; combined with its base, or with other operands of its stripe |
 //!
 //! A SingleDeletion is kept even below a newer version of its stripe: the Value it cancels may lie
@@ -60,7 +60,7 @@ pub(crate) struct CompactionSettings {
     pub enforce_single_del_contracts: bool,
 }
 
-/// A version and a place in it, for keys asked in ascending order.
+/// A version and a place in it, for keys that are checked in ascending order.
 pub(crate) struct Beyond {
     pub version: Arc<Version>,
     pub cursor: BeyondCursor,

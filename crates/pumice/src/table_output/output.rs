@@ -68,7 +68,7 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// Creates file `spec.number` in the database's directory. Writes count to `io`.
+    /// Creates file `spec.number` in the database's directory. Writes are charged to `io`.
     ///
     /// # Errors
     /// I/O.
@@ -217,8 +217,8 @@ impl OutputFile {
     /// caller.
     ///
     /// # Errors
-    /// I/O; Corruption if `paranoid_file_checks` reads something else than was written. The file
-    /// is then useless and must not be installed.
+    /// I/O; Corruption if `paranoid_file_checks` reads something other than what was written. The
+    /// file is then useless and must not be installed.
     pub fn finish(mut self, env: &dyn OutputEnv, cf: &CfData) -> Result<WrittenFile> {
         let largest = self.largest(cf);
         let marked_for_compaction = self.collectors.finish(&mut self.builder)?;

@@ -496,7 +496,7 @@ mod tests {
         (db, cf)
     }
 
-    /// Each form writes to and reads from the family that it is of, and no time is to be seen.
+    /// Each form writes to and reads from its own family, and no time shows in the values.
     #[pumice_test_macros::test]
     fn every_form_is_of_its_family() {
         let (db, cf) = opened();

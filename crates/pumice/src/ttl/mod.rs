@@ -10,12 +10,12 @@
 //!
 //! Reads and writes are in `calls` and `operands`, cursors in `cursor`.
 //!
-//! Thread safety: as [`Db`]. Invariants: (1) values written through this handle end with a possible
-//! time, whatever the clock says, the result of a merge with that of the merge, an entity that a
-//! filter makes in its default column; (2) a value with an impossible time is Corruption in gets
-//! and merges, and is kept by compactions; (3) a snapshot, a handle of a column family or an option
-//! is the plain database's. Not here: calls that read and write no values, which go through
-//! [`DbWithTtl::db`].
+//! Thread safety: as [`Db`]. Invariants: (1) values written through this handle end with a valid
+//! time, whatever the clock says: the result of a merge with the time of the merge, an entity that
+//! a filter makes has the time in its default column; (2) a value with an invalid time is
+//! Corruption in gets and merges, and is kept by compactions; (3) a snapshot, a handle of a column
+//! family or an option is the plain database's. Not here: calls that read and write no values,
+//! which go through [`DbWithTtl::db`].
 
 mod calls;
 mod cursor;

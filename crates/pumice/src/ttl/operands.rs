@@ -1,7 +1,8 @@
 //! Reads of merge operands of values that expire, in the four forms of decision 0029.
 //!
 //! Thread safety: as the database. Every call may suspend. RocksDB's `DBWithTTL` leaves the times
-//! at the end of what it returns here and shows the callback; this handle never does.
+//! at the end of what it returns here and of what it passes to the callback; this handle never
+//! does.
 
 use pumice_base::Result;
 
@@ -67,7 +68,7 @@ impl DbWithTtl {
         let shown = |stored: &[u8]| match (how.continue_cb, split(stored)) {
             (Some(continue_cb), Ok((operand, _))) => continue_cb(operand),
             (None, Ok(_)) => true,
-            // It will be the error.
+            // This becomes the error of the call.
             (_, Err(_)) => false,
         };
         let how = GetMergeOperandsOptions { continue_cb: Some(&shown), ..*how };

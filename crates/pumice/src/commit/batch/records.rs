@@ -7,7 +7,7 @@ use pumice_base::{Error, Result, ValueType};
 
 use super::{BatchRecord, HEADER_LEN};
 
-/// RocksDB's words for a record of no kind.
+/// RocksDB's text for a record of an unknown kind.
 const UNKNOWN_TAG: &str = "unknown WriteBatch tag";
 
 /// The records of wire form `rep`.
@@ -87,7 +87,7 @@ impl<'a> Iterator for BatchIter<'a> {
         }
     }
 
-    /// Tells only whether there is another.
+    /// Tells only whether there is another record.
     fn size_hint(&self) -> (usize, Option<usize>) {
         if self.input.is_empty() { (0, Some(0)) } else { (1, None) }
     }

@@ -151,7 +151,7 @@ fn waited(controller: &WriteController, mut now: u64, bytes: u64) -> u64 {
 fn delays_hold_the_rate() {
     let rate = 1 << 20;
     let controller = WriteController::new(rate);
-    assert_eq!(controller.pay(&leader(), 0, 1 << 30), 0, "nobody is slowed");
+    assert_eq!(controller.pay(&leader(), 0, 1 << 30), 0, "no writer is slowed");
     let mut stall = WriteStall::None;
     controller.update(&mut stall, &inputs(0, 20, 0), &options());
     let mut rng = pumice_base::random::Rng::new(1);
@@ -196,7 +196,7 @@ fn followers_are_paid_for() {
     assert!((990_000..1_010_000).contains(&(now - start)), "{} us for 1 MB", now - start);
 }
 
-/// A policy learns what came at once, capped or not, since it last asked.
+/// A policy learns the most bytes that came at once, capped or not, since it last asked.
 #[pumice_test_macros::test]
 fn the_largest_group_is_reported() {
     let controller = WriteController::new(0);

@@ -219,5 +219,5 @@ fn a_stall_refuses_those_that_do_not_wait_and_nobody_else() {
     for handle in [patient, last] {
         assert!(!handle.join().unwrap().0);
     }
-    assert!(after.join().unwrap().0, "a stall that is over refuses nobody");
+    assert!(after.join().unwrap().0, "a stall that is over refuses no writer");
 }

@@ -9,7 +9,8 @@ use super::*;
 
 #[test] // Plain: a function of plain data.
 fn as_many_are_asked_as_the_group_can_use_and_as_came_before() {
-    // (cores besides the leader's, followers, updates, asked of the first groups when all come)
+    // (cores besides the leader's, followers, updates, members asked in the first groups if all
+    // come)
     let cases: [(usize, usize, u64, [usize; 4]); 8] = [
         (0, 100, 10_000, [0, 0, 0, 0]),
         (1, 100, 10_000, [1, 1, 1, 1]),

@@ -3,8 +3,9 @@
 //!
 //! Files of L0 are in order, newest first, so deletions take the end of L0: no older version of a
 //! key ever comes back. A tree that was leveled before may have deeper levels; they are emptied
-//! first, smallest keys first, for their age is not known. With `merge_below`, small files at the
-//! newest end of L0 are merged into one (the rule of `intra_l0`) so that reads check fewer files.
+//! first, smallest keys first, because their age is not known. With `merge_below`, small files at
+//! the newest end of L0 are merged into one (the rule of `intra_l0`) so that reads check fewer
+//! files.
 //!
 //! Pure, like the rest of the picker; the time is an argument. One compaction runs at a time: two
 //! would delete more than needed. Not here: file temperatures.
@@ -111,7 +112,7 @@ impl FifoRules {
         }
         let inputs = ctx.merge_newest(self.merge_trigger.max(2), self.merge_below?)?;
         let pick = ctx.complete(Start::new(CompactionReason::FifoReduceNumFiles, 0, inputs))?;
-        // There is no other level, so nothing goes to the last one.
+        // There is no other level, so nothing is written to the last one.
         Some(CompactionPick { deepest: false, ..pick })
     }
 }

@@ -45,9 +45,10 @@ pub fn pick(
 }
 
 /// A move into a level that holds nothing yet, out of a level that is too large: it costs nothing,
-/// so no score needs to be compared. In order of scores it would wait while L0 and the level below
-/// it lag, and all that time the level grows: each compaction into it costs more, and in the end
-/// the estimate of needed bytes, which leaves out levels above an empty one, jumps.
+/// so no score needs to be compared. In order of scores it would have to wait while L0 and the
+/// level below it lag. All that time the level that is too large grows, so each compaction into it
+/// costs more, and in the end the estimate of pending bytes, which leaves out levels above an empty
+/// one, jumps.
 fn into_empty_level(
     ctx: &PickContext<'_>,
     scores: &LevelScores,
@@ -95,7 +96,7 @@ fn inside_level0(ctx: &PickContext<'_>, inputs: InputLevel) -> Option<Compaction
 }
 
 /// A compaction of L0 files: a move, or a merge of a small L0 with itself, or one of the oldest
-/// files with the base level. Only moves may run beside another compaction out of L0; a merge of
+/// files with the base level. Only moves may run alongside another compaction out of L0; a merge of
 /// newer files among themselves conflicts with nothing.
 fn out_of_level0(ctx: &PickContext<'_>) -> Option<CompactionPick> {
     if !ctx.has_base_level() {
@@ -121,8 +122,8 @@ fn out_of_level0(ctx: &PickContext<'_>) -> Option<CompactionPick> {
 }
 
 /// The L0 files that can change level as they are, in key order: no older file overlaps them, nor
-/// does the base level, nor what is being written there. Into an empty base level only all idle
-/// files move: a lone overlapping file there would not help.
+/// does the base level, nor what is being written there. Into an empty base level all idle files
+/// move or none does: a lone overlapping file there would not help.
 fn movable_level0_files(ctx: &PickContext<'_>) -> Option<InputLevel> {
     if !ctx.can_move(0, ctx.targets.base_level) {
         return None;

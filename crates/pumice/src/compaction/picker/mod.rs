@@ -119,7 +119,7 @@ pub struct CompactionPick {
     pub is_trivial_move: bool,
     /// The input files are deleted, and that is all: data that FIFO compaction drops.
     pub is_deletion: bool,
-    /// Nothing older than the inputs overlaps them: tombstones can go and sequence numbers be
+    /// Nothing older than the inputs overlaps them: tombstones can be dropped and sequence numbers
     /// zeroed.
     pub bottommost: bool,
     /// No level below the output level has files: the bottommost level's compression settings

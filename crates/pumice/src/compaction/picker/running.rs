@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// As one that reads numbers from its keys.
+    /// Like a comparator that reads numbers from its keys.
     struct FixedWidth;
 
     impl CustomComparator for FixedWidth {

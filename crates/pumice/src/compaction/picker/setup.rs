@@ -7,7 +7,8 @@ use pumice_manifest::{CompactionPri, FileMetaData, UserRange};
 
 use super::{CompactionPick, CompactionReason, InputLevel, PickContext, total_bytes};
 
-/// A compaction of L0 takes at least this many times what it rewrites of the output level.
+/// A compaction of L0 may take at least this many times the bytes of the output level, which it may
+/// have to rewrite.
 const BATCH_OVER_BASE: u64 = 4;
 
 /// What is known about a pick before its output level is examined.
@@ -100,9 +101,9 @@ impl PickContext<'_> {
         (!expanded.is_empty() && !below.iter().any(busy)).then(|| InputLevel::new(0, expanded))
     }
 
-    /// How many of these files, oldest last, one compaction into `output_level` takes: no more than
-    /// compactions may have bytes, so that an L0 of merged files is not compacted by one job that
-    /// takes minutes, but enough to be worth a rewrite of that level.
+    /// How many of these files, oldest last, one compaction into `output_level` takes: no more
+    /// bytes than the limit of a compaction, so that an L0 of merged files is not compacted by one
+    /// job that takes minutes, but enough to be worth a rewrite of that level.
     fn level0_batch(&self, files: &[Arc<FileMetaData>], output_level: usize) -> usize {
         let rewritten = self.version.level_bytes(output_level);
         let enough = self.options.compaction_limit().max(BATCH_OVER_BASE.saturating_mul(rewritten));

@@ -1,8 +1,8 @@
 //! The law of the third stock: bytes that wait for compaction.
 //!
-//! The sustainable intake is what compactions write a second over the amplification: the bytes that
-//! an admitted byte costs, written already or still owed. The debt may grow to half way between the
-//! soft and the hard limit, which it approaches ever more slowly:
+//! The sustainable intake is the number of bytes that compactions write per second, divided by the
+//! amplification: the bytes that an admitted byte costs, written already or still owed. The debt
+//! may grow to half way between the soft and the hard limit, which it approaches ever more slowly:
 //!
 //! ```text
 //! cap = sustainable + (goal - debt) / (amplification * spend)

@@ -1,9 +1,9 @@
 //! How much deferrable compactions may write so that reads stay within their target.
 //!
-//! After each second in which more than one read in a hundred was slow, these compactions get three
-//! tenths less; otherwise a twentieth more, if they used their share, until there is no limit. So
-//! reads settle where about one in a hundred is slow, and as much is compacted as that leaves. The
-//! caller sets the minimum: the debt has to be paid, however slow reads are.
+//! After each second in which more than one read in a hundred was slow, the rate of these
+//! compactions falls by 30 %; otherwise it rises by 5 %, if they used their share, until there is
+//! no limit. So reads settle where about one in a hundred is slow, and as much is compacted as that
+//! leaves. The caller sets the minimum: the debt has to be paid, however slow reads are.
 //!
 //! Thread safety: plain data.
 
@@ -104,8 +104,9 @@ mod tests {
 
     const DEVICE: f64 = 100e6;
 
-    /// So many seconds of a load that wants to write `wanted`, on a device where `slow_at` bytes a
-    /// second make a tenth of the reads slow; what was written a second, on average.
+    /// `count` seconds of compactions that write as much as they may, on a device where more than
+    /// `slow_at` bytes a second make a tenth of the reads slow; returns the bytes written per
+    /// second, on average.
     fn seconds(guard: &mut ReadGuard, look: &mut ReadLook, count: u32, slow_at: f64) -> f64 {
         let began = look.written;
         for _ in 0..count * 10 {

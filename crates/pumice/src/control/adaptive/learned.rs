@@ -143,7 +143,7 @@ impl Learned {
 mod tests {
     use super::*;
 
-    /// A burst of one memtable in the first 5 ms does not predict the second after it.
+    /// A burst of one memtable in the first 5 ms does not predict the rate per second.
     #[pumice_test_macros::test]
     fn the_first_look_is_no_rate_of_a_second() {
         let mut learned = Learned::default();

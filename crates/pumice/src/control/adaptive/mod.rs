@@ -63,8 +63,8 @@ use super::policy::{Binding, FamilyInputs, Grants, Inputs, Policy, Relief};
 
 /// The cap falls at once. It rises towards the law's value in about this many seconds, or in this
 /// share of the time in which all memory can fill: with flushes milliseconds apart, a slower rise
-/// would cost throughput. It rises at once to its average over this share of the time: a drop for a
-/// moment, as a flush ended, carries no information.
+/// would cost throughput. It rises at once to its average over this share of the time: a momentary
+/// drop at the end of a flush carries no information.
 const RISE_SECONDS: f64 = 0.5;
 const RISE_FILL_SHARE: f64 = 0.1;
 const OF_LATE_SHARE: f64 = 0.6;
@@ -104,7 +104,7 @@ const TICK_SHARE: f64 = 0.5;
 const TICK_SECONDS: f64 = 0.1;
 const TICK_SECONDS_MIN: f64 = 0.005;
 const TICK_MEMORY_SHARE: f64 = 0.1;
-/// They come sooner towards the end of a flush, each after this share of its remaining time.
+/// Ticks come sooner towards the end of a flush, each after this share of its remaining time.
 const TICK_FLUSH_SHARE: f64 = 0.5;
 /// All compaction threads work from this many times the trigger of L0 on, or this share of the
 /// soft limit of debt.
@@ -410,7 +410,7 @@ impl Adaptive {
     }
 
     /// The rate of compactions that can wait, given `owed` of the debt: the rest of the device
-    /// while writes are near a limit, and no more than keeps reads fast.
+    /// while writes are near a limit, and no more than what keeps reads fast.
     fn waiting_rate(&mut self, inputs: &Inputs, binding: Binding, owed: f64) -> Option<f64> {
         let device_rate = inputs.device_rate;
         let limited = device_rate > 0.0 && self.is_short(inputs, binding);

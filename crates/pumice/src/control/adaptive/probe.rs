@@ -6,8 +6,8 @@
 //! otherwise there is a pause, longer each time. A question is not free: on a full device the log
 //! waits, so there is no probe while writes are not held back. Fewer writes alone do not show that
 //! the device is full, since the user may offer fewer: the log has to wait. Until a few questions
-//! were denied the known rate says little: an idle or young database asks little of its device, and
-//! every database may probe.
+//! have been denied, the known rate says little: an idle or young database asks little of its
+//! device, and every database may probe.
 //!
 //! Thread safety: plain data.
 
@@ -19,8 +19,8 @@ const REST_SECONDS_MIN: f64 = 4.0;
 const REST_SECONDS_MAX: f64 = 64.0;
 /// After a rest of this length the rate counts as known: only databases that need it probe again.
 const REST_SECONDS_SURE: f64 = 8.0;
-/// The rate asked for, relative to the known one: at first; while no question was ever denied; and
-/// its growth with each that is not denied.
+/// The rate asked for, relative to the known one: by a first question; by a first question while
+/// none has been denied; and the factor by which it grows after each question that is not denied.
 const MORE: f64 = 1.25;
 const MORE_UNTRIED: f64 = 4.0;
 const MORE_AGAIN: f64 = 2.0;

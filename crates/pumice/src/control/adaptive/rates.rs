@@ -40,7 +40,7 @@ impl Counter {
 /// shorter time.
 const PROGRESS_HORIZON: f64 = 1.0;
 const STALL_HORIZON: f64 = 0.2;
-/// Averages go over this many steps of progress at least.
+/// Averages cover at least this many steps of progress.
 const GAPS: f64 = 3.0;
 /// Share that the newest finished job has in the average.
 const JOB_WEIGHT: f64 = 0.3;

@@ -40,7 +40,7 @@ fn draw(rng: &mut Rng) -> Peak {
     Peak { shape, device, offered: sustainable(device) * (1.2 + rng.uniform(60) as f64 / 10.0) }
 }
 
-/// What is wrong with how a peak went, if anything.
+/// What went wrong during a peak, if anything.
 fn judge(peak: &Peak, outcome: &Outcome) -> Option<String> {
     let bearable = sustainable(peak.device);
     let settled = &outcome.by_second[SETTLING..];
@@ -75,7 +75,7 @@ fn lasting_peak(policy: &mut dyn Policy, peak: &Peak) -> Outcome {
 
 #[pumice_test_macros::test]
 fn a_lasting_peak_bends_writes_and_never_stops_them() {
-    // In the last three a long merge inside L0 and a large debt want the device at once.
+    // In the last three a long merge inside L0 and a large debt want the device at the same time.
     for seed in (0..60).chain([131, 286, 547]) {
         let peak = draw(&mut Rng::new(seed));
         let outcome = lasting_peak(&mut Adaptive::default(), &peak);
@@ -101,7 +101,7 @@ fn what_the_device_bears_is_not_slowed() {
     }
 }
 
-/// Neither is one of large values, whose jobs progress in large steps.
+/// A load of large values, whose jobs progress in large steps, is not slowed either.
 #[pumice_test_macros::test]
 fn large_values_slow_nothing() {
     for seed in 0..60 {
@@ -114,8 +114,8 @@ fn large_values_slow_nothing() {
     }
 }
 
-/// Neither is one whose files are small, or late: the memory of hot keys, compressed values, a
-/// device that syncs slowly. Jobs take their time for other reasons than what they write.
+/// Nor is a load slowed whose files are small, or late: the memory of hot keys, compressed values,
+/// a device that syncs slowly. How long jobs take does not depend only on the bytes they write.
 #[pumice_test_macros::test]
 fn small_files_and_slow_syncs_slow_nothing() {
     for seed in 0..60 {
@@ -134,7 +134,7 @@ fn small_files_and_slow_syncs_slow_nothing() {
     }
 }
 
-/// Neither are the first memtables of a database that has never seen a flush.
+/// The first memtables of a database that has never seen a flush are not slowed either.
 #[pumice_test_macros::test]
 fn the_first_flush_slows_nothing() {
     let shape = Shape { memtables: 2.0, pace: 800.0 * MB, ..ROCKSDB };
@@ -185,8 +185,8 @@ fn rests_do_not_count_as_work() {
     }
 }
 
-/// Compactions of L0 that rewrite much of the level below, and deeper ones beside them: what can
-/// wait does, in an L0 that is merged, and the peak passes as it does in no other way.
+/// Compactions of L0 rewrite much of the level below, and deeper ones run at the same time: what
+/// can wait does so, in an L0 whose files are merged, and in no other way does the peak pass.
 #[pumice_test_macros::test]
 fn a_peak_passes_a_base_level_that_is_wide() {
     for (base, share) in [(0.0, 0.99), (10.0, 0.98), (20.0, 0.95)] {
@@ -217,7 +217,7 @@ fn a_peak_passes_a_base_level_that_is_wide() {
     }
 }
 
-/// A small family that gets little does not slow a large one that gets the rest.
+/// A small family that gets few writes does not slow a large one that gets the rest.
 #[pumice_test_macros::test]
 fn a_family_is_slowed_by_what_goes_to_it() {
     let mut policy = Adaptive::default();
@@ -354,7 +354,8 @@ impl Policy for Blind {
     }
 }
 
-/// The policy beside itself as it would be if another database claimed a fifth of the device.
+/// The policy, and the same policy as it would be if another database claimed a fifth of the
+/// device.
 #[derive(Default)]
 struct BesideAnother {
     policy: Adaptive,
@@ -368,7 +369,7 @@ impl Policy for BesideAnother {
         let grants = self.policy.tick(inputs);
         let claimed_elsewhere = inputs.device_rate / 5.0;
         let other = self.beside.tick(&Inputs { claimed_elsewhere, ..inputs.clone() });
-        // The claim is for the device: what writes may bring does not depend on it.
+        // The claim concerns the device: what writes may bring does not depend on it.
         assert_eq!((other.cap, other.claim), (grants.cap, grants.claim));
         if let (Some(alone), Some(shared)) = (grants.waiting_rate, other.waiting_rate) {
             assert!(shared <= alone, "{shared} of {alone}");
@@ -389,7 +390,7 @@ fn compactions_give_way_to_the_urgent_work_of_others() {
         lasting_peak(&mut policy, &peak);
         policies.push((seed, policy.gave_way, policy.limited));
     }
-    // Where the debt is near its limit they keep the least that it needs, whoever claims the rest.
+    // Where the debt is near its limit they keep the minimum that it needs, whatever others claim.
     let gave_way = policies.iter().filter(|(_, gave_way, _)| *gave_way > 100).count();
     assert!(gave_way > 10, "{policies:?}");
 }
@@ -409,8 +410,8 @@ impl Policy for Heard<'_> {
     }
 }
 
-/// How a lasting peak goes beside compactions of another database that take all that is not
-/// claimed, as far as they hear of claims, or half the device, which jobs in turns would give them.
+/// How a lasting peak goes while compactions of another database take all that is not claimed, if
+/// claims are `heard`, but at most half the device, which taking turns would give them.
 fn beside_compactions(peak: &Peak, heard: bool) -> Outcome {
     let claim = AtomicU64::new(0.0f64.to_bits());
     let mut policy = Heard { policy: Adaptive::default(), claim: &claim };
@@ -461,7 +462,7 @@ fn stopped_by_groups(policy: &mut dyn Policy, seed: u64) -> f64 {
     run(policy, peak.shape, &load).stopped_seconds
 }
 
-/// A group comes in whole once its leader has paid, and the room is not spent by it.
+/// A group is admitted whole once its leader has paid, and does not use up the room.
 #[pumice_test_macros::test]
 fn groups_of_writers_do_not_stop_themselves() {
     let mut missed = 0;
@@ -472,7 +473,7 @@ fn groups_of_writers_do_not_stop_themselves() {
         let mut blind = Blind { policy: Adaptive::default(), hide, change: |_| {} };
         missed += usize::from(stopped_by_groups(&mut blind, seed) > 0.0);
     }
-    assert!(missed > 0, "nobody misses the rule of what comes at once");
+    assert!(missed > 0, "nothing fails without the rule of what comes at once");
 }
 
 #[pumice_test_macros::test]
@@ -516,9 +517,9 @@ fn without_any_of_its_rules_the_policy_fails() {
             judge(&peak, &outcome).is_some() || changing_device(&mut blind(), seed).is_err()
         };
         let mut seeds = (0..60).chain([131, 286, 547]);
-        assert!(seeds.any(fails), "nobody misses the rule of {name}");
+        assert!(seeds.any(fails), "nothing fails without the rule of {name}");
     }
-    // Where a thread takes a quarter of the device at most, one is not enough.
+    // Where a thread takes at most a quarter of the device, one thread is not enough.
     let mut peak = draw(&mut Rng::new(0));
     peak.shape.pace = 0.25 * peak.device;
     let change: fn(&mut Grants) = |g| g.all_threads = false;

@@ -10,7 +10,8 @@ use crate::{
 
 use super::point_options;
 
-/// A reader that is interrupted between its two loads, while a file is ingested and written after.
+/// A reader that is interrupted between its two loads, while a file is ingested and a write
+/// follows.
 #[pumice_test_macros::test]
 fn a_view_from_before_an_ingestion_has_no_sequence_number_after_it() {
     let fs = MemFs::new(1);

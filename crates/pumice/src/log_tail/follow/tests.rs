@@ -92,7 +92,7 @@ fn zeros_of_an_earlier_use_hide_no_record() {
     assert_eq!(seen.records.len(), 3);
 }
 
-/// The second log, before which more comes to the first while it is looked at.
+/// The second log; when it is first read, more is written to the first log before that.
 struct Late {
     file: Box<dyn SequentialFile>,
     before: Option<Box<dyn FnOnce() + Send>>,

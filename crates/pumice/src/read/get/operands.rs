@@ -18,7 +18,7 @@ use crate::version::super_version::SuperVersion;
 
 /// The operands of `key` at `sequence`, oldest first, with the value that they are to be merged
 /// into in front; none if there is no such key. What is older than the first operand that `go_on`
-/// denies is left out.
+/// rejects is left out.
 ///
 /// # Errors
 /// As those of a point read; InvalidArgument for operands without a merge operator, as in RocksDB.

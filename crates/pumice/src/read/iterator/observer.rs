@@ -30,10 +30,10 @@ pub(super) struct Observer {
     statistics: Option<Arc<Statistics>>,
     /// Entries examined in the present move.
     pub met: u64,
-    /// Seeks in the place of many steps in the present move.
+    /// Seeks made in the present move instead of many steps.
     pub reseeks: u64,
-    /// Entries stepped over in the present move: older versions of a key, deleted ones, and newer
-    /// ones than the iterator shows.
+    /// Entries stepped over in the present move: older versions of a key, deleted ones, and
+    /// versions newer than the iterator shows.
     pub older: u64,
     pub deleted: u64,
     pub newer: u64,

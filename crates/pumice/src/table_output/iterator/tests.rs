@@ -377,7 +377,7 @@ fn a_single_deletion_above_a_deletion_is_reported() {
     let reversed = [("k", 9, Deletion, ""), ("k", 7, SingleDeletion, "")];
     for (input, snapshots, misused) in [
         (&pair[..], &[][..], true),
-        (&pair[..], &[8][..], false), // In another stripe nobody is misled.
+        (&pair[..], &[8][..], false), // In another stripe no reader is misled.
         (&hidden[..], &[][..], true),
         (&reversed[..], &[][..], false),
     ] {

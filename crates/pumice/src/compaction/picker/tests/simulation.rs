@@ -372,7 +372,7 @@ fn random_rules(rng: &mut Rng, options: &LeveledOptions) -> UniversalRules {
     }
 }
 
-/// Bytes newer than the oldest run, of each of its own, percent.
+/// Bytes of all runs newer than the oldest one, as a percentage of the oldest run's bytes.
 fn amplification(version: &Version) -> u64 {
     let Some(last) = version.num_non_empty_levels().checked_sub(1) else { return 0 };
     let oldest = match last {

@@ -51,7 +51,7 @@ pub struct UniversalRules {
     pub max_compaction_bytes: u64,
 }
 
-/// `value` and `ratio` percent more.
+/// `value` increased by `ratio` percent.
 fn enlarged(value: u64, ratio: u32) -> f64 {
     value as f64 * (100.0 + f64::from(ratio)) / 100.0
 }

@@ -8,8 +8,8 @@
 //!
 //! Pure, like the rest of the picker. Several compactions run at once on different runs. Differs
 //! from RocksDB: files that overlap nothing may move out of an L0 whose other files overlap; a
-//! compaction because of age never moves files. Not here: several paths, and that files which are
-//! one range tombstone wait for a compaction of their own.
+//! compaction because of age never moves files. Not here: several paths, and holding back files
+//! that consist of one range tombstone until a compaction of their own.
 
 mod choose;
 mod pieces;

@@ -100,22 +100,22 @@ fn merges_for_size_leave_room_before_writes_stop() {
         ..rules()
     };
     for (rules, tree, expected) in [
-        // Room for 6: widths of 2 need none, widths without bound all that may be: a tenth of the
-        // bytes at most, and one L0 file stays.
+        // Room for 6 runs: merges of width 2 leave none out; merges of unbounded width leave out as
+        // many as they may, which is a tenth of the bytes at most, and one L0 file takes part.
         (stop(12, u32::MAX), "1 1 1 50 50 60@6", Some((3..6, 100))),
         (stop(12, 2), "1 1 1 50 50 60@6", Some((0..6, 103))),
         (stop(12, 8), "1 1 1 50 50 60@6", Some((2..6, 101))),
-        // The third file is a tenth of all.
+        // With the third file more than a tenth of the bytes would be left out.
         (stop(12, u32::MAX), "1 1 11 50 50 60@6", Some((2..6, 111))),
-        // Without it there would be no need for the merge.
+        // Without the third file there would be no need for the merge.
         (stop(12, u32::MAX), "1 1 1 50 50 101@6", Some((2..6, 101))),
-        // No room at all: two must stay out, and cannot.
+        // No room at all: two would have to be left out, and cannot be.
         (stop(6, 2), "20 20 20 20 20 60@6", Some((0..6, 100))),
         (stop(6, 2), "1 1 20 20 20 60@6", Some((2..6, 60))),
         // Only levels: nothing is left out.
         (stop(2, u32::MAX), "1@3 60@4 60@6", Some((0..3, 61))),
         (stop(2, u32::MAX), "1 60@4 60@6", Some((0..3, 61))),
-        // A single L0 file of two runs stays, and so does one of two files.
+        // If only one L0 file is newer than the oldest run, it takes part; of two, one does.
         (stop(2, u32::MAX), "60 1", Some((0..2, 60))),
         (stop(2, u32::MAX), "1 60 50", Some((1..3, 60))),
     ] {
@@ -213,7 +213,7 @@ fn the_oldest_share_of_bytes_is_compressed() {
         (percent(80), "10 10 40@5 40@6", 2, true),
         (percent(80), "10+1 10 80@6", 2, false),
         (percent(0), "10 10 80@6", 2, true),
-        // With the oldest run there is no older one that could be it.
+        // With the oldest run included there is no older run that could be the compressed part.
         (percent(0), "10 10 80@6", 3, false),
     ] {
         assert_eq!(rules.leaves_uncompressed(&runs(tree), end), expected, "{tree} {rules:?}");

@@ -1,9 +1,9 @@
-//! A tree on a device, as fluids and steps: what a policy is tried on.
+//! A model of a tree on a device, as fluids and steps, on which policies are tried.
 //!
 //! Bytes are numbers, the log comes first and jobs share the rest of the device evenly, L0 merges
-//! its newest files as the engine does, and a step of the model is 5 ms. Writes come at the rate
-//! that is asked for, or at the cap, or not at all while one of RocksDB's stop rules holds. Memory
-//! is freed when a flush ends and L0 when its compaction ends, as in the engine.
+//! its newest files as the engine does, and a step of the model is 5 ms. Writes come at the offered
+//! rate, or at the cap, or not at all while one of RocksDB's stop rules holds. Memory is freed when
+//! a flush ends and L0 when its compaction ends, as in the engine.
 //!
 //! Thread safety: plain data.
 
@@ -25,14 +25,14 @@ const MEASURE_SECONDS: f64 = 2.0;
 /// Memtables that a deeper compaction takes on at a time.
 const SLICE: f64 = 10.0;
 
-/// What is tried.
+/// The load of a run.
 pub struct Load<'a> {
     pub seconds: f64,
-    /// User bytes a second that come at a time.
+    /// User bytes a second that are offered at a given time.
     pub offered: &'a dyn Fn(f64) -> f64,
-    /// Bytes a second that the device takes at a time.
+    /// Bytes a second that the device takes at a given time.
     pub device: &'a dyn Fn(f64) -> f64,
-    /// The device is full: jobs fail, and are tried again.
+    /// Whether the device is full at a given time: jobs then fail, and are tried again.
     pub full: &'a dyn Fn(f64) -> bool,
 }
 
@@ -48,13 +48,14 @@ pub struct Shape {
     pub left: f64,
     /// Bytes of the level below that each compaction of L0 rewrites, whatever it takes out of L0.
     pub base: f64,
-    /// Bytes of memory or of files that a job goes through in a second at most.
+    /// Bytes of memory or of files that a job processes in a second at most.
     pub pace: f64,
     /// Seconds that a job waits for its sync after its last byte.
     pub sync: f64,
-    /// Jobs tell of their progress in steps of this many bytes: large values.
+    /// Jobs report their progress in steps of this many bytes: large values.
     pub grain: f64,
-    /// Under a cap so many bytes come at once, and are paid for by the next: a group of writers.
+    /// Under a cap this many bytes come at once, and the next group pays for them: a group of
+    /// writers.
     pub group: f64,
 }
 
@@ -72,10 +73,10 @@ pub const ROCKSDB: Shape = Shape {
     group: 0.0,
 };
 
-/// What came of it.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Seconds in which writes were stopped while the device worked, and had for three.
+    /// Seconds for which writes were stopped while the device had been working for three seconds.
     pub stopped_seconds: f64,
     pub admitted: f64,
     pub max_l0: f64,
@@ -85,7 +86,7 @@ pub struct Outcome {
     /// Longest time in which a job of a class waited or ran without a byte of progress.
     pub starved_flush: f64,
     pub starved_deep: f64,
-    /// Files of L0 that merges inside it have made fewer.
+    /// Files by which merges inside L0 have reduced L0.
     pub merged: f64,
 }
 
@@ -97,7 +98,7 @@ struct Job {
     total: f64,
     done: f64,
     began: f64,
-    /// Since when all is written, and it waits for its sync.
+    /// When the last byte was written; since then the job waits for its sync.
     written_at: Option<f64>,
 }
 
@@ -112,8 +113,8 @@ impl Job {
         Job { count, bytes, total, done: 0.0, began: now, written_at: None }
     }
 
-    /// Goes on for a step in which the device takes `share` of it; what was written, and what of
-    /// its input that was.
+    /// Advances by a step in which the device takes `share` of the job's bytes; returns the bytes
+    /// written, and the input bytes that they stand for.
     fn advance(&mut self, share: f64, shape: &Shape, now: f64) -> (f64, f64) {
         let pace = shape.pace * STEP * self.total / self.bytes.max(1.0);
         let written = share.min(pace).min(self.total - self.done);
@@ -147,7 +148,8 @@ struct Tree {
     deep_owed: f64,
     deep: Vec<Job>,
     totals: Totals,
-    /// What the next group has to pay first, and the largest that came unpaid since the last look.
+    /// What the next group has to pay first, and the largest group that came unpaid since the last
+    /// look.
     owed: f64,
     unpaid: f64,
     device_rate: f64,
@@ -195,7 +197,7 @@ impl Tree {
             || self.debt() >= self.shape.hard
     }
 
-    /// Nobody looks, as in the engine.
+    /// The policy is not ticked, as in the engine.
     fn rests(&self) -> bool {
         let jobs = usize::from(self.merge.is_some()) + self.below();
         self.sealed.is_empty() && jobs == 0 && self.level0.len() < 4
@@ -257,7 +259,7 @@ impl Tree {
         }
     }
 
-    /// What a step lets in that has credit for `bytes`.
+    /// The bytes that a step with credit for `bytes` lets in.
     fn at_once(&mut self, bytes: f64, capped: bool) -> f64 {
         if !capped || self.shape.group <= 0.0 {
             self.unpaid = self.shape.group;
@@ -285,7 +287,7 @@ impl Tree {
         }
     }
 
-    /// Starts what may start.
+    /// Starts the jobs that can start.
     fn schedule(&mut self, now: f64, grants: &Grants) {
         let slots = if grants.all_threads { self.shape.slots } else { 1 };
         if self.flush.is_none() && !self.sealed.is_empty() {
@@ -294,7 +296,7 @@ impl Tree {
             self.flush = Some(Job::new(count, bytes, bytes * self.shape.left, now));
         }
         let merging = usize::from(self.merge.is_some());
-        // One thread is kept for merges, or for what goes out of L0.
+        // One thread is kept for merges, or for compactions out of L0.
         let kept = usize::from(grants.merges && slots > 1);
         let free = self.below() + merging.max(kept) < slots;
         let count = self.merge.map_or(self.level0.len(), |(_, first)| first);
@@ -325,7 +327,7 @@ impl Tree {
         }
     }
 
-    /// Lets jobs write for one step; true what made progress: (flush, deep).
+    /// Lets jobs write for one step; returns what made progress: (flush, deep).
     fn work(&mut self, now: f64, device: f64, grants: &Grants) -> (bool, bool) {
         let level0 = usize::from(grants.level0_first && self.l0_job.is_some());
         let below = self.below() - level0;
@@ -401,7 +403,7 @@ struct Ticker {
 }
 
 impl Ticker {
-    /// Asks again if it is time, or a memtable was sealed.
+    /// Ticks the policy again if it is time, or a memtable was sealed.
     fn look(&mut self, policy: &mut dyn Policy, tree: &mut Tree, now: f64) {
         let sealed = tree.sealed.len() > self.sealed;
         self.sealed = tree.sealed.len();

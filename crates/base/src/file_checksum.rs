@@ -71,7 +71,7 @@ pub struct FileChecksum {
 }
 
 impl FileChecksum {
-    /// Of what `generator` was given.
+    /// The checksum of what `generator` was given.
     pub fn of(mut generator: Box<dyn FileChecksumGenerator>) -> Self {
         FileChecksum { value: generator.finalize(), function: generator.name().to_string() }
     }

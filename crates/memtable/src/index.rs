@@ -202,8 +202,8 @@ impl Index {
     }
 
     /// Continues building by up to `steps` nodes if a tree is due at `entries`. `first` is the
-    /// first node of `INDEX_LEVEL`; `prefix_and_next` tells a node's exact prefix and its successor
-    /// on that level. Returns the bytes of a tree finished.
+    /// first node of `INDEX_LEVEL`; `prefix_and_next` returns a node's exact prefix and its
+    /// successor on that level. Returns the bytes of a tree finished.
     pub(crate) fn advance(
         &self,
         entries: u64,

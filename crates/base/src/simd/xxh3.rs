@@ -33,7 +33,7 @@ mod avx2 {
     pub(super) const SHORT_BYTES_MAX: usize = 240;
     const STRIPE: usize = 64;
     const BLOCK: usize = 16 * STRIPE;
-    /// Where in the secret: that of the scrambling, of the last stripe, of the result.
+    /// Where the secret has its parts for the scrambling, the last stripe and the result.
     const SCRAMBLE_AT: usize = SECRET.len() - STRIPE;
     const LAST_AT: usize = SCRAMBLE_AT - 7;
     const MERGE_AT: usize = 11;

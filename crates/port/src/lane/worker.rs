@@ -59,7 +59,7 @@ impl Worker {
     /// A worker of that priority, for one body: the pool's, an idle one, or a new one.
     ///
     /// # Errors
-    /// There is none, and the operating system refuses a thread.
+    /// There is no worker, and the operating system refuses a thread.
     pub(super) fn find(floor: &Floor, priority: LanePriority) -> Result<Arc<Self>> {
         if let Some(worker) = &floor.worker
             && worker.priority() == priority
@@ -112,7 +112,7 @@ impl Worker {
         }
     }
 
-    /// Joins the idle ones; false when there are enough.
+    /// Joins the idle workers; false when there are enough.
     fn rest(self: &Arc<Self>) -> bool {
         let mut idle = IDLE.lock();
         let room = idle.len() < IDLE_MAX;

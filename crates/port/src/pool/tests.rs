@@ -144,7 +144,7 @@ fn threads_take_the_lower_priority_before_their_next_job() {
     assert_eq!(same, thread);
     pools.lower_thread_pool_cpu_priority(Priority::High, CpuPriority::Idle).unwrap();
     assert!(seen_in_job(&pools, Priority::High).0.is_idle_policy(), "from normal to idle");
-    assert_eq!(os::thread_priority(), normal, "who asks is not touched");
+    assert_eq!(os::thread_priority(), normal, "the caller is not touched");
 }
 
 /// A new thread inherits its starter's priority: a lowered one must not start another pool's first

@@ -153,7 +153,7 @@ struct Place {
     entries: usize,
 }
 
-/// What a search met.
+/// Where a search stopped.
 enum Passed {
     /// The end of the decompressed bytes, or nearly.
     All,

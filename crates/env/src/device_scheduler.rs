@@ -129,7 +129,7 @@ pub struct DeviceMember {
     entries: [AtomicU64; CLASSES],
     /// Whether writes that can wait have a rate; if not, this check is their only cost.
     limited: AtomicBool,
-    /// Those of compactions out of L0 wait as well.
+    /// Writes of compactions out of L0 wait as well.
     level0_waits: AtomicBool,
     waiting: Mutex<WaitingTokens>,
     waiting_changed: Condvar,

@@ -88,7 +88,7 @@ impl Tree {
         for depth in (0..self.depth).rev() {
             let group = &self.groups[self.starts[depth] + at];
             if depth == 0 {
-                // The pointer is on another line than the key: load both at once.
+                // The pointer is on a different line from the key: load both at once.
                 prefetch(self.nodes.as_ptr().wrapping_add(at * FANOUT).cast());
             }
             // Only at the left edge: below an inner key there is always its own group's first.

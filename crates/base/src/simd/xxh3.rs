@@ -50,7 +50,7 @@ mod avx2 {
             _mm256_setr_epi64x(P32_3 as i64, P64_1 as i64, P64_2 as i64, P64_3 as i64),
             _mm256_setr_epi64x(P64_4 as i64, P32_2 as i64, P64_5 as i64, P32_1 as i64),
         ];
-        // At least one byte is left for the last stripe, which is no part of a block.
+        // At least one byte is left for the last stripe, which is not part of a block.
         let (blocks, rest) = data[..data.len() - 1].as_chunks::<BLOCK>();
         for block in blocks {
             add_stripes(&mut lanes, block);

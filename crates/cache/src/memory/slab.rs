@@ -26,7 +26,7 @@ use pumice_port::os::HugeRegion;
 use super::size_class::CLASSES_MAX;
 use super::span::{CHUNK_BYTES, Chunk, FreeObject, Span, push_front, unlink};
 
-/// Chunks of a region: address space, of which a chunk's part is used when it is needed.
+/// Chunks of a region. It is only address space; a chunk's part of it is used when it is needed.
 const REGION_CHUNKS: usize = 16;
 /// Objects given back that one taker puts into their spans: more than were given back per object
 /// taken in the long run, few enough that no reader pays for an erased cache.

@@ -29,7 +29,7 @@ type Switch = Coroutine<(), (), (), Stack>;
 /// See the head of this file.
 pub(crate) struct Fiber {
     coroutine: Switch,
-    /// For a fiber whose scheduler keeps none itself.
+    /// The exit of a fiber whose scheduler keeps none itself.
     exit: Option<Rc<ExitCell>>,
 }
 

@@ -87,7 +87,7 @@ impl Worker {
         self.filled.notify_one();
     }
 
-    /// Its thread has another priority than it was started for.
+    /// Its thread has a different priority from the one it was started for.
     pub(super) fn spoil(&self) {
         self.spoilt.store(true, Ordering::Relaxed);
     }

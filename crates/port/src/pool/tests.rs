@@ -237,7 +237,7 @@ fn the_last_owner_may_be_a_job() {
     done.wait();
 }
 
-/// Also on a pool that was lowered, whose parted jobs run on another thread than the pool's.
+/// Also on a pool that was lowered, whose parted jobs run on a thread other than the pool's.
 #[test] // Priorities are those of operating-system threads.
 fn the_last_owner_may_be_a_parted_job_of_a_lowered_pool() {
     for parted in [true, false] {

@@ -63,7 +63,7 @@ impl Expanded {
         self.left = self.left.saturating_add(EXPANSION_MAX.saturating_mul(block.data().len()));
     }
 
-    /// One more is kept.
+    /// Counts one more key that is kept.
     ///
     /// # Errors
     /// Together they take too much memory.

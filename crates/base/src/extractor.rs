@@ -17,7 +17,7 @@ pub enum Extractor {
     Capped(usize),
     /// The whole of every key.
     Noop,
-    /// Somebody else's.
+    /// A user's extractor.
     Other(Arc<dyn SliceTransform>),
 }
 

@@ -3,7 +3,7 @@
 //! Names and the bytes of a checksum are persisted, in the MANIFEST.
 //!
 //! Thread safety: factories are called from any thread at once; a generator has one owner, which
-//! may be another thread than the one that made it. Neither may call a database. Not here: which
+//! may be a thread other than the one that made it. Neither may call a database. Not here: which
 //! factory a database has (its options), and when checksums are compared.
 
 use std::path::Path;
@@ -71,7 +71,7 @@ pub struct FileChecksum {
 }
 
 impl FileChecksum {
-    /// Of what `generator` was given.
+    /// The checksum of what `generator` was given.
     pub fn of(mut generator: Box<dyn FileChecksumGenerator>) -> Self {
         FileChecksum { value: generator.finalize(), function: generator.name().to_string() }
     }

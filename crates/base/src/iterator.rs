@@ -27,7 +27,7 @@ pub trait InternalIterator: Send {
     fn key(&self) -> &[u8];
     /// The value. Requires `valid`.
     fn value(&self) -> &[u8];
-    /// The first error met since the last seek.
+    /// The first error since the last seek.
     fn status(&self) -> Result<()>;
 }
 

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | block | 2^32 - 1 | restart points are 32-bit offsets |
 //! | key with its value | block - 64 | an entry is whole in one block, and in one batch |
-//! | key | block / 4 | an index block holds it twice (separator, first key), beside others |
+//! | key | block / 4 | an index block holds it twice (separator, first key), among others |
 //! | ranges of a batch | block / 4 | one block of a table holds them, cut where they overlap |
 //! | batch | block | one entry with its headers fits; no more updates than 32 bits count |
 //!

@@ -58,7 +58,7 @@ bugs! {
     RecoveryNotAtomic,
     /// With `atomic_flush` each family's table is installed by an edit of its own.
     FlushNotAtomic,
-    /// A full disk is not found to have room again.
+    /// A disk that was full is never found to have room again.
     NoSpaceForGood,
     /// A writer that waits in a stall does not notice that flushes have failed.
     StallIgnoresError,
@@ -66,7 +66,7 @@ bugs! {
     CloseErrorIgnored,
     /// A sync write is acknowledged when it is in the page cache.
     AckBeforeSync,
-    /// A sync write is written along by a leader that does not sync.
+    /// A sync write is written by a group leader that does not sync.
     SyncFollowerNotSynced,
     /// The last record of a log is not replayed.
     LastRecordSkipped,
@@ -86,7 +86,7 @@ bugs! {
     PublishedBeforeInsert,
     /// With several column families, a log is left unsynced when the next one starts.
     LogNotSyncedAtSwitch,
-    /// A log does not say how long the one before it must be, which is not durable.
+    /// A log does not say how long the one before it must be, although that one is not durable.
     LogWithoutPredecessor,
     /// A sync leaves out logs that came before the current one.
     CompleteLogNotSynced,
@@ -104,7 +104,7 @@ bugs! {
     ClockJumpStopsResume,
     /// A scan takes a table that could not be read for one that has ended.
     ScanIgnoresReadError,
-    /// Blocks are used without a look at their checksum.
+    /// Blocks are used without verifying their checksum.
     ChecksumIgnored,
     /// The leader of a group leaves without naming the next one.
     HandoffForgotten,
@@ -162,13 +162,13 @@ bugs! {
     LegacyLinesOffByOne,
     /// A Ribbon filter that took several attempts names the seed of the first.
     RibbonFirstSeed,
-    /// The index says of a block where the next one begins.
+    /// The index records the first key of the next block as a block's own.
     FirstKeyOfNextBlock,
     /// A handle is stored as the difference to that of the last restart point.
     HandleDeltaFromRestart,
     /// The hash index lacks the last block of a prefix that has several.
     HashIndexLosesLastBlock,
-    /// Keys of several restart intervals in a bucket leave the last of these.
+    /// A bucket with keys of several restart intervals names only the last of these.
     BucketCollisionLost,
     /// The index is compressed with the dictionary of the data, and read so.
     DictionaryForIndex,

@@ -104,7 +104,7 @@ fn malformed(part: &str) -> Error {
 /// The columns of a stored entity, by name ascending.
 ///
 /// # Errors
-/// Corruption for malformed bytes, names that do not ascend and what is left over; NotSupported for
+/// Corruption for malformed bytes, names that do not ascend and left-over bytes; NotSupported for
 /// versions above 2 and for columns in blob files.
 pub fn decode(entity: &[u8]) -> Result<Vec<WideColumn<'_>>> {
     let mut input = Decoder::new(entity);

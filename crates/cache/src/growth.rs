@@ -11,13 +11,13 @@
 //! therefore searches the current level, where nearly all entries are, and after a miss older
 //! levels that have entries. It misses an entry that is just being moved.
 //!
-//! An erasure misses none that was there before it:
+//! An erasure misses no entry that was there before it:
 //! - Entries move from older levels to newer ones only, and the mover gives up what leads to the
 //!   old place after the entry can be found at the new one. So an erasure searches the levels
-//!   oldest first. An entry in motion it marks as erased (`slot`, invariant 5).
-//! - One of all entries walks over the slots, and an entry might move from a slot before it to one
-//!   after it. So no move begins meanwhile, and one that began before it erases its entry, unless
-//!   the walk comes after the entry is at its new place.
+//!   oldest first. It marks an entry in motion as erased (`slot`, invariant 5).
+//! - An erasure of all entries walks over the slots, and an entry might move from a slot before it
+//!   to one after it. So no move begins meanwhile, and one that began before it erases its entry,
+//!   unless the walk comes after the entry is at its new place.
 //!
 //! The table does not shrink.
 //!
@@ -44,7 +44,7 @@ const FIRST_SLOTS: usize = 1024;
 /// Slots that one insert examines for entries to move. Two would be enough: before the next
 /// doubling there are inserts for seven tenths of the slots of the last level.
 const MOVE_STEP: usize = 4;
-/// One erasure of all entries that began, in [`Growth::erasures`]; the low bits are those under
+/// One erasure that has begun, as [`Growth::erasures`] counts them; the low bits count those under
 /// way.
 const ERASURE_BEGAN: u64 = 1 << 32;
 

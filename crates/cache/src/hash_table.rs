@@ -32,7 +32,7 @@ use crate::slot_array::SlotArray;
 
 /// Slots that one step of the clock's hand examines.
 const CLOCK_STEP: usize = 4;
-/// Pinned entries met per entry evicted before eviction gives up (RocksDB's
+/// Pinned entries seen per entry evicted before eviction gives up (RocksDB's
 /// `eviction_effort_cap`): a cache full of pinned entries must not cost every insert a sweep.
 const EVICTION_EFFORT_CAP: usize = 30;
 /// Sweeps after which every unpinned entry has run out of countdown.
@@ -42,7 +42,7 @@ const SWEEPS_MAX: usize = 5;
 const EVICTION_ROOM: usize = 16;
 /// Points in time that the clock distinguishes within a sweep, for misses.
 const MISS_TIMES_PER_SWEEP: u16 = 4;
-/// A return is prompt in this part of the time that an entry stays without a hit: an entry that
+/// A return is prompt within this part of the time that an entry stays without a hit: an entry that
 /// returns by chance within a fourth of it has one chance in five of a hit, and costs more than
 /// that saves.
 const PROMPT: u16 = 16;

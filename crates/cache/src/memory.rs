@@ -35,20 +35,21 @@ use span::Chunk;
 
 /// Slabs, of which [`SLABS_PER_PROCESSOR`] are used: a taker who finds one busy tries the others.
 static SLABS: [Slab; 16] = [const { Slab::new() }; 16];
-/// Enough that one is free though a thread was descheduled with another one: blocks that go to the
-/// allocator's memory in between are freed by other threads, and leave pages with holes.
+/// Enough that one is free even while a descheduled thread holds another: blocks that go to the
+/// allocator's memory meanwhile are freed by other threads and leave pages with holes.
 const SLABS_PER_PROCESSOR: usize = 2;
 /// How many are used; 0: not known yet.
 static SLABS_USED: AtomicUsize = AtomicUsize::new(0);
 /// Packed bytes that are in the allocator's memory though a slab could have them.
 static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
-/// As many may be before the slabs are used: a large cache with little in it takes no huge pages.
+/// This many bytes may be there before the slabs are used: a large cache with little in it takes no
+/// huge pages.
 const OUTSIDE_MAX: usize = 1 << 20;
 /// The slabs are used, and stay so until a `trim` finds them empty: blocks that come and go in the
 /// allocator's memory leave pages with holes there.
 static SLABS_HAVE_BLOCKS: AtomicBool = AtomicBool::new(false);
 
-/// Words that are worth a copy of many bytes.
+/// This many words are worth copying many bytes.
 const WORDS_MIN: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +85,8 @@ impl BlockBytes {
         let head = size_of_val(words);
         let bytes = (head + data.len()).max(1);
         let (start, origin) = allocate(bytes, for_large);
-        // SAFETY: `bytes` bytes begin at `start`, which is aligned for words, and nobody has them.
+        // SAFETY: `bytes` bytes begin at `start`, which is aligned for words, and nothing else
+        // refers to them.
         let at = unsafe {
             ptr::copy_nonoverlapping(words.as_ptr().cast(), start.as_ptr(), head);
             ptr::copy_nonoverlapping(data.as_ptr(), start.as_ptr().add(head), data.len());
@@ -94,8 +96,8 @@ impl BlockBytes {
         BlockBytes { data: at, len: data.len(), capacity: bytes, words, origin }
     }
 
-    /// Whether a copy with that many words in front is better than these: large bytes that waste
-    /// no memory are not worth it for few words.
+    /// Whether a copy with that many words in front is better than these: a large buffer that
+    /// wastes no memory is not worth copying for few words.
     pub fn is_worth_packing(&self, words: usize) -> bool {
         let bytes = self.len + size_of::<u64>() * words;
         bytes <= size_class::LARGEST || words >= WORDS_MIN || self.memory_bytes() > bytes
@@ -187,7 +189,7 @@ impl Drop for BlockBytes {
     }
 }
 
-/// Returns to the kernel what no packed bytes are in, of the slabs that no thread is using.
+/// Returns memory without packed bytes to the kernel, from the slabs that no thread is using.
 pub(crate) fn trim() {
     let used = &SLABS[..SLABS_USED.load(Relaxed)];
     let kept = used.iter().filter(|slab| !slab.trim()).count();
@@ -237,9 +239,9 @@ fn take_from_slabs(class: usize) -> Option<NonNull<u8>> {
     take_from(&SLABS[..used], usual, class)
 }
 
-/// An object of the slab of number `usual`, modulo how many there are, else of another one, but
-/// rather of any that has room than of a new chunk: a load that moves from slab to slab leaves no
-/// memory behind.
+/// An object of slab number `usual`, modulo how many there are, else of another one. Any slab with
+/// room is preferred to a new chunk, so that a load that moves from slab to slab leaves no memory
+/// behind.
 fn take_from(slabs: &[Slab], usual: usize, class: usize) -> Option<NonNull<u8>> {
     let slabs = || (0..slabs.len()).map(|i| &slabs[(usual + i) % slabs.len()]);
     let with_room = slabs().find_map(|slab| slab.try_take(class, false));

@@ -19,9 +19,9 @@ use pumice_port::os::{HugeRegion, Pages};
 
 use crate::slot::Slot;
 
-/// Arrays of this many bytes are in pages of their own,
+/// Arrays of at least this many bytes are in pages of their own.
 const PAGES_FROM_BYTES: usize = 256 << 10;
-/// and of this many in huge ones.
+/// Arrays of at least this many bytes are in huge pages.
 const HUGE_FROM_BYTES: usize = 8 << 20;
 
 /// All slots of a table.

@@ -186,7 +186,7 @@ fn pinned_entries_outlive_erasure_replacement_and_the_cache() {
     drop(erased);
     assert_eq!((cache.usage(), live.load(Relaxed)), (3, 3));
     drop(cache);
-    assert_eq!(live.load(Relaxed), 2, "what nobody pins went with the cache");
+    assert_eq!(live.load(Relaxed), 2, "what is not pinned was dropped with the cache");
     replaced.check(key(2));
     drop((replaced, plain));
     assert_eq!(live.load(Relaxed), 1);
@@ -312,7 +312,7 @@ fn a_full_cache_admits_what_comes_back_in_time() {
 }
 
 /// An entry that cannot fit at all: with a strict limit its insertion must report that, whatever
-/// its key; without one nothing is evicted in vain.
+/// its key; without one nothing is evicted for it.
 #[pumice_test_macros::test]
 fn an_entry_larger_than_the_cache_is_admitted_only_to_be_refused() {
     for strict_capacity_limit in [false, true] {

@@ -164,8 +164,8 @@ impl Compressor {
             Codec::None | Codec::Snappy(..) => None,
         };
         #[allow(unsafe_code)]
-        // SAFETY: every arm of `fill` returns what its codec reports to have written from the
-        // start of `dst` (invariant 1 of `uninit`).
+        // SAFETY: every arm of `fill` returns what its codec reports having written from the start
+        // of `dst` (invariant 1 of `uninit`).
         let written = unsafe { append(out, room, fill) };
         match failure {
             Some(error) => Err(error),
@@ -205,7 +205,7 @@ fn snappy(
     Ok(written <= room)
 }
 
-/// The same stream as of [`snappy`], with a buffer for one part at a time.
+/// The same stream as that of [`snappy`], with a buffer for one part at a time.
 fn snappy_parts(
     encoder: &mut snap::raw::Encoder,
     buffer: &mut Vec<u8>,

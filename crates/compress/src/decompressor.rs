@@ -76,7 +76,7 @@ impl Decompressor {
     /// [`Decompressor::decompress`] for a data block of a table with a dictionary.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Decompressor::decompress`].
     pub fn decompress_with(
         &mut self,
         kind: CompressionType,
@@ -114,8 +114,8 @@ impl Decompressor {
         };
         make_room(out, size)?;
         #[allow(unsafe_code)]
-        // SAFETY: every arm of `fill` returns what its codec reports to have written from the
-        // start of `dst` (invariant 1 of `uninit`).
+        // SAFETY: every arm of `fill` returns what its codec reports having written from the start
+        // of `dst` (invariant 1 of `uninit`).
         let written = unsafe { append(out, size, fill) };
         if written == Some(size) {
             return Ok(());

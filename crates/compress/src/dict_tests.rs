@@ -93,7 +93,7 @@ fn small_blocks_get_smaller_and_read_back() {
     }
 }
 
-/// Options, codecs and samples that give no dictionary are no error.
+/// Options, codecs and samples that give no dictionary are not an error.
 #[test]
 fn no_dictionary_rather_than_an_error() {
     let of = samples(100, 1000, 3);

@@ -185,7 +185,7 @@ pub(crate) fn finalize(
 /// The output of `fill`, at most `max` bytes.
 fn made(max: usize, fill: impl FnOnce(&mut [MaybeUninit<u8>]) -> Option<usize>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // SAFETY: both callers return what zstd says to have written from the start (invariant 1 of
+    // SAFETY: both callers return what zstd reports having written from the start (invariant 1 of
     // `uninit`).
     let written = unsafe { append(&mut bytes, max, fill) };
     bytes.truncate(written.unwrap_or(0));

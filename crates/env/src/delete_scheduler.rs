@@ -100,7 +100,7 @@ struct Step {
     gone: bool,
 }
 
-/// Since when how many bytes were deleted at what rate.
+/// The rate, since when it holds, and how many bytes were deleted since.
 struct Pace {
     rate: u64,
     began_micros: u64,

@@ -129,7 +129,7 @@ pub struct DeviceMember {
     entries: [AtomicU64; CLASSES],
     /// Whether writes that can wait have a rate; if not, this check is their only cost.
     limited: AtomicBool,
-    /// Those of compactions out of L0 wait as well.
+    /// Writes of compactions out of L0 wait as well.
     level0_waits: AtomicBool,
     waiting: Mutex<WaitingTokens>,
     waiting_changed: Condvar,
@@ -310,7 +310,7 @@ pub struct JobProgress<'a> {
     left: u64,
 }
 
-/// Bytes between two steps, where an entry counts for this many more than it has.
+/// Bytes between two steps; an entry counts for `ENTRY_BYTES` more than it has.
 const PROGRESS_STEP: u64 = 256 << 10;
 const ENTRY_BYTES: u64 = 200;
 
@@ -432,7 +432,7 @@ mod tests {
             }
             let rate = device.rate();
             assert!((9e6..11e6).contains(&rate), "10 MB/s were {rate}");
-            // Most of the time it is not saturated: a minute says nothing.
+            // Most of the time a device is not saturated, so an idle minute says nothing.
             thread::sleep(Duration::from_secs(60));
             let later = device.rate();
             assert!(later > rate / 1.5, "{later} of {rate} after a minute of rest");

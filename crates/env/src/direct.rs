@@ -1,8 +1,8 @@
 //! Files of the operating system that bypass its page cache (O_DIRECT).
 //!
 //! The device moves whole blocks between block boundaries, on both sides. A read takes the units
-//! around it that the kernel asks for, often 512 bytes; writes are in blocks of 4,096 whatever it
-//! asks for. Reads of any position and buffer go through an aligned buffer of the thread's pool,
+//! around it that the kernel requires, often 512 bytes; writes are in blocks of 4,096 whatever it
+//! requires. Reads of any position and buffer go through an aligned buffer of the thread's pool,
 //! unless they happen to fit. A writer collects bytes in one aligned buffer and writes whole
 //! blocks; where the content must be complete in between (flush, sync, close) it writes the last,
 //! partial block padded with zeros and then cuts the file to its true length. That block stays in
@@ -10,7 +10,7 @@
 //!
 //! Invariants:
 //! 1. A `DirectWritableFile`'s buffer holds the bytes from position `start`, a block boundary, to
-//!    its `len`; all before `start` is with the device.
+//!    its `len`; everything before `start` has been written to the device.
 //!
 //! Thread safety: reads may be concurrent; a writer has one user. File systems without O_DIRECT
 //! refuse to open such a file (EINVAL), and that is the error.
@@ -215,7 +215,7 @@ impl WritableFile for DirectWritableFile {
         self.write_all()?;
         self.file.fsync()
     }
-    /// Written bytes are with the device already.
+    /// Written bytes are on the device already.
     fn range_sync(&mut self, _offset: u64, _bytes: u64, _wait: bool) -> Result<()> {
         Ok(())
     }

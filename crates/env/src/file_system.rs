@@ -155,7 +155,7 @@ pub trait RandomAccessFile: Send + Sync {
 
 /// A file open for reading from front to back.
 pub trait SequentialFile: Send {
-    /// Reads on until `buf` is full or the file ends; the number of bytes read.
+    /// Continues reading until `buf` is full or the file ends; the number of bytes read.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize>;
     /// Moves the position `bytes` further; beyond the end the next read returns 0.
     fn skip(&mut self, bytes: u64) -> Result<()>;

@@ -104,7 +104,7 @@ pub fn temp_file(dir: &Path, number: u64) -> PathBuf {
     numbered(dir, number, "dbtmp")
 }
 
-/// The name of `path` until it is deleted, with that many files of the same trash name before it.
+/// The name of `path` as trash; `before` files of the same name are trash already.
 pub fn trash_file(path: &Path, before: u64) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     if before > 0 {

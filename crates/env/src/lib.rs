@@ -2,8 +2,8 @@
 //!
 //! Backends: [`PosixFs`] for real disks, [`MemFs`] with crashes and faults for tests. On top: file
 //! names, the buffered writer, readahead, the rate limiter, the device scheduler, and the manager
-//! of table files with its paced deletion. Besides: what a task's calls did ([`perf`]). Every error
-//! carries RocksDB's text for the operation and the path.
+//! of table files with its paced deletion. Also here: what a task's calls did ([`perf`]). Every
+//! error carries RocksDB's text for the operation and the path.
 //!
 //! Thread safety: file systems are shared freely; a file being written has one owner at a time.
 #![forbid(unsafe_code)]

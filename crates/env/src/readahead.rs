@@ -26,7 +26,7 @@ const COPIED_AT_ONCE: usize = 256 << 10;
 pub struct ReadaheadBuffer {
     file: Arc<dyn RandomAccessFile>,
     memory: Vec<u8>,
-    /// Which bytes of `memory` are of the file.
+    /// The part of `memory` that holds bytes of the file.
     held: Range<usize>,
     /// Position in the file of the first of them.
     start: u64,

@@ -2,7 +2,7 @@
 //! `SstFileManager`.
 //!
 //! Databases that have the same manager in their options share its limits. They report every table
-//! file that is added or removed, ask it before a compaction, and delete through it, at a rate
+//! file that is added or removed, consult it before a compaction, and delete through it, at a rate
 //! ([`crate::delete_scheduler`]).
 //!
 //! | limit | of what | reached |
@@ -87,7 +87,7 @@ impl SstFileManager {
     /// A manager with these settings and no limit of space.
     ///
     /// # Errors
-    /// InvalidArgument if `max_trash_db_ratio` is below 0 or no number.
+    /// InvalidArgument if `max_trash_db_ratio` is below 0 or not a number.
     pub fn new(options: &SstFileManagerOptions) -> Result<Self> {
         check_ratio(options.max_trash_db_ratio)?;
         let tracked = Arc::new(TrackedFiles::default());
@@ -146,7 +146,7 @@ impl SstFileManager {
     /// Changes it for files that are deleted later.
     ///
     /// # Errors
-    /// InvalidArgument if it is below 0 or no number.
+    /// InvalidArgument if it is below 0 or not a number.
     pub fn set_max_trash_db_ratio(&self, ratio: f64) -> Result<()> {
         check_ratio(ratio)?;
         self.scheduler.set_max_trash_db_ratio(ratio);
@@ -179,14 +179,14 @@ impl SstFileManager {
     /// Deletes a file, [`DeleteScheduler::delete_file`].
     ///
     /// # Errors
-    /// Those of that.
+    /// Those of that method.
     pub fn delete_file(&self, file: Deletion<'_>) -> Result<()> {
         self.scheduler.delete_file(file)
     }
     /// Deletes a file that was found as trash, [`DeleteScheduler::delete_existing`].
     ///
     /// # Errors
-    /// Those of that.
+    /// Those of that method.
     pub fn delete_existing_trash(&self, file: Deletion<'_>) -> Result<()> {
         self.scheduler.delete_existing(file)
     }
@@ -194,7 +194,7 @@ impl SstFileManager {
     /// [`DeleteScheduler::delete_uncounted`].
     ///
     /// # Errors
-    /// Those of that.
+    /// Those of that method.
     pub fn delete_uncounted(&self, file: Deletion<'_>, bucket: &Arc<TrashBucket>) -> Result<()> {
         self.scheduler.delete_uncounted(file, bucket)
     }
@@ -234,7 +234,7 @@ impl SstFileManager {
         let mut limits = self.limits.lock();
         limits.disk_buffer = limits.disk_buffer.saturating_add(bytes);
     }
-    /// It is closed.
+    /// The database is closed.
     pub fn release_disk_buffer(&self, bytes: u64) {
         let mut limits = self.limits.lock();
         limits.disk_buffer = limits.disk_buffer.saturating_sub(bytes);

@@ -244,7 +244,7 @@ fn creating_empties_and_reopening_appends() {
     });
 }
 
-/// Nor does it take memory where files are in memory.
+/// Preallocation takes no memory where files are in memory.
 #[pumice_test_macros::test]
 fn nothing_is_reserved_in_tmpfs() {
     let path = Path::new("/dev/shm").join(format!("pumice-reserved-{}", pumice_port::os::pid()));

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! once with one repeat and once with two: the difference over KEYS is the cost of one key, without
-//! the set-up; of the lines "finish" it holds "add by block" too. BINARY is the path that
+//! the set-up; for the lines "finish" it includes "add by block". BINARY is the path that
 //! `cargo bench --no-run` prints.
 #![allow(missing_docs)]
 

@@ -33,9 +33,9 @@ pub struct BloomBuilder {
 /// How a balance is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sharing {
-    /// Other builders.
+    /// Shared with other builders.
     Shared,
-    /// Nobody.
+    /// Not shared.
     Own,
     /// Not shared, and no filter was built yet.
     Fresh,

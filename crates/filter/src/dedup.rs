@@ -241,7 +241,8 @@ mod tests {
         }
     }
 
-    /// Chunks hold all hashes in their order, and take no more memory than one chunk beside them.
+    /// Chunks hold all hashes in their order, and take at most one chunk of memory more than they
+    /// need.
     #[test]
     fn chunks_hold_all() {
         let mut hashes = KeyHashes::default();

@@ -123,7 +123,7 @@ fn unknown_filters_always_match() {
         [0xfd, 0, 6, 0, 0],
         [0x80, 0, 6, 0, 0],
         [6, 0, 0, 0, 0], // No lines.
-        [6, 3, 0, 0, 0], // 128 is no multiple of 3.
+        [6, 3, 0, 0, 0], // 128 is not a multiple of 3.
     ];
     for tail in tails {
         let mut filter = vec![0; 128];

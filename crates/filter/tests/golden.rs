@@ -7,7 +7,7 @@
 //! file instead. With `optimize_filters_for_memory` bytes are not comparable, since RocksDB's
 //! depend on its allocator and on earlier filters; there the false-positive rates are compared.
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::disallowed_methods)] // Files of RocksDB, beside the engine.
+#![allow(clippy::disallowed_methods)] // Files of RocksDB, outside the engine.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -205,7 +205,7 @@ impl VersionBuilder {
         Ok(Arc::new(drop_dead_blob_files(version)))
     }
 
-    /// Takes down whether files of level `number` overlap; `overlap` says which, if any.
+    /// Records whether files of level `number` overlap; `overlap` describes them, if they do.
     fn note_overlap(
         &self,
         overlapping: &mut BTreeSet<usize>,
@@ -294,8 +294,8 @@ fn merge_level(
     Ok((merged, overlap))
 }
 
-/// The rule of levels below L0: a file ends before the next begins. What is said of `left` and
-/// `right` if they break it.
+/// The rule of levels below L0: a file ends before the next begins. Returns the error to report if
+/// `left` and `right` break it, and fails if `right` ends before it begins.
 fn overlap_of(
     level: usize,
     left: Option<&Arc<FileMetaData>>,
@@ -325,8 +325,8 @@ fn overlap_of(
     ))))
 }
 
-/// The rule of L0, whose files are sorted: files of one epoch do not overlap. What is said of the
-/// first that do.
+/// The rule of L0, whose files are sorted: files of one epoch do not overlap. Returns the error
+/// about the first that do.
 fn level0_overlap(files: &[Arc<FileMetaData>], icmp: &InternalKeyComparator) -> Option<Error> {
     for same_epoch in files.chunk_by(|a, b| a.epoch_number == b.epoch_number) {
         for (i, newer) in same_epoch.iter().enumerate() {

@@ -110,7 +110,7 @@ pub struct FileMetaData {
     pub table: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// See invariant 2 and [`Self::compensated_size`]; 0 until the builder fixes it.
     pub compensated: AtomicU64,
-    /// Notified when the file can no longer be read. A copy starts without.
+    /// Runs when the file can no longer be read. A copy starts without an action.
     pub on_release: OnRelease,
 }
 

@@ -37,7 +37,7 @@ const WIDE_VALUE_LEN: usize = (1 << (u32::BITS - KEY_BITS)) - 1;
 const WIDE: u32 = u32::MAX;
 /// Bytes before the key.
 const HEADER: usize = size_of::<Entry>();
-/// Those of the wide form.
+/// Bytes before the key in the wide form.
 const WIDE_HEADER: usize = HEADER + 2 * size_of::<u32>();
 /// Largest key or value: covers what a database admits, and what RocksDB's logs may hold besides.
 pub(crate) const LEN_MAX: usize = u32::MAX as usize - TRAILER_LEN;
@@ -162,7 +162,7 @@ impl<'a> EntryRef<'a> {
     #[inline]
     pub(crate) fn key(self) -> &'a [u8] {
         let (key, len, _) = self.place();
-        // SAFETY: so many bytes were written there.
+        // SAFETY: this many bytes were written there.
         unsafe { slice::from_raw_parts(key, len) }
     }
     /// The user key.
@@ -183,7 +183,7 @@ impl<'a> EntryRef<'a> {
     #[inline]
     pub(crate) fn value(self) -> &'a [u8] {
         let (key, key_len, value_len) = self.place();
-        // SAFETY: so many bytes were written after the key.
+        // SAFETY: this many bytes were written after the key.
         unsafe { slice::from_raw_parts(key.add(key_len), value_len) }
     }
     /// The prefix of the user key.

@@ -88,7 +88,7 @@ impl Tree {
         for depth in (0..self.depth).rev() {
             let group = &self.groups[self.starts[depth] + at];
             if depth == 0 {
-                // The pointer is on another line than the key: load both at once.
+                // The pointer is on a different line from the key: load both at once.
                 prefetch(self.nodes.as_ptr().wrapping_add(at * FANOUT).cast());
             }
             // Only at the left edge: below an inner key there is always its own group's first.
@@ -202,8 +202,8 @@ impl Index {
     }
 
     /// Continues building by up to `steps` nodes if a tree is due at `entries`. `first` is the
-    /// first node of `INDEX_LEVEL`; `prefix_and_next` tells a node's exact prefix and its successor
-    /// on that level. Returns the bytes of a tree finished.
+    /// first node of `INDEX_LEVEL`; `prefix_and_next` returns a node's exact prefix and its
+    /// successor on that level. Returns the bytes of a tree finished.
     pub(crate) fn advance(
         &self,
         entries: u64,

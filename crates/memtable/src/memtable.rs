@@ -35,7 +35,7 @@ const BLOCK_BYTES_MAX: usize = 2 << 30;
 pub enum MemTableRep {
     /// Sorted at any time; concurrent writers.
     SkipList {
-        /// RocksDB's `lookahead`. Accepted and not needed: every insert tries its predecessor.
+        /// RocksDB's `lookahead`. Accepted but not needed: every insert tries its predecessor.
         lookahead: usize,
     },
     /// Appended, and sorted when it is first read. For bulk loads.

@@ -3,10 +3,10 @@
 //! A link (`node`) carries the prefix of the key it leads to, so a search looks at a node only when
 //! it moves onto it or when prefixes tie; the usual skip list looks at one more node per level.
 //! The branching factor is 4: with 2 a node has two links in place of 1.33, which is 10 bytes more,
-//! and the index leads as near.
+//! and the index leads just as near.
 //!
 //! Searches start from the head, or near the target by the [`Index`], which then leaves only the
-//! lowest levels to walk. Where many keys share a prefix, as after a common head, a walk compares
+//! lowest levels to walk. Where many keys share a prefix, because all begin alike, a walk compares
 //! whole keys (`walk`).
 //!
 //! Exclusive inserts keep a *splice*, the predecessors at every level of the place where the last

@@ -234,7 +234,7 @@ fn large_values_and_blocks() {
     assert!(table.memory_bytes() > written && table.memory_bytes() < 2 * written);
 }
 
-/// The entries that a walk over the table meets.
+/// The number of entries that a walk over the table finds.
 fn count_entries(table: &Arc<MemTable>) -> u64 {
     let mut iter = table.iter();
     iter.seek_to_first();

@@ -1,4 +1,5 @@
-//! What fibers cost: switches, starts, wake-ups on one loop and across loops, beside std's threads.
+//! What fibers cost: switches, starts, wake-ups on one loop and across loops, compared with std's
+//! threads.
 //!
 //! `cargo bench -p pumice-port --bench fibers [-- WORD]` runs the lines whose name contains WORD.
 //! Each line is the median over interleaved rounds; the ratio is that of the yardstick to ours, so

@@ -55,7 +55,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What one way of doing it measures per round.
+/// What is measured of one way in one round.
 #[derive(Clone, Copy)]
 struct Cost {
     wall_nanos: f64,

@@ -1,5 +1,5 @@
-//! What locks cost, ours beside std's: uncontended on a thread, on a fiber and in a simulation, and
-//! the throughput of several threads at one lock.
+//! What locks cost, ours against std's: uncontended on a thread, on a fiber and in a simulation,
+//! and the throughput of several threads at one lock.
 //!
 //! `cargo bench -p pumice-port --bench locks [-- uncontended|contended|callgrind NAME]`. Each line
 //! is the median over interleaved rounds, so that noise hits both sides alike. `callgrind NAME`
@@ -205,7 +205,7 @@ fn main() {
         let runtime = fiber::Runtime::builder().loops(1).build().expect("a runtime");
         runtime.run("bench", || uncontended("fiber"));
         drop(runtime);
-        // Every operation passes points here, each of which asks the simulation.
+        // Every operation passes points here, each of which calls into the simulation.
         let options =
             sim::Options { max_steps: u64::MAX, preempt_per_mille: 0, ..sim::Options::new(1) };
         let (_, result) = sim::run(&options, || uncontended("simulation"));

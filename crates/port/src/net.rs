@@ -38,7 +38,7 @@ fn deadline(timeout_nanos: u64) -> Option<u64> {
     limited.then(|| time::monotonic_nanos().saturating_add(timeout_nanos))
 }
 
-/// Waits until one of `events` is there. Suspends a fiber.
+/// Waits until one of `events` occurs. Suspends a fiber.
 fn wait_for(socket: Socket, events: i16, deadline: Option<u64>) -> io::Result<()> {
     let limits = Limits { deadline, token: None };
     if let Some(result) = with_reactor(|r| r.run_within(Op::poll(socket, events), limits)) {
@@ -55,7 +55,7 @@ fn wait_for(socket: Socket, events: i16, deadline: Option<u64>) -> io::Result<()
     }
 }
 
-/// Repeats a non-blocking call whenever `events` are there, until it succeeds.
+/// Repeats a non-blocking call whenever one of `events` occurs, until it succeeds.
 fn when_ready<T>(
     socket: Socket,
     events: i16,
@@ -315,7 +315,7 @@ impl Stream {
     /// again; when it does not answer, the stream ends with an error. 0 for never.
     ///
     /// # Errors
-    /// It is no TCP stream, or what the operating system says.
+    /// It is not a TCP stream, or what the operating system says.
     pub fn set_keepalive(&self, seconds: u32) -> io::Result<()> {
         const PROBES: libc::c_int = 3;
         let idle = libc::c_int::try_from(seconds).unwrap_or(libc::c_int::MAX);

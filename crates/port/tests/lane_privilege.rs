@@ -76,6 +76,6 @@ fn running_threads_follow_at_once_and_up_only_with_the_privilege() {
     assert!(last.is_idle_policy());
     assert_eq!(handed_to, starter, "it is handed back as long as the thread is lowered");
     let (next, priority) = lane.run(&Floor::default(), me);
-    assert_eq!(priority, normal, "the next job has a thread that nobody lowered");
+    assert_eq!(priority, normal, "the next job has a thread that was never lowered");
     assert_ne!(next, thread);
 }

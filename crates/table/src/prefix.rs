@@ -93,7 +93,7 @@ pub(crate) fn prefix_word(key: &[u8]) -> u64 {
 /// `prefix_word` of the `len` bytes at `at`. Cheapest where eight bytes can be read there.
 ///
 /// # Panics
-/// If those bytes are not inside of `bytes`, unless there are eight other ones.
+/// Unless `bytes` contains those bytes, or eight bytes from `at` on.
 #[inline]
 pub(crate) fn word_at(bytes: &[u8], at: usize, len: usize) -> u64 {
     match bytes.get(at..).and_then(|rest| rest.first_chunk()) {

@@ -21,12 +21,12 @@ pub trait TableStats: Send + Sync {
     fn filter_positive(&self) {}
     /// A key that the filter let through was there (BLOOM_FILTER_FULL_TRUE_POSITIVE).
     fn filter_true_positive(&self) {}
-    /// A point lookup asked for a prefix (BLOOM_FILTER_PREFIX_CHECKED); `useful` if it is absent
-    /// (BLOOM_FILTER_PREFIX_USEFUL).
+    /// A point lookup queried the filter for a prefix (BLOOM_FILTER_PREFIX_CHECKED); `useful` if it
+    /// is absent (BLOOM_FILTER_PREFIX_USEFUL).
     fn prefix_filter_checked(&self, _useful: bool) {}
     /// A key whose prefix was let through was there (BLOOM_FILTER_PREFIX_TRUE_POSITIVE).
     fn prefix_filter_true_positive(&self) {}
-    /// A seek asked for a prefix; `useful` if it is absent.
+    /// A seek queried the filter for a prefix; `useful` if it is absent.
     fn seek_filtered(&self, _useful: bool) {}
     /// Bytes were read from the file.
     fn block_read(&self, _kind: BlockKind, _bytes: usize) {}

@@ -127,8 +127,8 @@ fn filters_of_prefixes_let_their_keys_through() {
     }
 }
 
-/// The reader's extractor has longer prefixes than the table's and finds none of them in the
-/// filter; nor does total order, which has none.
+/// The reader's extractor has shorter prefixes than the table's, which the filter does not hold, or
+/// there is no extractor: the filter must not be queried.
 fn a_foreign_prefix_is_not_asked_for() {
     let users: Vec<_> = users().into_iter().filter(|user| user[0] != b'5').collect();
     for layout in LAYOUTS {

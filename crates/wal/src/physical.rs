@@ -4,7 +4,7 @@
 //! A damaged record costs the rest of its block: its length cannot be trusted either.
 //!
 //! A file that is still being written has no end: where it stops, there is nothing yet, and reading
-//! goes on from the same byte once more was appended. Existing bytes are not read again: see
+//! continues from the same byte once more has been appended. Existing bytes are not read again: see
 //! [`crate::LogReader::may_change`].
 //!
 //! Thread safety: one owner. Nothing read from the file is trusted; all indexing is checked.
@@ -55,7 +55,8 @@ pub(crate) struct PhysicalReader {
     filled: usize,
     /// The unread part of `block`.
     unread: Range<usize>,
-    /// The rest of the block was thrown away, with what a growing file has yet to get in it.
+    /// The rest of the block was discarded, including what is yet to be written to it in a growing
+    /// file.
     dropped: bool,
     /// File offset of the end of `block`.
     block_end: u64,
@@ -88,7 +89,7 @@ impl PhysicalReader {
     pub(crate) fn is_recycled(&self) -> bool {
         self.recycled
     }
-    /// Bytes were read that are no whole record.
+    /// Bytes were read that are not a whole record.
     pub(crate) fn has_rest(&self) -> bool {
         !self.unread.is_empty()
     }
@@ -182,7 +183,7 @@ impl PhysicalReader {
             return Event::OldRecord;
         }
         if kind == ZERO && length == 0 {
-            // Beside the end of a block, which has no room for a header, zeros are an older use's.
+            // Except at the end of a block, where no record fits, zeros are an older use's.
             let is_old = self.growing && self.recycled && self.has_room();
             self.drop_block();
             return if is_old { Event::OldRecord } else { Event::ZeroFill };
@@ -251,7 +252,7 @@ impl PhysicalReader {
         Ok(None)
     }
 
-    /// Reads on into the block, up to its end or the file's; whether there was anything.
+    /// Reads more into the block, up to its end or the file's; returns whether there was anything.
     fn grow(&mut self) -> Result<bool> {
         let bytes = self.file.read(self.block.get_mut(self.filled..).unwrap_or(&mut []))?;
         self.filled += bytes;

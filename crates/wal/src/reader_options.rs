@@ -15,7 +15,7 @@ pub struct LogReaderOptions {
     pub checksum: bool,
     /// Only the plain types are legal, as in a MANIFEST.
     pub is_manifest: bool,
-    /// The file is still being written: its end is none, see the head of `reader`.
+    /// The file is still being written: its end does not end the log, see the head of `reader`.
     pub is_growing: bool,
 }
 

@@ -223,7 +223,7 @@ fn a_writer_goes_on_behind_an_existing_log() {
     assert!(fs.read_file(Path::new(LOG)).unwrap() == reference(&records, false));
 }
 
-/// Whether `part` is `whole` with some records removed. A physical record of any type.
+/// A physical record of any type.
 fn physical(kind: u8, payload: &[u8]) -> Vec<u8> {
     let mut covered = vec![kind];
     if is_recyclable(kind) {

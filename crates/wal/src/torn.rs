@@ -41,7 +41,7 @@ pub type GroupCountdown<'a> = &'a dyn Fn(&[u8]) -> Option<u32>;
 /// reaches to the end of the file, is what a power loss left of one append.
 ///
 /// # Errors
-/// What speaks against it.
+/// The reason why it is not.
 pub fn is_torn_append(
     tail: &[u8],
     offset: u64,

@@ -33,7 +33,7 @@ mod avx2 {
     pub(super) const SHORT_BYTES_MAX: usize = 240;
     const STRIPE: usize = 64;
     const BLOCK: usize = 16 * STRIPE;
-    /// Where in the secret: that of the scrambling, of the last stripe, of the result.
+    /// Where the secret has its parts for the scrambling, the last stripe and the result.
     const SCRAMBLE_AT: usize = SECRET.len() - STRIPE;
     const LAST_AT: usize = SCRAMBLE_AT - 7;
     const MERGE_AT: usize = 11;
@@ -50,7 +50,7 @@ mod avx2 {
             _mm256_setr_epi64x(P32_3 as i64, P64_1 as i64, P64_2 as i64, P64_3 as i64),
             _mm256_setr_epi64x(P64_4 as i64, P32_2 as i64, P64_5 as i64, P32_1 as i64),
         ];
-        // At least one byte is left for the last stripe, which is no part of a block.
+        // At least one byte is left for the last stripe, which is not part of a block.
         let (blocks, rest) = data[..data.len() - 1].as_chunks::<BLOCK>();
         for block in blocks {
             add_stripes(&mut lanes, block);

@@ -1,4 +1,4 @@
-//! An allocator of objects in huge pages that nobody waits for.
+//! An allocator of objects in huge pages, for which no thread ever waits.
 //!
 //! Taking needs the slab's lock, which is only ever tried: where it is held, the caller goes
 //! elsewhere, so that a thread of low priority, descheduled while it holds the lock, keeps no
@@ -26,7 +26,7 @@ use pumice_port::os::HugeRegion;
 use super::size_class::CLASSES_MAX;
 use super::span::{CHUNK_BYTES, Chunk, FreeObject, Span, push_front, unlink};
 
-/// Chunks of a region: address space, of which a chunk's part is used when it is needed.
+/// Chunks of a region. It is only address space; a chunk's part of it is used when it is needed.
 const REGION_CHUNKS: usize = 16;
 /// Objects given back that one taker puts into their spans: more than were given back per object
 /// taken in the long run, few enough that no reader pays for an erased cache.
@@ -91,8 +91,8 @@ impl Slab {
         Some(result)
     }
 
-    /// An object of that class; `None` if another thread is taking one, or there is no room
-    /// without another chunk and none may be or can be had (`may_grow`).
+    /// An object of that class; `None` if another thread is taking one, or there is no room without
+    /// another chunk and `may_grow` forbids one or none is left.
     pub fn try_take(&self, class: usize, may_grow: bool) -> Option<NonNull<u8>> {
         self.try_with(|inner| {
             self.collect(inner, COLLECT_STEP);
@@ -123,8 +123,8 @@ impl Slab {
         }
     }
 
-    /// Returns to the kernel what no object is in, and says whether that is all of it; does nothing
-    /// while another thread is taking an object.
+    /// Returns memory without objects to the kernel, and says whether that is all of it; does
+    /// nothing while another thread is taking an object.
     pub fn trim(&self) -> bool {
         let trimmed = self.try_with(|inner| {
             self.collect(inner, usize::MAX);

@@ -41,7 +41,7 @@ impl Model {
             assert!(at + size <= *after, "{at:#x} + {size} and {after:#x}");
         }
         let fill = self.rng.next_u64() as u8;
-        // SAFETY: an object of `size` bytes that nobody else has.
+        // SAFETY: an object of `size` bytes that nothing else uses.
         unsafe { object.as_ptr().write_bytes(fill, size) };
         self.used.insert(at, (size, fill));
     }

@@ -168,7 +168,8 @@ fn too_much_trash_is_not_put_off() {
             rig.delete(&manager, file);
         }
         // No more than a quarter of a megabyte was trash when the first three came, of which the
-        // first may have been deleted since; the others go by the share of what is left.
+        // first may have been deleted since; for the others the share of trash in what is left
+        // decides.
         thread::sleep(Duration::from_millis(100));
         let [marked, at_once, ..] = rig.counts();
         assert_eq!(marked + at_once, 5);
@@ -270,7 +271,7 @@ fn the_end_leaves_trash_that_another_manager_finds() {
         thread::sleep(Duration::from_secs(1));
         let began = now_micros();
         drop(manager);
-        assert!(seconds(began) < 0.1, "nobody waits out a rest");
+        assert!(seconds(began) < 0.1, "the end does not wait out a pause");
         let left = rig.names();
         assert_eq!(left.len(), 3);
         thread::sleep(Duration::from_secs(100_000 / 50));

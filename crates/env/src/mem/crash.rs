@@ -61,9 +61,9 @@ impl NameLoss {
 /// What a crash may take away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrashMode {
-    /// Of file contents.
+    /// The loss of file contents.
     pub files: FileLoss,
-    /// Of names.
+    /// The loss of names.
     pub names: NameLoss,
 }
 

@@ -243,7 +243,7 @@ impl Names {
         }
     }
 
-    /// The names of files and directories in `path`, `None` when it is no directory.
+    /// The names of files and directories in `path`, `None` when it is not a directory.
     pub(super) fn list(&self, path: &Path) -> Option<Vec<String>> {
         let id = self.paths.get(path)?;
         Some(self.dirs.get(id)?.live.keys().cloned().collect())

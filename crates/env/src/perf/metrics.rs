@@ -57,7 +57,7 @@ macro_rules! metrics {
             pub(super) const fn kind(self) -> Kind {
                 match self { $(PerfMetric::$variant => Kind::$kind),+ }
             }
-            /// The metric that RocksDB calls so.
+            /// The metric with this RocksDB name.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|metric| metric.name() == name)
             }

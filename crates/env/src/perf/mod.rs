@@ -152,7 +152,7 @@ pub fn set_level(level: PerfLevel) {
     OWN.with(|own| own.level.set(level));
 }
 
-/// Whether the calling task collects counts for each level of tables apart
+/// Whether the calling task collects counts for each level of tables separately
 /// (`EnablePerLevelPerfContext`, `DisablePerLevelPerfContext`).
 pub fn count_by_level(enabled: bool) {
     OWN.with(|own| own.counts_by_level.set(enabled));

@@ -38,7 +38,7 @@ impl PerfContext {
         self.counts.perf[metric as usize]
     }
 
-    /// One number by that of `rocksdb_perfcontext_metric`; 0 for one that it does not know.
+    /// One number, by its number in `rocksdb_perfcontext_metric`; 0 for one unknown there.
     pub fn by_number(&self, number: u32) -> u64 {
         PerfMetric::from_number(number).map_or(0, |metric| self.get(metric))
     }

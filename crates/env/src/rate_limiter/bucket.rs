@@ -81,13 +81,13 @@ impl<W> Bucket<W> {
         self.single_burst_bytes = bytes;
     }
 
-    /// Tokens of one refill, at least 1: the longest a rate may be rounded down to nothing.
+    /// Tokens of one refill, at least 1, so that a low rate is not rounded down to nothing.
     pub(super) fn refill_bytes(&self) -> u64 {
         let bytes =
             u128::from(self.rate_bytes_per_sec) * u128::from(self.refill_period_micros) / 1_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
     }
-    /// The most bytes that one request should ask for.
+    /// The most bytes that one request should have.
     pub(super) fn burst_bytes(&self) -> u64 {
         match self.single_burst_bytes {
             0 => self.refill_bytes(),
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(refill(&mut bucket, 0), [0u32; 0]);
         assert_eq!(refill(&mut bucket, 1), [0u32; 0]);
         assert_eq!(refill(&mut bucket, 2), [1, 2]);
-        // 300 came in, 260 were asked for.
+        // 300 came in, 260 were requested.
         assert!(ask(&mut bucket, 40, High, 3));
         assert!(!ask(&mut bucket, 1, High, 4));
     }

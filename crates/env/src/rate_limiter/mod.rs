@@ -263,7 +263,7 @@ impl RateLimiter {
         if !self.is_rate_limited(kind) {
             return;
         }
-        // Flushes and users ask, too.
+        // Flushes and users take this lock too.
         unlowered(|| {
             let waited = self.take(bytes, priority, events);
             self.bytes[priority as usize].fetch_add(bytes, Ordering::Relaxed);

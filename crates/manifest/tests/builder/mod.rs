@@ -101,7 +101,7 @@ fn levels_say_whether_their_files_overlap() {
         builder.build()
     };
     let empty = Version::empty(text::comparator(None), 3);
-    // The last file does not have the last key, and its keys begin otherwise.
+    // The last file does not have the last key, and its keys begin differently.
     let files = [file(1, b"key1", b"z"), file(2, b"key2", b"l"), file(3, b"k", b"kez")];
     let error = change(&empty, &edit(&files, &[]), false).unwrap_err();
     assert!(error.message().contains("L1 has overlapping ranges: file #"), "{error}");
@@ -114,7 +114,7 @@ fn levels_say_whether_their_files_overlap() {
     assert!(version.is_overlapping());
     let version = change(&version, &edit(&[], &[1]), false).unwrap();
     assert!(!version.is_overlapping() && !version.level(1).is_overlapping());
-    // What a file with its ends in the wrong order has is not known.
+    // What a file with its ends in the wrong order holds is not known.
     let turned = edit(&[file(4, b"b", b"a")], &[]);
     let error = change(&empty, &turned, true).unwrap_err();
     assert!(error.message().contains("L1 file #4 smallest key"), "{error}");

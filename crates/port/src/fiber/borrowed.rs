@@ -47,7 +47,7 @@ struct ThreadLoop {
 }
 
 impl ThreadLoop {
-    /// Lets it go. It is at rest.
+    /// Closes and releases the loop, which is at rest.
     fn close(self) {
         self.own.close();
         self.own.release();
@@ -76,13 +76,13 @@ impl ThreadLoop {
 /// Which loops will do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loops {
-    /// One of the shared.
+    /// One of the shared loops.
     Shared,
     /// Includes a loop made for the borrower when the shared ones are taken.
     Any,
 }
 
-/// A borrowed loop; goes back when it is dropped.
+/// A borrowed loop; dropping this returns it.
 pub(super) struct Borrowed {
     /// Until it is dropped.
     own: Option<ThreadLoop>,

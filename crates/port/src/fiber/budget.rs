@@ -3,7 +3,7 @@
 //! A fiber that finds all it needs in memory never waits, and would starve the others of its loop.
 //! So each operation of the engine that can be repeated without end calls [`spend`] with its
 //! approximate cost; a fiber that has spent its budget since it was resumed yields. The budget is
-//! counted, not timed: the points of yielding are the same in every run.
+//! counted, not timed: the yield points are the same in every run.
 //!
 //! Thread safety: the count is the thread's own; schedulers fill it when they resume a fiber. On a
 //! thread without fibers it is counted down too, without effect.

@@ -1,8 +1,8 @@
 //! One fiber: a stack and the switch onto it and back.
 //!
 //! Invariants cited by unsafe blocks:
-//! 1. `yielder` points into the fiber's own stack frame of the root closure, which lives as long
-//!    as the fiber has been started and has not ended.
+//! 1. `yielder` points into the frame of the root closure on the fiber's own stack, which lives
+//!    from the fiber's start to its end.
 //! 2. A fiber is resumed and suspended on one thread only.
 //!
 //! Thread safety: none; a fiber belongs to the scheduler that made it. The body is `Send` because
@@ -29,7 +29,7 @@ type Switch = Coroutine<(), (), (), Stack>;
 /// See the head of this file.
 pub(crate) struct Fiber {
     coroutine: Switch,
-    /// For a fiber whose scheduler keeps none itself.
+    /// The exit of a fiber whose scheduler keeps none itself.
     exit: Option<Rc<ExitCell>>,
 }
 
@@ -65,7 +65,7 @@ impl Fiber {
         }
     }
 
-    /// The way back from a fiber made by `new`, for its scheduler to keep beside it.
+    /// The way back from a fiber made by `new`, for its scheduler to keep with it.
     pub(crate) fn exit(&self) -> FiberExit {
         FiberExit(Rc::clone(self.exit.as_ref().expect("the fiber has an exit of its own")))
     }

@@ -2,8 +2,8 @@
 //!
 //! A turn: take what other threads made runnable, wake the waits whose time has come, resume
 //! fibers in the order in which they became runnable (at most [`TURN_RESUMES`] of them or for
-//! [`TURN_NANOS`]), poll the reactor when it asks for it. With nothing to run the loop sleeps in
-//! the reactor until the next deadline, a completion or a kick (`kick`).
+//! [`TURN_NANOS`]), poll the reactor when that is due. With nothing to run the loop sleeps in the
+//! reactor until the next deadline, a completion or a kick (`kick`).
 //!
 //! Records of loops live forever and are reused, because tasks point to them.
 //!
@@ -57,7 +57,7 @@ pub(crate) struct Counters {
     pub(crate) switches: AtomicU64,
     pub(crate) kicks: AtomicU64,
     pub(crate) live: AtomicU64,
-    /// Of the reactor.
+    /// The reactor's counters, this one and the next three.
     pub(crate) enters: AtomicU64,
     pub(crate) socket_calls: AtomicU64,
     pub(crate) requests: AtomicU64,
@@ -300,7 +300,8 @@ impl Loop {
         }
     }
 
-    /// Runs fibers until `done` says so; it is asked when nothing is runnable and before each turn.
+    /// Runs fibers until `done` says so; it is called when nothing is runnable and before each
+    /// turn.
     pub(crate) fn drive(&'static self, done: &dyn Fn() -> bool) {
         let outer = RUNNING.replace(Some(self));
         let reactor = self.reactor();
@@ -370,8 +371,8 @@ impl Loop {
         stacks.look_at()
     }
 
-    /// Stacks that are kept for future fibers. On the loop's thread only, or while it is borrowed
-    /// to none.
+    /// Stacks that are kept for future fibers. On the loop's thread only, or while no thread has
+    /// borrowed it.
     #[cfg(test)]
     pub(crate) fn kept_stacks(&self) -> usize {
         self.own.stacks.borrow().free().len()

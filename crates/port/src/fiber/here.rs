@@ -99,8 +99,8 @@ impl Home {
         }
     }
 
-    /// Ends the scope, whose children have ended. A borrowed loop does not go back with fibers that
-    /// they have started.
+    /// Ends the scope, whose children have ended. A borrowed loop is not returned while fibers that
+    /// they started are alive.
     fn finish(&self) {
         if let Some(borrowed) = self.borrowed() {
             borrowed.finish();

@@ -31,7 +31,7 @@ impl IdleWaiters {
         self.queue.is_empty()
     }
 
-    /// The running fiber is going to suspend, until then at most.
+    /// The running fiber is about to suspend, at most until `until`.
     pub(super) fn push(&self, task: &'static Task, until: u64) {
         self.queue.push(task);
         self.until.set(self.until.get().min(until));

@@ -4,7 +4,7 @@
 //!
 //! | word | meaning | left by |
 //! |---|---|---|
-//! | RUN | the loop runs, told nothing | a waker (to NOTIFIED), the loop (to SLEEP) |
+//! | RUN | the loop runs and has not been notified | a waker (to NOTIFIED), the loop (to SLEEP) |
 //! | SLEEP | it sleeps or is about to | a waker (to NOTIFIED, and kicks), the loop (to RUN) |
 //! | NOTIFIED | work was published since the loop last looked | the loop (to RUN) |
 //!

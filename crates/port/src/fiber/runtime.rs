@@ -141,7 +141,7 @@ impl Builder {
     }
 
     /// Makes a runtime whose first loop is the calling thread, runs `f` on a fiber there, waits
-    /// until all fibers have ended and takes the runtime apart. Neither `f` nor its result ever
+    /// until all fibers have ended and tears the runtime down. Neither `f` nor its result ever
     /// leaves the calling thread. Called on a fiber it only runs `f`. Suspends.
     ///
     /// # Errors

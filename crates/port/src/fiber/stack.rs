@@ -196,7 +196,7 @@ fn is_refused() -> bool {
 /// Stacks a loop keeps for its next fibers, all of one size.
 pub(crate) struct StackPool {
     bytes: usize,
-    /// The one used last at the end.
+    /// The most recently used one is last.
     free: Vec<Stack>,
     /// For a fiber that gets no other stack: it only drops what it would have run.
     reserve: Option<Stack>,
@@ -259,7 +259,7 @@ impl StackPool {
         Ok(())
     }
 
-    /// Lets all stacks go.
+    /// Frees all stacks.
     pub(crate) fn close(&mut self) {
         debug_assert!(!self.lent, "no fiber is alive");
         *self = StackPool::new();
@@ -327,7 +327,7 @@ impl StackPool {
         }
         let spare = self.free.len().saturating_sub(ALWAYS_KEPT);
         let count = self.surplus.min(AT_ONCE).min(spare);
-        // Those that were not used for the longest time.
+        // The least recently used ones.
         self.free.drain(..count);
         self.surplus = if spare > count { self.surplus - count } else { 0 };
         if self.surplus == 0 {

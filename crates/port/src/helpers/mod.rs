@@ -39,11 +39,11 @@ pub const IDLE_SECONDS_MAX: u64 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Urgency {
-    /// Nobody waits for it.
+    /// No task waits for it.
     Low = 0,
-    /// Somebody may come to wait for it.
+    /// A task may come to wait for it.
     Mid = 1,
-    /// Somebody waits, or memory is held until it ends.
+    /// A task waits for it, or memory is held until it ends.
     High = 2,
 }
 

@@ -77,7 +77,7 @@ struct Lane {
 
 struct State {
     limit: usize,
-    /// Helpers that one offer gets at most; only the limit counts once one was set.
+    /// Helpers that one offer gets at most; once a limit was set, only that counts.
     per_offer_max: usize,
     threads: usize,
     lanes: Vec<Lane>,

@@ -235,7 +235,7 @@ fn dropping_a_pool_waits_for_its_helpers() {
     assert_eq!(offer.active(), 1);
     drop(other);
     assert_eq!((offer.active(), job.inside.load(Ordering::Relaxed)), (0, 0));
-    // Calls of an offer that outlives its pool are in vain.
+    // Calls of an offer that outlives its pool have no effect.
     offer.call();
     assert_eq!(offer.active(), 0);
     drop(offer);

@@ -30,7 +30,7 @@ struct Block(UnsafeCell<[u8; BLOCK_BYTES]>);
 /// See the head of this file.
 pub(crate) struct Arena {
     free: [AtomicU64; WORDS],
-    /// Of each buffer.
+    /// The size of each buffer.
     bytes: usize,
     blocks: Box<[Block]>,
 }
@@ -57,7 +57,7 @@ impl Arena {
         self.blocks.as_ptr().cast_mut().cast()
     }
 
-    /// Of all buffers together.
+    /// The size of all buffers together.
     pub(crate) fn len(&self) -> usize {
         self.blocks.len() * BLOCK_BYTES
     }

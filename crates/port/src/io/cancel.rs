@@ -56,11 +56,11 @@ impl CancelToken {
         self.state.compare_exchange(free, record, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The task waits no more.
+    /// The task no longer waits.
     pub(super) fn disarm(&self, task: TaskRef) {
         let record = std::ptr::from_ref(task.0).cast_mut();
         let free = std::ptr::null_mut();
-        // It fails when the token was cancelled meanwhile, and stays so.
+        // This fails when the token was cancelled meanwhile; it stays cancelled.
         let _same = self.state.compare_exchange(record, free, Ordering::AcqRel, Ordering::Acquire);
     }
 }

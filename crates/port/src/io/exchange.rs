@@ -4,7 +4,7 @@
 //! | what has been sent at once | then |
 //! |---|---|
 //! | all | the wait is that of a receive |
-//! | less | the receive is called off, so that the caller sends the rest before it waits |
+//! | less | the receive is cancelled, so that the caller sends the rest before it waits |
 //!
 //! Thread safety: none, like the reactor.
 
@@ -13,7 +13,7 @@ use super::{FOR_IO, Limits, Operations, Reactor};
 use crate::task;
 use std::io;
 
-/// What became of both.
+/// The outcome of both requests.
 pub(crate) struct Exchanged {
     /// Bytes that were sent; the rest has not been tried.
     pub(crate) sent: io::Result<usize>,

@@ -38,7 +38,7 @@ use std::io;
 
 /// The number under which a ring reports that it was kicked.
 pub(crate) const KICK: u64 = u64::MAX;
-/// The number of requests whose completion is ignored.
+/// The number under which a ring reports completions that are ignored.
 const NOBODY: u64 = u64::MAX - 1;
 
 /// A request to a ring.
@@ -96,7 +96,7 @@ pub(crate) trait Uring {
     fn queued(&self) -> usize;
     /// Whether entering the kernel, or reaping, would make progress now.
     fn is_ready(&self) -> bool;
-    /// Whether only entering the kernel tells if there are completions; asked once in a turn of the
+    /// Whether only entering the kernel tells if there are completions; called once per turn of the
     /// loop.
     fn must_look(&self) -> bool {
         false
@@ -140,12 +140,12 @@ struct Slot {
     whole: Option<i32>,
     /// In a group's first slot: the task to wake.
     owner: Option<TaskRef>,
-    /// Of an operation that completes many times.
+    /// For an operation that completes many times.
     series: Option<Box<Series>>,
 }
 
 impl Slot {
-    /// The operation, which has completed, has done less than the whole.
+    /// Whether the operation, which has completed, did less than the whole.
     #[inline]
     fn is_short(&self) -> bool {
         self.whole.is_some_and(|whole| self.result != whole)
@@ -170,7 +170,7 @@ pub(crate) struct Group {
 /// Counters since the ring was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoStats {
-    /// Operations asked for.
+    /// Operations requested.
     pub operations: u64,
     /// Requests handed to the ring, cancellations included.
     pub requests: u64,
@@ -194,7 +194,7 @@ pub(crate) struct InFlight<R: Uring> {
     /// Requests that found the ring's queue full, oldest first.
     backlog: VecDeque<Request>,
     inflight: usize,
-    /// The eventfd whose kicks the ring reports, and must be asked for again when it stops.
+    /// The eventfd whose kicks the ring reports; when the ring stops, it is requested again.
     kicks: Option<i32>,
     /// The errno with which the ring has failed.
     failed: Option<i32>,
@@ -501,7 +501,7 @@ impl<R: Uring> InFlight<R> {
         }
     }
 
-    /// Takes the completions that are there; how many.
+    /// Takes the completions that are there; returns how many.
     fn reap(&mut self) -> usize {
         let mut count = 0;
         while let Some(completion) = self.ring.reap() {

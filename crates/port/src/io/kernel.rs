@@ -64,7 +64,7 @@ const THREADS: &str = "no ring: the pool of threads";
 /// | registration | its error |
 /// | receive that waits first | a ring that was made with SingleIssuer, which is younger |
 /// | accept that repeats | EINVAL of the first one: then without, for that listener |
-/// | enter itself | a no-op that makes the whole way when the ring is made |
+/// | enter itself | a no-op that makes the full round trip when the ring is made |
 pub(super) const TABLE: [Row; 25] = [
     row(Part::Nop, (5, 1), THREADS),
     row(Part::Fsync, (5, 1), THREADS),

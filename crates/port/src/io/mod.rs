@@ -284,7 +284,7 @@ impl Reactor {
         self.finish(group, ops);
     }
 
-    /// Performs the operations on the calling thread, which is no fiber, all at once.
+    /// Performs the operations on the calling thread, which is not a fiber, all at once.
     pub(crate) fn run_all_here(&self, ops: &mut [Op<'_>]) {
         let mut rest: &mut [Op<'_>] = ops;
         while !rest.is_empty() {

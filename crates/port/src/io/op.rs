@@ -53,8 +53,8 @@ pub(crate) enum Call {
     /// recv on a socket in blocking mode. With `later` nothing is expected to be there yet, and a
     /// ring waits before it tries.
     Receive { socket: Socket, buf: *mut u8, bytes: u32, later: bool },
-    /// send on a socket in blocking mode; never raises SIGPIPE. Bytes without room are not sent, or
-    /// the call fails with EAGAIN, unless it `waits`.
+    /// send on a socket in blocking mode; never raises SIGPIPE. Bytes for which there is no room
+    /// are not sent, or the call fails with EAGAIN, unless it `waits`.
     Send { socket: Socket, buf: *const u8, bytes: u32, waits: bool },
     /// Waits until one of the `events` of poll(2) is there; the result says which.
     Poll { socket: Socket, events: i16 },
@@ -86,7 +86,8 @@ impl Call {
         !matches!(self, Call::Read { .. } | Call::Write { .. } | Call::Sync { .. })
     }
 
-    /// The result of a call that did everything, where a smaller one is reported at once.
+    /// The result of a call that did everything, for calls whose smaller results are reported at
+    /// once.
     #[inline]
     pub(super) fn whole(&self) -> Option<i32> {
         match *self {

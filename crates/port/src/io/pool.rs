@@ -80,7 +80,7 @@ fn start(job: Job) {
     queue.threads += 1;
     if spawn_thread("pumice-io", work).is_err() {
         queue.threads -= 1;
-        // Without any thread the call would never be taken: the loop itself must.
+        // Without any thread the call would never be taken: the loop performs it itself.
         if queue.threads == 0
             && let Some(job) = queue.jobs.pop_back()
         {

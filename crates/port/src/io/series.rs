@@ -14,7 +14,7 @@ use std::rc::Rc;
 pub(crate) struct Series {
     reactor: Rc<Reactor>,
     socket: Socket,
-    /// What is with the ring.
+    /// The request that the ring has.
     group: Option<Group>,
 }
 

@@ -11,7 +11,7 @@
 //! | IN, OUT | receiving, sending may succeed | it would wait, or less came than asked for |
 //! | RDHUP, HUP, ERR, PRI | the other side has ended, or something is out of order | forever |
 //!
-//! Less than was asked for means that nothing is left (epoll(7)) of TCP, unless the other side has
+//! On TCP, less than was asked for means that nothing is left (epoll(7)), unless the other side has
 //! ended, which is reported once with the bytes before it, or has sent urgent bytes. A Unix socket
 //! may also stop at passed descriptors: there one more call tells.
 //!
@@ -297,7 +297,8 @@ impl Sockets {
         let place = data as u32 as usize;
         let Some(known) = self.known.get_mut(place) else { return };
         if known.number as u32 != (data >> 32) as u32 {
-            // Of a socket that was closed here and lives on elsewhere, as after a fork.
+            // The event is of a socket that was closed here and lives on elsewhere, as after a
+            // fork.
             return;
         }
         known.ready |= events;
@@ -319,14 +320,14 @@ impl Sockets {
         }
     }
 
-    /// The number of events that lie in `events` then.
+    /// Returns how many events are then in `events`.
     fn wait_for_events(&mut self, nanos: Option<u64>) -> usize {
         let until = nanos.filter(|n| *n > 0);
         if let Some(nanos) = until.filter(|_| self.is_exact) {
             match self.wait_exactly(nanos) {
                 result if result >= 0 => return result as usize,
                 error if error == -libc::EINTR => return 0,
-                // Linux has it since 5.11, and a sandbox may not know it.
+                // Linux has had it since 5.11, and a sandbox may not know it.
                 _ => self.is_exact = false,
             }
         }

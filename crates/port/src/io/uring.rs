@@ -1,9 +1,10 @@
 //! The kernel's io_uring as a [`Uring`].
 //!
-//! A loop's ring belongs to the thread that made it (SINGLE_ISSUER), and its completions are worked
-//! off when that thread enters the kernel (DEFER_TASKRUN), so that nothing interrupts a fiber. A
-//! ring that is borrowed (`fiber::borrowed`) goes from thread to thread and has neither. What older
-//! kernels lack has a fallback (`kernel`); a ring that cannot serve is refused when it is made.
+//! A loop's ring belongs to the thread that made it (SINGLE_ISSUER), and its completions are
+//! processed when that thread enters the kernel (DEFER_TASKRUN), so that nothing interrupts a
+//! fiber. A ring that is borrowed (`fiber::borrowed`) goes from thread to thread and has neither.
+//! What older kernels lack has a fallback (`kernel`); a ring that cannot serve is refused when it
+//! is made.
 //!
 //! | `Waits` | sleeps in | a kick is | for |
 //! |---|---|---|---|
@@ -56,7 +57,7 @@ const BORROWED_PINNED: usize = 32;
 
 /// The buffers a ring knows.
 enum Pinned {
-    /// None was requested yet; this many there will be.
+    /// None was requested yet; there will be this many.
     Untried(usize),
     /// The limit of locked memory, or the kernel, does not allow it.
     Refused,

@@ -27,7 +27,7 @@ pub(crate) struct HandBack {
 }
 
 impl HandBack {
-    /// Runs `f` on the thread that serves; here if none does any longer. Suspends.
+    /// Runs `f` on the thread that serves; here if none serves any more. Suspends.
     pub(crate) fn put<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         let (packet, promise) = Packet::new();
         let work = promise.work(f);

@@ -113,7 +113,7 @@ impl Floor {
 /// The threads of one kind of jobs. See the head of this file.
 pub struct Lane {
     movable: bool,
-    /// For now jobs run at normal priority, whatever was requested.
+    /// Jobs run at normal priority for now, whatever was requested.
     urgent: AtomicBool,
     state: Mutex<LaneState>,
     /// CPU time of jobs that have ended, and of their helpers.

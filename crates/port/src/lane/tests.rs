@@ -99,7 +99,7 @@ fn a_lock_of_the_foreground_on_a_lanes_thread_is_found() {
     };
     assert_eq!(found(&twice), [true, true], "after it, too");
     Lane::fixed().run(&Floor::default(), || *lock.lock() += 1);
-    assert_eq!(*lock.lock(), 5, "and nobody was left in the lock");
+    assert_eq!(*lock.lock(), 5, "and the lock was left free");
 }
 
 #[test] // Panics cross to the job's own thread, which is one of the operating system.

@@ -59,7 +59,7 @@ impl Worker {
     /// A worker of that priority, for one body: the pool's, an idle one, or a new one.
     ///
     /// # Errors
-    /// There is none, and the operating system refuses a thread.
+    /// There is no worker, and the operating system refuses a thread.
     pub(super) fn find(floor: &Floor, priority: LanePriority) -> Result<Arc<Self>> {
         if let Some(worker) = &floor.worker
             && worker.priority() == priority
@@ -87,7 +87,7 @@ impl Worker {
         self.filled.notify_one();
     }
 
-    /// Its thread has another priority than it was started for.
+    /// Its thread has a different priority from the one it was started for.
     pub(super) fn spoil(&self) {
         self.spoilt.store(true, Ordering::Relaxed);
     }
@@ -112,7 +112,7 @@ impl Worker {
         }
     }
 
-    /// Joins the idle ones; false when there are enough.
+    /// Joins the idle workers; false when there are enough.
     fn rest(self: &Arc<Self>) -> bool {
         let mut idle = IDLE.lock();
         let room = idle.len() < IDLE_MAX;

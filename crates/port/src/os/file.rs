@@ -108,7 +108,7 @@ impl FileStat {
 }
 
 /// Repeats `call` while it is interrupted by a signal, and also while it would block: POSIX lets a
-/// regular file do so, and a database can only ask again.
+/// regular file do so, and a database can only try again.
 pub(super) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -186,7 +186,7 @@ impl File {
         }
         Ok(done)
     }
-    /// Reads on from the file's position until `buf` is full or the file ends.
+    /// Continues reading from the file's position until `buf` is full or the file ends.
     pub fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;
         while done < buf.len() {
@@ -308,9 +308,9 @@ impl File {
     pub fn stat(&self) -> io::Result<FileStat> {
         Ok(FileStat::from_metadata(&self.inner.metadata()?))
     }
-    /// The unit, in bytes, of the positions and lengths of direct reads: what the kernel asks for
-    /// this file (Linux 6.1), a power of two from 512 to [`DIRECT_ALIGNMENT`]; the latter where it
-    /// does not say or asks for more. Buffers need [`DIRECT_ALIGNMENT`] all the same.
+    /// The unit, in bytes, of the positions and lengths of direct reads: what the kernel requires
+    /// for this file (Linux 6.1), a power of two from 512 to [`DIRECT_ALIGNMENT`]; the latter where
+    /// it does not say or requires more. Buffers need [`DIRECT_ALIGNMENT`] all the same.
     pub fn direct_read_unit(&self) -> usize {
         // SAFETY: `statx` is all integers, so zeroed is a value.
         let mut stat: libc::statx = unsafe { std::mem::zeroed() };

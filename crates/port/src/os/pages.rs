@@ -1,6 +1,6 @@
 //! Memory straight from the kernel: in ordinary pages, or in huge ones where it gives them.
 //!
-//! An ordinary page costs nothing until it is touched, where memory that an allocator has had
+//! An ordinary page costs nothing until it is touched, whereas memory that an allocator has used
 //! before is cleared as a whole. A huge page takes one TLB entry and one page fault where small
 //! pages take 512; all of it is cleared and resident from its first touch. So huge pages are for
 //! memory that will be used whole and is read at random (docs/decisions/0041).

@@ -364,13 +364,13 @@ impl ThreadPriority {
     }
 }
 
-/// The calling thread's. A value that the kernel does not report is taken as its default.
+/// The calling thread's priority. A value that the kernel does not report is taken as its default.
 pub fn thread_priority() -> ThreadPriority {
     thread_priority_of(0).unwrap_or_default()
 }
 
-/// That of the thread with the kernel's id `thread`; 0 is the calling one. A value other than nice
-/// that the kernel does not report is taken as its default.
+/// The priority of the thread with the kernel's id `thread`; 0 is the calling one. A value other
+/// than nice that the kernel does not report is taken as its default.
 ///
 /// # Errors
 /// ESRCH when there is no such thread.

@@ -134,7 +134,7 @@ impl File {
                     self.heat.note_miss();
                     return Tried::Part(done);
                 }
-                // EOPNOTSUPP, or an error that the ring will report.
+                // EOPNOTSUPP, or an error that the ring will report as well.
                 Err(_) => {
                     self.heat.give_up();
                     return Tried::Part(done);

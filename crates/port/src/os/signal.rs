@@ -132,7 +132,7 @@ mod tests {
             assert_eq!(status.signal(), Some(libc::SIGTERM), "{status}");
             return;
         }
-        // SAFETY: of all these none touches memory but the calling thread's errno.
+        // SAFETY: none of these calls touches memory other than the calling thread's errno.
         unsafe {
             // Makes a blocking handler fail instead of hang; the test takes up to a second.
             libc::alarm(600);

@@ -235,7 +235,7 @@ fn the_process_knows_itself() {
 
 #[test]
 fn huge_pages_are_as_wanted() {
-    // PR_GET_THP_DISABLE: 0 nothing is forbidden, 1 all, 3 what has not asked.
+    // PR_GET_THP_DISABLE: 0 forbids nothing, 1 everything, 3 all but memory that has asked.
     // SAFETY: integers only.
     let forbidden = || unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) };
     let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");

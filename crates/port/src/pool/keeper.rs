@@ -1,4 +1,4 @@
-//! A thread that starts other threads, at the priority it was started with itself.
+//! A thread that starts other threads, at the priority that it was itself started with.
 //!
 //! A new thread inherits its starter's priority, and raising it needs a privilege. A lowered worker
 //! that hands a job to another pool could start that pool's first thread, and all jobs of that pool
@@ -7,7 +7,7 @@
 //! Invariants:
 //! 1. At most one request is in the slot: callers hold `turn` from before it is put there until the
 //!    answer is taken.
-//! 2. The keeper takes no other lock, so it may be asked under any.
+//! 2. The keeper takes no other lock, so it may be called while any is held.
 //!
 //! Thread safety: all methods from any thread; `spawn` waits for the keeper.
 

@@ -84,8 +84,8 @@ impl ThreadPools {
         POOLS.get()
     }
 
-    /// Pools with room for one thread each but the bottom one, which has none, as in RocksDB. No
-    /// thread runs before its first job.
+    /// Pools with room for one thread each, except the bottom one, which has room for none, as in
+    /// RocksDB. No thread runs before its first job.
     pub fn new() -> Self {
         let keeper = Arc::new(OnceLock::new());
         let pool = |p: Priority| Arc::new(Pool::with_keeper(p.thread_name(), Arc::clone(&keeper)));

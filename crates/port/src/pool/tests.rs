@@ -144,7 +144,7 @@ fn threads_take_the_lower_priority_before_their_next_job() {
     assert_eq!(same, thread);
     pools.lower_thread_pool_cpu_priority(Priority::High, CpuPriority::Idle).unwrap();
     assert!(seen_in_job(&pools, Priority::High).0.is_idle_policy(), "from normal to idle");
-    assert_eq!(os::thread_priority(), normal, "who asks is not touched");
+    assert_eq!(os::thread_priority(), normal, "the caller is not touched");
 }
 
 /// A new thread inherits its starter's priority: a lowered one must not start another pool's first
@@ -237,7 +237,7 @@ fn the_last_owner_may_be_a_job() {
     done.wait();
 }
 
-/// Also on a pool that was lowered, whose parted jobs run on another thread than the pool's.
+/// Also on a pool that was lowered, whose parted jobs run on a thread other than the pool's.
 #[test] // Priorities are those of operating-system threads.
 fn the_last_owner_may_be_a_parted_job_of_a_lowered_pool() {
     for parted in [true, false] {

@@ -317,7 +317,7 @@ impl Ring {
     }
 
     /// A helper's whole visit: attaches, does every step it is given by `work`, until there is
-    /// nothing to do or `leave`, asked between two steps, returns true. A panic in `work` aborts
+    /// nothing to do or `leave`, called between two steps, returns true. A panic in `work` aborts
     /// the ring and continues.
     pub fn help(&self, max_helpers: usize, leave: impl Fn() -> bool, mut work: impl FnMut(Task)) {
         let mut given = self.attach(max_helpers);

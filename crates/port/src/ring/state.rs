@@ -17,7 +17,7 @@
 //! | next to write | next to compress | ready | the block |
 //! |---|---|---|---|
 //! | beyond | | | is written |
-//! | not beyond | not beyond | no | was emitted, or not even that |
+//! | not beyond | not beyond | no | was emitted, or is still to be |
 //! | not beyond | beyond | no | is in a thread's hands: being compressed, or, if first, written |
 //! | not beyond | beyond | yes | waits for its turn to be written |
 //!

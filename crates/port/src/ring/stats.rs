@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 pub struct RingStats {
     /// Blocks emitted.
     pub emitted: u64,
-    /// How often a helper was asked for ([`Ring::wants_helper`](super::Ring::wants_helper)).
+    /// How often a helper was called ([`Ring::wants_helper`](super::Ring::wants_helper)).
     pub calls: u64,
     /// How often a helper attached and found work.
     pub visits: u64,
@@ -111,7 +111,7 @@ impl Counters {
 /// How many calls a ring makes without a pause when it starts.
 const EAGER_CALLS: i64 = 4;
 
-/// Decides when a helper is asked for.
+/// Decides when a helper is called.
 ///
 /// A call costs a wake-up, and a helper that finds little leaves again. So a call needs a backlog
 /// of [`Pace::threshold`] blocks, and after the first few calls it also needs, since the last call,

@@ -108,7 +108,7 @@ impl Explorer {
         if word.is_waiting() {
             self.waits += 1;
             assert_eq!(world.emitter, Emitter::Waits, "{world:?}");
-            assert!(held > 0, "invariant 1: nobody is left to wake the emitter: {world:?}");
+            assert!(held > 0, "invariant 1: no one is left to wake the emitter: {world:?}");
             assert!(!word.should_wake(self.ring.slots), "forgotten: {world:?}");
         }
         if world.emitter == Emitter::Ended {
@@ -327,7 +327,7 @@ fn without_helpers_the_emitter_does_everything() {
             assert_eq!((stats.emitted, stats.steals_compressed), (blocks, blocks));
             assert_eq!((stats.steals_written, stats.helper_compressed), (blocks, 0));
             assert_eq!(stats.waits, 0);
-            // Whether the last block makes a call worthwhile is not asked.
+            // Whether the last block makes a call worthwhile is not checked.
             assert!(stats.calls - calls <= 1, "{slots} slots, {blocks} blocks");
             assert!(calls > 0 || blocks <= slots as u64);
         }

@@ -53,7 +53,7 @@ pub(super) struct Slot {
     priority: u64,
 }
 
-/// A deadline, and whose.
+/// A deadline, a number that breaks ties, and the slot and wait it belongs to.
 type Timer = Reverse<(u64, u64, u32, u64)>;
 
 /// See the head of this file.
@@ -269,7 +269,7 @@ impl Core {
         }
     }
 
-    /// Notes that the running fiber is about to wait in `place`, at most until `deadline`.
+    /// The running fiber is about to wait in `place`, at most until `deadline`.
     pub(super) fn wait(&mut self, slot: u32, place: Place, deadline: Option<u64>) {
         let s = &mut self.slots[slot as usize];
         s.place = place;

@@ -121,7 +121,7 @@ pub struct Report {
     pub stuck: Option<Deadlock>,
     /// How many fibers there were.
     pub fibers: u64,
-    /// The steps, when asked for.
+    /// The steps, when requested.
     pub trace: Vec<TraceStep>,
 }
 

@@ -22,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Of a simulated fiber; only what is touched takes memory.
+/// The stack of a simulated fiber; only what is touched takes memory.
 const STACK_BYTES: usize = 1 << 20;
 
 /// See the head of this file.

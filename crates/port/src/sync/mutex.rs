@@ -84,7 +84,7 @@ impl<T: ?Sized> Mutex<T> {
         self.check();
         self.raw.try_lock().then(|| MutexGuard { mutex: self, stays: PhantomData })
     }
-    /// That the caller may hold it.
+    /// Checks that the caller may hold it.
     #[inline(always)]
     fn check(&self) {
         #[cfg(all(debug_assertions, not(loom)))]

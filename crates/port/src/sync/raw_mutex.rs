@@ -12,7 +12,7 @@
 //! 2. While nodes are linked, the state is CONTENDED, or a woken waiter is on its way, which makes
 //!    it CONTENDED when it takes the lock or queues again.
 //!
-//! A running task takes a free lock before those that were woken (barging: no switch while there is
+//! A running task takes a free lock before tasks that were woken (barging: no switch while there is
 //! work). A woken waiter that loses queues in front, and one that has waited longer than
 //! `hand_off_nanos` is marked overdue: the next unlock gives it the lock without freeing it.
 //! Threads spin briefly before they queue; fibers do not, as the holder may be waiting for their

@@ -16,9 +16,9 @@
 //!    it exclusively.
 //!
 //! New readers stay out while WAITING is set, so writers are not starved by them; a woken reader
-//! goes in beside readers even then. The queue is left in order: all readers up to the next writer,
-//! or one writer. As with the mutex, running tasks go before woken ones, and an overdue waiter is
-//! let in by the leaving task before the lock can be seen free.
+//! joins other readers even then. The queue is left in order: all readers up to the next writer, or
+//! one writer. As with the mutex, running tasks go before woken ones, and an overdue waiter is let
+//! in by the leaving task before the lock can be seen free.
 //!
 //! Thread safety: `Sync` as std's. A guard stays on its thread.
 
@@ -93,7 +93,7 @@ impl RawRwLock {
         self.state.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Enters if that is allowed now, looking up to `spins` times more while a holder may leave.
+    /// Enters if that is allowed now or at one of up to `spins` further looks.
     fn try_enter(&self, access: Access, spins: u32) -> bool {
         let mut state = self.look(access, spins, false);
         while let Some(entered) = access.enter(state, false) {

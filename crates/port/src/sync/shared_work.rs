@@ -1,7 +1,7 @@
 //! Pieces of work that their owner shares with its helpers.
 //!
-//! Contract: docs/port/shared_work.md. No helper has to come: the owner does the pieces that nobody
-//! has begun, and waits only for those in progress.
+//! Contract: docs/port/shared_work.md. No helper has to come: the owner does the pieces that no
+//! task has begun, and waits only for those in progress.
 //!
 //! | a piece is | entered by | left by |
 //! |---|---|---|

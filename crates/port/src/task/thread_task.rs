@@ -63,7 +63,7 @@ pub(crate) fn release(task: &'static Task) {
 /// Makes sure that the record is given back.
 #[cfg(not(loom))]
 fn keep(task: &'static Task) {
-    // While thread-locals are being destroyed the record cannot be noted; it is then lost, once.
+    // While thread-locals are being destroyed the record cannot be noted; it then leaks, once.
     CLAIM.try_with(|claim| claim.0.set(Some(task))).unwrap_or(());
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Children {
 }
 
 impl Children {
-    /// None yet; the calling task will wait for them.
+    /// No children yet; the calling task will wait for them.
     pub(crate) fn new() -> Self {
         Children {
             running: AtomicUsize::new(0),

@@ -33,7 +33,7 @@ impl Loop {
             self.rung.notify_one();
         }
     }
-    /// Sleeps until the bell was rung; answers it.
+    /// Sleeps until the bell is rung; answers it.
     fn sleep(&self) {
         let mut bell = self.bell.lock().unwrap();
         while *bell == 0 {

@@ -118,7 +118,8 @@ fn raw_lock_excludes() {
     });
 }
 
-/// `waiters` wait for a number to become 1, or to pass on what they got; one sets it.
+/// `waiters` tasks each wait for a number above 0 and take one from it; the caller sets it to their
+/// count.
 fn condvar_wakes(waiters: usize, all: bool) -> impl Fn() + Sync + Send {
     move || {
         let shared = Arc::new((Mutex::new(0u32), Condvar::new(), Watched::new()));

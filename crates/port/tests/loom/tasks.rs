@@ -1,4 +1,4 @@
-//! Models of parking: permits, deadlines, and fibers beside threads on one primitive.
+//! Models of parking: permits, deadlines, and fibers sharing a primitive with threads.
 
 use crate::{holds, holds_with_hand_off, rejects};
 use loom::sync::atomic::{AtomicBool, Ordering};

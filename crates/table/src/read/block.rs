@@ -63,7 +63,7 @@ impl Expanded {
         self.left = self.left.saturating_add(EXPANSION_MAX.saturating_mul(block.data().len()));
     }
 
-    /// One more is kept.
+    /// Counts one more key that is kept.
     ///
     /// # Errors
     /// Together they take too much memory.
@@ -104,7 +104,7 @@ pub(crate) struct Entry {
     pub next: usize,
 }
 
-/// Bytes of the common prefix that are kept beside the entry table.
+/// Bytes of the common prefix that are kept with the entry table.
 const COMMON_INLINE: usize = 16;
 /// Bytes of a key in a word of the entry table.
 const WORD_LEN: usize = 4;

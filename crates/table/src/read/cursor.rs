@@ -133,7 +133,7 @@ impl BlockCursor {
         self.valid
     }
 
-    /// A malformed entry was met since the last `reset`.
+    /// A malformed entry was found since the last `reset`.
     pub fn damaged(&self) -> bool {
         self.damaged
     }

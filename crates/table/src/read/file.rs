@@ -353,7 +353,7 @@ impl TableFile {
                 )
             })
             .map_err(|error| self.in_block(&error, handle, kind))?;
-        // As in RocksDB the size in front of the data is no part of it; snappy has it inside.
+        // As in RocksDB the size in front of the data is not part of it; snappy has it inside.
         let size = match method {
             CompressionType::Snappy => 0,
             _ => varint_len(contents.len() as u64),

@@ -220,7 +220,7 @@ impl TableIter {
         }
     }
 
-    /// The first error met since the last seek.
+    /// The first error since the last seek.
     pub fn status(&self) -> Result<()> {
         match &self.error {
             None => Ok(()),

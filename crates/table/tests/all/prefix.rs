@@ -130,7 +130,7 @@ fn upper(bound: &str, auto_prefix_mode: bool) -> TableReadOptions {
     }
 }
 
-/// With another extractor than the table's, or in auto prefix mode, the filter is used only if all
+/// With an extractor other than the table's, or in auto prefix mode, the filter is used only if all
 /// keys up to the upper bound have one prefix.
 #[pumice_test_macros::test]
 fn a_filter_of_another_extractor_serves_bounded_seeks() {

@@ -132,7 +132,7 @@ fn it_gives_up_or_goes_on() {
 /// With a partitioned index, data blocks are found if their partition is in the cache.
 #[pumice_test_macros::test]
 fn nothing_is_read_for_it() {
-    // Index blocks removed beforehand; whether all data blocks are then left, or none.
+    // Index blocks removed first; then whether all data blocks are left, or none.
     for (taken, all_left, none_left) in [(0, false, true), (6, false, false), (100, true, false)] {
         let cache = support::cache(8 << 20);
         let options = TableOptions {

@@ -1,4 +1,4 @@
-//! Attacks too large for any seed, and the finds of the seeds, each by name.
+//! Attacks larger than any seed makes, and what seeds have found, each by name.
 
 use std::sync::Arc;
 

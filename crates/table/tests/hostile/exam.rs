@@ -54,7 +54,7 @@ pub enum Caching {
     Tiny,
 }
 
-/// What came of an exam.
+/// The result of an exam.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Findings {
     /// The table was opened.
@@ -127,7 +127,7 @@ fn context(honest: &Honest, caching: Caching) -> TableReadContext {
 }
 
 impl Exam<'_> {
-    /// Runs `work` and checks that it did not read more than `blocks` blocks of the file's size.
+    /// Runs `work` and checks that it makes at most `reads_max` reads.
     fn bounded<T>(&mut self, reads_max: u64, what: &str, work: impl FnOnce(&mut Self) -> T) -> T {
         self.file.reads.store(0, Ordering::Relaxed);
         let done = work(self);
@@ -136,7 +136,7 @@ impl Exam<'_> {
         done
     }
 
-    /// Blocks that a file of this size may have, were each of the least size.
+    /// Blocks that a file of this size may have if each has the minimum size.
     fn blocks_max(&self) -> u64 {
         self.file.len() / 5 + 10
     }

@@ -24,8 +24,8 @@ fn file() -> File {
     file
 }
 
-/// Reads every block, through the ring if there is one, together; whether children were fibers.
-/// `apart` runs the children independently of each other.
+/// Reads all blocks together, through the ring if there is one; returns whether children were
+/// fibers. `apart` runs the children independently of each other.
 fn read_all(file: &File, apart: bool) -> bool {
     let fd = file.as_raw();
     let mut sums = [0usize; BLOCKS];
@@ -178,7 +178,7 @@ fn in_time(test: impl FnOnce() + Send + 'static) {
     life.join().unwrap();
 }
 
-/// A fiber that a child starts beside itself may outlive the child, but not the borrowing of the
+/// A fiber that a child starts on the same loop may outlive the child, but not the borrowing of the
 /// loop: the next thread that borrows it would resume what must stay here.
 #[test]
 fn a_loop_goes_back_when_its_last_fiber_has_ended() {
@@ -216,7 +216,7 @@ fn a_thread_joins_a_fiber_that_its_child_has_started() {
     });
 }
 
-/// Also when what ends the scope is a panic.
+/// Also when a panic ends the scope.
 #[test]
 fn a_scope_that_panics_ends_with_its_last_fiber() {
     in_time(|| {

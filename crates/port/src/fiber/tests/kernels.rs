@@ -124,7 +124,7 @@ fn fibers_start_and_serve_on_kernels_of_every_age() {
     if !alone("fibers_start_and_serve_on_kernels_of_every_age") {
         return;
     }
-    // io_uring has plain reads since 5.6: on older kernels threads serve.
+    // io_uring has had plain reads since 5.6: on older kernels threads serve.
     for (version, ring) in [
         ((4, 18), false),
         ((5, 4), false),
@@ -143,7 +143,7 @@ fn fibers_start_and_serve_on_kernels_of_every_age() {
         serve(&rt);
         assert_eq!(rt.stats().uring_loops, if ring { 2 } else { 0 }, "kernel {version:?}");
         drop(rt);
-        // The loops of plain threads that were made on the kernel before.
+        // The loops of plain threads that were made on the previous kernel.
         crate::testing::close_idle_loops();
         let file = scratch_file(&[5; 1000]);
         let read = |n: u64| {

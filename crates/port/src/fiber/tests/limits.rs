@@ -16,7 +16,7 @@ fn in_child(name: &str) -> Output {
     in_child_of("limits", name)
 }
 
-/// Runs the test `name` of the file `module` beside this one alone in a child process.
+/// Runs the test `name` of the neighbouring file `module` alone in a child process.
 pub(super) fn in_child_of(module: &str, name: &str) -> Output {
     let name = format!("fiber::tests::{module}::{name}");
     let mut command = Command::new(std::env::current_exe().unwrap());

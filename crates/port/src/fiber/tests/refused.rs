@@ -16,7 +16,7 @@ fn refusing(after: u32, count: u32) -> Runtime {
     rt
 }
 
-/// All that was to be refused was.
+/// Checks that everything that was to be refused has been.
 fn check_used(rt: &Runtime) {
     assert_eq!(rt.run("check", || refuse_stacks(0, 0)), 0, "refusals were left");
 }
@@ -26,7 +26,7 @@ fn check_error(error: &Error) {
     assert!(error.to_string().contains("no memory for the stack of a fiber"), "{error}");
 }
 
-/// Notes on what its destructor runs; waits there, so that others come first.
+/// Its destructor waits, so that others come first, and then notes its name.
 struct Witness(Arc<Mutex<Vec<&'static str>>>, &'static str);
 
 impl Drop for Witness {

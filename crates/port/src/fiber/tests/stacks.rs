@@ -70,7 +70,7 @@ fn stacks_are_given_back_with_time() {
     let mut pool = pool();
     assert_eq!(pool.look_at(), None);
     use_at_once(&mut pool, KEPT_STACKS + 500);
-    assert_eq!(pool.free().len(), KEPT_STACKS, "the rest went at once");
+    assert_eq!(pool.free().len(), KEPT_STACKS, "the rest was freed at once");
     let mut now = 5_000;
     // The first look begins a period during which 100 stacks are in use.
     assert!(pool.look_at().is_some_and(|at| at <= now));

@@ -31,7 +31,7 @@ fn a_fiber_that_unwinds_does_not_switch() {
             let before = self.0.load(Ordering::Relaxed);
             thread::yield_now();
             thread::sleep(Duration::from_millis(1));
-            // Held by a thread, which lets go once it sees that the waiter is here.
+            // The lock is held by a thread, which releases it once it sees that the waiter is here.
             self.2.store(true, Ordering::Release);
             drop(self.1.lock());
             assert_eq!(self.0.load(Ordering::Relaxed), before, "no other fiber has run");
@@ -190,14 +190,13 @@ fn a_spent_budget_lets_others_run() {
         let both = ["a", "b"].map(spender);
         both.into_iter().for_each(|fiber| fiber.join().unwrap());
     });
-    // The fourth third is too much.
+    // A third of the budget fits three times; the fourth spend yields.
     assert_eq!(*order.lock(), "aaaabbbbaaaabbbb");
     // On a thread it makes no difference.
     (0..10_000_000).for_each(|_| spend(BUDGET));
 }
 
-/// Deadlines, completions and other threads' wake-ups get their turn beside a fiber that never
-/// waits.
+/// Deadlines, completions and other threads' wake-ups get their turn even when a fiber never waits.
 #[test]
 fn a_loop_looks_around_when_budgets_are_spent() {
     let rt = runtime(1);

@@ -32,7 +32,7 @@ const CLIENTS: usize = 8;
 const REGION: usize = 512;
 const BUFFER_BYTES: usize = 64;
 const GROUP_MAX: u64 = 6;
-/// Turns in which all operations end, or some never will.
+/// Operations that have not ended after this many turns never will.
 const TURNS_MAX: u32 = 10_000;
 /// The contents of unused buffers.
 const CANARY: u8 = 0xA5;
@@ -257,7 +257,7 @@ impl Model {
         for client in 0..CLIENTS {
             let done =
                 self.clients[client].active.as_ref().map(|a| self.operations.is_done(a.group));
-            // Late to look, sometimes.
+            // A client sometimes looks late.
             if done == Some(true) && !self.rng.one_in(4) {
                 self.finish(client)?;
             }
@@ -268,7 +268,7 @@ impl Model {
         }
     }
 
-    /// With the same ring in place of one that has failed.
+    /// Replaces a table whose ring has failed by one that continues over the same ring.
     fn go_on(&mut self) {
         if self.operations.has_failed() {
             self.operations.give_up();

@@ -56,7 +56,7 @@ pub struct ModelReport {
 struct InKernel {
     user_data: u64,
     call: Call,
-    /// Of a write: what its bytes were.
+    /// For a write: the checksum of its bytes.
     checksum: u32,
     /// Does not complete unless it is cancelled.
     hangs: bool,

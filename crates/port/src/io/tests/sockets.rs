@@ -29,7 +29,7 @@ fn refuse_poll_sets() {
     ]);
 }
 
-/// A thousand waiting sockets are not polled again and again, and an active socket beside them pays
+/// A thousand waiting sockets are not polled again and again, and an active socket among them pays
 /// nothing for them.
 #[test]
 fn a_wait_costs_the_same_however_many_wait() {

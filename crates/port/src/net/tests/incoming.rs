@@ -70,7 +70,7 @@ fn what_nobody_asks_for_is_closed() {
             drop(listener);
             for stream in more.iter().chain([&first]) {
                 stream.set_receive_timeout(Some(BOUND));
-                // The end, or a reset of what was never taken.
+                // The end of the stream, or a reset because the connection was never taken.
                 let end = stream.receive(&mut [0]).map_err(|e| e.kind());
                 assert!(matches!(end, Ok(0) | Err(ErrorKind::ConnectionReset)), "{end:?}");
             }

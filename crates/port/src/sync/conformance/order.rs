@@ -43,7 +43,7 @@ pub(super) fn condvar_in_order(start: &dyn Start) {
     assert_eq!(state.arrived, state.woken);
 }
 
-/// The first wants more than is free; the next one, which wants less, waits behind it.
+/// The first wants more than is free; the next one, which wants less, waits its turn.
 pub(super) fn permits_in_order(start: &dyn Start) {
     let shared = Arc::new((Semaphore::new(1), Mutex::new(Vec::new()), Event::new()));
     start.run(bodies(3, &shared, |number, (semaphore, order, seen)| {
@@ -71,7 +71,7 @@ pub(super) fn permits_in_order(start: &dyn Start) {
                 seen.wait();
                 semaphore.release(1);
                 thread::yield_now();
-                assert!(order.lock().is_empty(), "nobody can have got three of two");
+                assert!(order.lock().is_empty(), "three of two permits were given out");
                 semaphore.release(1);
             }
         }

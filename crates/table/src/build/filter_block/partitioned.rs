@@ -48,12 +48,12 @@ pub(crate) struct PartitionedFilterBlock {
     coupled: bool,
     shortening: IndexShortening,
     restart_interval: u32,
-    /// Of a block.
+    /// The limit for a block.
     bytes_max: usize,
     keys_per_partition: usize,
     /// Coupled: the partition before was full.
     asks_again: bool,
-    /// Cut, its filter not made yet.
+    /// Cut, but its filter is not made yet.
     held: Option<Partition>,
     current: Partition,
     /// Filters made, in order, and where they end.
@@ -72,7 +72,7 @@ pub(crate) struct PartitionedFilterBlock {
 #[derive(Debug, Default)]
 struct Partition {
     hashes: KeyHashes<u64>,
-    /// Hash of the last prefix met.
+    /// Hash of the last prefix seen.
     last_prefix: Option<u64>,
     /// Ends of data blocks in it.
     ends: Vec<BlockEnd>,

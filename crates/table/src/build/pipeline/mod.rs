@@ -133,7 +133,7 @@ impl Pipeline {
     /// The first error, if there was one.
     ///
     /// # Errors
-    /// That.
+    /// That error.
     #[inline]
     pub fn check(&self) -> Result<()> {
         match &self.failed {

@@ -1,8 +1,8 @@
 //! Walks in blocks that are assembled by hand.
 //!
-//! Those with separated keys and values (docs/format/table.md#separated-values)
-//! because RocksDB writes them from 11.0 on, and no peer of that age is installed here: they follow
-//! the description, byte example included.
+//! Also blocks with separated keys and values (docs/format/table.md#separated-values), because
+//! RocksDB writes them from 11.0 on, and no peer of that version is installed here: they follow the
+//! description, byte example included.
 #![allow(clippy::unwrap_used)]
 
 use pumice_base::coding::{put_fixed16, put_fixed32, put_varint32};

@@ -8,9 +8,9 @@
 //! entries begin; otherwise the entries are walked.
 //!
 //! Thread safety: borrows the block. Invariants: the restart array is never read as entries: a walk
-//! finds one only if the block can have as many restart points as it had entries up to there, a
-//! search by restart points only before the place that their number gives. Restart points are
-//! trusted where the entries on both sides of the target confirm them.
+//! finds an entry only if the block still has room for as many restart points as there are entries
+//! up to it, a search by restart points only before the place that their number gives. Restart
+//! points are trusted where the entries on both sides of the target confirm them.
 
 use pumice_base::Result;
 use pumice_compress::SnappyPrefix;
@@ -153,7 +153,7 @@ struct Place {
     entries: usize,
 }
 
-/// What a search met.
+/// Where a search stopped.
 enum Passed {
     /// The end of the decompressed bytes, or nearly.
     All,

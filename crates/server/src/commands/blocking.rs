@@ -72,7 +72,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 impl Op {
-    /// Performs it on `key`; false when there is nothing.
+    /// Performs the action on `key`; false when there is nothing.
     ///
     /// # Errors
     /// A key holds another type; of the engine.

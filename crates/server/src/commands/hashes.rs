@@ -327,7 +327,7 @@ pub fn chance_count(arg: &[u8]) -> Outcome<i64> {
     }
 }
 
-/// The count, and whether `word` that asks for values too follows it.
+/// The count, and whether `word`, which requests the values too, follows it.
 ///
 /// # Errors
 /// The count is not an integer, or out of range; other words.

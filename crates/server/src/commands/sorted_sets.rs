@@ -95,7 +95,7 @@ pub fn put_score(
         Some(old) => txn.delete(set.scored(old, member)),
         None => set.count += 1,
     }
-    // There is one zero.
+    // Negative zero becomes zero.
     let score = score + 0.0;
     txn.put(set.element(BY_NAME, member), score.to_bits().to_be_bytes().to_vec());
     txn.put(set.scored(score, member), Vec::new());

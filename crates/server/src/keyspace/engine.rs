@@ -54,7 +54,7 @@ pub trait ForeignCursor {
     /// The error since it was last positioned.
     ///
     /// # Errors
-    /// That.
+    /// That error.
     fn status(&self) -> Result<()>;
 }
 
@@ -143,7 +143,7 @@ impl Reads {
 }
 
 impl Engine {
-    /// Pumice, if it is that.
+    /// The Pumice database, if that is the engine.
     pub fn pumice(&self) -> Option<&Db> {
         match self {
             Engine::Pumice(db) => Some(db),
@@ -173,7 +173,7 @@ impl Engine {
         }
     }
 
-    /// Makes reads of these keys, one by one right after, miss the CPU's caches less.
+    /// Makes reads of these keys that follow at once, one by one, miss the CPU's caches less.
     pub fn warm<K: AsRef<[u8]>>(&self, keys: &[K]) {
         if let Engine::Pumice(db) = self {
             db.warm(keys);
@@ -326,7 +326,7 @@ impl Engine {
     }
 }
 
-/// A walk through an engine's keys, as [`ForeignCursor`] says.
+/// A walk through an engine's keys, as described at [`ForeignCursor`].
 #[expect(clippy::large_enum_variant, reason = "the usual one is the large one, and is not moved")]
 pub enum Cursor {
     /// Pumice's.

@@ -235,8 +235,8 @@ impl Keyspace {
         Ok(generations.next - 1)
     }
 
-    /// Makes reads of the records of these keys, one by one right after, miss the CPU's caches
-    /// less. Returns how many there are.
+    /// Makes reads of the records of these keys that follow at once, one by one, miss the CPU's
+    /// caches less. Returns how many there are.
     pub fn warm<'a>(&self, db: u8, keys: impl Iterator<Item = &'a [u8]>) -> usize {
         let stored = self.databases.stored(db);
         let records: Vec<_> = keys.map(|key| encoding::record_key(stored, key)).collect();
@@ -323,7 +323,7 @@ fn map_of(engine: &Engine, reads: &Reads) -> pumice::Result<Map> {
     }
 }
 
-/// A new database becomes ours; another must be.
+/// Marks a new database as ours; any other must be marked already.
 fn check_format(engine: &Engine) -> pumice::Result<()> {
     match engine.get(&Reads::default(), FORMAT)? {
         Some(text) if &*text == FORMAT_TEXT => return Ok(()),

@@ -269,7 +269,7 @@ impl<'k> Txn<'k> {
         Ok(self.keyspace.engine.get(&self.reads, key)?)
     }
 
-    /// The values of engine keys, all of one moment.
+    /// The values of engine keys, all from one consistent state.
     ///
     /// # Errors
     /// Of the engine.
@@ -497,7 +497,7 @@ impl<'k> Txn<'k> {
         self.events.get(index)
     }
 
-    /// So many keys more in the database.
+    /// Changes the number of keys in the database by this much.
     pub fn count(&mut self, change: Tally) {
         self.counted.add(self.stored, change);
     }

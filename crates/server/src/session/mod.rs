@@ -191,7 +191,7 @@ fn run_id() -> String {
 }
 
 impl Shared {
-    /// Of a server that begins.
+    /// The state of a starting server.
     pub fn new(keyspace: Keyspace, config: Config) -> Shared {
         let shared = Shared {
             keyspace,
@@ -272,7 +272,7 @@ impl Shared {
         self.clients.enforce();
     }
 
-    /// Somebody watches a key or subscribes to what happens to keys.
+    /// A client watches a key or subscribes to what happens to keys.
     pub fn wants_events(&self) -> bool {
         self.watches.is_any() || self.notifies.load(Ordering::Acquire)
     }

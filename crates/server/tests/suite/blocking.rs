@@ -104,7 +104,7 @@ fn every_element_reaches_one_of_many() {
                         caller.send(format!("{}\r\nPING\r\n", command[taker % 3]).as_bytes());
                         let reply = text(caller.until("+PONG\r\n").as_bytes());
                         let value = reply.split('|').rev().nth(1).unwrap().to_string();
-                        // What is moved stays.
+                        // Moved elements stay in the database.
                         if taker % 3 != 2 {
                             got.push(value);
                         } else if value == "end" {

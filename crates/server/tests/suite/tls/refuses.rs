@@ -86,7 +86,7 @@ fn certificates_are_read_anew_when_they_are_set() {
     // The same names, other files: a renewal.
     std::fs::copy(papers.certificate("server"), &cert).unwrap();
     std::fs::copy(papers.key("server"), &key).unwrap();
-    assert_eq!(to("other").line("PING"), "+PONG", "nobody has said so");
+    assert_eq!(to("other").line("PING"), "+PONG", "the files are not reloaded unasked");
     assert_eq!(first.line(&set), "+OK");
     assert_eq!(to("ca").line("PING"), "+PONG");
     // The set of clients that may connect changes too.
@@ -157,7 +157,7 @@ fn a_handshake_has_to_end_in_time() {
     let shared = running.shared();
     let [silent, half, drips] = endless(&running);
     wait_until("all were let go", || {
-        // It may have been let go.
+        // The server may have disconnected it.
         drips.send_all(&[0]).ok();
         thread::sleep(Duration::from_millis(20));
         let came = shared.stats.connections.load(Ordering::Relaxed) == 3;
@@ -202,7 +202,7 @@ fn a_record_that_does_not_come_whole_is_a_request_that_does_not() {
     // The head of a record of 16 KiB.
     stream.send_all(&[23, 3, 3, 64, 0]).unwrap();
     wait_until("it was let go", || {
-        // It may have been let go.
+        // The server may have disconnected it.
         stream.send_all(&[0]).ok();
         thread::sleep(Duration::from_millis(20));
         clients.is_empty()

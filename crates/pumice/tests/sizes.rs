@@ -175,8 +175,8 @@ fn ranges_are_checked_at_both_ends() {
     db.close().unwrap();
 }
 
-/// Of range deletions that cover each other a flush writes the newest, for each snapshot: all of
-/// them would be more by as many as there are.
+/// Of range deletions that cover each other a flush writes only the newest for each snapshot:
+/// writing all of them would multiply their number.
 #[pumice_test_macros::test]
 fn a_flush_writes_nested_ranges_once() {
     let (_, fs) = memory();

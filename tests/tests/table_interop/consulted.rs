@@ -1,11 +1,11 @@
 //! RocksDB really uses the indexes, filters and dictionaries of our tables.
 //!
 //! A table whose hash index, filter or dictionary RocksDB ignored would read just as well. So each
-//! structure is damaged such that a read that asks it is misled (these tables have no checksums),
-//! or its use shows in RocksDB's counters, which must be those of RocksDB's own table over the same
-//! entries. Each check fails if RocksDB does not use the structure.
+//! structure is damaged such that a read that consults it is misled (these tables have no
+//! checksums), or its use shows in RocksDB's counters, which must be those of RocksDB's own table
+//! over the same entries. Each check fails if RocksDB does not use the structure.
 //!
-//! Skipped aloud where the library is missing.
+//! Skipped with a message where the library is missing.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -127,7 +127,7 @@ impl<D: BenchDb> Shared<D> {
         }
     }
 
-    /// Lets go of the workers that wait, without work: the others could not be started.
+    /// Releases the waiting workers without work: the others could not be started.
     pub fn abandon(&self) {
         self.gate.lock().closed = true;
         self.gate_changed.notify_all();
@@ -274,7 +274,7 @@ impl<'a, D: BenchDb> Worker<'a, D> {
         if range == 0.0 {
             return self.rng.uniform(num);
         }
-        // Times a prime, so that numbers that are near are not near as keys.
+        // Times a prime, so that adjacent numbers are not adjacent keys.
         let number = ((-self.rng.next_f64() * range).exp() * num as f64) as u64;
         number.wrapping_mul(0x5bd1_e995) % num
     }

@@ -17,7 +17,7 @@ use pumice::{
 
 /// Between key and value in a line.
 const DELIMITER: &str = " ==> ";
-/// Beginnings of lines that `dump` prints beside the pairs.
+/// Beginnings of lines that `dump` prints besides the pairs.
 const NO_PAIRS: &[&str] = &["Keys in range:", "Created bg thread 0x"];
 
 /// `write_extern_sst <path>`: the pairs on standard input, `key ==> value` lines in ascending

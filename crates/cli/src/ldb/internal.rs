@@ -33,7 +33,7 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
         given.map(|text| parse(text, key_hex_in)).transpose()
     };
     let (from, to) = (bound("from")?, bound("to")?);
-    // RocksDB's texts of this flag end with a stop here; it looks at the limit after an entry.
+    // RocksDB's texts of this flag end with a stop here; it checks the limit after an entry.
     let limit = it.max_keys().map_err(|text| format!("{text}."))?.unwrap_or(-1);
     let limit = u64::try_from(limit).map_or(u64::MAX, |limit| limit.max(1));
     let count_only = it.arguments.flag("count_only");

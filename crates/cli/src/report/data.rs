@@ -88,7 +88,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of these values; `None` of none.
+    /// Of these values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Summary> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);

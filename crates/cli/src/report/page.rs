@@ -343,7 +343,7 @@ fn means_cells(means: Option<overview::Means>) -> String {
     format!("<td>{:.2}</td><td class=\"{class}\">{}</td>", means.mean, means.losses)
 }
 
-/// The cell beside all arms of a row.
+/// The cell next to all arms of a row.
 fn row_name(row: &Row) -> String {
     let (arms, name) = (row.arms.len(), escaped(&row.name));
     format!("<td class=\"l row\" rowspan=\"{arms}\">{name}</td>")

@@ -49,7 +49,7 @@ fn db_bench(dir: &Path, words: &str) -> Run {
     Run { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
-/// The lines of a list that are no remarks.
+/// The lines of a list that are not remarks.
 fn lines(list: &str) -> impl Iterator<Item = &str> {
     list.lines().filter(|line| !line.starts_with('#') && !line.is_empty())
 }

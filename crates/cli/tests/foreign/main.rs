@@ -66,7 +66,7 @@ fn every_command_that_writes_is_run() {
     }
 }
 
-/// `load --bulk_load` puts automatic compactions off; they are on again where it fails later.
+/// `load --bulk_load` turns automatic compactions off; they are on again if it fails later.
 // Plain #[test]: it starts processes and does nothing else that waits.
 #[test]
 fn a_load_that_fails_leaves_the_options_as_they_were() {

@@ -433,7 +433,7 @@ impl Config {
             if changes.iter().any(|(known, _)| *known == setting.name) {
                 return Err(failed("duplicate parameter"));
             }
-            // A bad value is reported under the setting's own name, the errors above under the name given.
+            // A bad value is reported under the setting's own name, earlier errors under `name`.
             let checked = setting.checked(value).map_err(|why| failed_at(setting.name, &why))?;
             changes.push((setting.name, checked));
         }

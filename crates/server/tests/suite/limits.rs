@@ -63,7 +63,7 @@ fn the_memory_of_all_clients_is_bounded() {
         caller.stream.send_all(&vec![b'x'; bytes]).ok();
         large.push(caller);
     }
-    wait_until("the largest is let go", || {
+    wait_until("the largest is disconnected", || {
         clients.evicted.load(std::sync::atomic::Ordering::Relaxed) > 0
     });
     assert_eq!(small.line("PING"), "+PONG");

@@ -142,7 +142,7 @@ fn a_wall_clock_that_is_set_is_noticed() {
     });
 }
 
-/// Files that got too old while the database was closed go when it is opened; those that get too
+/// Files that got too old while the database was closed are deleted by the open; those that get too
 /// old later are watched from then on. Other column families have times of their own.
 #[test]
 fn an_opened_database_goes_on() {

@@ -258,8 +258,8 @@ fn life(fs: &MemFs, kind: Kind, file: &str, (op, fault): (FaultOp, Fault)) {
     db.close().unwrap();
 }
 
-/// A healthy family keeps working beside one with an unreadable table, and beside families that are
-/// dropped while they are compacted.
+/// A healthy family keeps working while another has an unreadable table, and while families are
+/// dropped during their compactions.
 fn beside_the_sick(fs: &MemFs, (op, fault): (FaultOp, Fault)) {
     let mut options = options(fs, Kind::Impatient);
     options.cf.write_buffer_size = 1 << 20;

@@ -37,9 +37,9 @@ fn named(fs: &Arc<dyn FileSystem>, is: impl Fn(&str) -> bool) -> String {
     names(fs, DIR).into_iter().rfind(|name| is(name)).unwrap()
 }
 
-/// Lets a file grow byte by byte (a share of the environment: by so many more), from `from` on.
-/// After each step, `check` gets a secondary that follows, and one that has just been opened, if it
-/// can be.
+/// Lets a file grow byte by byte (by N bytes if the environment asks for a share of 1/N), from
+/// `from` on. After each step, `check` gets a secondary that follows, and one that has just been
+/// opened, if it can be.
 fn grow(fs: &Arc<dyn FileSystem>, name: &str, from: usize, check: &mut dyn FnMut(usize, &Db, &Db)) {
     let bytes = read(fs, name);
     let beside = copy(fs, name);

@@ -1,4 +1,4 @@
-//! The operations, each as one task performs it, and the errors they may get beside others.
+//! The operations, each as one task performs it, and the errors they may get while others run.
 
 use pumice::backup::BackupEngine;
 use pumice::{
@@ -416,7 +416,7 @@ fn ingest_replacing(stage: &Stage, who: usize) -> Result<()> {
     Ok(())
 }
 
-/// Files of a family go as they are: its keys may be seen or not, and nothing else changes.
+/// Whole files of a family are deleted: its keys may be seen or not, and nothing else changes.
 fn delete_files(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     (0..KEYS).for_each(|n| stage.may_become("replaced", &key(n), None));

@@ -148,7 +148,7 @@ fn remove_all(dir: &Path, part: &str) {
     files(dir, part).iter().for_each(|file| std::fs::remove_file(file).unwrap());
 }
 
-/// Half of the newest such file is gone.
+/// Cuts the newest such file in half.
 fn cut(dir: &Path, part: &str) {
     let file = files(dir, part).pop().unwrap();
     let bytes = std::fs::read(&file).unwrap();

@@ -1,4 +1,4 @@
-//! `pumice sst_dump` beside Debian's sst_dump (RocksDB 7.8.3): the same output for the same tables,
+//! `pumice sst_dump` and Debian's sst_dump (RocksDB 7.8.3): the same output for the same tables,
 //! and a count of the options of RocksDB 11.9's tool that exist.
 //!
 //! Where Debian's tool is not installed nothing is compared. Not compared: the line with the

@@ -258,7 +258,7 @@ fn a_large_update_takes_the_room_it_needs() {
     db.close().unwrap();
 }
 
-/// What merges into more than a value can have is read whole, in whatever form it is stored.
+/// Operands that merge into more than a value can have are read whole, however they are stored.
 #[pumice_test_macros::test]
 fn operands_that_merge_into_too_much_stay_operands() {
     let (_, fs) = memory();

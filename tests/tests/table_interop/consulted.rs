@@ -412,7 +412,7 @@ fn dictionaries_are_consulted() {
             // The content is at the end, after the tables of a trained dictionary.
             let content = at.end - at.len() / 2..at.end;
             bytes[content].fill(b'?');
-            // What its first block cannot be read of is not even ingested.
+            // A table whose first block cannot be read is not even ingested.
             let misled = Reader::try_open(&peer, &text, &[Source::Ours(&bytes)]);
             let found = misled.map_or(0, |misled| misled.found(&entries));
             println!("{codec:?} train {train}: {found} of {} without dictionary", entries.len());

@@ -120,7 +120,7 @@ pub fn memtable_name(flags: &Flags) -> String {
         Ok(MemtableFactory::SkipList { lookahead: 0 }) => "SkipListFactory".into(),
         Ok(MemtableFactory::SkipList { lookahead }) => format!("SkipListFactory:{lookahead}"),
         Ok(MemtableFactory::Vector { .. }) => "VectorRepFactory".into(),
-        // Engines without memtables of RocksDB's kinds do not look at the flag.
+        // Engines without memtables of RocksDB's kinds ignore the flag.
         Err(_) => flags.memtablerep.clone(),
     }
 }

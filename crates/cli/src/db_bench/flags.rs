@@ -173,7 +173,7 @@ macro_rules! flag_table {
                 }, )*]
             }
 
-            /// Sets flag `name` from `text`. False: `text` is no value of its type.
+            /// Sets flag `name` from `text`. False: `text` is not a value of its type.
             /// Requires: `name` is in the table.
             pub fn assign(&mut self, name: &str, text: &str) -> bool {
                 match name {

@@ -161,7 +161,7 @@ impl Trace {
     /// Begins the file at `path`; an existing file is replaced.
     ///
     /// # Errors
-    /// Of making the file.
+    /// The file cannot be made.
     pub fn begin(path: &Path) -> Result<Self> {
         let file = PosixFs::shared().create(path, &FileOptions::default());
         let file =
@@ -217,7 +217,7 @@ impl Recorded {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// There is none, or it is no trace of version 0.2.
+    /// There is none, or it is not a trace of version 0.2.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = PosixFs::shared().read_file(path).map_err(|error| {
             format!(

@@ -1,6 +1,6 @@
 //! One benchmark run: what its workers share, and what each worker has.
 //!
-//! A worker is a thread or, with `--fibers`, a fiber; nothing here asks which.
+//! A worker is a thread or, with `--fibers`, a fiber; nothing here checks which.
 //!
 //! Thread safety: [`Shared`] is shared by the workers of a run, [`Worker`] belongs to one.
 //! Invariant: (1) no worker starts its clock before all have arrived at the gate.
@@ -292,7 +292,7 @@ impl<'a, D: BenchDb> Worker<'a, D> {
     }
 
     /// Counts `n` operations that ended now. On a fiber it may suspend: operations that find all
-    /// they need in memory do not wait, and the other workers of the loop want their turn.
+    /// they need in memory do not wait, and the other workers of the loop need their turn.
     #[inline]
     pub fn finished(&mut self, n: u64, operation: Operation) {
         self.unyielded += 1;

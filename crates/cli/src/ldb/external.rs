@@ -130,7 +130,7 @@ pub fn load(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Puts the lines, and counts those that are no pairs.
+/// Puts the lines, and counts those that are not pairs.
 fn load_lines(it: &Invocation, opened: &Opened) -> Result<u64, Failure> {
     let options =
         WriteOptions { disable_wal: it.arguments.flag("disable_wal"), ..WriteOptions::default() };

@@ -1,7 +1,7 @@
 //! `idump`: every version of every key, deletions too, from logs and table files.
 //!
 //! Reads the files themselves and not through the database, so that no older version is hidden: the
-//! entries of the logs are sorted in memory, tables are walked, and the smallest key goes first.
+//! entries of the logs are sorted in memory, tables are walked, and the smallest key comes first.
 //! Entries that a newer range deletion covers are left out, as RocksDB's merging iterator does.
 
 use super::data::no_words;

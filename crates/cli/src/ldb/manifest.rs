@@ -255,7 +255,7 @@ pub fn manifest_dump(it: &Invocation, out: &mut Output) -> std::result::Result<(
     let fs = PosixFs::shared();
     let path = match it.arguments.text("path") {
         Some(path) => PathBuf::from(path),
-        // RocksDB's looks for the file itself, and not for what CURRENT names.
+        // RocksDB's checks for the file itself, and not for what CURRENT names.
         None if !fs.exists(&it.db).map_err(failure)? => {
             return Err(format!("NotFound: : Failed to list the content of {}", it.db.display()));
         }

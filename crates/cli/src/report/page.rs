@@ -1,7 +1,7 @@
 //! The page: one HTML file with everything in it, readable on a telephone, light and dark.
 //!
 //! Thread safety: pure functions. It computes nothing but medians, spreads, ratios and their means;
-//! every figure is one of the raw data beside it.
+//! every figure comes from the raw data next to it.
 
 use super::data::{Data, Summary};
 use super::limits::Distance;

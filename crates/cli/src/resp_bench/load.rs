@@ -1,7 +1,7 @@
 //! The load itself: connections on fibers, in a closed or an open loop.
 //!
 //! Closed: a connection sends its next requests when the last ones are answered. Open: requests
-//! arrive at each connection by a schedule of their own (gaps by chance, exponentially distributed,
+//! arrive at each connection by a schedule of their own (random gaps, exponentially distributed,
 //! all together `rate` a second), and a latency counts from the scheduled arrival, so it includes
 //! the time in which a request could not be sent because the one before was not answered. Requests
 //! not sent by half the duration plus a second after the end are abandoned and counted.
@@ -53,7 +53,7 @@ pub struct Load {
     pub seconds: Option<f64>,
     /// Arrivals a second; None for a closed loop.
     pub rate: Option<f64>,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 

@@ -152,7 +152,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// One operation, chosen by lot.
+    /// One operation, chosen at random.
     fn step(&mut self) -> Result<(), String> {
         match self.rng.uniform(1000) {
             0..=599 => self.write(1),

@@ -1,4 +1,4 @@
-//! The database under test: three column families, options drawn by lot at each open.
+//! The database under test: three column families, options drawn at random at each open.
 //!
 //! One family is compacted by level or universally, drawn at each open; one universally; the third
 //! by FIFO, whose limit is so high that nothing is deleted: its files are only merged. The options

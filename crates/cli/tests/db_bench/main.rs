@@ -1,4 +1,4 @@
-//! `pumice db_bench` beside RocksDB's: which of its flags, benchmarks and scripts work, counted,
+//! `pumice db_bench` and RocksDB's: which of its flags, benchmarks and scripts work, counted,
 //! and that the benchmarks do what their names say.
 //!
 //! The lists of names and the commands of the scripts are the text files in this folder.

@@ -69,7 +69,7 @@ impl Made {
         })
     }
 
-    /// The options that are not read are in the MANIFEST, too: the order is one that is built in.
+    /// The MANIFEST gives what the unread options would: the order is one that is built in.
     pub fn by_manifest(&self, given: Given) -> bool {
         given != Given::Options && self.name == "reverse"
     }

@@ -102,7 +102,7 @@ fn connected(server: &Server, client: &mut Client) {
     }
 }
 
-/// Three times full and back, then a look by another server.
+/// Three times full and back, then a check by another server.
 fn full_and_back(kind: &str, megabytes: u64, fsync: &str) {
     let disk = match Disk::make(kind, megabytes) {
         Ok(disk) => disk,

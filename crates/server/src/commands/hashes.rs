@@ -266,7 +266,7 @@ fn hscan(call: &mut Call<'_, '_>) -> Outcome<()> {
 /// more than there are.
 ///
 /// # Errors
-/// Of the engine.
+/// The engine's.
 pub fn by_chance(
     call: &mut Call<'_, '_>,
     collection: &Collection,

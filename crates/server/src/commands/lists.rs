@@ -436,7 +436,7 @@ fn move_or_null(call: &mut Call<'_, '_>, from: End, to: End) -> Outcome<()> {
 /// there is none.
 ///
 /// # Errors
-/// A key holds another type; of the engine.
+/// A key holds another type; the engine's.
 pub fn move_element(
     call: &mut Call<'_, '_>,
     (source, from): (&[u8], End),
@@ -467,7 +467,7 @@ pub fn move_element(
 /// is taken.
 ///
 /// # Errors
-/// The key holds another type; the reply cannot hold them; of the engine.
+/// The key holds another type; the reply cannot hold them; the engine's.
 pub fn pop_list(
     call: &mut Call<'_, '_>,
     key: &[u8],

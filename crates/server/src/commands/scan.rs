@@ -128,7 +128,7 @@ fn cursor(arg: &[u8]) -> Outcome<u64> {
 /// HSCAN and its relatives: `emit` writes the reply for a name and its value.
 ///
 /// # Errors
-/// Redis's; of the engine.
+/// Redis's; the engine's.
 pub fn scan_collection(
     call: &mut Call<'_, '_>,
     kind: Kind,

@@ -273,7 +273,7 @@ fn intercard(call: &mut Call<'_, '_>) -> Outcome<()> {
 /// an error nothing is taken.
 ///
 /// # Errors
-/// The key holds another type; the reply cannot hold them; of the engine.
+/// The key holds another type; the reply cannot hold them; the engine's.
 pub fn pop_sorted(
     call: &mut Call<'_, '_>,
     key: &[u8],

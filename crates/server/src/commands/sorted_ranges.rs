@@ -342,7 +342,7 @@ pub fn reply(call: &mut Call<'_, '_>, found: &[(Vec<u8>, f64)], scores: bool) {
 /// Writes members into `target`, replacing any value.
 ///
 /// # Errors
-/// Of the engine.
+/// The engine's.
 pub fn replace(
     call: &mut Call<'_, '_>,
     target: &[u8],

@@ -72,7 +72,7 @@ pub const ROWS: &[Row] = &[
 /// The score of a member.
 ///
 /// # Errors
-/// Of the engine.
+/// The engine's.
 pub fn score_of(txn: &Txn<'_>, set: &Collection, member: &[u8]) -> Outcome<Option<f64>> {
     let value = txn.get(&set.element(BY_NAME, member))?;
     Ok(value.map(|value| score_from(&value)))
@@ -299,7 +299,7 @@ fn rank(call: &mut Call<'_, '_>, from_highest: bool) -> Outcome<()> {
 /// Up to `count` members with the lowest or highest scores.
 ///
 /// # Errors
-/// Of the engine.
+/// The engine's.
 pub fn ends(
     txn: &Txn<'_>,
     set: &Collection,

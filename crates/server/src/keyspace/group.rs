@@ -180,7 +180,7 @@ impl Keyspace {
     /// done. Suspends.
     ///
     /// # Errors
-    /// Of the engine; then nothing was written.
+    /// The engine's; then nothing was written.
     pub fn write_together(
         &self,
         txn: &mut Txn<'_>,

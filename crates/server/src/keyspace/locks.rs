@@ -270,7 +270,7 @@ mod tests {
             (count, held.common().len())
         };
         let own = locks.one(b"b");
-        assert_eq!(free(5, 6), (1, 0), "nobody has marked it");
+        assert_eq!(free(5, 6), (1, 0), "no group has marked it");
         assert_eq!(locks.mark(b"b", group_number(5, 7), 3), None);
         assert_eq!(locks.mark(b"b", group_number(5, 7), 4), Some(3));
         assert_eq!(free(5, 6), (4, 1));

@@ -133,7 +133,7 @@ impl Keyspace {
     /// keyspace needs is added. Counts all keys if the last shutdown was not clean. Suspends.
     ///
     /// # Errors
-    /// Of the engine; a database that was not made by this server, or by a later one.
+    /// The engine's; a database that was not made by this server, or by a later one.
     pub fn open(mut options: Options, path: &std::path::Path) -> pumice::Result<Keyspace> {
         let expired = ExpiredKeys::new();
         options.db.create_if_missing = true;
@@ -256,7 +256,7 @@ impl Keyspace {
     /// share a sync. Suspends.
     ///
     /// # Errors
-    /// Of the log's device.
+    /// Those of the log's device.
     pub fn sync(&self) -> Outcome<()> {
         self.sync_upto(self.writes())
     }
@@ -265,7 +265,7 @@ impl Keyspace {
     /// unless it already is.
     ///
     /// # Errors
-    /// Of the log's device.
+    /// Those of the log's device.
     pub fn sync_upto(&self, number: u64) -> Outcome<()> {
         self.syncs.run(number, || self.writes(), || self.engine.sync_wal())
     }
@@ -274,7 +274,7 @@ impl Keyspace {
     /// happened under the lock of the key. Returns how many it deleted. Suspends.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn reap(&self, now: u64, keys_max: usize, notify: impl Fn(&[Event])) -> Outcome<usize> {
         let mut deleted = 0;
         for _ in 0..keys_max {
@@ -294,7 +294,7 @@ impl Keyspace {
     /// concurrent writer waits, and finds it closed. Suspends.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn close(&self) -> pumice::Result<()> {
         let all = self.locks.all();
         let durable = WriteOptions { sync: true, ..WriteOptions::default() };

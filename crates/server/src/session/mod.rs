@@ -79,7 +79,7 @@ pub struct Session {
     pub closes: bool,
     /// The command is the last one received: its writes may be grouped with those of others.
     pub is_last: bool,
-    /// Commands, with the next one, whose keys have been looked for.
+    /// Commands, with the next one, whose keys have been prefetched.
     pub seen_ahead: usize,
     /// What the command has written, if it was grouped.
     pub written: Option<Written>,

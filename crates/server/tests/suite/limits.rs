@@ -130,7 +130,7 @@ fn no_command_takes_more_memory_than_clients_may() {
         assert_eq!(server.say(client, line), refused, "{line}");
     }
     server.talk(client, &[("LLEN l", ":200"), ("SCARD s", ":200"), ("EXISTS t", ":0")]);
-    // What reads much and keeps little works.
+    // Commands that read much and keep little work.
     server.talk(client, &[("LPOS l x", "$-1"), ("ZCOUNT z 0 2", ":200"), ("DEL h l s z", ":4")]);
     assert!(text(&server.ask(client, &["SCAN", "0", "COUNT", "9223372036854775807"])).len() < 20);
     server.shared.keyspace.close().unwrap();

@@ -38,7 +38,7 @@ impl Fjall {
     /// With the options that `flags` say.
     ///
     /// # Errors
-    /// The size of memtables is no number.
+    /// The size of memtables is not a number.
     pub fn new(flags: &Flags) -> Result<Self> {
         let mut options = pumice::ColumnFamilyOptions::default();
         let name = "write_buffer_size";

@@ -121,7 +121,7 @@ fn the_seed_rule_has_no_thresholds_and_no_timer() {
         let files = l0_files(&db);
         sleep(Duration::from_secs(100));
         assert!(l0_files(&db) >= files, "{} files", l0_files(&db));
-        // Work that never waits for a refill is no work to the rule.
+        // Work that never waits for a refill does not count as work for the rule.
         db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
         flush(&db);
         assert!(l0_files(&db) > files, "{} files", l0_files(&db));

@@ -94,7 +94,7 @@ fn files_go_one_by_one_from_a_database_at_rest() {
     });
 }
 
-/// A time that was made shorter counts at once; one that was made longer too.
+/// A time that was made shorter applies at once; one that was made longer too.
 #[test]
 fn the_time_can_change_while_the_database_is_at_rest() {
     simulate(|| {

@@ -333,7 +333,7 @@ fn reports_are_dumped_at_rest() {
         // A table without news is reported only now and then. A report has two such tables.
         let reports = log_text(&fs).matches("** Compaction Stats [default] **").count();
         assert_eq!(reports, 2 * 2);
-        // Another period holds at once, and 0 is none.
+        // A new period applies at once, and 0 means none.
         db.set_db_options(&[("stats_dump_period_sec", "5")]).unwrap();
         seconds(6);
         assert_eq!(dumps(), 17);

@@ -82,7 +82,7 @@ fn options(fs: &MemFs, kind: Kind) -> Options {
     options.cf.level0_slowdown_writes_trigger = 4;
     options.cf.level0_stop_writes_trigger = 4;
     options.cf.ttl = 0;
-    // How long jobs wait for each other is the matter here, not how writes are let in.
+    // This is about how long jobs wait for each other, not about how writes are admitted.
     options.db.background_policy = pumice::options::BackgroundPolicy::Static;
     options.cf.table_factory.no_block_cache = true;
     if kind == Kind::Buffered {

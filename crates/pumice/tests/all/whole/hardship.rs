@@ -99,7 +99,7 @@ fn an_error_that_found_no_thread_is_recovered_from_after_the_next() {
         let mut tries = 0;
         while let Err(error) = put(&db, "a", b"3") {
             tries += 1;
-            assert!(tries < 20, "nobody recovers: {error}");
+            assert!(tries < 20, "it does not recover: {error}");
             thread::sleep(Duration::from_secs(1));
         }
         let found = db.get_opt(&ReadOptions::default(), b"a").unwrap();

@@ -121,7 +121,7 @@ fn a_manifest_that_is_being_written_ends_where_it_is_whole() {
     primary.close().unwrap();
 }
 
-/// What has no whole record is no database yet, whatever length it has.
+/// A MANIFEST without a whole record is not a database yet, whatever its length.
 #[pumice_test_macros::test]
 fn a_manifest_that_is_not_there_yet_is_an_error() {
     let (_, fs) = memory();

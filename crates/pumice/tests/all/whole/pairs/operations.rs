@@ -293,7 +293,7 @@ fn set_options(stage: &Stage, who: usize) -> Result<()> {
         .or_else(|error| if error.to_string().contains("dropped") { Err(error) } else { Ok(()) })
 }
 
-/// Some that both change, and one of its own, which must have the last value set.
+/// Sets some options that both change, and one of its own, which must have the last value set.
 fn set_db_options(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     let jobs = ["3", "5"][who];
@@ -337,7 +337,7 @@ fn checkpoint(stage: &Stage, who: usize) -> Result<()> {
     Ok(())
 }
 
-/// Two, with a flush and without, that share tables.
+/// Two backups, with a flush and without, that share tables.
 fn backup(stage: &Stage, who: usize) -> Result<()> {
     let engine = BackupEngine::open(stage.fs.shared(), format!("/backups{who}"))?;
     let db = stage.db(who);

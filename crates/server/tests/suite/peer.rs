@@ -373,7 +373,7 @@ fn info_has_what_others_watch() {
     let ours = told(Caller::to(&running), Caller::to(&running));
     let theirs = told(redis.connect(), redis.connect());
     for ((name, ours), theirs) in WATCHED.iter().zip(&ours).zip(&theirs) {
-        // Of the others only numbers, which differ.
+        // The others only have to be there: they are numbers, which differ.
         let is_same = matches!(
             *name,
             "redis_version"

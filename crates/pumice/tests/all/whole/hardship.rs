@@ -54,7 +54,7 @@ fn a_slowed_writer_does_not_outwait_a_close() {
         let db = Arc::new(Db::open(&options, DIR).unwrap());
         for n in 0..4 {
             if n == 3 {
-                // The last flush makes one table; the compaction after it is at its first for long.
+                // The last flush makes one table; the compaction after it stalls on its first one.
                 let stall = Fault::Stall(1000 * SECOND);
                 let (op, path_glob) = (Some(FaultOp::Create), "*.sst".to_string());
                 fs.add_fault(FaultRule { op, path_glob, skip: 1, count: 1, fault: stall });

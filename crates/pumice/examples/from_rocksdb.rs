@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p pumice --example from_rocksdb -- DIRECTORY`
 //!
-//! What the RocksDB program had in code Pumice has built in, by name: comparators, merge operators,
-//! prefix extractors, compaction filters.
+//! What the RocksDB program supplied as code (comparators, merge operators, prefix extractors,
+//! compaction filters) has to be supplied here too, under the same name.
 
 use pumice::{Db, DbOptions, Result};
 

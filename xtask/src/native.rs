@@ -113,7 +113,7 @@ fn manifest_text() -> String {
     )
 }
 
-/// The sources beside the crate's manifest, of which `cargo metadata` has the path.
+/// The sources next to the crate's manifest, of which `cargo metadata` has the path.
 fn sources_in(metadata: &str) -> Option<PathBuf> {
     let paths = metadata.split("\"manifest_path\":\"").skip(1);
     let mut paths = paths.filter_map(|rest| rest.split('"').next());

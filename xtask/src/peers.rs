@@ -3,7 +3,7 @@
 //! The peers, all from package registries, all installed only when missing:
 //! 1. Debian's `rocksdb-tools` (7.8.3: `ldb`, `sst_dump`, `db_bench`), by apt-get, as root.
 //! 2. RocksDB 10.10.1's C library, which the Maven artifact `org.rocksdb:rocksdbjni` carries as
-//!    `librocksdbjni-linux64.so` (about 1,000 functions of the C API beside the Java ones). Also
+//!    `librocksdbjni-linux64.so` (about 1,000 functions of the C API besides the Java ones). Also
 //!    the one of 9.8.4, with which the tests of OPTIONS files open databases; if it cannot be
 //!    fetched, a message says so, and the tests run without it.
 //! 3. Debian's `redis-server` (7.0), by apt-get, as root: our server's replies are compared with

@@ -69,7 +69,7 @@ impl Arguments {
     /// The value of the option as a number, if it was given.
     ///
     /// # Errors
-    /// It has no value, or one that is no such number.
+    /// It has no value, or one that is not such a number.
     pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, String> {
         match self.options.get(name) {
             None => Ok(None),

@@ -6,7 +6,7 @@ use pumice_port::os::{self, Advice, File, OpenFlags};
 use std::path::Path;
 use std::process::Command;
 
-/// Removes a folder with everything in it; one that is missing is no error, and what cannot be
+/// Removes a folder with everything in it; a missing one is not an error, and what cannot be
 /// removed stays.
 pub fn remove(path: &Path) {
     for name in os::read_dir(path).unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! Buffered standard output that ends quietly when its reader has gone (`ldb scan | head`).
+//! Buffered standard output that ends quietly when its reader is gone (`ldb scan | head`).
 
 use std::io::{BufWriter, ErrorKind, StdoutLock, Write};
 

@@ -54,7 +54,7 @@ pub fn show_columns<'a>(columns: impl IntoIterator<Item = WideColumn<'a>>, hex: 
     columns.collect::<Vec<_>>().join(&b' ')
 }
 
-/// The value of an internal key; None, once stderr was told, for an entity that is malformed.
+/// The value of an internal key; None, after a message on stderr, for a malformed entity.
 pub fn show_stored(ikey: &[u8], value: &[u8], hex: bool) -> Option<Vec<u8>> {
     let is_entity =
         ikey.len() >= TRAILER_LEN && sequence_and_type(ikey).1 == ValueType::WideColumnEntity as u8;

@@ -1,4 +1,4 @@
-//! `pumice ldb` beside Debian's ldb (RocksDB 7.8.3): both run the same command lines on copies of
+//! `pumice ldb` against Debian's ldb (RocksDB 7.8.3): both run the same command lines on copies of
 //! one database; output and exit codes must be the same.
 //!
 //! Where Debian's tool is not installed nothing is compared. Not compared: numbers of files that an
@@ -233,7 +233,7 @@ fn the_same_words_have_the_same_answers() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Those in a log hide entries of tables and of the log before them, and none after.
+/// Range deletions in a log hide entries of tables and of the log before them, but none after them.
 // Plain #[test]: it starts processes and does nothing else that waits.
 #[test]
 fn idump_hides_what_range_deletions_in_a_log_cover() {
@@ -257,7 +257,7 @@ fn idump_hides_what_range_deletions_in_a_log_cover() {
     }
 }
 
-/// Of files: on a database that an open does not change.
+/// Commands about files, on a database that an open does not change.
 // Plain #[test]: it starts processes and does nothing else that waits.
 #[test]
 fn files_are_listed_alike() {
@@ -410,14 +410,14 @@ fn update_manifest_looks_at_every_file() {
         ] {
             let words = format!("--db=d {words}");
             let (mine, peer) = (ours(&our_dir, &words, ""), theirs(&their_dir, &words, ""));
-            assert_eq!((mine.0, &mine.1), (peer.0, &peer.1), "{words}, spoilt {what}");
+            assert_eq!((mine.0, &mine.1), (peer.0, &peer.1), "{words}, damaged {what}");
             let last = |printed: &Printed| printed.2.lines().last().unwrap_or_default().to_string();
             let wanted = match what {
                 // Ours says which CURRENT, too.
                 "CURRENT" => last(&peer).replace("file corrupted", "file corrupted: d/CURRENT"),
                 _ => last(&peer),
             };
-            assert_eq!(last(&mine), wanted, "{words}, spoilt {what}");
+            assert_eq!(last(&mine), wanted, "{words}, damaged {what}");
             // What they log of it has the time and a place in their source in front.
             let logged = |line: &&str| line.contains("[ERROR]") && line.contains("failed: ");
             let found = peer.2.lines().find(logged).map(|line| line.split_once("] [").unwrap().1);

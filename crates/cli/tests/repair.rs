@@ -133,7 +133,7 @@ fn what_rocksdb_wrote_is_repaired_and_rocksdb_reads_it() {
         {
             assert_eq!(ours(&dir, words).1, expected.1);
         }
-        // It goes on.
+        // It stays usable.
         for words in ["--db=d put more 1", "--db=d compact"] {
             let printed = theirs(&dir, words);
             assert_eq!(printed.0, Some(0), "{number}: {words}: {printed:?}");
@@ -148,7 +148,7 @@ fn remove_all(dir: &Path, part: &str) {
     files(dir, part).iter().for_each(|file| std::fs::remove_file(file).unwrap());
 }
 
-/// Half of the newest such file is gone.
+/// Cuts the newest such file in half.
 fn cut(dir: &Path, part: &str) {
     let file = files(dir, part).pop().unwrap();
     let bytes = std::fs::read(&file).unwrap();
@@ -205,7 +205,7 @@ fn ldb_says_what_rocksdbs_says() {
     let peer = theirs(&dir.0, "--db=d repair");
     assert_eq!((peer.0, peer.1.as_str()), (Some(0), "OK\n"));
     assert!(peer.2.contains("**** Repaired rocksdb d; recovered "), "{peer:?}");
-    // There is none.
+    // There is no database.
     let (mine, peer) = (ours(&dir.0, "ldb --db=no repair"), theirs(&dir.0, "--db=no repair"));
     assert_eq!((mine.0, peer.0), (Some(1), Some(1)));
     assert!(mine.2.starts_with("Failed: IO error: No such file or directory"), "{mine:?}");

@@ -1,4 +1,4 @@
-//! `pumice report` at a tiny size: the page, the raw data, going on after an end, one section, both
+//! `pumice report` at a tiny size: the page, the raw data, resuming after a kill, one section, both
 //! engines.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
@@ -136,7 +136,7 @@ fn a_killed_report_goes_on() {
     let printed = String::from_utf8_lossy(&output.stdout);
     let there =
         printed.split(" runs are there already").next().unwrap().rsplit(' ').next().unwrap();
-    // A run may have been written after we looked.
+    // A run may have been written after the journal was read.
     assert!(there.parse::<usize>().unwrap() >= 3, "{printed}");
     let after = text(dir, "runs.jsonl");
     assert!(after.starts_with(before.rsplit_once('\n').unwrap().0));

@@ -27,7 +27,7 @@ fn run_on_both(name: &str, commands: &[String], results: usize) {
     let library = pumice_peer::installed_library().map(|path| path.to_str().unwrap().to_string());
     for engine in std::iter::once("pumice".to_string()).chain(library) {
         for words in commands {
-            // Not made beforehand: db_bench makes the directory of the environment itself.
+            // Not made in advance: db_bench makes the directory of the environment itself.
             let dir = scratch.join("made-by-db_bench");
             let output = db_bench(&dir, &scratch, &engine, words);
             let rates = rates(&output);
@@ -203,9 +203,9 @@ fn sine_write_rate_with_auto_tuned_compaction() {
                  -rate_limiter_bytes_per_sec=380000000 -auto_tuned_compaction=true";
     let lowered = "-background_cpu_priority=low -background_io_priority=idle";
     let scratch = std::env::temp_dir().join(format!("pumice-seed-{}-tuned", std::process::id()));
-    // The rule looks once in 100 refill periods, at a limiter that the flushes are too much for.
-    // The period is long beside the time by which a busy machine may wake a thread too late: late
-    // refills are periods that nobody drained, and the rule disables nothing below 90 % of them.
+    // The rule looks once in 100 refill periods at a limiter that the flushes overload. The period
+    // is long compared with the delay with which a busy machine may wake a thread: late refills are
+    // periods that nothing drained, and the rule disables nothing below 90 % of them.
     let small = "-rate_limiter_bytes_per_sec=10000000 -rate_limiter_refill_period_us=25000";
     for command in [sine(flags), sine(&format!("{flags} -background_policy=seed_rule {lowered}"))] {
         let command = format!("{command} {small}");

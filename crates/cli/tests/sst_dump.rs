@@ -1,4 +1,4 @@
-//! `pumice sst_dump` beside Debian's sst_dump (RocksDB 7.8.3): the same output for the same tables,
+//! `pumice sst_dump` and Debian's sst_dump (RocksDB 7.8.3): the same output for the same tables,
 //! and a count of the options of RocksDB 11.9's tool that exist.
 //!
 //! Where Debian's tool is not installed nothing is compared. Not compared: the line with the
@@ -33,7 +33,7 @@ fn ours(dir: &Path, words: &str) -> Printed {
     run(pumice("sst_dump"), dir, words).unwrap()
 }
 
-/// None: it is not installed.
+/// None: the tool is not installed.
 fn theirs(dir: &Path, words: &str) -> Option<Printed> {
     run(Command::new("sst_dump"), dir, words)
 }
@@ -75,13 +75,13 @@ fn answers_are_those_of_the_tool() {
         let Some(expected) = theirs(dir.path(), &words) else { return };
         assert_eq!(ours(dir.path(), &words), expected, "{words}");
     }
-    // Of a file that is none the text is the engine's.
+    // For a file that is not a table the text is the engine's.
     let printed = ours(dir.path(), "--file=000007.sst --command=identify");
     let expected = theirs(dir.path(), "--file=000007.sst --command=identify").unwrap();
     assert_eq!((printed.0, printed.1), (expected.0, expected.1));
 }
 
-/// What Debian's version has not.
+/// What Debian's version lacks.
 // Plain #[test]: it starts processes and does nothing else that waits.
 #[test]
 fn newer_options() {

@@ -109,7 +109,7 @@ impl AnyVersion {
         });
         let done = opened.and_then(|db| {
             let put = self.put(db, handles[0], key);
-            // SAFETY: live objects, each destroyed once; the database goes last (invariant 2).
+            // SAFETY: live objects, each destroyed once; the database last (invariant 2).
             unsafe {
                 handles.iter().for_each(|handle| (self.api.column_family_handle_destroy)(*handle));
                 (self.api.close)(db);

@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Any `rocksdb_*_t *`.
 pub(crate) type Object = *mut c_void;
-/// `const char *` with a length beside it, or a C string.
+/// `const char *` with a separate length, or a C string.
 pub(crate) type Text = *const c_char;
 /// `char **errptr`.
 pub(crate) type ErrorOut = *mut *mut c_char;

@@ -15,7 +15,7 @@
 //! It does not cover transactions, backups or callbacks other than a merge operator's and a
 //! comparator's; whatever has a name in an OPTIONS file is set by name with [`Options::set`].
 #![deny(unsafe_op_in_unsafe_fn)]
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Beside the engine, not in it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Not part of the engine.
 
 mod any_version;
 mod api;
@@ -87,7 +87,7 @@ pub fn installed_library() -> Option<PathBuf> {
     found
 }
 
-/// The library that `cargo xtask peers --native` built for this processor, beside the installed
+/// The library that `cargo xtask peers --native` built for this processor, next to the installed
 /// one.
 pub fn native_library() -> Option<PathBuf> {
     let places = PLACES.iter().map(|place| Path::new(place).with_file_name("librocksdb-native.so"));

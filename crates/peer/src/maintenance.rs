@@ -25,7 +25,7 @@ pub struct LiveFile {
 /// How to compact a range.
 #[derive(Clone, Copy)]
 pub struct CompactRangeSettings {
-    /// No automatic compaction beside it.
+    /// No automatic compaction runs at the same time.
     pub exclusive: bool,
     /// 0 skip, 1 if a compaction filter is set, 2 force, 3 force optimised.
     pub bottommost_level: u8,

@@ -1,6 +1,6 @@
 //! Options: database and column family options by name, block caches, read and write options.
 //!
-//! Thread safety: as in the crate head. Invariants (beside the crate's): (4) `ReadOptions` and
+//! Thread safety: as in the crate head. Invariants (besides the crate's): (4) `ReadOptions` and
 //! `WriteOptions` are never changed after construction, so live iterators may point into them.
 
 use crate::api::Object;

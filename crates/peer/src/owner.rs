@@ -1,7 +1,7 @@
 //! What the user of a database supplies: a merge operator, a comparator, timestamps.
 //!
 //! Thread safety: as in the crate head; RocksDB calls the functions on its own threads too.
-//! Invariants (beside the crate's): (5) the state of a callback is a leaked box: RocksDB requires
+//! Invariants (besides the crate's): (5) the state of a callback is a leaked box: RocksDB requires
 //! comparators to outlive every database, so what is made here lives as long as the process; (6) a
 //! value that an operator returns is a boxed slice, and comes back to `free_value` with its length.
 //! A function that panics here ends the process: nothing unwinds into C.
@@ -112,7 +112,7 @@ unsafe fn bytes<'a>(data: *const u8, len: usize) -> &'a [u8] {
     if len == 0 {
         return &[];
     }
-    // SAFETY: the caller's.
+    // SAFETY: as the caller promises.
     unsafe { std::slice::from_raw_parts(data, len) }
 }
 

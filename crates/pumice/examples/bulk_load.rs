@@ -1,4 +1,4 @@
-//! Loading sorted data: a table file made beside the database and taken in whole, which writes
+//! Loading sorted data: a table file made outside the database and ingested whole, which writes
 //! each byte once; no log, no memtable, no compaction.
 //!
 //! `cargo run --release -p pumice --example bulk_load [DIRECTORY]`

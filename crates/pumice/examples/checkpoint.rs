@@ -20,7 +20,7 @@ fn main() -> Result<()> {
     db.put("key", "second")?;
     println!("the database: {} keys", db.iter()?.count());
 
-    // Opened for reading it stays as it is. To restore it, copy it, or open it and go on there.
+    // Opened for reading it stays as it is. To restore it, copy it, or open it and continue there.
     let then = Db::builder(&backup).read_only().open()?;
     println!("the backup: {} keys", then.iter()?.count());
     drop(then);

@@ -1,4 +1,4 @@
-//! Counters that many writers raise at once: merges instead of reading, adding and writing.
+//! Counters that many writers increment at once: merges instead of reading, adding and writing.
 //!
 //! `cargo run --release -p pumice --example counter [DIRECTORY]`
 

@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p pumice --example from_rocksdb -- DIRECTORY`
 //!
-//! What the program had in code comes from here, by its name: comparators, merge operators, prefix
-//! extractors, compaction filters.
+//! What the RocksDB program supplied as code (comparators, merge operators, prefix extractors,
+//! compaction filters) has to be supplied here too, under the same name.
 
 use pumice::{Db, DbOptions, Result};
 
@@ -16,7 +16,7 @@ fn main() -> Result<()> {
     let families = Db::list_column_families(&DbOptions::default(), &directory)?;
     println!("column families: {}", families.join(" "));
 
-    // First for reading: nothing is changed, whatever comes.
+    // First for reading: nothing is changed, whatever happens.
     let db = Db::builder(&directory).read_only().open_latest()?;
     for name in &families {
         let Some(family) = db.column_family(name) else { continue };

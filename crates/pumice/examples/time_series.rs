@@ -1,5 +1,5 @@
 //! Measurements by sensor and time: ranges are read in order of time, and what is older than an
-//! hour goes while files are compacted. Where the time of the write is the time that counts,
+//! hour is removed when files are compacted. Where the time of the write is the time that counts,
 //! `pumice::DbWithTtl` does it alone.
 //!
 //! `cargo run --release -p pumice --example time_series [DIRECTORY]`
@@ -46,7 +46,7 @@ fn main() -> Result<()> {
     println!("attic: {count} measurements, {:.2} on average", sum / f64::from(count));
 
     println!("before: {} measurements", db.iter()?.count());
-    db.compact_range(&CompactRangeOptions::default(), None, None)?; // It would come by itself.
+    db.compact_range(&CompactRangeOptions::default(), None, None)?; // It would run by itself.
     println!("after: {} measurements", db.iter()?.count());
     db.close()
 }

@@ -79,8 +79,8 @@ fn names(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
-/// What is in the directory, but for the text log, and for LOCK: a process that closes a file lets
-/// go of its locks on it.
+/// What is in the directory, but for the text log, and for LOCK: a process that closes a file
+/// releases its locks on it.
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let names = names(dir).into_iter().filter(|name| !name.starts_with("LO"));
     names.map(|name| (name.clone(), std::fs::read(dir.join(name)).unwrap())).collect()
@@ -180,7 +180,7 @@ fn calls_in_a_child_are_refused_and_change_nothing() {
     assert_eq!(std::fs::read_to_string(place.0.join("wrong")).unwrap(), "[]");
     assert_eq!(files(&place.db()), before);
     assert!(!place.0.join("other").exists() && !place.0.join("copy").exists());
-    // What of the parent's is let go of in the child stays the parent's.
+    // What belongs to the parent stays the parent's when the child drops it.
     let mut iter = db.cursor().unwrap();
     iter.seek_to_first();
     let mut all = Some((iter, db.snapshot(), db.clone(), db));

@@ -175,8 +175,8 @@ fn ranges_are_checked_at_both_ends() {
     db.close().unwrap();
 }
 
-/// Of range deletions that cover each other a flush writes the newest, for each snapshot: all of
-/// them would be more by as many as there are.
+/// Of range deletions that cover each other a flush writes only the newest for each snapshot:
+/// writing all of them would multiply their number.
 #[pumice_test_macros::test]
 fn a_flush_writes_nested_ranges_once() {
     let (_, fs) = memory();
@@ -258,7 +258,7 @@ fn a_large_update_takes_the_room_it_needs() {
     db.close().unwrap();
 }
 
-/// What merges into more than a value can have is read whole, in whatever form it is stored.
+/// Operands that merge into more than a value can have are read whole, however they are stored.
 #[pumice_test_macros::test]
 fn operands_that_merge_into_too_much_stay_operands() {
     let (_, fs) = memory();

@@ -29,7 +29,7 @@ pub struct CursorSpec {
     pub cf: usize,
     /// The snapshot to read at; None is the state when the cursor is opened.
     pub snapshot: Option<u64>,
-    /// Keys below are not met.
+    /// Keys below are excluded.
     pub lower: Option<Vec<u8>>,
     /// Keys from here on are excluded.
     pub upper: Option<Vec<u8>>,
@@ -61,7 +61,7 @@ pub trait Store {
     fn open_cursor(&mut self, name: u64, spec: &CursorSpec) -> Result<(), String>;
     /// Moves the cursor `name`; None when it is then not on a key.
     fn step(&mut self, name: u64, step: &Step) -> Result<Option<Entry>, String>;
-    /// Lets the cursor `name` go.
+    /// Closes the cursor `name`.
     fn close_cursor(&mut self, name: u64);
     /// Flushes a column family and waits.
     fn flush(&mut self, cf: usize) -> Result<(), String>;

@@ -55,7 +55,7 @@ async function ioredis(protocol) {
   same(await r.hmget("h", "f", "x"), ["1", null]);
   same(await r.hincrby("h", "f", 2), 3);
   await refused(r.get("h"), "WRONGTYPE");
-  // Lists, with somebody who waits.
+  // Lists, with a client that waits.
   same(await r.rpush("l", ...names(10, String)), 10);
   same(await r.lrange("l", 2, 4), ["2", "3", "4"]);
   same(await r.lmove("l", "m", "LEFT", "RIGHT"), "0");
@@ -129,7 +129,7 @@ async function nodeRedis() {
   await r.watch("x");
   await other.set("x", "other");
   await refused(r.multi().set("x", "lost").exec(), "watched keys");
-  // Those of one turn go as a pipeline.
+  // Commands of one turn are sent as a pipeline.
   same((await Promise.all(names(1000, (i) => r.set(`p${i}`, i)))).length, 1000);
   const found = [];
   for await (const keys of r.scanIterator({ MATCH: "p*", COUNT: 100 })) found.push(...keys);

@@ -66,7 +66,7 @@ impl Boundaries {
         Boundaries { changes, writes, returns }
     }
 
-    /// A boundary, and the numbers of images to look at.
+    /// A boundary, and the numbers of images to examine.
     fn choose(&self, rng: &mut Rng) -> (u64, Vec<usize>) {
         fn one_of<'a, T>(rng: &mut Rng, list: &'a [T]) -> Option<&'a T> {
             list.get(rng.uniform(list.len().max(1) as u64) as usize)
@@ -165,7 +165,7 @@ fn crash_at(
     let Case { number, schedule } = case;
     let ran = host.run(schedule, || {
         let (mut world, script) = prepare(number, tally);
-        // As when the boundaries were looked for: taking notes is a step of the schedule.
+        // As when the boundaries were searched for: taking notes is a step of the schedule.
         world.fs.note_changes();
         world.die_after(boundary);
         let session = {
@@ -178,7 +178,7 @@ fn crash_at(
             recover(&world, boundary, *image, number as u64)
                 .map_err(|failure| failure.before(&format!("image {:?}", IMAGES[*image])))?;
         }
-        // The dead process was there all the time, and tried.
+        // The dead process was alive all the time, and tried to go on.
         drop(session);
         Ok(())
     });

@@ -35,7 +35,7 @@ pub struct Job {
 
 /// Failures after which a worker gives up.
 const FAILURES_MAX: usize = 5;
-/// Each so-manieth seed runs twice.
+/// One seed in this many runs twice.
 const REPLAY_EVERY: u64 = 100;
 /// The longest time at one seed.
 const SEED_SECONDS_MAX: u64 = 120;

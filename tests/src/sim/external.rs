@@ -302,7 +302,7 @@ impl Session {
         Ok(())
     }
 
-    /// A file as a caller might have it that never thinks of power cuts.
+    /// A file as made by a caller that never thinks of power cuts.
     fn copy_unsynced(&self, path: &Path) -> Result<PathBuf, Stop> {
         let copy = path.with_extension("copy.sst");
         let bytes = self.fs.read_file(path)?;

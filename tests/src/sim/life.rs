@@ -121,7 +121,7 @@ impl Life {
             let (rng, number) = (self.rng.fork(), self.generators);
             start("writer", Box::new(move |session| write(session, rng, number)));
         }
-        // Ingestion is the business of snapshots, too.
+        // Ingestion concerns snapshots, too.
         let readers = self.rng.uniform(3).max(u64::from(self.ingestion.is_some()));
         for _ in 0..readers {
             let rng = self.rng.fork();

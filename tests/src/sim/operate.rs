@@ -1,5 +1,5 @@
 //! What an operator does to a database while others work on it: moves files between levels, changes
-//! options, makes copies, pauses the background work, verifies, and closes it under everybody.
+//! options, makes copies, pauses the background work, verifies, and closes it while others use it.
 //!
 //! A copy is judged like a read: it is one state that was there between the call and its end.
 //!

@@ -25,7 +25,7 @@ pub enum Call {
     },
     /// Several batches from three tasks at once.
     WriteTogether,
-    /// So many batches, enough to fill memtables.
+    /// This many batches, enough to fill memtables.
     Fill(u32),
     /// Flush of a family (modulo those there are).
     Flush(usize),

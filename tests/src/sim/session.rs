@@ -77,7 +77,7 @@ pub struct Session {
     old_faults: usize,
     /// The disk was made to run full.
     was_full: AtomicBool,
-    /// Somebody closes the database under the others, or has.
+    /// A task closes the database while others use it, or has closed it.
     closing: AtomicBool,
 }
 
@@ -238,7 +238,7 @@ impl Session {
         let how = CompactRangeOptions::default();
         match self.db.compact_range_cf(&how, &self.families[cf], begin, end) {
             Ok(()) => self.count(Count::Upkeep),
-            // An operator.
+            // An operator has paused it.
             Err(error) if super::operate::is_paused(&error) => {}
             Err(error) => return Err(error.into()),
         }

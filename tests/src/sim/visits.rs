@@ -1,5 +1,5 @@
-//! Read-only handles that are opened and closed beside the writer, and reads of tables that fail or
-//! return a wrong bit.
+//! Read-only handles that are opened and closed while the writer works, and reads of tables that
+//! fail or return a wrong bit.
 
 use pumice::{Db, ReadOptions};
 use pumice_base::random::Rng;
@@ -11,7 +11,7 @@ use super::world::DIR;
 use crate::stores::pumice::options;
 
 impl Session {
-    /// Opens the database read-only beside this handle and closes it again. It may find files half
+    /// Opens the database read-only next to this handle and closes it again. It may find files half
     /// deleted or half written; only what it leaves behind is judged.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Session {
     /// A wrong answer.
     pub fn judge_reads_under_faults(&self, rng: &mut Rng) -> Result<(), Failure> {
         let failed = |error: pumice::Error| Failure::new(Kind::Wrong, format!("reading: {error}"));
-        // A background job that reads a wrong bit would end the writing, rightly.
+        // A background job that reads a wrong bit would rightly stop all writes.
         self.db.pause_background_work();
         let judged = self.scan_under_faults(rng);
         self.fs.clear_faults();

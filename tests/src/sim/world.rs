@@ -64,7 +64,7 @@ pub struct World {
     pub plan: Plan,
     /// The judge.
     pub history: Arc<Mutex<History>>,
-    /// Families beside those of the plan, created and dropped at run time.
+    /// Families besides those of the plan, created and dropped at run time.
     pub side: Arc<Mutex<SideFamilies>>,
     /// What happened.
     pub tally: Arc<Tally>,
@@ -78,7 +78,7 @@ pub fn is_traced() -> bool {
     *TRACED.get_or_init(|| std::env::var_os("PUMICE_SIM_TELL").is_some())
 }
 
-/// Prints what happens, if that is asked for.
+/// Prints what happens, if that is requested.
 pub fn trace(message: std::fmt::Arguments<'_>) {
     if is_traced() {
         eprintln!("{message}"); // No clock: reading it would change the run.
@@ -95,7 +95,7 @@ impl Logger for Forgetful {
         }
     }
     fn level(&self) -> InfoLogLevel {
-        InfoLogLevel::Info // Told or not, a seed does the same.
+        InfoLogLevel::Info // Printed or not, a seed does the same.
     }
     fn is_plain(&self) -> bool {
         true

@@ -125,7 +125,7 @@ impl Pumice {
         self.db().write_opt(options, &mut batch(&self.families, ops)).map_err(text)
     }
 
-    /// Lets everything go and closes.
+    /// Releases everything and closes.
     ///
     /// # Errors
     /// Pumice's.

@@ -18,7 +18,7 @@ pub enum Call {
     Put(usize, u32),
     Delete(u32),
     SingleDelete(u32),
-    /// So many puts of 1,000 bytes each into the family.
+    /// This many puts of 1,000 bytes each into the family.
     Fill(usize, u32),
     Flush(usize),
     /// Compacts the keys from the first to the second, both included.

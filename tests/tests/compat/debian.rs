@@ -1,6 +1,6 @@
 //! Debian's RocksDB 7.8.3: `ldb`, `sst_dump` and `db_bench`, before and after Pumice.
 //!
-//! These are builds with assertions: a file they only half like aborts them.
+//! These are builds with assertions: a file that they do not fully accept aborts them.
 
 use std::path::Path;
 use std::process::Command;

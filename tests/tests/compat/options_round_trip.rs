@@ -221,7 +221,7 @@ fn a_name_is_saved_only_for_those_who_know_it() {
             Saved::Never => taken.contains(option),
         });
         assert_eq!(refused.collect::<Vec<_>>(), [] as [&Changed; 0], "{library}");
-        // A database of default options needs no reader that puts up with anything.
+        // A database of default options needs no lenient reader.
         round_trip(library, "reopen", &BTreeSet::new());
     }
 }

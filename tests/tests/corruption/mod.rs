@@ -34,7 +34,7 @@ const SECONDS_MAX: u64 = 10;
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Error,

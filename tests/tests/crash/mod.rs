@@ -26,7 +26,7 @@ use life::Tally;
 
 const SEEDS: u64 = 10_000;
 const THREADS: u64 = 2;
-/// Each so-manieth seed has several writers and one crash.
+/// One seed in this many has several writers and one crash.
 const WRITERS_EVERY: u64 = 8;
 const FAILURES_SHOWN: usize = 5;
 

@@ -42,7 +42,7 @@ const THREADS: &[&str] = &[
     "max_subcompactions",
 ];
 
-/// What the environment asks for.
+/// What the environment requests.
 fn wanted() -> Option<String> {
     std::env::var("PUMICE_EDGES").ok()
 }

@@ -27,7 +27,7 @@ pub trait Reader {
     fn multi_get(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, String>;
     /// Up to `limit` entries from `start` on, backward after `Last` and `SeekForPrev`.
     fn walk(&mut self, order: Order, start: &Step, limit: usize) -> Result<Vec<Entry>, String>;
-    /// Entries from `start` on and before `upper`: filters may be asked if the two share a prefix.
+    /// Entries from `start` on and before `upper`: filters may be used if the two share a prefix.
     fn within(&mut self, start: &[u8], upper: &[u8]) -> Result<Vec<Entry>, String>;
     /// Checks everything stored against its checksums, if the engine has a call for that.
     fn verify(&mut self) -> Result<(), String>;
@@ -95,7 +95,7 @@ fn scans(reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
 }
 
 /// Every group by a prefix seek to its start, with and without a bound, and backward from after its
-/// end: where filters and index blocks end, a seek lands beside its match.
+/// end: where filters and index blocks end, a seek lands next to its match.
 fn group_edges(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
     for number in 0..content::GROUP_NUMBERS {
         let start = content::group(number);

@@ -25,7 +25,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Variants that are no part of a list.
+    /// Variants that are not part of a list.
     pub fn sample(variants: Vec<Variant>) -> Self {
         Plan { list: "", first: 0, total: variants.len(), variants }
     }

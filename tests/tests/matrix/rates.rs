@@ -1,6 +1,6 @@
 //! False positives of filters: both engines over the same content, counted by their statistics.
 //!
-//! The content is tables of different sizes, all of which are asked for each absent key: with
+//! The content is tables of different sizes, all of which are queried for each absent key: with
 //! `optimize_filters_for_memory` either engine keeps the rate only on the average of filters. Both
 //! balance the sizes of filters as they build them, so that a few tables are enough: 40 here.
 //!
@@ -8,8 +8,8 @@
 //! those of the table or of a coupled partition) the counts must be equal. Elsewhere they may
 //! differ by 5 % and by three standard deviations of their difference, which is the root of their
 //! sum (counts of rare independent events); so may the sums over all configurations of a layout,
-//! where three deviations are less than 2 %. `PUMICE_RATES=N` asks N times as often; `PUMICE_SEED`
-//! asks for other absent keys.
+//! where three deviations are less than 2 %. `PUMICE_RATES=N` queries N times as often;
+//! `PUMICE_SEED` selects other absent keys.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::stores::temp_folder;
 
 const TABLES: u64 = 40;
 const ABSENT: u64 = 15_000;
-/// So many suffice where counts must be equal.
+/// This many suffice where counts must be equal.
 const ABSENT_EXACT: u64 = 4_000;
 const REPORT: &str = "rates";
 const TIMES: &str = "PUMICE_RATES";

@@ -1,7 +1,7 @@
 //! Reads from memory only (`kBlockCacheTier`): after the same reads, both engines answer the same
 //! keys and return Incomplete for the same others.
 //!
-//! Skipped aloud where the library is missing.
+//! Skipped with a message where the library is missing.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ fn letter(found: Result<bool, String>) -> String {
 }
 
 /// By `get`, and how far an iterator comes from some keys, forwards and backwards. RocksDB 10.10's
-/// `MultiGet` reads all the same.
+/// `MultiGet` reads files nevertheless.
 type Shown = (String, Vec<(usize, String)>);
 
 fn ours(path: &Path, seed: usize) -> Shown {

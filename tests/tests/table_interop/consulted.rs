@@ -1,11 +1,11 @@
 //! RocksDB really uses the indexes, filters and dictionaries of our tables.
 //!
 //! A table whose hash index, filter or dictionary RocksDB ignored would read just as well. So each
-//! structure is damaged such that a read that asks it is misled (these tables have no checksums),
-//! or its use shows in RocksDB's counters, which must be those of RocksDB's own table over the same
-//! entries. Each check fails if RocksDB does not use the structure.
+//! structure is damaged such that a read that consults it is misled (these tables have no
+//! checksums), or its use shows in RocksDB's counters, which must be those of RocksDB's own table
+//! over the same entries. Each check fails if RocksDB does not use the structure.
 //!
-//! Skipped aloud where the library is missing.
+//! Skipped with a message where the library is missing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -412,7 +412,7 @@ fn dictionaries_are_consulted() {
             // The content is at the end, after the tables of a trained dictionary.
             let content = at.end - at.len() / 2..at.end;
             bytes[content].fill(b'?');
-            // What its first block cannot be read of is not even ingested.
+            // A table whose first block cannot be read is not even ingested.
             let misled = Reader::try_open(&peer, &text, &[Source::Ours(&bytes)]);
             let found = misled.map_or(0, |misled| misled.found(&entries));
             println!("{codec:?} train {train}: {found} of {} without dictionary", entries.len());

@@ -1,7 +1,7 @@
 //! Counts of what the same calls do in both engines: files opened by the first seek after each
 //! flush while few may stay open, flushes after `write_buffer_size` became smaller, files that the
 //! compaction of a range takes. Counts are asserted, times are printed (`-- --nocapture`). Their
-//! figures are in docs/defects.md. Skipped aloud where the library is missing.
+//! figures are in docs/defects.md. Skipped with a message where the library is missing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ impl Engine for Theirs {
     }
 }
 
-/// More than there may be open.
+/// More than may be open.
 const FILES: u32 = 500;
 const ROUNDS: u32 = 20;
 

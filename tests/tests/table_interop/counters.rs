@@ -324,8 +324,8 @@ fn counted(peer: &Peer, (text, table): (&str, &str), work: fn(&dyn Engine)) -> P
         .collect()
 }
 
-/// The settings of the second run: compactions when they are due, compressed tables, and what
-/// tables keep of themselves is in the cache.
+/// The settings of the second run: compactions when they are due, compressed tables, and their
+/// indexes and filters in the cache.
 const LIVED: &str = "create_if_missing=true;allow_fallocate=false;\
                      compression=kLZ4Compression;num_levels=5;\
     level0_file_num_compaction_trigger=3;merge_operator=stringappend;max_subcompactions=1";

@@ -2,7 +2,8 @@
 //! deletions that break their contract. Every answer is compared; then each opens the other's
 //! files.
 //!
-//! `PUMICE_DRAWN=N` takes N seeds (16; 40 of misuse). Skipped aloud where the library is missing.
+//! `PUMICE_DRAWN=N` takes N seeds (16; 40 of misuse). Skipped with a message where the library is
+//! missing.
 
 use std::path::Path;
 
@@ -72,8 +73,8 @@ enum Answer {
     Error(Kind),
 }
 
-/// An error's text, which is as good as another that begins alike: `Corruption: this` and
-/// `Corruption: that` are both damage.
+/// An error's text, which equals another that begins alike: `Corruption: this` and `Corruption:
+/// that` are both damage.
 #[derive(Eq, Debug)]
 struct Kind(String);
 
@@ -363,7 +364,7 @@ mod rocksdb {
     }
 }
 
-/// What a case came to.
+/// The result of a case.
 #[derive(Default)]
 struct Outcome {
     entries: u64,

@@ -265,7 +265,7 @@ enum Step {
     Release,
     /// Files of one call.
     Ingest(Vec<Vec<Record>>),
-    /// The same, not seen to be right: the call must fail, or not, on both.
+    /// The same, whether it succeeds or not: the outcome must be the same on both.
     Try(Vec<Vec<Record>>, theirs::IngestSettings),
     Reopen,
 }
@@ -314,7 +314,7 @@ fn steps() -> Vec<Step> {
     ]
 }
 
-/// What came of a call. RocksDB prints one of its texts without filling in the name.
+/// The result of a call. RocksDB prints one of its texts without filling in the name.
 fn words(result: Result<(), String>) -> String {
     result.map_or_else(|error| error.replace("%s", "default"), |()| "OK".to_string())
 }
@@ -404,7 +404,7 @@ fn both_engines_ingest_alike() {
     }
 }
 
-/// Files ingested behind, beside plain ones. With fixed level targets, because with dynamic ones
+/// Files ingested behind, next to plain ones. With fixed level targets, because with dynamic ones
 /// RocksDB 10.10 still compacts into the last level, and then has no room there. Without range
 /// deletions, which it drops in compactions although files may be ingested behind them.
 #[pumice_test_macros::test]

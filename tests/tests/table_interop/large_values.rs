@@ -7,7 +7,7 @@ use pumice_table::TableReadOptions;
 
 use crate::{context, peer, support};
 
-/// What shrinks a lot.
+/// A value that compresses very well.
 fn large_value() -> Vec<u8> {
     (0..70 << 20).map(|i: u32| (i >> 12) as u8).collect()
 }

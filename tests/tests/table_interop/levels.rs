@@ -1,7 +1,7 @@
 //! Build settings of each level's tables: both engines run the same steps on the same tree, and
 //! their tables have the same compression, and a filter or none.
 //!
-//! Skipped aloud where the library is missing.
+//! Skipped with a message where the library is missing.
 
 use std::path::Path;
 use std::sync::Arc;

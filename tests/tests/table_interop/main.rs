@@ -1,5 +1,5 @@
 //! Tables against a real RocksDB (10.10, through its C library), both ways: every format version it
-//! writes, codec, index and filter. Skipped aloud where the library is missing.
+//! writes, codec, index and filter. Skipped with a message where the library is missing.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod cache_tier;
@@ -62,7 +62,7 @@ fn peer() -> Option<Peer> {
     pumice_peer::installed_library().map(|path| Peer::load(path).unwrap())
 }
 
-/// In memory where possible: what the disk does is no part of it, and flushes would wait for it.
+/// In memory where possible: the disk is not under test, and flushes would wait for it.
 /// There `fallocate` takes memory at once, some 70 MB for a log or table of the default sizes, so
 /// databases here are opened without `allow_fallocate`.
 fn scratch() -> tempfile::TempDir {

@@ -2,7 +2,7 @@
 //! zeros and 0xff among them, long, prefixes of each other. Tables of each engine are ingested by
 //! the other, which finds all of them, walks over them both ways and seeks between them.
 //!
-//! Skipped aloud where the library is missing.
+//! Skipped with a message where the library is missing.
 
 use std::path::Path;
 

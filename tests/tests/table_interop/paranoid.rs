@@ -1,7 +1,7 @@
 //! What `paranoid_checks=false` lets through: copies of one database, each with other damage, are
 //! opened by both engines, which find the same keys, and errors at the same ones.
 //!
-//! Skipped aloud where the library is missing.
+//! Skipped with a message where the library is missing.
 
 use std::path::{Path, PathBuf};
 

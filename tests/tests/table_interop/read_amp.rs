@@ -158,7 +158,7 @@ fn bytes_read_and_used_are_those_of_rocksdb() {
         println!("{bytes_per_bit}: {ours:?} {theirs:?}");
         for (number, (mine, other)) in ours.iter().zip(&theirs).enumerate() {
             assert_eq!(mine[1], other[1], "total of step {number}, {bytes_per_bit}");
-            // Where the first bit of a block is, is drawn.
+            // The place of a block's first bit is drawn at random.
             let near = mine[0].abs_diff(other[0]) <= other[0] / 20 + 8 * bytes_per_bit;
             assert!(mine[0] == other[0] || (!exact && near), "{number}: {ours:?} {theirs:?}");
         }

@@ -1,7 +1,7 @@
-//! What unusual settings of tables come to: both engines are opened with each, fill a table and
+//! The effect of unusual settings of tables: both engines are opened with each, fill a table and
 //! compact it. They refuse the same with the same words, or write tables alike.
 //!
-//! Skipped aloud where the library is missing.
+//! Skipped with a message where the library is missing.
 
 use std::path::{Path, PathBuf};
 
@@ -189,7 +189,7 @@ const KINDS: [(&str, &str); 7] = [
     ),
 ];
 
-/// The keys that a half of them is left of.
+/// The keys that are left when the first half is deleted.
 fn left() -> Vec<Vec<u8>> {
     (KEYS / 2..KEYS).map(key).collect()
 }

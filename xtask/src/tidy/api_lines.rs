@@ -2,7 +2,7 @@
 //! table and the excerpts in `docs/api-comparison.md` are those of the files.
 //!
 //! A line counts unless it is blank, a comment, or an import: `use .. ;` over all its lines,
-//! `#include`, `#pragma`, `using namespace`, an attribute of the whole file. `check.h` is in the
+//! `#include`, `#pragma`, `using namespace`, an attribute of the whole file. `check.h` takes the
 //! place of Rust's `?` and is not counted.
 
 use std::collections::BTreeSet;

@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(findings[0].contains("a/x.rs needs b/y.rs (`crate::b::Y`)"), "{findings:?}");
         assert!(findings[0].contains("b/y.rs needs a/x.rs"), "{findings:?}");
-        // One edge less is no circle.
+        // With one edge less there is no circle.
         let without = files.map(|(path, text)| (path, text.replace("(super::super::a::x::X)", "")));
         let without: Vec<(&str, &str)> = without.iter().map(|(p, t)| (*p, t.as_str())).collect();
         assert_eq!(found(&without), Vec::<String>::new());

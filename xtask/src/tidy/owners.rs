@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(judge(7, 7, 21, 100).len(), 1);
     }
 
-    /// Planted in a file of the crate: a method beside all that the tree has.
+    /// Planted in a file of the crate: a method more than the tree has.
     #[test]
     fn a_planted_method_is_found() {
         let file =

@@ -137,7 +137,7 @@ mod tests {
         Source { path: path.to_string(), text: text.to_string() }
     }
 
-    /// The messages about a table of one row, beside a test and code that reads a field.
+    /// The messages about a table of one row, with a test and code that reads a field.
     fn findings(row: &str) -> Vec<String> {
         let table = format!("    fields {{\n        /// Doc: of it.\n{row}\n    }}\n");
         let code = "fn f(o: &O) -> bool { o.written = 1; o.read }";

@@ -2,7 +2,7 @@
 //!
 //! Comments, strings and character literals are dropped, so that prose can name what code may
 //! not. What is left is identifiers, numbers and single punctuation characters, each with its
-//! line. This is no parser: it knows just enough (paths, braces, `use` trees) for the rules, and
+//! line. This is not a parser: it knows just enough (paths, braces, `use` trees) for the rules, and
 //! a file that fools it fails a rule rather than slipping through.
 
 use std::path::Path;

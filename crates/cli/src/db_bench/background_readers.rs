@@ -1,4 +1,4 @@
-//! `--background_readers`: point reads beside a benchmark, at a fixed rate, timed separately.
+//! `--background_readers`: point reads during a benchmark, at a fixed rate, timed separately.
 //!
 //! Each reader has its own evenly spaced arrivals. A latency counts from the arrival, so that reads
 //! delayed by a slow one are slow too.
@@ -27,7 +27,7 @@ impl BackgroundReaders {
     /// keys.
     ///
     /// # Errors
-    /// A thread could not be had; those that were are stopped.
+    /// A thread could not be started; those already started are stopped.
     pub fn start<D: BenchDb>(
         db: &Arc<D>,
         plan: &Plan,
@@ -52,7 +52,7 @@ impl BackgroundReaders {
         Ok(readers)
     }
 
-    /// Stops them; the latencies of all, microseconds.
+    /// Stops them; returns the latencies of all, in microseconds.
     ///
     /// # Errors
     /// A read failed.

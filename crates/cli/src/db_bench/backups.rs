@@ -1,7 +1,7 @@
 //! What `backup` and `restore` do on Pumice: RocksDB's directories, and limits on what they read
 //! and write together, as db_bench's limiters.
 //!
-//! Thread safety: one backup of a directory at a time, which is the caller's to see to.
+//! Thread safety: one backup of a directory at a time, which the caller has to ensure.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use pumice::{Db, PosixFs, RateLimiter, RateLimiterMode, RateLimiterOptions};
 /// Makes one backup of `db` in the directory `to`, the only one there afterwards.
 ///
 /// # Errors
-/// What the backup engine says.
+/// An error of the backup engine.
 pub fn make(db: &Db, to: &Path, rate: u64) -> Result<()> {
     let limits = BackupLimits { backup: limiter(rate)?, restore: None };
     let engine = BackupEngine::open(PosixFs::shared(), to).map_err(text)?.limited(limits);
@@ -34,7 +34,7 @@ pub fn make(db: &Db, to: &Path, rate: u64) -> Result<()> {
 /// Restores the newest backup of the directory `from` into `to`, logs included.
 ///
 /// # Errors
-/// What the backup engine says.
+/// An error of the backup engine.
 pub fn restore(from: &Path, to: &Path, rate: u64) -> Result<()> {
     let limits = BackupLimits { backup: None, restore: limiter(rate)? };
     let engine = BackupEngine::open_read_only(PosixFs::shared(), from).map_err(text)?;

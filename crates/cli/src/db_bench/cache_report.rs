@@ -1,6 +1,6 @@
-//! `cache_report_problems`: what the block cache knows of its troubles, as lines of an info log.
+//! `cache_report_problems`: the block cache's report on problems, as lines of an info log.
 //!
-//! RocksDB's HyperClockCache tells how full its parts are and how often it gave up an eviction;
+//! RocksDB's HyperClockCache reports how full its parts are and how often it gave up an eviction;
 //! ours has one table, and stays within its capacity but for what is pinned.
 //!
 //! Thread safety: a pure function of figures that other threads may change.

@@ -17,8 +17,8 @@ const CODEC_BYTES: u64 = 1 << 30;
 /// Groups of 1000 loads. RocksDB's.
 const LOADS: u64 = 100_000;
 
-/// The checksum of `--block_size` bytes, again and again; `--num` bytes at most if it is given,
-/// which RocksDB's db_bench does not ask.
+/// The checksum of `--block_size` bytes, again and again; of `--num` bytes at most if that is
+/// given, which RocksDB's db_bench ignores here.
 pub fn checksum<D: BenchDb>(worker: &mut Worker<'_, D>, kind: ChecksumType) -> Result<()> {
     let block = block_size(worker)?;
     let data = vec![b'x'; block];

@@ -117,7 +117,7 @@ fn write_runs<D: BenchDb>(
     Ok(runs)
 }
 
-/// Says which files are where.
+/// Prints which files are where.
 fn print_levels(db: &impl BenchDb) -> Result<()> {
     let mut files = db.table_files()?;
     files.sort_by(|a, b| (a.level, &a.name).cmp(&(b.level, &b.name)));

@@ -36,7 +36,7 @@ pub struct Disposables {
 }
 
 impl Disposables {
-    /// From the flags; None if they ask for none.
+    /// From the flags; None if they request none.
     pub fn new(flags: &Flags) -> Option<Disposables> {
         (flags.disposable_entries_batch_size > 0).then(|| Disposables {
             batch: flags.disposable_entries_batch_size,

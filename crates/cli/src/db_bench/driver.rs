@@ -314,7 +314,7 @@ impl<'a, E: Engine> Driver<'a, E> {
         Ok(stats)
     }
 
-    /// Starts the monitors of a run, and the readers beside it.
+    /// Starts the monitors of a run, and the background readers.
     fn watch(&self, shared: &Shared<E::Db>) -> Result<Watch> {
         let flags = &self.flags;
         let operations = shared.reported.clone().filter(|_| self.is_monitored());
@@ -327,7 +327,7 @@ impl<'a, E: Engine> Driver<'a, E> {
         match BackgroundReaders::start(&shared.db, &shared.plan, &keys, load, seed) {
             Ok(readers) => Ok(Watch { monitor, readers }),
             Err(error) => {
-                // Nobody else would end it, and it holds the database open.
+                // Nothing else would end it, and it holds the database open.
                 drop(monitor.map(Monitor::finish));
                 Err(error)
             }
@@ -384,7 +384,7 @@ impl<'a, E: Engine> Driver<'a, E> {
         let num = flags.num as u64;
         let or_num = |count: i64| u64::try_from(count).unwrap_or(num);
         let lengths = |len: usize| Lengths::new(flags, len).expect("checked with the flags");
-        // A benchmark of large values has them whatever the distribution.
+        // A benchmark of large values uses them whatever the distribution.
         let value_size =
             spec.value_size.map_or_else(|| lengths(flags.value_size as usize), Lengths::Fixed);
         let readwrites = match flags.writes < 0 && flags.reads < 0 {
@@ -437,7 +437,7 @@ const MEMTABLE_PROPERTIES: [&str; 6] = [
     "rocksdb.num-entries-imm-mem-tables",
 ];
 
-/// The directories of the databases, and those of their WALs where the flag's is not the one.
+/// The directories of the databases, each with that of its WAL where it differs from the flag's.
 fn paths(flags: &Flags, path: &Path) -> Vec<(PathBuf, Option<PathBuf>)> {
     if flags.num_multi_db <= 1 {
         return vec![(path.to_path_buf(), None)];
@@ -455,13 +455,13 @@ fn write_text(flag: &str, path: &str, text: &str) -> Result<()> {
         .map_err(|error| format!("{flag}: {error}"))
 }
 
-/// Monitors of a run, and readers beside it.
+/// Monitors of a run, and background readers.
 struct Watch {
     monitor: Option<Monitor>,
     readers: BackgroundReaders,
 }
 
-/// What that has seen.
+/// What they have seen.
 struct Watched {
     samples: Vec<Sample>,
     reads: Histogram,

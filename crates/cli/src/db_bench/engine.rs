@@ -113,7 +113,7 @@ pub trait Engine: Send + Sync + 'static {
     fn end_trace(&self) -> Result<()> {
         Ok(())
     }
-    /// What the block cache has to say of its troubles, in lines.
+    /// The block cache's report on problems, in lines.
     fn cache_problems(&self) -> Result<String> {
         Err("Not implemented: this engine has no ReportProblems of its cache".into())
     }
@@ -131,7 +131,7 @@ pub trait BenchDb: Send + Sync + 'static {
     type Reader: Reader;
     /// An iterator.
     type Cursor: Cursor;
-    /// The time that timeseries makes, at which a compaction filter of the engine may look.
+    /// The time that timeseries advances; a compaction filter of the engine may read it.
     fn time(&self) -> Arc<AtomicU64> {
         Arc::default()
     }
@@ -180,7 +180,7 @@ pub trait BenchDb: Send + Sync + 'static {
     /// Backs up into `to`, where older backups are removed first; `rate` limits what is read and
     /// written, bytes per second, 0 for no limit.
     fn backup(&self, to: &Path, rate: u64) -> Result<()>;
-    /// Restores the newest backup of the directory `from` into `to`; `rate` as there.
+    /// Restores the newest backup of the directory `from` into `to`; `rate` as in `backup`.
     fn restore(&self, from: &Path, to: &Path, rate: u64) -> Result<()>;
     /// The text of a property.
     fn property(&self, name: &str) -> Option<String>;

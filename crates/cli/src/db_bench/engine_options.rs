@@ -97,8 +97,8 @@ pub fn file_manager(flags: &Flags) -> Result<Option<ManagerFlags>, String> {
     Ok(Some(ManagerFlags { rate, bytes_per_truncate }))
 }
 
-/// The memtable that `--memtablerep` names; a number may follow after a colon. The same for a
-/// RocksDB library: given `prefix_hash` by its C API it makes a skip list, in silence.
+/// The memtable that `--memtablerep` names; a number may follow after a colon. Also for a RocksDB
+/// library, which silently makes a skip list when its C API is given `prefix_hash`.
 ///
 /// # Errors
 /// RocksDB's text, and what is not built.
@@ -120,7 +120,7 @@ pub fn memtable_name(flags: &Flags) -> String {
         Ok(MemtableFactory::SkipList { lookahead: 0 }) => "SkipListFactory".into(),
         Ok(MemtableFactory::SkipList { lookahead }) => format!("SkipListFactory:{lookahead}"),
         Ok(MemtableFactory::Vector { .. }) => "VectorRepFactory".into(),
-        // Engines without memtables of RocksDB's kinds do not look at the flag.
+        // Engines without memtables of RocksDB's kinds ignore the flag.
         Err(_) => flags.memtablerep.clone(),
     }
 }
@@ -260,7 +260,7 @@ impl List<'_> {
         Ok(())
     }
 
-    /// The members that are given; of some db_bench takes 0 for the engine's default.
+    /// The members that are given; for some of them db_bench takes 0 as the engine's default.
     fn universal(&mut self) -> Result<(), String> {
         let f = self.flags;
         let stop_style = match f.universal_stop_style {
@@ -427,7 +427,7 @@ impl List<'_> {
     }
 }
 
-/// RocksDB's name of a codec, from the flag's spelling in any case.
+/// RocksDB's name of a codec, from the flag's spelling; case is ignored.
 pub fn codec(flag: &str) -> Result<&'static str, String> {
     Ok(match flag.to_ascii_lowercase().as_str() {
         "none" => "kNoCompression",

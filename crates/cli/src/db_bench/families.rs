@@ -23,7 +23,7 @@ impl Families {
     /// From `flags`.
     ///
     /// # Errors
-    /// Shares that are no percentages of the hot column families.
+    /// Shares that are not percentages of the hot column families.
     pub fn new(flags: &Flags) -> Result<Families, String> {
         let total = usize::try_from(flags.num_column_families).unwrap_or(0).max(1);
         let hot = match usize::try_from(flags.num_hot_column_families) {

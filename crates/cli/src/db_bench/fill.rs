@@ -261,8 +261,8 @@ impl<'w, 's, D: BenchDb> Fill<'w, 's, D> {
         Ok(Some(bytes))
     }
 
-    /// Adds an entry that is disposable or stands beside one, or a deletion; its bytes, or None: no
-    /// key is left.
+    /// Adds a disposable or a persistent entry, or a deletion; its bytes, or None: no key is
+    /// left.
     fn add_disposable(&mut self, db: usize) -> Option<u64> {
         let shared = self.worker.shared;
         let flags = &shared.flags;

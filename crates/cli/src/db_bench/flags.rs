@@ -173,7 +173,7 @@ macro_rules! flag_table {
                 }, )*]
             }
 
-            /// Sets flag `name` from `text`. False: `text` is no value of its type.
+            /// Sets flag `name` from `text`. False: `text` is not a value of its type.
             /// Requires: `name` is in the table.
             pub fn assign(&mut self, name: &str, text: &str) -> bool {
                 match name {
@@ -350,7 +350,7 @@ impl Parser {
         }
     }
 
-    /// The value of a flag. None: it lacks one, which has been said.
+    /// The value of a flag. None: it lacks one, which has been reported.
     fn text(
         &mut self,
         name: &str,
@@ -413,7 +413,7 @@ impl Parser {
     }
 
     /// Takes a flag that RocksDB's db_bench has and Pumice has no use for. None: it was one, and
-    /// its value may stand; else what is wrong, if anything is known of the flag.
+    /// any error has been reported. Otherwise the error, or `Some(None)` if the flag is unknown.
     fn take_known(
         &mut self,
         name: &str,
@@ -576,7 +576,7 @@ mod tests {
             assert!(rocksdb_flags::find(row.name).is_none(), "{}", row.name);
             assert!(help().contains(&format!("    -{} (", row.name)), "{}", row.name);
         }
-        // Its values are others than the option's.
+        // Its values differ from the option's.
         let known = rocksdb_flags::REFUSED.iter().map(|(name, ..)| *name);
         let known: Vec<&str> =
             known.chain(rocksdb_flags::IDLE.iter().map(|(name, _)| *name)).collect();

@@ -1,6 +1,6 @@
 //! `--use_uint64_comparator`: keys are numbers of eight bytes, in the byte order of the machine.
 //!
-//! Thread safety: it is nothing but a rule. The name is that of RocksDB's comparator, so that both
+//! Thread safety: stateless. The name is that of RocksDB's comparator, so that both
 //! open what the other has written. Other keys, of which db_bench writes none, come after all
 //! numbers, by their bytes.
 

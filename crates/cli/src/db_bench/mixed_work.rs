@@ -229,7 +229,7 @@ pub fn replace_keys<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
 /// same number.
 ///
 /// # Errors
-/// An operation failed, or a value is no number.
+/// An operation failed, or a value is not a number.
 pub fn add_to_sets<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let (plan, flags) = (&worker.shared.plan, &worker.shared.flags);
     let mut limit = worker.limit(plan.readwrites);

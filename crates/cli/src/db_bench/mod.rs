@@ -131,8 +131,8 @@ fn spawn_child(args: &[String]) -> ExitCode {
     }
 }
 
-/// Flags and benchmark list. `None`: something is wrong and has been said on stderr; no flags:
-/// help was asked for and printed. Warnings are said with `warn` only: `run_child` parses the same
+/// Flags and benchmark list. `None`: something is wrong and has been reported on stderr; no flags:
+/// help was requested and printed. Warnings are printed only if `warn`: `run_child` parses the same
 /// words again.
 fn checked(args: &[String], warn: bool) -> Option<(Option<Flags>, Vec<Entry>)> {
     let mut warnings = Vec::new();

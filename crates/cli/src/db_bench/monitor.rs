@@ -1,5 +1,5 @@
-//! `--report_stalls`, `--plot` and `--monitor_file`: how writes, stalls, L0 and debt went, ten
-//! looks a second.
+//! `--report_stalls`, `--plot` and `--monitor_file`: writes, stalls, L0 and debt over time, sampled
+//! ten times a second.
 //!
 //! The numbers are properties that both engines have. Stopped and slowed seconds are the number of
 //! samples in which writes were stopped or slowed, times the interval between samples.
@@ -14,15 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Looks for one at a property that is a long text.
+/// Samples for each reading of a property that is a long text.
 const LOOKS_PER_TEXT: usize = 10;
-/// Between two looks.
+/// Between two samples.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// One look.
+/// One sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
-    /// Seconds since the first look.
+    /// Seconds since the first sample.
     pub seconds: f64,
     /// Operations of all workers so far.
     pub operations: u64,
@@ -34,22 +34,22 @@ pub struct Sample {
     pub l0_files: u64,
     /// Bytes that wait for compaction.
     pub pending_bytes: u64,
-    /// Megabytes that flushes and compactions have written since the open, by a property that tells
+    /// Megabytes that flushes and compactions have written since the open, from a property in
     /// hundredths of a gigabyte; read once a second.
     pub compacted_mb: f64,
 }
 
-/// Looks until it is finished.
+/// Samples until it is finished.
 pub struct Monitor {
     stop: Arc<Event>,
     thread: JoinHandle<Vec<Sample>>,
 }
 
 impl Monitor {
-    /// Starts looking at `db`; `operations` counts those of all workers.
+    /// Starts sampling `db`; `operations` counts those of all workers.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// No thread can be started.
     pub fn start<D: BenchDb>(db: Arc<D>, operations: Arc<AtomicU64>) -> Result<Monitor, String> {
         let stop = Arc::new(Event::new());
         let stopped = stop.clone();
@@ -128,7 +128,7 @@ pub fn summary(name: &str, samples: &[Sample]) -> String {
     )
 }
 
-/// The looks as `--monitor_file` has them; rates and bytes in bytes.
+/// The samples as `--monitor_file` has them; rates and bytes in bytes.
 pub fn csv(samples: &[Sample]) -> String {
     let head = "seconds,operations,stopped,delayed_rate,l0_files,pending_bytes,compacted_mb\n";
     let line = |s: &Sample| {

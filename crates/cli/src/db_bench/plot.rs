@@ -12,7 +12,7 @@ use crate::plot::{Band, Curve, Figure, Panel, Point};
 const MEGABYTE: f64 = 1_048_576.0;
 /// Operations are summed over this many seconds.
 const BUCKET: f64 = 0.5;
-/// The rate allowed to slowed writes is drawn up to so many times the largest that was written.
+/// The rate allowed to slowed writes is drawn up to this many times the largest that was written.
 const CAP_SHOWN: f64 = 1.5;
 
 /// The picture of a run of `name` whose operations wrote `bytes_each`.

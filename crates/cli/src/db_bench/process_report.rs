@@ -2,7 +2,7 @@
 //! closing.
 //!
 //! Peak memory is the kernel's high-water mark of resident memory. Bytes written and read are those
-//! of the process' read and write calls; io_uring's reads and writes are not in them, so they are
+//! of the process' read and write calls; io_uring's reads and writes are not included, so they are
 //! complete only on threads. Bytes from the device are what the kernel fetched from block devices.
 //!
 //! Thread safety: pure functions and reads of /proc.
@@ -56,7 +56,7 @@ mod tests {
              from the device"
         );
         assert!(text(0.0, "", "").contains("peak memory 0.0 MB"));
-        // The kernel tells.
+        // The kernel reports it.
         assert!(!line().contains("peak memory 0.0 MB"));
     }
 }

@@ -1,4 +1,4 @@
-//! The benchmark `replay`: makes the calls of a trace again, at their times.
+//! The benchmark `replay`: repeats the calls of a trace at their times.
 //!
 //! Each of `trace_replay_threads` workers makes its share, call by call in turn; with one the order
 //! is that of the trace. A call that comes late is made at once.

@@ -1,7 +1,7 @@
 //! Runs the workers of one benchmark: an OS thread each, or fibers spread over the loops.
 //!
 //! Thread safety: one run at a time, started and awaited by one thread. Every worker has ended when
-//! a run returns, and has let go of the database.
+//! a run returns, and has released the database.
 
 use super::engine::{BenchDb, Result};
 use super::stats::Stats;

@@ -1,5 +1,5 @@
-//! Benchmarks of iterators: making them, seeking in order, many scans at once, one scan beside
-//! readers, sizes of ranges; and the comparison of two databases.
+//! Benchmarks of iterators: making them, seeking in order, many scans at once, one scan during
+//! reads, sizes of ranges; and the comparison of two databases.
 //!
 //! Each loop counts operations and prints its line as RocksDB's db_bench does.
 

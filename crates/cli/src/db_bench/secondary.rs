@@ -49,7 +49,7 @@ impl Following {
 }
 
 impl Shared {
-    /// One catch-up; whether others are to follow.
+    /// One catch-up; returns whether others are to follow.
     fn update<D: BenchDb>(&self, db: &D) -> bool {
         match db.catch_up() {
             Ok(()) => {
@@ -63,7 +63,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the next one is due; whether it is over instead.
+    /// Waits until the next one is due; returns whether it is over instead.
     fn wait(&self, seconds: u64) -> bool {
         let over = self.over.lock();
         if *over {

@@ -30,7 +30,7 @@ pub enum Action {
     Verify,
     /// Print how the statistics grew, period by period.
     StatsHistory,
-    /// Print what the block cache knows of its troubles.
+    /// Print the block cache's report on problems.
     CacheProblems,
 }
 

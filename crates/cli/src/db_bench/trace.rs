@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Thread safety: a [`Trace`] takes calls from any thread; each is written in one piece. An error
-//! of writing is kept and is the answer of `finish`.
+//! of writing is kept and returned by `finish`.
 
 use std::path::Path;
 
@@ -158,10 +158,10 @@ impl<'a> Call<'a> {
 pub struct Trace(Mutex<(BufferedWriter, Result<()>)>);
 
 impl Trace {
-    /// Begins the file at `path`; what was there is gone.
+    /// Begins the file at `path`; an existing file is replaced.
     ///
     /// # Errors
-    /// Of making the file.
+    /// The file cannot be made.
     pub fn begin(path: &Path) -> Result<Self> {
         let file = PosixFs::shared().create(path, &FileOptions::default());
         let file =
@@ -187,7 +187,7 @@ impl Trace {
     /// Ends the file.
     ///
     /// # Errors
-    /// The first that writing it met.
+    /// The first error of writing it.
     pub fn finish(&self) -> Result<()> {
         self.append(&record(wall_micros(), END, b""));
         let (file, failed) = &mut *self.0.lock();
@@ -217,7 +217,7 @@ impl Recorded {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// There is none, or it is no trace of version 0.2.
+    /// There is none, or it is not a trace of version 0.2.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = PosixFs::shared().read_file(path).map_err(|error| {
             format!(
@@ -248,8 +248,8 @@ impl Recorded {
         }
     }
 
-    /// The calls, each with its time in microseconds after the beginning. A trace whose end is not
-    /// there, as the process was killed, ends with its last whole record.
+    /// The calls, each with its time in microseconds after the beginning. A trace without its End
+    /// record, because the process was killed, ends with its last whole record.
     pub fn calls(&self) -> impl Iterator<Item = Result<(u64, Call<'_>)>> {
         let mut at = self.first;
         std::iter::from_fn(move || {

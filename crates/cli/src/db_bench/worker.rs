@@ -1,6 +1,6 @@
 //! One benchmark run: what its workers share, and what each worker has.
 //!
-//! A worker is a thread or, with `--fibers`, a fiber; nothing here asks which.
+//! A worker is a thread or, with `--fibers`, a fiber; nothing here checks which.
 //!
 //! Thread safety: [`Shared`] is shared by the workers of a run, [`Worker`] belongs to one.
 //! Invariant: (1) no worker starts its clock before all have arrived at the gate.
@@ -127,7 +127,7 @@ impl<D: BenchDb> Shared<D> {
         }
     }
 
-    /// Lets go of the workers that wait, without work: the others could not be started.
+    /// Releases the waiting workers without work: the others could not be started.
     pub fn abandon(&self) {
         self.gate.lock().closed = true;
         self.gate_changed.notify_all();
@@ -274,7 +274,7 @@ impl<'a, D: BenchDb> Worker<'a, D> {
         if range == 0.0 {
             return self.rng.uniform(num);
         }
-        // Times a prime, so that numbers that are near are not near as keys.
+        // Times a prime, so that adjacent numbers are not adjacent keys.
         let number = ((-self.rng.next_f64() * range).exp() * num as f64) as u64;
         number.wrapping_mul(0x5bd1_e995) % num
     }
@@ -292,7 +292,7 @@ impl<'a, D: BenchDb> Worker<'a, D> {
     }
 
     /// Counts `n` operations that ended now. On a fiber it may suspend: operations that find all
-    /// they need in memory do not wait, and the other workers of the loop want their turn.
+    /// they need in memory do not wait, and the other workers of the loop need their turn.
     #[inline]
     pub fn finished(&mut self, n: u64, operation: Operation) {
         self.unyielded += 1;

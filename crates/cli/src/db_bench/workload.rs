@@ -41,7 +41,7 @@ impl KeyMaker {
         self
     }
 
-    /// Keys whose prefix no other key has: its padding is another one. Requires: a prefix of more
+    /// Keys with a prefix that no other key has: their padding differs. Requires: a prefix of more
     /// than 8 bytes.
     pub fn with_missing_prefix(mut self) -> Self {
         self.key[8] = b'1';
@@ -103,7 +103,7 @@ impl Lengths {
     /// As `flags` say; `fixed` where all are the same.
     ///
     /// # Errors
-    /// No such distribution, or bounds that are none.
+    /// No such distribution, or invalid bounds.
     pub fn new(flags: &Flags, fixed: usize) -> Result<Lengths, String> {
         let kind = flags.value_size_distribution_type.to_ascii_lowercase();
         let bounds =

@@ -14,7 +14,7 @@ pub struct Command {
     pub name: &'static str,
     /// Words and flags, as the usage shows them.
     pub usage: &'static str,
-    /// Flags beside the common ones.
+    /// Flags besides the common ones.
     pub flags: &'static [&'static str],
     /// What it does.
     pub run: fn(&Invocation, &mut Output) -> Result<(), Failure>,

@@ -185,7 +185,7 @@ pub fn scan(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let opened = it.open_read_only()?;
     let mut cursor = opened.first(&options)?;
     times.print_head("Scanning", out);
-    // As RocksDB's, it looks at the limit after an entry.
+    // Like RocksDB's, it checks the limit after an entry.
     let limit = limit.max(1);
     let mut count = 0;
     while cursor.valid() && count < limit {

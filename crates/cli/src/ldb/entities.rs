@@ -1,6 +1,6 @@
 //! Commands that read and write entities: values of columns with names.
 //!
-//! With `--ttl` they pass by the times of values, as in RocksDB: an entity has none.
+//! With `--ttl` they bypass the times of values, as in RocksDB: an entity has none.
 
 use super::open::text as failure;
 use super::{Failure, Invocation};
@@ -24,7 +24,7 @@ fn column(word: &str, hex: bool) -> Result<Column, Failure> {
                 .into(),
         );
     };
-    // Empty words are no hexadecimal ones.
+    // An empty word is not hexadecimal.
     let part = |text: &str| if text.is_empty() { Ok(Vec::new()) } else { parse(text, hex) };
     Ok((part(name)?, part(value)?))
 }

@@ -17,7 +17,7 @@ use pumice::{
 
 /// Between key and value in a line.
 const DELIMITER: &str = " ==> ";
-/// Beginnings of lines that `dump` prints beside the pairs.
+/// Beginnings of lines that `dump` prints besides the pairs.
 const NO_PAIRS: &[&str] = &["Keys in range:", "Created bg thread 0x"];
 
 /// `write_extern_sst <path>`: the pairs on standard input, `key ==> value` lines in ascending
@@ -130,7 +130,7 @@ pub fn load(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Puts the lines, and counts those that are no pairs.
+/// Puts the lines, and counts those that are not pairs.
 fn load_lines(it: &Invocation, opened: &Opened) -> Result<u64, Failure> {
     let options =
         WriteOptions { disable_wal: it.arguments.flag("disable_wal"), ..WriteOptions::default() };

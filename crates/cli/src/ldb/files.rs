@@ -73,7 +73,7 @@ pub fn file_checksums(it: &Invocation, out: &mut Output) -> Result<(), Failure> 
 }
 
 /// `update_manifest --update_temperatures`: reads the MANIFEST, opens every table file, and would
-/// record temperatures that differ from the MANIFEST's. A local file system has none to tell, here
+/// record temperatures that differ from the MANIFEST's. A local file system reports none, here
 /// as in RocksDB, and then RocksDB writes nothing either; what remains is that each file is there.
 pub fn update_manifest(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
     if !it.arguments.flag("update_temperatures") {

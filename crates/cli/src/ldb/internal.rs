@@ -1,7 +1,7 @@
 //! `idump`: every version of every key, deletions too, from logs and table files.
 //!
 //! Reads the files themselves and not through the database, so that no older version is hidden: the
-//! entries of the logs are sorted in memory, tables are walked, and the smallest key goes first.
+//! entries of the logs are sorted in memory, tables are walked, and the smallest key comes first.
 //! Entries that a newer range deletion covers are left out, as RocksDB's merging iterator does.
 
 use super::data::no_words;
@@ -33,7 +33,7 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
         given.map(|text| parse(text, key_hex_in)).transpose()
     };
     let (from, to) = (bound("from")?, bound("to")?);
-    // RocksDB's texts of this flag end with a stop here; it looks at the limit after an entry.
+    // RocksDB's texts of this flag end with a stop here; it checks the limit after an entry.
     let limit = it.max_keys().map_err(|text| format!("{text}."))?.unwrap_or(-1);
     let limit = u64::try_from(limit).map_or(u64::MAX, |limit| limit.max(1));
     let count_only = it.arguments.flag("count_only");

@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// Levels of a version, as RocksDB's ldb prints them, when no file is on a deeper one.
 const LEVELS: usize = 64;
 
-/// What at least one edit of a MANIFEST has, by RocksDB's names: of files of other kinds, which may
-/// look like logs without a record, none has.
+/// Fields that a MANIFEST must have, in whichever edits, by RocksDB's names: files of other kinds,
+/// which may look like logs without a record, have none of them.
 const NEEDED: [&str; 3] = ["log_file_number", "next_file_number", "last_sequence"];
 
 /// A column family as the MANIFEST leaves it.
@@ -108,8 +108,8 @@ impl ManifestState {
         Ok(state)
     }
 
-    /// The state without its families, and the families before the check that their files may be
-    /// together.
+    /// The state without its families, and the families before the check that their files do not
+    /// contradict each other.
     fn replay(fs: &dyn FileSystem, path: &Path) -> Result<(ManifestState, BTreeMap<u32, Growing>)> {
         let grow =
             |name: String| Growing { name, comparator: None, log_number: 0, edits: Vec::new() };
@@ -179,7 +179,7 @@ impl ManifestState {
         out.text(&format!(
             "next_file_number {} last_sequence {}  prev_log_number {} max_column_family {} \
              min_log_number_to_keep {}\n",
-            // As RocksDB counts it when it has read it.
+            // As RocksDB's counter is after reading it.
             self.next_file_number.saturating_add(1),
             self.last_sequence,
             self.prev_log_number,
@@ -255,7 +255,7 @@ pub fn manifest_dump(it: &Invocation, out: &mut Output) -> std::result::Result<(
     let fs = PosixFs::shared();
     let path = match it.arguments.text("path") {
         Some(path) => PathBuf::from(path),
-        // RocksDB's looks for the file itself, and not for what CURRENT names.
+        // RocksDB's checks for the file itself, and not for what CURRENT names.
         None if !fs.exists(&it.db).map_err(failure)? => {
             return Err(format!("NotFound: : Failed to list the content of {}", it.db.display()));
         }

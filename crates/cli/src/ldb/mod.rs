@@ -40,9 +40,9 @@ pub struct Invocation {
     pub arguments: Arguments,
     /// The database's directory.
     pub db: PathBuf,
-    /// Keys are hexadecimal on both ways.
+    /// Keys are hexadecimal in input and output.
     pub key_hex: bool,
-    /// Values are hexadecimal on both ways.
+    /// Values are hexadecimal in input and output.
     pub value_hex: bool,
     /// The column family to work on.
     pub family: String,
@@ -89,7 +89,7 @@ const COMMON_FLAGS: &[&str] = &[
 
 /// Runs `pumice ldb` with `args`, the words after the subcommand.
 pub fn run(args: &[String]) -> ExitCode {
-    // As RocksDB's has it, an option without a value is a flag.
+    // As in RocksDB's, an option without a value is a flag.
     let args: Vec<String> = args.iter().map(|arg| bare(arg).to_string()).collect();
     let mut arguments = Arguments::parse(&args);
     if arguments.has("help") {

@@ -69,7 +69,7 @@ impl Invocation {
         }
     }
 
-    /// Opens beside another process. Commands that write are refused by the database.
+    /// Opens as a secondary instance. Commands that write are refused by the database.
     fn open_as_secondary(&self, beside: &str, found: &Found) -> Result<Opened, Failure> {
         let opened = Db::open_as_secondary(&found.db, &self.db, beside, &found.families);
         self.pick(opened.map_err(text)?, found)
@@ -82,8 +82,8 @@ impl Invocation {
         self.open_found(&self.options(access)?)
     }
 
-    /// Refuses a database that is not there, unless it may be created, as a command that only reads
-    /// does: some commands that write have that text in RocksDB's ldb.
+    /// Refuses a missing database, unless it may be created, with the text of a command that only
+    /// reads: some commands that write have that text in RocksDB's ldb.
     pub fn check_present(&self) -> Result<(), Failure> {
         if self.arguments.flag("create_if_missing") {
             return Ok(());
@@ -151,7 +151,7 @@ impl Invocation {
             return Err("ldb doesn't support TTL DB with multiple column families".into());
         }
         for name in names {
-            // No operator is invented: merging by another one than the owner's destroys values.
+            // No operator is invented: merging with another one than the owner's destroys values.
             let saved = family_options.iter().find(|entry| entry.name == name);
             let mut options =
                 saved.map_or_else(ColumnFamilyOptions::default, |entry| entry.options.clone());
@@ -161,7 +161,7 @@ impl Invocation {
         Ok(found)
     }
 
-    /// The options to repair with: there need be no column families that can be listed.
+    /// The options to repair with: the column families need not be listable.
     pub fn repair_options(&self) -> Result<RepairOptions, Failure> {
         let mut found = RepairOptions {
             db: DbOptions::default(),
@@ -182,8 +182,8 @@ impl Invocation {
         Ok(found)
     }
 
-    /// Refuses to write beside tables that are not block-based, which OPTIONS would have told if it
-    /// was read: their owner could not open what is written here. The engine reports damaged and
+    /// Refuses to write next to tables that are not block-based, which the OPTIONS file shows if it
+    /// is read: their owner could not open what is written here. The engine reports damaged and
     /// missing tables.
     fn refuse_foreign_tables(&self) -> Result<(), Failure> {
         let fs = PosixFs::shared();

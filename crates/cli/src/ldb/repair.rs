@@ -39,7 +39,7 @@ fn repair(it: &Invocation) -> Result<RepairReport, Failure> {
 pub fn ldb_repair(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let fs = PosixFs::shared();
     if !fs.exists(&it.db).map_err(failure)? {
-        // RocksDB's first step, and what it complains of.
+        // RocksDB's first step, whose error is reported.
         fs.lock(&lock_file(&it.db)).map_err(failure)?;
     }
     let report = repair(it)?;

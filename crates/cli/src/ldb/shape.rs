@@ -13,7 +13,7 @@ use pumice_env::{BufferedWriter, FileOptions, FileSystem, PosixFs, WriterOptions
 use pumice_manifest::VersionEdit;
 use pumice_wal::LogWriter;
 
-/// Sizes of files while all is to become one.
+/// Target size of files while everything becomes one file.
 const WHOLE: u64 = i64::MAX as u64;
 
 /// Files of the column family by level.
@@ -141,8 +141,8 @@ fn become_one_file(opened: &Opened) -> Result<(), Failure> {
     compacted.map_err(failure)
 }
 
-/// `unsafe_remove_sst_file N`: the MANIFEST forgets a table file; the file goes at the next open.
-/// This may repair a database whose files overlap where they must not.
+/// `unsafe_remove_sst_file N`: the MANIFEST forgets a table file, which the next open deletes. This
+/// may repair a database whose files overlap where they must not.
 pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
     let [word] = it.arguments.words.as_slice() else {
         return Err("SST file number must be specified".into());
@@ -150,7 +150,7 @@ pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     let Some(number) = file_number(word) else {
         return Err(format!("Failed to parse SST file number {word}"));
     };
-    // Nothing is opened, as the table may be damaged; but only what an open for writing would take.
+    // Nothing is opened, as the table may be damaged; but only what a writer could open may pass.
     it.options(Access::Write)?;
     let fs = PosixFs::shared();
     let text = |error| format!("failed to unsafely remove SST file: {error}");

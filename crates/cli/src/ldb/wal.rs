@@ -77,8 +77,8 @@ pub type Before = Option<(u64, u32)>;
 /// Prints the batches of the log at `path`.
 ///
 /// # Errors
-/// The file cannot be opened; a record is no batch. Other damage is printed where it is, and ends
-/// the log.
+/// The file cannot be opened; a record is not a batch. Other damage is printed where it is, and
+/// ends the log.
 pub fn dump_log(
     fs: &dyn FileSystem,
     path: &Path,

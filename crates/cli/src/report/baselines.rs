@@ -1,7 +1,7 @@
 //! What the machine can do without an engine: the hidden subcommand that measures it.
 //!
 //! It prints a line for each of [`BASELINES`], `name microseconds`. Each is the median of
-//! [`ROUNDS`] goes, not the best of them. What the file system refuses (direct reads on some) has
+//! [`ROUNDS`] runs, not the best of them. What the file system refuses (direct reads on some) has
 //! no line.
 //!
 //! Thread safety: one thread.
@@ -38,7 +38,7 @@ const BLOCK: usize = 4096;
 const PACKED: usize = BLOCK / 2;
 /// A record of the log with a key of 16 and a value of 100 bytes.
 const RECORD: usize = 136;
-/// Syncs and reads of the device in a go.
+/// Syncs and reads of the device in a run.
 const SYNCS: usize = 40;
 const DEVICE_READS: usize = 400;
 

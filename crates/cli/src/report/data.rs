@@ -53,7 +53,7 @@ impl Series {
         self.rows.iter().filter_map(|row| Some((*row.get(x)?, *row.get(y)?))).collect()
     }
 
-    /// A CSV text of numbers below a line of names; what is no number is 0.
+    /// A CSV text of numbers below a line of names; what is not a number becomes 0.
     pub fn of_csv(text: &str) -> Series {
         let mut lines = text.lines();
         let columns = lines.next().unwrap_or_default().split(',').map(str::to_string).collect();
@@ -63,7 +63,7 @@ impl Series {
 }
 
 impl Run {
-    /// What is no number is nothing that was measured: JSON has none.
+    /// Drops values that are not finite, which JSON cannot hold; in the series they become 0.
     pub fn keep_numbers(&mut self) {
         self.values.retain(|_, value| value.is_finite());
         for cell in self.series.rows.iter_mut().flatten().filter(|cell| !cell.is_finite()) {
@@ -88,7 +88,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of these values; `None` of none.
+    /// Of these values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Summary> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);

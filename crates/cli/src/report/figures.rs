@@ -7,7 +7,7 @@ use super::plan::{Arm, Column, Engine, Plan, Plot, RATE, SINE_ROW, Section, Tabl
 use super::words;
 use crate::plot::{Bar, Bars, Curve, Figure, Panel, Point, Scale};
 
-/// Of all pictures; narrow enough to be read on a telephone.
+/// Width of all pictures; narrow enough to be read on a telephone.
 const WIDTH: f64 = 460.0;
 const PANEL: f64 = 150.0;
 

@@ -34,7 +34,7 @@ impl Distance {
     }
 }
 
-/// All rows that were measured on a machine whose baselines were.
+/// All rows that were measured on a machine whose baselines were measured too.
 pub fn of(plan: &Plan, data: &Data) -> Vec<Distance> {
     let baselines = measured(plan, data);
     let one = |limit: &Limit| {

@@ -1,7 +1,7 @@
 //! The machine that the report runs on, and the peer that it is compared with.
 //!
 //! Values that cannot be determined are left empty. For the peer it reports what would make it
-//! slower than necessary: RocksDB's LOG tells whether CRC32C is computed by the processor, and a
+//! slower than necessary: RocksDB's LOG shows whether CRC32C is computed by the processor, and a
 //! library that was built with assertions has their texts in it.
 //!
 //! Thread safety: reads of /proc and of files; [`Peer::probe`] runs a child process.

@@ -139,7 +139,7 @@ impl Asked {
             library: match text("engine", "").as_str() {
                 "none" => None,
                 "" => installed(),
-                // Children run elsewhere.
+                // Children run in another directory.
                 path => {
                     Some(std::path::absolute(path).map_err(|error| format!("{path}: {error}"))?)
                 }

@@ -1,6 +1,6 @@
 //! The summary of all tables: a line for each, above the sections.
 //!
-//! Only arms of Pumice's beside one of RocksDB's count; means of ratios are geometric. Thread
+//! Only arms of Pumice with a counterpart of RocksDB count; means of ratios are geometric. Thread
 //! safety: pure functions.
 
 use super::data::Data;
@@ -43,7 +43,7 @@ impl Means {
     }
 }
 
-/// The lines of all tables that were run beside RocksDB.
+/// The lines of all tables that were run against RocksDB.
 pub fn of(plan: &Plan, data: &Data) -> Vec<Line> {
     let line = |table: &Table| {
         let means = |column: &Column| {

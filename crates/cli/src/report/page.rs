@@ -1,7 +1,7 @@
 //! The page: one HTML file with everything in it, readable on a telephone, light and dark.
 //!
 //! Thread safety: pure functions. It computes nothing but medians, spreads, ratios and their means;
-//! every figure is one of the raw data beside it.
+//! every figure comes from the raw data next to it.
 
 use super::data::{Data, Summary};
 use super::limits::Distance;
@@ -343,7 +343,7 @@ fn means_cells(means: Option<overview::Means>) -> String {
     format!("<td>{:.2}</td><td class=\"{class}\">{}</td>", means.mean, means.losses)
 }
 
-/// The cell beside all arms of a row.
+/// The cell next to all arms of a row.
 fn row_name(row: &Row) -> String {
     let (arms, name) = (row.arms.len(), escaped(&row.name));
     format!("<td class=\"l row\" rowspan=\"{arms}\">{name}</td>")

@@ -156,8 +156,8 @@ const BUCKET: f64 = 0.5;
 /// Seconds at the start that are not judged, as a share of the run.
 const SETTLING: f64 = 0.05;
 
-/// How well a run followed the sine, from its looks; adds the columns `mb_per_sec` and `commanded`
-/// at the ends of buckets.
+/// How well a run followed the sine, from its samples; adds the columns `mb_per_sec` and
+/// `commanded` at the ends of buckets.
 pub fn sine(looks: &Series, sine_time: f64, user_bytes: f64) -> (Values, Series) {
     let operations = looks.points("seconds", "operations");
     let (l0, pending) =
@@ -170,7 +170,7 @@ pub fn sine(looks: &Series, sine_time: f64, user_bytes: f64) -> (Values, Series)
             continue;
         }
         let rate = (done - from.1) * user_bytes / (seconds - from.0) / 1e6;
-        // What was asked for on average between the two ends.
+        // The average rate commanded between the two ends.
         let steps = (0..20).map(|n| from.0 + (seconds - from.0) * (f64::from(n) + 0.5) / 20.0);
         let wanted = steps.map(|at| plan::commanded(at, sine_time)).sum::<f64>() / 20.0 / 1e6;
         let place = |points: &[(f64, f64)]| points.get(number).map_or(0.0, |point| point.1);

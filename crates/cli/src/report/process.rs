@@ -75,7 +75,7 @@ impl Children {
     /// From now on SIGINT and SIGTERM end all children and this process, and remove `folders`.
     ///
     /// # Errors
-    /// The signals cannot be had.
+    /// The signals cannot be caught.
     pub fn end_on_signals(&self, folders: Vec<PathBuf>) -> Result<(), String> {
         let signals = os::Signals::install().map_err(|error| format!("signals: {error}"))?;
         let state = self.0.clone();

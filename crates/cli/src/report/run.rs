@@ -25,7 +25,7 @@ use std::time::Duration;
 const MEMORY: &str = "MEMORY";
 const DISK: &str = "DISK";
 const LIBRARY: &str = "LIBRARY";
-/// A server answers after this many looks of [`LOOK`] at most.
+/// A server has to answer within this many waits of [`LOOK`].
 const LOOKS: usize = 200;
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -76,7 +76,7 @@ struct Progress {
 }
 
 impl<'a> Runner<'a> {
-    /// With the runs of the journal that the plan would make just so.
+    /// With those runs of the journal that the plan would make in exactly the same way.
     pub fn new(
         (plan, machine): (&'a Plan, &'a Machine),
         folders: &'a Folders,
@@ -90,7 +90,7 @@ impl<'a> Runner<'a> {
     /// Runs what is missing of these sections; `after` is called after each table.
     ///
     /// # Errors
-    /// The journal cannot be written, or `after` failed. A run that fails is none: see `failures`.
+    /// The journal cannot be written, or `after` failed. Failed runs are no errors: see `failures`.
     pub fn run(
         &mut self,
         only: Option<Section>,

@@ -12,7 +12,7 @@ pub fn more_is_better(value: &str) -> bool {
 
 /// A ratio to the peer is a loss.
 pub fn is_loss(value: &str, ratio: f64) -> bool {
-    // As it is shown: 1.00 is none.
+    // Rounded as it is shown: 1.00 is not a loss.
     let shown = (ratio * 100.0).round();
     if more_is_better(value) { shown < 100.0 } else { shown > 100.0 }
 }

@@ -1,10 +1,10 @@
 //! The load itself: connections on fibers, in a closed or an open loop.
 //!
 //! Closed: a connection sends its next requests when the last ones are answered. Open: requests
-//! arrive at each connection by a schedule of their own (gaps by chance, exponentially distributed,
-//! all together `rate` a second), and a latency counts from the scheduled arrival: also the time in
-//! which a request could not be sent because the one before was not answered. Requests not sent by
-//! half the duration plus a second after the end are abandoned and counted.
+//! arrive at each connection by a schedule of their own (random gaps, exponentially distributed,
+//! all together `rate` a second), and a latency counts from the scheduled arrival, so it includes
+//! the time in which a request could not be sent because the one before was not answered. Requests
+//! not sent by half the duration plus a second after the end are abandoned and counted.
 //!
 //! Thread safety: [`run`] suspends; a tally belongs to its loop.
 
@@ -35,7 +35,7 @@ const BUFFER_BYTES: usize = 4 << 10;
 pub struct Load {
     /// Where.
     pub place: Place,
-    /// Said first.
+    /// Sent first.
     pub password: Option<String>,
     /// Connections.
     pub clients: usize,
@@ -53,11 +53,11 @@ pub struct Load {
     pub seconds: Option<f64>,
     /// Arrivals a second; None for a closed loop.
     pub rate: Option<f64>,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Default)]
 pub struct Tally {
     /// How long requests took, from their arrival.
@@ -163,7 +163,7 @@ struct Connection<'c> {
     common: &'c Common,
     stream: Stream,
     random: Rng,
-    /// What values are drawn from; apart, so that keys are the same with and without.
+    /// Draws values; separate from `random`, so that keys are the same with and without it.
     noise: Rng,
     out: Vec<u8>,
     input: Vec<u8>,

@@ -1,6 +1,6 @@
 //! `pumice resp_bench`: loads a server that speaks Redis's protocol and measures its speed.
 //!
-//! Flags and tests are redis-benchmark's. What that has not: an open loop (`--rate`), a duration,
+//! Flags and tests are redis-benchmark's. What that one lacks: an open loop (`--rate`), a duration,
 //! the processor time that client and server took, MGET, and keys that are filled in order.
 //!
 //! | file | what |
@@ -159,7 +159,7 @@ impl Measured<'_> {
         self.tally.latencies.count
     }
 
-    /// Mean, p50, p99, p99.9 and most, in milliseconds.
+    /// Mean, p50, p99, p99.9 and maximum, in milliseconds.
     fn millis(&self) -> [f64; 5] {
         let all = &self.tally.latencies;
         let [p50, p99, p999] = [50.0, 99.0, 99.9].map(|percent| all.percentile(percent) as f64);

@@ -14,7 +14,7 @@ pub struct Whole {
 /// The reply at the front of `bytes`; None when more has to come.
 ///
 /// # Errors
-/// Bytes that are no reply, in words.
+/// Bytes that are not a reply, in words.
 pub fn first(bytes: &[u8]) -> Result<Option<Whole>, String> {
     let (mut at, mut missing) = (0, 1_u64);
     while missing > 0 {

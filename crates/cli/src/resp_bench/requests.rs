@@ -99,7 +99,7 @@ impl Request {
     }
 }
 
-/// Numbers below `keys`, by chance; always 0 without.
+/// Random numbers below `keys`; always 0 if that is 0.
 pub fn drawn(random: &mut Rng, keys: u64) -> u64 {
     if keys == 0 { 0 } else { random.uniform(keys) }
 }

@@ -84,7 +84,7 @@ fn a_latency_counts_from_the_arrival() {
         let stream = listener.accept().unwrap();
         let mut buf = [0; 1000];
         stream.receive(&mut buf).unwrap();
-        // Nobody answers for a while; the others arrive meanwhile.
+        // The server does not answer for a while; the other requests arrive meanwhile.
         thread::sleep(HELD);
         for _ in 0..10 {
             stream.send_all(b"+PONG\r\n").unwrap();

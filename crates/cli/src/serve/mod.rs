@@ -95,12 +95,12 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
-/// Tells the process that started it; it may not listen any more.
+/// Informs the process that started it, which may no longer be reading.
 fn print(line: std::fmt::Arguments<'_>) {
     writeln!(std::io::stdout(), "{line}").ok();
 }
 
-/// Serves until the end is asked for.
+/// Serves until the end is requested.
 fn serve(config: Config) -> Result<(), String> {
     let signals = os::Signals::install().map_err(|error| format!("signals: {error}"))?;
     let dir = config.get("dir");

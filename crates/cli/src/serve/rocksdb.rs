@@ -72,7 +72,7 @@ struct State {
 }
 
 struct RocksDb {
-    /// The present state.
+    /// The current state.
     now: State,
     library: PathBuf,
     dir: PathBuf,

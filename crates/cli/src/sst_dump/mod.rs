@@ -144,7 +144,7 @@ pub struct Range {
     pub readahead_bytes: usize,
 }
 
-/// RocksDB's tool reads so much ahead if nothing is said.
+/// RocksDB's tool reads this much ahead by default.
 const READAHEAD_BYTES: usize = 2 << 20;
 
 impl Default for Range {
@@ -199,7 +199,7 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
-/// `--parse_internal_key`. RocksDB's tool ends with -1 if the key is none.
+/// `--parse_internal_key`. RocksDB's tool ends with -1 if it is not such a key.
 fn parse_internal_key(text: &str) -> ExitCode {
     const FAILED: u8 = 255;
     let key = match parse(text, true) {
@@ -403,7 +403,7 @@ fn table_files(fs: &dyn FileSystem, path: &Path) -> Result<Vec<PathBuf>> {
 /// Opens the table at `path`, in the key order that it names.
 ///
 /// # Errors
-/// It is none, damaged, or of a comparator that is not built in; I/O.
+/// It is not a table, is damaged, or of a comparator that is not built in; I/O.
 pub fn open_table(fs: &dyn FileSystem, path: &Path) -> Result<Arc<Table>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let number = filename::parse(&name).map_or(0, |(number, _)| number);

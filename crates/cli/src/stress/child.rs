@@ -39,7 +39,7 @@ pub fn run_on_fibers(path: &Path, expected: &Path, seed: u64, rounds: u64) -> Re
 /// Runs `rounds` rounds (0 only verifies). The exit code for the parent.
 ///
 /// # Errors
-/// What failed and must not fail.
+/// An operation that must not fail has failed.
 pub fn run(path: &Path, expected_path: &Path, seed: u64, rounds: u64) -> Result<u8, String> {
     let expected =
         Expected::open(expected_path).map_err(|error| format!("expected state: {error}"))?;
@@ -152,7 +152,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// One operation, chosen by lot.
+    /// One operation, chosen at random.
     fn step(&mut self) -> Result<(), String> {
         match self.rng.uniform(1000) {
             0..=599 => self.write(1),
@@ -300,8 +300,8 @@ impl<'a> Worker<'a> {
         cursor.status().map_err(|error| format!("iterator: {error}"))
     }
 
-    /// Seeks to a key as the options of the moment have it, which may be by its prefix: it is
-    /// found if it is there.
+    /// Seeks to a key under the current options, possibly by its prefix: it is found if it is
+    /// there.
     fn check_prefix(&mut self) -> Result<(), String> {
         let place = self.place();
         let options =

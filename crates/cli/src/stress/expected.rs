@@ -5,7 +5,7 @@
 //! thread slots, 64 bytes each: acknowledged operations                                      (u64)
 //! records, 16 bytes each: pending id | committed id      per family, per thread, per key    (u64s)
 //! ```
-//! An operation writes `pending` before it asks the database and `committed` after the database
+//! An operation writes `pending` before it calls the database and `committed` after the database
 //! has acknowledged. A killed process leaves both in the page cache, as it leaves the database's
 //! unsynced log. So after a kill each key must have its committed id, or its pending id if the two
 //! differ; and a thread has at most one operation under way, so all its differing keys belong to

@@ -208,7 +208,7 @@ fn kill_after(child: &mut Child, micros: u64) -> Result<Option<ExitStatus>, Stri
     }
     child.kill().map_err(|error| format!("killing a child: {error}"))?;
     let status = child.wait().map_err(waiting)?;
-    // It may have ended between the question and the kill.
+    // It may have ended between the check and the kill.
     Ok(status.code().is_some().then_some(status))
 }
 

@@ -1,4 +1,4 @@
-//! The database under test: three column families, options drawn by lot at each open.
+//! The database under test: three column families, options drawn at random at each open.
 //!
 //! One family is compacted by level or universally, drawn at each open; one universally; the third
 //! by FIFO, whose limit is so high that nothing is deleted: its files are only merged. The options
@@ -19,7 +19,7 @@ const NAMES: [&str; FAMILIES] = ["default", "counters", "fifo"];
 /// The family that is compacted by FIFO.
 const FIFO: usize = 2;
 
-/// Options and the values that one of is drawn from at each open.
+/// Options, each with the values of which one is drawn at each open.
 const CHOICES: &[(&str, &[&str])] = &[
     ("write_buffer_size", &["65536", "262144", "1048576"]),
     ("max_write_buffer_number", &["2", "3", "5"]),

@@ -64,7 +64,7 @@ fn every_flag_is_taken_or_refused_by_its_name() {
             assert_eq!(refused, REFUSED_FLAGS, "{errors:#?}");
         }
     }
-    // What is no flag of RocksDB's is unknown, and an option of the engine is a flag.
+    // A flag that RocksDB's lacks is unknown, and an option of the engine is a flag.
     let unknown = db_bench(dir.path(), "--no_such_flag=1 --use_sqfc_for_range_queries=1").bad();
     assert_eq!(unknown.matches("ERROR: unknown command line flag '").count(), 2, "{unknown}");
     assert!(flags.keys().all(|name| !unknown.contains(name)), "{unknown}");

@@ -1,4 +1,4 @@
-//! `pumice db_bench` beside RocksDB's: which of its flags, benchmarks and scripts work, counted,
+//! `pumice db_bench` and RocksDB's: which of its flags, benchmarks and scripts work, counted,
 //! and that the benchmarks do what their names say.
 //!
 //! The lists of names and the commands of the scripts are the text files in this folder.
@@ -49,7 +49,7 @@ fn db_bench(dir: &Path, words: &str) -> Run {
     Run { ok: output.status.success(), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
-/// The lines of a list that are no remarks.
+/// The lines of a list that are not remarks.
 fn lines(list: &str) -> impl Iterator<Item = &str> {
     list.lines().filter(|line| !line.starts_with('#') && !line.is_empty())
 }

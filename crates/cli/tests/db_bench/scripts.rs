@@ -94,7 +94,7 @@ fn benchmark_sh_fills_its_report() {
             continue;
         }
         if job == "flush_mt_l0" {
-            // The jobs before it leave merges, and it has no operator to compact them with.
+            // The jobs before it leave merge operands, and it has no operator to compact them with.
             db_bench(dir.path(), "--db=db --wal_dir=wal --num=1500 --benchmarks=fillrandom").good();
         }
         let run = db_bench(dir.path(), &format!("{line} {SMALLER}"));

@@ -36,7 +36,7 @@ pub struct Made {
     pub fill: fn(&Owner<'_>, usize),
     /// Timestamps are written with the keys of these families.
     pub timed: &'static [&'static str],
-    /// With the OPTIONS file, without one, and with the wish not to load it.
+    /// With the OPTIONS file, without one, and with the request not to load it.
     pub may: [May; 3],
 }
 
@@ -50,7 +50,7 @@ pub struct Owner<'a> {
     pub families: [ColumnFamily; 2],
 }
 
-/// So many steps of filling: two tables and a log.
+/// Steps of filling: two tables and a log.
 const STEPS: usize = 3;
 
 impl Made {
@@ -69,7 +69,7 @@ impl Made {
         })
     }
 
-    /// The options that are not read are in the MANIFEST, too: the order is one that is built in.
+    /// The MANIFEST gives what the unread options would: the order is one that is built in.
     pub fn by_manifest(&self, given: Given) -> bool {
         given != Given::Options && self.name == "reverse"
     }
@@ -108,7 +108,7 @@ impl Made {
     }
 }
 
-/// Without any wishes.
+/// Without special options.
 pub const PLAIN: Made = Made {
     name: "plain",
     text: "",

@@ -2,7 +2,7 @@
 //!
 //! Every command of `pumice ldb` that writes is run on a fresh copy of every such database, with
 //! its OPTIONS file, without it, and with `--try_load_options=false`. Either it is refused: then no
-//! byte of the directory changes. Or it is right: then RocksDB, opened by its owner, finds just
+//! byte of the directory changes. Or it is right: then RocksDB, opened by its owner, finds exactly
 //! what the command was to do; what the command had no need to touch is as it was, byte for byte,
 //! and no row of the OPTIONS file is lost.
 //!
@@ -66,7 +66,7 @@ fn every_command_that_writes_is_run() {
     }
 }
 
-/// `load --bulk_load` puts automatic compactions off; they are on again where it fails later.
+/// `load --bulk_load` turns automatic compactions off; they are on again if it fails later.
 // Plain #[test]: it starts processes and does nothing else that waits.
 #[test]
 fn a_load_that_fails_leaves_the_options_as_they_were() {

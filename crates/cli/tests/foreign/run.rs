@@ -8,14 +8,14 @@ use pumice_peer::{Db, Options, Peer, ReadOptions, ReadSettings, SstFileWriter};
 
 use crate::made::{Contents, Made, May};
 
-/// How a command comes to the options.
+/// How a command gets the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// By the OPTIONS file, as ever.
+    /// From the OPTIONS file, as usual.
     Options,
     /// There is no OPTIONS file.
     NoOptionsFile,
-    /// There is one, which the caller does not want.
+    /// There is one, which the caller does not want loaded.
     NotLoaded,
 }
 
@@ -32,7 +32,7 @@ pub struct Command {
     pub rewrites: bool,
     /// The error where it cannot work although the database is intact.
     pub fails: Option<&'static str>,
-    /// It opens nothing that is well: where the MANIFEST names the order, no OPTIONS file has to.
+    /// It opens no intact database: where the MANIFEST names the order, it needs no OPTIONS file.
     pub by_manifest: bool,
 }
 
@@ -352,7 +352,7 @@ pub struct Case<'a> {
     pub directory: &'a Directory,
     pub made: &'a Made,
     pub original: &'a Original,
-    /// Rows of an OPTIONS file of RocksDB's without any wishes.
+    /// Rows of an OPTIONS file of RocksDB's without special options.
     pub defaults: &'a Rows,
 }
 

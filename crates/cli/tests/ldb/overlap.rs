@@ -115,7 +115,7 @@ const READING: &[(&str, &str)] = &[
     ("get_property rocksdb.num-files-at-level6", "rocksdb.num-files-at-level6: 2\n"),
 ];
 
-/// What others print names this of both files.
+/// What other commands print names this of both files.
 const NAMING: &[&str] = &[
     "manifest_dump",
     "dump_live_files",

@@ -1,5 +1,5 @@
-//! `--secondary_path`: beside a process that has the database open and writes to it, both tools
-//! show the same contents, and refuse the same commands.
+//! `--secondary_path`: while a process has the database open and writes to it, both tools show the
+//! same contents, and refuse the same commands.
 
 use super::{copy, make, ours, scratch, theirs};
 use pumice::{ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions, Options};

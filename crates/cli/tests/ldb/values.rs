@@ -63,7 +63,7 @@ fn counts_and_files_are_printed_alike() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Of one column family, as the order of several is that of a hash table there.
+/// Only one column family, since RocksDB shows several in the order of a hash table.
 // Plain #[test]: it starts processes and does nothing else that waits.
 #[test]
 fn live_files_are_dumped_alike() {

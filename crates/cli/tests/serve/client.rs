@@ -44,7 +44,7 @@ impl Value {
     }
 }
 
-/// Nobody nests replies deeper.
+/// No reply is nested deeper.
 const DEPTH: usize = 32;
 
 fn bad(what: &str) -> io::Error {

@@ -56,7 +56,7 @@ impl Disk {
         fs::write(&self.ballast, old).unwrap();
     }
 
-    /// Gives it back.
+    /// Frees them again.
     fn free(&self) {
         fs::remove_file(&self.ballast).unwrap();
     }
@@ -75,7 +75,7 @@ fn value(number: usize) -> String {
     (0..120).map(|_| format!("{:013x}", random.next())).collect()
 }
 
-/// Writes until there is an error; it.
+/// Writes until there is an error, and returns it.
 fn write_until_refused(client: &mut Client, next: &mut usize) -> String {
     loop {
         let number = *next;
@@ -102,7 +102,7 @@ fn connected(server: &Server, client: &mut Client) {
     }
 }
 
-/// Three times full and back, then a look by another server.
+/// Three times full and back, then a check by another server.
 fn full_and_back(kind: &str, megabytes: u64, fsync: &str) {
     let disk = match Disk::make(kind, megabytes) {
         Ok(disk) => disk,
@@ -122,7 +122,7 @@ fn full_and_back(kind: &str, megabytes: u64, fsync: &str) {
         let error = write_until_refused(&mut client, &mut next);
         assert!(error.contains("No space left on device"), "{error}");
         assert!(error.starts_with("MISCONF "), "{error}");
-        // Others get an answer: reads are served, writes refused with the reason.
+        // Other clients get an answer: reads are served, writes refused with the reason.
         let mut other = server.connect();
         assert_eq!(other.say("PING"), "PONG");
         look(&mut other, next);

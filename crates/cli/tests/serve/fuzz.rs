@@ -4,7 +4,7 @@
 //! table with arguments of every kind, in RESP or inline, after HELLO 3 or not, in transactions,
 //! whole or damaged, sent in pieces. The connection is then shut, and its replies have to be
 //! well-formed and to end; a stream without damage has one for each command. Nothing may panic,
-//! nobody may wait, memory stays bounded, and the server answers to others all the time.
+//! no client may be kept waiting, memory stays bounded, and the server answers others all the time.
 //!
 //! Left out: commands that are meant to end the server, to lock others out or to fill the disk.
 

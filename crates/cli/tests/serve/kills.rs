@@ -1,4 +1,4 @@
-//! kill -9 under load: nothing that was acknowledged is lost, and there is no hole and no half.
+//! kill -9 under load: nothing that was acknowledged is lost, and there are no gaps and no halves.
 //!
 //! Every client has keys of its own, and sends rounds of the same operations, pipelined: strings,
 //! hashes, lists, sets, sorted sets, moves, deletions, transactions. Operations of a connection are

@@ -52,7 +52,7 @@ fn clients_that_do_not_read_cost_a_bounded_memory_and_slow_nobody() {
             // One reply for all.
             _ => encode(&[vec!["MGET"], vec!["big"; REQUESTS]].concat()),
         };
-        // Some of those before may have been let go meanwhile, not this one.
+        // Some of the earlier ones may have been disconnected meanwhile, but not this one.
         client.send(&bytes).unwrap();
         lazy.push(client);
     }
@@ -75,11 +75,11 @@ fn clients_that_do_not_read_cost_a_bounded_memory_and_slow_nobody() {
     );
     // The limit, what every client may begin with, and buffers that grow by being copied.
     assert!(peak - before < 6 * MEMORY, "{} bytes", peak - before);
-    assert!(evicted > 0 || slow < MANY, "nobody was let go");
+    assert!(evicted > 0 || slow < MANY, "no client was disconnected");
     if slow >= MANY {
         // A client that reads no byte for a minute is disconnected; one that waits for messages is
         // not.
-        wait_until("they are let go", || info(&mut other, "connected_clients") <= slow / 3 + 2);
+        wait_until("they are cut off", || info(&mut other, "connected_clients") <= slow / 3 + 2);
     }
     drop(lazy);
     wait_until("all are gone", || info(&mut other, "connected_clients") == 1);

@@ -75,7 +75,7 @@ pub struct Code {
     act: AtomicUsize,
     /// Calls that acted since `tell`.
     acted: AtomicU64,
-    /// Lines go to the logger under whatever lock.
+    /// Lines go to the logger whatever locks are held.
     pub plain: AtomicBool,
     hook: Mutex<Option<(u64, Hook)>>,
 }

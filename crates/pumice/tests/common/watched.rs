@@ -1,4 +1,4 @@
-//! A file system that reports `range_sync` and questions for sizes, and counts other file
+//! A file system that reports `range_sync` and queries of sizes, and counts other file
 //! operations that options decide about.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use pumice_env::{
 /// Called with path, offset, bytes, and whether to wait.
 pub type RangeSynced = Arc<dyn Fn(&Path, u64, u64, bool) + Send + Sync>;
 
-/// Called with a file whose size is about to be looked at.
+/// Called with a file whose size is about to be queried.
 pub type Looked = Arc<dyn Fn(&Path) + Send + Sync>;
 
 /// See the module head.

@@ -3,7 +3,7 @@
 //! A changed database is refused, or it opens: then scans in both directions show the same, it
 //! takes writes or says why not, and it reopens with the same contents. Where frames were sealed
 //! again, the MANIFEST may lie about a table's keys, and a log about when its records were written:
-//! then a get, which asks fewer tables, may find what a walk does not show.
+//! then a get, which reads fewer tables, may find what a walk does not show.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Everything by which bytes of others enter the engine, fed with bytes that are nearly right.
+//! Every entrance for bytes from outside the engine, fed with bytes that are nearly right.
 //!
 //! | target | what enters | judged by |
 //! |---|---|---|
@@ -13,9 +13,9 @@
 //! means, and `crates/pumice/tests/all/files/ingest/hostile.rs`.
 //!
 //! Whatever the bytes: no panic (arithmetic is checked), no request for more than 64 MiB, no case
-//! that takes a minute. A mutator that knows lengths, numbers and frames changes something of the
-//! corpus: what is honest, what is crafted, both made here, and what is in `corpus`, among it all
-//! that once failed. What is framed gets right checksums again, most of the time.
+//! that takes a minute. A mutator that knows lengths, numbers and frames changes an input of the
+//! corpus: the honest and the crafted ones, which are made here, and those in `corpus`, among them
+//! all that once failed. Framed contents get right checksums again, most of the time.
 //!
 //! A separate program, because its allocator counts the process's requests.
 //!

@@ -11,7 +11,7 @@ pub type Args<'a> = Vec<&'a [u8]>;
 /// An argument that is an integer.
 ///
 /// # Errors
-/// It is none.
+/// It is not an integer.
 pub fn integer(arg: &[u8]) -> Outcome<i64> {
     number::integer(arg).ok_or(Failure::NOT_AN_INTEGER)
 }
@@ -24,7 +24,7 @@ pub const BEYOND_LONG: Failure = Failure::text(
 /// An argument that is a number and does not underflow to zero.
 ///
 /// # Errors
-/// It is none.
+/// It is not a number.
 pub fn double(arg: &[u8]) -> Outcome<f64> {
     let mantissa = arg.split(|b| b.eq_ignore_ascii_case(&b'e')).next().unwrap_or_default();
     let is_zero = || !mantissa.iter().any(|b| (b'1'..=b'9').contains(b));
@@ -32,7 +32,7 @@ pub fn double(arg: &[u8]) -> Outcome<f64> {
     number.ok_or(Failure::NOT_A_FLOAT)
 }
 
-/// The argument is this word, in any case.
+/// Whether the argument is this word; case is ignored.
 pub fn is(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }
@@ -56,7 +56,7 @@ pub fn clamp(start: i64, stop: i64, len: u64) -> Option<(u64, u64)> {
     (start <= stop && start < len).then_some((start as u64, stop as u64))
 }
 
-/// Too many words after a subcommand; the text has it as it was typed.
+/// Too many words after a subcommand; the text quotes it as it was typed.
 pub fn too_many_words(args: &[&[u8]]) -> Failure {
     let parent = lossy(&upper(args[0]));
     let what = "ERR unknown subcommand or wrong number of arguments for";

@@ -72,10 +72,10 @@ pub const ROWS: &[Row] = &[
 ];
 
 impl Op {
-    /// Performs it on `key`; false when there is nothing.
+    /// Performs the action on `key`; false when there is nothing.
     ///
     /// # Errors
-    /// A key holds another type; of the engine.
+    /// A key holds another type; the engine's.
     pub fn run(&self, call: &mut Call<'_, '_>, key: &[u8]) -> Outcome<bool> {
         match self {
             Op::Pop(Take::End(end), count) => pop_list(call, key, *end, *count),

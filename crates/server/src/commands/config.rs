@@ -41,7 +41,7 @@ fn get(call: &mut Call<'_, '_>) -> Outcome<()> {
     let mut found: Vec<(&[u8], &str)> = Vec::new();
     for arg in &call.args[2..] {
         let pattern = arg.to_ascii_lowercase();
-        // A whole name is told as it was asked for.
+        // A name that is not a pattern is returned as the client spelled it.
         let is_pattern = arg.iter().any(|byte| b"[*?".contains(byte));
         for setting in SETTINGS {
             let is_new = !found.iter().any(|(_, name)| *name == setting.name);

@@ -97,7 +97,7 @@ fn authenticate(call: &mut Call<'_, '_>, user: &[u8], secret: &[u8]) -> Outcome<
     }
     if let Some(user) = acl.authenticate(user, secret) {
         acl.failures.give_back(&address);
-        // A user that is being deleted ends its connections; this one would be missed.
+        // Deleting a user ends its connections, but would miss this one.
         call.session.closes |= !call.session.set_user(user);
         call.session.is_authenticated = true;
         return Ok(());

@@ -266,7 +266,7 @@ fn hscan(call: &mut Call<'_, '_>) -> Outcome<()> {
 /// more than there are.
 ///
 /// # Errors
-/// Of the engine.
+/// The engine's.
 pub fn by_chance(
     call: &mut Call<'_, '_>,
     collection: &Collection,
@@ -327,7 +327,7 @@ pub fn chance_count(arg: &[u8]) -> Outcome<i64> {
     }
 }
 
-/// The count, and whether `word` that asks for values too follows it.
+/// The count, and whether `word`, which requests the values too, follows it.
 ///
 /// # Errors
 /// The count is not an integer, or out of range; other words.

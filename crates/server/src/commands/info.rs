@@ -171,7 +171,7 @@ fn keyspace(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     for db in 0..shared.config.number("databases") {
         let Tally { keys, expiring } = shared.keyspace.keys_in(db as u8);
         if keys > 0 {
-            // How long they still have is not averaged.
+            // The remaining lifetimes are not averaged.
             writeln!(text, "db{db}:keys={keys},expires={expiring},avg_ttl=0\r")?;
         }
     }

@@ -1,7 +1,7 @@
 //! LCS: the longest common subsequence of two strings.
 //!
-//! Takes memory and time of the product of both lengths, which is bounded. Thread safety: see the
-//! module above.
+//! Takes memory and time in proportion to the product of both lengths, which is bounded. Thread
+//! safety: see the module above.
 
 use super::args::{integer, upper};
 use super::{Access, Call, READONLY, Row};

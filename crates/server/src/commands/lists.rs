@@ -436,7 +436,7 @@ fn move_or_null(call: &mut Call<'_, '_>, from: End, to: End) -> Outcome<()> {
 /// there is none.
 ///
 /// # Errors
-/// A key holds another type; of the engine.
+/// A key holds another type; the engine's.
 pub fn move_element(
     call: &mut Call<'_, '_>,
     (source, from): (&[u8], End),
@@ -448,7 +448,7 @@ pub fn move_element(
     let value = value.map_or_else(Vec::new, |value| value.to_vec());
     reply_with(call, &value)?;
     take_out(call, &mut list, from, 1);
-    // The push is told before the pop, as Redis tells them.
+    // The event of the push precedes that of the pop, as in Redis.
     if source == target {
         put(call, &mut list, to, &value);
         call.txn.event(target, b'l', to.push_event());
@@ -462,11 +462,12 @@ pub fn move_element(
     Ok(true)
 }
 
-/// Takes elements from an end of a list and replies with the key and them; `count` None: with one,
-/// alone. False when there are none. After an error nothing is taken.
+/// Takes elements from an end of a list and replies with the key and an array of them, or, if
+/// `count` is None, with the key and one element. False when there are none. After an error nothing
+/// is taken.
 ///
 /// # Errors
-/// The key holds another type; the reply cannot hold them; of the engine.
+/// The key holds another type; the reply cannot hold them; the engine's.
 pub fn pop_list(
     call: &mut Call<'_, '_>,
     key: &[u8],

@@ -56,7 +56,7 @@ use crate::session::{Session, Shared};
 
 /// A command that is being executed.
 pub struct Call<'a, 'k> {
-    /// Its name and arguments, as they came.
+    /// Its name and arguments, as received.
     pub args: &'a [&'a [u8]],
     /// Its reads and writes.
     pub txn: &'a mut Txn<'k>,
@@ -293,8 +293,8 @@ impl Row {
         keys
     }
 
-    /// The number of keys among `args`, if one is there, is not zero, and that many arguments
-    /// follow it.
+    /// The number of keys, if `args` has to contain one, is valid and not zero, and that many
+    /// arguments follow it.
     pub fn counts_well(&self, args: &[&[u8]]) -> bool {
         match self.keys {
             Keys::Counted { at, .. } => {
@@ -346,7 +346,7 @@ impl Row {
     }
 }
 
-/// The number of keys that an argument gives; 0 if it is none.
+/// The number of keys that an argument gives; 0 if it is not a number.
 fn count_at(args: &[&[u8]], at: usize) -> usize {
     let count = args.get(at).and_then(|n| crate::protocol::number::integer(n));
     count.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
@@ -434,7 +434,7 @@ fn place_of(lower: &[u8]) -> usize {
     (hash ^ hash >> 15) % PLACES
 }
 
-/// The row of a command, in any case.
+/// The row of a command; case is ignored.
 pub fn find(name: &[u8]) -> Option<&'static Row> {
     static TABLE: OnceLock<Vec<Option<&'static Row>>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {

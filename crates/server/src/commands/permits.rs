@@ -32,7 +32,7 @@ pub fn asked<'a>(row: &Row, args: &[&'a [u8]]) -> Asked<'a> {
 /// When a command is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// When it comes.
+    /// When it arrives.
     Now,
     /// At EXEC; it was allowed when it was queued.
     InExec,

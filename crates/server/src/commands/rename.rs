@@ -93,8 +93,8 @@ fn relocate(
     call.txn.remove(from, found)
 }
 
-/// Copies a value to a key, over the old one there. What there may be no room for is read before
-/// anything is written: EXEC goes on after a refusal, and would write what was done till then.
+/// Copies a value to a key, over the old one there. Everything that may not fit is read before
+/// anything is written: EXEC continues after a refusal, and would write what was done until then.
 fn duplicate(
     call: &mut Call<'_, '_>,
     from: &[u8],
@@ -125,7 +125,7 @@ fn duplicate(
     })
 }
 
-/// What is at a key that a value goes to.
+/// The value at the key to which a value is moved or copied.
 fn found_at(call: &mut Call<'_, '_>, to: Target<'_>) -> Outcome<Option<Found>> {
     within(call, to.db, |call| call.txn.find(to.key))
 }
@@ -133,7 +133,7 @@ fn found_at(call: &mut Call<'_, '_>, to: Target<'_>) -> Outcome<Option<Found>> {
 /// A database number that SELECT accepts.
 ///
 /// # Errors
-/// It is none.
+/// It is not one.
 pub fn database(call: &Call<'_, '_>, arg: &[u8]) -> Outcome<u8> {
     let number = integer(arg)?;
     if i32::try_from(number).is_err() {
@@ -177,8 +177,8 @@ fn move_key(call: &mut Call<'_, '_>) -> Outcome<()> {
     })
 }
 
-/// The common part of COPY and MOVE: replies 1 if there is something and its target is free, or may
-/// be replaced by `work`, which gets both.
+/// The common part of COPY and MOVE: if there is a value and its target is free or may be replaced,
+/// calls `work` with both and replies 1; otherwise replies 0.
 fn transfer(
     call: &mut Call<'_, '_>,
     to: Target<'_>,

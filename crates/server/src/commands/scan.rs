@@ -119,7 +119,7 @@ impl<'a> Steps<'a> {
 /// The cursor in an argument.
 ///
 /// # Errors
-/// It is none.
+/// It is not a cursor.
 fn cursor(arg: &[u8]) -> Outcome<u64> {
     let number = std::str::from_utf8(arg).ok().and_then(|text| text.parse().ok());
     number.ok_or(Failure::text("ERR invalid cursor"))
@@ -128,7 +128,7 @@ fn cursor(arg: &[u8]) -> Outcome<u64> {
 /// HSCAN and its relatives: `emit` writes the reply for a name and its value.
 ///
 /// # Errors
-/// Redis's; of the engine.
+/// Redis's; the engine's.
 pub fn scan_collection(
     call: &mut Call<'_, '_>,
     kind: Kind,

@@ -92,7 +92,7 @@ fn sadd(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Adds members to the set at `key`; how many are new.
+/// Adds members to the set at `key`; returns how many are new.
 fn add(
     call: &mut Call<'_, '_>,
     key: &[u8],
@@ -116,7 +116,7 @@ fn add(
     Ok(new as i64)
 }
 
-/// Removes members from a set; how many were there.
+/// Removes members from a set; returns how many were there.
 fn remove(
     call: &mut Call<'_, '_>,
     key: &[u8],

@@ -40,7 +40,7 @@ pub const ROWS: &[Row] = &[
 #[derive(Default)]
 struct Request<'a> {
     by: Option<&'a [u8]>,
-    /// A pattern of BY names no key: the order is kept.
+    /// The pattern of BY names no key: the order is kept.
     keeps_order: bool,
     gets: Vec<&'a [u8]>,
     limit: Option<(i64, i64)>,
@@ -96,7 +96,7 @@ fn request<'a>(args: &[&'a [u8]], stores: bool) -> Outcome<Request<'a>> {
 
 /// Keys that patterns name are not arguments: only users that may read every key may look them up.
 fn may_look_up(call: &Call<'_, '_>, request: &Request<'_>, stores: bool) -> Outcome<()> {
-    // As Redis: GET alone is enough, even of the element itself.
+    // As in Redis: GET alone is enough, even of the element itself.
     let (by, get) = (request.by.is_some() && !request.keeps_order, !request.gets.is_empty());
     let row = super::find(if stores { b"sort" } else { b"sort_ro" });
     if !(by || get) || row.is_some_and(|row| super::permits::reads_all_keys(call, row)) {

@@ -1,4 +1,4 @@
-//! Commands on several sorted sets (or sets, whose members count 1), and random members.
+//! Commands on several sorted sets (or sets, whose members have score 1), and random members.
 //!
 //! Thread safety: see the module above.
 
@@ -214,7 +214,7 @@ fn joined(
         }
     }
     let mut all: Vec<_> = sum.into_iter().collect();
-    // Both zeros are one.
+    // Both zeros are equal.
     all.sort_by(|one, two| (one.1 + 0.0).total_cmp(&(two.1 + 0.0)).then_with(|| one.0.cmp(&two.0)));
     Ok(all)
 }
@@ -268,11 +268,12 @@ fn intercard(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Takes members with the lowest or highest scores and replies with the key and them; `count` None:
-/// with one, alone. False when there are none. After an error nothing is taken.
+/// Takes members with the lowest or highest scores and replies with the key and an array of them,
+/// or, if `count` is None, with the key, one member and its score. False when there are none. After
+/// an error nothing is taken.
 ///
 /// # Errors
-/// The key holds another type; the reply cannot hold them; of the engine.
+/// The key holds another type; the reply cannot hold them; the engine's.
 pub fn pop_sorted(
     call: &mut Call<'_, '_>,
     key: &[u8],

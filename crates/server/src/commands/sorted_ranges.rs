@@ -342,7 +342,7 @@ pub fn reply(call: &mut Call<'_, '_>, found: &[(Vec<u8>, f64)], scores: bool) {
 /// Writes members into `target`, replacing any value.
 ///
 /// # Errors
-/// Of the engine.
+/// The engine's.
 pub fn replace(
     call: &mut Call<'_, '_>,
     target: &[u8],
@@ -404,7 +404,7 @@ fn remove_range(call: &mut Call<'_, '_>, by: By, event: &'static str) -> Outcome
 /// A weight or a score in an argument.
 ///
 /// # Errors
-/// It is none.
+/// It is not a number.
 pub fn weight(arg: &[u8]) -> Outcome<f64> {
     double(arg).map_err(|_| Failure::text("ERR weight value is not a float"))
 }

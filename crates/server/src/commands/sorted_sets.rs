@@ -72,7 +72,7 @@ pub const ROWS: &[Row] = &[
 /// The score of a member.
 ///
 /// # Errors
-/// Of the engine.
+/// The engine's.
 pub fn score_of(txn: &Txn<'_>, set: &Collection, member: &[u8]) -> Outcome<Option<f64>> {
     let value = txn.get(&set.element(BY_NAME, member))?;
     Ok(value.map(|value| score_from(&value)))
@@ -95,7 +95,7 @@ pub fn put_score(
         Some(old) => txn.delete(set.scored(old, member)),
         None => set.count += 1,
     }
-    // There is one zero.
+    // Negative zero becomes zero.
     let score = score + 0.0;
     txn.put(set.element(BY_NAME, member), score.to_bits().to_be_bytes().to_vec());
     txn.put(set.scored(score, member), Vec::new());
@@ -299,7 +299,7 @@ fn rank(call: &mut Call<'_, '_>, from_highest: bool) -> Outcome<()> {
 /// Up to `count` members with the lowest or highest scores.
 ///
 /// # Errors
-/// Of the engine.
+/// The engine's.
 pub fn ends(
     txn: &Txn<'_>,
     set: &Collection,

@@ -1,18 +1,18 @@
 //! The groups of writes of each loop, one after the other.
 //!
 //! A loop has one open group at most. The groups of its chain are written in the order in which
-//! they were opened, each when the one before it can be read. So a group may take over the lock of
+//! they were opened, each once the one before it is readable. So a group may take over the lock of
 //! a key from the one before it, without a moment in which the lock is free: its strings come
 //! later anyway. Each loop has a chain of its own, so no command waits for another loop's turn.
 //!
 //! Invariants:
-//! 1. An open group is taken by its leader or by the one that fills it; no other task does.
+//! 1. An open group is taken by its leader or by the task that fills it, and by no other.
 //! 2. However a group ends, its locks are passed on or released, its end is recorded and its
 //!    members are woken.
-//! 3. A member waits for its leader with the locks of its keys, and a leader for the group before
-//!    its own; a leader takes no lock of a key.
-//! 4. A lock that a living group has marked belongs to the last group that has marked it, or will
-//!    when the one before that is over.
+//! 3. A member waits for its leader while the locks of its keys are held, and a leader waits for
+//!    the group before its own; a leader takes no lock of a key.
+//! 4. A lock that living groups have marked belongs to the last of them, or will once the group
+//!    before that one is over.
 //!
 //! Thread safety: may be shared. Suspends.
 
@@ -64,7 +64,7 @@ impl Default for End {
 }
 
 impl End {
-    /// Records it, unless that was done.
+    /// Records it, unless that has been done.
     pub(super) fn set(&self, ended: Ended) -> &Ended {
         self.ended.get_or_init(|| ended)
     }
@@ -144,8 +144,8 @@ impl Chains {
         self.own().lock().living()
     }
 
-    /// Adds a write to the open group by `add`, or opens one. None if nothing is locked, or
-    /// something by a group that is over by now; then `held` is unchanged.
+    /// Adds a write by `add` to the open group, or to a new one. None, with `held` unchanged, if
+    /// nothing is locked or if a shared lock belongs to a group that is over by now.
     pub(super) fn join<T>(
         &self,
         locks: &KeyLocks,

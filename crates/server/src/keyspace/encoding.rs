@@ -164,7 +164,7 @@ impl Head {
         Ok(Head { kind, expires, body })
     }
 
-    /// Is over at `now`.
+    /// It has expired at `now`.
     pub fn is_expired(&self, now: u64) -> bool {
         self.expires != 0 && self.expires <= now
     }

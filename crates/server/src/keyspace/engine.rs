@@ -18,18 +18,18 @@ pub trait Reader: Send + Sync {
     /// The value of a key.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// The values of keys, all from one consistent state.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>>;
     /// A cursor from `first` up to `end`, where there are such bounds. It is not positioned at
     /// first.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     fn cursor(&self, first: Option<&[u8]>, end: Option<&[u8]>) -> Result<Box<dyn ForeignCursor>>;
 }
 
@@ -54,7 +54,7 @@ pub trait ForeignCursor {
     /// The error since it was last positioned.
     ///
     /// # Errors
-    /// That.
+    /// That error.
     fn status(&self) -> Result<()>;
 }
 
@@ -67,14 +67,14 @@ pub trait Foreign: Reader {
     /// Applies a batch in RocksDB's wire format, durably if `sync`.
     ///
     /// # Errors
-    /// Of the engine; then nothing was applied.
+    /// The engine's; then nothing was applied.
     fn write(&self, batch: &[u8], sync: bool) -> Result<()>;
     /// Grows as writes become readable.
     fn latest_sequence_number(&self) -> u64;
     /// Makes everything durable that was written.
     ///
     /// # Errors
-    /// Of the log's device.
+    /// Those of the log's device.
     fn sync_wal(&self) -> Result<()>;
     /// A property, by RocksDB's name.
     fn property(&self, name: &str) -> Option<String>;
@@ -83,7 +83,7 @@ pub trait Foreign: Reader {
     /// Makes a checkpoint in a directory that does not exist yet.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     fn checkpoint(&self, path: &Path) -> Result<()>;
     /// Ends background work. The data is closed when the value is dropped.
     fn close(&self);
@@ -143,7 +143,7 @@ impl Reads {
 }
 
 impl Engine {
-    /// Pumice, if it is that.
+    /// The Pumice database, if that is the engine.
     pub fn pumice(&self) -> Option<&Db> {
         match self {
             Engine::Pumice(db) => Some(db),
@@ -164,7 +164,7 @@ impl Engine {
     /// The value of a key.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     #[inline]
     pub fn get(&self, reads: &Reads, key: &[u8]) -> Result<Option<Stored>> {
         match self {
@@ -173,7 +173,7 @@ impl Engine {
         }
     }
 
-    /// Makes reads of these keys, one by one right after, miss the CPU's caches less.
+    /// Makes reads of these keys that follow at once, one by one, miss the CPU's caches less.
     pub fn warm<K: AsRef<[u8]>>(&self, keys: &[K]) {
         if let Engine::Pumice(db) = self {
             db.warm(keys);
@@ -200,7 +200,7 @@ impl Engine {
     /// A cursor from `first` up to `end`.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn cursor_between(&self, reads: &Reads, first: &[u8], end: &[u8]) -> Result<Cursor> {
         match self {
             Engine::Pumice(db) => {
@@ -221,7 +221,7 @@ impl Engine {
     /// A cursor over everything.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn cursor(&self) -> Result<Cursor> {
         match self {
             Engine::Pumice(db) => Ok(Cursor::Pumice(db.cursor_opt(&ReadOptions::default())?)),
@@ -232,7 +232,7 @@ impl Engine {
     /// Applies a batch.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     #[inline]
     pub fn write(&self, options: &WriteOptions, batch: &mut WriteBatch) -> Result<()> {
         match self {
@@ -247,7 +247,7 @@ impl Engine {
     /// Sets one key.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn put(&self, options: &WriteOptions, key: &[u8], value: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.put(key, value);
@@ -257,7 +257,7 @@ impl Engine {
     /// Deletes one key.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn delete(&self, key: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete(key);
@@ -276,7 +276,7 @@ impl Engine {
     /// Makes everything durable that was written.
     ///
     /// # Errors
-    /// Of the log's device.
+    /// Those of the log's device.
     pub fn sync_wal(&self) -> Result<()> {
         match self {
             Engine::Pumice(db) => db.sync_wal(),
@@ -303,7 +303,7 @@ impl Engine {
     /// Makes a checkpoint in a directory that does not exist yet.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn checkpoint(&self, path: &Path) -> Result<()> {
         match self {
             Engine::Pumice(db) => db.checkpoint(path),
@@ -314,7 +314,7 @@ impl Engine {
     /// Closes it; a foreign engine releases its data only when the value is dropped.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn close(&self) -> Result<()> {
         match self {
             Engine::Pumice(db) => db.close(),
@@ -326,7 +326,7 @@ impl Engine {
     }
 }
 
-/// A walk through an engine's keys, as [`ForeignCursor`] says.
+/// A walk through an engine's keys, as described at [`ForeignCursor`].
 #[expect(clippy::large_enum_variant, reason = "the usual one is the large one, and is not moved")]
 pub enum Cursor {
     /// Pumice's.

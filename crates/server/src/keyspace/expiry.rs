@@ -39,7 +39,7 @@ impl ExpiredKeys {
     pub fn new() -> Arc<ExpiredKeys> {
         Arc::default()
     }
-    /// It is `now`.
+    /// Records that the time is `now`.
     pub fn saw(&self, now: u64) {
         if self.now.load(Ordering::Relaxed) < now {
             self.now.store(now, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! | who | does |
 //! |---|---|
 //! | the first that writes | opens the group, lets the others of its loop run, leads it |
-//! | one that comes while it is open | adds its writes with their locks, and waits for the end |
+//! | one that arrives while it is open | adds its writes with their locks, and waits for the end |
 //! | one that fills it | leads it at once, in place of the first, who then waits |
 //! | a pipeline that has more to do than to write | has a group of its own, and does not wait |
 //!
@@ -42,7 +42,7 @@ use super::{Keyspace, Outcome};
 /// A write of more bytes is committed alone, and a group of more is full.
 const WRITE_BYTES: usize = 16 << 10;
 const GROUP_BYTES: usize = 512 << 10;
-/// Strings that a client may add at once; a group without room for so many is full.
+/// Strings that a client may add at once; a group without room for that many is full.
 pub const RUN_MAX: usize = 64;
 const STRINGS_FULL: usize = STRINGS_MAX - RUN_MAX;
 /// Keys that the leader looks up together.
@@ -70,9 +70,9 @@ pub type Sets<'a> = &'a mut dyn Iterator<Item = Event>;
 
 /// A string to be set at a key, whatever is there.
 struct NewString {
-    /// The number of the first one that the same client set.
+    /// The number of the first string of its run.
     run: usize,
-    /// The last one before it under the lock of its key.
+    /// The previous string under the same lock.
     before: Option<usize>,
     db: u8,
     stored: u8,
@@ -87,7 +87,7 @@ struct NewString {
 /// Writes that become one batch.
 #[derive(Default)]
 pub(super) struct Group {
-    /// By which `locks` knows it: 0 for one that is in no chain.
+    /// Its number in `locks`; 0 if it is in no chain.
     pub(super) number: u64,
     batch: WriteBatch,
     strings: Vec<NewString>,
@@ -174,13 +174,13 @@ fn bytes_of((key, value): &(&[u8], &[u8])) -> usize {
 
 impl Keyspace {
     /// Commits the writes of `txn` together with others, calls `notify` with the events of its keys
-    /// (those of [runs](Keyspace::set_run) are made as they are asked for) and then releases the
-    /// lock of its key. If `durable`, it is usually durable on return; a caller that must be sure
-    /// calls [`Keyspace::sync_upto`]. None when it must be committed by itself: then nothing has
-    /// been done. Suspends.
+    /// (those of [runs](Keyspace::set_run) are made on demand) and then releases the lock of its
+    /// key. If `durable`, it is usually durable on return; a caller that must be sure calls
+    /// [`Keyspace::sync_upto`]. None when it must be committed by itself: then nothing has been
+    /// done. Suspends.
     ///
     /// # Errors
-    /// Of the engine; then nothing was written.
+    /// The engine's; then nothing was written.
     pub fn write_together(
         &self,
         txn: &mut Txn<'_>,
@@ -215,10 +215,11 @@ impl Keyspace {
 
     /// Sets strings without an expiry that replace any values at their keys in `db`: consecutive
     /// ones of one client, at most [`RUN_MAX`], all of which are [short](Keyspace::is_short).
-    /// `held` are the locks of their keys. With `together`, and if possible, they join those of
-    /// others, and are durable as described at [`Keyspace::write_together`] if it holds true;
-    /// otherwise they are written at once, and files are read too, to find the old values. Writes
-    /// none if it [needs a group](Held::needs_group) and cannot join one. Suspends.
+    /// `held` are the locks of their keys. If `together` is Some, and if possible, they join those
+    /// of others, and if it is `Some(true)` they are durable as described at
+    /// [`Keyspace::write_together`]; otherwise they are written at once, and files are read too, to
+    /// find the old values. Writes none if it [needs a group](Held::needs_group) and cannot join
+    /// one. Suspends.
     ///
     /// # Panics
     /// If there are more than [`RUN_MAX`].

@@ -7,8 +7,8 @@
 //!
 //! A lock is an index into the table, so that a leader that writes for others can release theirs.
 //! The group of writes that holds a lock may let several clients write under it, one after the
-//! other, and then pass it on to the next group of its loop (`chain`); a mark beside the lock says
-//! which group had it last, and what that one writes under it last.
+//! other, and then pass it on to the next group of its loop (`chain`); a mark next to the lock says
+//! which group had it last, and which string that group writes last under it.
 //!
 //! Thread safety: may be shared. Locking suspends.
 
@@ -103,7 +103,7 @@ impl KeyLocks {
     /// Locks as many of these keys, from the first on, as are not locked, each by a lock of its
     /// own, and says how many. With `living`, keys whose lock one of those groups has count as free
     /// too, and so do keys of one lock: what is returned then is for a string's
-    /// [group](super::Keyspace::set_run) alone. A lock for which somebody waits is not shared any
+    /// [group](super::Keyspace::set_run) alone. A lock for which a task waits is not shared any
     /// further. Never waits, so the caller may hold other locks.
     pub fn free_ones<'k>(
         &self,
@@ -145,7 +145,7 @@ impl KeyLocks {
         self.0[number].mark.load(Ordering::Relaxed) >> STRING_BITS
     }
 
-    /// One of these groups holds the lock: what a group has marked it holds until it is over.
+    /// One of these groups holds the lock: a group holds what it has marked until it is over.
     pub(super) fn is_of(&self, number: usize, living: Living) -> bool {
         living.has(self.marked_by(number))
     }
@@ -171,7 +171,7 @@ impl Held<'_> {
         self.first.is_some()
     }
 
-    /// It is of no use without the groups that have some of the locks, or without a group's order.
+    /// It cannot be used without the groups that have some of the locks, or a group's order.
     pub fn needs_group(&self) -> bool {
         self.has_twins || !self.common.is_empty()
     }
@@ -270,7 +270,7 @@ mod tests {
             (count, held.common().len())
         };
         let own = locks.one(b"b");
-        assert_eq!(free(5, 6), (1, 0), "nobody has marked it");
+        assert_eq!(free(5, 6), (1, 0), "no group has marked it");
         assert_eq!(locks.mark(b"b", group_number(5, 7), 3), None);
         assert_eq!(locks.mark(b"b", group_number(5, 7), 4), Some(3));
         assert_eq!(free(5, 6), (4, 1));

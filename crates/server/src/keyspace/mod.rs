@@ -133,7 +133,7 @@ impl Keyspace {
     /// keyspace needs is added. Counts all keys if the last shutdown was not clean. Suspends.
     ///
     /// # Errors
-    /// Of the engine; a database that was not made by this server, or by a later one.
+    /// The engine's; a database that was not made by this server, or by a later one.
     pub fn open(mut options: Options, path: &std::path::Path) -> pumice::Result<Keyspace> {
         let expired = ExpiredKeys::new();
         options.db.create_if_missing = true;
@@ -235,8 +235,8 @@ impl Keyspace {
         Ok(generations.next - 1)
     }
 
-    /// Makes reads of the records of these keys, one by one right after, miss the CPU's caches
-    /// less. Returns how many there are.
+    /// Makes reads of the records of these keys that follow at once, one by one, miss the CPU's
+    /// caches less. Returns how many there are.
     pub fn warm<'a>(&self, db: u8, keys: impl Iterator<Item = &'a [u8]>) -> usize {
         let stored = self.databases.stored(db);
         let records: Vec<_> = keys.map(|key| encoding::record_key(stored, key)).collect();
@@ -256,7 +256,7 @@ impl Keyspace {
     /// share a sync. Suspends.
     ///
     /// # Errors
-    /// Of the log's device.
+    /// Those of the log's device.
     pub fn sync(&self) -> Outcome<()> {
         self.sync_upto(self.writes())
     }
@@ -265,7 +265,7 @@ impl Keyspace {
     /// unless it already is.
     ///
     /// # Errors
-    /// Of the log's device.
+    /// Those of the log's device.
     pub fn sync_upto(&self, number: u64) -> Outcome<()> {
         self.syncs.run(number, || self.writes(), || self.engine.sync_wal())
     }
@@ -274,7 +274,7 @@ impl Keyspace {
     /// happened under the lock of the key. Returns how many it deleted. Suspends.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn reap(&self, now: u64, keys_max: usize, notify: impl Fn(&[Event])) -> Outcome<usize> {
         let mut deleted = 0;
         for _ in 0..keys_max {
@@ -294,7 +294,7 @@ impl Keyspace {
     /// concurrent writer waits, and finds it closed. Suspends.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn close(&self) -> pumice::Result<()> {
         let all = self.locks.all();
         let durable = WriteOptions { sync: true, ..WriteOptions::default() };
@@ -323,7 +323,7 @@ fn map_of(engine: &Engine, reads: &Reads) -> pumice::Result<Map> {
     }
 }
 
-/// A new database becomes ours; another must be.
+/// Marks a new database as ours; any other must be marked already.
 fn check_format(engine: &Engine) -> pumice::Result<()> {
     match engine.get(&Reads::default(), FORMAT)? {
         Some(text) if &*text == FORMAT_TEXT => return Ok(()),

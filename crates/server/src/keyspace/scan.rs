@@ -91,7 +91,7 @@ impl Txn<'_> {
     /// Suspends.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn each_key(&self, f: &mut dyn FnMut(&[u8], &Head) -> bool) -> Outcome<()> {
         self.keys_from(records_of(0, self.stored()), &mut |_, key, head| match head {
             Some(head) => f(key, head),
@@ -102,7 +102,7 @@ impl Txn<'_> {
     /// Calls `f` with every slot in which the database has anything. Suspends.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn each_slot(&self, f: &mut dyn FnMut(u16)) -> Outcome<()> {
         let db = self.stored();
         let start = |slot: u16| encoding::slot_range(slot, db).0;
@@ -145,7 +145,7 @@ impl Txn<'_> {
     /// the cursor to continue with, 0 at the end. Suspends.
     ///
     /// # Errors
-    /// Of the engine; `f` cannot take the first one.
+    /// The engine's; `f` cannot take the first one.
     pub fn scan_keys(
         &self,
         number: u64,
@@ -196,7 +196,7 @@ impl Txn<'_> {
     /// As [`Txn::scan_keys`], over the elements of a collection by name; `f` gets name and value.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn scan_elements(
         &self,
         collection: &Collection,
@@ -248,7 +248,7 @@ impl Txn<'_> {
     /// A random key of the database, determined by `seed`. Suspends.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn any_key(&self, seed: u64) -> Outcome<Option<Vec<u8>>> {
         const NEIGHBOURS: u64 = 16;
         let start = (seed >> 32) as u16 % SLOTS;

@@ -5,7 +5,7 @@
 //! | no sync runs | syncs; what was written when it began is covered |
 //! | a sync runs | waits for its end, then looks again |
 //!
-//! A failed sync fails for its leader and for those who wait that it would have covered. Later
+//! A failed sync fails for its leader and for the waiters that it would have covered. Later
 //! callers try again: the engine remembers the failure and fails those too, until it has recovered;
 //! then everything that can be read is durable, also what the failed sync would have covered.
 //!
@@ -63,10 +63,10 @@ pub struct Syncs {
 }
 
 impl Syncs {
-    /// Returns when everything is durable that `written` counted when it was `mine`.
+    /// Returns once every write up to `mine`, as `written` counts them, is durable.
     ///
     /// # Errors
-    /// Of `sync`.
+    /// Those of `sync`.
     pub fn run(
         &self,
         mine: u64,

@@ -128,7 +128,7 @@ impl<'k> Txn<'k> {
     /// For a command that reads several times and needs one consistent state.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn view(keyspace: &'k Keyspace, db: u8, now: u64) -> Outcome<Txn<'k>> {
         Self::of_moment(keyspace, db, now, |_| None)
     }
@@ -156,7 +156,7 @@ impl<'k> Txn<'k> {
     /// As [`Txn::view`], for several commands, which may select other databases.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn view_all(keyspace: &'k Keyspace, db: u8, now: u64) -> Outcome<Txn<'k>> {
         Self::of_moment(keyspace, db, now, |keyspace| Some(Box::new(keyspace.databases.map())))
     }
@@ -177,7 +177,7 @@ impl<'k> Txn<'k> {
     /// one consistent state.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn write_at_one_moment(keyspace: &'k Keyspace, db: u8, now: u64) -> Outcome<Txn<'k>> {
         Ok(Txn { may_write: true, ..Self::view_all(keyspace, db, now)? })
     }
@@ -258,7 +258,7 @@ impl<'k> Txn<'k> {
     /// The value of an engine key.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn get(&self, key: &[u8]) -> Outcome<Option<Stored>> {
         if let Some(written) = self.writes.get(key) {
             return Ok(written.clone().map(Stored::Own));
@@ -269,10 +269,10 @@ impl<'k> Txn<'k> {
         Ok(self.keyspace.engine.get(&self.reads, key)?)
     }
 
-    /// The values of engine keys, all of one moment.
+    /// The values of engine keys, all from one consistent state.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn get_many(&self, keys: &[Vec<u8>]) -> Outcome<Vec<Option<Stored>>> {
         if !self.is_clean() {
             return keys.iter().map(|key| self.get(key)).collect();
@@ -336,7 +336,7 @@ impl<'k> Txn<'k> {
     /// The record of `key`, if it is not expired. A command that writes deletes an expired one.
     ///
     /// # Errors
-    /// Of the engine; a record that cannot be read.
+    /// The engine's; a record that cannot be read.
     pub fn find(&mut self, key: &[u8]) -> Outcome<Option<Found>> {
         let Some(value) = self.get(&record_key(self.stored, key))? else { return Ok(None) };
         let head = Head::read(&value)?;
@@ -356,7 +356,7 @@ impl<'k> Txn<'k> {
     /// As [`Txn::find`], without any effect: for keys whose locks are not held.
     ///
     /// # Errors
-    /// Of the engine; a record that cannot be read.
+    /// The engine's; a record that cannot be read.
     pub fn peek(&self, key: &[u8]) -> Outcome<Option<Found>> {
         let Some(value) = self.get(&record_key(self.stored, key))? else { return Ok(None) };
         let head = Head::read(&value)?;
@@ -385,7 +385,7 @@ impl<'k> Txn<'k> {
     /// The collection at `key`, or a new one, which exists once it is saved.
     ///
     /// # Errors
-    /// As [`Txn::find_kind`]; of reserving a generation.
+    /// As [`Txn::find_kind`]; no generation can be reserved.
     pub fn collection_or_new(&mut self, key: &[u8], kind: Kind) -> Outcome<Collection> {
         match self.collection(key, kind)? {
             Some(collection) => Ok(collection),
@@ -396,7 +396,7 @@ impl<'k> Txn<'k> {
     /// A new collection for `key`, which holds nothing (any more).
     ///
     /// # Errors
-    /// Of reserving a generation.
+    /// No generation can be reserved.
     pub fn new_collection(&self, key: &[u8], kind: Kind) -> Outcome<Collection> {
         Ok(Collection::new(self.stored, key, kind, self.keyspace.new_generation()?))
     }
@@ -424,7 +424,7 @@ impl<'k> Txn<'k> {
     /// Writes a string in place of `old`, which [`Txn::find`] returned.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn put_string(
         &mut self,
         key: &[u8],
@@ -453,7 +453,7 @@ impl<'k> Txn<'k> {
     /// Deletes a key with all its elements.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn remove(&mut self, key: &[u8], found: &Found) -> Outcome<()> {
         self.clear_elements(key, found)?;
         self.delete(record_key(self.stored, key));
@@ -471,7 +471,7 @@ impl<'k> Txn<'k> {
     /// Deletes all elements; the record stays as it is.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn clear_collection(&mut self, collection: &Collection) -> Outcome<()> {
         let (first, end) = collection.all();
         if collection.count > SINGLY {
@@ -497,7 +497,7 @@ impl<'k> Txn<'k> {
         self.events.get(index)
     }
 
-    /// So many keys more in the database.
+    /// Changes the number of keys in the database by this much.
     pub fn count(&mut self, change: Tally) {
         self.counted.add(self.stored, change);
     }
@@ -554,7 +554,7 @@ impl<'k> Txn<'k> {
     /// anything. Suspends.
     ///
     /// # Errors
-    /// Of the engine, or too much was to be written; then nothing was.
+    /// The engine's, or too much was to be written; then nothing was.
     pub fn commit(&mut self) -> Outcome<Vec<Event>> {
         if self.is_too_large {
             return Err(Failure::TOO_LARGE);

@@ -1,9 +1,10 @@
-//! Taking back what a command was going to write, for EXEC, which goes on after one that was
-//! refused: also halfway through its writes, as by a record that cannot be read.
+//! Taking back what a command was going to write, for EXEC, which continues after a refused
+//! command, even one that was refused halfway through its writes, for example by a record that
+//! cannot be read.
 //!
-//! A transaction that is asked to notes how its overlay was before each change; other commands
-//! need nothing of it, since nothing of them is written after a refusal. A swap of databases is not
-//! noted: the command that makes it does nothing after it that may be refused.
+//! On request, a transaction notes the state of its overlay before each change; other commands do
+//! not need this, since nothing of theirs is written after a refusal. A swap of databases is not
+//! noted: the command that makes it does nothing after it that can be refused.
 //!
 //! Thread safety: plain data.
 

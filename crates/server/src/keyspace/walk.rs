@@ -13,7 +13,7 @@ impl Txn<'_> {
     /// Suspends.
     ///
     /// # Errors
-    /// Of the engine; the command's iterations have read more bytes than it may keep.
+    /// The engine's; the command's iterations have read more bytes than it may keep.
     pub fn walk(
         &self,
         range: &(Vec<u8>, Vec<u8>),
@@ -33,7 +33,7 @@ impl Txn<'_> {
     /// As [`Txn::walk`], for callers that keep nothing, however much there is. Suspends.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn pass(
         &self,
         range: &(Vec<u8>, Vec<u8>),
@@ -48,7 +48,7 @@ impl Txn<'_> {
     /// As [`Txn::pass`]; forwards, `f` may also skip to a later key. Suspends.
     ///
     /// # Errors
-    /// Of the engine.
+    /// The engine's.
     pub fn roam(
         &self,
         range: &(Vec<u8>, Vec<u8>),

@@ -46,7 +46,7 @@ impl Writes {
         }
     }
 
-    /// Writes a key, in place of what was to be written for it, which is returned.
+    /// Sets the pending write of a key, and returns the one that it replaces.
     pub(super) fn insert(&mut self, key: Vec<u8>, value: Value) -> Option<Value> {
         match &mut self.one {
             Some((own, old)) if *own == key => Some(std::mem::replace(old, value)),
@@ -61,7 +61,7 @@ impl Writes {
         }
     }
 
-    /// Leaves a key as it is; what was to be written for it.
+    /// Drops the pending write of a key, and returns it.
     pub(super) fn remove(&mut self, key: &[u8]) -> Option<Value> {
         match self.one.take_if(|(own, _)| own == key) {
             Some((_, value)) => Some(value),

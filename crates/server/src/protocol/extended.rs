@@ -9,7 +9,7 @@
 
 use std::cmp::Ordering;
 
-/// Digits of a number's text at most, and powers of ten.
+/// Maximum length of a number's text, and maximum power of ten.
 const DIGITS_MAX: usize = 1024;
 const POWER_MAX: i64 = 5000;
 /// The largest exponent of a finite number's top bit.

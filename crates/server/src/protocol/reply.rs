@@ -60,7 +60,7 @@ impl Reply {
     pub fn metered(meter: Arc<dyn Meter>) -> Reply {
         Reply { bytes_asked: METERED, meter: Some(meter), ..Reply::default() }
     }
-    /// What has been said.
+    /// The output so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -69,7 +69,7 @@ impl Reply {
         self.ask_anew();
         std::mem::take(&mut self.bytes)
     }
-    /// The meter has forgotten what it granted.
+    /// The meter no longer counts what it granted.
     fn ask_anew(&mut self) {
         self.bytes_asked = match self.meter {
             Some(_) => self.bytes_max.min(METERED),
@@ -125,11 +125,11 @@ impl Reply {
         self.ask_anew();
         self.bytes.shrink_to(16 << 10);
     }
-    /// How much has been said.
+    /// Bytes of the output so far.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
-    /// Nothing has been said.
+    /// There is no output.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -307,7 +307,7 @@ impl<'a> Iterator for KeysAhead<'a> {
     }
 }
 
-/// The number of an array's elements; an empty or null array is no request.
+/// The number of an array's elements; an empty or null array is not a request.
 fn count(digits: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
     let number = super::number::integer(digits);
     let number = number.filter(|&n| n <= 1 << 20);

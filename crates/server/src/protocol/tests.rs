@@ -273,7 +273,7 @@ fn replies_ask_before_they_grow() {
     let mut reply = Reply::metered(meter.clone());
     let asked = || meter.0.load(Ordering::Relaxed);
     reply.bulk(&[b'x'; 1000]);
-    assert_eq!(asked(), 0, "small replies ask nobody");
+    assert_eq!(asked(), 0, "small replies do not ask");
     while !reply.is_full() {
         assert!(reply.len() <= asked() + FREE, "{} after {}", reply.len(), asked());
         reply.bulk(&[b'x'; 1000]);

@@ -11,7 +11,7 @@
 //! | what waits for the client | how long |
 //! |---|---|
 //! | for it to say who it is, and for TLS to begin | `auth-timeout` since it connected |
-//! | for the rest of a request | `request-timeout` since its first byte, a second for each 64 KiB |
+//! | for the rest of a request | `request-timeout` since its first byte, plus 1 s for each 64 KiB |
 //! | for the next request | `timeout` |
 //! | for it to take replies | a minute without a byte |
 //!
@@ -121,7 +121,7 @@ impl Input {
 
 /// Why commands are not executed at the moment.
 enum Pause {
-    /// None has come whole.
+    /// None has arrived completely.
     Idle,
     /// Replies have to be sent first.
     Flush,
@@ -148,7 +148,7 @@ struct Connection<'s> {
     ready: usize,
     /// What they reveal is durable once this many writes are, as `Keyspace::writes` counts.
     upto: u64,
-    /// The parser's next command is whole.
+    /// The parser's next command is complete.
     is_parsed: bool,
     /// When it connected, and when the first byte of the incomplete request arrived.
     began_nanos: u64,

@@ -394,7 +394,7 @@ pub(super) fn notify(shared: &Shared, events: &[Event]) {
     }
 }
 
-/// The same for a group of writes. Its plain SETs are seldom of interest to anybody.
+/// As [`notify`], for a group of writes. Its plain SETs seldom interest a watcher or a subscriber.
 pub(super) fn notify_group(shared: &Shared, events: &[Event], sets: Sets<'_>) {
     notify(shared, events);
     if shared.wants_events() {

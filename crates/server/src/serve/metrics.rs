@@ -1,7 +1,7 @@
 //! Metrics for Prometheus: text over HTTP on a separate port, off by default.
 //!
 //! It answers GET /metrics with one page; anything else with 404. It listens on the addresses of
-//! `bind`, asks for no password and shows no data: make the port reachable only for clients that
+//! `bind`, requires no password and shows no data: make the port reachable only for clients that
 //! may see the load.
 //!
 //! Thread safety: reads shared counters. Suspends.

@@ -450,7 +450,7 @@ fn welcome(server: &Arc<Server>, stream: Stream, cover: &Cover, runtime: &Runtim
         ""
     };
     if !refusal.is_empty() && !cover.is_plain() {
-        // As Redis: the client is dropped without an error text during the handshake.
+        // As in Redis: the client is dropped without an error text during the handshake.
         return;
     }
     if !refusal.is_empty() {

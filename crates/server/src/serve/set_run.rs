@@ -4,7 +4,7 @@
 //! as with single SETs without other commands in between: the batch becomes readable as a whole.
 //! Replies, events and statistics are those of single ones.
 //!
-//! Only of a client that may do everything and is in no transaction; no SET with options.
+//! Only for a client that may do everything and is in no transaction; only SETs without options.
 //!
 //! Invariants:
 //! 1. No lock of a key is waited for while another is held.
@@ -27,7 +27,7 @@ use crate::session::{Session, Shared};
 /// Bytes of SETs that are executed together, at most.
 const BYTES_MAX: usize = 256 << 10;
 
-/// A plain SET as it came.
+/// A plain SET as received.
 pub type Set<'i> = [&'i [u8]; 3];
 
 /// The positions of such commands in the input.
@@ -46,7 +46,7 @@ impl SetRun {
             && session.subscriptions() == 0
     }
 
-    /// Adds the command that `parser` found, if it is one and there is room.
+    /// Adds the command that `parser` found, if it is a plain SET and there is room.
     pub fn take(&mut self, input: &[u8], parser: &Parser) -> bool {
         let Some([name, key, value]) = parser.ranges() else { return false };
         let bytes = key.len() + value.len();

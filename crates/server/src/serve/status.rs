@@ -5,8 +5,9 @@
 //! | `/` | the page; its style and script are `/status.css` and `/status.js` |
 //! | `/status.json` | the figures of this moment |
 //!
-//! It fetches nothing from elsewhere, and the browser is told to let it fetch nothing else. It asks
-//! for no password and shows no data: it listens on `status-bind`, loopback unless said otherwise.
+//! It fetches nothing from elsewhere, and the browser is told to let it fetch nothing else. It
+//! requires no password and shows no data: it listens on `status-bind`, by default the loopback
+//! interface.
 //!
 //! Thread safety: reads shared counters. Suspends.
 

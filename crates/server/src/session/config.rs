@@ -240,7 +240,7 @@ pub const SETTINGS: &[Setting] = &[
 /// Settings that only a build with the feature `tls` has.
 const TLS_SETTINGS: [&str; 5] =
     ["tls-auth-clients", "tls-ca-cert-file", "tls-cert-file", "tls-key-file", "tls-port"];
-/// What others say about them.
+/// The error that other builds report for them.
 const NO_TLS: &str = "this build has no TLS: build it with `--features tls`, as in \
 `cargo build --release --features tls`";
 
@@ -275,7 +275,7 @@ impl Setting {
     /// The value as it is kept: checked, in its shortest form.
     ///
     /// # Errors
-    /// Why it is none, in words.
+    /// Why it is invalid, in words.
     fn checked(&self, value: &str) -> Result<String, String> {
         match self.form {
             Form::Text => Ok(value.to_string()),
@@ -433,7 +433,7 @@ impl Config {
             if changes.iter().any(|(known, _)| *known == setting.name) {
                 return Err(failed("duplicate parameter"));
             }
-            // A bad value is told with the setting's own name, what is before with the one given.
+            // A bad value is reported under the setting's own name, earlier errors under `name`.
             let checked = setting.checked(value).map_err(|why| failed_at(setting.name, &why))?;
             changes.push((setting.name, checked));
         }

@@ -26,7 +26,7 @@ pub struct Hot {
 }
 
 impl Hot {
-    /// Takes all over.
+    /// Takes over all of them.
     pub fn take_over(&self, config: &Config) {
         let relaxed = Ordering::Relaxed;
         self.syncs_always.store(config.get("appendfsync") == "always", Ordering::Release);

@@ -79,7 +79,7 @@ pub struct Session {
     pub closes: bool,
     /// The command is the last one received: its writes may be grouped with those of others.
     pub is_last: bool,
-    /// Commands, with the next one, whose keys have been looked for.
+    /// Commands, with the next one, whose keys have been prefetched.
     pub seen_ahead: usize,
     /// What the command has written, if it was grouped.
     pub written: Option<Written>,
@@ -191,7 +191,7 @@ fn run_id() -> String {
 }
 
 impl Shared {
-    /// Of a server that begins.
+    /// The state of a starting server.
     pub fn new(keyspace: Keyspace, config: Config) -> Shared {
         let shared = Shared {
             keyspace,
@@ -272,7 +272,7 @@ impl Shared {
         self.clients.enforce();
     }
 
-    /// Somebody watches a key or subscribes to what happens to keys.
+    /// A client watches a key or subscribes to what happens to keys.
     pub fn wants_events(&self) -> bool {
         self.watches.is_any() || self.notifies.load(Ordering::Acquire)
     }

@@ -2,8 +2,8 @@
 //!
 //! The executor measures and reports here: from before the locks of the keys until after the write,
 //! so that a stall is seen. Waiting for an element is not counted, and neither is making writes
-//! durable, which many commands share. EXEC is measured besides the commands in it; it is not
-//! logged, as in Redis.
+//! durable, which many commands share. EXEC is measured in addition to the commands in it; it is
+//! not logged, as in Redis.
 //!
 //! Thread safety: everything may be shared.
 
@@ -71,7 +71,7 @@ pub struct Slow {
 
 /// A command that was measured.
 pub struct Measured<'a> {
-    /// As they came.
+    /// As received.
     pub args: &'a [&'a [u8]],
     /// The command is flagged as fast.
     pub is_fast: bool,
@@ -182,7 +182,7 @@ impl Slow {
         }
     }
 
-    /// Commands that took less than two to the index microseconds, and not less than half of it.
+    /// Commands by index `i`: those that took less than 2^i microseconds, but at least half of it.
     pub fn counts(&self) -> [u64; BUCKETS] {
         std::array::from_fn(|at| self.counts[at].load(Ordering::Relaxed))
     }

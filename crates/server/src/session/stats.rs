@@ -74,8 +74,8 @@ impl Stats {
 pub struct Rate(VecDeque<(u64, u64)>);
 
 impl Rate {
-    /// Growth a second since the oldest of the last sixteen samples, with the one that is taken
-    /// now on the monotonic clock.
+    /// Growth a second since the oldest of the last sixteen samples; the last one is taken now, at
+    /// `nanos` on the monotonic clock.
     pub fn sample(&mut self, nanos: u64, count: u64) -> u64 {
         const SAMPLES: usize = 16;
         self.0.push_back((nanos, count));

@@ -77,8 +77,8 @@ impl Watches {
         self.watched.load(Ordering::SeqCst) != 0
     }
 
-    /// A key was changed. `is_over`: it was deleted because it had expired, which is no change for
-    /// watchers that saw it expired.
+    /// A key was changed. `is_over`: it was deleted because it had expired, which is not a change
+    /// for watchers that saw it expired.
     pub fn touched(&self, db: u8, key: &[u8], is_over: bool) {
         if !self.is_any() {
             return;

@@ -25,7 +25,7 @@ fn those_who_wait_are_served_within_the_write_that_serves_them() {
     server.talk(one, &[("BLPOP a b 0", "")]);
     server.talk(two, &[("BRPOP b 0", "")]);
     server.talk(three, &[("BLMOVE b c RIGHT LEFT 0", "")]);
-    // Elements of a transaction are handed out at its end, the first wait first.
+    // Elements of a transaction are handed out at its end, to the longest waiting client first.
     let all = [("MULTI", "+OK"), ("RPUSH b 1 2 3 4", "+QUEUED"), ("LLEN b", "+QUEUED")];
     server.talk(says, &all);
     server.talk(says, &[("EXEC", "*2|:4|:4"), ("LRANGE b 0 -1", "*1|$1|2")]);
@@ -104,7 +104,7 @@ fn every_element_reaches_one_of_many() {
                         caller.send(format!("{}\r\nPING\r\n", command[taker % 3]).as_bytes());
                         let reply = text(caller.until("+PONG\r\n").as_bytes());
                         let value = reply.split('|').rev().nth(1).unwrap().to_string();
-                        // What is moved stays.
+                        // Moved elements stay in the database.
                         if taker % 3 != 2 {
                             got.push(value);
                         } else if value == "end" {

@@ -71,7 +71,7 @@ fn strings_of_the_same_keys_are_one_batch_and_the_last_one_stays() {
     let server = Arc::new(open(&fs, &statistics));
     let before = statistics.ticker(Ticker::WriteDoneBySelf);
     let own = Arc::clone(&server);
-    // "a" comes twice in each.
+    // "a" occurs twice in each.
     let runs = at_once(CLIENTS, move |number| {
         set(&own.shared.keyspace, &["a", "b", "a", "c"], &format!("v{number}"), &|| ())
     });
@@ -92,7 +92,7 @@ fn a_group_takes_over_the_locks_of_the_one_before() {
     let server = Arc::new(open(&fs, &statistics));
     let own = Arc::clone(&server);
     let runs = at_once(3, move |number| {
-        // The second and third come while the first one's group has its locks.
+        // The second and third arrive while the first one's group has its locks.
         (0..number * 3).for_each(|_| thread::yield_now());
         let is_first = number == 0;
         let told = || (0..if is_first { 20 } else { 0 }).for_each(|_| thread::yield_now());
@@ -207,7 +207,7 @@ fn groups_that_fail_or_panic_pass_their_locks_on() {
 }
 
 /// Pipelines of many connections over a few keys: no INCR returns what another one did, since
-/// each SET sets a number that nobody else uses.
+/// each SET sets a number that no other client uses.
 #[pumice_test_macros::test]
 fn pipelines_of_the_same_keys_lose_no_change() {
     const PIPELINES: u64 = 25;

@@ -73,7 +73,7 @@ impl Caller {
         }
         String::from_utf8(std::mem::take(&mut self.rest)).unwrap()
     }
-    /// As [`Caller::until`], if it comes at once.
+    /// As [`Caller::until`], if it arrives at once.
     pub fn until_soon(&mut self, end: &str) -> Option<String> {
         let mut buf = vec![0; 1 << 16];
         self.stream.set_receive_timeout(Some(1_000_000));

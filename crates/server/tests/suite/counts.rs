@@ -17,14 +17,14 @@ fn line(server: &Quiet, client: &mut Client, db: u8) -> String {
     line.unwrap_or_default().to_string()
 }
 
-/// Asserts that database 0 has so many keys, of which so many expire.
+/// Asserts that database 0 has `keys` keys, of which `expires` expire.
 fn has(server: &Quiet, client: &mut Client, keys: u64, expires: u64, after: &str) {
     let wanted = format!("keys={keys},expires={expires},avg_ttl=0");
     let wanted = if keys == 0 { String::new() } else { wanted };
     assert_eq!(line(server, client, 0), wanted, "{after}");
 }
 
-/// Commands that give keys a time or take it, and what is there after each.
+/// Commands that set or remove the expiry of keys, and the counts after each.
 const STEPS: &[(&str, u64, u64)] = &[
     ("SET a 1", 1, 0),
     ("SET a 1 EX 100", 1, 1),
@@ -94,8 +94,8 @@ fn info_tells_how_many_keys_expire() {
     server.shared.keyspace.close().unwrap();
 }
 
-/// The counts are kept by a clean end; otherwise, and where an earlier form has all keys only,
-/// everything is counted.
+/// A clean shutdown saves the counts; otherwise, and where an earlier form has only the number of
+/// keys, everything is counted.
 #[pumice_test_macros::test]
 fn the_counts_outlive_every_end() {
     const SAVED: &[u8] = b"\xff\xffcounts";

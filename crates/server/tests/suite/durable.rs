@@ -34,8 +34,8 @@ fn what_has_been_read_is_durable_after_a_sync() {
     keyspace.close().unwrap();
 }
 
-/// The engine recovers from a full disk by itself, and then everything is durable: readers learn of
-/// that although nobody writes.
+/// The engine recovers from a full disk by itself, and then everything is durable: readers notice
+/// even if nothing is written.
 #[pumice_test_macros::test]
 fn a_sync_that_failed_is_tried_again() {
     let fs = Arc::new(MemFs::new(1));

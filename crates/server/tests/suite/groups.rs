@@ -282,7 +282,7 @@ fn a_panic_of_the_leader_holds_nobody_up() {
             spawn_here("member", move || set(&keyspace, &format!("k{number}"), true, tell))
         };
         let mut members: Vec<_> = (0..5).map(member).collect();
-        assert!(members.remove(0).join().is_err(), "the leader tells");
+        assert!(members.remove(0).join().is_err(), "the leader calls `tell`, which panics");
         for member in members {
             assert!(member.join().unwrap().unwrap().is_some(), "what it wrote is written");
         }

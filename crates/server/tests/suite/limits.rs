@@ -27,7 +27,7 @@ fn a_request_has_to_come_whole_in_time() {
     let running = start(scratch.path(), &[("request-timeout", "1")]);
     let caller = Caller::to(&running);
     caller.send(b"*2\r\n$3\r\nGET\r\n$100000\r\n");
-    assert!(drip(&caller, b"x"), "a request that does not end is waited for");
+    assert!(drip(&caller, b"x"), "the server keeps waiting for the end of a request");
     // A client that is idle between requests stays.
     let mut silent = Caller::to(&running);
     assert_eq!(silent.line("PING"), "+PONG");
@@ -42,7 +42,7 @@ fn who_does_not_say_who_it_is_goes() {
     let settings = [("requirepass", "secret"), ("auth-timeout", "1"), ("request-timeout", "0")];
     let running = start(scratch.path(), &settings);
     let caller = Caller::to(&running);
-    assert!(drip(&caller, b"PING\r\n"), "a client without a name may stay");
+    assert!(drip(&caller, b"PING\r\n"), "a client that does not authenticate may stay");
     running.stop().unwrap();
 }
 
@@ -63,7 +63,7 @@ fn the_memory_of_all_clients_is_bounded() {
         caller.stream.send_all(&vec![b'x'; bytes]).ok();
         large.push(caller);
     }
-    wait_until("the largest is let go", || {
+    wait_until("the largest is disconnected", || {
         clients.evicted.load(std::sync::atomic::Ordering::Relaxed) > 0
     });
     assert_eq!(small.line("PING"), "+PONG");
@@ -95,7 +95,7 @@ fn listeners_that_do_not_read_are_let_go_before_memory_is_short() {
             return;
         }
     }
-    panic!("nobody was let go");
+    panic!("no client was disconnected");
 }
 
 #[pumice_test_macros::test]
@@ -130,7 +130,7 @@ fn no_command_takes_more_memory_than_clients_may() {
         assert_eq!(server.say(client, line), refused, "{line}");
     }
     server.talk(client, &[("LLEN l", ":200"), ("SCARD s", ":200"), ("EXISTS t", ":0")]);
-    // What reads much and keeps little works.
+    // Commands that read much and keep little work.
     server.talk(client, &[("LPOS l x", "$-1"), ("ZCOUNT z 0 2", ":200"), ("DEL h l s z", ":4")]);
     assert!(text(&server.ask(client, &["SCAN", "0", "COUNT", "9223372036854775807"])).len() < 20);
     server.shared.keyspace.close().unwrap();

@@ -109,7 +109,7 @@ fn are_near(one: &str, two: &str) -> bool {
     time(one).zip(time(two)).is_some_and(|(one, two)| one.abs_diff(two) < 20_000)
 }
 
-/// After so many commands both say how many keys there are.
+/// After this many commands both report how many keys there are.
 const COUNTED_EVERY: u64 = 50;
 
 fn is_set(caller: &mut Caller, key: &str) -> bool {
@@ -373,7 +373,7 @@ fn info_has_what_others_watch() {
     let ours = told(Caller::to(&running), Caller::to(&running));
     let theirs = told(redis.connect(), redis.connect());
     for ((name, ours), theirs) in WATCHED.iter().zip(&ours).zip(&theirs) {
-        // Of the others only numbers, which differ.
+        // The others only have to be there: they are numbers, which differ.
         let is_same = matches!(
             *name,
             "redis_version"

@@ -27,7 +27,7 @@ pub fn start_with(scratch: &Scratch, setting: &str) -> Running {
         config.set(setting, &port).unwrap();
         match Running::start(config, if threads { IoMode::Threads } else { IoMode::Auto }) {
             Ok(running) => return running,
-            // Somebody was quicker.
+            // Another process took the port.
             Err(why) => assert!(why.contains("in use"), "{why}"),
         }
     }
@@ -66,7 +66,7 @@ fn the_page_and_its_parts_come_from_the_server_alone() {
         assert!(reply.contains("Content-Security-Policy: default-src 'none'; script-src 'self'"));
         parts += reply.split_once("||").unwrap().1;
     }
-    // The name of SVG is no address.
+    // The name of SVG's namespace is not fetched.
     let parts = parts.replace("http://www.w3.org/2000/svg", "");
     assert!(!parts.contains("http:") && !parts.contains("https:") && !parts.contains("@import"));
     let figures = get(&running, "/status.json");

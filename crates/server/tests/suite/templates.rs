@@ -26,7 +26,7 @@ pub fn argument(random: &mut Random, kind: &str) -> String {
         "C" => random.pick(&["1", "2", "3", "0", "10"]).to_string(),
         "F" => random.pick(&floats).to_string(),
         "V" => random.pick(&values).to_string(),
-        // Over at once, or long after the test.
+        // Expired at once, or long after the test.
         "T" => random.pick(&["700000", "1000000", "-1", "0", "99999999", "x"]).to_string(),
         literal => literal.to_string(),
     }

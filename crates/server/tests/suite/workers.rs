@@ -39,7 +39,7 @@ fn a_pool_of_workers_serves_clients_side_by_side() {
         caller.send(b"GET shared\r\n");
         let sum = (1000 * (life + 1)).to_string();
         assert_eq!(caller.until(&format!("{sum}\r\n")), format!("$4\r\n{sum}\r\n"));
-        // What has come is answered at the end.
+        // What has arrived is answered before the end.
         caller.send(b"PING\r\nECHO last\r\n");
         caller.stream.shutdown(Direction::Send).unwrap();
         assert_eq!(caller.until_closed(), "+PONG|$4|last");

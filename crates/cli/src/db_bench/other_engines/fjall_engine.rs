@@ -3,7 +3,7 @@
 //! A database is the folder `fjall` in the one of `--db`, with one keyspace. `--cache_size`,
 //! `--write_buffer_size` (of a memtable) and `--block_size` are those of the flags; filters and
 //! compression are fjall's own unless `--bloom_bits` and `--compression_type` are given, which hold
-//! for all levels then. Its background threads are as many as it chooses.
+//! for all levels then. It chooses the number of its background threads.
 //!
 //! Thread safety: handles are shared between workers.
 
@@ -38,7 +38,7 @@ impl Fjall {
     /// With the options that `flags` say.
     ///
     /// # Errors
-    /// The size of memtables is no number.
+    /// The size of memtables is not a number.
     pub fn new(flags: &Flags) -> Result<Self> {
         let mut options = pumice::ColumnFamilyOptions::default();
         let name = "write_buffer_size";

@@ -159,7 +159,7 @@ pub fn run(flags: &Flags, entries: &[Entry]) -> Result<(), String> {
     check(flags, entries)
 }
 
-/// What an engine answers to what [`check`] keeps from it.
+/// The reply of an engine to calls that [`check`] rules out.
 #[cfg(feature = "other-engines")]
 fn cannot<T>(what: &str) -> Result<T, String> {
     Err(format!("Not implemented: {what}"))

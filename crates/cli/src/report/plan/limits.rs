@@ -130,12 +130,12 @@ impl Codec {
     }
 }
 
-/// Which time of an operation a limit is one of.
+/// Which time of an operation a limit bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// CPU of the process while the benchmark ran.
     Cpu,
-    /// What passed.
+    /// Elapsed time.
     Wall,
 }
 
@@ -146,7 +146,7 @@ pub struct Limit {
     pub table: &'static str,
     /// The row.
     pub row: String,
-    /// Of which time.
+    /// The time that it bounds.
     pub clock: Clock,
     /// Of an operation.
     pub costs: Vec<Cost>,

@@ -148,7 +148,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// A benchmark on a database in memory that is made by it and goes afterwards.
+    /// A benchmark on a database in memory that it makes and that is removed afterwards.
     pub fn new(engine: Engine, benchmarks: &str, flags: &str) -> Bench {
         Bench {
             engine,

@@ -1,4 +1,4 @@
-//! Priorities of background threads: latencies of reads beside a writer, with and without.
+//! Priorities of background threads: latencies of reads during writes, with and without.
 //!
 //! Pure. Every arm writes at the same rate onto a copy of the same database.
 

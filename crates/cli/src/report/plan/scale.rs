@@ -127,7 +127,7 @@ impl Scale {
         ((at_one as f64 * self.size) as u64).max(64)
     }
 
-    /// Arms that can be had here.
+    /// Arms that are possible here.
     pub(super) fn possible(&self, arms: Vec<Arm>) -> Vec<Arm> {
         let has = |arm: &Arm| match arm.work.engine() {
             Engine::Pumice => true,

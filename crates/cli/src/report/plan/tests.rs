@@ -95,7 +95,7 @@ fn budgets_scale() {
     let shorter = Plan::new(Budget::parse("10m").unwrap(), &machine());
     assert!(longer.seconds(None) > 3.0 * shorter.seconds(None));
     assert!(shorter.seconds(Some(Section::Core)) < shorter.seconds(None));
-    // What is asked for is what it says that it takes.
+    // The time it takes matches the budget.
     assert!((300.0..600.0).contains(&shorter.seconds(None)), "{}", shorter.seconds(None));
 }
 

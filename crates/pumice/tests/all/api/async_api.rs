@@ -205,7 +205,7 @@ fn a_dropped_future_is_written_all_the_same() {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let db = reopened.expect("the calls end and let the database go");
+    let db = reopened.expect("the calls end and release the database");
     for n in 0..200 {
         let found = db.get_opt(&ReadOptions::default(), &key(n)).unwrap();
         assert_eq!(found.as_deref(), Some(format!("value {n}").as_bytes()), "key {n}");

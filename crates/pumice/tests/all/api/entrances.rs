@@ -54,7 +54,7 @@ fn records_of_transactions_are_refused() {
         assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
         assert!(error.message().contains(&format!("{tag:?}")), "{error}");
     }
-    // One that separates nothing is nothing.
+    // A separator that separates nothing has no effect.
     let mut data = put.data().to_vec();
     data.push(T::Noop as u8);
     let mut batch = WriteBatch::from_data(&data).unwrap();

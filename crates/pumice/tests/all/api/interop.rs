@@ -76,7 +76,7 @@ fn values_expire_in_both_engines() {
     let some = |text: &str| Some(text.as_bytes().to_vec());
     let [before, after] = rocksdb_goes_on(&peer, &dir.0, 100);
     assert_eq!(before, [some("v"), some("v"), some("a,b")]);
-    assert_eq!(after, [None, some("v"), some("a,b")], "RocksDB takes our times for its own");
+    assert_eq!(after, [None, some("v"), some("a,b")], "RocksDB reads our times as its own");
 
     let ours = DbWithTtl::open(&options(), &dir.0, 1000).unwrap();
     let get = |key: &str| ours.get(key).unwrap().map(|value| value.into_vec());

@@ -206,7 +206,7 @@ fn a_compaction_inside_level_0_is_not_split() {
     options.cf.level0_file_num_compaction_trigger = 2;
     options.db.max_subcompactions = 2;
     let db = Db::open(&options, "/db").unwrap();
-    // So much below that L0 is merged in itself.
+    // So much data below that L0 is merged within itself.
     fill(&db, 20_000);
     db.flush_opt(&FlushOptions::default()).unwrap();
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
@@ -314,7 +314,7 @@ fn sizes_with(is_upper_bound: bool, compression_opts: &str) -> Vec<u64> {
     options.cf.disable_auto_compactions = true;
     options.cf.target_file_size_base = TARGET;
     options.cf.target_file_size_is_upper_bound = is_upper_bound;
-    // Filters take a fifth of a file. Their allocator size class is not known beforehand.
+    // Filters take a fifth of a file. Their allocator size class is not known in advance.
     let table = "{filter_policy=bloomfilter:40;optimize_filters_for_memory=false}";
     options.set("block_based_table_factory", table).unwrap();
     options.set_from_text(compression_opts).unwrap();
@@ -376,7 +376,7 @@ fn many_range_deletions_make_a_memtable_full() {
     };
     fill(&db, 100);
     delete(0, 20);
-    assert!(tables().is_empty(), "the next write sees to it");
+    assert!(tables().is_empty(), "the next write flushes");
     delete(20, 1);
     assert_eq!(tables(), [20]);
     delete(21, 19);

@@ -126,7 +126,7 @@ fn filters_of_the_user_go_on() {
         let (_, fs) = memory();
         let mut options = ttl_options(&fs);
         let filter = filter_of("own", |_, key, value| match (key, value) {
-            (b"old", _) => panic!("it has gone"),
+            (b"old", _) => panic!("it was dropped"),
             (_, b"drop") => FilterDecision::Remove,
             (_, b"change") => FilterDecision::ChangeValue(b"changed".to_vec()),
             _ => FilterDecision::Keep,

@@ -45,12 +45,12 @@ fn on_a_slow_device(policy: BackgroundPolicy) -> Options {
     options
 }
 
-/// What a load came to.
+/// The result of a load.
 #[derive(Debug, Default)]
 struct Course {
     /// User bytes of each second.
     by_second: Vec<u64>,
-    /// Looks, a tenth of a second apart, at which writes were stopped.
+    /// Samples, a tenth of a second apart, at which writes were stopped.
     stopped: u64,
     max_l0: u64,
     max_debt: u64,

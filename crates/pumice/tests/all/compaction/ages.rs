@@ -326,7 +326,7 @@ fn hours_of_low_load_come_first() {
         assert_eq!(compactions(), 2);
         sleep_until(midnight + 29 * DAY + 2 * HOUR + 20);
         assert_eq!(compactions(), 3);
-        // Hours that have begun count at once, those over midnight too.
+        // Hours that have begun apply at once, those over midnight too.
         let now = midnight + 39 * DAY + HOUR / 2;
         sleep_until(now);
         let refused = set("13:00-13:00").unwrap_err().to_string();

@@ -24,7 +24,7 @@ fn simulate(test: fn()) {
     }
 }
 
-/// A limiter of 1 MB/s with refills of 10 ms, so that the rule looks once in a second.
+/// A limiter of 1 MB/s with refills of 10 ms, so that the rule looks once a second.
 fn tuned(policy: BackgroundPolicy) -> Options {
     let mut options = options(&MemFs::new(7).shared());
     let settings =
@@ -121,7 +121,7 @@ fn the_seed_rule_has_no_thresholds_and_no_timer() {
         let files = l0_files(&db);
         sleep(Duration::from_secs(100));
         assert!(l0_files(&db) >= files, "{} files", l0_files(&db));
-        // Work that never waits for a refill is no work to the rule.
+        // Work that never waits for a refill does not count as work for the rule.
         db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
         flush(&db);
         assert!(l0_files(&db) > files, "{} files", l0_files(&db));
@@ -151,7 +151,7 @@ fn policies_and_tuning_change_at_run_time() {
         db.set_db_options(&[("background_policy", "static")]).unwrap();
         sleep(Duration::from_secs(20));
         assert!(l0_files(&db) < 4, "{} files", l0_files(&db));
-        // Flushes have to be alone for a look: a compaction that waits drains in their place.
+        // When the rule looks, flushes must be alone: a waiting compaction drains in their place.
         let late =
             [("level0_file_num_compaction_trigger", "14"), ("auto_tuned_compaction", "true")];
         db.set_options(&late).unwrap();
@@ -304,5 +304,5 @@ fn options_that_rocksdb_does_not_know_are_not_in_its_file() {
     ] {
         assert!(!text.contains(name), "{name}");
     }
-    assert!(text.contains("disable_auto_compactions=false"), "the deferral is nobody's option");
+    assert!(text.contains("disable_auto_compactions=false"), "the deferral is not an option");
 }

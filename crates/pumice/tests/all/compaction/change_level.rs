@@ -1,4 +1,4 @@
-//! `CompactRangeOptions::change_level` beside everything that changes the tree: other moves,
+//! `CompactRangeOptions::change_level` during everything that changes the tree: other moves,
 //! ingestions, compactions of the same family and of others.
 //!
 //! Plain #[test]: a simulation is a runtime of its own.
@@ -79,7 +79,7 @@ fn table(options: &Options, fs: &MemFs, name: &str, value: &str) -> std::path::P
     path
 }
 
-/// The error that a move may return beside others: the levels it has to pass are in use.
+/// The error that a move may return while others run: the levels it has to pass are in use.
 fn moved_or_refused(moved: pumice::Result<()>) {
     if let Err(error) = moved {
         let text = error.to_string();

@@ -51,8 +51,8 @@ fn operands_are_filtered_by_compactions_and_not_by_flushes_or_under_snapshots() 
     assert_eq!(filter.asked.load(Ordering::Relaxed), 0, "a snapshot needs every operand");
     assert_eq!(get(b"based").unwrap(), b"base,good,bad");
     drop(snapshot);
-    // Operands that were merged into a value are none any more; what is written now is one. A flush
-    // in between keeps them apart, since operands of one memtable are combined.
+    // Operands that were merged into a value are no longer operands; what is written now is one. A
+    // flush in between keeps them apart, since operands of one memtable are combined.
     for operand in ["bad", "good"] {
         db.merge_opt(&write, b"late", operand.as_bytes()).unwrap();
         db.flush_opt(&FlushOptions::default()).unwrap();

@@ -148,7 +148,7 @@ fn a_leveled_tree_becomes_fifo_and_back() {
     rounds(&db, 12..20);
     settle(&db);
     assert_eq!(contents(&db).len(), 2000);
-    // Deep levels go first, whatever their age.
+    // Files of deep levels are deleted first, whatever their age.
     db.set_options(&[("compaction_options_fifo", "{max_table_files_size=130000}")]).unwrap();
     settle(&db);
     assert_eq!((l0(&db).len(), contents(&db).len()), (10, 1000));

@@ -94,7 +94,7 @@ fn files_go_one_by_one_from_a_database_at_rest() {
     });
 }
 
-/// A time that was made shorter counts at once; one that was made longer too.
+/// A time that was made shorter applies at once; one that was made longer too.
 #[test]
 fn the_time_can_change_while_the_database_is_at_rest() {
     simulate(|| {
@@ -142,7 +142,7 @@ fn a_wall_clock_that_is_set_is_noticed() {
     });
 }
 
-/// Files that got too old while the database was closed go when it is opened; those that get too
+/// Files that got too old while the database was closed are deleted by the open; those that get too
 /// old later are watched from then on. Other column families have times of their own.
 #[test]
 fn an_opened_database_goes_on() {

@@ -159,7 +159,7 @@ fn given_files_are_compacted_with_what_must_go_along() {
         let mut level0 = db.live_files_metadata();
         level0.retain(|file| file.level == 0);
         level0.sort_by_key(|file| file.file_number);
-        // The second newest file: the two that are older go along, the newest stays.
+        // The second newest file: the two that are older are included, the newest stays.
         let how = CompactFilesOptions::default();
         let outputs = db.compact_files_cf(&how, cf, &[&level0[2].name], 3).unwrap();
         assert_eq!(names(&db, 0), [level0[3].name.clone()]);

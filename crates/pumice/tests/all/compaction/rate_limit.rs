@@ -106,7 +106,7 @@ fn while_writes_are_delayed_all_are_as_urgent_as_users() {
     });
 }
 
-/// Under the adaptive policy compactions of L0 go before others, and what it caps stays what it is.
+/// Under the adaptive policy compactions of L0 precede others, and capped writes raise no priority.
 // A simulation is a runtime of its own.
 #[test]
 fn under_the_adaptive_policy_compactions_of_l0_are_more_urgent_than_others() {

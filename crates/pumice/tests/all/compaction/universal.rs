@@ -81,7 +81,7 @@ fn check(db: &Db, rounds: usize, keys: usize) {
     assert!(contents(db) == expected.collect::<Vec<_>>(), "{rounds} rounds");
 }
 
-/// Small runs of one size are merged with each other, and the large one beside them stays.
+/// Small runs of one size are merged with each other, and the large one next to them stays.
 #[pumice_test_macros::test]
 fn runs_of_one_size_are_merged() {
     let (_, fs) = memory();

@@ -168,7 +168,7 @@ fn in_a_flush() {
     test.check_after(&error);
 }
 
-/// Whatever a user's checksum of files panics in: the making, the bytes or the end.
+/// Wherever a user's checksum of files panics: when it is made, fed or finished.
 #[pumice_test_macros::test]
 fn in_a_checksum_of_a_file() {
     for at in 0..3 {

@@ -44,7 +44,7 @@ fn an_open_database_is_refused_and_unharmed() {
     let (_, fs) = memory();
     let options = options(&fs);
     let db = Db::open(&options, DIR).unwrap();
-    // The flushed log would go at any moment.
+    // The flushed log would be deleted at any moment.
     db.disable_file_deletions();
     fill(&db, 0..100, "v");
     flush(&db);

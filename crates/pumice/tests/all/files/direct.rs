@@ -124,7 +124,7 @@ fn a_file_system_without_direct_io_is_refused() {
         refused.to_string(),
         "Invalid argument: Direct I/O is not supported by the specified DB."
     );
-    // A file that cannot be opened at all is another story.
+    // A file that cannot be opened at all gives its own error.
     fs.add_fault(FaultRule::always(FaultOp::Open, "*CURRENT", Fault::Eio));
     assert!(!Db::open(&options, "/db").err().unwrap().to_string().contains("Direct I/O"));
     fs.clear_faults();

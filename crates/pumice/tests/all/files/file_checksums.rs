@@ -109,7 +109,7 @@ fn a_changed_file_is_named() {
     db.close().unwrap();
 }
 
-/// Files of before are skipped, as by RocksDB.
+/// Files from before the option was set have none and are skipped, as by RocksDB.
 #[pumice_test_macros::test]
 fn there_must_be_a_function_and_files_without_one_pass() {
     let (memory, fs) = memory();
@@ -256,7 +256,7 @@ fn a_users_function_takes_the_place_of_rocksdbs() {
     db.close().unwrap();
 }
 
-/// As by RocksDB: they open, and a verification names the function that it does not know.
+/// As in RocksDB: they open, and a verification names the function that it does not know.
 #[pumice_test_macros::test]
 fn files_of_a_function_that_is_not_known() {
     let (_, fs) = memory();
@@ -308,8 +308,8 @@ fn a_users_factory_is_kept_when_options_are_loaded() {
     assert_eq!(error.kind(), ErrorKind::NotSupported, "{error}");
 }
 
-/// Of a file that `write_global_seqno` changed, the checksum is that of what lies there, also if
-/// the caller gave the one of before.
+/// The checksum of a file that `write_global_seqno` changed is that of its new bytes, even if the
+/// caller gave the earlier one.
 #[pumice_test_macros::test]
 fn files_with_their_sequence_numbers_have_a_new_one() {
     let (memory, fs) = memory();

@@ -60,7 +60,7 @@ fn what_has_lost_current_is_not_created_anew() {
     }
 }
 
-/// What a crash leaves of a creation is no database.
+/// What a crash leaves of a creation is not a database.
 #[pumice_test_macros::test]
 fn an_unfinished_creation_is_begun_again() {
     let (_fs, shared, options) = made("", |_| ());

@@ -54,7 +54,7 @@ fn files(fs: &Arc<dyn FileSystem>, dir: &Path) -> Vec<Arc<FileMetaData>> {
     edits(fs, dir).into_iter().flat_map(|edit| edit.new_files).map(|(_, file)| file).collect()
 }
 
-/// Changes keys as no order of files tells: values, operands, entities, deletions of all kinds.
+/// Changes keys so that the order of files matters: values, operands, entities, all deletions.
 fn change(db: &Db, rng: &mut Rng) {
     let (key, value) = (key(rng.uniform(KEYS as u64) as usize), rng.next_u64().to_string());
     match rng.uniform(10) {
@@ -116,7 +116,7 @@ fn read_only(options: &Options) -> pumice::Result<Db> {
     Db::builder(DIR).options(options.clone()).read_only().open()
 }
 
-/// Files of any age on any level: only sequence numbers tell.
+/// Files of any age on any level: only sequence numbers show which is newer.
 #[pumice_test_macros::test]
 fn are_read_where_checks_are_off() {
     for seed in 0..20 {

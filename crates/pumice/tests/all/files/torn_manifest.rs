@@ -34,7 +34,7 @@ fn flushing() -> (MemFs, Options, Contents, usize) {
         let (fs, shared) = memory();
         let options = options(&shared);
         let db = Db::open(&options, DIR).unwrap();
-        // The first flush's log would go in the background, one of the changes that are counted.
+        // The first flush's log would be deleted in the background, which would count as a change.
         db.disable_file_deletions();
         for n in 0..6 {
             db.put_opt(&SYNC, &long_key(n), b"before").unwrap();
@@ -175,7 +175,7 @@ fn a_lost_sector_before_an_intact_change_is_refused() {
     let options = with_fs(&options, &shared);
     let path = manifest(&shared);
     let end = fs.file_size(&path).unwrap() as usize;
-    // One more intact change: the sound bytes of the present one, once more after it.
+    // One more intact change: the sound bytes of the current one, repeated after it.
     fs.damage(&path, |bytes| {
         let again = bytes[from..].to_vec();
         bytes.extend(again);

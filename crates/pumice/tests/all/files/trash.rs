@@ -32,7 +32,7 @@ fn simulate(test: fn()) {
     (0..4).for_each(|seed| run(seed, test));
 }
 
-/// A manager that minds the rate alone.
+/// A manager with nothing but a rate.
 fn manager(rate_bytes_per_sec: u64, bytes_max_delete_chunk: u64) -> Arc<SstFileManager> {
     let settings = SstFileManagerOptions {
         rate_bytes_per_sec,
@@ -102,7 +102,7 @@ fn tables_and_logs_go_at_the_rate() {
         let db = Db::open(&options, DIR).unwrap();
         let began = now_micros();
         make_trash(&db);
-        assert!(seconds(began) < 1.0, "nobody waits for a deletion");
+        assert!(seconds(began) < 1.0, "no call waits for a deletion");
         let left = trash(&fs, DIR);
         assert_eq!(left.len(), 3, "the first log is gone already: {left:?}");
         assert_eq!(left.iter().filter(|name| name.contains(".log")).count(), 1);
@@ -214,7 +214,7 @@ fn a_close_leaves_trash_that_an_open_finds() {
         db.close().unwrap();
         drop((db, options, next));
         assert!(trash(&fs, DIR).len() > 3);
-        // Without a manager they go at once.
+        // Without a manager they are deleted at once.
         let options = paced(&fs, None);
         let db = Db::open(&options, DIR).unwrap();
         assert_eq!(trash(&fs, DIR), ["000001.txt.trash", "notes.trash"]);
@@ -250,7 +250,7 @@ fn an_open_that_fails_leaves_trash_alone() {
     });
 }
 
-/// Tables of a recovery that comes to nothing go at once, whatever the rate; of one that fails
+/// Tables of a recovery that is given up are deleted at once, whatever the rate; of one that fails
 /// later they stay. Neither is the manager's.
 #[test]
 fn tables_of_an_open_that_fails_are_not_the_managers() {

@@ -94,7 +94,7 @@ fn step(db: &Db, draw: u64, key: &[u8], n: u64) {
         40..60 => db.merge(key, format!("operand{n}")).unwrap(),
         60..70 => db.delete(key).unwrap(),
         70..73 if n.is_multiple_of(5) => {
-            // What the file has of the key is not covered, and what older ones have is.
+            // The tombstone does not cover what its file has of the key, but what older files have.
             db.delete_range(key, &end).unwrap();
             db.merge(key, format!("operand{n}")).unwrap();
         }

@@ -1,5 +1,5 @@
 //! `uncache_aggressiveness`: with a file that is not needed any more its blocks leave the block
-//! cache. What a database has deleted is certain once it is closed, so that is when is counted.
+//! cache. What a database has deleted is certain only after its close, so blocks are counted then.
 
 use std::sync::Arc;
 

@@ -216,7 +216,7 @@ fn a_failed_compaction_is_told_and_counted() {
         flush(&db);
     }
     mem.add_fault(FaultRule::once(FaultOp::Create, "/db/*.sst", 0, Fault::Eio));
-    // A manual compaction reports the failure; whether it tries again is its business.
+    // A manual compaction reports the failure; whether it tries again is up to it.
     drop(db.compact_range(&CompactRangeOptions::default(), None, None));
     recorder.wait_for("compaction end");
     assert!(recorder.compactions.lock()[0].error.is_some());
@@ -245,7 +245,7 @@ fn stalls_are_logged_counted_and_reported() {
         fill(&db, 0..round + 1, "v");
         flush(&db);
         if round == 1 {
-            // The stop below is counted as one beside a running compaction.
+            // The stop below is counted as one during a running compaction.
             recorder.wait_for("compaction begin");
         }
     }
@@ -333,7 +333,7 @@ fn reports_are_dumped_at_rest() {
         // A table without news is reported only now and then. A report has two such tables.
         let reports = log_text(&fs).matches("** Compaction Stats [default] **").count();
         assert_eq!(reports, 2 * 2);
-        // Another period holds at once, and 0 is none.
+        // A new period applies at once, and 0 means none.
         db.set_db_options(&[("stats_dump_period_sec", "5")]).unwrap();
         seconds(6);
         assert_eq!(dumps(), 17);
@@ -351,7 +351,7 @@ fn reports_are_dumped_at_rest() {
     assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }
 
-/// Nobody waits to dump reports of a database that could not be opened: its lock is free. A plain
+/// No task waits to dump reports of a database that could not be opened: its lock is free. A plain
 /// #[test] for the same reason.
 #[test]
 fn an_open_that_fails_leaves_no_task_that_dumps() {

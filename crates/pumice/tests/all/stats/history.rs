@@ -59,7 +59,7 @@ fn statistics_are_sampled_when_due() {
         assert_eq!(written(&db, all[0].0, all[1].0), all[..1]);
         assert_eq!(written(&db, all[0].0 + 1, all[2].0 + 1), all[1..]);
         assert_eq!(written(&db, all[2].0 + 1, u64::MAX), []);
-        // Another period holds at once, and 0 is none.
+        // A new period applies at once, and 0 means none.
         db.set_db_options(&[("stats_persist_period_sec", "0")]).unwrap();
         sleep(3600);
         assert_eq!(written(&db, 0, u64::MAX).len(), 3);

@@ -283,7 +283,7 @@ fn a_checkpoint_beside_a_resume_is_whole_or_refused() {
         };
         thread::sleep(Duration::from_millis(sim::random_below(20)));
         let refused = both(b"refused", true).is_err();
-        // A copy that synced the log may have met the fault.
+        // A copy that synced the log may have hit the fault.
         let from = time::now_nanos();
         while db.resume().is_err() {
             thread::sleep(Duration::from_millis(1));

@@ -449,8 +449,8 @@ fn a_power_cut_during_resume_leaves_batches_whole() {
     }
 }
 
-/// While a background error stops writes, column families neither come nor go; nothing of that is
-/// on disk after a crash.
+/// While a background error stops writes, column families are neither created nor dropped; none of
+/// that is on disk after a crash.
 #[pumice_test_macros::test]
 fn families_wait_for_the_end_of_a_background_error() {
     let faults = [

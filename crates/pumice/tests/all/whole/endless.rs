@@ -82,7 +82,7 @@ fn options(fs: &MemFs, kind: Kind) -> Options {
     options.cf.level0_slowdown_writes_trigger = 4;
     options.cf.level0_stop_writes_trigger = 4;
     options.cf.ttl = 0;
-    // How long jobs wait for each other is the matter here, not how writes are let in.
+    // This is about how long jobs wait for each other, not about how writes are admitted.
     options.db.background_policy = pumice::options::BackgroundPolicy::Static;
     options.cf.table_factory.no_block_cache = true;
     if kind == Kind::Buffered {
@@ -258,8 +258,8 @@ fn life(fs: &MemFs, kind: Kind, file: &str, (op, fault): (FaultOp, Fault)) {
     db.close().unwrap();
 }
 
-/// A healthy family keeps working beside one with an unreadable table, and beside families that are
-/// dropped while they are compacted.
+/// A healthy family keeps working while another has an unreadable table, and while families are
+/// dropped during their compactions.
 fn beside_the_sick(fs: &MemFs, (op, fault): (FaultOp, Fault)) {
     let mut options = options(fs, Kind::Impatient);
     options.cf.write_buffer_size = 1 << 20;

@@ -54,7 +54,7 @@ fn a_slowed_writer_does_not_outwait_a_close() {
         let db = Arc::new(Db::open(&options, DIR).unwrap());
         for n in 0..4 {
             if n == 3 {
-                // The last flush makes one table; the compaction after it is at its first for long.
+                // The last flush makes one table; the compaction after it stalls on its first one.
                 let stall = Fault::Stall(1000 * SECOND);
                 let (op, path_glob) = (Some(FaultOp::Create), "*.sst".to_string());
                 fs.add_fault(FaultRule { op, path_glob, skip: 1, count: 1, fault: stall });
@@ -99,7 +99,7 @@ fn an_error_that_found_no_thread_is_recovered_from_after_the_next() {
         let mut tries = 0;
         while let Err(error) = put(&db, "a", b"3") {
             tries += 1;
-            assert!(tries < 20, "nobody recovers: {error}");
+            assert!(tries < 20, "it does not recover: {error}");
             thread::sleep(Duration::from_secs(1));
         }
         let found = db.get_opt(&ReadOptions::default(), b"a").unwrap();

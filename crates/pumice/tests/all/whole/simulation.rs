@@ -197,7 +197,7 @@ fn run(seed: u64, trace: bool) -> Report {
     report
 }
 
-/// Says where two runs of one seed part.
+/// Reports where two runs of one seed diverge.
 fn difference(first: &[sim::TraceStep], second: &[sim::TraceStep]) -> String {
     let at = first.iter().zip(second).position(|(a, b)| a != b);
     let at = at.unwrap_or(first.len().min(second.len()));

@@ -281,7 +281,7 @@ fn a_family_that_is_dropped_meanwhile_is_left_out() {
     db.close().unwrap();
 }
 
-/// A group whose end is not there is no change, wherever it ends.
+/// A group without its end is not a change, wherever it is cut off.
 #[pumice_test_macros::test]
 fn a_group_that_is_cut_off_anywhere_is_dropped_as_a_whole() {
     let (fs, shared) = memory();

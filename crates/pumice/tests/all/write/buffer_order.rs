@@ -105,7 +105,7 @@ fn a_new_write_buffer_size_holds_for_the_present_memtable() {
     db.continue_background_work().unwrap();
     db.flush_opt(&FlushOptions::default()).unwrap();
     let before = flushed();
-    // A larger one holds at once, too.
+    // A larger one applies at once, too.
     db.set_options_cf(&cf, &[("write_buffer_size", "67108864")]).unwrap();
     write(&db, &cf, 5 << 20);
     assert_eq!((flushed(), sealed(&db, std::slice::from_ref(&cf))), (before, vec![0]));

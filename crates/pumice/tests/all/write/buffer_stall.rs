@@ -163,7 +163,7 @@ fn memory_of_another_database_is_flushed() {
         }
         assert_eq!(idle.property_int("rocksdb.num-files-at-level0"), Some(1));
         write(&idle, 1, LIMIT + 1);
-        // What is in memory when a database closes has no one to flush it.
+        // Nothing would flush what is in memory when a database closes.
         idle.close().unwrap();
         for key in 0..4 {
             write(&busy, key, LIMIT / 3);

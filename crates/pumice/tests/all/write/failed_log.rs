@@ -74,7 +74,7 @@ fn a_flush_of_one_family_does_not_forget_that_the_log_failed() {
     let (reopened, _) = open(&again);
     let found = reopened.get_opt(&ReadOptions::default(), b"a").unwrap();
     assert!(!promised || found.is_some(), "promised, and gone");
-    assert!(!promised, "the log has failed, and nobody resumed");
+    assert!(!promised, "the log has failed, and nothing resumed it");
     db.resume().unwrap();
     db.flush_wal(true).unwrap();
 }

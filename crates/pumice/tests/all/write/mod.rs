@@ -1,4 +1,4 @@
-//! Writes: the queue, memtables, logs, and which of them flushes let go.
+//! Writes: the queue, memtables, logs, and which logs flushes release.
 
 mod archive;
 mod atomic_flush;

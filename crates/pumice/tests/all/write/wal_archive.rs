@@ -89,7 +89,7 @@ fn archived_logs_go_when_their_time_is_over() {
             assert_eq!(count(), written);
             sleep(Duration::from_secs(300));
         }
-        // 900 s after the first; the archive is looked through every 500 s.
+        // 900 s after the first; the archive is checked every 500 s.
         one_log(&db, 1);
         assert_eq!(count(), 4, "none is too old");
         sleep(Duration::from_secs(550));
@@ -99,7 +99,7 @@ fn archived_logs_go_when_their_time_is_over() {
         one_log(&db, 1); // 1750 s: a short while after the last look
         assert_eq!(count(), 4);
         db.close().unwrap();
-        // The open looks, whenever the last look was: that of 600 s is too old.
+        // The open checks, whenever the last check was: that of 600 s is too old.
         let db = Db::open(&with(&fs, 1000, 0), DIR).unwrap();
         assert_eq!(count(), 3);
         sleep(Duration::from_secs(5000));

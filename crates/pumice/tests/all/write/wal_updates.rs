@@ -128,7 +128,7 @@ fn what_no_log_has_is_a_gap() {
     let mut updates = db.get_updates_since(1).unwrap();
     let gap = "NotFound: Gap in sequence numbers".to_string();
     assert_eq!(ended(&mut updates), (1, gap, ErrorKind::NotFound));
-    assert_eq!(since(&db, 2), [(3, 3)], "the first batch has no one before it");
+    assert_eq!(since(&db, 2), [(3, 3)], "the first batch has no predecessor");
     // Once its log is deleted a write is missing at the beginning.
     db.flush().unwrap();
     let_files_go(&db);

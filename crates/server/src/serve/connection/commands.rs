@@ -69,15 +69,15 @@ impl Connection<'_> {
         Pause::Idle
     }
 
-    /// A web page may make a browser send commands as the body of a request: nothing of it is
-    /// carried out from here on, nor answered. Standard error is told once a minute.
+    /// A web page may make a browser send commands as the body of a request: from here on none of
+    /// it is executed or answered. This is reported on standard error, at most once a minute.
     fn hang_up_on_a_browser(&mut self, seconds: u64) -> Pause {
         let (shared, client) = (&self.server.shared, &self.session.client);
         if shared.attacked(seconds) {
             let what = "it sent POST or Host: as browsers do, so a web page may be making one send \
                         commands to this server (cross-protocol scripting)";
             let address = &client.address;
-            // There may be nobody who reads it.
+            // Standard error may have no reader.
             writeln!(std::io::stderr(), "pumice: SECURITY ATTACK: {address} was cut off: {what}")
                 .ok();
         }
@@ -101,8 +101,9 @@ impl Connection<'_> {
         };
     }
 
-    /// Executes the parsed command and those after it that are plain SETs too, if it is one and not
-    /// the last. Returns whether there is a next one, which then is parsed; None if it is not.
+    /// If the parsed command is a plain SET and not the last command, executes it and the plain
+    /// SETs that follow it. Returns whether there is a next command, which is then parsed; None if
+    /// nothing was executed.
     fn carry_out_sets(
         &mut self,
         bytes: &[u8],
@@ -129,7 +130,7 @@ impl Connection<'_> {
             let now = time::wall_micros() / 1000;
             let (session, out) = (&mut self.session, &mut self.out);
             let count = execute_sets(shared, session, out, (rest, joins), now, &mut self.upto);
-            // What a group leaves needs more than a group does.
+            // What a group has left out needs more than a group can do.
             joins = false;
             rest = &rest[count..];
             if count == 0 {

@@ -70,12 +70,12 @@ pub struct Entry {
 pub struct Catalog(Vec<Entry>);
 
 impl Catalog {
-    /// Of these.
+    /// The catalog of these.
     pub fn new(entries: Vec<Entry>) -> Catalog {
         assert!(entries.len() <= Bits::MOST, "a set has room for all commands");
         Catalog(entries)
     }
-    /// The number of a command, in any case.
+    /// The number of a command; case is ignored.
     pub fn id(&self, name: &[u8]) -> Option<u16> {
         let is = |entry: &Entry| name.eq_ignore_ascii_case(entry.name.as_bytes());
         self.0.iter().position(is).map(|at| at as u16)

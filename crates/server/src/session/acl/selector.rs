@@ -24,7 +24,7 @@ pub const BOTH: u8 = READ | WRITE;
 pub enum BadRule {
     /// No such command or category.
     Unknown,
-    /// It is no rule.
+    /// It is not a rule.
     Syntax,
     /// A pattern after `allkeys`.
     KeysAfterAll,
@@ -95,7 +95,7 @@ pub enum Denied {
 pub struct Asked<'a> {
     /// The command's number.
     pub id: u16,
-    /// Everybody may.
+    /// Every user may run it.
     pub is_free: bool,
     /// Its first argument.
     pub first: Option<&'a [u8]>,

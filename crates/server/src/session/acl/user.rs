@@ -46,7 +46,7 @@ fn parse_hash(digits: &[u8]) -> Result<Hash, BadRule> {
 /// A user's rules at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// It may come.
+    /// It may log in.
     pub is_on: bool,
     /// Any password will do.
     pub needs_no_password: bool,

@@ -86,7 +86,7 @@ fn certificates_are_read_anew_when_they_are_set() {
     // The same names, other files: a renewal.
     std::fs::copy(papers.certificate("server"), &cert).unwrap();
     std::fs::copy(papers.key("server"), &key).unwrap();
-    assert_eq!(to("other").line("PING"), "+PONG", "nobody has said so");
+    assert_eq!(to("other").line("PING"), "+PONG", "the files are not reloaded unasked");
     assert_eq!(first.line(&set), "+OK");
     assert_eq!(to("ca").line("PING"), "+PONG");
     // The set of clients that may connect changes too.
@@ -156,8 +156,8 @@ fn a_handshake_has_to_end_in_time() {
     let running = start_tls(scratch.path(), &papers, "no", &[("auth-timeout", "1")]);
     let shared = running.shared();
     let [silent, half, drips] = endless(&running);
-    wait_until("all were let go", || {
-        // It may have been let go.
+    wait_until("all were disconnected", || {
+        // The server may have disconnected it.
         drips.send_all(&[0]).ok();
         thread::sleep(Duration::from_millis(20));
         let came = shared.stats.connections.load(Ordering::Relaxed) == 3;
@@ -182,7 +182,7 @@ fn handshakes_count_as_memory_of_clients() {
     let clients = &running.shared().clients;
     let begun: Vec<_> =
         (0..40).map(|_| Stream::connect_tcp(address(&running), PATIENCE_NANOS).unwrap()).collect();
-    wait_until("some are let go", || clients.evicted.load(Ordering::Relaxed) > 0);
+    wait_until("some are disconnected", || clients.evicted.load(Ordering::Relaxed) > 0);
     drop(begun);
     wait_until("all have gone", || clients.is_empty() && clients.memory.used() == 0);
     running.stop().unwrap();
@@ -201,8 +201,8 @@ fn a_record_that_does_not_come_whole_is_a_request_that_does_not() {
     let stream = &caller.tls.sock.stream;
     // The head of a record of 16 KiB.
     stream.send_all(&[23, 3, 3, 64, 0]).unwrap();
-    wait_until("it was let go", || {
-        // It may have been let go.
+    wait_until("it was disconnected", || {
+        // The server may have disconnected it.
         stream.send_all(&[0]).ok();
         thread::sleep(Duration::from_millis(20));
         clients.is_empty()

@@ -1,5 +1,5 @@
-//! Failures of calls that lead or hold locks: the listener has heard of one when the call returns,
-//! and nothing is held while it hears, so that it may call.
+//! Failures of calls that lead or hold locks: the listener has been told of one when the call
+//! returns, and no lock is held while it is told, so that it may call the database.
 
 use std::path::Path;
 use std::sync::Arc;

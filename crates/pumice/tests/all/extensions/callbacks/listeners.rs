@@ -1,4 +1,4 @@
-//! Listeners that let go of the last handle, and that call while files are deleted.
+//! Listeners that drop the last handle, and that call while files are deleted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +87,7 @@ fn with(listener: &Arc<Acts>, fs: &MemFs) -> Options {
     options
 }
 
-/// Opens once the holder of the directory lets go of it.
+/// Opens once the holder of the directory releases it.
 fn open_at_last(options: &Options) -> Db {
     loop {
         match Db::open(options, DIR) {
@@ -146,7 +146,7 @@ fn the_last_handle_goes_in_a_listener() {
     }
 }
 
-/// Calls that a program makes when a file has gone.
+/// Calls that a program makes when a file was deleted.
 fn calls_back(db: Option<Db>) {
     let db = db.unwrap();
     let put = db.put_opt(&WriteOptions::default(), b"from the listener", b"1");

@@ -140,7 +140,7 @@ fn code_calls_back() {
     }
 }
 
-/// Where the code waits until it is let go.
+/// Where the code waits until it is released.
 #[derive(Default)]
 struct Gate {
     state: Mutex<(bool, bool)>,

@@ -114,11 +114,11 @@ fn prepare(fs: &MemFs, empty: bool) {
 /// Errors that name the conflict.
 fn is_expected(text: &str) -> bool {
     let known = [
-        "lock",           // Somebody has it open.
+        "lock",           // Another process has it open.
         "does not exist", // It was destroyed,
-        "No such file",   // or is going,
+        "No such file",   // or is being destroyed,
         "found no files", // or there was none to repair.
-        "exists",         // Somebody else was first.
+        "exists",         // The other operation was first.
         "Try again",      // It changed all the time.
     ];
     known.iter().any(|known| text.contains(known))

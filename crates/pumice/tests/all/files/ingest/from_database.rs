@@ -22,7 +22,7 @@ fn own() -> IngestExternalFileOptions {
     IngestExternalFileOptions { allow_db_generated_files: true, ..Default::default() }
 }
 
-/// An empty database, and another one beside it, the source.
+/// An empty database, and another one next to it, the source.
 fn two() -> (MemFs, Options, Db, Db) {
     let (fs, options, db) = fresh();
     let source = Db::open(&options, "/source").unwrap();

@@ -67,7 +67,7 @@ fn wrong_calls() {
 fn wrong_files() {
     let (fs, mut options, db) = fresh();
     let refused = |result, kind, text: &str| assert_refused(&options, &db, result, kind, text);
-    // A table of a database is no external file.
+    // A table of a database is not an external file.
     db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
     super::support::flush(&db);
     let own = super::support::files(&db).pop().unwrap();

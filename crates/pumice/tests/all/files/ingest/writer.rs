@@ -53,7 +53,7 @@ fn one_writer_makes_several_files() {
         writer.finish().unwrap();
         paths.push(path);
     }
-    // Given up: neither the next file nor the drop minds.
+    // Abandoned: neither the next file nor the drop is affected.
     writer.open("/in/unfinished.sst").unwrap();
     writer.put(b"zz", b"v").unwrap();
     writer.open("/in/unfinished.sst").unwrap();

@@ -41,7 +41,7 @@ fn a_catch_up_with_a_primary_that_never_rests_gives_up_and_changes_nothing() {
     let error = secondary.try_catch_up_with_primary().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TryAgain, "{error}");
     assert!(error.message().ends_with("/db: the database changes while it is read"), "{error}");
-    assert_eq!(looks.load(Relaxed), 2 * 200, "so many rounds");
+    assert_eq!(looks.load(Relaxed), 2 * 200, "that many rounds");
     assert_eq!(contents(&secondary), before);
 
     busy.store(false, Relaxed);

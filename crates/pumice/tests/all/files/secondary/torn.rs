@@ -37,9 +37,9 @@ fn named(fs: &Arc<dyn FileSystem>, is: impl Fn(&str) -> bool) -> String {
     names(fs, DIR).into_iter().rfind(|name| is(name)).unwrap()
 }
 
-/// Lets a file grow byte by byte (a share of the environment: by so many more), from `from` on.
-/// After each step, `check` gets a secondary that follows, and one that has just been opened, if it
-/// can be.
+/// Lets a file grow byte by byte (by N bytes if the environment asks for a share of 1/N), from
+/// `from` on. After each step, `check` gets a secondary that follows, and one that has just been
+/// opened, if it can be.
 fn grow(fs: &Arc<dyn FileSystem>, name: &str, from: usize, check: &mut dyn FnMut(usize, &Db, &Db)) {
     let bytes = read(fs, name);
     let beside = copy(fs, name);
@@ -121,7 +121,7 @@ fn a_manifest_that_is_being_written_ends_where_it_is_whole() {
     primary.close().unwrap();
 }
 
-/// What has no whole record is no database yet, whatever length it has.
+/// A MANIFEST without a whole record is not a database yet, whatever its length.
 #[pumice_test_macros::test]
 fn a_manifest_that_is_not_there_yet_is_an_error() {
     let (_, fs) = memory();

@@ -156,7 +156,7 @@ fn guarded<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static
         }
         Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{what}: panicked"),
         Err(mpsc::RecvTimeoutError::Timeout) => {
-            eprintln!("{what}: somebody waits for ever");
+            eprintln!("{what}: a task waits forever");
             std::process::abort();
         }
     }
@@ -178,7 +178,7 @@ fn run_refused(resource: Resource, from: u64, to: u64) -> u64 {
     let again = guarded(&what, move || {
         let mut again = Done { acked, ..Done::default() };
         let db = Db::open(&Options::default(), &own);
-        // The first run may not have come to making one.
+        // The first run may not have got as far as making one.
         if let Ok(db) = db.inspect_err(|e| assert!(again.acked.is_empty(), "{e}")) {
             let keys: Vec<_> = (0..44).map(key).collect();
             read_all(&mut again, db.multi_get_opt(&ReadOptions::default(), &keys));
@@ -221,7 +221,7 @@ fn try_points(resource: Resource, points: u64, mut run: impl FnMut(u64, u64) -> 
     let full = std::env::var("PUMICE_REFUSED").is_ok_and(|value| value == "full");
     let (mut runs, mut refused) = (0, 0);
     for point in 0..points {
-        // The first ones always: they are what things are made of.
+        // The first ones always: everything else is made from them.
         for to in [point + 1, u64::MAX] {
             if full || point < 3 || rng.uniform(points) < SHARE {
                 runs += 1;

@@ -43,7 +43,7 @@ const TRIES: u64 = 20;
 /// When an operation began and ended, virtual nanoseconds.
 type Span = (u64, u64);
 
-/// What one run came to.
+/// The result of one run.
 struct Outcome {
     /// The second began while the first was under way.
     overlapped: bool,

@@ -1,4 +1,4 @@
-//! The operations, each as one task performs it, and the errors they may get beside others.
+//! The operations, each as one task performs it, and the errors they may get while others run.
 
 use pumice::backup::BackupEngine;
 use pumice::{
@@ -293,7 +293,7 @@ fn set_options(stage: &Stage, who: usize) -> Result<()> {
         .or_else(|error| if error.to_string().contains("dropped") { Err(error) } else { Ok(()) })
 }
 
-/// Some that both change, and one of its own, which must have the last value set.
+/// Sets some options that both change, and one of its own, which must have the last value set.
 fn set_db_options(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     let jobs = ["3", "5"][who];
@@ -337,7 +337,7 @@ fn checkpoint(stage: &Stage, who: usize) -> Result<()> {
     Ok(())
 }
 
-/// Two, with a flush and without, that share tables.
+/// Two backups, with a flush and without, that share tables.
 fn backup(stage: &Stage, who: usize) -> Result<()> {
     let engine = BackupEngine::open(stage.fs.shared(), format!("/backups{who}"))?;
     let db = stage.db(who);
@@ -416,7 +416,7 @@ fn ingest_replacing(stage: &Stage, who: usize) -> Result<()> {
     Ok(())
 }
 
-/// Files of a family go as they are: its keys may be seen or not, and nothing else changes.
+/// Whole files of a family are deleted: its keys may be seen or not, and nothing else changes.
 fn delete_files(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     (0..KEYS).for_each(|n| stage.may_become("replaced", &key(n), None));

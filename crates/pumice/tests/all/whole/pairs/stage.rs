@@ -29,7 +29,7 @@ type Allowed = BTreeSet<Option<Vec<u8>>>;
 
 /// See the module head.
 pub struct Stage {
-    /// Each task's own handle, so that either may let go of it.
+    /// Each task's own handle, so that either may drop it.
     handles: [Mutex<Option<Db>>; 2],
     pub families: Vec<ColumnFamily>,
     pub fs: MemFs,
@@ -134,7 +134,7 @@ impl Stage {
         self.handles[who].lock().clone().unwrap()
     }
 
-    /// Lets go of a task's handle, and its cursor.
+    /// Drops a task's handle, and its cursor.
     pub fn forget(&self, who: usize) {
         let handle = self.handles[who].lock().take();
         drop(handle);

@@ -1,4 +1,4 @@
-//! T2: a crash at every boundary between two changes of the disk, in 280 short workloads, and of
+//! T2: a crash at every boundary between two changes of the disk, in 320 short workloads, and of
 //! each crash several images: what each leaves must be recovered, written to, and recovered again.
 //!
 //! Which boundaries and images a seed takes is chosen for what they can show: half of the

@@ -71,7 +71,7 @@ impl Session {
 
     fn set_options(&self, cf: usize, rng: &mut Rng) -> Result<(), Stop> {
         let (name, values) = [
-            ("write_buffer_size", ["4096", "20000"]),
+            ("write_buffer_size", ["65536", "100000"]),
             ("level0_file_num_compaction_trigger", ["2", "4"]),
             ("disable_auto_compactions", ["true", "false"]),
             ("target_file_size_base", ["2048", "65536"]),

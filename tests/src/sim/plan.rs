@@ -6,6 +6,9 @@ use pumice_testkit::oracle::Logging;
 use super::world::Plan;
 use crate::stores::Settings;
 
+/// The longest value where a few dozen batches are to fill a memtable.
+pub const LARGE_VALUE_BYTES: u64 = 3000;
+
 /// A database of any kind.
 pub fn random(rng: &mut Rng) -> Plan {
     let families = 1 + rng.uniform(3) as usize;
@@ -19,7 +22,7 @@ pub fn random(rng: &mut Rng) -> Plan {
     let mut plan = small(families, logging);
     plan.order_family = rng.uniform(families as u64) as usize;
     plan.keys = 5 + rng.uniform(60);
-    plan.value_bytes_max = if rng.one_in(4) { 3000 } else { 60 };
+    plan.value_bytes_max = if rng.one_in(4) { LARGE_VALUE_BYTES } else { 60 };
     plan.info_log = rng.one_in(8);
     let settings = &mut plan.settings;
     let mut maybe = |one_in: u64, name: &'static str, value: &str| {
@@ -32,34 +35,21 @@ pub fn random(rng: &mut Rng) -> Plan {
     maybe(4, "max_manifest_file_size", "500");
     maybe(4, "max_background_jobs", "4");
     maybe(5, "max_subcompactions", "3");
-    maybe(5, "write_buffer_size", "4096");
+    maybe(5, "write_buffer_size", "200000");
     maybe(6, "max_write_buffer_number", "4");
     maybe(8, "use_fsync", "true");
     maybe(8, "max_open_files", "12");
     maybe(8, "level_compaction_dynamic_level_bytes", "false");
     draw_tables(&mut rng.clone(), &mut plan.settings);
-    pile_up_logs(&mut rng.clone(), &mut plan);
+    // From a copy, as the settings of tables are.
+    if rng.clone().fork().fork().one_in(4) {
+        plan.pile_up_logs();
+    }
     if !rng.one_in(4) {
         // Every life opens several times, and most of that would be the making of block caches.
         plan.settings.table.push_str(";no_block_cache=true");
     }
     plan
-}
-
-/// In one life of four flushes wait for three full memtables and few writes are synced, so that
-/// several logs hold data that is in no table and not durable. Drawn from a copy, as the settings
-/// of tables are.
-fn pile_up_logs(rng: &mut Rng, plan: &mut Plan) {
-    let mut rng = rng.fork().fork();
-    if rng.one_in(4) {
-        plan.settings = plan
-            .settings
-            .clone()
-            .with("write_buffer_size", "2048")
-            .with("max_write_buffer_number", "6")
-            .with("min_write_buffer_number_to_merge", "3");
-        plan.one_sync_in = 40;
-    }
 }
 
 /// Draws the settings of tables and of how they are built from a copy of the life's generator, so
@@ -135,10 +125,9 @@ fn universal(
         .with("target_file_size_base", draw(&["3000", "64M"]))
 }
 
-/// A plain small database.
+/// A plain small database. Its memtables are the smallest that there are, 64 KiB.
 pub fn small(families: usize, logging: Logging) -> Plan {
     let mut settings = Settings::small(families)
-        .with("write_buffer_size", "16384")
         .with("arena_block_size", "4096")
         .with("level0_file_num_compaction_trigger", "2")
         // The task that waits for the age of files has tests of its own.

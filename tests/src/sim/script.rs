@@ -66,21 +66,24 @@ pub struct Script {
 }
 
 /// Workloads of T2.
-pub const WORKLOADS: u64 = 280;
+pub const WORKLOADS: u64 = 320;
 /// From this one on they ingest.
 const INGESTING_WORKLOADS: u64 = 200;
 /// From this one on all have long keys, too; of those that ingest every other one.
 const LONG_WORKLOADS: u64 = 250;
+/// From this one on several logs hold data that is in no table.
+const PILING_WORKLOADS: u64 = 280;
 
-/// The T2 workload that a seed runs: two in five with long keys, two that ingest.
+/// The T2 workload that a seed runs: of five, two with long keys, two that ingest, one (half the
+/// time) with several logs.
 pub fn workload_of(seed: u64, rng: &mut Rng) -> u64 {
-    if matches!(seed / 16 % 5, 1 | 3) {
-        return LONG_WORKLOADS + rng.uniform(WORKLOADS - LONG_WORKLOADS);
-    }
-    match life::ingests(seed) {
-        true => INGESTING_WORKLOADS + rng.uniform(LONG_WORKLOADS - INGESTING_WORKLOADS),
-        false => rng.uniform(INGESTING_WORKLOADS),
-    }
+    let range = match seed / 16 % 5 {
+        1 | 3 => LONG_WORKLOADS..PILING_WORKLOADS,
+        _ if life::ingests(seed) => INGESTING_WORKLOADS..LONG_WORKLOADS,
+        _ if seed.is_multiple_of(2) => PILING_WORKLOADS..WORKLOADS,
+        _ => 0..INGESTING_WORKLOADS,
+    };
+    range.start + rng.uniform(range.end - range.start)
 }
 
 /// The T3 scenario that a seed runs.
@@ -91,8 +94,32 @@ pub fn scenario_of(seed: u64, rng: &mut Rng) -> u64 {
     }
 }
 
+/// A T2 workload with several logs: little is synced, and flushes wait for three memtables.
+fn piling_workload(number: u64) -> Script {
+    let mut rng = Rng::new(number ^ 0x77_0000);
+    let mut plan = plan::small(1 + rng.uniform(4) as usize / 3, Logging::Wal);
+    plan.keys = 20;
+    plan.pile_up_logs();
+    plan.settings.table.push_str(";no_block_cache=true");
+    let mut calls = vec![Call::Fill(20 + rng.uniform(30) as u32)];
+    for _ in 0..1 + rng.uniform(2) {
+        calls.push(match rng.uniform(6) {
+            0 | 1 => Call::Write { sync: true },
+            2 => Call::WriteTogether,
+            3 => Call::Flush(0),
+            4 => Call::FlushWal { sync: rng.one_in(2) },
+            _ => Call::Reopen,
+        });
+        calls.push(Call::Fill(1 + rng.uniform(10) as u32));
+    }
+    Script { plan, before: Vec::new(), calls, seed: number }
+}
+
 /// The T2 workload of a number: at most three calls that change state, and the calls around them.
 pub fn workload(number: u64) -> Script {
+    if number >= PILING_WORKLOADS {
+        return piling_workload(number);
+    }
     let mut rng = Rng::new(number ^ 0x77_0000);
     let logging = match number % 5 {
         0 if number.is_multiple_of(2) => Logging::AtomicFlush,
@@ -109,7 +136,9 @@ pub fn workload(number: u64) -> Script {
     };
     option(3, "max_manifest_file_size", "200");
     option(4, "avoid_flush_during_recovery", "true");
-    option(4, "write_buffer_size", "2048");
+    if rng.one_in(4) {
+        plan.value_bytes_max = plan::LARGE_VALUE_BYTES;
+    }
     plan.settings.table.push_str(";no_block_cache=true");
     if number >= LONG_WORKLOADS || (number >= INGESTING_WORKLOADS && number.is_multiple_of(2)) {
         plan::lengthen_keys(&mut plan);
@@ -158,7 +187,7 @@ pub fn workload(number: u64) -> Script {
 type Scenario = (&'static str, Logging, &'static [(&'static str, &'static str)], &'static [Call]);
 
 /// What T3 makes fail.
-const SCENARIOS: [Scenario; 15] = [
+const SCENARIOS: [Scenario; 16] = [
     ("sync writes", Logging::Wal, &[], &[Call::Write { sync: true }; 4]),
     (
         "unsynced writes and a log sync",
@@ -193,8 +222,14 @@ const SCENARIOS: [Scenario; 15] = [
     (
         "full memtables",
         Logging::Wal,
-        &[("write_buffer_size", "2048")],
-        &[Call::Fill(40), Call::Write { sync: true }],
+        &[],
+        &[Call::Fill(FILL_OF_MEMTABLES), Call::Write { sync: true }],
+    ),
+    (
+        "several memtables for one flush",
+        Logging::Wal,
+        &[("max_write_buffer_number", "6"), ("min_write_buffer_number_to_merge", "3")],
+        &[Call::Fill(FILL_OF_MEMTABLES), Call::Write { sync: true }, Call::Fill(4), Call::Flush(0)],
     ),
     (
         "recovery",
@@ -218,7 +253,7 @@ const SCENARIOS: [Scenario; 15] = [
     (
         "several writers",
         Logging::Wal,
-        &[("write_buffer_size", "4096")],
+        &[],
         &[Call::WriteTogether, Call::WriteTogether, Call::Flush(0), Call::WriteTogether],
     ),
     (
@@ -250,7 +285,9 @@ const SCENARIOS: [Scenario; 15] = [
 /// Scenarios of T3.
 pub const SCENARIO_COUNT: u64 = SCENARIOS.len() as u64;
 /// From this one on they ingest.
-const INGESTING_SCENARIOS: u64 = 12;
+const INGESTING_SCENARIOS: u64 = 13;
+/// Batches that fill a few memtables; the values of a scenario with them are large.
+const FILL_OF_MEMTABLES: u32 = 60;
 
 /// The T3 scenario of a number, and its name.
 pub fn scenario(number: u64) -> (&'static str, Script) {
@@ -258,6 +295,9 @@ pub fn scenario(number: u64) -> (&'static str, Script) {
     let mut plan = plan::small(2, logging);
     plan.keys = 8;
     plan.behind = calls.contains(&Call::IngestBehind);
+    if calls.contains(&Call::Fill(FILL_OF_MEMTABLES)) {
+        plan.value_bytes_max = plan::LARGE_VALUE_BYTES;
+    }
     for (option, value) in options {
         plan.settings = plan.settings.clone().with(option, value);
     }
@@ -283,7 +323,7 @@ fn generator(plan: &Plan, rng: &mut Rng, number: u64) -> OpGenerator {
         families: plan.families,
         prefix: plan.key_prefix.clone(),
         keys: plan.keys,
-        value_bytes_max: 300,
+        value_bytes_max: plan.value_bytes_max.max(300),
         batch_ops_max: 4,
         range_deletions_per_mille: 60,
     };

@@ -54,6 +54,18 @@ impl Plan {
     pub fn one_line(&self) -> bool {
         self.logging != Logging::Off
     }
+
+    /// Makes flushes wait for three full memtables and few writes synced, so that several logs hold
+    /// data that is in no table and not durable; values are large, so that memtables fill.
+    pub fn pile_up_logs(&mut self) {
+        self.settings = self
+            .settings
+            .clone()
+            .with("max_write_buffer_number", "6")
+            .with("min_write_buffer_number_to_merge", "3");
+        self.value_bytes_max = super::plan::LARGE_VALUE_BYTES;
+        self.one_sync_in = 40;
+    }
 }
 
 /// See the module head.

@@ -234,7 +234,6 @@ impl Life {
 
 fn settings(families: usize, logging: Logging, rng: &mut Rng) -> Settings {
     let mut settings = Settings::small(families)
-        .with("write_buffer_size", "16384")
         .with("arena_block_size", "4096")
         .with("level0_file_num_compaction_trigger", "2");
     if logging == Logging::ManualFlush {

@@ -45,7 +45,7 @@ struct Writer {
 pub fn run(seed: u64) -> Result<Tally, String> {
     let mut rng = Rng::new(seed ^ 0x3a17e5);
     let fs = MemFs::new(seed);
-    let settings = Settings::small(FAMILIES).with("write_buffer_size", "16384");
+    let settings = Settings::small(FAMILIES);
     let store = Pumice::open_on(fs.shared(), Path::new("/db"), &settings)?;
     let mut writers: Vec<Writer> =
         WRITERS.iter().map(|prefix| Writer::new(prefix, rng.fork())).collect();

@@ -319,10 +319,13 @@ pub fn current_id() -> u64 {
     })
 }
 
-/// How many tasks the machine can run at one time; at least 1.
+/// How many tasks the machine can run at one time; at least 1. It is what the process had when it
+/// first asked: the answer takes a dozen system calls, and every open database asks a few times.
 pub fn available_parallelism() -> usize {
+    static FIRST: OnceLock<usize> = OnceLock::new();
     if crate::sim::is_running() {
         return crate::os::SIM_CPUS as usize;
     }
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    let ask = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    *FIRST.get_or_init(ask)
 }

@@ -16,6 +16,8 @@ pub struct Settings {
     /// Bytes of the block cache that each column family of Pumice gets; None is the default. The
     /// slots of a default cache are a megabyte, which is much of an open of a small database.
     pub cache_bytes: Option<usize>,
+    /// Whether Pumice writes an info log. Its lines are a quarter of an open of a small database.
+    pub info_log: bool,
 }
 
 impl Settings {
@@ -36,6 +38,7 @@ impl Settings {
             families: (0..families).map(|cf| (name(cf), "kNoCompression")).collect(),
             disable_wal: false,
             cache_bytes: None,
+            info_log: true,
         }
     }
 

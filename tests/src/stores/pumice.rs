@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pumice::stats::NullLogger;
 use pumice::{
     BlockCache, CacheOptions, ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db,
     DbIterator, FlushOptions, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
@@ -36,6 +37,9 @@ pub fn options(
 ) -> Result<(Options, Vec<ColumnFamilyDescriptor>), String> {
     let mut base = Options::default();
     base.db.file_system = file_system;
+    if !settings.info_log {
+        base.db.info_log = Some(Arc::new(NullLogger));
+    }
     for (name, value) in &settings.options {
         base.set(name, value).map_err(text)?;
     }

@@ -42,6 +42,7 @@ pub fn settings() -> Settings {
     settings.table = "block_size=256;filter_policy=bloomfilter:10:false".into();
     settings.families[1].1 = "kLZ4Compression";
     settings.cache_bytes = Some(CACHE_BYTES);
+    settings.info_log = false;
     settings
 }
 

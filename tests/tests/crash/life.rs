@@ -253,5 +253,6 @@ fn settings(families: usize, logging: Logging, rng: &mut Rng) -> Settings {
         settings.table.push_str(";no_block_cache=true");
     }
     settings.disable_wal = logging == Logging::Off;
+    settings.info_log = rng.one_in(4);
     settings
 }

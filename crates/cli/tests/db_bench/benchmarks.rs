@@ -278,8 +278,8 @@ fn memtables_are_made_or_refused_by_name() {
         assert!(out.contains(&format!("Memtablerep: {shown}\n")), "{name}: {out}");
     }
     for (name, text) in [
-        ("prefix_hash", "memtables of hash buckets (prefix_hash) are not built"),
-        ("hash_linkedlist:7", "memtables of hash buckets (hash_linkedlist) are not built"),
+        ("prefix_hash", "hash memtables (prefix_hash) are not supported"),
+        ("hash_linkedlist:7", "hash memtables (hash_linkedlist) are not supported"),
         ("cuckoo", "cuckoo hash memtable is not supported anymore"),
         ("nosuch", "Could not load MemTableRepFactory: nosuch"),
     ] {

@@ -1,4 +1,4 @@
-"""The load table of `pumice serve`: one server program in three modes, and redis-server beside them.
+"""The load table of `pumice serve`: one server program in three modes, and redis-server next to them.
 
 usage: server.py --load [--seconds S] [--runs N] [--workers N] [--dir DIR] [--program PATH] [--library PATH]
        server.py --large [--runs N] [--rate N] [--keys N] [--dir DIR] [--program PATH] [--library PATH]
@@ -25,7 +25,7 @@ Without flags: every row for two seconds, server on core 0, client on core 1, by
 --pools         workers of the threads; each is run, the one with the most requests a second counts
 --growth        1 to 10,000 connections, and the memory of idle ones, instead of the load table
 --redis-benchmark  also what redis-benchmark says
---foreign-load  beside it, two processes that keep computing
+--foreign-load  with two other processes that keep computing
 --runs          of each cell; the median counts, the spread stands behind it
 --offered       rows at a fixed rate, a share of the weaker server's most (0.8), for p99
 

@@ -255,7 +255,7 @@ fn an_interrupt_ends_it_in_good_order_and_it_goes_on() {
     let output = child.wait_with_output().unwrap();
     let printed = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{printed}");
-    assert!(printed.contains("the same command goes on from here"), "{printed}");
+    assert!(printed.contains("the same command resumes from here"), "{printed}");
     assert_eq!(names(&dir.join("memory")).len(), 0);
     let before = text(dir, "runs.jsonl");
     let output = report(dir, words);

@@ -140,7 +140,7 @@ fn a_database_of_a_newer_rocksdb_can_be_written() {
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
     db.close().unwrap();
     let log = std::fs::read_to_string(it.db().join("LOG")).unwrap();
-    let skipped = log.lines().find(|line| line.contains("OPTIONS file that are skipped"));
+    let skipped = log.lines().find(|line| line.contains("Options skipped in the OPTIONS file"));
     let skipped = skipped.expect("a line in the info log");
     for unknown in UNKNOWN {
         assert!(skipped.contains(&format!("{unknown}=")), "{unknown}: {skipped}");

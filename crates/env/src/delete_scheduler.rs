@@ -333,7 +333,8 @@ impl Shared {
                     return Ok(trash);
                 }
             }
-            Err(Error::busy(format!("{}: too many files are its trash", file.path.display())))
+            let text = format!("{}: too many trash files of this name", file.path.display());
+            Err(Error::busy(text))
         };
         let found = find();
         if let Err(error) = &found

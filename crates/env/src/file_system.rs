@@ -76,7 +76,7 @@ pub trait FileSystem: Send + Sync {
     fn remove(&self, path: &Path) -> Result<()>;
     /// How many names a file has. A backend that cannot tell returns NotSupported.
     fn num_file_links(&self, path: &Path) -> Result<u64> {
-        let text = format!("{}: the number of its names cannot be told", path.display());
+        let text = format!("{}: the number of its hard links is unknown", path.display());
         Err(Error::not_supported(text))
     }
     /// Sets a file's length.

@@ -252,7 +252,7 @@ fn nothing_is_reserved_in_tmpfs() {
     let mut file = create(&fs, &path);
     let flags = OpenFlags { read: true, ..OpenFlags::default() };
     if !File::open(&path, flags).unwrap().is_in_memory() {
-        eprintln!("SKIPPED: /dev/shm is no tmpfs");
+        eprintln!("SKIPPED: /dev/shm is not tmpfs");
         return fs.remove(&path).unwrap();
     }
     for end in [1 << 20, 2 << 20] {

@@ -189,7 +189,7 @@ pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (_, Some(text)) => text,
-        _ => "(not a text)",
+        _ => "(payload is not text)",
     }
 }
 

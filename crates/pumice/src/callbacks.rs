@@ -149,7 +149,7 @@ fn refused() -> Error {
     if is_forked() {
         return forked();
     }
-    Error::aborted("called by code that the database calls and waits for")
+    Error::aborted("called from code that the database itself called and waits for")
 }
 
 #[cfg(test)]

@@ -199,7 +199,7 @@ impl CrashOracle {
         }
         let what = match too_early {
             Some(k) => format!("the state is P({k}): acknowledged writes are lost"),
-            None => "the state is no P(k): a hole or a torn batch".to_string(),
+            None => "the state is not a P(k): a hole or a torn batch".to_string(),
         };
         Err(format!(
             "{what} (allowed k: {lowest} to {}; acked {}, in system {}, synced {}; {:?}, {:?})",

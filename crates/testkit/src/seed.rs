@@ -17,7 +17,7 @@ pub const RUNTIME_VARIABLE: &str = "PUMICE_RUNTIME";
 /// The variable is not a number.
 pub fn wanted() -> Option<u64> {
     let text = std::env::var(SEED_VARIABLE).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE}={text} is no number")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE}={text} is not a number")))
 }
 
 /// One in this many cases is run; 1 runs them all.

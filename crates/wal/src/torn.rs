@@ -143,7 +143,7 @@ impl Scan<'_> {
             return Ok(self.next_sound(piece.end, block_end));
         }
         if !(FULL..=LAST).contains(&header.kind) || header.end > block_end {
-            return Err("a header that is all there makes no sense");
+            return Err("a complete header is invalid");
         }
         if header.end > self.tail.len() {
             return match self.ends_earlier(header) {
@@ -151,7 +151,7 @@ impl Scan<'_> {
                 false => Ok(self.tail.len()),
             };
         }
-        let piece = self.lost_piece(self.at..header.end).ok_or("no sector of it is lost")?;
+        let piece = self.lost_piece(self.at..header.end).ok_or("none of its sectors is lost")?;
         self.check_piece(&piece, header)?;
         Ok(header.end)
     }
@@ -164,7 +164,7 @@ impl Scan<'_> {
         let mut places = self.single_bytes(header);
         places.sort_unstable_by_key(|place| !piece.contains(place));
         match places.first() {
-            Some(place) if !piece.contains(place) => Err("one damaged byte explains it"),
+            Some(place) if !piece.contains(place) => Err("a single damaged byte explains it"),
             _ => Ok(()),
         }
     }

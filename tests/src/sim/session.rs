@@ -428,6 +428,6 @@ impl Session {
             }
             pumice_port::thread::sleep(HEAL_PAUSE);
         }
-        Err(Failure::new(Kind::Wrong, format!("files that nobody needs: {extra:?}")))
+        Err(Failure::new(Kind::Wrong, format!("files that are not needed: {extra:?}")))
     }
 }

@@ -156,7 +156,7 @@ impl SideFamilies {
     /// What is wrong.
     pub fn recovered(&mut self, found: &BTreeMap<String, Found>) -> Result<(), Failure> {
         if let Some(name) = found.keys().find(|name| !self.known.contains_key(*name)) {
-            return Err(Failure::new(Kind::Wrong, format!("nobody created family {name}")));
+            return Err(Failure::new(Kind::Wrong, format!("family {name} was never created")));
         }
         for (name, side) in &self.known {
             match found.get(name) {

@@ -25,7 +25,8 @@ fn read_dump(folder: &Path, name: &str) -> Contents {
 }
 
 fn open_rocksdb(folder: &Path, format_version: &str) -> Result<RocksDb, String> {
-    let version = format_version.parse().map_err(|_| format!("{format_version} is no number"))?;
+    let version =
+        format_version.parse().map_err(|_| format!("{format_version} is not a number"))?;
     RocksDb::open(&rocksdb::load()?, &folder.join(DATABASE), &settings(version))
 }
 

@@ -38,7 +38,7 @@ fn settings() -> Settings {
 
 /// The child job: runs the plan of seed `argument` on RocksDB and leaves its report.
 pub fn run_rocksdb(folder: &Path, argument: &str) -> Result<(), String> {
-    let seed: u64 = argument.parse().map_err(|_| format!("{argument} is no number"))?;
+    let seed: u64 = argument.parse().map_err(|_| format!("{argument} is not a number"))?;
     let mut store = RocksDb::open(&rocksdb::load()?, &folder.join("rocksdb"), &settings())?;
     let report = differential::run(&mut store, &plan(seed))?;
     std::fs::write(folder.join("report"), format!("{report:?}")).map_err(|e| e.to_string())

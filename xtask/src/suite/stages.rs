@@ -459,7 +459,7 @@ fn call(context: &Context, name: &str, args: &[&str], wanted: &[&str]) -> Done {
     let missing: Vec<&str> =
         wanted.iter().copied().filter(|word| !done.text.contains(word)).collect();
     if !missing.is_empty() && done.tally.failed == 0 {
-        done = failure(name, format!("prints no {missing:?}"), done.text);
+        done = failure(name, format!("does not print {missing:?}"), done.text);
     }
     done
 }

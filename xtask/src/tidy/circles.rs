@@ -58,7 +58,7 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
         }
     }
     violations.extend(left.into_iter().filter(|_| !sources.is_empty()).map(|at| {
-        let message = format!("no circle of `{}` passes {:?} any more", LEFT[at].0, LEFT[at].1);
+        let message = format!("no circle of `{}` remains through {:?}", LEFT[at].0, LEFT[at].1);
         Violation::new("xtask/src/tidy/circles.rs", message)
     }));
     violations

@@ -52,7 +52,7 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
             None => proof.strip_prefix("none:").is_some_and(|reason| reason.trim().len() > 10),
         };
         if !known {
-            let message = format!("{name}: its proof \"{proof}\" is no test and no reason");
+            let message = format!("{name}: its proof \"{proof}\" is neither a test nor a reason");
             violations.push(Violation::new(place.clone(), message));
         }
         if !read.contains(name) {

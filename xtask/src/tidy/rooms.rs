@@ -47,7 +47,7 @@ pub fn check(source: &Source, tokens: &[Token<'_>]) -> Vec<Violation> {
     }
     let room = path.split(['/', '.']).next().unwrap_or(path);
     let Some(own) = rank(room) else {
-        let message = format!("`{room}` is no room of the engine: add it to rooms.rs");
+        let message = format!("`{room}` is not a room of the engine: add it to rooms.rs");
         return vec![Violation::new(source.path.clone(), message)];
     };
     let mut violations = Vec::new();

@@ -45,7 +45,9 @@ impl BackgroundReaders {
                 Ok(thread) => readers.threads.push(thread),
                 Err(error) => {
                     readers.finish()?;
-                    return Err(format!("only {number} of {count} background readers: {error}"));
+                    return Err(format!(
+                        "only {number} of {count} background readers could be started: {error}"
+                    ));
                 }
             }
         }

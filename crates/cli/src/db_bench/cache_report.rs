@@ -29,7 +29,7 @@ fn lines(
         format_args!("Usage: {usage} of {capacity} bytes, {pinned} of them pinned by readers"),
     );
     if pinned > capacity {
-        let what = "what readers pin exceeds the capacity, so that nothing else is kept";
+        let what = "pinned blocks exceed the capacity, so nothing else is cached";
         text += &line(InfoLogLevel::Warn, format_args!("Block cache too small: {what}"));
     }
     text

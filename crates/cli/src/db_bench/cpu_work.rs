@@ -96,7 +96,7 @@ fn block_size<D: BenchDb>(worker: &Worker<'_, D>) -> Result<usize> {
     let block = usize::try_from(worker.shared.flags.block_size).unwrap_or(0);
     match block {
         1..=1_048_576 => Ok(block),
-        _ => Err(format!("block_size {block}: between 1 and 1048576 for this benchmark")),
+        _ => Err(format!("block_size {block}: must be between 1 and 1048576 for this benchmark")),
     }
 }
 

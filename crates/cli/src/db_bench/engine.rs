@@ -208,7 +208,7 @@ pub trait Writer {
     fn commit(&mut self) -> Result<()>;
     /// Writes a batch that is in its wire format.
     fn write_encoded(&mut self, _batch: &[u8]) -> Result<()> {
-        Err("this engine takes no batches out of traces".into())
+        Err("this engine cannot write batches from traces".into())
     }
 }
 

@@ -36,7 +36,7 @@ impl Families {
         }
         let shares: Result<Vec<u64>, _> = text.split(',').map(str::parse).collect();
         let shares =
-            shares.map_err(|_| format!("column_family_distribution {text}: no numbers"))?;
+            shares.map_err(|_| format!("column_family_distribution {text}: not numbers"))?;
         if shares.iter().sum::<u64>() != 100 {
             return Err("column_family_distribution items must sum to 100".into());
         }
@@ -94,7 +94,8 @@ mod tests {
         assert!(flags.assign("column_family_distribution", "10,90"));
         let families = Families::new(&flags).unwrap();
         assert_eq!([0, 9, 10, 99, 100].map(|key| families.of_key(key, 2)), [0, 0, 1, 1, 0]);
-        for (wrong, why) in [("10,80", "sum to 100"), ("10,20,70", "expected 2"), ("a,b", "no num")]
+        for (wrong, why) in
+            [("10,80", "sum to 100"), ("10,20,70", "expected 2"), ("a,b", "not num")]
         {
             assert!(flags.assign("column_family_distribution", wrong));
             let error = Families::new(&flags).unwrap_err();

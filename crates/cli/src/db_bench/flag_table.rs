@@ -48,16 +48,16 @@ flag_table! {
     use_existing_db: bool = false, "Use the database as it is; benchmarks that fill are skipped";
     use_existing_keys: bool = false,
         "With use_existing_db: read all keys of the database first and choose from them";
-    readonly: bool = false, "Open the database for reading only";
+    readonly: bool = false, "Open the database read-only";
     use_secondary_db: bool = false,
         "Open a secondary instance: another process may be writing to the database";
     secondary_path: String = "",
-        "Where a secondary instance puts its info log; default: dbbench_secondary beside the \
+        "Where a secondary instance puts its info log; default: dbbench_secondary next to the \
          database";
     secondary_update_interval: i32 = 5,
-        "A secondary instance catches up every so many seconds; 0: never";
+        "A secondary instance catches up every N seconds; 0: never";
     build_info: bool = false, "Print the version and do nothing else";
-    undefok: String = "", "Comma-separated names of unknown flags that are to be passed over";
+    undefok: String = "", "Comma-separated names of unknown flags to be ignored";
 
     // Keys and values.
     key_size: i32 = 16, "Size of each key";
@@ -69,7 +69,7 @@ flag_table! {
     same_value_percentage: i32 = 0, "Percentage of values that are the same bytes";
     compression_ratio: f64 = 0.5,
         "Arrange to generate values that shrink to this fraction of their original size";
-    keys_per_prefix: i64 = 0, "Average number of keys with one prefix; 0 is no special prefix";
+    keys_per_prefix: i64 = 0, "Average number of keys with one prefix; 0 means no special prefix";
     prefix_size: i32 = 0, "Length of the key's prefix; a prefix extractor is set for it";
     batch_size: i64 = 1, "Updates in one write batch, keys in one multi-get";
     seek_nexts: i32 = 0, "How many times to call Next() after Seek() in seekrandom";
@@ -178,7 +178,7 @@ flag_table! {
         "Writes arrive at the limited rate whether or not earlier ones are done, and their \
         latencies count from the arrival (Pumice's own)";
     background_readers: i32 = 0,
-        "Readers beside each benchmark, at a fixed rate, timed apart (Pumice's own)";
+        "Readers during each benchmark, at a fixed rate, timed separately (Pumice's own)";
     background_read_rate: u64 = 1000, "Reads per second of each background reader (Pumice's own)";
 
     // What to report.
@@ -197,11 +197,11 @@ flag_table! {
     stats_interval_seconds: i64 = 0, "Report stats every N seconds. Overrides stats_interval";
     stats_per_interval: i32 = 0, "Report the database's stats at every interval when above 0";
     report_interval_seconds: i64 = 0,
-        "If above 0, append operations per interval to report_file every so many seconds";
+        "If above 0, append operations per interval to report_file every N seconds";
     report_file: String = "report.csv", "Where to store the report";
     report_stalls: bool = false,
         "Report for how long writes were stopped and slowed, and the most files in L0 and bytes \
-        pending compaction, by ten looks a second (Pumice's own)";
+        pending compaction, sampled ten times a second (Pumice's own)";
     plot: String = "",
         "Draw writes, stalls, L0 and pending compaction over time into an SVG file (Pumice's own)";
     monitor_file: String = "", "What --plot draws, as a CSV file (Pumice's own)";
@@ -212,9 +212,9 @@ flag_table! {
         from flags only use_existing_db, statistics, the block cache, bloom_bits, the limiter";
     num_column_families: i32 = 1, "Number of Column Families to use";
     num_hot_column_families: i32 = 0,
-        "If above 0, fills write to so many column families at a time and then to new ones";
+        "If above 0, fills write to this many column families at a time and then to new ones";
     column_family_distribution: String = "",
-        "Percentages, by comma, of operations on each (hot) column family";
+        "Comma-separated percentages of operations on each (hot) column family";
     num_multi_db: i32 = 0, "Number of databases, in subdirectories of db; 0 means single one";
     use_keep_filter: bool = false, "Whether to use a noop compaction filter";
     trace_file: String = "",
@@ -251,7 +251,7 @@ flag_table! {
     compaction_pri: i32 = 3, "Priority of files to compaction: by size or by data age";
     num_levels: i32, "The total number of levels";
     max_bytes_for_level_multiplier_additional: String = "",
-        "By comma: an additional multiplier for each level";
+        "Comma-separated additional multipliers, one for each level";
     level_compaction_dynamic_level_bytes: bool = false,
         "Whether level size base is dynamic";
     soft_pending_compaction_bytes_limit: u64,
@@ -278,7 +278,7 @@ flag_table! {
     fifo_compaction_allow_compaction: bool = true, "Allow compaction in FIFO compaction";
     fifo_compaction_ttl: u64 = 0, "TTL of the SST files in seconds";
     ttl_seconds: u64 as ttl,
-        "Data older than this goes down to the last level; the default leaves it to the engine";
+        "Data older than this is compacted to the last level; the default leaves it to the engine";
     num_bottom_pri_threads: u32 = 0,
         "The number of threads in the bottom-priority thread pool; 0 leaves it as it is";
     num_high_pri_threads: u32 = 0,
@@ -299,7 +299,7 @@ flag_table! {
         "Bytes of tables and logs deleted per second; 0 deletes at once";
     sst_file_manager_bytes_per_truncate: u64 =
         SstFileManagerOptions::default().bytes_max_delete_chunk,
-        "Larger files are cut by so many bytes at a time; 0 deletes them in one piece";
+        "Larger files are cut by this many bytes at a time; 0 deletes them in one piece";
     rate_limit_bg_reads: bool = false, "Limit compaction reads, and no writes";
     rate_limit_user_ops: bool = false, "Charge reads of users to the limiter";
     rate_limit_auto_wal_flush: bool = false, "Charge the log of user writes to the limiter";
@@ -339,7 +339,7 @@ flag_table! {
     data_block_hash_table_util_ratio: f64, "Util ratio of the data block hash index";
     decouple_partitioned_filters: bool, "Cut filter partitions apart from the index's";
     checksum_type: i32 = 4, "ChecksumType as an int";
-    bloom_bits: f64 = -1.0, "Bloom filter bits per key. Negative and zero are no filter";
+    bloom_bits: f64 = -1.0, "Bloom filter bits per key. Negative and zero mean no filter";
     use_ribbon_filter: bool = false, "Use Ribbon instead of Bloom filter";
     detect_filter_construct_corruption: bool, "Check filters after they are built";
     cache_size: i64 = BLOCK_CACHE_BYTES as i64,

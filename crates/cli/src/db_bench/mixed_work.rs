@@ -247,7 +247,9 @@ pub fn add_to_sets<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
         for set in &order {
             let key = format!("{set:04}{}", worker.rng.uniform(keys));
             let before = match during("get", reader.read(key.as_bytes(), &mut value))? {
-                true => number(&value).ok_or_else(|| format!("the value of {key} is no number"))?,
+                true => {
+                    number(&value).ok_or_else(|| format!("the value of {key} is not a number"))?
+                }
                 false => 0,
             };
             let after = before.wrapping_add(amount).to_string();

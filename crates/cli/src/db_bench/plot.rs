@@ -49,12 +49,12 @@ fn panels(name: &str, samples: &[Sample], bytes_each: u64) -> Vec<Panel> {
         panel(
             format!("{name}: MB/s"),
             vec![
-                curve("what slowed writes may", 1, allowed.collect()),
+                curve("rate allowed to slowed writes", 1, allowed.collect()),
                 curve("written", 0, written),
             ],
         ),
         panel(
-            "MB in all".to_string(),
+            "total MB".to_string(),
             vec![
                 curve("by flushes and compactions", 1, over_time(&|sample| sample.compacted_mb)),
                 curve("written", 0, over_time(&|sample| mib(sample.operations))),

@@ -61,7 +61,7 @@ fn check_at(cursor: &impl Cursor, key: &[u8]) -> Result<()> {
         true => Ok(()),
         false => during("iterator", cursor.status()).and_then(|()| {
             let hex: String = key.iter().map(|byte| format!("{byte:02X}")).collect();
-            Err(format!("key 0x{hex} was written and is not found"))
+            Err(format!("key 0x{hex} was written but is not found"))
         }),
     }
 }

@@ -231,7 +231,7 @@ impl Spec {
             return Err("invalid value for transaction_sets".into());
         }
         if self.name == "timeseries" && flags.key_size < 16 {
-            return Err("ERROR: timeseries needs a key_size of 16 at least".into());
+            return Err("ERROR: timeseries needs a key_size of at least 16".into());
         }
         if self.name == "timeseries" {
             match &*flags.expire_style {

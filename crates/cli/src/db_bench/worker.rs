@@ -142,7 +142,7 @@ impl<D: BenchDb> Shared<D> {
         while gate.arrived < self.workers && !gate.closed {
             gate = self.gate_changed.wait(gate);
         }
-        if gate.closed { Err("the benchmark was given up".into()) } else { Ok(()) }
+        if gate.closed { Err("the benchmark was abandoned".into()) } else { Ok(()) }
     }
 }
 

@@ -127,7 +127,7 @@ impl Peer {
         }
         if self.asserts {
             handicaps.push(
-                "This RocksDB was built with assertions: it is no peer for speed.".to_string(),
+                "This RocksDB was built with assertions: its speed cannot be compared.".to_string(),
             );
         }
         handicaps

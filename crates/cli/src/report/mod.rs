@@ -51,7 +51,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
-pumice report: measures everything beside RocksDB and writes a page about it
+pumice report: measures everything against RocksDB and writes a page about it
 
 USAGE: pumice report [--budget=10m] [--only=SECTION] [--out=pumice-report] [FLAGS]
 
@@ -122,7 +122,7 @@ impl Asked {
             return Err(format!("there is no flag '--{unknown}'"));
         }
         if let Some(word) = parsed.words.first() {
-            return Err(format!("'{word}' is no flag"));
+            return Err(format!("'{word}' is not a flag"));
         }
         let text = |name: &str, default: &str| parsed.text(name).unwrap_or(default).to_string();
         let only = parsed.text("only").map(|name| {
@@ -370,10 +370,10 @@ mod tests {
         assert!(asked.library.is_none() && asked.plans_only && !asked.renders_only);
         assert_eq!((asked.out, asked.disk), (PathBuf::from("x"), PathBuf::from("x")));
         for (bad, why) in [
-            ("--budget=5", "--budget: '5' is no time"),
+            ("--budget=5", "--budget: '5' is not a time"),
             ("--only=all --engine=none", "--only: 'all' is none of compression, "),
             ("--what", "there is no flag '--what'"),
-            ("what", "'what' is no flag"),
+            ("what", "'what' is not a flag"),
         ] {
             assert!(parse(bad).err().unwrap().starts_with(why), "{bad}");
         }

@@ -57,7 +57,8 @@ impl Page<'_> {
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
              <meta name=\"color-scheme\" content=\"light dark\">\
-             <title>Pumice beside RocksDB</title><style>{STYLE}{CSS}</style></head>\n<body><main>\n"
+             <title>Pumice compared with RocksDB</title>\
+             <style>{STYLE}{CSS}</style></head>\n<body><main>\n"
         );
         self.head(&mut out);
         self.overview(&mut out);
@@ -74,7 +75,7 @@ impl Page<'_> {
             .peer
             .as_ref()
             .map_or("no RocksDB".to_string(), |peer| format!("RocksDB {}", peer.version));
-        add(out, format_args!("<h1>Pumice beside {}</h1>\n", escaped(&peer)));
+        add(out, format_args!("<h1>Pumice compared with {}</h1>\n", escaped(&peer)));
         let lines = [
             format!(
                 "{} processors ({}), {:.0} GB of memory, Linux {}, disk: {}.",

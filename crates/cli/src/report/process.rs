@@ -90,7 +90,7 @@ impl Children {
                 Command::new("kill").args(["-KILL", &pid.to_string()]).status().ok();
             }
             folders.iter().for_each(|path| folder::remove(path));
-            eprintln!("\nended; what was run is kept: the same command goes on from here");
+            eprintln!("\nstopped; finished runs are kept: the same command resumes from here");
             std::process::exit(INTERRUPTED);
         }));
         Ok(())

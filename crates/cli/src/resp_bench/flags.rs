@@ -114,7 +114,7 @@ impl Flags {
         }
         if let Place::Tcp(address) = &mut flags.place {
             let host = if host == "localhost" { "127.0.0.1" } else { host.as_str() };
-            let parsed = host.parse().map_err(|_| format!("-h: '{host}' is no address"))?;
+            let parsed = host.parse().map_err(|_| format!("-h: '{host}' is not an address"))?;
             *address = SocketAddr::new(parsed, port);
         }
         if flags.requests.is_none() && flags.seconds.is_none() {
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(parse("").unwrap().requests, Some(100_000));
         assert_eq!(parse("-n 5 get -x").unwrap().command, ["get", "-x"]);
         for (bad, why) in [
-            ("-h nowhere", "-h: 'nowhere' is no address"),
+            ("-h nowhere", "-h: 'nowhere' is not an address"),
             ("-c 0", "'-c 0': it has to be a number from 1 to 1000000"),
             ("-t no", "there is no test 'no': "),
             ("--rate 0", "'--rate 0': it has to be a number above 0"),

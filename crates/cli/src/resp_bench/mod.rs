@@ -41,7 +41,7 @@ USAGE: pumice resp_bench [FLAGS] [COMMAND ARGS...]
   -P N        requests that are sent together [1]
   -d BYTES    length of a value [3], which is all 'x'
   --random-data     bytes of values are drawn for each request, so that nothing compresses them
-  -r N        keys are drawn from so many; without, there is one
+  -r N        keys are drawn from this many; without, there is one
   -t TESTS    fill (each key of -r once), ping, set, get, incr, lpush, rpush, lpop, rpop, sadd,
               hset, spop, zadd, zpopmin, mset, mget (both of ten keys) [set,get]
   --rate N          requests a second that arrive at connections by chance, whether or not the

@@ -25,7 +25,7 @@ pub fn first(bytes: &[u8]) -> Result<Option<Whole>, String> {
         let announced = || {
             let number = std::str::from_utf8(rest).ok().and_then(|text| text.parse::<i64>().ok());
             let number = number.filter(|n| *n <= 1 << 30);
-            number.ok_or_else(|| format!("'{}' is no length", String::from_utf8_lossy(rest)))
+            number.ok_or_else(|| format!("'{}' is not a length", String::from_utf8_lossy(rest)))
         };
         match kind {
             b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => {}
@@ -79,6 +79,6 @@ mod tests {
             }
         }
         assert!(first(b"hello\r\n").unwrap_err().contains("'h' begins no reply"));
-        assert!(first(b"$x\r\n").unwrap_err().contains("'x' is no length"));
+        assert!(first(b"$x\r\n").unwrap_err().contains("'x' is not a length"));
     }
 }

@@ -50,7 +50,7 @@ fn configure(args: &[String], environment: &[(String, String)]) -> Result<Config
     while let Some(arg) = rest.next() {
         match arg.strip_prefix("--") {
             None if file.is_none() => file = Some(arg),
-            None => return Err(format!("'{arg}' is one file too many")),
+            None => return Err(format!("unexpected second file '{arg}'")),
             Some(flag) => flags.push(match flag.split_once('=') {
                 Some((name, value)) => (name, value),
                 None => {
@@ -113,7 +113,7 @@ fn serve(config: Config) -> Result<(), String> {
             eprintln!("pumice serve: signals: {error}");
             return;
         }
-        print(format_args!("ending; once more to end at once"));
+        print(format_args!("shutting down; signal again to exit at once"));
         end();
         if signals.wait().is_ok() {
             std::process::exit(IMPATIENT);
@@ -140,11 +140,11 @@ fn serve(config: Config) -> Result<(), String> {
         print(format_args!("status on http://{address}/"));
     }
     print(format_args!(
-        "Ctrl-C, SIGTERM or the command SHUTDOWN ends it; everything written is kept"
+        "Ctrl-C, SIGTERM or the command SHUTDOWN stops the server; everything written is kept"
     ));
     while !running.wait(Duration::from_secs(3600)) {}
     running.stop()?;
-    print(format_args!("ended; everything is on disk"));
+    print(format_args!("stopped; everything is on disk"));
     Ok(())
 }
 
@@ -177,7 +177,7 @@ mod tests {
         let error = |args: &str| configure(&words(args), &[]).err().unwrap();
         assert_eq!(error("--nonsense 1"), "--nonsense: unknown directive 'nonsense'");
         assert_eq!(error("--port"), "'--port' has no value");
-        assert_eq!(error("a b"), "'b' is one file too many");
+        assert_eq!(error("a b"), "unexpected second file 'b'");
         assert!(error("--port x").contains("couldn't be parsed into an integer"));
         assert!(error("/no/such/file").contains("/no/such/file: "));
         let variable = [("PUMICE_SERVE_NONSENSE".to_string(), "1".to_string())];

@@ -204,7 +204,8 @@ impl Drop for Borrowed {
         } else {
             // A bug of ours. The live fibers must not run on another thread, so the loop is never
             // used again.
-            assert!(std::thread::panicking(), "a loop goes back with something alive");
+            let what = "a borrowed loop is returned with live fibers or operations";
+            assert!(std::thread::panicking(), "{what}");
         }
     }
 }

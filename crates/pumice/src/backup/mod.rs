@@ -292,7 +292,7 @@ impl BackupEngine {
     fn check_writable(&self) -> Result<()> {
         match self.writable {
             true => Ok(()),
-            false => Err(Error::not_supported("the backup directory is open for reading only")),
+            false => Err(Error::not_supported("the backup directory was opened read-only")),
         }
     }
 
@@ -515,7 +515,7 @@ impl BackupEngine {
             done += read as u64;
         }
         if bytes.is_some_and(|bytes| done < bytes) {
-            return Err(Error::corruption(format!("{}: shorter than it was", from.display())));
+            return Err(Error::corruption(format!("{}: shorter than expected", from.display())));
         }
         if let Some(target) = &mut target {
             target.sync()?;

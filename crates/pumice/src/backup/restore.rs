@@ -25,7 +25,7 @@ impl BackupEngine {
                 Some((_, FileType::Wal)) => Ok(wal_dir.join(&name)),
                 Some((_, FileType::Current)) => Ok(temporary.clone()),
                 Some(_) => Ok(db_dir.join(&name)),
-                None => Err(Error::corruption(format!("{}: a stranger", file.path))),
+                None => Err(Error::corruption(format!("{}: not a file of a database", file.path))),
             }
         };
         let targets = meta.files.iter().map(target).collect::<Result<Vec<_>>>()?;

@@ -33,7 +33,7 @@ use crate::stats::Ticker;
 pub(crate) fn check_tuned(options: &DbOptions, family: &ColumnFamilyOptions) -> Result<()> {
     if family.auto_tuned_compaction && options.rate_limiter.is_none() {
         return Err(Error::invalid_argument(
-            "auto_tuned_compaction: needs a rate_limiter, whose use it goes by",
+            "auto_tuned_compaction: needs a rate_limiter, on whose use it depends",
         ));
     }
     Ok(())

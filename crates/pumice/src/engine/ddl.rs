@@ -67,7 +67,7 @@ impl DbInner {
                 return Err(Error::invalid_argument("Column family already exists"));
             }
             if state.max_column_family >= COLUMN_FAMILY_ID_MAX {
-                return Err(Error::aborted("no id is left for a column family"));
+                return Err(Error::aborted("column family ids are exhausted"));
             }
             state.max_column_family += 1;
             state.max_column_family

@@ -30,7 +30,7 @@ pub(crate) fn check_logs(
         return Ok(());
     }
     Err(Error::corruption(format!(
-        "{} after offset {} is damaged, not torn by a crash (it had effect: {} is gone)",
+        "{} after offset {} is damaged, not torn by a crash (it took effect: {} is gone)",
         dropped.manifest.display(),
         dropped.offset,
         log.display()
@@ -54,7 +54,7 @@ pub(crate) fn check_logs_moved(
         let (log, moved) = (path.join(&name), filename::log_file(wal_dir, number));
         if number >= oldest && fs.file_size(&log)? > 0 && !fs.exists(&moved)? {
             return Err(Error::invalid_argument(format!(
-                "{} has records and is not in wal_dir, {}: logs have to be moved there",
+                "{} has records and is not in wal_dir, {}: move the logs there",
                 log.display(),
                 wal_dir.display()
             )));

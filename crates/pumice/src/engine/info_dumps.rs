@@ -36,7 +36,7 @@ impl DbInner {
         let skipped = &self.options().skipped_options;
         if !skipped.is_empty() {
             let list = skipped.join(", ");
-            log.warn(format_args!("Options of the OPTIONS file that are skipped: {list}"));
+            log.warn(format_args!("Options skipped in the OPTIONS file: {list}"));
         }
         log_options(&**log, "Options.", &*self.options());
         let state = self.state.lock();

@@ -246,13 +246,14 @@ impl DbInner {
         state.manual.next_id += 1;
         state.manual.requests.push_back(Request { id, ..request });
         self.schedule_background(&mut state);
+        let lost = || Error::aborted("the manual compaction request was lost");
         loop {
             let at = state.manual.requests.iter().position(|r| r.id == id);
-            let Some(at) = at else { return Err(Error::aborted("manual compaction lost")) };
+            let Some(at) = at else { return Err(lost()) };
             if let Some(result) = state.manual.requests[at].done.clone() {
                 let request = state.manual.requests.remove(at);
                 result?;
-                return request.ok_or_else(|| Error::aborted("manual compaction lost"));
+                return request.ok_or_else(lost);
             }
             if let Err(error) = self.life.check_alive(&state)
                 && !state.manual.requests[at].running

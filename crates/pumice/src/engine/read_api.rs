@@ -357,7 +357,8 @@ impl DbInner {
                 return Err(Error::not_supported(text));
             }
             if options.snapshot.is_some() {
-                return Err(Error::invalid_argument("a tailing iterator has no snapshot"));
+                let text = "a tailing iterator cannot use a snapshot";
+                return Err(Error::invalid_argument(text));
             }
             iterator.follow(self.renewal(options, cf));
         }

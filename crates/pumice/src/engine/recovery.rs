@@ -287,13 +287,13 @@ impl<'a> Replay<'a> {
         if whole || number < self.order.oldest {
             return Ok(());
         }
-        let text = format!("the end of log #{number} is lost, which had {bytes} bytes");
+        let text = format!("the end of log #{number}, which had {bytes} bytes, is lost");
         match self.mode {
             WalRecoveryMode::SkipAnyCorrupted => return Ok(()),
             WalRecoveryMode::AbsoluteConsistency => return Err(Error::corruption(text)),
             WalRecoveryMode::PointInTime | WalRecoveryMode::TolerateCorruptedTail => {}
         }
-        self.db.reports.info(format_args!("{text}: what follows is not applied"));
+        self.db.reports.info(format_args!("{text}: later records are not applied"));
         self.order.stop(number);
         Ok(())
     }

@@ -198,7 +198,7 @@ fn follow(db: &DbInner, slot: &mut Option<Follower>, stamp: Stamp) -> Result<()>
         match follower.advance(db, stamp) {
             Err(error) if !is_behind(&error) && is_new => return Err(error),
             Err(error) if !is_behind(&error) => {
-                db.reports.info(format_args!("everything is read anew: {error}"));
+                db.reports.info(format_args!("reading everything again: {error}"));
                 (follower, is_new) = (Follower::begin(db)?, true);
             }
             advanced => {

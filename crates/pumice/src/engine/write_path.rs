@@ -419,7 +419,7 @@ impl DbInner {
 /// Only a recovered database may be near the end of its sequence numbers: writing never gets there.
 #[cold]
 pub(crate) fn no_sequence() -> Error {
-    Error::aborted("no sequence number is left")
+    Error::aborted("sequence numbers are exhausted")
 }
 
 /// Refuses a batch that could not be applied completely. Returns whether records of column families

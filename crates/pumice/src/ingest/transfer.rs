@@ -89,7 +89,7 @@ pub(crate) fn copy(
         let read = source.read(&mut buffer[..want])?;
         if read == 0 {
             return Err(Error::corruption(format!(
-                "{}: shorter than the {bytes} bytes it had",
+                "{}: shorter than the expected {bytes} bytes",
                 from.display()
             )));
         }

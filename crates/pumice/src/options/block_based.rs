@@ -127,7 +127,7 @@ option_table! {
         prepopulate_block_cache: PrepopulateBlockCache = TABLE.prepopulate_block_cache,
             mutable, saved => "option_effects::what_is_flushed_is_in_the_block_cache";
         /// With statistics: measure how much of the data blocks that are read is returned, with a
-        /// bit for this many bytes; 0 does not.
+        /// bit for this many bytes; 0 measures nothing.
         read_amp_bytes_per_bit: u32 = TABLE.read_amp_bytes_per_bit, mutable, saved
             => "table_statistics::read_amplification_is_measured_on_request";
     }
@@ -150,7 +150,7 @@ option_table! {
     unsupported {
         /// Alignment to larger units.
         "super_block_alignment_size" accepts ["0"];
-        /// Charges of memory outside of the cache to it; memtables have `WriteBufferManager`.
+        /// Charging memory outside of the cache to it; memtables have `WriteBufferManager`.
         "cache_usage_options" accepts ["", "{}"];
         /// Custom block boundaries.
         "flush_block_policy_factory" accepts ["FlushBlockBySizePolicyFactory", "nullptr"];

@@ -46,31 +46,31 @@ option_table! {
         /// Bytes of one memtable.
         write_buffer_size: usize = 64 << 20, mutable, saved, at_least(1)
             => "option_rows::memtables_of_all_families_have_a_limit";
-        /// Memtables at most, the one written to included; writes stop when all are full.
+        /// Most memtables, including the one being written to; writes stop when all are full.
         max_write_buffer_number: i32 = 2, mutable, saved, at_least(1)
             => "controller::causes_follow_the_documented_order";
-        /// Memtables that one flush merges at least.
+        /// Fewest memtables that one flush merges.
         min_write_buffer_number_to_merge: i32 = 1, fixed, saved, at_least(1)
             => "buffer_stall::memtables_that_wait_to_be_merged_are_flushed";
-        /// A memtable is full with this many range deletions, too; 0 for however many. Holds for
-        /// memtables to come.
+        /// A memtable also counts as full with this many range deletions; 0 for no limit. Applies
+        /// to new memtables.
         memtable_max_range_deletions: u32 = 0, mutable, newer
             => "option_effects::many_range_deletions_make_a_memtable_full";
-        /// A Bloom filter in each memtable, of so large a part of `write_buffer_size` (at most a
-        /// quarter) and counted with the memtable's memory: of prefixes, if there is a
-        /// `prefix_extractor`. 0 for none. Holds for memtables to come.
+        /// A Bloom filter in each memtable, as large as this fraction of `write_buffer_size` (at
+        /// most a quarter) and counted with the memtable's memory; of prefixes if there is a
+        /// `prefix_extractor`. 0 for none. Applies to new memtables.
         memtable_prefix_bloom_size_ratio: f64 = 0.0, mutable, saved
             => "filter::lookups_of_absent_keys_ask_the_filter_first";
-        /// The memtable's filter has whole keys, too (`memtable_prefix_bloom_size_ratio` asks for
-        /// it). Holds for memtables to come.
+        /// The memtable's filter (see `memtable_prefix_bloom_size_ratio`) also holds whole keys.
+        /// Applies to new memtables.
         memtable_whole_key_filtering: bool = false, mutable, saved
             => "filter::lookups_of_absent_keys_ask_the_filter_first";
         /// A merge of a key that has this many operands in a row in the memtable is resolved as it
         /// is written: the log has the operand, the memtable the value, where that needs nothing
-        /// that is not in memory. 0 for never. Holds for memtables to come.
+        /// that is not in memory. 0 for never. Applies to new memtables.
         max_successive_merges: usize = 0, mutable, saved
             => "merges::every_so_many_merges_are_resolved_and_the_log_has_them_all";
-        /// `max_successive_merges` holds even if the write must read tables.
+        /// `max_successive_merges` applies even if the write must read tables.
         strict_max_successive_merges: bool = false, mutable, newer
             => "merges::strictly_a_write_reads_what_it_needs";
         /// Bytes of an arena block of the memtable; 0 derives it from write_buffer_size.
@@ -118,9 +118,9 @@ option_table! {
         /// hardly exceed it; otherwise only the data blocks.
         target_file_size_is_upper_bound: bool = false, mutable, newer
             => "option_effects::target_sizes_can_be_upper_bounds";
-        /// Refuse a database in which files of a level overlap. If false, it can be opened for
-        /// reading: the overlapping files are read as level 0 is, the newest entry by sequence
-        /// number. What is opened for writing is always checked.
+        /// Refuse a database in which files of a level overlap. If false, it can be opened
+        /// read-only: the overlapping files are read as level 0 is, the newest entry by sequence
+        /// number. A database opened for writing is always checked.
         force_consistency_checks: bool = true, fixed, saved
             => "overlapping_files::are_read_where_checks_are_off";
         /// Choose level targets from the bottom up, so that the last level holds most data.
@@ -135,7 +135,7 @@ option_table! {
         /// Extra factor level by level.
         max_bytes_for_level_multiplier_additional: Vec<i32> = vec![1; 7], mutable, saved
             => "option_rows::levels_have_their_sizes";
-        /// Bytes at most in one compaction; 0 means 25 times target_file_size_base.
+        /// Most bytes in one compaction; 0 means 25 times target_file_size_base.
         max_compaction_bytes: u64 = 0, mutable, saved
             => "simulation::random_trees_stay_correct_and_come_to_rest";
         /// Estimated compaction debt that slows writes down; 0 never.
@@ -147,8 +147,8 @@ option_table! {
         /// Compact only on demand.
         disable_auto_compactions: bool = false, mutable, saved
             => "option_rows::automatic_compactions_can_be_switched_off";
-        /// Stop automatic compactions while flushes alone drain the `rate_limiter`, which has to be
-        /// there. Pumice's own.
+        /// Stop automatic compactions while flushes alone drain the `rate_limiter`, which must be
+        /// set. Pumice's own.
         auto_tuned_compaction: bool = false, mutable, unsaved
             => "auto_tuned::policies_and_tuning_change_at_run_time";
         /// Reserve the last level for files that are ingested as the oldest.
@@ -178,10 +178,10 @@ option_table! {
         /// because snapshots no longer need what it holds.
         bottommost_file_compaction_delay: u32 = 0, mutable, newer
             => "ages::the_cleaning_of_bottommost_files_can_wait";
-        /// Take the blocks of a file that is not needed any more out of the block cache, as long as
-        /// at least 0.99 to the power of this less one of those looked for are there; 1 ends at the
-        /// first one that is missing, 10000 hardly ever gives up, 0 leaves them to eviction. Not
-        /// for databases that share a cache with a copy of themselves.
+        /// Remove the blocks of a file that is no longer needed from the block cache, as long as
+        /// the share of the blocks looked up that are there is at least 0.99 to the power of this
+        /// option minus 1; 1 stops at the first missing block, 10000 hardly ever gives up, 0 leaves
+        /// them to eviction. Not for databases that share a cache with a copy of themselves.
         uncache_aggressiveness: u32 = 0, mutable, newer => "uncache::blocks_of_compacted_files_go";
         /// Which file of a level is compacted first.
         compaction_pri: CompactionPri = CompactionPri::MinOverlappingRatio, fixed, saved
@@ -256,7 +256,7 @@ option_table! {
         "memtable_avg_op_scan_flush_trigger": u32 = "0", mutable, newer;
         /// Turned into a field of the write path (removed in RocksDB 10).
         "check_flush_compaction_key_order": bool = "true", mutable, saved;
-        /// File sizes follow the next level's boundaries always (removed in RocksDB 10).
+        /// File sizes always follow the next level's boundaries (removed in RocksDB 10).
         "level_compaction_dynamic_file_size": bool = "true", mutable, saved;
         /// Removed in RocksDB 10.
         "ignore_max_compaction_bytes_for_input": bool = "true", mutable, saved;

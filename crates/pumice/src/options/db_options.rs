@@ -34,25 +34,25 @@ option_table! {
         /// Fail if the database exists.
         error_if_exists: bool = false, fixed, saved
             => "two_openers::error_if_exists_holds_against_a_creator_beside";
-        /// Open table files kept at most; -1 keeps all open. When it is lowered from -1, the files
-        /// beyond it are closed, and what was in memory of them stays there.
+        /// Most table files kept open; -1 keeps all open. When it is lowered from -1, files beyond
+        /// the limit are closed, and what was in memory of them stays there.
         max_open_files: i32 = -1, mutable, saved, at_least(-1)
             => "option_rows::a_limit_closes_tables_that_were_opened_without_one";
         /// Flush the column families that hold the oldest WAL when all WALs together exceed this
-        /// many bytes; 0 means four times the sum of all memtable budgets. Without effect as long
-        /// as there is only one column family.
+        /// many bytes; 0 means four times the sum of all memtable budgets. No effect while there is
+        /// only one column family.
         max_total_wal_size: u64 = 0, mutable, saved
             => "beside::the_limit_of_all_logs_acts_as_in_rocksdb";
-        /// Background jobs (flushes and compactions) at most.
+        /// Most background jobs (flushes and compactions) at one time.
         max_background_jobs: i32 = 2, mutable, saved, at_least(1)
             => "options::background_jobs_split_as_in_rocksdb";
-        /// Flushes at most; -1 derives it from max_background_jobs.
+        /// Most flushes at one time; -1 derives it from max_background_jobs.
         max_background_flushes: i32 = -1, mutable, saved, at_least(-1)
             => "options::background_jobs_split_as_in_rocksdb";
-        /// Compactions at most; -1 derives it from max_background_jobs.
+        /// Most compactions at one time; -1 derives it from max_background_jobs.
         max_background_compactions: i32 = -1, mutable, saved, at_least(-1)
             => "options::background_jobs_split_as_in_rocksdb";
-        /// Parts at most that one compaction is split into.
+        /// Most parts that one compaction is split into.
         max_subcompactions: u32 = 1, mutable, saved => "universal::large_merges_run_in_parts";
         /// Use fsync instead of fdatasync for files.
         use_fsync: bool = false, fixed, saved => "option_rows::fsync_takes_the_place_of_fdatasync";
@@ -62,13 +62,13 @@ option_table! {
         /// Directory of WAL files; empty for the database's own.
         wal_dir: String = String::new(), fixed, saved
             => "directories::a_new_database_keeps_its_directories";
-        /// Keep WAL files that are not needed any more in `archive/`, beside the others, for so
-        /// many seconds since their last change; 0 for however long. With this and
-        /// `WAL_size_limit_MB` both 0 they are deleted.
+        /// Keep WAL files that are no longer needed in `archive/`, in the directory of the others,
+        /// for this many seconds since their last change; 0 for no time limit. If this and
+        /// `WAL_size_limit_MB` are both 0 they are deleted.
         WAL_ttl_seconds: u64 = 0, fixed, saved
             => "wal_archive::archived_logs_go_when_their_time_is_over";
-        /// Keep as many of those files as the largest of them fits into this many MiB, the newest;
-        /// 0 for however many.
+        /// Keep the newest of those files, as many as would fit into this many MiB if each were as
+        /// large as the largest; 0 for no limit.
         WAL_size_limit_MB: u64 = 0, fixed, saved
             => "wal_archive::archived_logs_go_when_they_are_too_many";
         /// Start a new info log when it exceeds this many bytes; 0 never does.
@@ -88,15 +88,15 @@ option_table! {
         /// Preallocate WALs, compaction outputs and the MANIFEST with fallocate; not on tmpfs.
         allow_fallocate: bool = true, fixed, saved
             => "option_rows::space_is_reserved_where_that_is_allowed";
-        /// Seconds between dumps of rocksdb.stats into the info log; 0 never dumps. Of column
-        /// families with no news one dump in eight has a report.
+        /// Seconds between dumps of rocksdb.stats into the info log; 0 never dumps. Column families
+        /// without changes are in one dump of eight.
         stats_dump_period_sec: u32 = 600, mutable, saved
             => "events::reports_are_dumped_at_rest";
         /// Seconds between samples of the statistics for `Db::get_stats_history`; 0 takes none, nor
         /// does a database without statistics.
         stats_persist_period_sec: u32 = 600, mutable, saved
             => "history::statistics_are_sampled_when_due";
-        /// Bytes at most of these samples in memory; the oldest go first.
+        /// Most bytes of these samples in memory; the oldest are dropped first.
         stats_history_buffer_size: u64 = 1 << 20, mutable, saved
             => "history::the_oldest_samples_make_room";
         /// Flush memtables when those of all column families together exceed this many bytes;
@@ -107,8 +107,8 @@ option_table! {
         writable_file_max_buffer_size: u64 = 1 << 20, mutable, saved, at_least(4096)
             => "option_effects::the_buffer_size_decides_how_often_files_are_written";
         /// What computes checksums of whole table files, which the MANIFEST keeps and
-        /// `Db::verify_file_checksums` compares. Files that are there already get none. A
-        /// user's is given as the object (`FileChecksumGenFactory::Custom`).
+        /// `Db::verify_file_checksums` compares. Existing files get none. A user's is given as the
+        /// object (`FileChecksumGenFactory::Custom`).
         file_checksum_gen_factory: FileChecksumGenFactory = FileChecksumGenFactory::None, fixed,
             saved => "file_checksums::new_tables_have_them_in_the_manifest";
         /// Read table files past the page cache (O_DIRECT), those of compactions included.
@@ -127,13 +127,14 @@ option_table! {
         /// on the device, so that a slow device never owes more than about two such steps.
         strict_bytes_per_sync: bool = false, mutable, saved
             => "option_changes::a_change_of_the_step_counts_for_the_log_that_is_written";
-        /// Paces flushes, compactions, and what asks for it by a priority of its own; possibly
-        /// shared by databases. From text (`rate_limiter_bytes_per_sec`) it is one with RocksDB's
+        /// Paces flushes, compactions, and requests with a priority of their own; may be shared by
+        /// databases. Set from text (`rate_limiter_bytes_per_sec`) it is one with RocksDB's
         /// defaults at that rate; 0 is none.
         rate_limiter: Option<Arc<RateLimiter>> = None, fixed, unsaved
             => "rate_limit::flushes_are_charged_at_high_and_compactions_at_low";
-        /// Deletes table files, and logs beside them, at a rate, and limits what table files may
-        /// take; possibly shared by databases. None deletes at once and limits nothing.
+        /// Deletes table files, and logs in the database's directory, at a rate, and limits the
+        /// space that table files may take; may be shared by databases. None deletes at once and
+        /// limits nothing.
         sst_file_manager: Option<Arc<SstFileManager>> = None, fixed, unsaved
             => "trash::everything_is_tracked";
         /// Bytes per second that writers get while they are slowed down; 0 means the rate of
@@ -143,23 +144,23 @@ option_table! {
         background_policy: BackgroundPolicy = BackgroundPolicy::Adaptive, mutable, unsaved
             => "adaptive::the_policy_changes_at_run_time";
         /// Under `background_policy=adaptive`, compactions that can wait write less while more than
-        /// one point read of a hundred takes longer than this, in microseconds; not less than what
-        /// they have to for writes to go on. 0 is no target. Pumice's own.
+        /// one point read of a hundred takes longer than this, in microseconds, but not less than
+        /// writes need in order to continue. 0 is no target. Pumice's own.
         read_latency_target_micros: u64 = 0, mutable, unsaved
             => "adaptive::compactions_make_way_for_reads";
         /// CPU priority of compactions that can wait: not those out of L0 that writes may soon wait
         /// for or that use little of the processors, and none that start while writes are stopped
-        /// or, by RocksDB's rules, slowed. Flushes are never lowered by it. Running ones follow at
-        /// once; up only with a privilege. Pumice's own.
+        /// or, by RocksDB's rules, slowed. It never lowers flushes. Running compactions follow at
+        /// once; raising it needs a privilege. Pumice's own.
         background_cpu_priority: BackgroundPriority = BackgroundPriority::Normal, mutable, unsaved
             => "lanes::only_compactions_that_can_wait_are_lowered";
         /// I/O priority of the same compactions. Pumice's own.
         background_io_priority: BackgroundPriority = BackgroundPriority::Normal, mutable, unsaved
             => "lanes::only_compactions_that_can_wait_are_lowered";
         /// The database opens only if every table is there and has its length, damage in a WAL is
-        /// what `wal_recovery_mode` says, and damage that a compaction meets stops writes. False:
-        /// a table that is missing or damaged is an error where a read needs it, damaged WAL
-        /// records are dropped in every mode, and damage stops only the compactions that meet it.
+        /// handled as `wal_recovery_mode` says, and damage that a compaction finds stops writes.
+        /// False: a table that is missing or damaged is an error where a read needs it, damaged WAL
+        /// records are dropped in every mode, and damage stops only the compactions that find it.
         paranoid_checks: bool = true, fixed, saved
             => "option_effects::paranoid_checks_decide_what_damage_stops";
         /// What recovery does at a damaged WAL record.
@@ -177,11 +178,11 @@ option_table! {
         /// Lowest level of lines written to the info log.
         info_log_level: InfoLogLevel = InfoLogLevel::Info, fixed, saved
             => "info_log::levels_hide_lower_lines";
-        /// Bytes of one write group at most.
+        /// Most bytes of one write group.
         max_write_batch_group_size_bytes: u64 = 1 << 20, fixed, saved, at_least(1)
             => "queue::groups_are_limited_in_bytes";
-        /// Members of a large write group insert beside its leader, on cores that are idle. Not
-        /// into vector memtables, with an order or prefix extractor of one's own, or with
+        /// Members of a large write group insert concurrently with its leader, on idle cores. Not
+        /// into vector memtables, with a user's comparator or prefix extractor, or with
         /// max_successive_merges: then the leader inserts for all, as it does when this is off.
         allow_concurrent_memtable_write: bool = true, fixed, saved
             => "shared_writes::the_option_says_whether_members_insert";
@@ -194,10 +195,10 @@ option_table! {
         /// Bytes read ahead by compactions.
         compaction_readahead_size: u64 = 2 << 20, mutable, saved, between(0, 1 << 30)
             => "option_rows::compactions_read_ahead";
-        /// Fail a compaction whose inputs hold another number of entries than recorded.
+        /// Fail a compaction whose inputs hold a different number of entries than recorded.
         compaction_verify_record_count: bool = true, fixed, newer
             => "hostile::a_compaction_counts_what_it_reads";
-        /// Fail a flush that read another number of entries than its memtables hold.
+        /// Fail a flush that read a different number of entries than its memtables hold.
         flush_verify_memtable_count: bool = true, fixed, saved
             => "flush::a_flush_counts_what_it_reads";
         /// Compare table files' unique ids with the MANIFEST when they are opened.
@@ -215,15 +216,15 @@ option_table! {
         /// `cf_allow_ingest_behind` of all column families.
         allow_ingest_behind: bool = false, fixed, saved
             => "behind::existing_data_wins_by_the_option_of_the_database";
-        /// Hours of low load, `HH:mm-HH:mm`: files that would be too old for
-        /// `periodic_compaction_seconds` before they come again are rewritten in them. Empty for
-        /// none.
+        /// Hours of low load, `HH:mm-HH:mm`: files that would become too old for
+        /// `periodic_compaction_seconds` before the next such hours are rewritten during them.
+        /// Empty for none.
         daily_offpeak_time_utc: String = String::new(), mutable, newer
             => "ages::hours_of_low_load_come_first";
         /// Host name stored in table files; `__hostname__` asks the system.
         db_host_id: String = "__hostname__".to_string(), fixed, saved
             => "events::the_log_begins_with_who_and_how";
-        /// Automatic attempts to recover from a background error that may pass.
+        /// Most automatic attempts to recover from a background error that may be temporary.
         max_bgerror_resume_count: i32 = i32::MAX, fixed, saved, at_least(0)
             => "option_effects::automatic_resume_can_be_switched_off";
         /// Microseconds before each of those attempts.
@@ -255,7 +256,7 @@ option_table! {
         skipped_options: Vec<String> = Vec::new();
     }
     hints {
-        /// Obsolete files are known and go when the last reader does; no scan looks for them.
+        /// Obsolete files are known and deleted after their last reader; no scan looks for them.
         "delete_obsolete_files_period_micros": u64 = "21600000000", mutable, saved;
         /// The log of a group is written after the group before it is in the memtables, whatever
         /// this says: the results are the same.
@@ -292,7 +293,7 @@ option_table! {
         "lowest_used_cache_tier": String = "kNonVolatileBlockTier", fixed, saved;
         /// Closing of inactive WAL files is always done by the writer.
         "background_close_inactive_wals": bool = "false", fixed, newer;
-        /// MANIFEST compaction goes by max_manifest_file_size alone.
+        /// MANIFEST compaction depends on max_manifest_file_size alone.
         "max_manifest_space_amp_pct": i32 = "500", mutable, newer;
         /// Followers are not built; this only tunes them.
         "follower_refresh_catchup_period_ms": u64 = "10000", fixed, newer;

@@ -11,7 +11,7 @@ pub fn reference_page() -> String {
     let mut out = String::from(
         "# Options\n\nMade from the option tables; do not edit. Names and defaults are RocksDB \
          10.10's. *Mutable* options can change while the database is open. *OPTIONS file*: always \
-         in it, only if it is *set* to another value than the default (RocksDB learnt the name \
+         in it, only if it is *set* to a value other than the default (RocksDB added the name \
          after 7.8), or never. *Shown by*: the test that shows what the option does, as file and \
          test.\n",
     );

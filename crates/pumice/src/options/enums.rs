@@ -208,7 +208,7 @@ impl OptionValue for MemtableFactory {
             | "prefix_hash"
             | "HashLinkListRepFactory"
             | "hash_linkedlist" => Err(Refusal::Unsupported(format!(
-                "memtables of hash buckets ({name}) are not built; skip_list and vector are"
+                "hash memtables ({name}) are not supported; skip_list and vector are"
             ))),
             // RocksDB no longer has one, either; this is its text.
             "cuckoo" | "HashCuckooRepFactory" => Err(Refusal::Unsupported(

@@ -45,6 +45,6 @@ pub(crate) fn load_latest(
     let file = options_file(path, number);
     let bytes = fs.read_file(&file)?;
     let text = std::str::from_utf8(&bytes)
-        .map_err(|_| Error::corruption(format!("{}: not text", file.display())))?;
+        .map_err(|_| Error::corruption(format!("{}: not valid UTF-8", file.display())))?;
     parse_text(text).map(Some).map_err(|e| e.with_context(file.display()))
 }

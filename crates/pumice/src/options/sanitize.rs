@@ -79,7 +79,7 @@ impl DbOptions {
         let tunes = self.rate_limiter.as_ref().is_some_and(|limiter| limiter.is_auto_tuned());
         if self.background_policy == BackgroundPolicy::DrainAutoTune && !tunes {
             return Err(Error::invalid_argument(
-                "background_policy=drain_auto_tune: needs a rate_limiter with auto_tuned",
+                "background_policy=drain_auto_tune: needs an auto-tuned rate_limiter",
             ));
         }
         Ok(())

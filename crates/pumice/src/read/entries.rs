@@ -82,7 +82,8 @@ impl Limits {
     /// `options` with those limits that a cursor can enforce itself.
     pub fn bound(&self, options: &ReadOptions) -> Result<ReadOptions> {
         if options.iterate_lower_bound.is_some() || options.iterate_upper_bound.is_some() {
-            return Err(Error::invalid_argument("a range, and bounds in ReadOptions"));
+            let text = "a range and ReadOptions bounds cannot be combined";
+            return Err(Error::invalid_argument(text));
         }
         let mut bounded = options.clone();
         bounded.iterate_lower_bound = self.from.clone().or_else(|| self.after.clone());

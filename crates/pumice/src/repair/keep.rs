@@ -52,7 +52,7 @@ pub(super) fn keep(
     let logs = logs::find(site, recovered.oldest_log())?;
     if logs.is_empty() {
         report.note(
-            "there is no log: of checkpoints and backups that is so, else what it had is lost",
+            "there is no log: normal for checkpoints and backups, otherwise its data is lost",
         );
     }
     let convert = logs.iter().any(|log| !log.damage.is_empty());
@@ -102,7 +102,7 @@ fn missing(name: &str, column_family: &str) -> RepairedFile {
         fate: FileFate::Lost,
         entries: 0,
         entries_lost: None,
-        reason: "it is not there".to_string(),
+        reason: "it is missing".to_string(),
     }
 }
 

@@ -248,7 +248,7 @@ fn sound_records(
         return Err(Error::not_supported("the WAL has user-defined timestamps"));
     }
     if reading.defect.is_none() && reader.end() != LogEnd::EndOfFile {
-        reading.defect = Some("its end is torn".to_string());
+        reading.defect = Some("its end is incomplete".to_string());
         reading.torn = true;
     }
     Ok(reading)

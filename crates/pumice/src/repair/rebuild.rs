@@ -66,7 +66,7 @@ pub(super) fn rebuild(site: &Site<'_>, survey: &Survey, report: &mut RepairRepor
         let left_out = unknown.map(|(_, entries)| entries).sum();
         let mut file = log.reported(true, left_out);
         if left_out > 0 {
-            file.reason.push_str("nothing tells the name of a column family that it writes to");
+            file.reason.push_str("the name of a column family that it writes to is unknown");
         }
         report.files.push(file);
     }
@@ -107,7 +107,7 @@ fn families(
     let mut taken = BTreeSet::new();
     for (id, (name, order)) in names.iter().rev() {
         if !taken.insert(name.clone()) {
-            report.note(format!("a later column family is called {name}, too: #{id} was dropped"));
+            report.note(format!("a later column family is also named {name}: #{id} was dropped"));
             continue;
         }
         let family = site.family(*id, name, order.as_deref())?;
@@ -136,7 +136,8 @@ impl Rebuild<'_> {
         report.old_data_may_return = true;
         if contents.lacks_sequence {
             report.note(format!(
-                "{} was ingested: its entries count as the oldest, only the MANIFEST knew better",
+                "{} was ingested: its entries count as the oldest, because only the MANIFEST had \
+                 their sequence number",
                 table.name
             ));
         }
@@ -176,7 +177,7 @@ impl Rebuild<'_> {
         if contents.meta.largest_seq > LAST_SEQUENCE_MAX {
             return Some("its sequence numbers are out of range");
         }
-        (contents.entries == 0).then_some("there is nothing in it")
+        (contents.entries == 0).then_some("it has no entries")
     }
 
     fn make(mut self, outputs: &mut Outputs<'_>, report: &mut RepairReport) -> Result<()> {

@@ -60,7 +60,7 @@ pub struct RepairReport {
     pub tables: u64,
     /// Their bytes.
     pub table_bytes: u64,
-    /// Values that were overwritten or deleted may show again, because the newer entries are lost
+    /// Values that were overwritten or deleted may reappear, because the newer entries are lost
     /// or because it is unknown which tables were obsolete.
     pub old_data_may_return: bool,
     /// Further notes for people, one sentence each.
@@ -99,7 +99,7 @@ impl fmt::Display for RepairOutcome {
         f.write_str(match self {
             RepairOutcome::Healthy => "healthy: nothing was changed",
             RepairOutcome::CurrentRestored => "CURRENT was restored, nothing else was changed",
-            RepairOutcome::Repaired => "repaired: what the MANIFEST says was kept",
+            RepairOutcome::Repaired => "repaired: the state in the MANIFEST was kept",
             RepairOutcome::Rebuilt => "rebuilt from tables and logs",
         })
     }
@@ -117,7 +117,7 @@ impl fmt::Display for RepairedFile {
         match self.entries_lost {
             Some(0) => {}
             Some(lost) => write!(f, ", {lost} lost")?,
-            None => write!(f, ", unknown how many lost")?,
+            None => write!(f, ", number lost unknown")?,
         }
         if !self.column_family.is_empty() {
             write!(f, ", column family {}", self.column_family)?;
@@ -141,7 +141,7 @@ impl fmt::Display for RepairReport {
             writeln!(f, "{note}")?;
         }
         if self.old_data_may_return {
-            writeln!(f, "values that were overwritten or deleted may show again")?;
+            writeln!(f, "values that were overwritten or deleted may reappear")?;
         }
         match self.is_complete() {
             true => writeln!(f, "nothing is known to be lost"),

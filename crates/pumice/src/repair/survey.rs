@@ -160,13 +160,13 @@ impl Survey {
         let in_logs = logs.iter().flat_map(|log| log.entries.keys().map(|id| (&log.name, *id)));
         let later = |(_, id): &(&String, u32)| *id > recovered.max_column_family;
         if let Some((name, id)) = in_tables.chain(in_logs).find(later) {
-            return Ok(Some(format!("it does not name column family {id}, and {name} does")));
+            return Ok(Some(format!("it does not name column family {id}, but {name} does")));
         }
         let Some((table, _)) = strange.first() else { return Ok(None) };
         for (_, file) in recovered.families.values().flat_map(|f| f.version.all_files()) {
             if !self.tables.contains_key(&file.number) {
                 let gone = filename::table_file_name(file.number);
-                let text = format!("it names {gone}, which is gone, and not {}", table.name);
+                let text = format!("it names {gone}, which is missing, but not {}", table.name);
                 return Ok(Some(text));
             }
         }
@@ -180,7 +180,7 @@ impl Survey {
         });
         Ok(newer.map(|(table, _)| {
             let log = log.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            format!("it names {log}, which is gone, and not {}, which is newer", table.name)
+            format!("it names {log}, which is missing, but not {}, which is newer", table.name)
         }))
     }
 

@@ -337,7 +337,7 @@ impl Law {
         let seconds = now.saturating_sub(self.bound_since) as f64 / 1e6;
         match (tick.grants.binding, tick.grants.cap) {
             (Binding::Free, Some(cap)) => {
-                format!("writes are let out of a cap, now {:.1} MB/s", cap / MEGABYTE)
+                format!("writes are being released from a cap, now {:.1} MB/s", cap / MEGABYTE)
             }
             (Binding::Free, None) => "writes are free".to_string(),
             (binding, cap) => format!(

@@ -194,7 +194,7 @@ mod tests {
                     "counter" | "gauge" => &[""],
                     "summary" => &["", "_sum", "_count"],
                     "histogram" => &["_bucket", "_sum", "_count"],
-                    other => panic!("{other} is no kind"),
+                    other => panic!("{other} is not a kind"),
                 };
                 assert!(allowed.contains(&suffix), "{line}");
                 assert!(names.insert((sample.0.clone(), sample.1.clone())), "twice: {line}");

@@ -58,7 +58,7 @@ impl Collectors {
             for (name, value) in collector.finish() {
                 if name.starts_with(TAKEN) {
                     return Err(Error::invalid_argument(format!(
-                        "a collector calls its table property {name}: such names are taken"
+                        "a collector names its table property {name}: such names are reserved"
                     )));
                 }
                 builder.collect_property(&name, &value);

@@ -397,7 +397,8 @@ impl DbWithTtl {
         self.db.column_family_options(cf)?;
         let ttls = self.ttls.lock();
         let known = ttls.iter().find(|(id, _)| *id == cf.id());
-        let (_, known) = known.ok_or_else(|| Error::invalid_argument("it has no time to live"))?;
+        let none = || Error::invalid_argument("the column family has no time to live");
+        let (_, known) = known.ok_or_else(none)?;
         known.store(ttl, Ordering::Relaxed);
         Ok(())
     }

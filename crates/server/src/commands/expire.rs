@@ -59,7 +59,7 @@ pub const ROWS: &[Row] = &[
         2,
         WRITE | FAST,
         "2.2.0",
-        "Lets a key not expire any more.",
+        "Removes the expiry of a key.",
         persist,
     )
     .key(),

@@ -54,7 +54,7 @@ const OBJECT: &[Row] = &[
         3,
         READONLY,
         "2.2.3",
-        "Tells how often a value is referred to: once.",
+        "Returns how often a value is referred to: once.",
         refcount,
     )
     .keys(2, 2, 1),

@@ -22,17 +22,9 @@ pub const ROWS: &[Row] = &[
     })
     .access(Access::WriteAll)
     .categories(&["keyspace", DANGEROUS]),
-    Row::new(
-        "server",
-        "swapdb",
-        3,
-        WRITE | FAST,
-        "4.0.0",
-        "Lets two databases change places.",
-        swap,
-    )
-    .access(Access::WriteAll)
-    .categories(&["keyspace", DANGEROUS]),
+    Row::new("server", "swapdb", 3, WRITE | FAST, "4.0.0", "Swaps two databases.", swap)
+        .access(Access::WriteAll)
+        .categories(&["keyspace", DANGEROUS]),
     Row::new("generic", "keys", 2, READONLY, "1.0.0", "Lists the keys that match a pattern.", keys)
         .access(Access::Glance)
         .categories(&[DANGEROUS]),

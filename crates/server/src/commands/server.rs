@@ -50,7 +50,7 @@ pub const ROWS: &[Row] = &[
         1,
         LOADING | STALE | FAST,
         "2.6.0",
-        "Tells the time in seconds and microseconds.",
+        "Returns the time in seconds and microseconds.",
         time,
     ),
 ];

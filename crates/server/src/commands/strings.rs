@@ -32,7 +32,7 @@ pub const ROWS: &[Row] = &[
         3,
         WRITE | DENYOOM | FAST,
         "1.0.0",
-        "Sets a string and gives the old one.",
+        "Sets a string and returns the old one.",
         getset,
     ),
     row("mget", -2, READONLY | FAST, "1.0.0", "Returns several strings atomically.", mget)
@@ -58,7 +58,7 @@ pub const ROWS: &[Row] = &[
         4,
         READONLY,
         "1.0.0",
-        "Gives a part of a string (old name of GETRANGE).",
+        "Returns a part of a string (old name of GETRANGE).",
         getrange,
     )
     .access(Access::Glance),

@@ -34,7 +34,7 @@ pub const ROWS: &[Row] = &[
         -2,
         FAST | ALLOW_BUSY,
         "2.2.0",
-        "Lets EXEC fail if one of the keys is changed.",
+        "Makes EXEC fail if one of the keys is changed.",
         watch,
     )
     .keys(1, -1, 1),

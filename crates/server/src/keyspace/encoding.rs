@@ -148,7 +148,7 @@ impl Head {
             2 => Kind::Set,
             3 => Kind::List,
             4 => Kind::SortedSet,
-            _ => return Err(bad("of a type of a newer version")),
+            _ => return Err(bad("its type is from a newer version")),
         };
         let has_expiry = tag & HAS_EXPIRY != 0;
         let expires = if has_expiry { number(value, 1).ok_or_else(|| bad("cut off"))? } else { 0 };

@@ -155,7 +155,7 @@ fn tcp_addresses(config: &Config, bind: &str, port: &str) -> Result<Vec<SocketAd
             "localhost" => "127.0.0.1",
             other => other,
         };
-        let host = host.parse().map_err(|_| format!("{bind}: '{word}' is no address"))?;
+        let host = host.parse().map_err(|_| format!("{bind}: '{word}' is not an address"))?;
         addresses.push(SocketAddr::new(host, port));
     }
     Ok(addresses)
@@ -210,7 +210,9 @@ impl Running {
     /// # Errors
     /// An error text.
     pub fn start(config: Config, mode: IoMode) -> Result<Running, String> {
-        Running::start_with(config, mode, |_, _| Err("engine: only Pumice is known here".into()))
+        Running::start_with(config, mode, |_, _| {
+            Err("engine: this build supports only Pumice".into())
+        })
     }
 
     /// As [`Running::start`]; `foreign` opens the engine that the setting `engine` names.

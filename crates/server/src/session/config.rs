@@ -84,7 +84,7 @@ pub const SETTINGS: &[Setting] = &[
         "appendfsync",
         Form::Choice(&["everysec", "always", "no"]),
         "everysec",
-        "When the log is synced: before each reply, every second, when the system likes.",
+        "When the log is synced: every second, before each reply, or when the system decides.",
     ),
     fixed("appendonly", Form::Choice(&["yes"]), "yes", "Writes are always logged."),
     mutable(
@@ -107,7 +107,7 @@ pub const SETTINGS: &[Setting] = &[
         "direct-reads",
         Form::YesNo,
         "no",
-        "Read table files past the system's cache, so that cache-bytes is all that is cached.",
+        "Read table files without the system's cache, so that only cache-bytes are cached.",
     ),
     fixed(
         "engine",
@@ -164,13 +164,13 @@ pub const SETTINGS: &[Setting] = &[
         "proto-max-bulk-len",
         Form::BytesBetween(1 << 20, 512 << 20),
         "64mb",
-        "Bytes of one argument, and of a string, at most; a request has at most twice as many.",
+        "Most bytes of one argument, and of a string; a request has at most twice as many.",
     ),
     mutable(
         "request-timeout",
         Form::Number(0, 100_000_000),
         "30",
-        "Seconds that a request may take to come, and one for each 64 KiB of it; 0 for no limit.",
+        "Seconds that a request may take to arrive, plus one per 64 KiB of it; 0 for no limit.",
     ),
     mutable("requirepass", Form::Text, "", "Password of the default user; empty for none."),
     fixed(
@@ -183,7 +183,7 @@ pub const SETTINGS: &[Setting] = &[
         "save",
         Form::Text,
         "",
-        "Accepted for clients that ask; there are no snapshots in time.",
+        "Accepted for clients that ask; there are no periodic snapshots.",
     ),
     mutable(
         "slowlog-log-slower-than",
@@ -203,37 +203,38 @@ pub const SETTINGS: &[Setting] = &[
         "tcp-keepalive",
         Form::Number(0, 32_767),
         "300",
-        "Seconds of silence after which TCP asks whether the client is there; 0 for never.",
+        "Seconds of silence after which TCP probes the client; 0 for never.",
     ),
     mutable(
         "timeout",
         Form::Number(0, 100_000_000),
         "0",
-        "Seconds after which a silent client is let go; 0 for never.",
+        "Seconds after which a silent client is disconnected; 0 for never.",
     ),
     #[cfg(feature = "tls")]
     mutable(
         "tls-auth-clients",
         Form::Choice(&["yes", "no", "optional"]),
         "yes",
-        "Whether clients show a certificate of tls-ca-cert-file; optional: if they have one.",
+        "Whether clients have to present a certificate signed by tls-ca-cert-file; optional: only \
+         if they have one.",
     ),
     #[cfg(feature = "tls")]
     mutable(
         "tls-ca-cert-file",
         Form::Text,
         "",
-        "Certificates, in PEM, that sign those of clients.",
+        "CA certificates that sign those of clients, in PEM.",
     ),
     #[cfg(feature = "tls")]
     mutable("tls-cert-file", Form::Text, "", "The server's certificate and its chain, in PEM."),
     #[cfg(feature = "tls")]
-    mutable("tls-key-file", Form::Text, "", "The private key of that certificate, in PEM."),
+    mutable("tls-key-file", Form::Text, "", "The private key of tls-cert-file, in PEM."),
     #[cfg(feature = "tls")]
     fixed("tls-port", Form::Number(0, 65535), "0", "TCP port for TLS; 0 for none."),
     fixed("unixsocket", Form::Text, "", "Path of a socket to listen on; empty for none."),
-    fixed("unixsocketperm", Form::Text, "700", "Mode of that socket, in octal."),
-    fixed("workers", Form::Number(1, 4096), "16", "Threads of that pool."),
+    fixed("unixsocketperm", Form::Text, "700", "Mode of unixsocket, in octal."),
+    fixed("workers", Form::Number(1, 4096), "16", "Threads of the pool if runtime is threads."),
     fixed("write-buffer-bytes", Form::Bytes, "64mb", "Memory of one memtable."),
 ];
 

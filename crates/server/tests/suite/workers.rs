@@ -84,5 +84,5 @@ fn an_engine_that_nobody_can_open_is_refused_by_name() {
     config.set("port", "0").unwrap();
     config.set("engine", "/nowhere.so").unwrap();
     let refused = pumice_server::Running::start(config, pumice_server::IoMode::Threads);
-    assert_eq!(refused.err().unwrap(), "engine: only Pumice is known here");
+    assert_eq!(refused.err().unwrap(), "engine: this build supports only Pumice");
 }

@@ -74,7 +74,7 @@ fn in_time<R>(limits: &ReadLimits, read: impl FnOnce() -> Result<R>) -> Result<R
     let got = read()?;
     let took = time::now_micros() - began;
     if took > left {
-        let text = format!("a read took {took} microseconds where it had {left}");
+        let text = format!("a read took {took} microseconds, its limit was {left}");
         return Err(Error::new(ErrorKind::TimedOut, text));
     }
     Ok(got)
@@ -209,7 +209,7 @@ impl Table {
 
     #[cold]
     fn foreign_block(&self) -> Error {
-        Error::corruption(format!("block of another kind in the cache for {}", self.file.name()))
+        Error::corruption(format!("cached block of the wrong kind for {}", self.file.name()))
     }
 
     pub(crate) fn cache_key(&self, handle: BlockHandle) -> CacheKey {

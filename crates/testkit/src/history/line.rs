@@ -67,7 +67,7 @@ impl Line {
         for word in found.unwrap_or(b"").split(|c| *c == b',').filter(|word| !word.is_empty()) {
             let id = std::str::from_utf8(word).ok().and_then(|word| word.parse::<usize>().ok());
             let Some(id) = id.filter(|id| *id < batches.len()) else {
-                return wrong(format!("{:?} is no batch", String::from_utf8_lossy(word)));
+                return wrong(format!("{:?} is not a batch", String::from_utf8_lossy(word)));
             };
             match self.order.get(k) {
                 Some(known) if *known == id => {}

@@ -128,7 +128,7 @@ pub fn check(flags: &Flags, entries: &[Entry]) -> Result<(), String> {
     }
     if flags.is_given("compression_type") && !codecs.contains(&flags.compression_type.as_str()) {
         let codec = &flags.compression_type;
-        return Err(format!("ERROR: compression_type {codec} cannot be had from {engine}"));
+        return Err(format!("ERROR: compression_type {codec} is not supported by {engine}"));
     }
     match entries.iter().find(|entry| !BENCHMARKS.contains(&entry.spec.name)) {
         Some(entry) => {

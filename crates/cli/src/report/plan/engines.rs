@@ -13,7 +13,7 @@ fn shape(engine: Engine) -> &'static str {
 }
 
 pub(super) fn tables(scale: &Scale) -> Vec<Table> {
-    let mut table = Table::new(Section::Engines, "rows", "fjall and redb beside both");
+    let mut table = Table::new(Section::Engines, "rows", "fjall and redb compared with both");
     table.note =
         "No write waits for the device. RocksDB, Pumice and fjall hand each record of the \
                   log to the kernel before the call returns (sync=0; PersistMode::Buffer); redb \

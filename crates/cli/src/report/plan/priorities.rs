@@ -9,7 +9,7 @@ const LANES: &str = "--background_cpu_priority=low --background_io_priority=low"
 
 pub(super) fn tables(scale: &Scale) -> Vec<Table> {
     let mut table =
-        Table::new(Section::Priorities, "reads", "Reads beside a writer of 20 MB/s, zstd");
+        Table::new(Section::Priorities, "reads", "Reads during writes of 20 MB/s, zstd");
     table.note =
         "As many readers as processors. \"lowered\" is the original's change: nice 19 and \
                   idle I/O for all background threads. \"lanes\" is Pumice's: flushes and urgent \

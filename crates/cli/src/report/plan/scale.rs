@@ -20,7 +20,7 @@ impl Budget {
     /// # Errors
     /// It is none of these.
     pub fn parse(text: &str) -> Result<Budget, String> {
-        let wrong = || format!("--budget: '{text}' is no time such as 10m, 1h or full");
+        let wrong = || format!("--budget: '{text}' is not a time such as 10m, 1h or full");
         if text == "full" {
             return Ok(Budget::Full);
         }

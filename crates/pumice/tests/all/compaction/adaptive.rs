@@ -191,7 +191,7 @@ fn the_policy_changes_at_run_time() {
         sleep(Duration::from_secs(60));
         assert_eq!(number(&db, "rocksdb.actual-delayed-write-rate"), 0);
         let error = db.set_db_options(&[("background_policy", "drain_auto_tune")]).unwrap_err();
-        assert!(error.to_string().contains("needs a rate_limiter with auto_tuned"), "{error}");
+        assert!(error.to_string().contains("needs an auto-tuned rate_limiter"), "{error}");
         db.close().unwrap();
     });
 }

@@ -216,7 +216,8 @@ fn the_last_sequence_numbers_are_used_up() {
     two.put(b"c", b"3");
     two.put(b"d", b"4");
     let error = db.write_opt(&SYNC, &mut two).unwrap_err();
-    assert_eq!((error.kind(), error.message()), (ErrorKind::Aborted, "no sequence number is left"));
+    let text = "sequence numbers are exhausted";
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Aborted, text));
     db.put_opt(&SYNC, b"b", b"2").unwrap();
     assert!(db.put_opt(&SYNC, b"e", b"5").is_err());
     assert_eq!(contents(&db).len(), 52);

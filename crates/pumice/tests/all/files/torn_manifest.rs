@@ -211,7 +211,7 @@ fn a_change_that_had_effect_is_never_dropped() {
         }
         let (fs, shared) = copy(&fs);
         fs.damage(&path, |bytes| bytes[piece].fill(0)).unwrap();
-        is_refused(&with_fs(&options, &shared), &shared, "it had effect");
+        is_refused(&with_fs(&options, &shared), &shared, "it took effect");
     }
 }
 

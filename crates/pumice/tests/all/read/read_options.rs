@@ -66,7 +66,7 @@ fn what_took_too_long_is_not_used() {
     counts.read_micros.store(3000, Relaxed);
     let error = db.get_opt(&limit(1000), key(7)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    assert!(error.message().contains("microseconds where it had 1000"), "{error}");
+    assert!(error.message().contains("microseconds, its limit was 1000"), "{error}");
     let found = db.multi_get_opt(&limit(1000), &[key(1), key(1500)]);
     assert!(found.into_iter().all(|answer| kind(answer) == Some(ErrorKind::TimedOut)));
     // A deadline that comes while a read is under way.

@@ -116,7 +116,9 @@ impl Shared {
     /// May suspend.
     fn write(&self, slot: &mut Slot) -> Result<()> {
         let mut sink = self.sink.lock();
-        let Some(sink) = &mut *sink else { return Err(Error::aborted("the table was given up")) };
+        let Some(sink) = &mut *sink else {
+            return Err(Error::aborted("the table build was abandoned"));
+        };
         slot.stored = sink.put(&mut slot.raw, &mut slot.out, slot.packed, &slot.entry)?;
         Ok(())
     }
@@ -277,7 +279,7 @@ impl Parallel {
 
     fn error(&self) -> Error {
         let failed = self.shared.failed.lock().clone();
-        failed.unwrap_or_else(|| Error::aborted("the table was given up"))
+        failed.unwrap_or_else(|| Error::aborted("the table build was abandoned"))
     }
 
     /// Writes what is in progress, or with `abort` drops it, and returns what one thread needs to

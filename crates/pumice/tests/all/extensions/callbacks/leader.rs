@@ -50,7 +50,7 @@ fn an_operator_calls_while_its_writer_leads() {
         (0..8).for_each(|_| db.merge_opt(&SYNC, b"merged", b"+").unwrap());
         let answers = operator.answers.lock().clone();
         assert_eq!(answers.len(), 4, "the operator was not called");
-        let refused = |text: &String| text.contains("called by code that the database calls");
+        let refused = |text: &String| text.contains("called from code that the database");
         assert!(answers[..3].iter().all(refused), "{answers:?}");
         assert_eq!(answers[3], "answered");
         let merged = db.get_opt(&ReadOptions::default(), b"merged").unwrap();

@@ -20,7 +20,7 @@ fn expect_panics() {
         let tell = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let text = thread::panic_message(info.payload());
-            if text != "boom" && !text.contains("called by code that the database calls") {
+            if text != "boom" && !text.contains("called from code that the database") {
                 tell(info);
             }
         }));

@@ -59,7 +59,7 @@ fn outcome(db: &Db, options: &pumice::Options, operation: Operation) -> String {
         Ok(Err(error)) => error.to_string(),
         Err(panic) => {
             let text = thread::panic_message(panic.as_ref()).to_string();
-            assert!(text.contains("called by code"), "{text}");
+            assert!(text.contains("called from code"), "{text}");
             text
         }
     }

@@ -279,7 +279,7 @@ fn deleted_keys_do_not_come_back_from_obsolete_tables() {
     lost.shared.remove(&lost.manifest()).unwrap();
     let report = lost.repair().unwrap();
     assert!(report.old_data_may_return, "{report}");
-    assert!(report.to_string().contains("may show again"));
+    assert!(report.to_string().contains("may reappear"));
     assert!(lost.contents()["default"].len() >= 34);
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | T1 | `life` | a random life with several tasks, faults and crashes |
 //! | T2 | `boundaries` | boundaries of one of 320 short workloads, each with several crash images |
-//! | T3 | `failures` | some operations of one of 15 scenarios fail in one of the ways |
+//! | T3 | `failures` | some operations of one of 16 scenarios fail in one of the ways |
 //! | T-ring | `ring` | a model of the io_uring reactor under a seeded kernel |
 //!
 //! Which suite a seed belongs to follows from the seed, so a seed alone repeats a run.

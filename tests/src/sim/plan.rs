@@ -38,7 +38,7 @@ pub fn random(rng: &mut Rng) -> Plan {
     maybe(5, "write_buffer_size", "200000");
     maybe(6, "max_write_buffer_number", "4");
     maybe(8, "use_fsync", "true");
-    maybe(8, "max_open_files", "12");
+    maybe(8, "max_open_files", "20");
     maybe(8, "level_compaction_dynamic_level_bytes", "false");
     draw_tables(&mut rng.clone(), &mut plan.settings);
     // From a copy, as the settings of tables are.
@@ -156,4 +156,42 @@ pub fn small(families: usize, logging: Logging) -> Plan {
 /// Gives a plan keys of several hundred bytes.
 pub fn lengthen_keys(plan: &mut Plan) {
     plan.key_prefix = "x".repeat(600);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pumice::MemFs;
+
+    use super::*;
+    use crate::sim::script;
+    use crate::stores::pumice::options;
+
+    /// The options of `plan` that the engine replaces: name, the value set, the value used.
+    fn replaced(plan: &Plan) -> Vec<(&'static str, String, String)> {
+        let (base, _) = options(&plan.settings, MemFs::new(1).shared()).unwrap();
+        let used = (base.db.sanitized().unwrap(), base.cf.sanitized().unwrap());
+        let set = plan.settings.options.iter().map(|(name, _)| *name);
+        let values = set.map(|name| match base.db.get(name) {
+            Ok(value) => (name, value, used.0.get(name).unwrap()),
+            Err(_) => (name, base.cf.get(name).unwrap(), used.1.get(name).unwrap()),
+        });
+        // This zero stands for the value that is derived.
+        let derived = |name, set: &str| (name, set) == ("max_compaction_bytes", "0");
+        values.filter(|(name, set, used)| set != used && !derived(*name, set)).collect()
+    }
+
+    /// A value that the engine replaces has no effect, whatever was meant by drawing it.
+    #[test] // Opens nothing.
+    fn plans_set_no_option_that_the_engine_replaces() {
+        let mut all = BTreeMap::new();
+        let random = (0..2000).map(|seed| random(&mut Rng::new(seed)));
+        let workloads = (0..script::WORKLOADS).map(|number| script::workload(number).plan);
+        let scenarios = (0..script::SCENARIO_COUNT).map(|number| script::scenario(number).1.plan);
+        for plan in random.chain(workloads).chain(scenarios) {
+            all.extend(replaced(&plan).into_iter().map(|(name, set, used)| (name, (set, used))));
+        }
+        assert!(all.is_empty(), "{all:?}");
+    }
 }

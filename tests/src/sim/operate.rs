@@ -122,8 +122,10 @@ impl Session {
     }
 
     fn judge_copy(&self, path: &Path, begun: Stamp) -> Result<(), Stop> {
-        let (base, families) = options(&self.plan.settings, self.fs.shared())
-            .map_err(pumice_base::Error::invalid_argument)?;
+        // A checkpoint has its logs with it.
+        let settings = self.plan.settings.clone().with("wal_dir", "");
+        let (base, families) =
+            options(&settings, self.fs.shared()).map_err(pumice_base::Error::invalid_argument)?;
         let (copy, handles) = Db::open_read_only(&base.db, path, &families, false)?;
         let reads = ReadOptions::default();
         let scan = |handle| super::reads::scan(&copy, handle, &reads, false);

@@ -41,15 +41,44 @@ pub fn random(rng: &mut Rng) -> Plan {
     maybe(8, "max_open_files", "20");
     maybe(8, "level_compaction_dynamic_level_bytes", "false");
     draw_tables(&mut rng.clone(), &mut plan.settings);
-    // From a copy, as the settings of tables are.
-    if rng.clone().fork().fork().one_in(4) {
-        plan.pile_up_logs();
-    }
+    draw_logs_and_memory(&mut rng.clone(), &mut plan);
     if !rng.one_in(4) {
         // Every life opens several times, and most of that would be the making of block caches.
         plan.settings.table.push_str(";no_block_cache=true");
     }
     plan
+}
+
+/// Draws the settings of logs and memtables that are rarely changed, from a copy as well.
+fn draw_logs_and_memory(rng: &mut Rng, plan: &mut Plan) {
+    const RARE: [(&str, &str); 14] = [
+        // Faults are for files under /db*.
+        ("wal_dir", "/db-logs"),
+        ("WAL_ttl_seconds", "3600"),
+        ("wal_bytes_per_sync", "1000"),
+        ("bytes_per_sync", "1000"),
+        ("use_direct_io_for_flush_and_compaction", "true"),
+        ("use_direct_reads", "true"),
+        ("compaction_readahead_size", "1000"),
+        ("allow_concurrent_memtable_write", "false"),
+        ("max_write_batch_group_size_bytes", "500"),
+        ("memtable_max_range_deletions", "3"),
+        ("memtable_prefix_bloom_size_ratio", "0.1"),
+        ("max_successive_merges", "3"),
+        ("db_write_buffer_size", "100000"),
+        ("background_policy", "static"),
+    ];
+    let mut rng = rng.fork().fork();
+    if rng.one_in(4) {
+        plan.pile_up_logs();
+    }
+    if rng.one_in(2) {
+        for (name, value) in RARE {
+            if rng.one_in(4) {
+                plan.settings = plan.settings.clone().with(name, value);
+            }
+        }
+    }
 }
 
 /// Draws the settings of tables and of how they are built from a copy of the life's generator, so

@@ -199,15 +199,18 @@ mod tests {
 
     /// The options of `plan` that the engine replaces: name, the value set, the value used.
     fn replaced(plan: &Plan) -> Vec<(&'static str, String, String)> {
-        let (base, _) = options(&plan.settings, MemFs::new(1).shared()).unwrap();
-        let used = (base.db.sanitized().unwrap(), base.cf.sanitized().unwrap());
-        let set = plan.settings.options.iter().map(|(name, _)| *name);
-        let values = set.map(|name| match base.db.get(name) {
-            Ok(value) => (name, value, used.0.get(name).unwrap()),
-            Err(_) => (name, base.cf.get(name).unwrap(), used.1.get(name).unwrap()),
-        });
+        let (base, _) = options(&plan.settings, MemFs::new(1).shared()).expect("known options");
+        let db = base.db.sanitized().expect("options that can be used");
+        let cf = base.cf.sanitized().expect("options that can be used");
+        let value = |name| match base.db.get(name) {
+            Ok(set) => Ok((name, set, db.get(name)?)),
+            Err(_) => Ok((name, base.cf.get(name)?, cf.get(name)?)),
+        };
+        let names = plan.settings.options.iter().map(|(name, _)| *name);
+        let values: pumice::Result<Vec<_>> = names.map(value).collect();
         // This zero stands for the value that is derived.
         let derived = |name, set: &str| (name, set) == ("max_compaction_bytes", "0");
+        let values = values.expect("known names").into_iter();
         values.filter(|(name, set, used)| set != used && !derived(*name, set)).collect()
     }
 

@@ -113,6 +113,15 @@ fn a_refused_connection_writes_again_when_the_disk_does() {
     }
 }
 
+/// Ends the writers, also when the test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// Sets its own keys one after the other until `ends`; returns those that were acknowledged.
 fn write_on(running: &Running, client: usize, oks: &AtomicUsize, ends: &AtomicBool) -> Vec<usize> {
     let mut caller = Caller::to(running);
@@ -159,6 +168,7 @@ fn what_was_acknowledged_around_failed_syncs_is_durable() {
                 scope.spawn(move || write_on(running, client, oks, ends))
             };
             let clients: Vec<_> = (0..CLIENTS).map(write).collect();
+            let writing = Ends(&ends);
             for _ in 0..2 {
                 oks_grow("it writes");
                 let before = fs.fault_log().len();
@@ -169,7 +179,7 @@ fn what_was_acknowledged_around_failed_syncs_is_durable() {
                 fs.clear_faults();
             }
             oks_grow("it writes again by itself");
-            ends.store(true, Ordering::Release);
+            drop(writing);
             clients.into_iter().map(|client| client.join().unwrap()).collect()
         });
         let after = Arc::new(fs.crashed_copy(1, CrashMode::UNSYNCED));

@@ -540,6 +540,12 @@ impl Db {
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.inner().checkpoint(path.as_ref())
     }
+    /// The background error because of which writes fail, if there is one; its severity tells
+    /// whether [`Db::resume`] can clear it. None in code that the database calls under its locks.
+    pub fn background_error(&self) -> Option<Error> {
+        self.inner().life.check_caller().ok()?;
+        self.inner().stopping_error()
+    }
     /// Clears a recoverable background error.
     ///
     /// # Errors

@@ -108,6 +108,8 @@ fn human(bytes: u64) -> String {
 fn persistence(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     writeln!(text, "loading:0\r\naof_enabled:1\r")?;
     writeln!(text, "appendfsync:{}\r", shared.config.get("appendfsync"))?;
+    let refuses = shared.keyspace.engine().background_error().is_some();
+    writeln!(text, "aof_last_write_status:{}\r", if refuses { "err" } else { "ok" })?;
     let failed = shared.stats.save_failed.load(Ordering::Relaxed);
     // BGSAVE has ended when it replies.
     writeln!(text, "rdb_bgsave_in_progress:0\r")?;

@@ -10,8 +10,15 @@
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use pumice::{Db, DbIterator, PinnedSlice, ReadOptions, Result, WriteBatch, WriteOptions};
+use pumice::{
+    Db, DbIterator, Error, ErrorKind, PinnedSlice, ReadOptions, Result, WriteBatch, WriteOptions,
+};
+use pumice_port::thread;
+
+/// How often a recovery that waits for one of the engine looks whether that is over.
+const OWN_ATTEMPT: Duration = Duration::from_millis(10);
 
 /// A snapshot of a foreign engine, or always its current state.
 pub trait Reader: Send + Sync {
@@ -290,6 +297,34 @@ impl Engine {
             Engine::Pumice(db) => db.property(name),
             Engine::Foreign(engine) => engine.property(name),
         }
+    }
+
+    /// The error because of which all writes are refused, as far as the engine says.
+    pub fn background_error(&self) -> Option<Error> {
+        match self {
+            Engine::Pumice(db) => db.background_error(),
+            Engine::Foreign(_) => None,
+        }
+    }
+
+    /// Tries to recover from a background error, and then whether a durable write works: a new log
+    /// shows only then whether its device does. Suspends.
+    ///
+    /// # Errors
+    /// The failure because of which writes are still refused.
+    pub fn recover(&self) -> Result<()> {
+        let Engine::Pumice(db) = self else { return Ok(()) };
+        while let Err(error) = db.resume() {
+            if error.kind() != ErrorKind::Busy {
+                return Err(error);
+            }
+            // The engine itself is at it, as after a failed flush.
+            thread::sleep(OWN_ATTEMPT);
+        }
+        let mut probe = WriteBatch::new();
+        // It is in the log alone, and no reader or sequence number knows it.
+        probe.put_log_data(b"recovered");
+        db.write_opt(&WriteOptions { sync: true, ..WriteOptions::default() }, &mut probe)
     }
 
     /// The directory of the data.

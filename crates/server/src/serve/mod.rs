@@ -10,7 +10,8 @@
 //! | `set_run` | SETs of a pipeline, together |
 //! | `metrics` | metrics for Prometheus |
 //! | `status` | the status page |
-//! | `upkeep` | syncs every second, deletes keys that have expired |
+//! | `recovery` | recovery from errors of the disk |
+//! | `upkeep` | syncs every second, tries to recover, deletes keys that have expired |
 //!
 //! Shutdown: listeners close; every connection executes what it has received, sends the replies and
 //! closes; one that takes longer than ten seconds is cut off; the engine is closed with everything
@@ -23,6 +24,7 @@ pub mod executor;
 mod http;
 pub mod link;
 mod metrics;
+mod recovery;
 mod server;
 mod set_run;
 mod status;

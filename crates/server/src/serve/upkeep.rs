@@ -1,8 +1,10 @@
-//! Background tasks: syncs every second, deletes expired keys and samples the rate of commands.
+//! Background tasks: syncs every second, recovers from errors of the disk, deletes expired keys and
+//! samples the rate of commands.
 //!
 //! Thread safety: each task is a fiber of its own, or a thread where the engine is not called on
-//! fibers; both end with the server.
+//! fibers; all end with the server.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,6 +14,7 @@ use pumice_port::thread::JoinHandle;
 use pumice_port::{thread, time};
 
 use super::Server;
+use super::recovery::Recovery;
 use crate::session::stats::{Rate, Stats};
 
 /// How often the queue of expired keys is checked, and how many are deleted at a time.
@@ -31,7 +34,11 @@ pub fn start(server: &Arc<Server>, runtime: &Runtime) -> Result<Vec<JoinHandle<(
         }
         thread::spawn_os(name, body).map_err(|error| error.to_string())
     };
-    Ok(vec![start("sync", sync)?, start("reap", reap)?])
+    let mut tasks = vec![start("sync", sync)?, start("reap", reap)?];
+    if server.shared.keyspace.engine().pumice().is_some() {
+        tasks.push(start("recover", recover)?);
+    }
+    Ok(tasks)
 }
 
 /// `appendfsync everysec`.
@@ -41,9 +48,23 @@ fn sync(server: &Server) {
     while !server.is_ending.wait_timeout(Duration::from_secs(1)) {
         let written = keyspace.writes();
         let wanted = server.shared.config.get("appendfsync") == "everysec";
-        // A failure is the engine's background error: writers get it.
+        // A failure is the engine's background error: writers get it, until `recover` succeeds.
         if wanted && written != synced && keyspace.sync().is_ok() {
             synced = written;
+        }
+    }
+}
+
+/// See `recovery`. The last attempt is at the end, so that what is in memory can be saved.
+fn recover(server: &Server) {
+    let engine = server.shared.keyspace.engine();
+    let mut recovery = Recovery::default();
+    let mut is_ending = false;
+    while !is_ending {
+        is_ending = server.is_ending.wait_timeout(recovery.pause());
+        if let Some(line) = recovery.look(engine.background_error(), || engine.recover()) {
+            // Standard error may have no reader.
+            writeln!(std::io::stderr(), "pumice: {line}").ok();
         }
     }
 }

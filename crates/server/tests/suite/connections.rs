@@ -92,6 +92,17 @@ impl Caller {
             }
         }
     }
+    /// The next line, or what arrives until the server hangs up.
+    pub fn line_or_end(&mut self) -> String {
+        let mut buf = vec![0; 1 << 16];
+        while !self.rest.ends_with(b"\r\n") {
+            match self.stream.receive(&mut buf) {
+                Ok(0) | Err(_) => break,
+                Ok(n) => self.rest.extend_from_slice(&buf[..n]),
+            }
+        }
+        text(&std::mem::take(&mut self.rest))
+    }
     /// The one-line reply to an inline command.
     pub fn line(&mut self, command: &str) -> String {
         self.send(format!("{command}\r\n").as_bytes());

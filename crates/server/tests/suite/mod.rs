@@ -17,6 +17,7 @@ mod peer_acl;
 mod peer_blocking;
 mod pipelines;
 mod pubsub;
+mod recoveries;
 mod refusals;
 mod slow;
 mod status;

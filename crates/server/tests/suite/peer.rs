@@ -333,6 +333,7 @@ const WATCHED: &[&str] = &[
     "used_memory_peak_human",
     "maxmemory",
     "maxmemory_policy",
+    "aof_last_write_status",
     "rdb_bgsave_in_progress",
     "rdb_last_bgsave_status",
     "rdb_last_save_time",
@@ -379,6 +380,7 @@ fn info_has_what_others_watch() {
             "redis_version"
                 | "maxmemory"
                 | "maxmemory_policy"
+                | "aof_last_write_status"
                 | "rdb_bgsave_in_progress"
                 | "rdb_last_bgsave_status"
                 | "evicted_keys"

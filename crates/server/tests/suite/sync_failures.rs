@@ -14,14 +14,14 @@ use super::connections::{Caller, io_mode, wait_until};
 
 const CLIENTS: usize = 20;
 
-fn options(fs: &Arc<MemFs>) -> Options {
+pub fn options(fs: &Arc<MemFs>) -> Options {
     let mut options = Options::default();
     options.db.file_system = fs.clone();
     options
 }
 
 /// A server over a simulated disk.
-fn start(fs: &Arc<MemFs>, settings: &[(&str, &str)]) -> Running {
+pub fn start(fs: &Arc<MemFs>, settings: &[(&str, &str)]) -> Running {
     let config = Config::new();
     for (name, value) in [("port", "0"), ("loops", "2")].iter().chain(settings) {
         config.set(name, value).unwrap();
@@ -31,8 +31,9 @@ fn start(fs: &Arc<MemFs>, settings: &[(&str, &str)]) -> Running {
     Running::start_over(config, io_mode(), |_, runtime| runtime.run("open", open)).unwrap()
 }
 
+/// Of the log, and of the tables and the MANIFEST with which the server would recover.
 fn no_more_syncs(fs: &MemFs) {
-    fs.add_fault(FaultRule::always(FaultOp::Sync, "*.log", Fault::Eio));
+    fs.add_fault(FaultRule::always(FaultOp::Sync, "*", Fault::Eio));
 }
 
 /// Everything a client receives for what it sends, until it is cut off.
@@ -43,12 +44,12 @@ fn told(running: &Running, lines: &str) -> String {
     caller.until_closed()
 }
 
-fn is_refusal(reply: &str) -> bool {
+pub fn is_refusal(reply: &str) -> bool {
     reply.starts_with("-MISCONF Errors writing to the AOF file: IO error: ") && !reply.contains('|')
 }
 
 /// What is there after a power loss.
-fn after_power_loss(fs: &MemFs, lines: &[(&str, &str)]) {
+pub fn after_power_loss(fs: &MemFs, lines: &[(&str, &str)]) {
     let fs = Arc::new(fs.crashed_copy(1, CrashMode::UNSYNCED));
     let server = Quiet::with(Path::new("/data"), options(&fs));
     server.talk(&mut server.client(), lines);

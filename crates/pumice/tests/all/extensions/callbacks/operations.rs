@@ -22,7 +22,7 @@ fn again(options: &Options) -> Result<()> {
     }
 }
 
-pub static OPERATIONS: [(&str, Operation); 48] = [
+pub static OPERATIONS: [(&str, Operation); 49] = [
     ("put", |db, _| db.put_opt(&WRITE, b"called", b"1")),
     ("put synced", |db, _| db.put_opt(&SYNC, b"called", b"1")),
     ("put large", |db, _| db.put_opt(&WRITE, b"called", &[b'l'; 5000])),
@@ -133,6 +133,7 @@ pub static OPERATIONS: [(&str, Operation); 48] = [
     ("verify_checksum", |db, _| db.verify_checksum()),
     ("approximate_sizes", |db, _| db.approximate_sizes(&[(b"key", b"kez")]).map(drop)),
     ("checkpoint", |db, _| db.checkpoint("/called")),
+    ("background_error", |db, _| db.background_error().map_or(Ok(()), Err)),
     ("resume", |db, _| db.resume()),
     ("ingest", |db, options| {
         let path = Path::new("/called.sst");

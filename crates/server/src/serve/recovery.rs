@@ -8,8 +8,8 @@
 //! | found damage, or has panicked | nothing: only a restart helps | this, once |
 //!
 //! The pause before the next look grows with each attempt, also with one that works, and shrinks
-//! while all is well: a disk that fails again and again is not tried, and does not fill the log, all
-//! the time.
+//! while all is well: a disk that keeps failing is not tried, and does not fill the log, all the
+//! time.
 //!
 //! Thread safety: belongs to the task of `upkeep` that looks.
 

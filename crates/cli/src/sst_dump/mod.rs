@@ -15,7 +15,7 @@ use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileOptions, FileSystem, PosixFs};
 use pumice_manifest::file_meta::debug_bytes;
-use pumice_table::{Table, TableReadContext, TableReadOptions, dump};
+use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, dump};
 use recompress::Trials;
 use regex_lite::Regex;
 use std::cmp::Ordering;
@@ -337,6 +337,16 @@ fn process_each(request: &Request, out: &mut Output) -> Processed {
 }
 
 impl Summary {
+    /// Adds a table. Its properties may say anything.
+    fn add(&mut self, table: &TableProperties) {
+        let plus = u64::saturating_add;
+        self.files += 1;
+        self.data_blocks = plus(self.data_blocks, table.num_data_blocks);
+        self.data_bytes = plus(self.data_bytes, table.data_size);
+        self.index_bytes = plus(self.index_bytes, table.index_size);
+        self.filter_bytes = plus(self.filter_bytes, table.filter_size);
+    }
+
     fn text(&self) -> String {
         format!(
             "total number of files: {}\ntotal number of data blocks: {}\n\
@@ -467,11 +477,7 @@ fn process(
     if request.list_meta_blocks {
         out.text(&dump::meta_blocks_text(&table)?);
     }
-    summary.files += 1;
-    summary.data_blocks += properties.num_data_blocks;
-    summary.data_bytes += properties.data_size;
-    summary.index_bytes += properties.index_size;
-    summary.filter_bytes += properties.filter_size;
+    summary.add(properties);
     Ok(true)
 }
 

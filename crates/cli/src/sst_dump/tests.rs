@@ -1,4 +1,4 @@
-//! How tables are read.
+//! How tables are read, and their numbers summed up.
 
 #![allow(clippy::unwrap_used)]
 use super::*;
@@ -28,4 +28,18 @@ fn more_is_read_at_a_time_if_more_is_read_ahead() {
     };
     let (little, much) = (reads(16 << 10), reads(READAHEAD_BYTES));
     assert!(much < 10 && little > 4 * much, "{little} {much}");
+}
+
+#[pumice_test_macros::test]
+fn numbers_without_bound_are_summed_up() {
+    let table = TableProperties {
+        num_data_blocks: u64::MAX,
+        data_size: u64::MAX,
+        index_size: 1 << 63,
+        filter_size: u64::MAX - 1,
+        ..TableProperties::default()
+    };
+    let mut summary = Summary::default();
+    (0..2).for_each(|_| summary.add(&table));
+    assert_eq!(summary.text().matches(&u64::MAX.to_string()).count(), 4, "{}", summary.text());
 }

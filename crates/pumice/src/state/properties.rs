@@ -49,10 +49,12 @@ pub(crate) fn aggregated(cf: &CfData, view: &SuperVersion, name: &str) -> Option
 
 /// Bytes of keys and values per byte of file; -1 for an empty level.
 pub(crate) fn compression_ratio(cf: &CfData, view: &SuperVersion, level: usize) -> f64 {
-    let (mut raw, mut stored) = (0u64, 0u64);
+    // In 128 bits: the properties of an ingested file may say anything.
+    let (mut raw, mut stored) = (0u128, 0u64);
     for file in view.version.files(level) {
         if file.stats.get().is_some() || cf.tables().table(file).is_ok() {
-            raw += file.stats().raw_key_size + file.stats().raw_value_size;
+            let stats = file.stats();
+            raw += u128::from(stats.raw_key_size) + u128::from(stats.raw_value_size);
             stored += file.file_size;
         }
     }

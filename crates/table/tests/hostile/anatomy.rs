@@ -3,12 +3,15 @@
 //!
 //! A separate parser, for well-formed bytes only: it panics on others.
 
+use std::collections::BTreeMap;
+
 use pumice_base::checksum::{block_checksum, context_checksum};
 use pumice_base::coding::{Decoder, get_fixed32, get_varint64};
 use pumice_compress::{CompressionType, Decompressor, Dictionary};
 use pumice_table::footer::{FOOTER_LEN, Footer};
 use pumice_table::{BLOCK_TRAILER_LEN, BlockHandle, BlockKind, IndexType};
 
+use crate::forge::entry_block;
 use crate::kinds::Honest;
 use crate::support;
 
@@ -42,8 +45,15 @@ impl Place {
     }
 }
 
+/// Names and values as they are stored, in the order of the names.
+pub type Properties = BTreeMap<Vec<u8>, Vec<u8>>;
+
 /// The parts of a well-formed table.
+#[derive(Clone)]
 pub struct Anatomy {
+    pub properties: Properties,
+    /// The metaindex: names and encoded handles.
+    meta: BTreeMap<Vec<u8>, Vec<u8>>,
     pub footer: Footer,
     pub places: Vec<Place>,
     pub delta_handles: bool,
@@ -66,6 +76,8 @@ impl Anatomy {
         let properties = table.properties();
         let index_type = properties.index_type().unwrap();
         let mut anatomy = Anatomy {
+            properties: Properties::new(),
+            meta: BTreeMap::new(),
             footer,
             places: vec![Place { kind: BlockKind::MetaIndex, handle: footer.metaindex }],
             delta_handles: properties.index_value_is_delta_encoded != 0,
@@ -74,11 +86,15 @@ impl Anatomy {
         let meta = contents(bytes, &anatomy.places[0]);
         let mut index = footer.index;
         for entry in entries(&meta) {
+            anatomy.meta.insert(entry.key.clone(), meta[entry.value.clone()].to_vec());
             let name = String::from_utf8(entry.key).unwrap();
             let handle = BlockHandle::decode(&mut Decoder::new(&meta[entry.value])).unwrap();
             match name.as_str() {
                 "rocksdb.index" => index = Some(handle),
-                "rocksdb.properties" => anatomy.add(BlockKind::Properties, handle),
+                "rocksdb.properties" => {
+                    anatomy.add(BlockKind::Properties, handle);
+                    anatomy.properties = properties_of(bytes, handle);
+                }
                 "rocksdb.range_del" => anatomy.add(BlockKind::RangeDeletion, handle),
                 "rocksdb.compression_dict" => anatomy.add(BlockKind::Dictionary, handle),
                 name if name.starts_with("fullfilter") => anatomy.add(BlockKind::Filter, handle),
@@ -203,6 +219,32 @@ impl Anatomy {
         bytes[end + 1..end + BLOCK_TRAILER_LEN].copy_from_slice(&sum);
     }
 
+    /// The table with these properties instead: they, a metaindex and a footer come after the
+    /// blocks that are there.
+    pub fn with_properties(&self, honest: &[u8], properties: &Properties) -> Vec<u8> {
+        let mut bytes = honest[..honest.len() - FOOTER_LEN].to_vec();
+        let handle = self.append(&mut bytes, BlockKind::Properties, properties);
+        let mut meta = self.meta.clone();
+        let mut value = Vec::new();
+        handle.encode_to(&mut value);
+        meta.insert(b"rocksdb.properties".to_vec(), value);
+        let metaindex = self.append(&mut bytes, BlockKind::MetaIndex, &meta);
+        let footer = Footer { metaindex, ..self.footer }.encode(bytes.len() as u64);
+        bytes.extend_from_slice(&footer);
+        bytes
+    }
+
+    /// Appends a block of these entries with its checksum.
+    fn append(&self, bytes: &mut Vec<u8>, kind: BlockKind, entries: &Properties) -> BlockHandle {
+        let entries: Vec<_> = entries.iter().collect();
+        let block = entry_block(&entries);
+        let handle = BlockHandle::new(bytes.len() as u64, block.len() as u64);
+        bytes.extend_from_slice(&block);
+        bytes.extend([0; BLOCK_TRAILER_LEN]);
+        self.seal(bytes, &Place { kind, handle });
+        handle
+    }
+
     /// Makes the checksum of the footer right.
     pub fn seal_footer(&self, bytes: &mut [u8]) {
         if self.footer.format_version < 6 {
@@ -217,6 +259,12 @@ impl Anatomy {
             .wrapping_add(context_checksum(context, at as u64));
         footer[5..9].copy_from_slice(&sum.to_le_bytes());
     }
+}
+
+fn properties_of(bytes: &[u8], handle: BlockHandle) -> Properties {
+    let block = contents(bytes, &Place { kind: BlockKind::Properties, handle });
+    let pair = |entry: Entry| (entry.key, block[entry.value].to_vec());
+    entries(&block).into_iter().map(pair).collect()
 }
 
 fn one_byte(at: usize) -> Field {

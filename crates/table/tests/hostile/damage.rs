@@ -174,9 +174,8 @@ fn damage_footer(bytes: &mut [u8], anatomy: &Anatomy, rng: &mut Rng) -> String {
         // All blocks agree with another base context.
         let base = 1 + rng.next_u32() / 2;
         bytes[at + 9..at + 13].copy_from_slice(&base.to_le_bytes());
-        let footer = pumice_table::footer::Footer { base_context: base, ..anatomy.footer };
-        let places = anatomy.places.clone();
-        let other = Anatomy { footer, places, ..*anatomy };
+        let mut other = anatomy.clone();
+        other.footer.base_context = base;
         anatomy.places.iter().for_each(|place| other.seal(bytes, place));
         anatomy.seal_footer(bytes);
         return format!("base context {base}");

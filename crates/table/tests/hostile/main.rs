@@ -12,11 +12,13 @@
 //! | `damage` | changes by seed |
 //! | `exam` | reading in every way, and judging |
 //! | `forge` | tables put together from any blocks |
+//! | `properties` | the properties, rewritten one by one |
 //! | `cases` | former failures, and attacks of a size that no seed makes |
 //!
 //! A separate program, because its allocator counts the process's requests.
 //!
-//! `PUMICE_SEED=N` runs one seed, `PUMICE_HOSTILE=N` runs N seeds (default 30,000).
+//! `PUMICE_SEED=N` runs one seed, `PUMICE_HOSTILE=N` runs N seeds of each test
+//! that draws (30,000, and 800 of `properties`).
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod anatomy;
@@ -25,6 +27,7 @@ mod damage;
 mod exam;
 mod forge;
 mod kinds;
+mod properties;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -53,9 +56,9 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 const CACHINGS: [Caching; 3] = [Caching::None, Caching::Large, Caching::Tiny];
 
-fn seeds() -> std::ops::Range<u64> {
+fn seeds(usual: u64) -> std::ops::Range<u64> {
     let count = std::env::var("PUMICE_HOSTILE").ok().map(|n| n.parse().unwrap());
-    seed::range(count.unwrap_or(SEEDS))
+    seed::range(count.unwrap_or(usual))
 }
 
 /// Runs `work` and checks what memory it took.
@@ -81,7 +84,7 @@ fn hostile_tables_end_in_errors_or_answers() {
     }
     let (mut refused, mut opened, mut failed) = (0, 0, Vec::new());
     let mut sum = Findings::default();
-    for seed in seeds() {
+    for seed in seeds(SEEDS) {
         let mut rng = Rng::new(seed);
         let number = rng.uniform(honest.len() as u64) as usize;
         let (table, anatomy) = (&honest[number], &anatomies[number]);

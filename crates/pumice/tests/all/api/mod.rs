@@ -10,5 +10,6 @@ mod interop_entities;
 mod option_changes;
 mod option_effects;
 mod secondary_interop;
+mod secondary_recycled;
 mod ttl;
 mod ttl_drawn;

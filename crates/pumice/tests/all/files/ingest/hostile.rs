@@ -207,9 +207,23 @@ fn lies_that_a_verification_notices() {
     }
 }
 
+/// Properties that sum up the numbers of files.
+const PROPERTIES: [&str; 10] = [
+    "estimate-num-keys",
+    "aggregated-table-properties",
+    "aggregated-table-properties-at-level6",
+    "compression-ratio-at-level0",
+    "compression-ratio-at-level6",
+    "estimate-live-data-size",
+    "estimate-table-readers-mem",
+    "sstables",
+    "stats",
+    "levelstats",
+];
+
 /// Everything that reads files or sums up their numbers. The only allowed error is Corruption.
 fn use_up(db: &Db, name: &str) {
-    for property in ["estimate-num-keys", "aggregated-table-properties", "stats", "levelstats"] {
+    for property in PROPERTIES {
         assert!(db.property(&format!("rocksdb.{property}")).is_some(), "{name}: {property}");
     }
     let keys: Vec<&[u8]> = vec![b"a", b"b", b"c", b"d", b"k"];
@@ -229,6 +243,92 @@ fn use_up(db: &Db, name: &str) {
         iter.next();
     }
     assert!(count < 100, "{name}: endless");
+}
+
+/// Properties that are only told.
+const TOLD: [&str; 34] = [
+    "column.family.name",
+    "compression",
+    "compression_options",
+    "creating.db.identity",
+    "creating.host.identity",
+    "creating.session.identity",
+    "creation.time",
+    "data.block.restart.interval",
+    "data.size",
+    "deleted.keys",
+    "file.creation.time",
+    "filter.policy",
+    "filter.size",
+    "fixed.key.length",
+    "format.version",
+    "index.block.restart.interval",
+    "index.partitions",
+    "index.size",
+    "key.smallest.seqno",
+    "merge.operands",
+    "merge.operator",
+    "newest.key.time",
+    "num.data.blocks",
+    "num.entries",
+    "num.filter_entries",
+    "num.range-deletions",
+    "oldest.key.time",
+    "original.file.number",
+    "prefix.extractor.name",
+    "raw.key.size",
+    "raw.value.size",
+    "sample_for_compression.slow.data.size",
+    "seqno.time.map",
+    "tail.start.offset",
+];
+
+/// Whatever they tell, the file is refused, or its entries and the others are there, also after a
+/// compaction, which may fail, and a reopen.
+#[pumice_test_macros::test]
+fn what_is_only_told_hurts_nothing() {
+    let values = [
+        varint(0),
+        varint(1 << 63),
+        varint(u64::MAX),
+        vec![0x80; 3],
+        vec![0xff; 11],
+        vec![],
+        vec![b'x'; 1 << 20],
+    ];
+    for name in TOLD {
+        for value in &values {
+            let told = format!("{name} = {:02x?}", &value[..value.len().min(11)]);
+            let (_fs, options, db) = database();
+            let (mut forge, blocks) = plain();
+            forge.set(&format!("rocksdb.{name}"), value);
+            let path = write(&options, "/in/lie.sst", forge, &blocks);
+            // Twice, so that sums over files would overflow.
+            let ingested =
+                (0..2).all(|_| match db.ingest_external_file(&Default::default(), &[&path]) {
+                    Ok(()) => true,
+                    Err(error) => {
+                        let refused = [ErrorKind::Corruption, ErrorKind::InvalidArgument];
+                        assert!(refused.contains(&error.kind()), "{told}: {error}");
+                        false
+                    }
+                });
+            let expected = if ingested { ["1", "2", "3", "own"].to_vec() } else { vec!["own"] };
+            let right = |db: &Db| {
+                let found: Vec<_> = contents(db).into_iter().map(|(_, value)| value).collect();
+                assert_eq!(
+                    found,
+                    expected.iter().map(|v| v.as_bytes()).collect::<Vec<_>>(),
+                    "{told}"
+                );
+            };
+            right(&db);
+            use_up(&db, &told);
+            right(&db);
+            db.close().unwrap();
+            right(&Db::open(&options, DIR).unwrap());
+        }
+    }
 }
 
 /// A compaction that reads another number of entries than its files state fails, and nothing

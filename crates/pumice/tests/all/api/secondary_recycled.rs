@@ -1,10 +1,10 @@
 //! Pumice as a secondary of the C library of 10.10.1 that writes over its old logs
 //! (`recycle_log_file_num`), in every `wal_recovery_mode` of the secondary.
 //!
-//! The primary's files are carried over to another directory, in place and under the same inodes as
-//! there, and a log stops after any byte of a write. At each such moment a secondary that follows
-//! catches up, and shows the database before or after that batch, never a part of it, and never goes
-//! back. One that is opened then shows the same.
+//! The primary's files are carried over to another directory, in place and under the same inodes,
+//! and a log stops after any byte of a write. At each such moment a secondary that follows catches
+//! up, and shows the database before or after that batch, never a part of it, and never goes back.
+//! One that is opened then shows the same.
 
 use std::collections::BTreeMap;
 use std::fs;

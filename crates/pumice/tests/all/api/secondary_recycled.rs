@@ -3,8 +3,8 @@
 //!
 //! The primary's files are carried over to another directory, in place and under the same inodes as
 //! there, and a log stops after any byte of a write. At each such moment a secondary that follows
-//! catches up, and shows the database before or after that batch, never a part of it, and never goes
-//! back. One that is opened then shows the same.
+//! catches up, and shows the database before or after that batch, never a part of it, and never
+//! goes back. One that is opened then shows the same.
 
 use std::collections::BTreeMap;
 use std::fs;

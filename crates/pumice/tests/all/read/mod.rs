@@ -2,6 +2,7 @@
 
 mod cache_only;
 mod filter_kinds;
+mod held;
 mod merge_operands;
 mod read_options;
 mod row_cache;

@@ -46,7 +46,7 @@ const PAINT_WORDS: usize = 8;
 const PAINT_STEP: usize = 1 << 10;
 const PAINT: u64 = 0x5041_494e_5445_4421;
 /// One in this many stacks is trimmed to its kept size regardless of the paint.
-pub(crate) const UNASKED: u32 = 64;
+pub(crate) const TRIMMED_EVERY: u32 = 64;
 const PAGE: usize = 4096;
 /// How far the tops of stacks are spread, in steps of a cache line.
 const COLOURS: usize = 32;
@@ -292,7 +292,7 @@ impl StackPool {
             return;
         }
         self.puts = self.puts.wrapping_add(1);
-        stack.cut(self.puts.is_multiple_of(UNASKED));
+        stack.cut(self.puts.is_multiple_of(TRIMMED_EVERY));
         if self.lent {
             // Any stack will do.
             (self.reserve, self.lent) = (Some(stack), false);

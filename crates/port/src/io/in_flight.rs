@@ -39,7 +39,7 @@ use std::io;
 /// The number under which a ring reports that it was kicked.
 pub(crate) const KICK: u64 = u64::MAX;
 /// The number under which a ring reports completions that are ignored.
-const NOBODY: u64 = u64::MAX - 1;
+const IGNORED: u64 = u64::MAX - 1;
 
 /// A request to a ring.
 #[derive(Clone, Copy, Debug)]
@@ -325,7 +325,7 @@ impl<R: Uring> InFlight<R> {
         while index != NONE {
             if self.slots[index as usize].phase == Phase::Busy {
                 let target = self.user_data(index);
-                self.push(Request { user_data: NOBODY, what: What::Cancel(target) });
+                self.push(Request { user_data: IGNORED, what: What::Cancel(target) });
                 if planted::is(Bug::BufferFreedEarly) {
                     let result = -libc::ECANCELED;
                     self.complete(Completion { user_data: target, result, more: false });
@@ -391,7 +391,7 @@ impl<R: Uring> InFlight<R> {
         for index in 0..self.slots.len() as u32 {
             if self.slots[index as usize].phase == Phase::Busy {
                 let target = self.user_data(index);
-                self.push(Request { user_data: NOBODY, what: What::Cancel(target) });
+                self.push(Request { user_data: IGNORED, what: What::Cancel(target) });
             }
         }
         while self.inflight > 0 && self.failed.is_none() {
@@ -458,7 +458,7 @@ impl<R: Uring> InFlight<R> {
     fn give_back(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         assert_eq!(slot.phase, Phase::Done, "the kernel may still use the buffer");
-        // The top values are kept free for `KICK` and `NOBODY`.
+        // The top values are kept free for `KICK` and `IGNORED`.
         slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
         (slot.phase, slot.owner, slot.next) = (Phase::Free, None, self.free);
         slot.series = None;
@@ -517,7 +517,7 @@ impl<R: Uring> InFlight<R> {
                         self.listen_for_kicks();
                     }
                 }
-                NOBODY => {}
+                IGNORED => {}
                 _ => self.complete(completion),
             }
         }

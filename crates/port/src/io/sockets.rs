@@ -34,12 +34,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 const IN: u32 = libc::EPOLLIN as u32;
 const OUT: u32 = libc::EPOLLOUT as u32;
-/// What is never forgotten.
-const FOR_EVER: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLPRI) as u32;
+/// Readiness that is never forgotten.
+const STICKY: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLPRI) as u32;
 /// What every socket is registered for.
 const USUAL: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLPRI | libc::EPOLLET) as u32;
 /// Events that the kernel always reports.
-const UNASKED: u32 = (libc::EPOLLHUP | libc::EPOLLERR) as u32;
+const ALWAYS_REPORTED: u32 = (libc::EPOLLHUP | libc::EPOLLERR) as u32;
 /// The data under which the kernel reports kicks.
 const KICKED: u64 = u64::MAX;
 /// Events taken by one call.
@@ -151,7 +151,7 @@ impl Sockets {
         if let Err(error) = self.register(socket, place, wanted) {
             return Some(error);
         }
-        if self.known[place].ready & (wanted | FOR_EVER) != 0 {
+        if self.known[place].ready & (wanted | STICKY) != 0 {
             let result = self.attempt(place, wanted, &call);
             if result != -libc::EAGAIN {
                 return Some(result);
@@ -215,10 +215,10 @@ impl Sockets {
         let result = op::attempt(call);
         let known = &mut self.known[place];
         match *call {
-            _ if result == -libc::EAGAIN => known.ready &= !wanted | FOR_EVER,
+            _ if result == -libc::EAGAIN => known.ready &= !wanted | STICKY,
             Call::Receive { bytes, .. }
                 if known.drains
-                    && known.ready & FOR_EVER == 0
+                    && known.ready & STICKY == 0
                     && u32::try_from(result).is_ok_and(|n| 0 < n && n < bytes) =>
             {
                 known.ready &= !IN;
@@ -305,9 +305,9 @@ impl Sockets {
         let mut index = known.first;
         while let Some(&mut waiter) = self.waiter_mut(index) {
             let Some((_, wanted)) = wants(&waiter.call) else { return };
-            let seen = events & (wanted | UNASKED);
+            let seen = events & (wanted | ALWAYS_REPORTED);
             let result = match waiter.call {
-                _ if events & (wanted | FOR_EVER) == 0 => -libc::EAGAIN,
+                _ if events & (wanted | STICKY) == 0 => -libc::EAGAIN,
                 Call::Poll { .. } if seen == 0 => -libc::EAGAIN,
                 Call::Poll { .. } => seen as i32,
                 _ => self.attempt(place, wanted, &waiter.call),

@@ -200,7 +200,7 @@ impl Lane {
             own.begin(priority);
             work.run_in_passing();
             if !own.end() {
-                on.spoil();
+                on.mark_other_priority();
             }
             own.hand_back().end();
         };

@@ -42,7 +42,7 @@ pub(crate) struct Worker {
     /// It is taken, or it runs a body.
     taken: AtomicBool,
     /// Its priority is not the one it was started for.
-    spoilt: AtomicBool,
+    other_priority: AtomicBool,
 }
 
 impl Worker {
@@ -52,7 +52,7 @@ impl Worker {
             inbox: Mutex::new(Inbox::Empty),
             filled: Condvar::new(),
             taken: AtomicBool::new(taken),
-            spoilt: AtomicBool::new(false),
+            other_priority: AtomicBool::new(false),
         })
     }
 
@@ -63,7 +63,7 @@ impl Worker {
     pub(super) fn find(floor: &Floor, priority: LanePriority) -> Result<Arc<Self>> {
         if let Some(worker) = &floor.worker
             && worker.priority() == priority
-            && !worker.spoilt.load(Ordering::Relaxed)
+            && !worker.other_priority.load(Ordering::Relaxed)
             && !worker.taken.swap(true, Ordering::Acquire)
         {
             return Ok(Arc::clone(worker));
@@ -88,11 +88,11 @@ impl Worker {
     }
 
     /// Its thread has a different priority from the one it was started for.
-    pub(super) fn spoil(&self) {
-        self.spoilt.store(true, Ordering::Relaxed);
+    pub(super) fn mark_other_priority(&self) {
+        self.other_priority.store(true, Ordering::Relaxed);
     }
-    pub(crate) fn is_spoilt(&self) -> bool {
-        self.spoilt.load(Ordering::Relaxed)
+    pub(crate) fn has_other_priority(&self) -> bool {
+        self.other_priority.load(Ordering::Relaxed)
     }
 
     /// The life of a lane's worker.
@@ -100,12 +100,12 @@ impl Worker {
         let base = os::thread_priority();
         // A refusal by the kernel shows in the reports of the lane.
         if change(0, LanePriority::default(), self.priority(), base).is_err() {
-            self.spoil();
+            self.mark_other_priority();
         }
         let mut limit = None;
         while let Some(body) = self.next(limit) {
             body();
-            if self.is_spoilt() || sim::is_running() || !self.rest() {
+            if self.has_other_priority() || sim::is_running() || !self.rest() {
                 return;
             }
             limit = Some(Duration::from_secs(IDLE_SECONDS_MAX));

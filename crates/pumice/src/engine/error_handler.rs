@@ -97,6 +97,11 @@ impl DbInner {
         self.notify(|l| l.on_background_error(error.reason, &error.error));
     }
 
+    fn notify_recovery(&self, error: &Error) {
+        let _inside = self.life.mark.enter_job(); // As for the error itself.
+        self.notify(|l| l.on_error_recovery_completed(error));
+    }
+
     fn record_error(&self, error: &Error, reason: Reason, report: impl FnOnce(UnreportedError)) {
         let broken_manifest = reason != Reason::WriteCallback && self.manifest.lock().broken;
         let reason = if broken_manifest { Reason::Manifest } else { reason };
@@ -226,7 +231,7 @@ impl DbInner {
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
         self.life.check_caller()?;
         self.life.mark.check_may_wait()?;
-        {
+        let cleared = {
             let mut state = self.state.lock();
             if self.life.closing.load(Ordering::Acquire) {
                 return Err(Error::shutdown("the database is closing"));
@@ -243,7 +248,8 @@ impl DbInner {
             }
             state.errors.resuming = true;
             state.errors.failed_again = None;
-        }
+            error
+        };
         let mut result = self.try_resume();
         let mut state = self.state.lock();
         state.errors.resuming = false;
@@ -264,6 +270,7 @@ impl DbInner {
             self.reports.info(format_args!("Successfully resumed DB"));
             self.delete_obsolete_files();
             options_file::try_renew(self);
+            self.notify_recovery(&cleared);
         }
         self.with_errors_reported(result)
     }

@@ -320,7 +320,8 @@ pub trait EventListener: Send + Sync {
     fn on_external_file_ingested(&self, _info: &ExternalFileIngestionInfo) {}
     /// A background job or a write failed; writes may stop, depending on the error's severity.
     fn on_background_error(&self, _reason: BackgroundErrorReason, _error: &Error) {}
-    /// The database recovered from a background error.
+    /// The database recovered, by itself or by [`Db::resume`](crate::Db::resume), from the
+    /// background error that had stopped writes.
     fn on_error_recovery_completed(&self, _old_error: &Error) {}
     /// The last handle of a column family is gone.
     fn on_column_family_handle_deletion_started(&self, _cf_name: &str) {}

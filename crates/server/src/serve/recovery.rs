@@ -1,6 +1,6 @@
 //! Recovery from an error of the disk after which the engine refuses writes.
 //!
-//! | the engine | what is done | what standard error is told |
+//! | the engine | what is done | what standard error gets |
 //! |---|---|---|
 //! | has no such error | nothing | that writes work again, if they did not |
 //! | has one that a retry may clear | a new attempt | that attempt's failure, once for each kind |
@@ -26,23 +26,23 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Recovery {
     pause: Duration,
     /// Errors that were reported since writes last worked, without their digits.
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
 }
 
 impl Default for Recovery {
     /// Writes work.
     fn default() -> Recovery {
-        Recovery { pause: PAUSE, told: BTreeSet::new() }
+        Recovery { pause: PAUSE, reported: BTreeSet::new() }
     }
 }
 
-fn is_for_good(error: &Error) -> bool {
+fn needs_restart(error: &Error) -> bool {
     error.severity() >= Severity::Unrecoverable
 }
 
 /// An attempt to recover from `error` by `recover`.
 fn attempt(error: Error, recover: impl FnOnce() -> Result<()>) -> Result<()> {
-    if is_for_good(&error) || error.is_no_space() {
+    if needs_restart(&error) || error.is_no_space() {
         return Err(error);
     }
     recover()
@@ -63,29 +63,31 @@ impl Recovery {
     ) -> Option<String> {
         let Some(error) = error else {
             self.pause = (self.pause / 2).max(PAUSE);
-            return self.is_well(None);
+            return self.report_recovery(None);
         };
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         match attempt(error.clone(), recover) {
-            Ok(()) => self.is_well(Some(&error)),
-            Err(failed) => self.is_ill(&failed),
+            Ok(()) => self.report_recovery(Some(&error)),
+            Err(failed) => self.report_failure(&failed),
         }
     }
 
-    fn is_well(&mut self, error: Option<&Error>) -> Option<String> {
-        let was_told = !std::mem::take(&mut self.told).is_empty();
+    fn report_recovery(&mut self, error: Option<&Error>) -> Option<String> {
+        let was_reported = !std::mem::take(&mut self.reported).is_empty();
         match error {
-            Some(error) if !was_told => Some(format!("writes work again after an error: {error}")),
-            _ => was_told.then(|| "writes work again".to_string()),
+            Some(error) if !was_reported => {
+                Some(format!("writes work again after an error: {error}"))
+            }
+            _ => was_reported.then(|| "writes work again".to_string()),
         }
     }
 
-    fn is_ill(&mut self, error: &Error) -> Option<String> {
+    fn report_failure(&mut self, error: &Error) -> Option<String> {
         let text = error.to_string();
         // Its numbers are those of files, and each attempt makes others.
         let kind = text.chars().filter(|letter| !letter.is_ascii_digit()).collect();
-        let is_new = self.told.insert(kind);
-        let next = match is_for_good(error) {
+        let is_new = self.reported.insert(kind);
+        let next = match needs_restart(error) {
             true => "until a restart, and maybe `pumice repair`",
             false => "until an attempt to recover succeeds",
         };
@@ -148,10 +150,10 @@ mod tests {
     #[pumice_test_macros::test]
     fn pauses_grow_with_attempts_and_shrink_while_all_is_well() {
         let mut recovery = Recovery::default();
-        let mut pauses = |count: usize, is_ill: bool, works: bool| -> Vec<u64> {
+        let mut pauses = |count: usize, fails: bool, works: bool| -> Vec<u64> {
             let one = |_| {
                 let recover = || if works { Ok(()) } else { Err(failed("1.sst")) };
-                recovery.look(is_ill.then(|| failed("1.log")), recover);
+                recovery.look(fails.then(|| failed("1.log")), recover);
                 recovery.pause().as_millis() as u64
             };
             (0..count).map(one).collect()

@@ -4,7 +4,7 @@ use super::limits::{dig, in_child_of, is_child};
 use super::*;
 use crate::fiber::coroutine::{Fiber, Ran};
 use crate::fiber::stack::{
-    ALWAYS_KEPT, Given, KEPT_STACK_BYTES, KEPT_STACKS, LOOK_NANOS, StackPool, UNASKED,
+    ALWAYS_KEPT, Given, KEPT_STACK_BYTES, KEPT_STACKS, LOOK_NANOS, StackPool, TRIMMED_EVERY,
 };
 
 const STACK_BYTES: usize = 512 << 10;
@@ -58,7 +58,7 @@ fn a_stack_keeps_little_in_memory() {
     // end.
     for _ in 0..3 {
         run(&mut pool, || assert!(leap() > 0));
-        for _ in 0..UNASKED {
+        for _ in 0..TRIMMED_EVERY {
             run(&mut pool, || assert!(dig(2) > 0));
         }
         assert!(kept(&pool) <= KEPT_STACK_BYTES, "{}", kept(&pool));

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 /// After this many waits for a completion that can never come the run counts as stuck.
-const VAIN_MAX: u32 = 1000;
+const FRUITLESS_WAITS_MAX: u32 = 1000;
 /// One in this many steps reports a completion twice, in runs that do so.
 const DUPLICATE_ONE_IN: u64 = 4;
 
@@ -72,7 +72,7 @@ pub(super) struct DiceRing {
     kernel: Vec<InKernel>,
     completions: VecDeque<Completion>,
     overflow: VecDeque<Completion>,
-    vain: u32,
+    fruitless_waits: u32,
     duplicates: bool,
     /// How many times it can be entered before it fails.
     enters_left: Option<u64>,
@@ -104,7 +104,7 @@ impl DiceRing {
             kernel: Vec::new(),
             completions: VecDeque::new(),
             overflow: VecDeque::new(),
-            vain: 0,
+            fruitless_waits: 0,
             results: BTreeMap::new(),
             in_use: BTreeMap::new(),
             file: vec![0; file_bytes],
@@ -353,8 +353,9 @@ impl Uring for DiceRing {
         {
             self.completions.push_back(late);
         }
-        self.vain = if waits && !self.can_complete() { self.vain + 1 } else { 0 };
-        if self.vain > VAIN_MAX {
+        self.fruitless_waits =
+            if waits && !self.can_complete() { self.fruitless_waits + 1 } else { 0 };
+        if self.fruitless_waits > FRUITLESS_WAITS_MAX {
             self.blame("waits for what never completes".to_string());
             return Err(io::ErrorKind::TimedOut.into());
         }

@@ -14,6 +14,7 @@ use pumice::{
 };
 use pumice_base::Error;
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
+use pumice_port::sync::Mutex;
 use pumice_port::{sim, thread};
 
 const DIR: &str = "/db";
@@ -281,6 +282,59 @@ fn an_error_told_of_too_late_stops_nobody() {
         late.join().unwrap().unwrap_err();
         db.put_opt(&WriteOptions::default(), b"c", b"3").unwrap();
         db.close().unwrap();
+    });
+    assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
+}
+
+/// Notes the errors that were cleared.
+#[derive(Default)]
+struct Recoveries(Mutex<Vec<String>>);
+
+impl EventListener for Recoveries {
+    fn on_error_recovery_completed(&self, old_error: &Error) {
+        self.0.lock().push(old_error.to_string());
+    }
+}
+
+#[pumice_test_macros::test]
+fn a_listener_learns_of_a_recovery_and_its_error() {
+    let fs = MemFs::new(1);
+    let mut options = options(&fs);
+    options.db.max_bgerror_resume_count = 0;
+    let listener = Arc::new(Recoveries::default());
+    options.db.listeners.push(Arc::clone(&listener) as Arc<dyn EventListener>);
+    let (db, _) = open(&options);
+    db.resume().unwrap();
+    db.put_opt(&WriteOptions::default(), b"a", b"1").unwrap();
+    fs.add_fault(FaultRule::once(FaultOp::Write, "*.log", 0, Fault::Eio));
+    db.flush_wal(false).unwrap_err();
+    fs.add_fault(FaultRule::once(FaultOp::Create, "*.sst", 0, Fault::Eio));
+    db.resume().unwrap_err();
+    assert!(listener.0.lock().is_empty(), "nothing has recovered");
+    let error = db.background_error().unwrap().to_string();
+    db.resume().unwrap();
+    db.resume().unwrap();
+    assert_eq!(*listener.0.lock(), [error]);
+    assert!(db.background_error().is_none());
+}
+
+#[test]
+fn a_listener_learns_of_a_recovery_that_nobody_called() {
+    let (report, outcome) = sim::run(&sim::Options::new(1), || {
+        let fs = MemFs::new(1);
+        let mut options = options(&fs);
+        let listener = Arc::new(Recoveries::default());
+        options.db.listeners.push(Arc::clone(&listener) as Arc<dyn EventListener>);
+        let (db, _) = open(&options);
+        db.put_opt(&WriteOptions::default(), b"a", b"1").unwrap();
+        fs.set_quota(Some(fs.used_bytes()));
+        db.flush_wal(true).unwrap_err();
+        let error = db.background_error().unwrap().to_string();
+        fs.set_quota(None);
+        // The first attempt comes after a second.
+        thread::sleep(Duration::from_secs(30));
+        assert_eq!(*listener.0.lock(), [error]);
+        db.put_opt(&WriteOptions::default(), b"b", b"2").unwrap();
     });
     assert!(outcome.is_ok() && report.stuck.is_none(), "{outcome:?}");
 }

@@ -319,7 +319,7 @@ fn a_listener_learns_of_a_recovery_and_its_error() {
 }
 
 #[test]
-fn a_listener_learns_of_a_recovery_that_nobody_called() {
+fn a_listener_learns_of_an_automatic_recovery() {
     let (report, outcome) = sim::run(&sim::Options::new(1), || {
         let fs = MemFs::new(1);
         let mut options = options(&fs);

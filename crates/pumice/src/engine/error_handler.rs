@@ -97,11 +97,6 @@ impl DbInner {
         self.notify(|l| l.on_background_error(error.reason, &error.error));
     }
 
-    fn notify_recovery(&self, error: &Error) {
-        let _inside = self.life.mark.enter_job(); // As for the error itself.
-        self.notify(|l| l.on_error_recovery_completed(error));
-    }
-
     fn record_error(&self, error: &Error, reason: Reason, report: impl FnOnce(UnreportedError)) {
         let broken_manifest = reason != Reason::WriteCallback && self.manifest.lock().broken;
         let reason = if broken_manifest { Reason::Manifest } else { reason };
@@ -270,7 +265,8 @@ impl DbInner {
             self.reports.info(format_args!("Successfully resumed DB"));
             self.delete_obsolete_files();
             options_file::try_renew(self);
-            self.notify_recovery(&cleared);
+            let _inside = self.life.mark.enter_job(); // As for the error itself.
+            self.notify(|l| l.on_error_recovery_completed(&cleared));
         }
         self.with_errors_reported(result)
     }

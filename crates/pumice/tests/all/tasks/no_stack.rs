@@ -196,7 +196,7 @@ fn a_process_at_its_address_space_limit() {
     command.arg("60").arg(std::env::current_exe().unwrap());
     let name = common::test_name(module_path!(), NAME);
     command.args([&*name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, &dir);
-    // It is stacks that are to be refused: a small allocation that fails aborts any Rust program. So
+    // It is stacks that are to be refused: a small allocation that fails aborts a Rust program. So
     // the allocator takes its memory from the system ahead, and keeps it.
     const ALLOCATOR: [(&str, &str); 4] = [
         ("MALLOC_ARENA_MAX", "1"),

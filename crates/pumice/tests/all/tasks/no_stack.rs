@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use crate::common::{self, key};
 use pumice::{
@@ -196,15 +197,6 @@ fn a_process_at_its_address_space_limit() {
     command.arg("60").arg(std::env::current_exe().unwrap());
     let name = common::test_name(module_path!(), NAME);
     command.args([&*name, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, &dir);
-    // It is stacks that are to be refused: a small allocation that fails aborts a Rust program. So
-    // the allocator takes its memory from the system ahead, and keeps it.
-    const ALLOCATOR: [(&str, &str); 4] = [
-        ("MALLOC_ARENA_MAX", "1"),
-        ("MALLOC_MMAP_THRESHOLD_", "33554432"),
-        ("MALLOC_TOP_PAD_", "67108864"),
-        ("MALLOC_TRIM_THRESHOLD_", "1073741824"),
-    ];
-    command.envs(ALLOCATOR);
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {text}", output.status);
@@ -233,6 +225,26 @@ fn hold_all_stacks(runtime: &Runtime, release: &Arc<Event>) -> Vec<JoinHandle<()
     }
 }
 
+/// Waits until all threads have started and sleep: the standard library aborts the process when a
+/// thread that has just started gets no memory.
+fn wait_for_threads() {
+    let sleeps = |task: &std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        // After the name in parentheses, which may contain anything.
+        stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with('S'))
+    };
+    let awake = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        tasks.filter(|task| task.as_ref().is_ok_and(|task| !sleeps(task))).count()
+    };
+    let mut looks = 0;
+    while looks < 5 {
+        std::thread::sleep(Duration::from_millis(2));
+        // The caller itself is awake.
+        looks = if awake() <= 1 { looks + 1 } else { 0 };
+    }
+}
+
 fn at_the_limit(dir: &Path) {
     let mut options = Options::default();
     options.db.create_if_missing = true;
@@ -245,6 +257,7 @@ fn at_the_limit(dir: &Path) {
     // stacks of fibers that have ended, and calls that do not overlap need but one: so calls are
     // made among some free stacks first and then where there is none.
     for bytes in [0, 100 << 10, 300 << 10, 1 << 20, 3 << 20, 6 << 20] {
+        wait_for_threads();
         limit_address_space(Some(bytes));
         check(db.multi_get_opt(&read, &keys));
         futures(&db);
@@ -260,6 +273,7 @@ fn at_the_limit(dir: &Path) {
         assert_eq!(futures(&db), 0);
     }
     assert!(refused > 0, "a stack was refused");
+    wait_for_threads();
     limit_address_space(Some(0));
     db.close().unwrap();
     drop(db);

@@ -114,7 +114,8 @@ fn by_theirs(peer: &Peer, path: &Path, family: &str, table: &str) -> Outcome {
     let force = theirs::CompactRangeSettings { bottommost_level: 2, ..Default::default() };
     db.compact_range(&cf, None, None, &force);
     drop(db);
-    all.extend(tables(path));
+    // The newest: a close may leave what was compacted to the next open, which deletes it.
+    all.extend(tables(path).pop());
     Ok(all)
 }
 
@@ -138,7 +139,7 @@ fn by_us(path: &Path, family: &str, table: &str) -> Outcome {
     };
     db.compact_range(&force, None, None).map_err(told)?;
     db.close().map_err(told)?;
-    all.extend(tables(path));
+    all.extend(tables(path).pop());
     Ok(all)
 }
 

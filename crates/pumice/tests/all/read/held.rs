@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::common::{self, DIR, let_files_go, memory, names};
 use pumice::{
@@ -12,10 +13,13 @@ use pumice::{
     PinnedColumns, PinnedSlice, WideColumn,
 };
 use pumice_base::random::Rng;
+use pumice_port::thread;
 use pumice_testkit::seed;
 
 const SEEDS: u64 = 60;
 const STEPS: usize = 60;
+/// How often files that are to be deleted are looked for, at least a millisecond apart.
+const LOOKS_MAX: u32 = 20_000;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 type Contents = Vec<(Vec<u8>, Vec<u8>)>;
@@ -219,9 +223,18 @@ impl World {
         let mut live: Vec<_> =
             live.iter().map(|file| format!("{:06}.sst", file.file_number)).collect();
         live.sort();
-        let mut found = names(&self.fs, DIR);
-        found.retain(|name| name.ends_with(".sst"));
-        assert_eq!(found, live);
+        let tables = || {
+            let mut found = names(&self.fs, DIR);
+            found.retain(|name| name.ends_with(".sst"));
+            found
+        };
+        // Jobs delete files after they have reported.
+        let mut looks = 0;
+        while tables() != live && looks < LOOKS_MAX {
+            thread::sleep(Duration::from_millis(1));
+            looks += 1;
+        }
+        assert_eq!(tables(), live);
     }
 }
 
@@ -266,7 +279,7 @@ fn life(seed: u64) {
     drop(held);
     // A thread of a pool may be about to release the database. With a leak this never ends.
     while Arc::strong_count(&cache) > 1 {
-        pumice_port::thread::yield_now();
+        thread::yield_now();
     }
     assert_eq!(cache.pinned_usage(), 0, "pins that nothing holds");
     cache.erase_all();

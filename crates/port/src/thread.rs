@@ -320,7 +320,8 @@ pub fn current_id() -> u64 {
 }
 
 /// How many tasks the machine can run at one time; at least 1. It is what the process had when it
-/// first asked: the answer takes a dozen system calls, and every open database asks a few times.
+/// first asked: the answer is read from the files of control groups, and every open database asks a
+/// few times.
 pub fn available_parallelism() -> usize {
     static FIRST: OnceLock<usize> = OnceLock::new();
     if crate::sim::is_running() {

@@ -16,7 +16,7 @@ pub struct Settings {
     /// Bytes of the block cache that each column family of Pumice gets; None is the default. The
     /// slots of a default cache are a megabyte, which is much of an open of a small database.
     pub cache_bytes: Option<usize>,
-    /// Whether Pumice writes an info log. Its lines are a quarter of an open of a small database.
+    /// Whether Pumice writes an info log. Its lines are a good part of an open of a small database.
     pub info_log: bool,
 }
 

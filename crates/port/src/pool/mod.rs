@@ -1,4 +1,4 @@
-//! Background thread pools: four priorities, each a FIFO of jobs served by its own threads.
+//! Background thread pools: four priorities, each a queue of jobs served by its own threads.
 //!
 //! One `ThreadPools` serves every database of an environment, as RocksDB's `Env` does. A pool's CPU
 //! and I/O priority is a request that each worker applies to itself before its next job; it is only
@@ -10,9 +10,13 @@
 //! Thread safety: all methods may be called from anywhere, jobs included, except `join_all`, which
 //! waits for the jobs. Lock order: a pool's mutex is a leaf; no job runs under it.
 //!
-//! It does not order jobs, share them between pools or know what they do.
+//! The jobs of one tag run in the order they came, and tags take turns (`turns`), so that each
+//! database of the process gets as many jobs done as every other.
+//!
+//! It does not share jobs between pools or know what they do.
 
 mod keeper;
+mod turns;
 mod worker;
 
 use crate::os::{self, CpuPriority, IoPriority};
@@ -124,7 +128,8 @@ impl ThreadPools {
     pub fn schedule(&self, priority: Priority, name: &'static str, job: Job) {
         self.schedule_tagged(priority, name, 0, job);
     }
-    /// Queues a job that [`ThreadPools::unschedule`] can take back by `tag`, which is not 0.
+    /// Queues a job that [`ThreadPools::unschedule`] can take back by `tag`, which is not 0. Tags
+    /// take turns, one job each.
     pub fn schedule_tagged(&self, priority: Priority, name: &'static str, tag: u64, job: Job) {
         Pool::submit(self.pool(priority), Queued { name, tag, parted: false, job });
     }

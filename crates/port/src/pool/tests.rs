@@ -302,3 +302,23 @@ fn only_the_computing_of_a_parted_job_is_lowered() {
     pools.set_background_threads(0, Priority::Low);
     pools.join_all(true);
 }
+
+/// Each tag has a job done before any has a second one; those without a tag have turns of their
+/// own; jobs of one tag keep their order.
+#[test]
+fn tags_take_turns() {
+    let pools = ThreadPools::new();
+    let (started, gate) = occupy(&pools, Priority::Low, 1);
+    started.acquire(1);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    for (tag, number) in [(7, 1), (7, 2), (7, 3), (0, 4), (8, 5), (0, 6), (8, 7), (9, 8), (7, 9)] {
+        let order = Arc::clone(&order);
+        let job = Box::new(move || order.lock().push(number));
+        pools.schedule_parted(Priority::Low, "turn", tag, job);
+    }
+    assert_eq!(pools.queue_len(Priority::Low), 9);
+    assert_eq!(pools.unschedule(Priority::Low, 9), 1);
+    gate.release(1);
+    pools.wait_idle();
+    assert_eq!(*order.lock(), [1, 4, 5, 6, 2, 7, 3, 9]);
+}

@@ -9,11 +9,11 @@
 
 use super::Job;
 use super::keeper::Keeper;
+use super::turns::Turns;
 use crate::lane::{Floor, LanePriority, Worker};
 use crate::os::{self, CpuPriority, IoPriority};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::thread::{self, JoinHandle};
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
@@ -26,7 +26,7 @@ pub(super) struct Queued {
 }
 
 struct State {
-    queue: VecDeque<Queued>,
+    queue: Turns,
     threads: Vec<Option<JoinHandle<()>>>,
     /// Parallel to `threads`; 0 until the thread has started to run.
     thread_ids: Vec<u64>,
@@ -64,7 +64,7 @@ impl Pool {
             thread_name,
             keeper,
             state: Mutex::new(State {
-                queue: VecDeque::new(),
+                queue: Turns::default(),
                 threads: Vec::new(),
                 thread_ids: Vec::new(),
                 twin_ids: Vec::new(),
@@ -112,7 +112,7 @@ impl Pool {
 
     pub(super) fn submit(pool: &Arc<Pool>, job: Queued) {
         let mut state = pool.state.lock();
-        state.queue.push_back(job);
+        state.queue.push(job);
         pool.start_missing(&mut state);
         pool.announce(&state);
     }
@@ -123,10 +123,10 @@ impl Pool {
     /// The job, when there is no thread that will ever take it.
     pub(crate) fn try_submit(pool: &Arc<Pool>, name: &'static str, job: Job) -> Result<(), Job> {
         let mut state = pool.state.lock();
-        state.queue.push_back(Queued { name, tag: 0, parted: false, job });
+        state.queue.push(Queued { name, tag: 0, parted: false, job });
         pool.start_missing(&mut state);
         if state.threads.is_empty()
-            && let Some(own) = state.queue.pop_back()
+            && let Some(own) = state.queue.pop_untagged_back()
         {
             return Err(own.job);
         }
@@ -162,9 +162,7 @@ impl Pool {
 
     pub(crate) fn remove_tagged(&self, tag: u64) -> usize {
         let mut state = self.state.lock();
-        let (gone, kept): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut state.queue).into_iter().partition(|q| q.tag == tag);
-        state.queue = kept;
+        let gone = state.queue.take_tagged(tag);
         self.report_quiet(&state);
         drop(state);
         // `gone` is dropped here, outside the lock: what a job captured may do anything.
@@ -180,7 +178,7 @@ impl Pool {
     pub(crate) fn join_all(&self, finish_queued: bool, reopen: bool) {
         let mut state = self.state.lock();
         let dropped =
-            if finish_queued { VecDeque::new() } else { std::mem::take(&mut state.queue) };
+            if finish_queued { Turns::default() } else { std::mem::take(&mut state.queue) };
         state.stopping = true;
         let twins = std::mem::take(&mut state.twin_ids).into_iter();
         let threads: Vec<_> = state.threads.drain(..).zip(twins).collect();
@@ -341,7 +339,7 @@ impl Pool {
                 self.work.notify_all();
                 return None;
             }
-            if !excess && let Some(job) = state.queue.pop_front() {
+            if !excess && let Some(job) = state.queue.pop() {
                 return Some((state, job));
             }
             if state.stopping {

@@ -1,13 +1,16 @@
 //! Which background jobs run when.
 //!
 //! Column families that want a flush or a compaction are queued; this starts as many pool jobs as
-//! the limits allow. A job picks its work itself, under the state lock, when it starts.
+//! the limits allow. A job picks its work itself, under the state lock, when it starts: one flush
+//! or compaction, of the family that has waited longest. Then it queues again, so that databases
+//! take turns in the pools (`port::pool`).
 //!
 //! Thread safety: functions that take a `DbState` run under the state lock and never wait.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pumice_base::Error;
 use pumice_env::IoPriority;
 use pumice_port::pool::Priority;
 use pumice_port::thread;
@@ -81,6 +84,7 @@ impl DbInner {
         self.regulate(state);
         let Some(me) = self.life.me.get().and_then(std::sync::Weak::upgrade) else { return };
         let (flushes, compactions) = self.options().background_limits();
+        let tag = self.job_tag();
         while state.jobs.scheduled_flushes
             < flushes.min(state.jobs.running_flushes + state.jobs.flush_queue.len())
         {
@@ -89,7 +93,7 @@ impl DbInner {
             let job = move || {
                 db.run_job("Flush", |s| &mut s.jobs.scheduled_flushes, Self::background_flush)
             };
-            self.resources.pools.schedule_parted(Priority::High, "flush", 0, Box::new(job));
+            self.resources.pools.schedule_parted(Priority::High, "flush", tag, Box::new(job));
         }
         if state.jobs.paused > 0 {
             return;
@@ -106,8 +110,31 @@ impl DbInner {
             let db = Arc::clone(&me);
             let body = Self::background_compaction;
             let job = move || db.run_job("Compaction", |s| &mut s.jobs.scheduled_compactions, body);
-            self.resources.pools.schedule_parted(Priority::Low, "compaction", 0, Box::new(job));
+            self.resources.pools.schedule_parted(Priority::Low, "compaction", tag, Box::new(job));
         }
+    }
+
+    /// Tells this database's queued jobs from those of others.
+    pub(crate) fn job_tag(&self) -> u64 {
+        std::ptr::from_ref(self) as u64
+    }
+
+    /// Takes back flushes and compactions that no thread has begun: threads may be busy with other
+    /// databases for long. They stay due. What the bottom pool has is given up, by a close.
+    pub(crate) fn take_back_jobs(&self, closing: bool) {
+        let (pools, tag) = (&self.resources.pools, self.job_tag());
+        let flushes = pools.unschedule(Priority::High, tag);
+        let compactions = pools.unschedule(Priority::Low, tag);
+        let forwarded = if closing { pools.unschedule(Priority::Bottom, tag) } else { 0 };
+        let mut state = self.state.lock();
+        state.jobs.scheduled_flushes -= flushes;
+        state.jobs.scheduled_compactions -= compactions;
+        state.jobs.bottom_compactions -= forwarded;
+        if forwarded > 0 {
+            state.manual.give_up(&Error::shutdown("the database is closed"));
+        }
+        self.schedule_background(&mut state); // A close may be saving data while work is paused.
+        self.changed.notify_all();
     }
 
     /// Runs a job that `count` counts. Jobs catch panics of the work they run; one from picking it

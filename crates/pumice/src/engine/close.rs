@@ -164,11 +164,14 @@ impl DbInner {
     fn stop(self: &Arc<Self>, result: &mut Result<()>) {
         self.writes.attention.store(true, Ordering::Release);
         {
-            let mut state = self.state.lock();
+            let state = self.state.lock();
             self.changed.notify_all();
             self.background.expiry_changed.notify_all();
             self.reports.dumps_changed.notify_all();
             self.background.regulator.wake(&state);
+            drop(state);
+            self.take_back_jobs(true);
+            let mut state = self.state.lock();
             while state.jobs.scheduled_flushes > 0
                 || state.has_compaction_jobs()
                 || state.tasks.awaiting_retry
@@ -180,11 +183,6 @@ impl DbInner {
                 || state.jobs.running_ingestions > 0
                 || state.errors.is_resuming()
             {
-                if state.jobs.bottom_compactions > 0 {
-                    drop(state);
-                    self.drop_forwarded();
-                    state = self.state.lock();
-                }
                 state = self.changed.wait_timeout(state, POLL).0;
             }
         }

@@ -27,29 +27,28 @@ use crate::state::work::{CompactionWork, input_tombstones, oldest_time, split_po
 use crate::stats::{CompactionStats, Ticker};
 
 impl DbInner {
-    /// Runs the due compactions one after the other. Body of a pool job; returns whether there was
-    /// one.
+    /// Runs one due compaction; the next one has a turn of its own in the pool, after those of
+    /// other databases. Body of a pool job; returns whether there was one.
     pub(crate) fn background_compaction(self: &Arc<Self>) -> bool {
         let mut state = self.state.lock();
-        let mut worked = false;
-        while let Some(work) = self.pick_compaction(&mut state) {
-            worked = true;
-            if self.resources.runs_at_bottom(&work) {
-                self.forward(&mut state, work);
-                continue;
-            }
-            let deep = usize::from(work.is_deep());
-            let merge = usize::from(work.io_class() == IoClass::Merge);
-            state.jobs.running_compactions += 1;
-            state.jobs.running_deep += deep;
-            state.jobs.running_merges += merge;
-            state = self.run_compaction(state, work);
-            state.jobs.running_compactions -= 1;
-            state.jobs.running_deep -= deep;
-            state.jobs.running_merges -= merge;
+        let Some(work) = self.pick_compaction(&mut state) else {
+            state.jobs.compaction_wanted = false;
+            return false;
+        };
+        if self.resources.runs_at_bottom(&work) {
+            self.forward(&mut state, work);
+            return true;
         }
-        state.jobs.compaction_wanted = false;
-        worked
+        let deep = usize::from(work.is_deep());
+        let merge = usize::from(work.io_class() == IoClass::Merge);
+        state.jobs.running_compactions += 1;
+        state.jobs.running_deep += deep;
+        state.jobs.running_merges += merge;
+        state = self.run_compaction(state, work);
+        state.jobs.running_compactions -= 1;
+        state.jobs.running_deep -= deep;
+        state.jobs.running_merges -= merge;
+        true
     }
 
     /// Runs a picked compaction without the lock.
@@ -89,24 +88,7 @@ impl DbInner {
         self.resources.pools.schedule_parted(bottom, "bottom compaction", tag, Box::new(job));
     }
 
-    /// Tells this database's queued jobs from those of others.
-    fn job_tag(&self) -> u64 {
-        std::ptr::from_ref(self) as u64
-    }
-
-    /// Takes back work that the bottom pool has not begun: it may have no thread any more. Used
-    /// when the database closes.
-    pub(crate) fn drop_forwarded(&self) {
-        let dropped = self.resources.pools.unschedule(Priority::Bottom, self.job_tag());
-        if dropped > 0 {
-            let mut state = self.state.lock();
-            state.jobs.bottom_compactions -= dropped;
-            state.manual.give_up(&Error::shutdown("the database is closed"));
-            self.changed.notify_all();
-        }
-    }
-
-    /// The next compaction to run, manual ones first.
+    /// The next compaction to run: manual and automatic ones take turns, manual ones first.
     fn pick_compaction(&self, state: &mut DbState) -> Option<CompactionWork> {
         if self.life.shutting_down.load(Ordering::Acquire)
             || state.errors.stopping_jobs().is_some()
@@ -114,11 +96,17 @@ impl DbInner {
         {
             return None;
         }
-        if let Some(work) = self.pick_manual(state) {
+        let automatic_first = std::mem::take(&mut state.manual.went_last);
+        let pick_manual = |state: &mut DbState| {
+            let work = self.pick_manual(state);
+            state.manual.went_last = work.is_some();
+            work
+        };
+        if !automatic_first && let Some(work) = pick_manual(state) {
             return Some(work);
         }
         if state.manual.excludes_automatic() {
-            return None;
+            return pick_manual(state);
         }
         let reach = self.reach(state);
         let (work, passed_over) = self.next_automatic(state, reach);
@@ -130,7 +118,7 @@ impl DbInner {
             state.queue_compaction(work.cf.id);
             self.schedule_background(state);
         }
-        work
+        work.or_else(|| if automatic_first { pick_manual(state) } else { None })
     }
 
     /// Which compactions may start now: under the adaptive policy one thread of several is reserved

@@ -33,6 +33,12 @@ use crate::stats::listener::{
 use crate::stats::{CompactionStats, EventListener, event_log};
 use crate::version::family::CfData;
 
+/// Queues a job that delivers the events that wait.
+fn schedule_delivery(db: Arc<DbInner>) {
+    let pools = Arc::clone(&db.resources.pools);
+    pools.schedule(Priority::High, "events", Box::new(move || db.deliver_deferred()));
+}
+
 impl DbInner {
     pub(crate) fn notify(&self, call: impl Fn(&dyn EventListener)) {
         for listener in &self.options().listeners {
@@ -51,24 +57,26 @@ impl DbInner {
         let mut deferred = self.reports.events.deferred.lock();
         deferred.events.push_back(event());
         if !std::mem::replace(&mut deferred.delivering, true) {
-            let job = Box::new(move || db.deliver_deferred());
-            self.resources.pools.schedule(Priority::High, "events", job);
+            schedule_delivery(db);
         }
     }
 
-    fn deliver_deferred(&self) {
+    /// Delivers what is there now; what comes meanwhile has another turn in the pool.
+    fn deliver_deferred(self: &Arc<Self>) {
         let _inside = self.life.mark.enter_job();
-        loop {
-            let mut deferred = self.reports.events.deferred.lock();
-            let Some(event) = deferred.events.pop_front() else {
-                deferred.delivering = false;
-                return;
-            };
-            drop(deferred);
+        let waiting = self.reports.events.deferred.lock().events.len();
+        for _ in 0..waiting {
+            let event = self.reports.events.deferred.lock().events.pop_front();
+            let Some(event) = event else { break };
             match &event {
                 DeferredEvent::Sealed(info) => self.notify(|l| l.on_memtable_sealed(info)),
                 DeferredEvent::Stall(info) => self.notify(|l| l.on_stall_conditions_changed(info)),
             }
+        }
+        let mut deferred = self.reports.events.deferred.lock();
+        deferred.delivering = !deferred.events.is_empty();
+        if deferred.delivering {
+            schedule_delivery(Arc::clone(self));
         }
     }
 

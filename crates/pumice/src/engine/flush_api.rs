@@ -99,7 +99,8 @@ impl DbInner {
         }
     }
 
-    /// A flush seals a memtable: waits while that alone would stall writes.
+    /// A flush seals a memtable: waits while that alone would stall writes, and background work is
+    /// due that can change it.
     fn wait_until_flush_would_not_stall(&self, ids: &BTreeSet<u32>) -> Result<()> {
         let mut state = self.state.lock();
         loop {
@@ -179,8 +180,9 @@ impl DbInner {
     /// Stops starting background jobs and waits for the running ones; not from one of them.
     pub(crate) fn pause_background_work(&self) {
         self.life.mark.assert_may_lock();
+        self.state.lock().jobs.paused += 1;
+        self.take_back_jobs(false);
         let mut state = self.state.lock();
-        state.jobs.paused += 1;
         while !self.life.mark.is_inside()
             && (state.jobs.scheduled_flushes > 0 || state.has_compaction_jobs())
         {
@@ -202,11 +204,17 @@ impl DbInner {
 }
 
 /// Whether writes would be slowed or stopped if the family's memtable were sealed while others
-/// wait.
+/// wait. Not below the triggers of automatic flushes and compactions, as in RocksDB: nothing would
+/// end the stall but the flush itself.
 fn stall_once_sealed(state: &DbState, id: u32, adaptive: bool) -> WriteStall {
     let Some(cf) = state.cfs.get(&id).filter(|cf| !cf.mem.is_empty() && !cf.imm.is_empty()) else {
         return WriteStall::None;
     };
+    let trigger = cf.data.options().level0_file_num_compaction_trigger;
+    let runs = cf.plan.counted_runs(&cf.version) as i64;
+    if !cf.has_flush_to_come() && runs < i64::from(trigger) {
+        return WriteStall::None;
+    }
     let mut inputs = cf.stall_inputs(adaptive);
     inputs.immutable_memtables += 1;
     write_stall(&inputs, &cf.data.options())

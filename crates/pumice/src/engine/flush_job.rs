@@ -51,42 +51,39 @@ struct WrittenTable {
 }
 
 impl DbInner {
-    /// Runs queued flushes until the queue is empty. Body of a pool job; returns true, so that
-    /// tasks waiting for room are checked.
+    /// Runs the flush that waits longest, if there is one; the next one has a turn of its own in
+    /// the pool. Body of a pool job; returns true, so that tasks waiting for room are checked.
     pub(crate) fn background_flush(self: &Arc<Self>) -> bool {
-        let mut state = self.state.lock();
-        loop {
-            let works = self.pick_flush(&mut state);
-            if works.is_empty() {
-                return true;
-            }
-            drop(state);
-            let flushed = thread::contain("Flush", || self.flush_together(&works));
-            let flushed = flushed.and_then(|done| done);
-            if let Err(error) = &flushed {
-                self.background_error(error, Reason::Flush);
-            }
-            state = self.state.lock();
-            state.jobs.running_flushes -= 1;
-            for work in &works {
-                if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
-                    cf.flush.running = false;
-                    cf.reliefs.flush_ended();
-                    if cf.imm.is_empty() {
-                        cf.flush.requested = false;
-                    }
-                }
-                state.files.pending_outputs.remove(&work.number);
-            }
-            // After a failure too: a resume may have asked for a flush while this job still ran.
-            let again: Vec<u32> = match self.options().atomic_flush {
-                // Where only one may run, other families were skipped meanwhile.
-                true => state.cfs.keys().copied().collect(),
-                false => works.iter().map(|work| work.cf.id).collect(),
-            };
-            again.iter().for_each(|id| state.queue_flush(*id));
-            self.changed.notify_all();
+        let works = self.pick_flush(&mut self.state.lock());
+        if works.is_empty() {
+            return true;
         }
+        let flushed = thread::contain("Flush", || self.flush_together(&works));
+        let flushed = flushed.and_then(|done| done);
+        if let Err(error) = &flushed {
+            self.background_error(error, Reason::Flush);
+        }
+        let mut state = self.state.lock();
+        state.jobs.running_flushes -= 1;
+        for work in &works {
+            if let Some(cf) = state.cfs.get_mut(&work.cf.id) {
+                cf.flush.running = false;
+                cf.reliefs.flush_ended();
+                if cf.imm.is_empty() {
+                    cf.flush.requested = false;
+                }
+            }
+            state.files.pending_outputs.remove(&work.number);
+        }
+        // After a failure too: a resume may have asked for a flush while this job still ran.
+        let again: Vec<u32> = match self.options().atomic_flush {
+            // Where only one may run, other families were skipped meanwhile.
+            true => state.cfs.keys().copied().collect(),
+            false => works.iter().map(|work| work.cf.id).collect(),
+        };
+        again.iter().for_each(|id| state.queue_flush(*id));
+        self.changed.notify_all();
+        true
     }
 
     /// The flushes to do next, for one job; marks them running. None if there is nothing to do.

@@ -64,6 +64,8 @@ impl Request {
 pub(crate) struct ManualQueue {
     pub requests: VecDeque<Request>,
     pub next_id: u64,
+    /// The last compaction that was picked is of a request: an automatic one comes next.
+    pub went_last: bool,
 }
 
 impl ManualQueue {

@@ -6,5 +6,6 @@ mod endless;
 mod faults;
 mod hardship;
 mod model;
+mod neighbours;
 mod pairs;
 mod simulation;

@@ -26,6 +26,40 @@ pub struct Change {
     pub value: String,
 }
 
+impl Change {
+    /// Sets it in an open database.
+    pub fn apply(&self, db: &Db) -> pumice::Result<()> {
+        let Change { scope, name, value } = self;
+        let cf = db.default_column_family();
+        match scope {
+            Scope::Db => db.set_db_options(&[(name, value)]),
+            Scope::Cf => db.set_options_cf(cf, &[(name, value)]),
+            Scope::Table => {
+                let nested = match name.split_once('.') {
+                    Some((option, member)) => format!("{{{option}={{{member}={value};}};}}"),
+                    None => format!("{{{name}={value};}}"),
+                };
+                db.set_options_cf(cf, &[("table_factory", &nested)])
+            }
+        }
+    }
+}
+
+/// A refusal that names one of the options, or one that one of them needs, such as the prefix
+/// extractor of a hash index.
+fn is_refusal(error: &str) -> bool {
+    let named = super::values::names_an_option(error);
+    named && (error.starts_with("Invalid argument") || error.starts_with("Not implemented"))
+}
+
+/// A change of options took place, or was refused as it should be.
+pub fn told_of(result: pumice::Result<()>) -> Result<(), String> {
+    match result.map_err(|error| error.to_string()) {
+        Err(error) if !is_refusal(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// What a life is about.
 #[derive(Clone, Debug, Default)]
 pub struct Case {
@@ -49,7 +83,8 @@ impl std::fmt::Display for Case {
 const KEYS: usize = 150;
 /// A value that fills several blocks and most of a small memtable.
 const LONG_VALUE: usize = 30_000;
-const YEAR_NANOS: u64 = 365 * 24 * 3600 * 1_000_000_000;
+/// In nanoseconds.
+pub const YEAR_NANOS: u64 = 365 * 24 * 3600 * 1_000_000_000;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -185,12 +220,8 @@ impl Life<'_> {
             Ok(value) => return Ok(value),
             Err(error) => error.to_string(),
         };
-        // One of them, or an option that one of them needs, such as the prefix extractor of a hash
-        // index.
-        let named = super::values::names_an_option(&error);
-        let refusal = error.starts_with("Invalid argument") || error.starts_with("Not implemented");
         let setting = matches!(what, "set" | "open" | "set_options" | "set_db_options");
-        match setting && named && refusal {
+        match setting && is_refusal(&error) {
             true => Err(End::Refused),
             false => Err(End::Wrong(format!("{what}: {error}"))),
         }
@@ -217,20 +248,7 @@ impl Life<'_> {
     }
 
     fn change(&self, db: &Db, change: &Change) -> Result<(), End> {
-        let Change { scope, name, value } = change;
-        let cf = db.default_column_family();
-        match scope {
-            Scope::Db => self.told("set_db_options", db.set_db_options(&[(name, value)])),
-            Scope::Cf => self.told("set_options", db.set_options_cf(cf, &[(name, value)])),
-            Scope::Table => {
-                let nested = match name.split_once('.') {
-                    Some((option, member)) => format!("{{{option}={{{member}={value};}};}}"),
-                    None => format!("{{{name}={value};}}"),
-                };
-                let changed = db.set_options_cf(cf, &[("table_factory", &nested)]);
-                self.told("set_options", changed)
-            }
-        }
+        self.told("set_options", change.apply(db))
     }
 
     /// Ingests deletions of keys that do not exist yet. No data lies below them, so they get

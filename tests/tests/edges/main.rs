@@ -6,12 +6,13 @@
 //! | `single_edges_work` | a seeded sample of options at one edge each |
 //! | `pairs_of_edges_work` | a seeded sample of two options at an edge each |
 //! | `edges_of_numbers_of_threads_work_on_threads` | those of thread counts, on real threads |
+//! | `calls_end_whatever_options_become` | calls that wait while options change (`waiting`) |
 //! | `refusals_name_the_option` | every value that is refused, every unsupported row |
 //!
 //! `PUMICE_EDGES=singles` runs every edge of every option both ways, `PUMICE_EDGES=20000` 20,000
-//! pairs, `PUMICE_EDGES=max_open_files` the edges of the options whose names contain that;
-//! `PUMICE_SEED` selects the pairs. `PUMICE_EDGES_TELL=1` prints each case before it runs, to find
-//! one that ends the process.
+//! pairs and as many calls that wait, `PUMICE_EDGES=max_open_files` the edges of the options whose
+//! names contain that; `PUMICE_SEED` selects the pairs. `PUMICE_EDGES_TELL=1` prints each case
+//! before it runs, to find one that ends the process.
 //!
 //! A case is a life in a simulation (`life`): its clock is virtual, so a write rate of a byte per
 //! second costs nothing, and a life that is stuck is reported with what every task waits for.
@@ -21,16 +22,20 @@
 
 mod life;
 mod values;
+mod waiting;
 
 use life::{Case, Change, live};
 use pumice_base::random::Rng;
 use pumice_testkit::seed;
 use values::{Subject, subjects};
+use waiting::Waiting;
 
 /// Lives in the sample of singles, in addition to the ends of each option, and in the sample of
 /// pairs.
 const SINGLES: usize = 200;
 const PAIRS: u64 = 400;
+/// Databases whose options change under calls that wait.
+const WAITING: u64 = 400;
 
 /// Options that decide how many threads there are, or the settings of a new thread.
 const THREADS: &[&str] = &[
@@ -182,6 +187,28 @@ fn pairs_of_edges_work() {
         run(&pair(seed, &all, &kinds), seed, &mut failures);
     }
     judge(count, &failures, "pairs_of_edges_work", first);
+}
+
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn calls_end_whatever_options_become() {
+    let count = match wanted().map(|word| word.parse::<u64>()) {
+        None => seed::share(WAITING),
+        Some(Ok(count)) => count,
+        Some(Err(_)) => return,
+    };
+    let subjects = subjects();
+    let mutable: Vec<&Subject> = subjects.iter().filter(|subject| subject.mutable).collect();
+    let first = seed::wanted().unwrap_or(1);
+    let mut failures = Vec::new();
+    for seed in first..first + count {
+        let case = Waiting::draw(seed, &mutable);
+        let told = format!("{case:?}");
+        if let Err(error) = case.run(seed) {
+            failures.push(format!("{seed}: {told}: {error}"));
+        }
+    }
+    judge(count, &failures, "calls_end_whatever_options_become", first);
 }
 
 /// Outside a simulation, where a thread is a thread.

@@ -68,7 +68,8 @@ impl DbInner {
         Ok(())
     }
 
-    /// Changes mutable options of a column family.
+    /// Changes mutable options of a column family. Also while writes are stopped: what stops them
+    /// may be an option. Suspends.
     ///
     /// # Errors
     /// InvalidArgument naming the option that is unknown, immutable or out of bounds; nothing
@@ -79,7 +80,8 @@ impl DbInner {
             return Err(Error::column_family_dropped(cf.name.clone()));
         }
         {
-            let _alone = self.exclusive_here()?;
+            // From reading the options to storing them, so that of two changes neither is lost.
+            let _changing = self.settings.change.lock();
             let changed = cf.options().with_changes(changes)?.sanitized()?;
             check_tuned(&self.options(), &changed)?;
             let table = Arc::new(changed.table_factory.to_table_options()?);
@@ -102,6 +104,7 @@ impl DbInner {
                 self.update_stall(family);
             }
             self.refresh_wal_settings(&state);
+            state.queue_flush(cf.id); // Fewer memtables may be enough now.
             state.queue_compaction(cf.id);
             self.schedule_background(&mut state);
             self.changed.notify_all();

@@ -431,3 +431,48 @@ fn a_failed_open_lets_go_of_the_directory() {
         db.close().unwrap();
     });
 }
+
+/// A sealed memtable waits for others to be merged with; then the limit that says how many may wait
+/// becomes lower. Neither a flush nor a writer waits for what nobody does.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn a_lower_limit_of_memtables_leaves_nobody_waiting() {
+    simulate(|fs| {
+        let mut options = options(fs);
+        options.cf.write_buffer_size = 64 << 10;
+        options.cf.max_write_buffer_number = 6;
+        options.cf.min_write_buffer_number_to_merge = 2;
+        let db = Db::open(&options, "/db").unwrap();
+        db.put(b"large", vec![b'v'; 100 << 10]).unwrap();
+        put(&db, "a").unwrap();
+        assert_eq!(db.property_int("rocksdb.num-immutable-mem-table"), Some(1));
+        db.set_options(&[("max_write_buffer_number", "2")]).unwrap();
+        put(&db, "b").unwrap();
+        db.flush_opt(&FlushOptions::default()).unwrap();
+        assert_eq!(db.property_int("rocksdb.num-entries-active-mem-table"), Some(0));
+        db.close().unwrap();
+    });
+}
+
+/// Options change while a writer waits in a stall, and end it, with no background work at all.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn options_end_the_stall_that_they_are_the_reason_for() {
+    simulate(|fs| {
+        let mut options = options(fs);
+        options.cf.write_buffer_size = 64 << 10;
+        let db = Db::open(&options, "/db").unwrap();
+        db.pause_background_work();
+        db.put(b"large", vec![b'v'; 100 << 10]).unwrap();
+        db.put(b"large", vec![b'v'; 100 << 10]).unwrap();
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| put(&db, "a").unwrap());
+            thread::sleep(Duration::from_secs(1));
+            assert!(!writer.is_finished(), "two memtables are full");
+            db.set_options(&[("max_write_buffer_number", "4")]).unwrap();
+            writer.join().unwrap();
+        });
+        db.continue_background_work().unwrap();
+        db.close().unwrap();
+    });
+}

@@ -17,8 +17,8 @@ pub trait MergeOperator: Send + Sync {
         self.name().to_string()
     }
     /// The new value of `key` from `existing` (None: absent) and `operands`, oldest first. `None`
-    /// fails the read or compaction with Corruption. For an entity it gets the default column,
-    /// empty if there is none, and returns its new value; other columns stay.
+    /// fails with Corruption what [`MergeOperator::op_failure_scope`] says. For an entity it gets
+    /// the default column, empty if there is none, and returns its new value; other columns stay.
     fn full_merge(
         &self,
         key: &[u8],
@@ -29,6 +29,25 @@ pub trait MergeOperator: Send + Sync {
     fn partial_merge(&self, _key: &[u8], _left: &[u8], _right: &[u8]) -> Option<Vec<u8>> {
         None
     }
+    /// What a `full_merge` of `key` that has just returned `None` concerns.
+    fn op_failure_scope(&self, _key: &[u8]) -> OpFailureScope {
+        OpFailureScope::Default
+    }
+}
+
+/// What fails when operands cannot be merged, as RocksDB's `MergeOperator::OpFailureScope`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OpFailureScope {
+    /// Of an operator: what the column family's `merge_operator_failure_scope` says. Of that
+    /// option: `TryMerge`.
+    #[default]
+    Default,
+    /// All that tries to merge the key: reads of it, and flushes, compactions and an open that
+    /// finds its operands in a log, which stops all writes.
+    TryMerge,
+    /// What must merge the key: reads of it. All else keeps its operands as they are, so that the
+    /// key can still be written, deleted, or merged by another operator.
+    MustMerge,
 }
 
 /// What a compaction filter decides about an entry.

@@ -147,7 +147,9 @@ pub use version::family::ColumnFamily;
 pub use pumice_base::SizeLimits;
 pub use pumice_base::comparator::CustomComparator;
 pub use pumice_base::extension::{CappedPrefix, FixedPrefix, NoopPrefix};
-pub use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator, SliceTransform};
+pub use pumice_base::extension::{
+    CompactionFilter, FilterDecision, MergeOperator, OpFailureScope, SliceTransform,
+};
 pub use pumice_base::file_checksum::{
     CustomFileChecksumGenFactory, FileChecksumGenContext, FileChecksumGenerator,
 };

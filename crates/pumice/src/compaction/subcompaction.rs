@@ -123,6 +123,7 @@ fn compact(
         comparator: job.cf.icmp.clone(),
         snapshots: job.snapshots.clone(),
         merge_operator: job.cf.merge_operator(),
+        merge_failure_scope: options.merge_operator_failure_scope,
         compaction_filter: filter(job, &options)
             .map(|filter| timed_filter::timed(filter, job.env.statistics().as_ref())),
         level: small_i32(job.pick.output_level),

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use pumice_base::narrow::saturating_u64;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, Result, Severity};
+use pumice_base::{Error, Result, Severity, SubCode};
 use pumice_manifest::VersionEdit;
 use pumice_port::task;
 
@@ -253,7 +253,9 @@ impl DbInner {
         }
         match &result {
             Ok(()) => state.errors.error = None,
-            Err(error) if error.is_corruption() => {
+            Err(error)
+                if error.is_corruption() && error.subcode() != SubCode::MergeOperatorFailed =>
+            {
                 state.errors.error = Some(error.with_severity(Severity::Unrecoverable));
             }
             Err(_) => {}

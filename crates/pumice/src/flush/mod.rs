@@ -50,6 +50,7 @@ pub(crate) fn write_level0(
         comparator: cf.icmp.clone(),
         snapshots: snapshots.clone(),
         merge_operator: cf.merge_operator(),
+        merge_failure_scope: cf.options().merge_operator_failure_scope,
         compaction_filter: filter(cf, reason),
         level: 0,
         bottommost: false,

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use pumice_base::Comparator;
-use pumice_base::extension::{CompactionFilter, MergeOperator, SliceTransform};
+use pumice_base::extension::{CompactionFilter, MergeOperator, OpFailureScope, SliceTransform};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_manifest::CompactionPri;
 
@@ -34,6 +34,13 @@ option_table! {
         /// Combines merge operands; None refuses merges.
         merge_operator: Option<Arc<dyn MergeOperator>> = None, fixed, saved
             => "merges::every_so_many_merges_are_resolved_and_the_log_has_them_all";
+        /// What it concerns that operands of a key cannot be merged, if the operator does not say
+        /// it: with kTryMerge reads of the key, flushes, compactions and an open that finds them in
+        /// a log; with kMustMerge only its reads, and all else keeps its operands as they are. So a
+        /// database that such a key has stopped opens and goes on. kDefault is kTryMerge. Pumice's
+        /// own.
+        merge_operator_failure_scope: OpFailureScope = OpFailureScope::Default, mutable, unsaved
+            => "merge_failures::an_open_keeps_what_cannot_be_merged";
         /// Prefix of keys for prefix filters and prefix iteration.
         prefix_extractor: Option<Arc<dyn SliceTransform>> = None, mutable, saved
             => "filter::seeks_that_stay_with_a_prefix_ask_the_filter";

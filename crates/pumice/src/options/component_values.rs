@@ -8,7 +8,8 @@ use std::sync::Arc;
 use pumice_base::Comparator;
 use pumice_base::checksum::ChecksumType;
 use pumice_base::extension::{
-    CappedPrefix, FixedPrefix, MergeOperator, NoopPrefix, SliceTransform, builtin_slice_transform,
+    CappedPrefix, FixedPrefix, MergeOperator, NoopPrefix, OpFailureScope, SliceTransform,
+    builtin_slice_transform,
 };
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_env::{RateLimiter, RateLimiterOptions, SstFileManager};
@@ -184,6 +185,21 @@ fn prefix_extractor(id: &str, length: Option<&str>) -> Result<Arc<dyn SliceTrans
                 "prefix extractor {id} is not built in; pass the object in the options"
             ))
         }),
+    }
+}
+
+impl OptionValue for OpFailureScope {
+    const TYPE: &'static str = "OpFailureScope";
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        match text.trim() {
+            "kDefault" => Ok(OpFailureScope::Default),
+            "kTryMerge" => Ok(OpFailureScope::TryMerge),
+            "kMustMerge" => Ok(OpFailureScope::MustMerge),
+            _ => Err(Refusal::expected("kDefault, kTryMerge or kMustMerge", text)),
+        }
+    }
+    fn format(&self) -> String {
+        format!("k{self:?}")
     }
 }
 

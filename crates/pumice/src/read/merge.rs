@@ -14,7 +14,7 @@ use crate::version::family::CfData;
 /// The value of `key` from `base` and `operands`, oldest first.
 ///
 /// # Errors
-/// InvalidArgument without an operator; Corruption if the operator fails.
+/// InvalidArgument without an operator; Corruption that names the key if the operator fails.
 pub(crate) fn full_merge(
     operator: Option<&dyn MergeOperator>,
     key: &[u8],
@@ -27,7 +27,8 @@ pub(crate) fn full_merge(
     let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
     let _time = perf::time(PerfMetric::MergeOperatorTimeNanos);
     operator.full_merge(key, base, &operands).ok_or_else(|| {
-        Error::corruption(format!("Error: Could not perform merge by {}", operator.name()))
+        let (name, key) = (operator.name(), hex(key));
+        Error::corruption(format!("Error: Could not perform merge by {name} of key {key}"))
             .with_subcode(SubCode::MergeOperatorFailed)
     })
 }

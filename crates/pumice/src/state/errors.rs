@@ -77,6 +77,8 @@ pub(crate) fn severity(error: &Error, reason: Reason, paranoid: bool) -> Severit
     }
     match error.kind() {
         ErrorKind::Corruption if reason == Reason::Compaction && !paranoid => Severity::Soft,
+        // Nothing is damaged; with another `merge_operator_failure_scope` a resume works.
+        ErrorKind::Corruption if error.subcode() == SubCode::MergeOperatorFailed => Severity::Hard,
         ErrorKind::Corruption => Severity::Unrecoverable,
         ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped => Severity::None,
         // The job has not begun.
@@ -96,7 +98,7 @@ pub(crate) fn heals(error: &Error, reason: Reason) -> bool {
         return false;
     }
     error.severity() < Severity::Unrecoverable
-        && error.subcode() != SubCode::SpaceLimit
+        && !matches!(error.subcode(), SubCode::SpaceLimit | SubCode::MergeOperatorFailed)
         && (error.is_no_space() || reason != Reason::WriteCallback)
 }
 

@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pumice_base::dbformat::{self, MAX_SEQUENCE};
-use pumice_base::extension::{CompactionFilter, MergeOperator};
+use pumice_base::extension::{CompactionFilter, MergeOperator, OpFailureScope};
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{
@@ -44,6 +44,8 @@ pub(crate) struct CompactionSettings {
     /// Live snapshots, ascending.
     pub snapshots: Vec<SequenceNumber>,
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// What it concerns that operands cannot be merged, unless the operator says it.
+    pub merge_failure_scope: OpFailureScope,
     pub compaction_filter: Option<Arc<dyn CompactionFilter>>,
     pub level: i32,
     /// Nothing of the key range lies below the output level.

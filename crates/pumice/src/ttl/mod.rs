@@ -27,7 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator};
+use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator, OpFailureScope};
 use pumice_base::wide_columns::{DEFAULT_COLUMN, WideColumn};
 use pumice_base::{Error, Result};
 use pumice_env::FileSystem;
@@ -237,6 +237,9 @@ impl MergeOperator for TtlMerge {
     fn partial_merge(&self, key: &[u8], left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
         let (left, right) = (split(left).ok()?.0, split(right).ok()?.0);
         Some(with_time(&self.0.partial_merge(key, left, right)?, now()))
+    }
+    fn op_failure_scope(&self, key: &[u8]) -> OpFailureScope {
+        self.0.op_failure_scope(key)
     }
 }
 

@@ -4,7 +4,8 @@
 //! Thread safety: one owner.
 
 use pumice_base::dbformat::MAX_SEQUENCE;
-use pumice_base::{InternalIterator, Result, SequenceNumber, ValueType, dbformat};
+use pumice_base::extension::OpFailureScope;
+use pumice_base::{Error, InternalIterator, Result, SequenceNumber, SubCode, ValueType, dbformat};
 
 use super::{CompactionIterator, NO_STRIPE, Out};
 use crate::read::merge::{full_merge, plain_value, stored_merge};
@@ -125,20 +126,21 @@ impl<I: InternalIterator> CompactionIterator<I> {
     ) -> bool {
         let newest = operands[0].0;
         let (sequences, oldest_first): (Vec<_>, Vec<_>) = operands.into_iter().rev().unzip();
-        let (value_type, value) = match self.merged(base.as_ref(), &oldest_first) {
-            Ok(value) => value,
+        let merged = match self.merged(base.as_ref(), &oldest_first) {
+            Ok(merged) => Some(merged),
+            Err(error) if self.keeps_operands(&error) => None,
             Err(error) => {
-                self.status = Err(error);
+                self.status = Err(with_way_on(error));
                 return false;
             }
         };
-        if self.settings.limits.check_entry(&self.current, &value).is_ok() {
+        // No block could hold a larger one. A reader still merges the operands.
+        let fits = |value: &[u8]| self.settings.limits.check_entry(&self.current, value).is_ok();
+        if let Some((value_type, value)) = merged.filter(|(_, value)| fits(value)) {
             let at = self.value_sequence(newest);
             let key = dbformat::internal_key(&self.current, at, value_type);
             self.queue.push_back((key, value));
         } else {
-            // No block could hold it. A reader still merges the operands.
-            drop(value);
             self.push_operands(sequences.into_iter().zip(oldest_first).rev());
             if let Some(Stored { sequence, tag, value }) = base {
                 let mut key = Vec::with_capacity(self.current.len() + dbformat::TRAILER_LEN);
@@ -161,6 +163,22 @@ impl<I: InternalIterator> CompactionIterator<I> {
         let value = base.map(|(tag, stored)| plain_value(tag, stored)).transpose()?;
         let operator = self.settings.merge_operator.as_deref();
         stored_merge(base, full_merge(operator, &self.current, value, oldest_first)?)
+    }
+
+    /// The operands of the current key, which could not be merged, stay as they are.
+    fn keeps_operands(&self, error: &Error) -> bool {
+        let own = match &self.settings.merge_operator {
+            Some(operator) if error.subcode() == SubCode::MergeOperatorFailed => {
+                operator.op_failure_scope(&self.current)
+            }
+            Some(_) => return false,
+            None => OpFailureScope::Default,
+        };
+        let scope = match own {
+            OpFailureScope::Default => self.settings.merge_failure_scope,
+            own => own,
+        };
+        scope == OpFailureScope::MustMerge
     }
 
     /// Writes operands without their base: as one if the operator can combine them all.
@@ -195,6 +213,15 @@ impl<I: InternalIterator> CompactionIterator<I> {
         }
         Some(left)
     }
+}
+
+/// The error that ends a job, with what an operator can do about it.
+fn with_way_on(error: Error) -> Error {
+    if error.subcode() != SubCode::MergeOperatorFailed {
+        return error;
+    }
+    let way = "merge_operator_failure_scope=kMustMerge keeps such operands as they are";
+    Error::corruption(format!("{}; {way}", error.message())).with_subcode(error.subcode())
 }
 
 /// What is below a run of merge operands.

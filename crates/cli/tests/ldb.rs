@@ -8,6 +8,8 @@
 
 #[path = "ldb/arguments.rs"]
 mod arguments;
+#[path = "ldb/compact.rs"]
+mod compact;
 #[path = "ldb/entities.rs"]
 mod entities;
 #[path = "ldb/overlap.rs"]

@@ -6,7 +6,7 @@ use super::open::{Access, text as failure};
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::text::parse;
-use pumice::{CompactRangeOptions, Db};
+use pumice::{BottommostLevelCompaction, CompactRangeOptions, Db};
 use pumice_env::PosixFs;
 use pumice_env::filename::table_file;
 
@@ -108,7 +108,8 @@ pub fn get_property(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     }
 }
 
-/// `compact`
+/// `compact`: everything in the range is rewritten, the last level too, as RocksDB's does: files
+/// get the options of today.
 pub fn compact(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
     no_words(it, "compact")?;
     let bound = |flag: &str| -> Result<Option<Vec<u8>>, Failure> {
@@ -116,7 +117,10 @@ pub fn compact(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
     };
     let (begin, end) = (bound("from")?, bound("to")?);
     let opened = it.open()?;
-    let options = CompactRangeOptions::default();
+    let options = CompactRangeOptions {
+        bottommost_level_compaction: BottommostLevelCompaction::ForceOptimized,
+        ..CompactRangeOptions::default()
+    };
     let (db, cf) = (&opened.db, &opened.cf);
     db.compact_range_cf(&options, cf, begin.as_deref(), end.as_deref())
         .map_err(|error| format!("Compaction failed: {error}"))?;

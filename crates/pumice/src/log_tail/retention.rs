@@ -1,7 +1,7 @@
 //! Which logs leave the archive, by `WAL_ttl_seconds` and `WAL_size_limit_MB`.
 //!
-//! The rules are RocksDB's (`WalManager::PurgeObsoleteWALFiles`). The size limit is applied as a
-//! number of logs: as many stay as would fit if each had the size of the largest.
+//! The rules are RocksDB's (`WalManager::PurgeObsoleteWALFiles`), but for one: RocksDB counts each
+//! log as large as the largest, here each counts what it has. The newest stay that fit together.
 //!
 //! Thread safety: plain functions.
 
@@ -55,12 +55,14 @@ impl Retention {
         let rest = logs.iter().filter(|log| !too_old(log));
         let (used, empty): (Vec<&ArchivedLog>, Vec<_>) = rest.partition(|log| log.bytes > 0);
         gone.extend(empty.iter().map(|log| log.number));
-        if let Some(largest) = used.iter().map(|log| log.bytes).max() {
-            let limit = self.size_limit_mb.saturating_mul(1 << 20);
-            let kept = usize::try_from(limit / largest).unwrap_or(usize::MAX);
-            let surplus = used.len().saturating_sub(kept);
-            gone.extend(used[..surplus].iter().map(|log| log.number));
-        }
+        let limit = self.size_limit_mb.saturating_mul(1 << 20);
+        let mut bytes = 0u64;
+        // Whoever reads the logs needs them without a gap: what is older than one that goes goes.
+        let surplus = used.iter().rev().skip_while(|log| {
+            bytes = bytes.saturating_add(log.bytes);
+            bytes <= limit
+        });
+        gone.extend(surplus.map(|log| log.number));
         gone
     }
 }
@@ -68,6 +70,7 @@ impl Retention {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pumice_base::random::Rng;
 
     const MB: u64 = 1 << 20;
 
@@ -90,14 +93,41 @@ mod tests {
     }
 
     #[pumice_test_macros::test]
-    fn the_largest_log_says_how_many_stay() {
+    fn the_newest_logs_that_fit_together_stay() {
         let logs = [(MB, 0), (3 * MB, 0), (1, 0), (0, 0), (1, 0)];
-        assert_eq!(expired(0, 9, &logs), [1, 4], "three of the size of the largest");
-        assert_eq!(expired(0, 11, &logs), [1, 4]);
-        assert_eq!(expired(0, 12, &logs), [4]);
-        assert_eq!(expired(0, 2, &logs), [1, 2, 3, 4, 5], "the largest is beyond the limit");
+        assert_eq!(expired(0, 9, &logs), [4]);
+        assert_eq!(expired(0, 4, &logs), [1, 4], "two bytes too many");
+        assert_eq!(expired(0, 3, &logs), [1, 2, 4], "what is older than one that goes goes too");
         assert_eq!(expired(0, u64::MAX, &logs), [4]);
         assert_eq!(expired(0, 1, &[(0, 0)]), [1]);
+        assert_eq!(expired(0, 2, &[(MB, 0), (2 * MB, 0)]), [1]);
+        assert_eq!(expired(0, 1, &[(MB, 0), (2 * MB, 0)]), [1, 2], "beyond the limit alone");
+        let one_large = [(MB, 0); 6].into_iter().chain([(5 * MB, 0)]).collect::<Vec<_>>();
+        assert_eq!(expired(0, 12, &one_large), [], "11 MB are");
+        assert_eq!(expired(0, 8, &one_large), [1, 2, 3]);
+    }
+
+    /// Drawn archives: what is left fits, is without a gap, and the next older log would not fit.
+    #[pumice_test_macros::test]
+    fn as_much_stays_as_fits() {
+        for seed in 0..2000 {
+            let mut rng = Rng::new(seed);
+            let count = 1 + rng.uniform(12);
+            let logs: Vec<(u64, u64)> = (0..count).map(|_| (rng.skewed(23), 0)).collect();
+            let limit = 1 + rng.uniform(8);
+            let gone = expired(0, limit, &logs);
+            let bytes = |numbers: &[u64]| -> u64 {
+                numbers.iter().map(|number| logs[*number as usize - 1].0).sum()
+            };
+            let used = (1..=logs.len() as u64).filter(|number| bytes(&[*number]) > 0);
+            let (old, kept): (Vec<u64>, Vec<u64>) = used.partition(|number| gone.contains(number));
+            assert!(bytes(&kept) <= limit * MB, "seed {seed}");
+            if let (Some(last), Some(first)) = (old.last(), kept.first()) {
+                assert!(last < first, "seed {seed}");
+            }
+            let next = old.last().map(|last| bytes(&kept) + bytes(&[*last]));
+            assert!(next.is_none_or(|bytes| bytes > limit * MB), "seed {seed}");
+        }
     }
 
     #[pumice_test_macros::test]

@@ -67,8 +67,8 @@ option_table! {
         /// `WAL_size_limit_MB` are both 0 they are deleted.
         WAL_ttl_seconds: u64 = 0, fixed, saved
             => "wal_archive::archived_logs_go_when_their_time_is_over";
-        /// Keep the newest of those files, as many as would fit into this many MiB if each were as
-        /// large as the largest; 0 for no limit.
+        /// Keep the newest of those files, as many as fit into this many MiB together; 0 for no
+        /// limit.
         WAL_size_limit_MB: u64 = 0, fixed, saved
             => "wal_archive::archived_logs_go_when_they_are_too_many";
         /// Start a new info log when it exceeds this many bytes; 0 never does.

@@ -55,7 +55,8 @@ impl MemTableRep {
 pub struct MemTableOptions {
     /// How entries are kept.
     pub rep: MemTableRep,
-    /// Size of the arena's blocks, bytes; 0: an eighth of `write_buffer_bytes`, at most 1 MiB.
+    /// Size of the arena's blocks, bytes, at most `write_buffer_bytes`; 0: an eighth of that, at
+    /// most 1 MiB.
     pub arena_block_bytes: usize,
     /// Size at which the memtable wants to be flushed, bytes.
     pub write_buffer_bytes: usize,
@@ -94,7 +95,8 @@ impl MemTableOptions {
     fn block_bytes(&self) -> usize {
         let bytes = match self.arena_block_bytes {
             0 => (self.write_buffer_bytes / 8).min(1 << 20),
-            given => given,
+            // In a larger block less than a quarter would always be left, and the memtable be full.
+            given => given.min(self.write_buffer_bytes),
         };
         bytes.clamp(1, BLOCK_BYTES_MAX).next_multiple_of(4096)
     }

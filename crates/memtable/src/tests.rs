@@ -411,6 +411,35 @@ fn wants_a_flush_when_full() {
     }
 }
 
+/// Blocks of any size, also far larger than the memtable: it takes a good part of its size before
+/// it is full, and not much more, from one writer and through the lanes of concurrent ones.
+#[pumice_test_macros::test]
+fn takes_its_size_in_blocks_of_any_size() {
+    let powers = (10..usize::BITS).flat_map(|bit| [(1usize << bit) - 1, 1 << bit]);
+    let blocks: Vec<usize> = powers.chain([0, 1, usize::MAX]).collect();
+    for limit in [64 << 10, 1 << 20] {
+        for (block, concurrent) in blocks.iter().flat_map(|block| [(*block, false), (*block, true)])
+        {
+            let options =
+                MemTableOptions { arena_block_bytes: block, ..MemTableOptions::new(limit) };
+            let table = MemTable::new(options, 1, 1);
+            let mut seq = 0u64;
+            while !table.should_flush() {
+                seq += 1;
+                let (key, value) = (seq.to_be_bytes(), [1; 1000]);
+                if concurrent {
+                    table.add_concurrent(seq, ValueType::Value, &key, &value).unwrap();
+                } else {
+                    table.add(seq, ValueType::Value, &key, &value).unwrap();
+                }
+                assert!(table.memory_bytes() <= limit * 2, "block {block}, {limit}: {seq}");
+            }
+            let bytes = table.data_bytes() as usize;
+            assert!(bytes > limit / 3, "block {block}, {concurrent}: full with {bytes} of {limit}");
+        }
+    }
+}
+
 #[pumice_test_macros::test]
 fn estimates_counts_between_keys() {
     for rep in [SKIP_LIST, VECTOR] {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{DIR, SYNC, contents, flush, get, memory, options};
+use crate::common::{DIR, SYNC, contents, fill, flush, get, memory, options};
 use pumice::options::{FileRules, load_latest_options};
 use pumice::{
     ColumnFamilyDescriptor, ColumnFamilyOptions, Db, ErrorKind, Options, ReadOptions, WriteBatch,
@@ -235,12 +235,16 @@ fn an_arena_block_of_any_size_works() {
             flush(&db);
         }
         assert_eq!(contents(&db).len(), 3, "{bytes}");
+        // A memtable takes its size, whatever that of its blocks.
+        fill(&db, 0..100, "value");
+        let active = db.property_int("rocksdb.num-entries-active-mem-table");
+        assert_eq!(active, Some(100), "{bytes}");
         db.close().unwrap();
         drop(db);
         options.cf.arena_block_size = bytes;
         let db = Db::open(&options, DIR).unwrap();
         db.put_opt(&SYNC, b"more", b"v").unwrap();
-        assert_eq!(contents(&db).len(), 4, "{bytes}");
+        assert_eq!(contents(&db).len(), 104, "{bytes}");
         db.close().unwrap();
     }
 }

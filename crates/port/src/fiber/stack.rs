@@ -48,6 +48,11 @@ const PAINT: u64 = 0x5041_494e_5445_4421;
 /// One in this many stacks is trimmed to its kept size regardless of the paint.
 pub(crate) const TRIMMED_EVERY: u32 = 64;
 const PAGE: usize = 4096;
+/// Pages that a measure looks at in one system call: 4 MiB.
+const LOOK_PAGES: usize = 1024;
+/// A measure ends where this much in a row was never touched. Code touches its stack page by page,
+/// except for C functions with large frames.
+const LOOK_BYTES: usize = 64 << 20;
 /// How far the tops of stacks are spread, in steps of a cache line.
 const COLOURS: usize = 32;
 const LINE: usize = 64;
@@ -70,7 +75,9 @@ impl Stack {
     /// # Errors
     /// ENOMEM when no memory or no mapping is left.
     pub(crate) fn new(bytes: usize) -> io::Result<Stack> {
-        let len = bytes.max(4 * PAGE).next_multiple_of(PAGE) + GUARD_BYTES;
+        let whole = bytes.max(4 * PAGE).checked_next_multiple_of(PAGE);
+        let len = whole.and_then(|bytes| bytes.checked_add(GUARD_BYTES));
+        let len = len.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         machine::ask(Resource::AddressSpace)?;
@@ -95,7 +102,7 @@ impl Stack {
     }
 
     /// How deep the stack has been, in bytes, rounded to a page: the resident part of the mapping.
-    /// What an earlier fiber touched of [`KEPT_STACK_BYTES`] counts too. One system call.
+    /// What an earlier fiber touched of [`KEPT_STACK_BYTES`] counts too. One system call for 4 MiB.
     pub(crate) fn depth(&self) -> usize {
         depth(self.low, self.usable())
     }
@@ -137,14 +144,33 @@ impl Stack {
 
 /// How much of the stack with `usable` bytes above the guard at `low` is resident, from the top.
 pub(crate) fn depth(low: usize, usable: usize) -> usize {
-    let bytes = usable.next_multiple_of(PAGE);
+    look_down(low, usable).0
+}
+
+/// As [`depth`], and how many bytes were looked at. A fiber uses its stack from the top down, so
+/// this looks from there, and ends [`LOOK_BYTES`] below what it found: it costs what was used of a
+/// stack, not what the stack could hold.
+pub(crate) fn look_down(low: usize, usable: usize) -> (usize, usize) {
     let bottom = low + GUARD_BYTES;
-    let mut pages = vec![0u8; bytes / PAGE];
-    // SAFETY: the kernel writes a byte per page to the vector; it reads nothing of the stack.
-    let code =
-        unsafe { libc::mincore(bottom as *mut libc::c_void, bytes, pages.as_mut_ptr().cast()) };
-    let untouched = pages.iter().position(|page| page & 1 != 0).unwrap_or(pages.len());
-    if code == 0 { (pages.len() - untouched) * PAGE } else { 0 }
+    let top = bottom + usable.next_multiple_of(PAGE);
+    let mut pages = [0u8; LOOK_PAGES];
+    let (mut at, mut deepest) = (top, top);
+    while at > bottom && deepest - at < LOOK_BYTES {
+        let from = bottom.max(at.saturating_sub(LOOK_PAGES * PAGE));
+        // SAFETY: the kernel writes a byte per page to the array; it reads nothing of the stack.
+        let code = unsafe {
+            libc::mincore(from as *mut libc::c_void, at - from, pages.as_mut_ptr().cast())
+        };
+        if code != 0 {
+            break;
+        }
+        let resident = pages[..(at - from) / PAGE].iter().position(|page| page & 1 != 0);
+        if let Some(first) = resident {
+            deepest = from + first * PAGE;
+        }
+        at = from;
+    }
+    (top - deepest, top - at)
 }
 
 impl Drop for Stack {

@@ -5,6 +5,7 @@ use super::*;
 use crate::fiber::coroutine::{Fiber, Ran};
 use crate::fiber::stack::{
     ALWAYS_KEPT, Given, KEPT_STACK_BYTES, KEPT_STACKS, LOOK_NANOS, StackPool, TRIMMED_EVERY,
+    look_down,
 };
 
 const STACK_BYTES: usize = 512 << 10;
@@ -63,6 +64,47 @@ fn a_stack_keeps_little_in_memory() {
         }
         assert!(kept(&pool) <= KEPT_STACK_BYTES, "{}", kept(&pool));
     }
+}
+
+/// How deep a stack has been is found by looking at what was used of it, however large it is.
+#[test]
+fn a_measure_costs_what_was_used() {
+    const MIB: usize = 1 << 20;
+    for bytes in [16 << 10, 256 << 10, 5 * MIB, 64 * MIB, 1 << 30, 1 << 36, 1 << 40, 1 << 44] {
+        let mut pool = StackPool::new();
+        pool.open(bytes).unwrap();
+        for frames in [2, 9, 200, 20_000] {
+            // A frame has somewhat more than a kilobyte; unoptimised ones have a few.
+            if frames * 8 * 1024 > bytes && bytes > 16 << 10 {
+                continue;
+            }
+            let frames = if bytes == 16 << 10 { 2 } else { frames };
+            let Given::Whole(stack) = pool.take() else { panic!("no stack of {bytes}") };
+            let mut fiber = Fiber::new(stack, Box::new(move || assert!(dig(frames) > 0)));
+            assert_eq!(fiber.resume(), Ran::Ended);
+            let stack = fiber.into_stack();
+            let (depth, looked) = look_down(stack.low(), stack.usable());
+            let most = (frames * 8 * 1024).max(64 << 10);
+            assert!((frames * 1024..most).contains(&depth), "{bytes}: {frames}, {depth}");
+            assert!(looked <= depth + 72 * MIB, "{bytes}: {looked} for {depth}");
+        }
+    }
+}
+
+/// A stack of any size, or the error that there is no room for it.
+#[test]
+fn fibers_run_or_are_refused_whatever_their_stack() {
+    let sizes = (10..usize::BITS).flat_map(|bit| [(1usize << bit) - 1, 1 << bit]);
+    let mut ran = [0, 0];
+    for bytes in sizes.chain([0, usize::MAX]) {
+        let Ok(runtime) = Runtime::builder().loops(1).stack_bytes(bytes).build() else { continue };
+        // Two at once: there may be no room for the second one.
+        for _ in 0..3 {
+            let two = [runtime.spawn("first", || dig(2)), runtime.spawn("second", || dig(2))];
+            two.into_iter().for_each(|fiber| ran[usize::from(fiber.join().is_ok())] += 1);
+        }
+    }
+    assert!(ran[1] > 100, "{ran:?}");
 }
 
 #[test]

@@ -154,6 +154,25 @@ fn futures_resolve_to_errors() {
     db.close().unwrap();
 }
 
+/// Stacks as large as the address space: where one has room each call is made or refused, and its
+/// measure does not take the memory that the stack itself does not.
+#[pumice_test_macros::test]
+fn calls_end_whatever_the_size_of_stacks() {
+    let (_, fs) = common::memory();
+    let mut options = common::options(&fs);
+    drop(database(&mut options, Path::new(common::DIR)));
+    for bits in [20, 32, 40, 44, 45, 46] {
+        let runtime = Runtime::builder().loops(1).stack_bytes(1 << bits).build();
+        let Ok(runtime) = runtime else { continue };
+        options.db.runtime = Some(Arc::new(runtime));
+        let db = Db::open(&options, common::DIR).unwrap();
+        for _ in 0..3 {
+            assert!(futures(&db) == 0 || bits > 40, "{bits}");
+        }
+        db.close().unwrap();
+    }
+}
+
 /// The last handle is in a call that gets no stack: the database flushes unlogged writes and
 /// closes, before the future reports that the call was not made.
 #[pumice_test_macros::test]

@@ -188,7 +188,8 @@ mod tests {
         let manifest =
             "[package]\nname = \"x\"\nlicense.workspace = true\n\n[features]\nreadme = []\n";
         assert_eq!(missing(manifest, &["license", "readme"]), ["readme"]);
-        let text = "[workspace.dependencies]\npumice = { path = \"x\" }\n# C.\nsnap = \"1\"\n\n[y]\nz = \"1\"\n";
+        let text = "[workspace.dependencies]\npumice = { path = \"x\" }\n# C.\nsnap = \"1\"\n\n\
+                    [y]\nz = \"1\"\n";
         assert_eq!(outside(text), ["snap"]);
         let lock = "version = 4\n[[package]]\nname = \"a\"\nversion = \"1.2\"\n";
         assert_eq!(versions(lock).collect::<Vec<_>>(), [("a", "1.2")]);

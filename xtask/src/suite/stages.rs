@@ -422,12 +422,12 @@ fn search_planted(context: &Arc<Context>) -> Done {
     done
 }
 
-/// The planted bugs inside tables, built on top of the search for the others: the same features of
-/// the same crates.
+/// The planted bugs inside tables, built on top of the search for the others: the same flags of the
+/// compiler.
 fn build_mutation(context: &Arc<Context>) -> Done {
     let args = ["test", "-p", "pumice-table", "--test=mutation", "--profile=sim"];
     let mut command = cargo(&context.root, &args);
-    command.arg("--features=pumice-base/planted,pumice-env/planted,pumice-port/planted");
+    command.env("RUSTFLAGS", sim::PLANTED);
     command.arg("--target-dir").arg(target(&context.root).join("planted"));
     context.build("mutation", command, |programs| {
         let prepare = |context: &Context, command: &mut Command| context.with_peers(command);

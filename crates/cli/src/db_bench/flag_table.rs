@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use pumice::options::block_based::BLOCK_CACHE_BYTES;
 use pumice::{CompressionOptions, RateLimiterOptions, SstFileManagerOptions};
 
-use super::flags::{FlagValue, Row, flag_default, flag_table, option_default};
+use super::flag_value::FlagValue;
+use super::flags::{Row, flag_default, flag_table, option_default};
 use super::option_flags::GivenOption;
 
 /// The defaults of codecs.

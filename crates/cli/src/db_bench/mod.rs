@@ -19,6 +19,7 @@ mod engine_options;
 mod families;
 mod fill;
 mod flag_table;
+mod flag_value;
 mod flags;
 mod integers;
 mod mixed_work;

@@ -145,7 +145,7 @@ fn newest(root: &Path) -> Result<(), String> {
     let workspace = read(&root.join("Cargo.toml"))?;
     let lock = read(&root.join("Cargo.lock"))?;
     for (at, arguments) in [
-        [&["add", "--quiet"], &outside(&workspace)[..]].concat(),
+        [&["add", "--quiet"][..], &outside(&workspace)[..]].concat(),
         vec!["generate-lockfile", "--quiet"],
     ]
     .into_iter()

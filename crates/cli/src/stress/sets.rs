@@ -207,8 +207,8 @@ mod tests {
         assert_eq!(Deck::new(&given).len(), deck.len() - 2);
     }
 
-    /// Some draw of the others goes with each: a vector takes one writer at a time, `block_align` no
-    /// compression.
+    /// Some draw of the others goes with each: a vector takes one writer at a time, `block_align`
+    /// no compression.
     #[pumice_test_macros::test]
     fn every_card_opens() {
         let path = std::env::temp_dir().join(format!("pumice-sets-{}", pumice_port::os::pid()));

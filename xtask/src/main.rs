@@ -11,6 +11,7 @@
 //! | `clients` | the Redis clients of other languages against the server |
 //! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
 //! | `api-lines` | the table of docs/api-comparison.md, which tidy compares |
+//! | `publish` | whether the crates could be published; it publishes none |
 //! | `loom`  | the models of port's primitives alone |
 //!
 //! Not here: builds of the product and benchmarks, which are plain `cargo` commands.
@@ -24,12 +25,13 @@ mod clients;
 mod examples;
 mod native;
 mod peers;
+mod publish;
 mod sim;
 mod suite;
 mod tidy;
 
 const USAGE: &str = "usage: cargo xtask (peers [--native [--configure]] | tidy | test | \
-    clients | examples | api-lines | loom | sim [arguments])";
+    clients | examples | api-lines | loom | publish | sim [arguments])";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        ["publish", rest @ ..] => publish::run(&root, rest),
         ["sim", rest @ ..] => sim::run(&root, rest),
         ["loom"] => suite::run(&root, &["--only", "loom"]),
         _ => {

@@ -6,6 +6,9 @@
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+/// The compiler's flag that plants the bugs.
+pub const PLANTED: &str = "--cfg pumice_planted";
+
 /// Builds and runs; returns the program's own exit code.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     match command(root, arguments).status() {
@@ -27,7 +30,7 @@ pub fn command(root: &Path, arguments: &[&str]) -> Command {
     command.args(["-p", "pumice-tests", "--bin", "sim"]);
     if planted {
         let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into());
-        command.args(["--features", "planted", "--target-dir", &format!("{target}/planted")]);
+        command.env("RUSTFLAGS", PLANTED).args(["--target-dir", &format!("{target}/planted")]);
     }
     command.arg("--").args(arguments);
     command

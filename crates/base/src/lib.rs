@@ -7,6 +7,10 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+// Here and not where it matters, in `port`: every crate needs this one first.
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!("pumice runs on 64-bit Linux only");
+
 pub mod checksum;
 pub mod coding;
 pub mod comparator;

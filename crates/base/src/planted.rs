@@ -6,8 +6,9 @@
 //! after another and requires that the suites find each; `docs/planted.md` lists origin, place and
 //! effect of each.
 //!
-//! Without the feature `planted` [`is`] is a constant false and the wrong branches are not compiled
-//! in. With it, a branch costs one relaxed load of a static.
+//! Without `--cfg pumice_planted`, which is no feature so that no user meets it, [`is`] is a
+//! constant false and the wrong branches are not compiled in. With it, a branch costs one relaxed
+//! load of a static.
 //!
 //! Thread safety: all functions may be called from anywhere, but there is one switch for the whole
 //! process: a test that turns a bug on runs alone. It does not record where a bug was reached.
@@ -210,9 +211,9 @@ impl Bug {
 }
 
 /// Whether the bugs are compiled in.
-pub const ENABLED: bool = cfg!(feature = "planted");
+pub const ENABLED: bool = cfg!(pumice_planted);
 
-#[cfg(feature = "planted")]
+#[cfg(pumice_planted)]
 mod switch {
     use super::Bug;
     use std::sync::atomic::{AtomicU8, Ordering};
@@ -232,7 +233,7 @@ mod switch {
     }
 }
 
-#[cfg(not(feature = "planted"))]
+#[cfg(not(pumice_planted))]
 mod switch {
     use super::Bug;
 
@@ -247,7 +248,7 @@ mod switch {
     /// # Panics
     /// If a bug is requested: this build has none.
     pub fn activate(bug: Option<Bug>) {
-        assert!(bug.is_none(), "built without the feature `planted`");
+        assert!(bug.is_none(), "built without `--cfg pumice_planted`");
     }
 }
 

@@ -8,8 +8,6 @@
 //! feature was detected at run time. The safe twin is the `crc32c` crate; a test compares them.
 #![allow(unsafe_code)]
 
-use crate::narrow::low_u32;
-
 pub(crate) mod xxh3;
 
 /// Inputs longer than this go to the interleaved implementation of the `crc32c` crate.
@@ -30,6 +28,7 @@ pub(crate) fn crc32c_short(crc: u32, data: &[u8]) -> Option<u32> {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse4.2")]
 fn crc32c_sse42(crc: u32, data: &[u8]) -> u32 {
+    use crate::narrow::low_u32;
     use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
     let (words, tail) = data.as_chunks::<8>();
     let mut sum = u64::from(!crc);

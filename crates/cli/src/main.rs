@@ -19,6 +19,7 @@ mod stress;
 mod text;
 
 use pumice_port::os::{HugePages, use_huge_pages};
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -45,14 +46,14 @@ A link to this program that is called db_bench, ldb or sst_dump is that command.
 ";
 
 /// The command that a program called `called` is by its name: scripts call RocksDB's tools.
-fn rocksdbs_name(called: &str) -> Option<String> {
-    let name = Path::new(called).file_name()?.to_str()?;
-    ["db_bench", "ldb", "sst_dump"].contains(&name).then(|| name.to_string())
+fn rocksdbs_name(called: &OsStr) -> Option<OsString> {
+    let name = Path::new(called).file_name()?;
+    ["db_bench", "ldb", "sst_dump"].iter().any(|tool| name == *tool).then(|| name.to_owned())
 }
 
 fn main() -> ExitCode {
     // docs/decisions/0031. Other engines run as they would on their own.
-    let mut words = std::env::args();
+    let mut words = std::env::args_os();
     let called = words.next().and_then(|called| rocksdbs_name(&called));
     let mut words = words.peekable();
     let is_child = words.peek().is_some_and(|word| word == db_bench::CHILD);
@@ -62,8 +63,8 @@ fn main() -> ExitCode {
         eprint!("{USAGE}");
         return ExitCode::FAILURE;
     };
-    let args: Vec<String> = words.collect();
-    match command.as_str() {
+    let args: Vec<OsString> = words.collect();
+    match &*command.to_string_lossy() {
         "db_bench" => db_bench::run(&args),
         db_bench::CHILD => db_bench::run_child(&args),
         "ldb" => ldb::run(&args),

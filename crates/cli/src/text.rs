@@ -7,23 +7,24 @@ use pumice_base::wide_columns::{self, WideColumn};
 ///
 /// # Errors
 /// `hex` is wanted, and `text` is not `0x` with an even number of hexadecimal digits.
-pub fn parse(text: &str, hex: bool) -> Result<Vec<u8>, String> {
+pub fn parse(text: impl AsRef<[u8]>, hex: bool) -> Result<Vec<u8>, String> {
+    let text = text.as_ref();
     if !hex {
-        return Ok(text.as_bytes().to_vec());
+        return Ok(text.to_vec());
     }
-    let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) else {
-        return Err(format!("Invalid hex input {text}.  Must start with 0x"));
+    let wrong = |why: &str| format!("Invalid hex input {}.  {why}", String::from_utf8_lossy(text));
+    let Some(digits) = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")) else {
+        return Err(wrong("Must start with 0x"));
     };
     let nibble = |digit: u8| (digit as char).to_digit(16);
     let bytes: Option<Vec<u8>> = match digits.len() % 2 {
         0 => digits
-            .as_bytes()
             .chunks_exact(2)
             .map(|pair| Some((nibble(pair[0])? * 16 + nibble(pair[1])?) as u8))
             .collect(),
         _ => None,
     };
-    bytes.ok_or_else(|| format!("Invalid hex input {text}.  It needs pairs of hexadecimal digits"))
+    bytes.ok_or_else(|| wrong("It needs pairs of hexadecimal digits"))
 }
 
 /// `bytes` for people.

@@ -103,6 +103,11 @@ fn make(dir: &Path) {
 /// Command lines and their standard input. The contents are compared after each one, too.
 const LINES: &[(&str, &str)] = &[
     ("--db=d get a", ""),
+    ("--db=d get 0x61 --key_hex=TRUE", ""),
+    ("--db=d get 0x61 --hex=True", ""),
+    ("--db=d get a --key_hex=FALSE", ""),
+    ("--db=d put 0x61 v --key_hex=True", ""),
+    ("--db=d put k 0x7F --value_hex=tRue", ""),
     ("--db=d scan", ""),
     ("--db=d scan --hex", ""),
     ("--db=d dump", ""),

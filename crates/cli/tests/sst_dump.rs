@@ -57,10 +57,18 @@ fn answers_are_those_of_the_tool() {
     let Some(table) = made(|| Command::new("ldb"), dir.path()) else { return };
     std::fs::write(dir.path().join("000007.sst"), "not a table, though it is named as one is")
         .unwrap();
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    std::fs::write(dir.path().join("empty/CURRENT"), "").unwrap();
     for words in [
         "--file=$T --command=identify",
         "--file=d --command=identify",
         "--file=d/CURRENT --command=identify",
+        "--file=empty",
+        "--file=empty --command=identify",
+        "--file=empty --command=scan",
+        "--file=empty --command=verify",
+        "--file=empty --command=none --show_properties",
+        "--file=empty --show_summary",
         "--file=$T --command=scan --prefix=a",
         "--file=$T --command=scan --prefix=0x6162 --input_key_hex",
         "--file=$T --command=check --prefix=zz",
@@ -76,9 +84,13 @@ fn answers_are_those_of_the_tool() {
         assert_eq!(ours(dir.path(), &words), expected, "{words}");
     }
     // For a file that is not a table the text is the engine's.
-    let printed = ours(dir.path(), "--file=000007.sst --command=identify");
-    let expected = theirs(dir.path(), "--file=000007.sst --command=identify").unwrap();
-    assert_eq!((printed.0, printed.1), (expected.0, expected.1));
+    let name = "000007.sst";
+    std::fs::copy(dir.path().join(name), dir.path().join("empty").join(name)).unwrap();
+    for words in ["--file=000007.sst --command=identify", "--file=empty --show_summary"] {
+        let printed = ours(dir.path(), words);
+        let expected = theirs(dir.path(), words).unwrap();
+        assert_eq!((printed.0, printed.1), (expected.0, expected.1), "{words}");
+    }
 }
 
 /// What Debian's version lacks.

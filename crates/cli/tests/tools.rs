@@ -93,6 +93,69 @@ fn wrong_usage_is_explained() {
     assert!(bad(dir, "sst_dump --file=missing.sst").contains("missing.sst"));
 }
 
+/// Arguments, paths and input that are not UTF-8.
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
+fn any_bytes_are_arguments() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let scratch = Scratch::new("bytes");
+    let run = |words: &[&[u8]], input: &[u8]| {
+        use std::io::Write;
+        let mut child = Command::new(env!("CARGO_BIN_EXE_pumice"))
+            .current_dir(&scratch.0)
+            .args(words.iter().map(|word| OsStr::from_bytes(word)))
+            .env("SOME_OTHER_VARIABLE", OsStr::from_bytes(b"\xff\xfe"))
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that reads nothing may be gone already.
+        drop(child.stdin.take().unwrap().write_all(input));
+        child.wait_with_output().unwrap()
+    };
+    let good = |words: &[&[u8]], input: &[u8]| {
+        let output = run(words, input);
+        assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+        output.stdout
+    };
+    let (db, new): (&[u8], &[u8]) = (b"--db=d\xff", b"--create_if_missing");
+    good(&[b"ldb", db, new, b"put", b"\xfe", b"v\xfd"], b"");
+    good(&[b"ldb", db, b"load"], b"\xfb ==> w\r\n");
+    assert_eq!(good(&[b"ldb", db, b"get", b"\xfe"], b""), b"v\xfd\n");
+    let all = b"\xfb : w\r\n\xfe : v\xfd\n";
+    assert_eq!(good(&[b"ldb", db, b"scan"], b""), all);
+    let shell = good(&[b"ldb", db, b"query"], b"put \xfc x\nget \xfc\ndelete \xfc\n");
+    assert!(shell.ends_with(b"\n\xfc ==> x\nSuccessfully deleted \xfc\n"), "{shell:?}");
+    assert_eq!(good(&[b"ldb", db, b"scan", b"--from=\xfc"], b""), b"\xfe : v\xfd\n");
+    good(&[b"ldb", db, b"compact"], b"");
+    let live = good(&[b"ldb", db, b"dump_live_files"], b"");
+    assert!(live.windows(4).any(|bytes| bytes == b"'\xfe' "), "{}", text(&live));
+    good(&[b"ldb", db, b"checkpoint", b"--checkpoint_dir=c\xff"], b"");
+    good(&[b"ldb", db, b"backup", b"--backup_dir=b\xff"], b"");
+    let found = good(&[b"sst_dump", b"--file=c\xff", b"--command=scan"], b"");
+    assert!(found.windows(4).any(|bytes| bytes == b"'\xfe' "), "{}", text(&found));
+    assert!(text(&good(&[b"repair", b"c\xff"], b"")).contains("tables"));
+    good(&[b"db_bench", b"--db=n\xff", b"--num=10", b"--benchmarks=fillseq,readseq"], b"");
+    good(&[b"stress", b"--db=s\xff", b"--kills=1", b"--keys=10", b"--max_life_ms=50"], b"");
+    for name in [&b"d\xff"[..], b"c\xff", b"b\xff", b"n\xff", b"s\xff"] {
+        assert!(scratch.0.join(OsStr::from_bytes(name)).is_dir(), "{}", text(name));
+    }
+    // An error is one of words, whatever is called.
+    for command in ["db_bench", "ldb", "repair", "report", "resp_bench", "serve", "sst_dump"] {
+        for word in [&b"\xff"[..], b"--\xff=1", b"--port=\xff", b"--num=\xff", b"-\xff"] {
+            let output = run(&[command.as_bytes(), b"--nosuch=1", word], b"");
+            let error = text(&output.stderr);
+            let code = output.status.code();
+            assert!(code == Some(1) && !error.contains("panicked"), "{command} {word:?}: {error}");
+        }
+    }
+    assert!(text(&run(&[b"\xff"], b"").stderr).contains("there is no command"));
+    let wrong = run(&[b"serve", b"--port=x"], b"");
+    assert!(text(&wrong.stderr).contains("--port: "), "{}", text(&wrong.stderr));
+}
+
 /// Stacks of a gibibyte in an address space of eight: the system refuses the last threads.
 // Plain #[test]: it starts processes and does nothing else that waits.
 #[test]
@@ -302,11 +365,30 @@ fn damage_is_found(dir: &Path) {
 #[test]
 fn a_few_kills_lose_nothing() {
     let scratch = Scratch::new("stress");
-    for (db, tasks) in [("s", ""), ("f", "--fibers")] {
+    let option = "--max_total_wal_size=65536 --compression_opts.level=3 --paranoid_checks=False";
+    for (db, tasks) in [("s", ""), ("f", "--fibers"), ("o", option)] {
         let flags = "--threads=2 --keys=200 --max_life_ms=300";
-        let out = good(&scratch.0, &format!("stress --kills=8 --db={db} {flags} {tasks}"));
+        let out = good(&scratch.0, &format!("stress --kills=6 --db={db} {flags} {tasks}"));
         let last = out.lines().last().unwrap();
-        assert!(last.starts_with("kills=8 acked=") && last.ends_with(" lost=0 wrong=0"), "{last}");
+        assert!(last.starts_with("kills=6 acked=") && last.ends_with(" lost=0 wrong=0"), "{last}");
+        assert!(out.contains("\noption values dealt="), "{out}");
+    }
+    let options = std::fs::read_dir(scratch.0.join("o")).unwrap().map(|e| e.unwrap().path());
+    let options: Vec<_> = options
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("OPTIONS-"))
+        .collect();
+    let options = std::fs::read_to_string(&options[0]).unwrap();
+    for line in ["  max_total_wal_size=65536\n", "level=3;", "  paranoid_checks=false\n"] {
+        assert!(options.contains(line), "{line}: {options}");
+    }
+    for (flag, why) in [
+        ("--manual_wal_flush", "--manual_wal_flush is not for this test: a killed process"),
+        ("--max_total_wal_size=x", "Error parsing max_total_wal_size"),
+        ("--paranoid_checks=2", "paranoid_checks"),
+        ("--fibers=2", "--fibers is true or false, not 2"),
+        ("--nosuch=2", "there is no flag --nosuch"),
+    ] {
+        assert!(bad(&scratch.0, &format!("stress --db=n {flag}")).contains(why), "{flag}");
     }
     let families = good(&scratch.0, "ldb --db=s list_column_families");
     assert!(families.contains("{default, counters, fifo}"), "{families}");

@@ -3,8 +3,9 @@
 //! Checks that a planted bug is in its place and breaks what it should break. Whether the random
 //! suites find it is a separate test (`cargo xtask sim --planted`). Bugs that need two tasks at a
 //! certain moment, a clock that jumps or a ring are left to them: `LEFT_TO_THE_SUITES`. Needs
-//! `--features planted`. One test in a program of its own: there is one switch for the process.
+//! `--cfg pumice_planted`. One test in a program of its own: there is one switch for the process.
 //! Size: one case for each bug, and the one test that runs them.
+#![cfg(pumice_planted)]
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,7 +1,7 @@
 //! Planted bugs inside tables: a small case for each, which must fail when its bug is turned on.
 //! Among them are both halves of the boundary rule of filter partitions.
 //!
-//! Without the feature `planted` the cases are ordinary tests. With it each one also runs with its
+//! Without `--cfg pumice_planted` the cases are ordinary tests. With it each one also runs with its
 //! bug turned on and must fail then. One test, because there is one switch for the process.
 //!
 //! Some bugs are in the builder and the reader alike: only RocksDB, through its C library, finds

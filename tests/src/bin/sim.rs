@@ -7,7 +7,7 @@
 //! | `--jobs J` | in J processes |
 //! | `--seed K` | runs one seed twice and prints everything |
 //! | `--complete` | runs all there is of T2 or T3 (with `--suite`), not a sample |
-//! | `--planted` | looks for every planted bug (feature `planted`) |
+//! | `--planted` | looks for every planted bug (`--cfg pumice_planted`) |
 //! | `--planted-bug NAME` | looks for one, in this process |
 //! | `--worker I/J` | is worker I of J, for the parent |
 

@@ -19,7 +19,7 @@ mod check;
 mod content;
 mod engines;
 mod full;
-#[cfg(feature = "planted")]
+#[cfg(pumice_planted)]
 mod planted;
 mod rates;
 mod sample;

@@ -2,7 +2,7 @@
 //!
 //! Turns on one bug after the other and runs the sample until a variant fails. What it cannot meet
 //! is listed with the reason; a named test sees each of those (`crates/table/tests/mutation.rs`).
-//! Needs `--features planted`; minutes long, so on demand and not in CI.
+//! Needs `--cfg pumice_planted`; minutes long, so on demand and not in CI.
 
 use pumice_base::planted::{self, Bug};
 

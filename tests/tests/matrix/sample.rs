@@ -47,7 +47,7 @@ pub fn plan() -> Plan {
 }
 
 /// The sample of a plain run.
-#[cfg(feature = "planted")]
+#[cfg(pumice_planted)]
 pub fn usual() -> Vec<Variant> {
     pairwise(SEED)
 }

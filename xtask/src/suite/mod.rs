@@ -25,8 +25,9 @@
 //! tests that ran none.
 //!
 //! `--quick` is for use between edits: fmt, tidy, clippy, the tests in the libraries and a few
-//! suites, on threads. `--only STAGE` and `-p PACKAGE` choose; with `-p` there are no doc tests.
-//! None of these replaces the full run.
+//! suites, on threads. It installs nothing: a test that compares with a peer passes over it where
+//! there is none, and says so. `--only STAGE` and `-p PACKAGE` choose; with `-p` there are no doc
+//! tests. None of these replaces the full run.
 
 use std::path::Path;
 use std::process::ExitCode;

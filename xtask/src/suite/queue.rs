@@ -5,7 +5,8 @@
 //! | ordinary | a lane is free | leave further jobs, before or after those that wait |
 //! | alone | no other job waits or runs | the same |
 //!
-//! Each job belongs to a stage of the report. A job's output is printed as a whole when it ends.
+//! Each job belongs to a stage of the report. A line says that a job starts; its output is printed
+//! as a whole when it ends.
 //!
 //! Thread safety: lanes are threads; the state is behind one mutex. Invariant: `running` counts the
 //! jobs that a lane has taken and not reported; a job that panics is reported as failed.
@@ -132,9 +133,16 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// False: nobody reads. A closed pipe must not end the run: the exit code still matters.
+fn print(text: &str) -> bool {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+}
+
 fn run_one(job: Job) -> (Ended, Vec<Job>, Vec<Job>) {
     let Job { stage, name, body, .. } = job;
     let started = Instant::now();
+    print(&format!(".. {stage}: {name} starts\n"));
     let done = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Done {
         tally: Tally { passed: 0, failed: 1 },
         failures: vec![format!("{name}: xtask itself panicked")],
@@ -148,8 +156,7 @@ fn run_one(job: Job) -> (Ended, Vec<Job>, Vec<Job>) {
          {seconds:.1} s\n",
         done.text
     );
-    // A closed pipe downstream must not end the run: the exit code still matters.
-    if std::io::stdout().lock().write_all(text.as_bytes()).is_err() {
+    if !print(&text) {
         eprintln!("{stage}: {name}: {passed} passed, {failed} failed");
     }
     let Done { tally, failures, next, later, .. } = done;

@@ -22,7 +22,7 @@ const UNIVERSAL: i32 = 1;
 pub fn run<D: BenchDb>(worker: &mut Worker<'_, D>, order: Order) -> Result<()> {
     let flags = &worker.shared.flags;
     let is_universal = flags.compaction_style == UNIVERSAL;
-    if !flags.options_file.is_empty() {
+    if !flags.options_file.as_os_str().is_empty() {
         return Err("the shape of the tree comes from the flags, not from an options_file".into());
     }
     let levels = usize::try_from(flags.num_levels).unwrap_or(0);

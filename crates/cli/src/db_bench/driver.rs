@@ -73,7 +73,7 @@ impl<'a, E: Engine> Driver<'a, E> {
         let reporter = match interval {
             0 => None,
             _ => Some(
-                Reporter::start(Path::new(&flags.report_file), interval)
+                Reporter::start(&flags.report_file, interval)
                     .map_err(|error| format!("report_file: {error}"))?,
             ),
         };
@@ -269,7 +269,7 @@ impl<'a, E: Engine> Driver<'a, E> {
             Action::CacheProblems => eprint!("{}", self.engine.cache_problems()?),
             Action::ResetStats => self.dbs.iter().try_for_each(|db| db.reset_stats())?,
             Action::Verify => {
-                let path = Path::new(&self.flags.truth_db);
+                let path = &self.flags.truth_db;
                 let truth = self.engine.open(path, None, Access::Read);
                 let truth = truth.map_err(|error| format!("open error: {error}"))?;
                 scan_work::verify(&**self.db(), &truth, &self.read_settings())?;
@@ -286,8 +286,8 @@ impl<'a, E: Engine> Driver<'a, E> {
             }
             self.open()?;
         }
-        if !self.flags.trace_file.is_empty() && work != Work::Replay {
-            self.engine.begin_trace(Path::new(&self.flags.trace_file))?;
+        if !self.flags.trace_file.as_os_str().is_empty() && work != Work::Replay {
+            self.engine.begin_trace(&self.flags.trace_file)?;
         }
         let on_fibers = spec.coroutines || self.flags.fibers > 0;
         if on_fibers && self.loops.is_none() {
@@ -336,7 +336,7 @@ impl<'a, E: Engine> Driver<'a, E> {
 
     fn is_monitored(&self) -> bool {
         let flags = &self.flags;
-        flags.report_stalls || !flags.plot.is_empty() || !flags.monitor_file.is_empty()
+        flags.report_stalls || has(&flags.plot) || has(&flags.monitor_file)
     }
 
     fn report_watched(&self, spec: &Spec, plan: &Plan, watched: Watched) -> Result<()> {
@@ -347,12 +347,12 @@ impl<'a, E: Engine> Driver<'a, E> {
         if self.flags.background_readers > 0 {
             println!("Microseconds per background read:\n{reads}");
         }
-        if !self.flags.plot.is_empty() {
+        if has(&self.flags.plot) {
             let bytes = (plan.key_size + plan.value_size.mean()) as u64;
             let picture = plot::svg(spec.name, &samples, bytes);
             write_text("plot", &self.flags.plot, &picture)?;
         }
-        if !self.flags.monitor_file.is_empty() {
+        if has(&self.flags.monitor_file) {
             write_text("monitor_file", &self.flags.monitor_file, &monitor::csv(&samples))?;
         }
         Ok(())
@@ -450,8 +450,13 @@ fn paths(flags: &Flags, path: &Path) -> Vec<(PathBuf, Option<PathBuf>)> {
     numbers.map(|number| (path.join(&number), wal_dir(&number))).collect()
 }
 
-fn write_text(flag: &str, path: &str, text: &str) -> Result<()> {
-    write_file(&*PosixFs::shared(), Path::new(path), text.as_bytes(), false)
+/// The flag of a path was given.
+fn has(path: &Path) -> bool {
+    !path.as_os_str().is_empty()
+}
+
+fn write_text(flag: &str, path: &Path, text: &str) -> Result<()> {
+    write_file(&*PosixFs::shared(), path, text.as_bytes(), false)
         .map_err(|error| format!("{flag}: {error}"))
 }
 

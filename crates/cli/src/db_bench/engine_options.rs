@@ -353,6 +353,7 @@ impl List<'_> {
         match f.prepopulate_block_cache {
             0 => self.same_if_given("prepopulate_block_cache", "kDisable"),
             1 => self.same("prepopulate_block_cache", "kFlushOnly"),
+            2 => self.same("prepopulate_block_cache", "kFlushAndCompaction"),
             other => return Err(format!("prepopulate_block_cache {other} is not known")),
         }
         self.filters();
@@ -450,5 +451,55 @@ pub fn cache_shard_bits(flags: &Flags) -> Result<i32, String> {
     match flags.cache_numshardbits {
         bits @ -1..=19 => Ok(bits),
         bits => Err(format!("cache_numshardbits={bits}: must be in [-1, 19]")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::db_bench::option_flags::find;
+    use pumice::Options;
+    use std::collections::BTreeSet;
+
+    /// Flags that are numbers, and the options whose names they stand for.
+    const CODED: &[(&str, &str)] = &[
+        ("checksum_type", "checksum"),
+        ("compaction_pri", "compaction_pri"),
+        ("compaction_style", "compaction_style"),
+        ("index_shortening_mode", "index_shortening"),
+        ("prepopulate_block_cache", "prepopulate_block_cache"),
+    ];
+    /// The one refusal without a list.
+    const CHECKSUMS: &str = "kNoChecksum, kCRC32c, kxxHash, kxxHash64, kXXH3";
+    /// Names that no number stands for, in RocksDB's db_bench either.
+    const WITHOUT: &[&str] = &["kCompactionStyleNone"];
+
+    #[pumice_test_macros::test]
+    fn every_name_that_an_option_knows_has_its_number() {
+        for (flag, option) in CODED {
+            let is_table = find(option).unwrap().is_table;
+            let mut options = Options::default();
+            let set = |options: &mut Options, value: &str| match is_table {
+                true => options.cf.table_factory.set(option, value),
+                false => options.set(option, value),
+            };
+            // The refusal lists the names.
+            let refusal = set(&mut options, "no such name").unwrap_err().to_string();
+            let list =
+                refusal.split_once("one of ").and_then(|(_, list)| list.split_once(", found"));
+            let list = list.map_or(CHECKSUMS, |(list, _)| list);
+            let mut reached = BTreeSet::new();
+            for number in 0..10 {
+                let mut flags = Flags::default();
+                assert!(flags.assign(flag, number.to_string()));
+                let Ok(named) = from_flags(&flags) else { continue };
+                let list = if is_table { named.table } else { named.main };
+                reached.extend(list.into_iter().filter(|o| o.name == *option).map(|o| o.value));
+            }
+            for name in list.split(", ").filter(|name| !WITHOUT.contains(name)) {
+                assert!(reached.contains(name), "--{flag} has no number for {name}");
+            }
+        }
     }
 }

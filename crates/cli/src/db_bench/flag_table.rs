@@ -4,10 +4,14 @@
 //! says so. A flag that has the default of an option names none of its own: the option's row has
 //! it. Everything else about a flag is derived from its row.
 
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
 use pumice::options::block_based::BLOCK_CACHE_BYTES;
 use pumice::{CompressionOptions, RateLimiterOptions, SstFileManagerOptions};
 
-use super::flags::{FlagValue, Row, flag_default, flag_table, option_default};
+use super::flag_value::FlagValue;
+use super::flags::{Row, flag_default, flag_table, option_default};
 use super::option_flags::GivenOption;
 
 /// The defaults of codecs.
@@ -51,7 +55,7 @@ flag_table! {
     readonly: bool = false, "Open the database read-only";
     use_secondary_db: bool = false,
         "Open a secondary instance: another process may be writing to the database";
-    secondary_path: String = "",
+    secondary_path: PathBuf = "",
         "Where a secondary instance puts its info log; default: dbbench_secondary next to the \
          database";
     secondary_update_interval: i32 = 5,
@@ -121,7 +125,7 @@ flag_table! {
     max_num_range_tombstones: i64 = 0, "Maximum number of range tombstones to insert";
     expand_range_tombstones: bool = false,
         "Expand range tombstone into sequential regular tombstones";
-    truth_db: String = "/dev/shm/truth_db/dbbench", "Truth key/values used when using verify";
+    truth_db: PathBuf = "/dev/shm/truth_db/dbbench", "Truth key/values used when using verify";
 
     // The model of mixgraph.
     mix_get_ratio: f64 = 1.0, "The ratio of Get queries of mixgraph";
@@ -198,16 +202,16 @@ flag_table! {
     stats_per_interval: i32 = 0, "Report the database's stats at every interval when above 0";
     report_interval_seconds: i64 = 0,
         "If above 0, append operations per interval to report_file every N seconds";
-    report_file: String = "report.csv", "Where to store the report";
+    report_file: PathBuf = "report.csv", "Where to store the report";
     report_stalls: bool = false,
         "Report for how long writes were stopped and slowed, and the most files in L0 and bytes \
         pending compaction, sampled ten times a second (Pumice's own)";
-    plot: String = "",
+    plot: PathBuf = "",
         "Draw writes, stalls, L0 and pending compaction over time into an SVG file (Pumice's own)";
-    monitor_file: String = "", "What --plot draws, as a CSV file (Pumice's own)";
+    monitor_file: PathBuf = "", "What --plot draws, as a CSV file (Pumice's own)";
 
     // The database.
-    options_file: String = "",
+    options_file: PathBuf = "",
         "Take the options of the database from this OPTIONS file (its first column family), and \
         from flags only use_existing_db, statistics, the block cache, bloom_bits, the limiter";
     num_column_families: i32 = 1, "Number of Column Families to use";
@@ -217,7 +221,7 @@ flag_table! {
         "Comma-separated percentages of operations on each (hot) column family";
     num_multi_db: i32 = 0, "Number of databases, in subdirectories of db; 0 means single one";
     use_keep_filter: bool = false, "Whether to use a noop compaction filter";
-    trace_file: String = "",
+    trace_file: PathBuf = "",
         "Trace workload to a file, one benchmark after the other; what replay reads";
     trace_replay_fast_forward: f64 = 1.0, "Fast forward trace replay, must > 0.0";
     trace_replay_threads: i32 = 1, "The number of workers that replay a trace";
@@ -226,9 +230,9 @@ flag_table! {
     use_uint64_comparator: bool = false, "Use Uint64 user comparator; key_size must be 8";
     cost_write_buffer_to_cache: bool = false,
         "The usage of memtables is charged to the block cache";
-    db: String = "", "Directory of the database; empty is $TEST_TMPDIR/dbbench";
-    backup_dir: String = "", "Directory of backups; empty is $TEST_TMPDIR/backup";
-    restore_dir: String = "", "Directory restored into; empty is $TEST_TMPDIR/restore";
+    db: PathBuf = "", "Directory of the database; empty is $TEST_TMPDIR/dbbench";
+    backup_dir: PathBuf = "", "Directory of backups; empty is $TEST_TMPDIR/backup";
+    restore_dir: PathBuf = "", "Directory restored into; empty is $TEST_TMPDIR/restore";
     backup_rate_limit: u64 = 0, "If above 0, bytes per second that backup reads and writes";
     restore_rate_limit: u64 = 0, "If above 0, bytes per second that restore reads and writes";
     use_stderr_info_logger: bool = false, "Write the info log to stderr in place of LOG";
@@ -348,7 +352,8 @@ flag_table! {
     cache_type: String = "hyper_clock_cache", "Type of block cache: hyper_clock_cache or lru_cache";
     cache_numshardbits: i32 = -1, "Shards of RocksDB's block cache (Pumice's has none): 2 ** this";
     prepopulate_block_cache: i64 = 0,
-        "Pre-populate hot/warm blocks in block cache. 0 to disable and 1 to insert during flush";
+        "Pre-populate hot/warm blocks in block cache. 0 to disable, 1 to insert during \
+        flush, 2 to insert during flush and compaction";
     pin_l0_filter_and_index_blocks_in_cache: bool, "Pin index/filter blocks of L0 files";
     pin_top_level_index_and_filter: bool = false,
         "Pin top-level index of partitioned index/filter blocks in block cache";

@@ -10,99 +10,13 @@
 //!
 //! Thread safety: [`Flags`] is plain data.
 
+use super::flag_value::FlagValue;
 use super::option_flags::{self, GivenOption};
 use super::other_engines;
 use super::rocksdb_flags::{self, Known};
-
-/// A type that a flag can have.
-pub trait FlagValue: Sized {
-    /// gflags' name of the type.
-    const TYPE: &'static str;
-    /// How a default is written in the table.
-    type Literal;
-    /// The default as a value.
-    fn from_literal(literal: Self::Literal) -> Self;
-    /// The value of `text`, if it is one.
-    fn parse(text: &str) -> Option<Self>;
-    /// The value as `--help` shows it.
-    fn show(&self) -> String;
-}
-
-impl FlagValue for bool {
-    const TYPE: &'static str = "bool";
-    type Literal = bool;
-    fn from_literal(literal: bool) -> bool {
-        literal
-    }
-    fn parse(text: &str) -> Option<bool> {
-        match text.to_ascii_lowercase().as_str() {
-            "1" | "t" | "true" | "y" | "yes" => Some(true),
-            "0" | "f" | "false" | "n" | "no" => Some(false),
-            _ => None,
-        }
-    }
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-macro_rules! integer_flag {
-    ($ty:ty, $name:literal) => {
-        impl FlagValue for $ty {
-            const TYPE: &'static str = $name;
-            type Literal = $ty;
-            fn from_literal(literal: $ty) -> $ty {
-                literal
-            }
-            fn parse(text: &str) -> Option<$ty> {
-                let (sign, digits) = match text.strip_prefix('-') {
-                    Some(digits) => ("-", digits),
-                    None => ("", text),
-                };
-                match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-                    Some(hex) => <$ty>::from_str_radix(&format!("{sign}{hex}"), 16).ok(),
-                    None => text.parse().ok(),
-                }
-            }
-            fn show(&self) -> String {
-                self.to_string()
-            }
-        }
-    };
-}
-
-integer_flag!(i32, "int32");
-integer_flag!(i64, "int64");
-integer_flag!(u32, "uint32");
-integer_flag!(u64, "uint64");
-
-impl FlagValue for f64 {
-    const TYPE: &'static str = "double";
-    type Literal = f64;
-    fn from_literal(literal: f64) -> f64 {
-        literal
-    }
-    fn parse(text: &str) -> Option<f64> {
-        text.trim().parse().ok()
-    }
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl FlagValue for String {
-    const TYPE: &'static str = "string";
-    type Literal = &'static str;
-    fn from_literal(literal: &'static str) -> String {
-        literal.to_string()
-    }
-    fn parse(text: &str) -> Option<String> {
-        Some(text.to_string())
-    }
-    fn show(&self) -> String {
-        format!("{self:?}")
-    }
-}
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The `--help` text of one flag.
 pub struct Row {
@@ -173,12 +87,13 @@ macro_rules! flag_table {
                 }, )*]
             }
 
-            /// Sets flag `name` from `text`. False: `text` is not a value of its type.
+            /// Sets flag `name` from `word`. False: it is not a value of its type.
             /// Requires: `name` is in the table.
-            pub fn assign(&mut self, name: &str, text: &str) -> bool {
+            pub fn assign(&mut self, name: &str, word: impl AsRef<OsStr>) -> bool {
+                let word = word.as_ref();
                 match name {
                     $( stringify!($name) => {
-                        match <$ty as FlagValue>::parse(text) {
+                        match <$ty as FlagValue>::of_word(word) {
                             Some(value) => self.$name = value,
                             None => return false,
                         }
@@ -220,7 +135,7 @@ pub enum Stop {
 ///
 /// # Errors
 /// `--help`, or every flag that is unknown, not supported, without a value or with a wrong one.
-pub fn parse(args: &[String], warn: &mut dyn FnMut(String)) -> Result<Flags, Stop> {
+pub fn parse(args: &[OsString], warn: &mut dyn FnMut(String)) -> Result<Flags, Stop> {
     let mut parser = Parser {
         flags: Flags::default(),
         rows: Flags::rows(),
@@ -266,26 +181,27 @@ struct Parser {
 }
 
 impl Parser {
-    fn words(&mut self, args: &[String], warn: &mut dyn FnMut(String)) -> Result<(), Stop> {
+    fn words(&mut self, args: &[OsString], warn: &mut dyn FnMut(String)) -> Result<(), Stop> {
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
-            let Some(word) = arg.strip_prefix('-') else {
-                warn(format!("WARNING: '{arg}' is not a flag and is ignored"));
+            let Some(word) = arg.as_bytes().strip_prefix(b"-") else {
+                warn(format!("WARNING: '{}' is not a flag and is ignored", arg.display()));
                 continue;
             };
-            let word = word.strip_prefix('-').unwrap_or(word);
+            let word = word.strip_prefix(b"-").unwrap_or(word);
             if word.is_empty() {
                 break;
             }
-            let (name, value) = match word.split_once('=') {
-                Some((name, value)) => (name.replace('-', "_"), Some(value)),
-                None => (word.replace('-', "_"), None),
-            };
+            let end = word.iter().position(|byte| *byte == b'=').unwrap_or(word.len());
+            let name = String::from_utf8_lossy(&word[..end]).replace('-', "_");
+            let value = word.get(end + 1..).map(OsStr::from_bytes);
             match name.as_str() {
                 "help" | "helpfull" | "helpshort" | "helpon" | "helpmatch" | "helppackage"
                 | "helpxml" => return Err(Stop::Help),
                 "version" => return Err(Stop::Version),
-                "flagfile" => self.flag_file(value.or(rest.next().map(String::as_str)), warn)?,
+                "flagfile" => {
+                    self.flag_file(value.or(rest.next().map(OsString::as_os_str)), warn)?
+                }
                 _ if self.take(&name, value, &mut rest) => {}
                 _ if rocksdb_flags::find(&name).is_none()
                     && self.take_option(&name, value, &mut rest) => {}
@@ -299,14 +215,23 @@ impl Parser {
     }
 
     /// Takes the flags in a file, one a line; lines that do not begin with a dash are ignored.
-    fn flag_file(&mut self, path: Option<&str>, warn: &mut dyn FnMut(String)) -> Result<(), Stop> {
-        let path = path.unwrap_or_default();
-        match pumice_port::os::read_file(std::path::Path::new(path)) {
+    fn flag_file(
+        &mut self,
+        path: Option<&OsStr>,
+        warn: &mut dyn FnMut(String),
+    ) -> Result<(), Stop> {
+        let file = Path::new(path.unwrap_or_default());
+        let path = file.display();
+        match pumice_port::os::read_file(file) {
             Ok(bytes) => {
-                let text = String::from_utf8_lossy(&bytes);
-                let lines = text.lines().map(str::trim).filter(|line| line.starts_with('-'));
-                let lines: Vec<String> = lines.map(str::to_string).collect();
-                if lines.iter().any(|line| line.trim_start_matches('-').starts_with("flagfile")) {
+                let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+                let lines = lines.filter(|line| line.starts_with(b"-"));
+                let lines: Vec<OsString> =
+                    lines.map(|line| OsStr::from_bytes(line).to_owned()).collect();
+                let names_another = |line: &OsString| {
+                    line.to_string_lossy().trim_start_matches('-').starts_with("flagfile")
+                };
+                if lines.iter().any(names_another) {
                     self.errors.push(format!("ERROR: {path}: a flag file cannot name another"));
                     return Ok(());
                 }
@@ -324,8 +249,8 @@ impl Parser {
     fn take(
         &mut self,
         name: &str,
-        value: Option<&str>,
-        rest: &mut std::slice::Iter<'_, String>,
+        value: Option<&OsStr>,
+        rest: &mut std::slice::Iter<'_, OsString>,
     ) -> bool {
         if let Some(row) = self.rows.iter().find(|row| row.name == name) {
             let (kind, doc) = (row.kind, row.doc);
@@ -333,9 +258,7 @@ impl Parser {
                 return true;
             };
             if !self.flags.assign(name, &text) {
-                self.errors.push(format!(
-                    "ERROR: illegal value '{text}' specified for {kind} flag '{name}'"
-                ));
+                self.illegal(name, &text, kind);
             }
             return true;
         }
@@ -354,14 +277,14 @@ impl Parser {
     fn text(
         &mut self,
         name: &str,
-        value: Option<&str>,
+        value: Option<&OsStr>,
         is_switch: bool,
         doc: &str,
-        rest: &mut std::slice::Iter<'_, String>,
-    ) -> Option<String> {
+        rest: &mut std::slice::Iter<'_, OsString>,
+    ) -> Option<OsString> {
         let text = match value {
-            Some(value) => Some(value.to_string()),
-            None if is_switch => Some("true".to_string()),
+            Some(value) => Some(value.to_owned()),
+            None if is_switch => Some("true".into()),
             None => rest.next().cloned(),
         };
         if text.is_none() {
@@ -372,12 +295,18 @@ impl Parser {
         text
     }
 
+    fn illegal(&mut self, name: &str, text: &OsStr, kind: &str) {
+        let text = text.display();
+        let error = format!("ERROR: illegal value '{text}' specified for {kind} flag '{name}'");
+        self.errors.push(error);
+    }
+
     /// Takes a flag that is an option of the engine. False: there is no such option.
     fn take_option(
         &mut self,
         name: &str,
-        value: Option<&str>,
-        rest: &mut std::slice::Iter<'_, String>,
+        value: Option<&OsStr>,
+        rest: &mut std::slice::Iter<'_, OsString>,
     ) -> bool {
         let negated = || {
             let plain = name.strip_prefix("no").filter(|_| value.is_none())?;
@@ -389,19 +318,18 @@ impl Parser {
                 None => return true,
             },
             None => match negated() {
-                Some(flag) => (flag, "false".to_string()),
+                Some(flag) => (flag, "false".into()),
                 None => return false,
             },
         };
-        let text = match <bool as FlagValue>::parse(&text) {
-            Some(value) if flag.is_switch => value.to_string(),
-            None if flag.is_switch => {
-                let text =
-                    format!("ERROR: illegal value '{text}' specified for bool flag '{name}'");
-                self.errors.push(text);
-                return true;
-            }
-            _ => text,
+        let read = match flag.is_switch {
+            true => bool::of_word(&text).map(|value| value.to_string()),
+            false => String::of_word(&text),
+        };
+        let Some(text) = read else {
+            let kind = if flag.is_switch { bool::TYPE } else { flag.kind };
+            self.illegal(name, &text, kind);
+            return true;
         };
         if flag.is_hint && text != flag.default {
             self.idle.push(name.to_string());
@@ -417,8 +345,8 @@ impl Parser {
     fn take_known(
         &mut self,
         name: &str,
-        value: Option<&str>,
-        rest: &mut std::slice::Iter<'_, String>,
+        value: Option<&OsStr>,
+        rest: &mut std::slice::Iter<'_, OsString>,
     ) -> Option<Option<String>> {
         let negated = || {
             let plain = name.strip_prefix("no").filter(|_| value.is_none())?;
@@ -427,10 +355,11 @@ impl Parser {
         let (flag, text) = match rocksdb_flags::find(name) {
             Some(flag) => (flag, self.text(name, value, flag.is_switch(), "", rest)?),
             None => match negated() {
-                Some(flag) => (flag, "false".to_string()),
+                Some(flag) => (flag, "false".into()),
                 None => return Some(None),
             },
         };
+        let text = text.to_string_lossy();
         if flag.is_default(&text) {
             return None;
         }
@@ -491,7 +420,7 @@ mod tests {
     use super::*;
 
     fn run(words: &[&str]) -> Result<Flags, Stop> {
-        let args: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+        let args: Vec<OsString> = words.iter().map(OsString::from).collect();
         parse(&args, &mut |_| {})
     }
 
@@ -554,7 +483,7 @@ mod tests {
         let mut warnings = Vec::new();
         let words =
             ["--async_io", "--hash_bucket_count=5", "--use_adaptive_mutex=1", "--noenable_numa"];
-        let words = words.map(String::from);
+        let words = words.map(OsString::from);
         parse(&words, &mut |warning| warnings.push(warning)).unwrap();
         let names = "use_adaptive_mutex";
         assert_eq!(warnings.len(), 1, "{warnings:?}");

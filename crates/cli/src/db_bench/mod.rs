@@ -19,6 +19,7 @@ mod engine_options;
 mod families;
 mod fill;
 mod flag_table;
+mod flag_value;
 mod flags;
 mod integers;
 mod mixed_work;
@@ -49,6 +50,7 @@ mod worker;
 mod workload;
 
 pub use engine_options::codec;
+pub use option_flags::find as option_flag;
 pub use other_engines::ARE_BUILT as OTHER_ENGINES_ARE_BUILT;
 
 use driver::Driver;
@@ -58,6 +60,7 @@ use flags::{Flags, Stop};
 use pumice_port::os;
 use pumice_port::time::wall_micros;
 use spec::Entry;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -71,7 +74,7 @@ const THREADS_MAX: i32 = 10_000;
 pub const CHILD: &str = "db_bench-engine-process";
 
 /// Runs `pumice db_bench` with `args`, the words after the subcommand.
-pub fn run(args: &[String]) -> ExitCode {
+pub fn run(args: &[OsString]) -> ExitCode {
     let Some((flags, _)) = checked(args, true) else { return ExitCode::FAILURE };
     match flags {
         None => ExitCode::SUCCESS,
@@ -81,7 +84,7 @@ pub fn run(args: &[String]) -> ExitCode {
 }
 
 /// Runs the benchmarks in this process, on whichever engine the flags name.
-pub fn run_child(args: &[String]) -> ExitCode {
+pub fn run_child(args: &[OsString]) -> ExitCode {
     let Some((Some(flags), entries)) = checked(args, false) else { return ExitCode::FAILURE };
     let result = match flags.engine.as_str() {
         "pumice" => {
@@ -105,7 +108,7 @@ pub fn sample_values() -> Arc<[u8]> {
     workload::value_bytes(&Flags::default(), 0)
 }
 
-fn spawn_child(args: &[String]) -> ExitCode {
+fn spawn_child(args: &[OsString]) -> ExitCode {
     let program = match std::env::current_exe() {
         Ok(program) => program,
         Err(error) => {
@@ -134,7 +137,7 @@ fn spawn_child(args: &[String]) -> ExitCode {
 /// Flags and benchmark list. `None`: something is wrong and has been reported on stderr; no flags:
 /// help was requested and printed. Warnings are printed only if `warn`: `run_child` parses the same
 /// words again.
-fn checked(args: &[String], warn: bool) -> Option<(Option<Flags>, Vec<Entry>)> {
+fn checked(args: &[OsString], warn: bool) -> Option<(Option<Flags>, Vec<Entry>)> {
     let mut warnings = Vec::new();
     let parsed = flags::parse(args, &mut |warning| warnings.push(warning));
     let flags = match parsed {
@@ -258,10 +261,7 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
         seed => seed as u64,
     };
     driver::print_header(engine, flags);
-    let path = match flags.db.as_str() {
-        "" => default_directory("dbbench"),
-        db => PathBuf::from(db),
-    };
+    let path = directory(&flags.db, "dbbench");
     // As in RocksDB's db_bench before the database is opened.
     for (pool, threads) in [
         (engine::Pool::Bottom, flags.num_bottom_pri_threads),
@@ -279,6 +279,11 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
         eprintln!("{}", process_report::line());
     }
     ended
+}
+
+/// The directory that a flag names, or the default of that name.
+fn directory(flag: &Path, default: &str) -> PathBuf {
+    if flag.as_os_str().is_empty() { default_directory(default) } else { flag.to_path_buf() }
 }
 
 /// `$TEST_TMPDIR/name`, else in a directory of this user's in the temporary directory.

@@ -82,9 +82,9 @@ impl Pumice {
     /// # Errors
     /// Pumice refuses an option.
     pub fn new(flags: &Flags) -> Result<Self> {
-        let mut options = match flags.options_file.as_str() {
-            "" => from_flags(flags)?,
-            path => from_file(Path::new(path))?,
+        let mut options = match flags.options_file.as_os_str().is_empty() {
+            true => from_flags(flags)?,
+            false => from_file(&flags.options_file)?,
         };
         if !matches!(flags.cache_type.as_str(), "hyper_clock_cache" | "lru_cache") {
             return Err(format!("cache_type {} is not supported yet", flags.cache_type));

@@ -3,7 +3,6 @@
 //! Each of `trace_replay_threads` workers makes its share, call by call in turn; with one the order
 //! is that of the trace. A call that comes late is made at once.
 
-use std::path::Path;
 use std::time::Duration;
 
 use super::engine::{BenchDb, Cursor, Reader, Result, Writer};
@@ -20,7 +19,7 @@ use pumice_port::time::now_micros;
 pub fn run<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
     let shared = worker.shared;
     let (flags, plan) = (&shared.flags, &shared.plan);
-    let recorded = Recorded::read(Path::new(&flags.trace_file))?;
+    let recorded = Recorded::read(&flags.trace_file)?;
     let workers = shared.workers.max(1);
     let start = now_micros();
     let (mut writer, mut reader) = (shared.db.writer(plan.write), shared.db.reader(&plan.read));
@@ -37,7 +36,7 @@ pub fn run<D: BenchDb>(worker: &mut Worker<'_, D>) -> Result<()> {
         worker.finished(1, operation.map_err(failed)?);
     }
     if worker.index == 0 {
-        println!("Replay completed from trace_file: {}", flags.trace_file);
+        println!("Replay completed from trace_file: {}", flags.trace_file.display());
     }
     Ok(())
 }

@@ -48,7 +48,7 @@ impl RocksDb {
 
     fn options(peer: &Peer, flags: &Flags) -> Result<Options> {
         let beyond = [
-            ("options_file", !flags.options_file.is_empty()),
+            ("options_file", !flags.options_file.as_os_str().is_empty()),
             ("use_keep_filter", flags.use_keep_filter),
             ("use_uint64_comparator", flags.use_uint64_comparator),
             ("report_file_operations", flags.report_file_operations),

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 /// Directory of the info log; None if the databases are not secondaries.
 pub fn info_log_dir(flags: &Flags, db: &Path) -> Option<PathBuf> {
-    let beside = || match flags.secondary_path.as_str() {
-        "" => db.with_file_name("dbbench_secondary"),
-        given => given.into(),
+    let beside = || match flags.secondary_path.as_os_str().is_empty() {
+        true => db.with_file_name("dbbench_secondary"),
+        false => flags.secondary_path.clone(),
     };
     flags.use_secondary_db.then(beside)
 }

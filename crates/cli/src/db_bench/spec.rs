@@ -216,7 +216,10 @@ impl Spec {
         if self.name == "replay" {
             let rules = [
                 (flags.threads > 1, "Multi-threaded replay is not yet supported"),
-                (flags.trace_file.is_empty(), "Please set --trace_file to be replayed from"),
+                (
+                    flags.trace_file.as_os_str().is_empty(),
+                    "Please set --trace_file to be replayed from",
+                ),
                 (flags.trace_replay_fast_forward <= 0.0, "Wrong fast forward speed!"),
             ];
             if let Some((_, words)) = rules.iter().find(|(broken, _)| *broken) {

@@ -10,8 +10,7 @@ use super::mixed_work::{self, Rewrite};
 use super::stats::Operation;
 use super::worker::{Limit, Worker, during, user_limiter, wait_for};
 use super::{
-    cpu_work, default_directory, deterministic, mixgraph, operand_work, replay, scan_work,
-    timeseries,
+    cpu_work, deterministic, directory, mixgraph, operand_work, replay, scan_work, timeseries,
 };
 use pumice_base::checksum::ChecksumType;
 use std::path::PathBuf;
@@ -222,13 +221,6 @@ pub fn backup_directory(flags: &Flags) -> PathBuf {
 /// Where `restore` writes.
 pub fn restore_directory(flags: &Flags) -> PathBuf {
     directory(&flags.restore_dir, "restore")
-}
-
-fn directory(flag: &str, default: &str) -> PathBuf {
-    match flag {
-        "" => default_directory(default),
-        path => PathBuf::from(path),
-    }
 }
 
 fn delete<D: BenchDb>(worker: &mut Worker<'_, D>, random: bool) -> Result<()> {

@@ -4,8 +4,8 @@ use super::data::no_words;
 use super::manifest::{ManifestState, current_manifest};
 use super::open::{Access, text as failure};
 use super::{Failure, Invocation};
+use crate::arguments::utf8;
 use crate::output::Output;
-use crate::text::parse;
 use pumice::{BottommostLevelCompaction, CompactRangeOptions, Db};
 use pumice_env::PosixFs;
 use pumice_env::filename::table_file;
@@ -24,6 +24,7 @@ pub fn create_column_family(it: &Invocation, out: &mut Output) -> Result<(), Fai
     let [name] = it.arguments.words.as_slice() else {
         return Err("new column family name must be specified".into());
     };
+    let name = utf8(name, "column family name")?;
     it.check_present()?;
     let options = it.options(Access::Write)?;
     let default = options.families.iter().find(|family| family.name == "default");
@@ -43,6 +44,7 @@ pub fn drop_column_family(it: &Invocation, out: &mut Output) -> Result<(), Failu
     let [name] = it.arguments.words.as_slice() else {
         return Err("The name of column family to drop must be specified".into());
     };
+    let name = utf8(name, "column family name")?;
     it.check_present()?;
     let opened = it.open()?;
     let Some(family) = opened.db.column_family(name) else {
@@ -91,6 +93,7 @@ pub fn get_property(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let [name] = it.arguments.words.as_slice() else {
         return Err("property name must be specified".into());
     };
+    let name = utf8(name, "property name")?;
     let opened = it.open_read_only()?;
     if let Some(map) = opened.db.property_map_cf(&opened.cf, name) {
         map.iter().for_each(|(key, value)| out.text(&format!("{name}.{key}: {value}\n")));
@@ -112,10 +115,7 @@ pub fn get_property(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 /// get the options of today.
 pub fn compact(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
     no_words(it, "compact")?;
-    let bound = |flag: &str| -> Result<Option<Vec<u8>>, Failure> {
-        it.arguments.text(flag).map(|text| parse(text, it.key_hex)).transpose()
-    };
-    let (begin, end) = (bound("from")?, bound("to")?);
+    let (begin, end) = (it.bound("from", it.key_hex)?, it.bound("to", it.key_hex)?);
     let opened = it.open()?;
     let options = CompactRangeOptions {
         bottommost_level_compaction: BottommostLevelCompaction::ForceOptimized,
@@ -130,8 +130,8 @@ pub fn compact(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
 /// `approxsize --from --to`
 pub fn approximate_size(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "approxsize")?;
-    let bound = |flag: &str| match it.arguments.text(flag) {
-        Some(text) => it.key(text),
+    let bound = |flag: &str| match it.bound(flag, it.key_hex)? {
+        Some(key) => Ok(key),
         None => Err(format!("{flag} must be specified for approxsize command")),
     };
     let (from, to) = (bound("from")?, bound("to")?);
@@ -145,8 +145,7 @@ pub fn approximate_size(it: &Invocation, out: &mut Output) -> Result<(), Failure
 pub fn checkpoint(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "checkpoint")?;
     let opened = it.open()?;
-    let target = it.arguments.text("checkpoint_dir").filter(|target| !target.is_empty());
-    let Some(target) = target else {
+    let Some(target) = it.arguments.path("checkpoint_dir") else {
         return Err("Invalid argument: invalid checkpoint directory name".into());
     };
     opened.db.checkpoint(target).map_err(failure)?;

@@ -1,6 +1,6 @@
 //! `backup` and `restore`, in the format of RocksDB's BackupEngine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::data::no_words;
 use super::open::text as failure;
@@ -12,8 +12,8 @@ use pumice_env::PosixFs;
 /// The backup directory. Files are copied one after the other, whatever `--num_threads` says.
 fn backup_dir(it: &Invocation) -> Result<PathBuf, Failure> {
     it.arguments.number::<u32>("num_threads")?;
-    let given = it.arguments.text("backup_dir").filter(|dir| !dir.is_empty());
-    Ok(Path::new(given.ok_or("--backup_dir: missing backup directory")?).to_path_buf())
+    let given = it.arguments.path("backup_dir");
+    Ok(given.ok_or("--backup_dir: missing backup directory")?.to_path_buf())
 }
 
 /// `backup --backup_dir=PATH`

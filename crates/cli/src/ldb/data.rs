@@ -9,40 +9,28 @@ use crate::output::Output;
 use crate::text::{parse, show};
 use pumice::{ReadOptions, WriteBatch};
 use pumice_base::histogram::Histogram;
-use std::num::IntErrorKind;
 
 impl Invocation {
     /// The key that a word means.
-    pub fn key(&self, text: &str) -> Result<Vec<u8>, Failure> {
-        parse(text, self.key_hex)
+    pub fn key(&self, word: impl AsRef<[u8]>) -> Result<Vec<u8>, Failure> {
+        parse(word, self.key_hex)
+    }
+
+    /// The bound that a flag gives, hexadecimal if `hex`.
+    pub fn bound(&self, flag: &str, hex: bool) -> Result<Option<Vec<u8>>, Failure> {
+        self.arguments.bytes(flag).map(|word| parse(word, hex)).transpose()
     }
 
     /// Bounds and limit of a range command.
     fn range(&self) -> Result<(ReadOptions, u64), Failure> {
-        let bound = |flag: &str| -> Result<Option<Vec<u8>>, Failure> {
-            let given = self.arguments.text(flag).filter(|text| !text.is_empty());
-            given.map(|text| self.key(text)).transpose()
-        };
         let options = ReadOptions {
-            iterate_lower_bound: bound("from")?,
-            iterate_upper_bound: bound("to")?,
+            iterate_lower_bound: self.bound("from", self.key_hex)?,
+            iterate_upper_bound: self.bound("to", self.key_hex)?,
             total_order_seek: true,
             ..ReadOptions::default()
         };
-        let max = self.max_keys()?.unwrap_or(-1);
+        let max = self.arguments.int("max_keys", "")?.unwrap_or(-1);
         Ok((options, u64::try_from(max).unwrap_or(u64::MAX)))
-    }
-
-    /// `--max_keys`, an `int` of C; None if it has no value.
-    pub fn max_keys(&self) -> Result<Option<i32>, Failure> {
-        let Some(text) = self.arguments.text("max_keys") else { return Ok(None) };
-        match text.parse::<i32>().map_err(|error| *error.kind()) {
-            Ok(number) => Ok(Some(number)),
-            Err(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => {
-                Err("max_keys has a value out-of-range".into())
-            }
-            Err(_) => Err("max_keys has an invalid value".into()),
-        }
     }
 
     /// Writes `batch` and prints OK.
@@ -212,7 +200,7 @@ pub fn scan(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 /// `dump`: `key ==> value` lines, or only counts and value sizes; with `--path` one file as text.
 pub fn dump(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "dump")?;
-    if let Some(path) = it.arguments.text("path") {
+    if let Some(path) = it.arguments.path("path") {
         return dump_file(it, path, out);
     }
     let (options, limit) = it.range()?;
@@ -308,7 +296,10 @@ impl Invocation {
 /// Refuses words that the command has no use for.
 pub fn no_words(it: &Invocation, command: &str) -> Result<(), Failure> {
     match it.arguments.words.first() {
-        Some(word) => Err(format!("{command} takes no argument '{word}'; is it a flag with --?")),
+        Some(word) => {
+            let word = String::from_utf8_lossy(word);
+            Err(format!("{command} takes no argument '{word}'; is it a flag with --?"))
+        }
         None => Ok(()),
     }
 }

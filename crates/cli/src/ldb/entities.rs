@@ -12,8 +12,8 @@ type Column = (Vec<u8>, Vec<u8>);
 
 /// The column that `name:value` means. As in RocksDB's tool a colon may follow, and there is no
 /// way to write an empty value but `name::`.
-fn column(word: &str, hex: bool) -> Result<Column, Failure> {
-    let mut parts: Vec<&str> = word.split(':').collect();
+fn column(word: &[u8], hex: bool) -> Result<Column, Failure> {
+    let mut parts: Vec<&[u8]> = word.split(|byte| *byte == b':').collect();
     if parts.last().is_some_and(|last| last.is_empty()) {
         parts.pop();
     }
@@ -25,7 +25,7 @@ fn column(word: &str, hex: bool) -> Result<Column, Failure> {
         );
     };
     // An empty word is not hexadecimal.
-    let part = |text: &str| if text.is_empty() { Ok(Vec::new()) } else { parse(text, hex) };
+    let part = |text: &[u8]| if text.is_empty() { Ok(Vec::new()) } else { parse(text, hex) };
     Ok((part(name)?, part(value)?))
 }
 
@@ -99,15 +99,15 @@ mod tests {
     #[pumice_test_macros::test]
     fn columns_are_words_with_a_colon() {
         let expected = |name: &str, value: &str| Ok((name.into(), value.into()));
-        assert_eq!(column("n:v", false), expected("n", "v"));
-        assert_eq!(column(":v", false), expected("", "v"));
-        assert_eq!(column("n::", false), expected("n", ""));
-        assert_eq!(column("n:v:", false), expected("n", "v"));
-        assert_eq!(column("0x6e:0x76", true), expected("n", "v"));
-        assert_eq!(column(":0x76", true), expected("", "v"));
+        assert_eq!(column(b"n:v", false), expected("n", "v"));
+        assert_eq!(column(b":v", false), expected("", "v"));
+        assert_eq!(column(b"n::", false), expected("n", ""));
+        assert_eq!(column(b"n:v:", false), expected("n", "v"));
+        assert_eq!(column(b"0x6e:0x76", true), expected("n", "v"));
+        assert_eq!(column(b":0x76", true), expected("", "v"));
         for wrong in ["", ":", "n", "n:", "a:b:c"] {
-            assert!(column(wrong, false).is_err(), "{wrong}");
+            assert!(column(wrong.as_bytes(), false).is_err(), "{wrong}");
         }
-        assert!(column("n:v", true).is_err());
+        assert!(column(b"n:v", true).is_err());
     }
 }

@@ -3,11 +3,11 @@
 //! RocksDB's ldb reports success on stderr, so this does too.
 
 use std::io::BufRead;
-use std::path::Path;
 
 use super::open::text as failure;
 use super::opened::Opened;
 use super::{Failure, Invocation};
+use crate::arguments;
 use crate::output::Output;
 use crate::text::parse;
 use pumice::{
@@ -16,9 +16,30 @@ use pumice::{
 };
 
 /// Between key and value in a line.
-const DELIMITER: &str = " ==> ";
+const DELIMITER: &[u8] = b" ==> ";
 /// Beginnings of lines that `dump` prints besides the pairs.
-const NO_PAIRS: &[&str] = &["Keys in range:", "Created bg thread 0x"];
+const NO_PAIRS: &[&[u8]] = &[b"Keys in range:", b"Created bg thread 0x"];
+
+/// Calls `take` with key and value of each line on standard input, which are bytes up to a line
+/// feed, and counts the lines that are no pairs.
+fn for_each_pair(
+    it: &Invocation,
+    mut take: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>,
+) -> Result<u64, Failure> {
+    let mut bad_lines = 0;
+    for line in std::io::stdin().lock().split(b'\n') {
+        let line = line.map_err(|error| format!("reading standard input: {error}"))?;
+        match line.windows(DELIMITER.len()).position(|window| window == DELIMITER) {
+            Some(at) => {
+                let (key, value) = (&line[..at], &line[at + DELIMITER.len()..]);
+                take(&parse(key, it.key_hex)?, &parse(value, it.value_hex)?)?;
+            }
+            None if NO_PAIRS.iter().any(|start| line.starts_with(start)) => {}
+            None => bad_lines += 1,
+        }
+    }
+    Ok(bad_lines)
+}
 
 /// `write_extern_sst <path>`: the pairs on standard input, `key ==> value` lines in ascending
 /// order, become a table file.
@@ -32,28 +53,20 @@ pub fn write_extern_sst(it: &Invocation, _out: &mut Output) -> Result<(), Failur
         cf: (*opened.db.column_family_options(&opened.cf).map_err(failure)?).clone(),
     };
     let mut writer = SstFileWriter::for_column_family(&options, &opened.cf).map_err(failure)?;
-    let opening = writer.open(Path::new(path));
+    let path = arguments::path(path);
+    let opening = writer.open(path);
     opening.map_err(|error| format!("failed to open SST file: {error}"))?;
-    let mut bad_lines = 0u64;
-    for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(|error| format!("reading standard input: {error}"))?;
-        match line.split_once(DELIMITER) {
-            Some((key, value)) => {
-                let (key, value) = (parse(key, it.key_hex)?, parse(value, it.value_hex)?);
-                let added = writer.put(&key, &value);
-                added.map_err(|error| format!("failed to write record to file: {error}"))?;
-            }
-            None if NO_PAIRS.iter().any(|start| line.starts_with(start)) => {}
-            None => bad_lines += 1,
-        }
-    }
+    let bad_lines = for_each_pair(it, |key, value| {
+        let added = writer.put(key, value);
+        added.map_err(|error| format!("failed to write record to file: {error}"))
+    })?;
     let finished = writer.finish();
     finished.map_err(|error| format!("Failed to finish writing to file: {error}"))?;
     opened.db.close().map_err(failure)?;
     if bad_lines > 0 {
         eprintln!("Warning: {bad_lines} bad lines ignored.");
     }
-    eprintln!("external SST file written to {path}");
+    eprintln!("external SST file written to {}", path.display());
     Ok(())
 }
 
@@ -62,10 +75,7 @@ pub fn ingest_extern_sst(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     let [path] = it.arguments.words.as_slice() else {
         return Err("input SST path must be specified".into());
     };
-    let flag = |name: &str, default: bool| match it.arguments.has(name) {
-        true => it.arguments.flag(name),
-        false => default,
-    };
+    let flag = |name: &str, default: bool| it.arguments.switch(name).unwrap_or(default);
     let options = IngestExternalFileOptions {
         move_files: flag("move_files", false),
         snapshot_consistency: flag("snapshot_consistency", true),
@@ -87,7 +97,8 @@ pub fn ingest_extern_sst(it: &Invocation, _out: &mut Output) -> Result<(), Failu
         );
     }
     let opened = it.open()?;
-    let ingested = opened.db.ingest_external_file_cf(&options, &opened.cf, &[path]);
+    let ingested =
+        opened.db.ingest_external_file_cf(&options, &opened.cf, &[arguments::path(path)]);
     ingested.map_err(|error| format!("failed to ingest external SST: {error}"))?;
     opened.db.close().map_err(failure)?;
     eprintln!("external SST files ingested");
@@ -135,22 +146,14 @@ fn load_lines(it: &Invocation, opened: &Opened) -> Result<u64, Failure> {
     let options =
         WriteOptions { disable_wal: it.arguments.flag("disable_wal"), ..WriteOptions::default() };
     let mut batch = WriteBatch::new();
-    let mut bad_lines = 0;
-    for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(|error| format!("reading standard input: {error}"))?;
-        match line.split_once(DELIMITER) {
-            Some((key, value)) => {
-                let (key, value) = (parse(key, it.key_hex)?, parse(value, it.value_hex)?);
-                batch.put_cf(opened.cf.id(), &key, &value);
-            }
-            None if NO_PAIRS.iter().any(|start| line.starts_with(start)) => {}
-            None => bad_lines += 1,
-        }
+    let bad_lines = for_each_pair(it, |key, value| {
+        batch.put_cf(opened.cf.id(), key, value);
         if batch.count() >= LOAD_BATCH {
             opened.db.write_opt(&options, &mut batch).map_err(failure)?;
             batch.clear();
         }
-    }
+        Ok(())
+    })?;
     opened.db.write_opt(&options, &mut batch).map_err(failure)?;
     Ok(bad_lines)
 }

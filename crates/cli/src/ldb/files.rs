@@ -1,7 +1,6 @@
 //! Commands about the files of a database: where they are, their checksums, their range deletions.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::data::no_words;
@@ -54,8 +53,8 @@ pub fn list_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
 pub fn file_checksums(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "file_checksum_dump")?;
     let fs = PosixFs::shared();
-    let path = match it.arguments.text("path") {
-        Some(path) => PathBuf::from(path),
+    let path = match it.arguments.path("path") {
+        Some(path) => path.to_path_buf(),
         None => current_manifest(&*fs, &it.db).map_err(failure)?,
     };
     let state = ManifestState::read(&*fs, &path, it.may_overlap()).map_err(failure)?;
@@ -105,7 +104,7 @@ pub fn update_manifest(it: &Invocation, _out: &mut Output) -> Result<(), Failure
 /// `list_file_range_deletes`: the range deletions of each file, newest files first.
 pub fn list_range_deletes(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "list_file_range_deletes")?;
-    let most = it.max_keys()?.unwrap_or(RANGE_DELETIONS);
+    let most = it.arguments.int("max_keys", "")?.unwrap_or(RANGE_DELETIONS);
     let mut left = most;
     let fs = PosixFs::shared();
     let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;

@@ -20,7 +20,7 @@ pub struct Groups {
 impl Invocation {
     /// Counters if `--count_delim` was given.
     pub fn groups(&self) -> Option<Groups> {
-        let given = self.arguments.text("count_delim").and_then(|text| text.bytes().next());
+        let given = self.arguments.bytes("count_delim").and_then(|text| text.first().copied());
         let delimiter = given.unwrap_or(b'.');
         let is_asked = self.arguments.has("count_delim");
         is_asked.then(|| Groups { delimiter, name: Vec::new(), entries: 0, bytes: 0 })

@@ -9,7 +9,7 @@ use super::manifest::{Family, ManifestState, current_manifest};
 use super::open::text as failure;
 use super::{Failure, Invocation};
 use crate::output::Output;
-use crate::text::{parse, show_internal_key, show_stored};
+use crate::text::{show_internal_key, show_stored};
 use pumice::{BatchRecord, WriteBatch};
 use pumice_base::coding::get_fixed64;
 use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, sequence_and_type, user_key};
@@ -28,13 +28,9 @@ use std::sync::Arc;
 pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failure> {
     no_words(it, "idump")?;
     let key_hex_in = it.key_hex || it.arguments.flag("input_key_hex");
-    let bound = |flag: &str| -> std::result::Result<Option<Vec<u8>>, Failure> {
-        let given = it.arguments.text(flag).filter(|text| !text.is_empty());
-        given.map(|text| parse(text, key_hex_in)).transpose()
-    };
-    let (from, to) = (bound("from")?, bound("to")?);
+    let (from, to) = (it.bound("from", key_hex_in)?, it.bound("to", key_hex_in)?);
     // RocksDB's texts of this flag end with a stop here; it checks the limit after an entry.
-    let limit = it.max_keys().map_err(|text| format!("{text}."))?.unwrap_or(-1);
+    let limit = it.arguments.int("max_keys", ".")?.unwrap_or(-1);
     let limit = u64::try_from(limit).map_or(u64::MAX, |limit| limit.max(1));
     let count_only = it.arguments.flag("count_only");
     let mut groups = it.groups();

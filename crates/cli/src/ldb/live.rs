@@ -9,7 +9,6 @@ use super::wal::{WalDump, dump_log};
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::sst_dump::{Range, open_table, print_entries};
-use crate::text::parse;
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
 use pumice_table::dump::property_lines;
@@ -32,10 +31,10 @@ pub fn dump_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     for family in it.options(super::open::Access::Read)?.families {
         out.text(&format!("Column family name: {}\n{RULE}\nSST Files\n{RULE}", family.name));
         for file in files.iter().filter(|file| file.column_family_name == family.name) {
-            let path = format!("{}{}", file.directory.display(), file.name);
+            let path = file.directory.join(file.name.trim_start_matches('/'));
             let rule = "------------------------------";
-            out.text(&format!("{path} level:{}\n{rule}\n", file.level));
-            dump_table(&*fs, Path::new(&path), false, &Range::default(), out)?;
+            out.text(&format!("{} level:{}\n{rule}\n", path.display(), file.level));
+            dump_table(&*fs, &path, false, &Range::default(), out)?;
             out.text("\n");
         }
         out.text(&format!("Blob Files\n{RULE}"));
@@ -46,26 +45,23 @@ pub fn dump_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     // A damaged log does not hide those after it.
     let mut dumped = Ok(());
     for log in opened.db.wal_files().map_err(failure)? {
-        let path = format!("{}{}", logs.display(), log.path_name);
-        out.text(&format!("{path}\n"));
-        dumped = dumped.and(dump_log(&*fs, Path::new(&path), &WHOLE_LOG, &mut None, out));
+        let path = logs.join(log.path_name.trim_start_matches('/'));
+        out.text(&format!("{}\n", path.display()));
+        dumped = dumped.and(dump_log(&*fs, &path, &WHOLE_LOG, &mut None, out));
     }
     dumped
 }
 
 /// `dump --path=FILE`: the kind of file follows from its name.
-pub fn dump_file(it: &Invocation, path: &str, out: &mut Output) -> Result<(), Failure> {
+pub fn dump_file(it: &Invocation, file: &Path, out: &mut Output) -> Result<(), Failure> {
     let fs = PosixFs::shared();
-    let file = Path::new(path);
+    let path = file.display();
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     match filename::parse(&name) {
         Some((_, FileType::Wal)) => dump_log(&*fs, file, &WHOLE_LOG, &mut None, out),
         Some((_, FileType::Table)) => {
-            let bound = |flag: &str| -> Result<Option<Vec<u8>>, Failure> {
-                let given = it.arguments.text(flag).filter(|text| !text.is_empty());
-                given.map(|text| parse(text, it.key_hex)).transpose()
-            };
-            let range = Range { from: bound("from")?, to: bound("to")?, ..Range::default() };
+            let (from, to) = (it.bound("from", it.key_hex)?, it.bound("to", it.key_hex)?);
+            let range = Range { from, to, ..Range::default() };
             dump_table(&*fs, file, it.key_hex, &range, out)
         }
         Some((_, FileType::Descriptor)) => {

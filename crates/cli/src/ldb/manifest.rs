@@ -253,8 +253,8 @@ impl Growing {
 pub fn manifest_dump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failure> {
     no_words(it, "manifest_dump")?;
     let fs = PosixFs::shared();
-    let path = match it.arguments.text("path") {
-        Some(path) => PathBuf::from(path),
+    let path = match it.arguments.path("path") {
+        Some(path) => path.to_path_buf(),
         // RocksDB's checks for the file itself, and not for what CURRENT names.
         None if !fs.exists(&it.db).map_err(failure)? => {
             return Err(format!("NotFound: : Failed to list the content of {}", it.db.display()));

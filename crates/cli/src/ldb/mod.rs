@@ -25,9 +25,10 @@ mod wal;
 
 pub use repair::run as run_repair;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Known, Wrong};
 use crate::output::Output;
 use commands::{COMMANDS, REFUSED_FLAGS, WITHOUT_DB};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -50,37 +51,41 @@ pub struct Invocation {
 
 impl Invocation {
     /// A command on the database `db`.
-    fn of(db: PathBuf, arguments: Arguments) -> Self {
-        Invocation {
+    ///
+    /// # Errors
+    /// The name of the column family is not UTF-8.
+    fn of(db: PathBuf, arguments: Arguments) -> Result<Self, Failure> {
+        Ok(Invocation {
             db,
             key_hex: arguments.flag("hex") || arguments.flag("key_hex"),
             value_hex: arguments.flag("hex") || arguments.flag("value_hex"),
-            family: arguments.text("column_family").unwrap_or("default").to_string(),
+            family: arguments.text("column_family")?.unwrap_or("default").to_string(),
             arguments,
-        }
+        })
     }
 }
 
-/// Options whose value is a boolean.
-const YES_OR_NO: &[&str] =
-    &["auto_compaction", "ignore_unknown_options", "try_load_options", "write_committed"];
-
-const COMMON_FLAGS: &[&str] = &[
-    "db",
+/// Switches of every command.
+const COMMON_SWITCHES: &[&str] = &[
     "hex",
     "key_hex",
     "value_hex",
-    "column_family",
     "create_if_missing",
     "disable_consistency_checks",
     "try_load_options",
     "ignore_unknown_options",
+    "auto_compaction",
+];
+
+/// Flags with a value of every command.
+const COMMON_VALUES: &[&str] = &[
+    "db",
+    "column_family",
     "bloom_bits",
     "fix_prefix_len",
     "compression_type",
     "compression_max_dict_bytes",
     "block_size",
-    "auto_compaction",
     "db_write_buffer_size",
     "write_buffer_size",
     "file_size",
@@ -88,10 +93,8 @@ const COMMON_FLAGS: &[&str] = &[
 ];
 
 /// Runs `pumice ldb` with `args`, the words after the subcommand.
-pub fn run(args: &[String]) -> ExitCode {
-    // As in RocksDB's, an option without a value is a flag.
-    let args: Vec<String> = args.iter().map(|arg| bare(arg).to_string()).collect();
-    let mut arguments = Arguments::parse(&args);
+pub fn run(args: &[OsString]) -> ExitCode {
+    let mut arguments = Arguments::parse(args);
     if arguments.has("help") {
         print!("{}", usage());
         return ExitCode::SUCCESS;
@@ -105,7 +108,7 @@ pub fn run(args: &[String]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let name = arguments.words.remove(0);
-    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+    let Some(command) = COMMANDS.iter().find(|command| command.name.as_bytes() == name) else {
         eprint!("Unknown command\n{}", usage());
         return ExitCode::FAILURE;
     };
@@ -113,39 +116,36 @@ pub fn run(args: &[String]) -> ExitCode {
         eprintln!("Failed: Not implemented: --{flag} is not supported: {why}");
         return ExitCode::FAILURE;
     }
-    let known: Vec<&str> = COMMON_FLAGS.iter().chain(command.flags).copied().collect();
-    if let Some((kind, unknown)) = arguments.first_unknown(&known) {
-        eprintln!("Invalid command-line {kind} {unknown}");
-        return ExitCode::FAILURE;
+    let known = Known {
+        switches: &[COMMON_SWITCHES, command.switches],
+        values: &[COMMON_VALUES, command.values],
+    };
+    match arguments.check(&known) {
+        Ok(()) => {}
+        Err(Wrong::Unknown(kind, name)) => {
+            eprintln!("Invalid command-line {kind} {name}");
+            return ExitCode::FAILURE;
+        }
+        Err(wrong) => {
+            eprintln!("Failed: {wrong}");
+            return ExitCode::FAILURE;
+        }
     }
-    if let Some((flag, value)) = YES_OR_NO.iter().find_map(|flag| arguments.unclear(flag)) {
-        eprintln!("Failed: --{flag} is true or false, not {value}");
-        return ExitCode::FAILURE;
-    }
-    let db = arguments.text("db").or_else(|| arguments.text("path")).map(PathBuf::from);
-    let db = db.filter(|path| path.as_path() != Path::new(""));
+    let db = arguments.path("db").or_else(|| arguments.path("path")).map(Path::to_path_buf);
     let needless = WITHOUT_DB.contains(&command.name);
     let Some(db) = db.or_else(|| needless.then(PathBuf::new)) else {
         eprintln!("Either db or path must be specified.");
         return ExitCode::FAILURE;
     };
-    let invocation = Invocation::of(db, arguments);
     let mut output = Output::stdout();
-    let result = (command.run)(&invocation, &mut output);
+    let result = Invocation::of(db, arguments)
+        .and_then(|invocation| (command.run)(&invocation, &mut output));
     match result.and_then(|()| output.finish()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("Failed: {failure}");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// `--name=` as `--name`; anything else as it is.
-fn bare(argument: &str) -> &str {
-    match argument.strip_suffix('=') {
-        Some(name) if name.starts_with("--") && !name.contains('=') => name,
-        _ => argument,
     }
 }
 

@@ -4,6 +4,7 @@
 use super::manifest::{ManifestState, current_manifest};
 use super::opened::Opened;
 use super::{Failure, Invocation};
+use crate::arguments::Arguments;
 use crate::db_bench::codec;
 use pumice::options::{FileRules, LoadedOptions, load_latest_options};
 use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions, DbWithTtl};
@@ -12,7 +13,7 @@ use pumice_env::PosixFs;
 use pumice_env::filename::table_file;
 use pumice_table::footer::{FOOTER_LEN, Footer};
 use std::collections::BTreeSet;
-use std::num::IntErrorKind;
+use std::path::Path;
 
 /// Options of a database at `path`: of the database, and of each column family.
 pub struct Found {
@@ -58,8 +59,8 @@ impl Invocation {
     }
 
     /// Where the info log of a secondary instance goes, if the database is to be opened as one.
-    fn secondary_path(&self) -> Option<&str> {
-        self.arguments.text("secondary_path").filter(|path| !path.is_empty())
+    fn secondary_path(&self) -> Option<&Path> {
+        self.arguments.path("secondary_path")
     }
 
     fn check_ttl(&self) -> Result<(), Failure> {
@@ -70,7 +71,7 @@ impl Invocation {
     }
 
     /// Opens as a secondary instance. Commands that write are refused by the database.
-    fn open_as_secondary(&self, beside: &str, found: &Found) -> Result<Opened, Failure> {
+    fn open_as_secondary(&self, beside: &Path, found: &Found) -> Result<Opened, Failure> {
         let opened = Db::open_as_secondary(&found.db, &self.db, beside, &found.families);
         self.pick(opened.map_err(text)?, found)
     }
@@ -131,8 +132,7 @@ impl Invocation {
     pub fn options(&self, access: Access) -> Result<Found, Failure> {
         let mut found = Found { db: DbOptions::default(), families: Vec::new() };
         let mut family_options = Vec::new();
-        let try_load =
-            !self.arguments.has("try_load_options") || self.arguments.flag("try_load_options");
+        let try_load = self.arguments.switch("try_load_options").unwrap_or(true);
         if try_load && let Some(loaded) = self.load_latest(access)? {
             print_skipped(&loaded);
             found.db = loaded.db;
@@ -168,8 +168,7 @@ impl Invocation {
             families: Vec::new(),
             unknown: ColumnFamilyOptions::default(),
         };
-        let try_load =
-            !self.arguments.has("try_load_options") || self.arguments.flag("try_load_options");
+        let try_load = self.arguments.switch("try_load_options").unwrap_or(true);
         if try_load && let Some(loaded) = self.load_latest(Access::Write)? {
             print_skipped(&loaded);
             found.db = loaded.db;
@@ -245,14 +244,7 @@ impl Invocation {
         options: &mut ColumnFamilyOptions,
     ) -> Result<(), Failure> {
         let arguments = &self.arguments;
-        let value = |flag: &str| -> Result<Option<String>, Failure> {
-            match (arguments.has(flag), arguments.text(flag)) {
-                (false, _) => Ok(None),
-                (true, Some(value)) => Ok(Some(value.to_string())),
-                (true, None) => Err(format!("{flag} has an invalid value")),
-            }
-        };
-        let number = |flag: &str, least: i64| number_of(flag, value(flag)?, least);
+        let number = |flag: &str, least: i32| number_of(arguments, flag, least);
         for (flag, name) in
             [("write_buffer_size", "write_buffer_size"), ("file_size", "target_file_size_base")]
         {
@@ -273,8 +265,9 @@ impl Invocation {
         if let Some(len) = number("fix_prefix_len", 1)? {
             options.set("prefix_extractor", &format!("fixed:{len}")).map_err(text)?;
         }
-        if let Some(name) = value("compression_type")? {
-            let name = if name == "no" { "none" } else { name.as_str() };
+        if arguments.has("compression_type") {
+            let name = arguments.text("compression_type")?.unwrap_or_default();
+            let name = if name == "no" { "none" } else { name };
             let codec =
                 codec(name).map_err(|_| format!("Unknown compression algorithm: {name}"))?;
             options.set("compression", codec).map_err(text)?;
@@ -282,9 +275,8 @@ impl Invocation {
         if let Some(bytes) = number("compression_max_dict_bytes", 0)? {
             options.set("compression_opts.max_dict_bytes", &bytes.to_string()).map_err(text)?;
         }
-        if arguments.has("auto_compaction") {
-            let off = !arguments.flag("auto_compaction");
-            options.set("disable_auto_compactions", &off.to_string()).map_err(text)?;
+        if let Some(on) = arguments.switch("auto_compaction") {
+            options.set("disable_auto_compactions", &(!on).to_string()).map_err(text)?;
         }
         if self.may_overlap() {
             options.force_consistency_checks = false;
@@ -295,17 +287,13 @@ impl Invocation {
 
 /// The number that option `flag` has, which must be an `int` of C and at least `least`, 0 or 1;
 /// with RocksDB's complaints.
-fn number_of(flag: &str, value: Option<String>, least: i64) -> Result<Option<i64>, Failure> {
-    let Some(value) = value else { return Ok(None) };
-    match value.parse::<i32>().map_err(|error| *error.kind()) {
-        Err(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => {
-            Err(format!("{flag} has a value out-of-range."))
-        }
-        Err(_) => Err(format!("{flag} has an invalid value.")),
-        Ok(number) if i64::from(number) < least => {
+fn number_of(arguments: &Arguments, flag: &str, least: i32) -> Result<Option<i32>, Failure> {
+    match arguments.int(flag, ".")? {
+        None if arguments.has(flag) => Err(format!("{flag} has an invalid value")),
+        Some(number) if number < least => {
             Err(format!("{flag} must be {} 0.", if least == 0 { ">=" } else { ">" }))
         }
-        Ok(number) => Ok(Some(number.into())),
+        number => Ok(number),
     }
 }
 

@@ -1,12 +1,12 @@
 //! `ldb repair`, with RocksDB's answer, and `pumice repair DIR`, which prints what was saved and
 //! what was not. Thread safety: plain functions.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use super::open::text as failure;
 use super::{Failure, Invocation};
-use crate::arguments::Arguments;
+use crate::arguments::{self, Arguments, Known};
 use crate::output::Output;
 use pumice::{RepairOutcome, RepairReport, repair_column_families};
 use pumice_env::PosixFs;
@@ -27,6 +27,9 @@ database opens and something may be lost.
   --try_load_options=<bool>   with the options of the newest OPTIONS file (default: true)
   --ignore_unknown_options    skip options in it that are unknown here
 ";
+
+const KNOWN: Known<'_> =
+    Known { switches: &[&["try_load_options", "ignore_unknown_options"]], values: &[&["db"]] };
 
 /// The repair, with the options of the newest OPTIONS file and the flags' over them.
 fn repair(it: &Invocation) -> Result<RepairReport, Failure> {
@@ -60,27 +63,25 @@ pub fn ldb_repair(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 }
 
 /// Runs `pumice repair` with `args`, the words after the subcommand.
-pub fn run(args: &[String]) -> ExitCode {
+pub fn run(args: &[OsString]) -> ExitCode {
     let arguments = Arguments::parse(args);
     if arguments.has("help") {
         print!("{USAGE}");
         return ExitCode::SUCCESS;
     }
-    if let Some((_, unknown)) =
-        arguments.first_unknown(&["db", "try_load_options", "ignore_unknown_options"])
-    {
-        eprintln!("pumice repair: there is no flag --{unknown}\n\n{USAGE}");
+    if let Err(wrong) = arguments.check(&KNOWN) {
+        eprintln!("pumice repair: {wrong}\n\n{USAGE}");
         return ExitCode::FAILURE;
     }
-    let dir = match (arguments.words.as_slice(), arguments.text("db")) {
-        ([dir], None) => dir.as_str(),
-        ([], Some(dir)) => dir,
+    let dir = match (arguments.words.as_slice(), arguments.path("db")) {
+        ([dir], None) => arguments::path(dir).to_path_buf(),
+        ([], Some(dir)) => dir.to_path_buf(),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::FAILURE;
         }
     };
-    match repair(&Invocation::of(PathBuf::from(dir), arguments)) {
+    match Invocation::of(dir, arguments).and_then(|it| repair(&it)) {
         Ok(report) => {
             print!("{report}");
             if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) }

@@ -147,6 +147,7 @@ pub fn remove_table_file(it: &Invocation, _out: &mut Output) -> Result<(), Failu
     let [word] = it.arguments.words.as_slice() else {
         return Err("SST file number must be specified".into());
     };
+    let word = &*String::from_utf8_lossy(word);
     let Some(number) = file_number(word) else {
         return Err(format!("Failed to parse SST file number {word}"));
     };

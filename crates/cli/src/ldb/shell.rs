@@ -24,12 +24,13 @@ pub fn query(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 }
 
 fn answer_lines(it: &Invocation, opened: &Opened, out: &mut Output) -> Result<(), Failure> {
-    for line in std::io::stdin().lock().lines() {
+    for line in std::io::stdin().lock().split(b'\n') {
         let line = line.map_err(|error| format!("reading standard input: {error}"))?;
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let words: Vec<&[u8]> = words.collect();
         match words.as_slice() {
-            ["help"] => out.text(HELP),
-            ["get", key] => {
+            [b"help"] => out.text(HELP),
+            [b"get", key] => {
                 let bytes = parse(key, it.key_hex)?;
                 match opened.get(&bytes)? {
                     Some(value) => {
@@ -37,29 +38,33 @@ fn answer_lines(it: &Invocation, opened: &Opened, out: &mut Output) -> Result<()
                         out.line(&[&show(&bytes, it.key_hex), b" ==> ", &shown]);
                     }
                     None => {
-                        out.text(&format!("Not found {key}\n"));
+                        out.line(&[b"Not found ", key]);
                         return Err(String::new());
                     }
                 }
             }
-            ["put", key, value] => {
+            [b"put", key, value] => {
                 let (bytes, stored) = (parse(key, it.key_hex)?, parse(value, it.value_hex)?);
                 let mut batch = WriteBatch::new();
                 batch.put_cf(opened.cf.id(), &bytes, &stored);
-                let failed = |error| format!("put {key}=>{value} failed: {error}");
+                let text = String::from_utf8_lossy;
+                let failed = |error| format!("put {}=>{} failed: {error}", text(key), text(value));
                 opened.write(&mut batch).map_err(failed)?;
-                out.text(&format!("Successfully put {key} {value}\n"));
+                out.line(&[b"Successfully put ", key, b" ", value]);
             }
-            ["delete", key] => {
+            [b"delete", key] => {
                 let bytes = parse(key, it.key_hex)?;
                 let mut batch = WriteBatch::new();
                 batch.delete_cf(opened.cf.id(), &bytes);
+                let key_text = String::from_utf8_lossy(key);
                 opened
                     .write(&mut batch)
-                    .map_err(|error| format!("delete {key} failed: {error}"))?;
-                out.text(&format!("Successfully deleted {key}\n"));
+                    .map_err(|error| format!("delete {key_text} failed: {error}"))?;
+                out.line(&[b"Successfully deleted ", key]);
             }
-            _ => out.text(&format!("Unknown command {line}\n")),
+            _ => {
+                out.line(&[b"Unknown command ", &line]);
+            }
         }
     }
     Ok(())

@@ -22,24 +22,14 @@ pub struct Times {
 }
 
 impl Invocation {
-    /// A flag that takes a number.
-    fn seconds(&self, flag: &str) -> Result<Option<i32>, Failure> {
-        let Some(text) = self.arguments.text(flag) else { return Ok(None) };
-        match text.parse::<i64>().map(i32::try_from) {
-            Ok(Ok(number)) => Ok(Some(number)),
-            Ok(Err(_)) => Err(format!("{flag} has a value out-of-range.")),
-            Err(_) => Err(format!("{flag} has an invalid value.")),
-        }
-    }
-
     /// What the flags say about times.
     pub fn times(&self) -> Result<Times, Failure> {
-        let start = self.seconds("start_time")?.unwrap_or(FIRST);
-        let end = self.seconds("end_time")?.unwrap_or(i32::MAX);
+        let start = self.arguments.int("start_time", ".")?.unwrap_or(FIRST);
+        let end = self.arguments.int("end_time", ".")?.unwrap_or(i32::MAX);
         if end < start {
             return Err("End time can't be less than start time".into());
         }
-        let bucket = self.seconds("bucket")?.filter(|seconds| *seconds > 0);
+        let bucket = self.arguments.int("bucket", ".")?.filter(|seconds| *seconds > 0);
         Ok(Times {
             expire: self.arguments.flag("ttl"),
             shown: self.arguments.flag("timestamp"),

@@ -20,7 +20,7 @@ const BATCH_HEADER_LEN: usize = 12;
 
 /// `dump_wal --walfile=PATH`
 pub fn dump_wal(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failure> {
-    let Some(path) = it.arguments.text("walfile") else {
+    let Some(path) = it.arguments.path("walfile") else {
         return Err("Argument walfile must be specified.".into());
     };
     let what = WalDump {
@@ -29,12 +29,11 @@ pub fn dump_wal(it: &Invocation, out: &mut Output) -> std::result::Result<(), Fa
         only_gaps: it.arguments.flag("only_print_seqno_gaps"),
     };
     let fs = PosixFs::shared();
-    let path = PathBuf::from(path);
     let mut before = None;
-    if !pumice_port::os::stat(&path).is_ok_and(|stat| stat.is_dir) {
-        return dump_log(&*fs, &path, &what, &mut before, out);
+    if !pumice_port::os::stat(path).is_ok_and(|stat| stat.is_dir) {
+        return dump_log(&*fs, path, &what, &mut before, out);
     }
-    let logs = logs_in(&*fs, &path).map_err(opening)?;
+    let logs = logs_in(&*fs, path).map_err(opening)?;
     if logs.is_empty() {
         return Err(format!("{}: No valid wal logs found", path.display()));
     }

@@ -15,9 +15,10 @@ use pumice_compress::{Compressor, Decompressor};
 use pumice_port::os::{self, AlignedBuffer, File, OpenFlags};
 use pumice_port::time::now_micros;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::hint::black_box;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The hidden subcommand.
@@ -43,9 +44,9 @@ const SYNCS: usize = 40;
 const DEVICE_READS: usize = 400;
 
 /// Runs it with the words after its name.
-pub fn run(args: &[String]) -> ExitCode {
+pub fn run(args: &[OsString]) -> ExitCode {
     let arguments = Arguments::parse(args);
-    let path = |name: &str| PathBuf::from(arguments.text(name).unwrap_or("."));
+    let path = |name: &str| arguments.path(name).unwrap_or(Path::new(".")).to_path_buf();
     match measure(&path("memory"), &path("disk")) {
         Ok(found) => {
             found.iter().for_each(|(name, micros)| println!("{name} {micros}"));

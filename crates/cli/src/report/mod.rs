@@ -34,7 +34,7 @@ mod words;
 
 pub use baselines::{CHILD as BASELINES_CHILD, run as run_baselines};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Known};
 use crate::folder;
 use data::Data;
 use journal::Journal;
@@ -47,6 +47,7 @@ use pumice_port::os::{self, FileLock};
 use run::{Folders, Runner};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -70,10 +71,11 @@ USAGE: pumice report [--budget=10m] [--only=SECTION] [--out=pumice-report] [FLAG
   --render          run nothing; write page and data from runs.jsonl, also of other builds
 ";
 
-const FLAGS: [&str; 8] = ["budget", "only", "out", "engine", "memory", "disk", "plan", "render"];
+const VALUES: &[&str] = &["budget", "only", "out", "engine", "memory", "disk"];
+const KNOWN: Known<'_> = Known { switches: &[&["plan", "render"]], values: &[VALUES] };
 
 /// Runs the subcommand with the words after its name.
-pub fn run(args: &[String]) -> ExitCode {
+pub fn run(args: &[OsString]) -> ExitCode {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
         print!("{USAGE}");
         return ExitCode::SUCCESS;
@@ -108,45 +110,49 @@ struct Asked {
 impl Asked {
     /// # Errors
     /// What is not understood, in words.
-    fn parse(args: &[String]) -> Result<Asked, String> {
+    fn parse(args: &[OsString]) -> Result<Asked, String> {
         // `--budget 10m` is taken as well as `--budget=10m`.
-        let mut joined: Vec<String> = Vec::new();
+        let mut joined: Vec<OsString> = Vec::new();
         for arg in args {
             match joined.last_mut().filter(|last| takes_value(last)) {
-                Some(last) => last.push_str(&format!("={arg}")),
+                Some(last) => {
+                    last.push("=");
+                    last.push(arg);
+                }
                 None => joined.push(arg.clone()),
             }
         }
         let parsed = Arguments::parse(&joined);
-        if let Some((_, unknown)) = parsed.first_unknown(&FLAGS) {
-            return Err(format!("there is no flag '--{unknown}'"));
-        }
+        parsed.check(&KNOWN).map_err(|wrong| wrong.to_string())?;
         if let Some(word) = parsed.words.first() {
-            return Err(format!("'{word}' is not a flag"));
+            return Err(format!("'{}' is not a flag", String::from_utf8_lossy(word)));
         }
-        let text = |name: &str, default: &str| parsed.text(name).unwrap_or(default).to_string();
-        let only = parsed.text("only").map(|name| {
+        let path = |name: &str, default: &str| {
+            parsed.path(name).map_or_else(|| PathBuf::from(default), Path::to_path_buf)
+        };
+        let only = parsed.text("only")?.map(|name| {
             let found = Section::ALL.into_iter().find(|section| section.name() == name);
             found.ok_or_else(|| {
                 let names: Vec<&str> = Section::ALL.iter().map(|section| section.name()).collect();
                 format!("--only: '{name}' is none of {}", names.join(", "))
             })
         });
-        let out = PathBuf::from(text("out", "pumice-report"));
+        let out = path("out", "pumice-report");
         Ok(Asked {
-            budget: Budget::parse(&text("budget", "10m"))?,
+            budget: Budget::parse(parsed.text("budget")?.unwrap_or("10m"))?,
             only: only.transpose()?,
-            library: match text("engine", "").as_str() {
-                "none" => None,
-                "" => installed(),
+            library: match parsed.path("engine") {
+                Some(path) if path == Path::new("none") => None,
+                None => installed(),
                 // Children run in another directory.
-                path => {
-                    Some(std::path::absolute(path).map_err(|error| format!("{path}: {error}"))?)
+                Some(path) => {
+                    let absolute = std::path::absolute(path);
+                    Some(absolute.map_err(|error| format!("{}: {error}", path.display()))?)
                 }
             },
-            memory: PathBuf::from(text("memory", "/dev/shm")),
-            makes_memory: parsed.text("memory").is_some(),
-            disk: parsed.text("disk").map_or_else(|| out.clone(), PathBuf::from),
+            memory: path("memory", "/dev/shm"),
+            makes_memory: parsed.has("memory"),
+            disk: parsed.path("disk").map_or_else(|| out.clone(), Path::to_path_buf),
             out,
             plans_only: parsed.flag("plan"),
             renders_only: parsed.flag("render"),
@@ -179,13 +185,13 @@ fn installed() -> Option<PathBuf> {
     native.or_else(pumice_peer::installed_library)
 }
 
-fn takes_value(arg: &str) -> bool {
-    let name = arg.strip_prefix("--").filter(|name| !name.contains('='));
-    name.is_some_and(|name| FLAGS[..6].contains(&name))
+fn takes_value(arg: &OsStr) -> bool {
+    let name = arg.to_str().and_then(|arg| arg.strip_prefix("--"));
+    name.is_some_and(|name| VALUES.contains(&name))
 }
 
 /// Makes the report; what failed.
-fn report(args: &[String]) -> Result<Vec<String>, String> {
+fn report(args: &[OsString]) -> Result<Vec<String>, String> {
     let asked = Asked::parse(args)?;
     let program = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
     asked.make_folders()?;
@@ -207,7 +213,7 @@ fn report(args: &[String]) -> Result<Vec<String>, String> {
     });
     print_plan(&plan, &asked, data.all().count(), others);
     let commit = commit(&program);
-    let command = format!("pumice report {}", args.join(" "));
+    let command = format!("pumice report {}", args.join(OsStr::new(" ")).display());
     let write = |data: &Data, failures: &[String]| {
         let page = Page {
             plan: &plan,
@@ -360,7 +366,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Asked, String> {
-        Asked::parse(&text.split_whitespace().map(str::to_string).collect::<Vec<_>>())
+        Asked::parse(&text.split_whitespace().map(OsString::from).collect::<Vec<_>>())
     }
 
     #[pumice_test_macros::test]
@@ -372,7 +378,7 @@ mod tests {
         for (bad, why) in [
             ("--budget=5", "--budget: '5' is not a time"),
             ("--only=all --engine=none", "--only: 'all' is none of compression, "),
-            ("--what", "there is no flag '--what'"),
+            ("--what", "there is no flag --what"),
             ("what", "'what' is not a flag"),
         ] {
             assert!(parse(bad).err().unwrap().starts_with(why), "{bad}");

@@ -2,6 +2,8 @@
 //!
 //! Thread safety: plain data.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use pumice_port::net::SocketAddr;
@@ -39,7 +41,7 @@ pub struct Flags {
     /// `-t`, unless there is a command.
     pub tests: Vec<String>,
     /// The command that is sent instead of tests.
-    pub command: Vec<String>,
+    pub command: Vec<Vec<u8>>,
     /// `--threads`: event loops.
     pub threads: usize,
     /// `--rate`: requests a second that arrive, whatever the server does; None for a closed loop.
@@ -81,20 +83,21 @@ impl Flags {
     ///
     /// # Errors
     /// What is not understood, in words.
-    pub fn parse(args: &[String]) -> Result<Flags, String> {
+    pub fn parse(args: &[OsString]) -> Result<Flags, String> {
         let mut flags = Flags::new();
         let (mut host, mut port) = ("127.0.0.1".to_string(), 6379);
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
-            if !arg.starts_with('-') {
-                flags.command.push(arg.clone());
-                flags.command.extend(rest.cloned());
+            let word = arg.as_bytes();
+            if !word.starts_with(b"-") {
+                flags.command.push(word.to_vec());
+                flags.command.extend(rest.map(|arg| arg.as_bytes().to_vec()));
                 break;
             }
-            let (name, given) = match arg.split_once('=') {
-                Some((name, value)) if name.starts_with("--") => (name, Some(value.to_string())),
-                _ => (arg.as_str(), None),
-            };
+            let end = word.iter().position(|byte| *byte == b'=' && word.starts_with(b"--"));
+            let end = end.unwrap_or(word.len());
+            let name = &*String::from_utf8_lossy(&word[..end]);
+            let given = word.get(end + 1..).map(|value| OsString::from_vec(value.to_vec()));
             match name {
                 "--csv" => flags.csv = true,
                 "--random-data" => flags.random_data = true,
@@ -105,10 +108,16 @@ impl Flags {
             }
             let value = given.or_else(|| rest.next().cloned());
             let value = value.ok_or_else(|| format!("'{name}' has no value"))?;
+            if name == "-s" {
+                flags.place = Place::Unix(PathBuf::from(value));
+                continue;
+            }
+            let value = value
+                .into_string()
+                .map_err(|value| format!("'{name} {}': it has to be UTF-8", value.display()))?;
             match name {
                 "-h" => host = value,
                 "-p" => port = number(name, &value, 1, 65_535)? as u16,
-                "-s" => flags.place = Place::Unix(PathBuf::from(value)),
                 _ => flags.set(name, value)?,
             }
         }
@@ -163,7 +172,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Flags, String> {
-        Flags::parse(&text.split_whitespace().map(str::to_string).collect::<Vec<_>>())
+        Flags::parse(&text.split_whitespace().map(OsString::from).collect::<Vec<_>>())
     }
 
     // Plain #[test]: nothing here can wait.
@@ -175,7 +184,7 @@ mod tests {
         assert_eq!((flags.rate, flags.seconds, flags.csv), (Some(10.0), Some(2.5), true));
         assert_eq!(flags.tests, ["set", "mget"]);
         assert_eq!(parse("").unwrap().requests, Some(100_000));
-        assert_eq!(parse("-n 5 get -x").unwrap().command, ["get", "-x"]);
+        assert_eq!(parse("-n 5 get -x").unwrap().command, [&b"get"[..], b"-x"]);
         for (bad, why) in [
             ("-h nowhere", "-h: 'nowhere' is not an address"),
             ("-c 0", "'-c 0': it has to be a number from 1 to 1000000"),

@@ -19,6 +19,7 @@ mod load;
 mod replies;
 mod requests;
 
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -65,7 +66,7 @@ const TICKS: f64 = 100.0;
 const STACK_BYTES: usize = 64 << 10;
 
 /// Runs the subcommand with the words after its name.
-pub fn run(args: &[String]) -> ExitCode {
+pub fn run(args: &[OsString]) -> ExitCode {
     if args.iter().any(|arg| arg == "--help") {
         print!("{USAGE}");
         return ExitCode::SUCCESS;
@@ -87,9 +88,9 @@ fn bench(flags: &Flags) -> Result<(), String> {
         println!("{CSV_HEAD}");
     }
     if !flags.command.is_empty() {
-        let words: Vec<_> = flags.command.iter().map(|word| word.clone().into_bytes()).collect();
-        let name = flags.command.join(" ");
-        return measure(flags, &runtime, &name, Request::of(&words));
+        let name = flags.command.join(&b' ');
+        let name = String::from_utf8_lossy(&name);
+        return measure(flags, &runtime, &name, Request::of(&flags.command));
     }
     for test in &flags.tests {
         let request = Request::of_test(test, flags.value_bytes)?;

@@ -110,7 +110,7 @@ fn what_it_says_has_all_figures() {
     tally.errors = 2;
     tally.first_error = Some("-ERR no".to_string());
     tally.unsent = 3;
-    let words = ["--rate", "100", "--csv"].map(str::to_string);
+    let words = ["--rate", "100", "--csv"].map(std::ffi::OsString::from);
     let flags = Flags::parse(&words).unwrap();
     let measured = Measured {
         flags: &flags,

@@ -8,12 +8,16 @@
 
 mod rocksdb;
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::arguments::utf8;
 use pumice_port::{os, thread};
 use pumice_server::keyspace::engine::Engine;
 use pumice_server::{Config, IoMode, Running, SETTINGS};
@@ -43,35 +47,42 @@ fn usage() -> String {
 }
 
 /// The settings that file, environment and flags make.
-fn configure(args: &[String], environment: &[(String, String)]) -> Result<Config, String> {
+fn configure(args: &[OsString], environment: &[(OsString, OsString)]) -> Result<Config, String> {
     let config = Config::new();
     let (mut flags, mut file) = (Vec::new(), None);
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
-        match arg.strip_prefix("--") {
-            None if file.is_none() => file = Some(arg),
-            None => return Err(format!("unexpected second file '{arg}'")),
-            Some(flag) => flags.push(match flag.split_once('=') {
-                Some((name, value)) => (name, value),
-                None => {
-                    let value = rest.next().ok_or_else(|| format!("'{arg}' has no value"))?;
-                    (flag, value.as_str())
-                }
-            }),
+        match arg.as_bytes().strip_prefix(b"--") {
+            None if file.is_none() => file = Some(Path::new(arg)),
+            None => return Err(format!("unexpected second file '{}'", arg.display())),
+            Some(flag) => {
+                let shown = arg.display();
+                let flag = utf8(flag, "a flag")?;
+                flags.push(match flag.split_once('=') {
+                    Some((name, value)) => (name, value),
+                    None => {
+                        let value = rest.next().ok_or_else(|| format!("'{shown}' has no value"))?;
+                        (flag, utf8(value.as_bytes(), flag)?)
+                    }
+                });
+            }
         }
     }
     if let Some(file) = file {
-        let bytes = os::read_file(std::path::Path::new(file));
-        let bytes = bytes.map_err(|error| format!("{file}: {error}"))?;
-        config
-            .read_file(&String::from_utf8_lossy(&bytes))
-            .map_err(|why| format!("{file}: {why}"))?;
+        let with_name = |why: String| format!("{}: {why}", file.display());
+        let bytes = os::read_file(file).map_err(|error| with_name(error.to_string()))?;
+        config.read_file(&String::from_utf8_lossy(&bytes)).map_err(with_name)?;
     }
     for (variable, value) in environment {
-        if let Some(name) = variable.strip_prefix("PUMICE_SERVE_") {
-            let name = name.to_ascii_lowercase().replace('_', "-");
-            config.set(&name, value).map_err(|why| format!("{variable}: {why}"))?;
-        }
+        // Others may be any bytes.
+        let Some(name) = variable.to_str().and_then(|name| name.strip_prefix("PUMICE_SERVE_"))
+        else {
+            continue;
+        };
+        let name = name.to_ascii_lowercase().replace('_', "-");
+        let variable = variable.display();
+        let value = utf8(value.as_bytes(), &variable.to_string())?;
+        config.set(&name, value).map_err(|why| format!("{variable}: {why}"))?;
     }
     for (name, value) in flags {
         config.set(name, value).map_err(|why| format!("--{name}: {why}"))?;
@@ -80,12 +91,12 @@ fn configure(args: &[String], environment: &[(String, String)]) -> Result<Config
 }
 
 /// Runs the subcommand with the words after its name.
-pub fn run(args: &[String]) -> ExitCode {
+pub fn run(args: &[OsString]) -> ExitCode {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
         print!("{}", usage());
         return ExitCode::SUCCESS;
     }
-    let environment: Vec<_> = std::env::vars().collect();
+    let environment: Vec<_> = std::env::vars_os().collect();
     match configure(args, &environment).and_then(serve) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -153,8 +164,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn words(text: &str) -> Vec<String> {
-        text.split_whitespace().map(str::to_string).collect()
+    fn words(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
     }
 
     #[pumice_test_macros::test]
@@ -163,7 +174,7 @@ mod tests {
         let mut file = os::File::open(&path, os::OpenFlags::CREATE).unwrap();
         file.write_all(b"port 1\nmaxclients 1\ntimeout 1\n").unwrap();
         let environment = [("PUMICE_SERVE_MAXCLIENTS", "2"), ("PUMICE_SERVE_TIMEOUT", "2")];
-        let environment = environment.map(|(name, value)| (name.to_string(), value.to_string()));
+        let environment = environment.map(|(name, value)| (name.into(), value.into()));
         let args = words(&format!("{} --timeout 3 --appendfsync=always", path.display()));
         let config = configure(&args, &environment).unwrap();
         os::unlink(&path).unwrap();
@@ -180,7 +191,7 @@ mod tests {
         assert_eq!(error("a b"), "unexpected second file 'b'");
         assert!(error("--port x").contains("couldn't be parsed into an integer"));
         assert!(error("/no/such/file").contains("/no/such/file: "));
-        let variable = [("PUMICE_SERVE_NONSENSE".to_string(), "1".to_string())];
+        let variable = [("PUMICE_SERVE_NONSENSE".into(), "1".into())];
         assert!(configure(&[], &variable).err().unwrap().contains("PUMICE_SERVE_NONSENSE"));
     }
 }

@@ -3,11 +3,13 @@
 //! Exit status 1 if any file is not readable, not intact, or not a table file; with `identify` if
 //! no file is a table file.
 
+mod flags;
 mod recompress;
 
-use crate::arguments::Arguments;
+use crate::arguments::{self, Arguments, Wrong};
 use crate::output::Output;
 use crate::text::{parse, show_internal_key, show_stored};
+use flags::{KNOWN, REFUSED, USAGE};
 use pumice_base::dbformat::{
     MAX_SEQUENCE, TRAILER_LEN, ValueType, seek_key, sequence_and_type, user_key,
 };
@@ -19,89 +21,10 @@ use pumice_table::{Table, TableProperties, TableReadContext, TableReadOptions, d
 use recompress::Trials;
 use regex_lite::Regex;
 use std::cmp::Ordering;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-
-const USAGE: &str = "\
-sst_dump --file=<data_dir_OR_sst_file> [--command=check|scan|raw|verify|recompress|identify]
-    --file=<data_dir_OR_sst_file>
-      Path to SST file or directory containing SST files; more of them may follow as plain words
-
-    --command=check|scan|raw|verify|recompress|identify|none
-        check: Iterate over entries in files but don't print anything except if an error is
-               encountered (default command)
-        scan: Iterate over entries in files and print them to screen
-        raw: Dump all the table contents to <file_name>_dump.txt
-        verify: Iterate all the blocks in files verifying checksum to detect possible corruption
-        recompress: Build the tables again in memory with other codecs and say how large they get
-        identify: Say whether a file is a table, or which files of a directory are
-        none: Only what the flags below ask for
-
-    --output_hex        Keys and values as hexadecimal digits
-    --input_key_hex     --from, --to and --prefix are 0x and hexadecimal digits
-    --from=<user_key>   Key to start reading from when executing check|scan
-    --to=<user_key>     Key to stop reading before when executing check|scan
-    --prefix=<user_key> Only keys with this prefix when executing check|scan; not beside --from
-    --read_num=<num>    Maximum number of entries to read when executing check|scan
-    --show_properties   Print table properties after iterating over the file
-    --show_summary      Print the sums of all files
-    --list_meta_blocks  Print names, offsets and sizes of the meta blocks
-    --show_sequence_number_type  With raw: sequence number and type of each entry
-    --require_property_regex=<regex>, --exclude_property_regex=<regex>
-                        Only files whose properties, as --show_properties prints them, match, or
-                        do not match
-    --parse_internal_key=<0xKEY>  Print what an internal key is made of, and nothing else
-    --verify_checksum   Verify checksums while reading (always done)
-    --readahead_size=<bytes>  How much is read ahead when executing check|scan (2097152)
-
-    With --command=recompress:
-    --compression_types=<list>   Codecs to try, for instance kZSTD,kLZ4Compression
-    --compression_level=<n>      Level of the codecs
-    --compression_strategy=<n>   Strategy of zlib, 0 to 4; a hint that has no effect
-    --enable_index_compression=<bool>  Index blocks are compressed, too (true)
-    --compression_level_from=<n> --compression_level_to=<n>
-                                 Several levels of one codec
-    --block_size=<bytes>, --set_block_size=<bytes>
-                                 Size of data blocks (16384)
-    --compression_max_dict_bytes, --compression_zstd_max_train_bytes,
-    --compression_max_dict_buffer_bytes, --compression_use_zstd_finalize_dict
-                                 Dictionaries
-    --compression_parallel_threads=<n>  Threads that compress
-    --verify_compression         Decompress every block and compare
-";
-
-const FLAGS: &[&str] = &[
-    "file",
-    "command",
-    "output_hex",
-    "input_key_hex",
-    "from",
-    "to",
-    "prefix",
-    "read_num",
-    "show_properties",
-    "show_summary",
-    "verify_checksum",
-    "list_meta_blocks",
-    "show_sequence_number_type",
-    "require_property_regex",
-    "exclude_property_regex",
-    "readahead_size",
-];
-
-/// Flags of RocksDB's sst_dump (7.8 to 11.9) whose feature is missing.
-const REFUSED: &[(&str, &str)] = &[
-    ("block_based_table_options", "options of tables as one text"),
-    ("compression_auto_skip", "a codec that passes over blocks"),
-    ("compression_auto_skip_min_sample_every", "a codec that passes over blocks"),
-    ("compression_manager", "compression managers"),
-    ("compression_max_compressed_bytes_per_kb", "a limit on compressed sizes"),
-    ("decode_blob_index", "blob files"),
-    ("env_uri", "environments by URI"),
-    ("fs_uri", "file systems by URI"),
-    ("json", "output as JSON"),
-];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Command {
@@ -164,7 +87,7 @@ struct Summary {
 }
 
 /// Runs `pumice sst_dump` with `args`, the words after the subcommand.
-pub fn run(args: &[String]) -> ExitCode {
+pub fn run(args: &[OsString]) -> ExitCode {
     let arguments = Arguments::parse(args);
     if arguments.has("help") {
         print!("{USAGE}");
@@ -174,7 +97,7 @@ pub fn run(args: &[String]) -> ExitCode {
         println!("sst_dump from Pumice {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
-    if let Some(key) = arguments.text("parse_internal_key") {
+    if let Some(key) = arguments.bytes("parse_internal_key") {
         return parse_internal_key(key);
     }
     let request = match request(&arguments) {
@@ -200,11 +123,12 @@ pub fn run(args: &[String]) -> ExitCode {
 }
 
 /// `--parse_internal_key`. RocksDB's tool ends with -1 if it is not such a key.
-fn parse_internal_key(text: &str) -> ExitCode {
+fn parse_internal_key(text: &[u8]) -> ExitCode {
     const FAILED: u8 = 255;
     let key = match parse(text, true) {
         Ok(key) => key,
         Err(complaint) => {
+            let text = String::from_utf8_lossy(text);
             eprintln!(
                 "{complaint}\nERROR: Invalid key input '{text}' Use 0x{{hex representation of \
                  internal rocksdb key}}"
@@ -238,16 +162,19 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
     if let Some((flag, feature)) = REFUSED.iter().find(|(flag, _)| arguments.has(flag)) {
         return Err(format!("--{flag} is not supported yet: it needs {feature}"));
     }
-    if let Some((_, unknown)) = arguments.first_unknown(&[FLAGS, recompress::FLAGS].concat()) {
-        return Err(format!("Unrecognized argument '--{unknown}'"));
-    }
-    let file = arguments.text("file").filter(|file| !file.is_empty());
-    let words = arguments.words.iter().map(String::as_str);
-    let paths: Vec<PathBuf> = file.into_iter().chain(words).map(PathBuf::from).collect();
+    arguments.check(&KNOWN).map_err(|wrong| match wrong {
+        Wrong::Unknown(_, unknown) => format!("Unrecognized argument '--{unknown}'"),
+        wrong => wrong.to_string(),
+    })?;
+    let words = arguments.words.iter().map(|word| arguments::path(word));
+    let paths = arguments.path("file").into_iter().chain(words);
+    let paths: Vec<PathBuf> = paths.map(Path::to_path_buf).collect();
     if paths.is_empty() {
         return Err("file or directory must be specified.".into());
     }
-    let command = match arguments.text("command").unwrap_or("check") {
+    let command = arguments.text("command")?.unwrap_or("check");
+    let shows_properties = command == "properties";
+    let command = match command {
         "check" => Command::Check,
         "scan" => Command::Scan,
         "raw" => Command::Raw,
@@ -258,11 +185,8 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
         other => return Err(format!("Unknown command '{other}'")),
     };
     let hex = arguments.flag("input_key_hex");
-    let bound = |flag: &str| {
-        let given = arguments.text(flag).filter(|text| !text.is_empty());
-        given.map(|text| parse(text, hex)).transpose()
-    };
-    let regex = |flag: &str| arguments.text(flag).map(parse_regex).transpose();
+    let bound = |flag: &str| arguments.bytes(flag).map(|text| parse(text, hex)).transpose();
+    let regex = |flag: &str| arguments.text(flag)?.map(parse_regex).transpose();
     let prefix = bound("prefix")?;
     if prefix.is_some() && arguments.has("from") {
         return Err("Cannot specify --prefix and --from".into());
@@ -280,8 +204,7 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
             limit: if read_num == 0 { u64::MAX } else { read_num },
             readahead_bytes: arguments.number("readahead_size")?.unwrap_or(READAHEAD_BYTES),
         },
-        show_properties: arguments.flag("show_properties")
-            || arguments.text("command") == Some("properties"),
+        show_properties: arguments.flag("show_properties") || shows_properties,
         show_summary: arguments.flag("show_summary"),
         list_meta_blocks: arguments.flag("list_meta_blocks"),
         show_sequences: arguments.flag("show_sequence_number_type"),
@@ -304,6 +227,8 @@ fn process_each(request: &Request, out: &mut Output) -> Processed {
     let fs = PosixFs::shared();
     let mut done = Processed { valid: Vec::new(), failed: false };
     let mut summary = Summary::default();
+    // Directories, and files, in which there is no table.
+    let mut without: Vec<&PathBuf> = Vec::new();
     for path in &request.paths {
         let files = match table_files(&*fs, path) {
             Ok(files) => files,
@@ -313,27 +238,45 @@ fn process_each(request: &Request, out: &mut Output) -> Processed {
                 continue;
             }
         };
+        let mut tables = 0;
         for file in &files {
             out.text(&format!("Process {}\n", file.display()));
             match process(&*fs, request, file, &mut summary, out) {
-                Ok(true) => done.valid.push(file.clone()),
-                Ok(false) => {}
+                Ok(is_wanted) => {
+                    tables += 1;
+                    done.valid.extend(is_wanted.then(|| file.clone()));
+                }
                 Err(error) => {
                     eprintln!("{}: {error}", file.display());
-                    eprintln!("{} is not a valid SST file", file.display());
                     done.failed = true;
                 }
             }
         }
-        if files.is_empty() {
-            eprintln!("{} is not a valid SST file", path.display());
-            done.failed = true;
+        if tables == 0 {
+            without.push(path);
         }
     }
     if request.show_summary {
         out.text(&summary.text());
     }
+    for path in without {
+        say_no_table(path, request, out);
+        done.failed = true;
+    }
     done
+}
+
+/// There is no table at `path`: RocksDB's words. `identify` says so itself of a directory.
+fn say_no_table(path: &Path, request: &Request, out: &mut Output) {
+    match is_directory(path) {
+        true if request.command == Command::Identify => {}
+        true => list_valid(&format!(" found in {}", path.display()), &[], out),
+        false => eprintln!("{} is not a valid SST file", path.display()),
+    }
+}
+
+fn is_directory(path: &Path) -> bool {
+    pumice_port::os::stat(path).is_ok_and(|stat| stat.is_dir)
 }
 
 impl Summary {
@@ -368,7 +311,7 @@ fn identify(request: &Request, out: &mut Output) -> bool {
         list_valid("", &valid, out);
         return !valid.is_empty();
     };
-    if pumice_port::os::stat(path).is_ok_and(|stat| stat.is_dir) {
+    if is_directory(path) {
         list_valid(&format!(" found in {}", path.display()), &valid, out);
     } else if !valid.is_empty() {
         out.text(&format!("{} is a valid SST file\n", path.display()));
@@ -394,7 +337,7 @@ fn table_files(fs: &dyn FileSystem, path: &Path) -> Result<Vec<PathBuf>> {
     if !fs.exists(path)? {
         return Err(Error::not_found(format!("{}: No such file or directory", path.display())));
     }
-    if !pumice_port::os::stat(path).is_ok_and(|stat| stat.is_dir) {
+    if !is_directory(path) {
         let is_table = path.extension().is_some_and(|extension| extension == "sst");
         return Ok(if is_table { vec![path.to_path_buf()] } else { Vec::new() });
     }

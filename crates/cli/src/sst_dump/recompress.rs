@@ -18,8 +18,12 @@ use pumice_table::{Table, TableBuildContext, TableBuilder, TableOptions, TableRe
 use crate::arguments::Arguments;
 use crate::output::Output;
 
-/// The flags of this command.
-pub const FLAGS: &[&str] = &[
+/// The switches of this command.
+pub const SWITCHES: &[&str] =
+    &["compression_use_zstd_finalize_dict", "enable_index_compression", "verify_compression"];
+
+/// Its flags with a value.
+pub const VALUES: &[&str] = &[
     "set_block_size",
     "block_size",
     "compression_types",
@@ -29,11 +33,8 @@ pub const FLAGS: &[&str] = &[
     "compression_max_dict_bytes",
     "compression_zstd_max_train_bytes",
     "compression_max_dict_buffer_bytes",
-    "compression_use_zstd_finalize_dict",
     "compression_parallel_threads",
     "compression_strategy",
-    "enable_index_compression",
-    "verify_compression",
 ];
 
 /// Default block size of RocksDB's tool.
@@ -69,7 +70,7 @@ impl Trials {
             let known = CompressionType::from_option_name(name).filter(|kind| ALL.contains(kind));
             known.ok_or_else(|| format!("{name} is not a valid CompressionType"))
         };
-        let codecs = match arguments.text("compression_types") {
+        let codecs = match arguments.text("compression_types")? {
             None => ALL.to_vec(),
             Some(names) => names.split(',').map(codec).collect::<std::result::Result<_, _>>()?,
         };
@@ -104,8 +105,7 @@ impl Trials {
             None => arguments.number("block_size")?.unwrap_or(BLOCK_BYTES),
         };
         let verify = arguments.flag("verify_compression");
-        let compress_index = !arguments.has("enable_index_compression")
-            || arguments.flag("enable_index_compression");
+        let compress_index = arguments.switch("enable_index_compression").unwrap_or(true);
         Ok(Trials { codecs, levels, options, block_bytes, verify, compress_index })
     }
 

@@ -4,19 +4,38 @@
 //! options. A thread works on its own keys only, so it knows at every moment what each must hold.
 
 use super::expected::{Counter, Expected, FAMILIES, Place};
+use super::sets::Setting;
 use super::store::{self, Store};
 use super::values::{COUNTERS, id_of, key, value};
 use super::verify::{Verdict, verify};
 use pumice::{
     CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions, WriteBatch, WriteOptions,
 };
+use pumice_base::ErrorKind;
 use pumice_base::random::Rng;
 use pumice_port::fiber::Runtime;
 use pumice_port::thread::scope;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// How a child ends when the data is not as expected.
 pub const EXIT_BAD_DATA: u8 = 3;
+/// How it ends when the engine refuses its options: those of a set need not go together.
+pub const EXIT_REFUSED: u8 = 4;
+
+/// What a child is to do.
+#[derive(Clone)]
+pub struct Orders {
+    /// The database.
+    pub path: PathBuf,
+    /// The file with the expected state.
+    pub expected: PathBuf,
+    /// Of its random choices.
+    pub seed: u64,
+    /// Rounds until it ends by itself; 0 only verifies.
+    pub rounds: u64,
+    /// Its set of options.
+    pub options: Vec<Setting>,
+}
 
 /// Loops under the fibers.
 const LOOPS: usize = 2;
@@ -28,11 +47,11 @@ const ROUND_OPERATIONS: u64 = 4000;
 ///
 /// # Errors
 /// As [`run`]; the loops cannot be started.
-pub fn run_on_fibers(path: &Path, expected: &Path, seed: u64, rounds: u64) -> Result<u8, String> {
+pub fn run_on_fibers(orders: &Orders) -> Result<u8, String> {
     let built = Runtime::builder().loops(LOOPS).spawn_as_fibers(true).name("stress").build();
     let runtime = built.map_err(|error| format!("starting loops: {error}"))?;
-    let (path, expected) = (path.to_path_buf(), expected.to_path_buf());
-    let main = runtime.spawn("stress", move || run(&path, &expected, seed, rounds));
+    let orders = orders.clone();
+    let main = runtime.spawn("stress", move || run(&orders));
     main.join().map_err(|error| error.to_string())?
 }
 
@@ -40,12 +59,19 @@ pub fn run_on_fibers(path: &Path, expected: &Path, seed: u64, rounds: u64) -> Re
 ///
 /// # Errors
 /// An operation that must not fail has failed.
-pub fn run(path: &Path, expected_path: &Path, seed: u64, rounds: u64) -> Result<u8, String> {
+pub fn run(orders: &Orders) -> Result<u8, String> {
+    let (rounds, options) = (orders.rounds, &orders.options);
     let expected =
-        Expected::open(expected_path).map_err(|error| format!("expected state: {error}"))?;
-    let mut rng = Rng::new(seed);
+        Expected::open(&orders.expected).map_err(|error| format!("expected state: {error}"))?;
+    let mut rng = Rng::new(orders.seed);
     for round in 0..=rounds {
-        let store = store::open(path, &mut rng).map_err(|error| format!("open: {error}"))?;
+        let store = match store::open(&orders.path, &mut rng, options) {
+            Err(error) if is_refusal(&error) => {
+                eprintln!("refused: {error}");
+                return Ok(EXIT_REFUSED);
+            }
+            opened => opened.map_err(|error| format!("open: {error}"))?,
+        };
         let noted = expected.add(Counter::Opens, 1);
         noted.map_err(|error| format!("expected state: {error}"))?;
         let verdict = verify(&store, &expected)
@@ -63,6 +89,11 @@ pub fn run(path: &Path, expected_path: &Path, seed: u64, rounds: u64) -> Result<
         store.db.close().map_err(|error| format!("close: {error}"))?;
     }
     Ok(0)
+}
+
+/// The options do not go together, or not with what the database is.
+fn is_refusal(error: &pumice::Error) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::NotSupported)
 }
 
 /// Adds a verdict to the file; true when something is bad.

@@ -10,17 +10,22 @@
 
 mod child;
 mod expected;
+mod sets;
 mod store;
 mod values;
 mod verify;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Known, boolean};
+use crate::db_bench::option_flag;
+use child::{EXIT_REFUSED, Orders};
 use expected::{Counter, Expected};
 use pumice_base::random::Rng;
 use pumice_env::filename::archive_dir;
 use pumice_env::{FileSystem, PosixFs};
 use pumice_port::thread::sleep;
 use pumice_port::time::{now_micros, wall_micros};
+use sets::{Deck, Setting};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::Duration;
@@ -44,6 +49,12 @@ acknowledged write is there and that no value is wrong.
   --max_life_ms=N  the longest life of a child before it is killed (default 500)
   --seed=N         of all random choices (default: from the clock; printed)
   --fibers         the child's writers and readers are fibers over two loops
+  --dealt=N        options of each child besides those that are drawn at each open: a different
+                   set for each child, dealt from all options that the engine obeys, so that after
+                   enough children each of their values was killed (default 8)
+  --OPTION=VALUE   any other option of the engine by its name in the OPTIONS file, such as
+                   --max_total_wal_size=65536, for all children and families (--compaction_style
+                   for the default family)
 
 The expected state is kept in PATH.expected. Exit status 0: nothing lost, nothing wrong.
 ";
@@ -57,10 +68,12 @@ struct Settings {
     max_life_ms: u64,
     seed: u64,
     fibers: bool,
+    dealt: usize,
+    options: Vec<Setting>,
 }
 
 /// Runs `pumice stress` with `args`, the words after the subcommand.
-pub fn run(args: &[String]) -> ExitCode {
+pub fn run(args: &[OsString]) -> ExitCode {
     let arguments = Arguments::parse(args);
     if arguments.has("help") {
         print!("{USAGE}");
@@ -80,17 +93,24 @@ pub fn run(args: &[String]) -> ExitCode {
 const ON_FIBERS: &str = "fibers";
 const ON_THREADS: &str = "threads";
 
-/// Runs the child process: `PATH EXPECTED SEED ROUNDS fibers|threads`.
-pub fn run_child(args: &[String]) -> ExitCode {
-    let [path, expected, seed, rounds, tasks] = args else {
+/// Runs the child process: `PATH EXPECTED SEED ROUNDS fibers|threads NAME=VALUE...`.
+pub fn run_child(args: &[OsString]) -> ExitCode {
+    let [path, expected, seed, rounds, tasks, options @ ..] = args else {
         eprintln!("stress: the child process is started by its parent only");
         return ExitCode::FAILURE;
     };
-    let (Ok(seed), Ok(rounds)) = (seed.parse(), rounds.parse()) else {
+    let number = |word: &OsString| word.to_str().and_then(|text| text.parse().ok());
+    let (Some(seed), Some(rounds)) = (number(seed), number(rounds)) else {
         return ExitCode::FAILURE;
     };
+    let options = options.iter().filter_map(|option| {
+        let (name, value) = option.to_str()?.split_once('=')?;
+        Some((name.to_string(), value.to_string()))
+    });
+    let options = options.collect();
+    let orders = Orders { path: path.into(), expected: expected.into(), seed, rounds, options };
     let run = if tasks == ON_FIBERS { child::run_on_fibers } else { child::run };
-    match run(Path::new(path), Path::new(expected), seed, rounds) {
+    match run(&orders) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("stress child (seed {seed}): {error}");
@@ -99,23 +119,60 @@ pub fn run_child(args: &[String]) -> ExitCode {
     }
 }
 
-fn settings(arguments: &Arguments) -> Result<Settings, String> {
-    let known = ["kills", "db", "threads", "keys", "max_life_ms", "seed", "fibers"];
-    if let Some((_, unknown)) = arguments.first_unknown(&known) {
-        return Err(format!("there is no flag --{unknown}\n\n{USAGE}"));
+const SWITCHES: &[&str] = &["fibers"];
+const VALUES: &[&str] = &["kills", "db", "threads", "keys", "max_life_ms", "seed", "dealt"];
+
+/// The options of the engine among the flags.
+///
+/// # Errors
+/// There is no such option, the test cannot run with it, or it has no such value.
+fn engine_options(arguments: &Arguments) -> Result<Vec<Setting>, String> {
+    let mut given = Vec::new();
+    for (name, value) in arguments.options() {
+        if SWITCHES.contains(&name) || VALUES.contains(&name) {
+            continue;
+        }
+        let Some(flag) = option_flag(name.split('.').next().unwrap_or_default()) else {
+            return Err(format!("there is no flag --{name}\n\n{USAGE}"));
+        };
+        if let Some((_, why)) = sets::REFUSED.iter().find(|(refused, _)| *refused == flag.option) {
+            return Err(format!("--{name} is not for this test: {why}"));
+        }
+        let value = match value {
+            None if flag.is_switch => "true",
+            None => return Err(format!("--{name} has no value")),
+            Some(_) => arguments.text(name)?.unwrap_or_default(),
+        };
+        let value = match boolean(value).filter(|_| flag.is_switch) {
+            Some(value) => value.to_string(),
+            None => value.to_string(),
+        };
+        let option = name.replacen(name.split('.').next().unwrap_or_default(), flag.option, 1);
+        let set = store::set(&mut pumice::Options::default(), &option, &value);
+        set.map_err(|error| error.to_string())?;
+        given.push((option, value));
     }
+    Ok(given)
+}
+
+fn settings(arguments: &Arguments) -> Result<Settings, String> {
+    let options = engine_options(arguments)?;
+    let own = arguments.only(&[SWITCHES, VALUES].concat());
+    own.check(&Known { switches: &[SWITCHES], values: &[VALUES] })
+        .map_err(|wrong| wrong.to_string())?;
     if let Some(word) = arguments.words.first() {
+        let word = String::from_utf8_lossy(word);
         return Err(format!("'{word}' is not a flag\n\n{USAGE}"));
     }
     let number = |name: &str, default: u64| -> Result<u64, String> {
         match arguments.number(name)?.unwrap_or(default) {
-            0 if name != "kills" => Err(format!("{name} must be at least 1")),
+            0 if name != "kills" && name != "dealt" => Err(format!("{name} must be at least 1")),
             number => Ok(number),
         }
     };
     let seed = number("seed", wall_micros())?;
-    let keep = arguments.text("db").is_some();
-    let path = arguments.text("db").map(PathBuf::from).unwrap_or_else(|| {
+    let keep = arguments.path("db").is_some();
+    let path = arguments.path("db").map(Path::to_path_buf).unwrap_or_else(|| {
         std::env::temp_dir().join(format!("pumice-stress-{}-{seed}", pumice_port::os::pid()))
     });
     Ok(Settings {
@@ -127,6 +184,8 @@ fn settings(arguments: &Arguments) -> Result<Settings, String> {
         max_life_ms: number("max_life_ms", 500)?,
         seed,
         fibers: arguments.flag("fibers"),
+        dealt: number("dealt", 8)? as usize,
+        options,
     })
 }
 
@@ -141,15 +200,24 @@ fn torture(settings: &Settings) -> Result<bool, String> {
         Expected::create(&expected_path, settings.threads, settings.keys).map_err(create)?;
     println!("seed {} database {}", settings.seed, settings.path.display());
     let mut rng = Rng::new(settings.seed);
+    let mut deck = Deck::new(&settings.options);
     let start = now_micros();
-    let mut kills = 0;
+    let (mut kills, mut refused) = (0, 0);
     let mut ended = None;
+    let mut set = Vec::new();
     while kills < settings.kills && ended.is_none() {
-        let mut child = spawn(settings, &expected_path, rng.next_u64(), MANY_ROUNDS)?;
+        set = deck.deal(settings.dealt, &mut rng);
+        let mut child = spawn(settings, &expected_path, rng.next_u64(), MANY_ROUNDS, &set)?;
         let life = life_micros(&mut rng, settings.max_life_ms);
-        ended = kill_after(&mut child, life)?;
-        if ended.is_none() {
-            kills += 1;
+        match kill_after(&mut child, life)? {
+            None => kills += 1,
+            Some(status) if status.code() == Some(EXIT_REFUSED.into()) => {
+                refused += 1;
+                if refused > 10 + kills {
+                    return Err(format!("the engine refuses the options {}", shown(&set)));
+                }
+            }
+            status => ended = status,
         }
         if kills % 20 == 0 && ended.is_none() {
             let seconds = (now_micros() - start) / 1_000_000;
@@ -157,23 +225,32 @@ fn torture(settings: &Settings) -> Result<bool, String> {
         }
     }
     if ended.is_none() {
-        let mut last = spawn(settings, &expected_path, rng.next_u64(), 0)?;
+        set = Vec::new();
+        let mut last = spawn(settings, &expected_path, rng.next_u64(), 0, &set)?;
         let status = last.wait().map_err(|error| format!("waiting for the child: {error}"))?;
         ended = (!status.success()).then_some(status);
     }
     if let Some(status) = ended {
-        println!("a child ended by itself: {status}; seed {}", settings.seed);
+        println!("a child ended by itself: {status}; seed {}; {}", settings.seed, shown(&set));
     }
     let count = |counter| expected.counter(counter).map_err(create);
     let (lost, wrong) = (count(Counter::Lost)?, count(Counter::Wrong)?);
     let (opens, verified) = (count(Counter::Opens)?, count(Counter::Verified)?);
     println!("seed={} opens={opens} verified={verified}", settings.seed);
+    let values = deck.len();
+    let dealt = if deck.dealt < values { deck.dealt.to_string() } else { "all".to_string() };
+    println!("option values dealt={dealt} of {values}, sets refused={refused}");
     let good = ended.is_none() && lost == 0 && wrong == 0;
     if good && !settings.keep {
         remove(&*fs, &settings.path, &expected_path)?;
     }
     println!("kills={kills} acked={} lost={lost} wrong={wrong}", acked(&expected)?);
     Ok(good)
+}
+
+/// A set as flags.
+fn shown(set: &[Setting]) -> String {
+    set.iter().map(|(name, value)| format!("--{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 fn acked(expected: &Expected) -> Result<u64, String> {
@@ -187,7 +264,13 @@ fn life_micros(rng: &mut Rng, max_ms: u64) -> u64 {
     if rng.one_in(3) { rng.uniform(longest.min(40_000)) } else { rng.uniform(longest) }
 }
 
-fn spawn(settings: &Settings, expected: &Path, seed: u64, rounds: u64) -> Result<Child, String> {
+fn spawn(
+    settings: &Settings,
+    expected: &Path,
+    seed: u64,
+    rounds: u64,
+    set: &[Setting],
+) -> Result<Child, String> {
     let program = std::env::current_exe().map_err(|error| format!("finding myself: {error}"))?;
     Command::new(program)
         .arg(CHILD)
@@ -195,6 +278,7 @@ fn spawn(settings: &Settings, expected: &Path, seed: u64, rounds: u64) -> Result
         .arg(expected)
         .args([seed.to_string(), rounds.to_string()])
         .arg(if settings.fibers { ON_FIBERS } else { ON_THREADS })
+        .args(set.iter().chain(&settings.options).map(|(name, value)| format!("{name}={value}")))
         .spawn()
         .map_err(|error| format!("starting a child: {error}"))
 }

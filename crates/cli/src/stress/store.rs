@@ -1,4 +1,5 @@
-//! The database under test: three column families, options drawn at random at each open.
+//! The database under test: three column families, options drawn at random at each open, and those
+//! that the parent gives.
 //!
 //! One family is compacted by level or universally, drawn at each open; one universally; the third
 //! by FIFO, whose limit is so high that nothing is deleted: its files are only merged. The options
@@ -6,10 +7,12 @@
 //! together. Whether, and how fast, files are deleted at a rate is drawn too.
 
 use super::expected::FAMILIES;
+use super::sets::Setting;
 use super::values::COUNTERS;
+use pumice::options::{BlockBasedTableOptions, OptionSet};
 use pumice::{
-    ColumnFamily, ColumnFamilyDescriptor, Db, Options, Result, SstFileManager,
-    SstFileManagerOptions,
+    ColumnFamily, ColumnFamilyDescriptor, Db, Options, RateLimiter, RateLimiterOptions, Result,
+    SstFileManager, SstFileManagerOptions,
 };
 use pumice_base::random::Rng;
 use std::path::Path;
@@ -83,14 +86,35 @@ pub struct Store {
     pub families: Vec<ColumnFamily>,
 }
 
-/// Opens or creates the database with options that `rng` chooses.
+/// An option that is drawn at each open, or one of its members.
+pub fn draws(option: &str) -> bool {
+    let names = CHOICES.iter().chain(TABLE_CHOICES).map(|(name, _)| *name);
+    names
+        .chain(["rate_limiter", "sst_file_manager"])
+        .any(|name| name.split('.').next() == Some(option))
+}
+
+/// Sets the option, of the database, its families or their tables.
 ///
 /// # Errors
 /// The engine's.
-pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
+pub fn set(options: &mut Options, name: &str, value: &str) -> Result<()> {
+    let row = name.split('.').next().unwrap_or_default();
+    match BlockBasedTableOptions::row(row) {
+        Some(_) => options.cf.table_factory.set(name, value),
+        None => options.set(name, value),
+    }
+}
+
+/// Opens or creates the database with options that `rng` chooses; `given` come after them.
+///
+/// # Errors
+/// The engine's.
+pub fn open(path: &Path, rng: &mut Rng, given: &[Setting]) -> Result<Store> {
     let mut options = Options::default();
     options.db.create_if_missing = true;
     options.db.create_missing_column_families = true;
+    let style = given.iter().find(|(name, _)| name == "compaction_style");
     let mut draw = |values: &[&'static str]| values[rng.uniform(values.len() as u64) as usize];
     for (name, values) in CHOICES {
         options.set(name, draw(values))?;
@@ -101,6 +125,9 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
     if options.cf.prefix_extractor.is_none() && options.cf.table_factory.get("index_type")? == HASH
     {
         options.set("prefix_extractor", "fixed:4")?;
+    }
+    for (name, value) in given.iter().filter(|(name, _)| name != "compaction_style") {
+        set(&mut options, name, value)?;
     }
     let merges_files = draw(&["true", "true", "false"]);
     let universal = draw(&["true", "false"]);
@@ -118,6 +145,10 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
         "fast" => Some(manager(100_000_000)?),
         _ => None,
     };
+    if draw(&["none", "none", "tuned"]) == "tuned" {
+        let limits = RateLimiterOptions { auto_tuned: true, ..RateLimiterOptions::new(64 << 20) };
+        options.db.rate_limiter = Some(Arc::new(RateLimiter::new(&limits)?));
+    }
     let families = NAMES.iter().enumerate().map(|(family, name)| {
         let mut family_options = options.cf.clone();
         let operator = if family == COUNTERS { "uint64add" } else { "put" };
@@ -125,6 +156,9 @@ pub fn open(path: &Path, rng: &mut Rng) -> Result<Store> {
         if family == COUNTERS || (family != FIFO && universal == "true") {
             family_options.set("compaction_style", "kCompactionStyleUniversal")?;
             family_options.set("compaction_options_universal", &merges)?;
+        }
+        if let Some((name, value)) = style.filter(|_| family == 0) {
+            family_options.set(name, value)?;
         }
         if family == FIFO {
             family_options.set("compaction_style", "kCompactionStyleFIFO")?;

@@ -95,6 +95,42 @@ fn every_argument_is_taken_or_refused_by_its_name() {
     assert_eq!(printed.2, "Invalid command-line flag nosuch\n");
 }
 
+/// A switch is true or false in every spelling, and nothing happens when it is neither.
+// Plain #[test]: it starts processes and does nothing else that waits.
+#[test]
+fn switches_are_read_by_one_parser() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut list = list();
+    let common = list.remove("*").unwrap();
+    list.insert("scan", [list["scan"].clone(), common].concat());
+    let mut switches = std::collections::BTreeSet::new();
+    for (command, arguments) in &list {
+        for argument in arguments {
+            let words = |value: &str| format!("--db=nosuch {command} --{argument}={value}");
+            let printed = ours(dir.path(), &words("0xff"));
+            let refused = format!("Failed: --{argument} is true or false, not 0xff\n");
+            if printed.2 != refused {
+                continue;
+            }
+            assert_eq!((printed.0, printed.1.as_str()), (Some(1), ""), "{command} {argument}");
+            switches.insert(*argument);
+            for value in ["TRUE", "no"] {
+                let printed = ours(dir.path(), &words(value));
+                assert!(!printed.2.contains("true or false"), "{command} {argument} {printed:?}");
+            }
+        }
+    }
+    println!("switches: {switches:?}");
+    assert_eq!(switches.len(), SWITCHES, "{switches:?}");
+    // All that RocksDB's ldb asks for as hexadecimal.
+    for switch in ["hex", "key_hex", "value_hex", "input_key_hex"] {
+        assert!(switches.contains(switch), "{switch}");
+    }
+}
+
+/// Switches among the arguments.
+const SWITCHES: usize = 32;
+
 /// The list has everything in the help text of Debian's ldb.
 // Plain #[test]: it starts processes and does nothing else that waits.
 #[test]

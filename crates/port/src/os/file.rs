@@ -283,7 +283,8 @@ impl File {
         let mut found: libc::statfs = unsafe { std::mem::zeroed() };
         // SAFETY: invariant 1; `found` is of the size that the call fills.
         let code = unsafe { libc::fstatfs(self.inner.as_raw_fd(), &raw mut found) };
-        code == 0 && found.f_type == libc::TMPFS_MAGIC
+        // The two are of one size, and signed or not as the C library has it.
+        code == 0 && found.f_type.to_ne_bytes() == libc::TMPFS_MAGIC.to_ne_bytes()
     }
     /// Sets the length.
     pub fn truncate(&self, bytes: u64) -> io::Result<()> {

@@ -246,7 +246,8 @@ fn set_scheduler(thread: u64, policy: libc::c_int) -> io::Result<()> {
     if sim::is_running() {
         return Ok(());
     }
-    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: an all-zero `sched_param` is valid; musl's has more fields.
+    let parameter: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: invariant 1.
     let code = unsafe { libc::sched_setscheduler(thread as libc::pid_t, policy, &parameter) };
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -2,7 +2,7 @@
 //!
 //! A model switches one on for the execution of one test, through a std atomic that loom does not
 //! track. Outside loom one of them can be turned on for the simulation (`pumice_base::planted`),
-//! and without that feature `planted` is a constant false. Thread safety: any thread.
+//! and without its cfg `planted` is a constant false. Thread safety: any thread.
 
 /// One wrong line each; the models in `tests/loom/main.rs` say which of them detects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -266,13 +266,14 @@ fn lock_of(staging: &Path) -> PathBuf {
 /// The prefix of the names of directories in which `target` is built: beside it, so that the rename
 /// is one step.
 fn staging_prefix(target: &Path) -> Result<String> {
-    let Some(name) = target.file_name().and_then(std::ffi::OsStr::to_str) else {
+    let Some(name) = target.file_name() else {
         return Err(Error::invalid_argument(format!(
             "invalid checkpoint directory name: {}",
             target.display()
         )));
     };
-    Ok(format!("{name}.tmp."))
+    // Names that differ in bytes only that are not UTF-8 share a prefix: each directory is locked.
+    Ok(format!("{}.tmp.", name.display()))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! The suite prints how often each pair really overlapped, and fails for a pair that never did.
 //! `PUMICE_PAIRS_SEEDS=N` (1) runs each pair N times, one or the other held up; with
 //! `PUMICE_PAIRS=flush,ingest` only pairs of which both are named; `PUMICE_PLANTED=Bug`, built with
-//! the feature `planted`, with a planted bug, which has to make it fail.
+//! `--cfg pumice_planted`, with a planted bug, which has to make it fail.
 //!
 //! Plain #[test]: a simulation is a runtime of its own.
 
@@ -132,7 +132,7 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn every_operation_beside_every_other() {
-    #[cfg(feature = "planted")]
+    #[cfg(pumice_planted)]
     pumice_base::planted::activate(
         std::env::var("PUMICE_PLANTED")
             .ok()

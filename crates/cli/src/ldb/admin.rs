@@ -7,6 +7,7 @@ use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::text::parse;
 use pumice::{CompactRangeOptions, Db};
+use pumice_base::names;
 use pumice_env::PosixFs;
 use pumice_env::filename::table_file;
 
@@ -15,7 +16,9 @@ pub fn list_column_families(it: &Invocation, out: &mut Output) -> Result<(), Fai
     no_words(it, "list_column_families")?;
     let names = Db::list_column_families(&pumice::DbOptions::default(), &it.db)
         .map_err(|error| format!("Error in processing db {} {error}", it.db.display()))?;
-    out.text(&format!("Column families in {}: \n{{{}}}\n", it.db.display(), names.join(", ")));
+    out.text(&format!("Column families in {}: \n", it.db.display()));
+    let names: Vec<_> = names.iter().map(|name| names::bytes_of(name)).collect();
+    out.line(&[b"{", &names.join(&b", "[..]), b"}"]);
     Ok(())
 }
 

@@ -28,6 +28,7 @@ pub use repair::run as run_repair;
 use crate::arguments::Arguments;
 use crate::output::Output;
 use commands::{COMMANDS, REFUSED_FLAGS, WITHOUT_DB};
+use pumice_base::names;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -55,7 +56,7 @@ impl Invocation {
             db,
             key_hex: arguments.flag("hex") || arguments.flag("key_hex"),
             value_hex: arguments.flag("hex") || arguments.flag("value_hex"),
-            family: arguments.text("column_family").unwrap_or("default").to_string(),
+            family: names::canonical(arguments.text("column_family").unwrap_or("default")),
             arguments,
         }
     }

@@ -213,12 +213,14 @@ fn values_expire_under_no_snapshot() {
             let (_, fs) = memory();
             let mut options = options(&fs);
             options.cf.level0_file_num_compaction_trigger = 2;
+            // Called for values that are young enough: compactions take their time.
+            options.cf.compaction_filter = Some(Arc::new(Drawn));
             let db = DbWithTtl::open(&options, DIR, 5).unwrap();
             let over = AtomicBool::new(false);
             thread::scope(|scope| {
                 scope.spawn(|| {
                     for n in 0..400 {
-                        db.put(key(n % 150), "value").unwrap();
+                        db.put(key(n % 150), "value 7").unwrap();
                         match n % 40 {
                             10 => db.db().flush().unwrap(),
                             20 => thread::sleep(Duration::from_secs(3)),
@@ -230,6 +232,7 @@ fn values_expire_under_no_snapshot() {
                 });
                 let mut rng = Rng::new(seed);
                 while !over.load(SeqCst) {
+                    thread::sleep(Duration::from_micros(rng.skewed(20)));
                     let snapshot = db.db().snapshot();
                     let scan = || db.iter_opt(&at(&snapshot)).unwrap().map(|e| e.unwrap());
                     let first: Contents = scan().collect();

@@ -16,6 +16,11 @@ pub trait CustomComparator: Send + Sync {
     fn name(&self) -> &str;
     /// Three-way comparison; a total order.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
+    /// Keys of different bytes may compare equal, as in an order without letter case. Unless it is
+    /// false, options that hash keys cannot be used: filters of tables and memtables, hash indexes.
+    fn can_keys_with_different_byte_contents_be_equal(&self) -> bool {
+        true
+    }
     /// May shorten `start` to any key in `[start, limit)`. The default does nothing.
     fn find_shortest_separator(&self, _start: &mut Vec<u8>, _limit: &[u8]) {}
     /// May shorten `key` to any key `>= key`. The default does nothing.
@@ -57,6 +62,14 @@ impl Comparator {
     #[inline]
     pub fn is_bytewise(&self) -> bool {
         matches!(self, Comparator::Bytewise)
+    }
+
+    /// Keys of different bytes may be equal, so that no hash may decide whether a key is there.
+    pub fn can_keys_with_different_byte_contents_be_equal(&self) -> bool {
+        match self {
+            Comparator::Bytewise | Comparator::ReverseBytewise => false,
+            Comparator::Custom(c) => c.can_keys_with_different_byte_contents_be_equal(),
+        }
     }
 
     /// Three-way comparison of user keys.

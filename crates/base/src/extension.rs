@@ -68,7 +68,9 @@ pub enum FilterDecision {
 pub trait CompactionFilter: Send + Sync {
     /// Name, for the info log.
     fn name(&self) -> &str;
-    /// Decides about the newest version of `key`; never called for versions a snapshot needs.
+    /// Decides about the newest version of `key`; never called for versions that a snapshot of the
+    /// time when the job began needs. One that is taken later keeps the tables of its time, so it
+    /// sees what was there, whatever is decided.
     fn filter(&self, level: i32, key: &[u8], value: &[u8]) -> FilterDecision;
     /// As `filter`, about an entity; its columns come by name ascending. Entities are kept if it is
     /// not implemented, as by RocksDB's `FilterV3`.

@@ -24,6 +24,7 @@ pub mod hash;
 pub mod histogram;
 pub mod iterator;
 pub mod limits;
+pub mod names;
 pub mod narrow;
 pub mod planted;
 pub mod random;

@@ -12,6 +12,10 @@ mod arguments;
 mod compact;
 #[path = "ldb/entities.rs"]
 mod entities;
+#[path = "ldb/names.rs"]
+mod names;
+#[path = "ldb/orders.rs"]
+mod orders;
 #[path = "ldb/overlap.rs"]
 mod overlap;
 #[path = "ldb/secondary.rs"]

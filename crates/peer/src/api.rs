@@ -302,4 +302,21 @@ functions! {
     ingestexternalfileoptions_set_ingest_behind(Object, u8);
     ingestexternalfileoptions_set_fail_if_not_bottommost_level(Object, u8);
     ingest_external_file_cf(Object, Object, *const Text, usize, Object, ErrorOut);
+
+    transactiondb_options_create() -> Object;
+    transactiondb_options_destroy(Object);
+    transactiondb_open(Object, Object, Text, ErrorOut) -> Object;
+    transactiondb_close(Object);
+    transactiondb_put(Object, Object, *const u8, usize, *const u8, usize, ErrorOut);
+    transactiondb_flush(Object, Object, ErrorOut);
+    transactiondb_get_prepared_transactions(Object, *mut usize) -> *mut Object;
+    transaction_options_create() -> Object;
+    transaction_options_destroy(Object);
+    transaction_begin(Object, Object, Object, Object) -> Object;
+    transaction_set_name(Object, Text, usize, ErrorOut);
+    transaction_put(Object, *const u8, usize, *const u8, usize, ErrorOut);
+    transaction_prepare(Object, ErrorOut);
+    transaction_commit(Object, ErrorOut);
+    transaction_rollback(Object, ErrorOut);
+    transaction_destroy(Object);
 }

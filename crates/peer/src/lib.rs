@@ -12,8 +12,8 @@
 //! database closes after its iterators, snapshots and column family handles are gone; (3) pointers
 //! to bytes that RocksDB keeps after a call (read bounds) point to boxed bytes in the same wrapper.
 //!
-//! It does not cover transactions, backups or callbacks other than a merge operator's and a
-//! comparator's; whatever has a name in an OPTIONS file is set by name with [`Options::set`].
+//! It does not cover optimistic transactions, backups or callbacks other than a merge operator's
+//! and a comparator's; whatever has a name in an OPTIONS file is set by name with [`Options::set`].
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Not part of the engine.
 
@@ -32,6 +32,7 @@ mod snapshot;
 mod sst;
 #[cfg(test)]
 mod tests;
+mod transactions;
 mod wal;
 
 pub use any_version::AnyVersion;
@@ -48,6 +49,7 @@ pub use owner::{Compare, Merge};
 pub use perf::PerfContext;
 pub use snapshot::Snapshot;
 pub use sst::SstFileWriter;
+pub use transactions::{Transaction, TransactionDb};
 pub use wal::WalIterator;
 
 use std::ffi::{CStr, CString, c_char};

@@ -153,6 +153,7 @@ pub use pumice_base::extension::{
 pub use pumice_base::file_checksum::{
     CustomFileChecksumGenFactory, FileChecksumGenContext, FileChecksumGenerator,
 };
+pub use pumice_base::names::text_of as column_family_name;
 pub use pumice_base::{Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode};
 pub use pumice_base::{WideColumn, wide_columns::DEFAULT_COLUMN};
 pub use pumice_cache::CacheOptions;

@@ -1,10 +1,16 @@
 //! Snapshots: sequence numbers that compaction must keep readable.
 //!
+//! A job lists the snapshots when it begins, and its filters spare what those see. One that is
+//! taken later must not lose what the job has filtered already: it keeps what readers had then.
+//!
 //! Thread safety: all of it is `Send + Sync`; the list is under a lock that is never held over
-//! I/O. Invariant: a sequence is in the list while at least one `Snapshot` of it lives.
+//! I/O. Invariants: (1) a sequence is in the list while at least one `Snapshot` of it lives; (2) a
+//! snapshot that a job with filters did not list has found the job running, or its result was in
+//! place before anything was read at it.
 
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use pumice_base::SequenceNumber;
@@ -24,7 +30,12 @@ pub(crate) struct SnapshotList {
     /// A snapshot was released since `catch_up_limit` looked.
     released: AtomicBool,
     catch_up_limit: AtomicU64,
+    /// Jobs with filters, from before they list the snapshots until readers have the result.
+    filtering: AtomicUsize,
 }
+
+/// What a snapshot keeps of the database besides the sequence number.
+pub(crate) type Kept = Box<dyn Any + Send + Sync>;
 
 #[derive(Default)]
 struct Live {
@@ -46,25 +57,36 @@ impl Default for SnapshotList {
             opened: Condvar::new(),
             released: AtomicBool::new(false),
             catch_up_limit: AtomicU64::new(0),
+            filtering: AtomicUsize::new(0),
         }
     }
 }
 
 impl SnapshotList {
     /// Registers the sequence that `latest` returns. `latest` runs under the lock, so that a
-    /// compaction that lists snapshots afterwards cannot miss it.
+    /// compaction that lists snapshots afterwards cannot miss it. `keep` is asked if a filter may
+    /// be running.
     pub fn acquire(
         self: &Arc<Self>,
         now_seconds: u64,
         db: Weak<impl SnapshotOwner + 'static>,
         latest: impl FnOnce() -> SequenceNumber,
+        keep: impl FnOnce() -> Kept,
     ) -> Snapshot {
         let mut live = self.open();
         let sequence = latest();
         let first = Held { count: 0, since_seconds: now_seconds };
         live.held.entry(sequence).or_insert(first).count += 1;
         drop(live);
-        Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self), db }) }
+        let kept = (self.filtering.load(Ordering::Acquire) > 0).then(keep);
+        Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self), db, kept }) }
+    }
+
+    /// A job with filters begins: it lists the snapshots after this call, and drops the guard when
+    /// readers have its result or never will.
+    pub fn filter_begins(&self) -> Filtering<'_> {
+        self.filtering.fetch_add(1, Ordering::AcqRel);
+        Filtering(self)
     }
 
     /// Makes requests for a snapshot wait until the returned guard is dropped: the content of a
@@ -124,6 +146,15 @@ impl SnapshotList {
     }
 }
 
+/// See [`SnapshotList::filter_begins`].
+pub(crate) struct Filtering<'a>(&'a SnapshotList);
+
+impl Drop for Filtering<'_> {
+    fn drop(&mut self) {
+        self.0.filtering.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// See [`SnapshotList::close`].
 pub(crate) struct ClosedSnapshots<'a> {
     list: &'a SnapshotList,
@@ -142,6 +173,7 @@ struct SnapshotInner {
     sequence: SequenceNumber,
     list: Arc<SnapshotList>,
     db: Weak<dyn SnapshotOwner>,
+    kept: Option<Kept>,
 }
 
 impl Drop for SnapshotInner {
@@ -150,6 +182,7 @@ impl Drop for SnapshotInner {
         if is_forked() {
             return;
         }
+        drop(self.kept.take());
         self.list.release(self.sequence);
         if let Some(db) = self.db.upgrade() {
             db.snapshot_released();
@@ -158,6 +191,9 @@ impl Drop for SnapshotInner {
 }
 
 /// A consistent view of the database at one moment. Cheap to clone; released with its last clone.
+///
+/// One that is taken while a compaction filter runs (values that expire are dropped by one) keeps
+/// the memtables and tables of the families with filters until it is released, as an iterator does.
 #[derive(Clone)]
 pub struct Snapshot {
     inner: Arc<SnapshotInner>,
@@ -167,6 +203,11 @@ impl Snapshot {
     /// The sequence number it shows.
     pub fn sequence_number(&self) -> SequenceNumber {
         self.inner.sequence
+    }
+    /// What it keeps; None if no filter ran when it was taken.
+    #[inline]
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        self.inner.kept.as_ref()
     }
     /// Whether it was taken of `db`. The sequence number of another database's snapshot has no
     /// meaning here.
@@ -216,14 +257,14 @@ mod tests {
         ended.store(true, Ordering::Relaxed);
         drop(first);
         assert_eq!(second.join().unwrap(), (true, false));
-        drop(list.acquire(0, Weak::<Nobody>::new(), || 1));
+        drop(list.acquire(0, Weak::<Nobody>::new(), || 1, || Box::new(())));
     }
 
     #[pumice_test_macros::test]
     fn the_limit_grows_only_when_snapshots_go() {
         let list = Arc::new(SnapshotList::default());
         assert_eq!(list.catch_up_limit(|| 100), 0);
-        let take = |sequence| list.acquire(0, Weak::<Nobody>::new(), || sequence);
+        let take = |sequence| list.acquire(0, Weak::<Nobody>::new(), || sequence, || Box::new(()));
         let (old, new) = (take(10), take(20));
         let clone = old.clone();
         drop(old);

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use pumice_base::coding::{get_fixed32, get_fixed64, get_varint64, put_varint64};
-use pumice_base::{Error, Result};
+use pumice_base::{Error, Result, names};
 
 use crate::options::IndexType;
 
@@ -109,7 +109,6 @@ numbers! {
 }
 
 texts! {
-    "rocksdb.column.family.name" column_family_name;
     "rocksdb.comparator" comparator;
     "rocksdb.compression" compression;
     "rocksdb.compression_options" compression_options;
@@ -122,6 +121,7 @@ texts! {
     "rocksdb.property.collectors" property_collectors;
 }
 
+const COLUMN_FAMILY_NAME: &str = "rocksdb.column.family.name";
 const SEQNO_TIME_MAP: &str = "rocksdb.seqno.time.map";
 
 /// The properties of one table. Times are Unix seconds, 0 unknown; sizes are bytes.
@@ -249,6 +249,10 @@ impl TableProperties {
                 all.insert(text.name.as_bytes().to_vec(), value.to_vec());
             }
         }
+        if !self.column_family_name.is_empty() {
+            let name = names::bytes_of(&self.column_family_name).into_owned();
+            all.insert(COLUMN_FAMILY_NAME.as_bytes().to_vec(), name);
+        }
         if !self.seqno_time_map.is_empty() {
             all.insert(SEQNO_TIME_MAP.as_bytes().to_vec(), self.seqno_time_map.clone());
         }
@@ -267,6 +271,8 @@ impl TableProperties {
             *(number.slot)(self) = decoded;
         } else if let Some(text) = TEXTS.iter().find(|t| t.name.as_bytes() == name) {
             (text.set)(self, value);
+        } else if name == COLUMN_FAMILY_NAME.as_bytes() {
+            self.column_family_name = names::text_of(value);
         } else if name == SEQNO_TIME_MAP.as_bytes() {
             self.seqno_time_map = value.to_vec();
         } else {

@@ -24,6 +24,9 @@ impl CustomComparator for Uint64Comparator {
             (Err(_), Err(_)) => a.cmp(b),
         }
     }
+    fn can_keys_with_different_byte_contents_be_equal(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

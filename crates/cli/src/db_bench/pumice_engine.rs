@@ -166,8 +166,8 @@ fn from_file(path: &Path) -> Result<Options> {
         format!("Unable to load options file {} --- {error}", path.display())
     };
     let bytes = pumice_port::os::read_file(path).map_err(|error| failed(&error))?;
-    let text = String::from_utf8_lossy(&bytes);
-    let loaded = parse_options_file(&text, FileRules::default()).map_err(|error| failed(&error))?;
+    let loaded =
+        parse_options_file(&bytes, FileRules::default()).map_err(|error| failed(&error))?;
     println!("Initializing RocksDB Options from the specified file");
     let family = loaded.column_families.into_iter().next();
     let cf = family.ok_or_else(|| failed(&"it has no column family"))?.options;

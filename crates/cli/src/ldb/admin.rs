@@ -3,10 +3,11 @@
 use super::data::no_words;
 use super::manifest::{ManifestState, current_manifest};
 use super::open::{Access, text as failure};
-use super::{Failure, Invocation};
+use super::{Failure, Invocation, family_name};
 use crate::arguments::utf8;
 use crate::output::Output;
 use pumice::{BottommostLevelCompaction, CompactRangeOptions, Db};
+use pumice_base::names;
 use pumice_env::PosixFs;
 use pumice_env::filename::table_file;
 
@@ -15,7 +16,9 @@ pub fn list_column_families(it: &Invocation, out: &mut Output) -> Result<(), Fai
     no_words(it, "list_column_families")?;
     let names = Db::list_column_families(&pumice::DbOptions::default(), &it.db)
         .map_err(|error| format!("Error in processing db {} {error}", it.db.display()))?;
-    out.text(&format!("Column families in {}: \n{{{}}}\n", it.db.display(), names.join(", ")));
+    out.text(&format!("Column families in {}: \n", it.db.display()));
+    let names: Vec<_> = names.iter().map(|name| names::bytes_of(name)).collect();
+    out.line(&[b"{", &names.join(&b", "[..]), b"}"]);
     Ok(())
 }
 
@@ -24,7 +27,7 @@ pub fn create_column_family(it: &Invocation, out: &mut Output) -> Result<(), Fai
     let [name] = it.arguments.words.as_slice() else {
         return Err("new column family name must be specified".into());
     };
-    let name = utf8(name, "column family name")?;
+    let name = family_name(name);
     it.check_present()?;
     let options = it.options(Access::Write)?;
     let default = options.families.iter().find(|family| family.name == "default");
@@ -32,7 +35,7 @@ pub fn create_column_family(it: &Invocation, out: &mut Output) -> Result<(), Fai
     let opened = it.open_found(&options)?;
     opened
         .db
-        .create_column_family(&family, name)
+        .create_column_family(&family, &name)
         .map_err(|error| format!("Fail to create new column family: {error}"))?;
     opened.db.close().map_err(failure)?;
     out.line(&[b"OK"]);
@@ -44,10 +47,10 @@ pub fn drop_column_family(it: &Invocation, out: &mut Output) -> Result<(), Failu
     let [name] = it.arguments.words.as_slice() else {
         return Err("The name of column family to drop must be specified".into());
     };
-    let name = utf8(name, "column family name")?;
+    let name = family_name(name);
     it.check_present()?;
     let opened = it.open()?;
-    let Some(family) = opened.db.column_family(name) else {
+    let Some(family) = opened.db.column_family(&name) else {
         return Err(format!("Column family: {name} doesn't exist in db."));
     };
     opened

@@ -28,6 +28,7 @@ pub use repair::run as run_repair;
 use crate::arguments::{Arguments, Known, Wrong};
 use crate::output::Output;
 use commands::{COMMANDS, REFUSED_FLAGS, WITHOUT_DB};
+use pumice_base::names;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,18 +52,21 @@ pub struct Invocation {
 
 impl Invocation {
     /// A command on the database `db`.
-    ///
-    /// # Errors
-    /// The name of the column family is not UTF-8.
-    fn of(db: PathBuf, arguments: Arguments) -> Result<Self, Failure> {
-        Ok(Invocation {
+    fn of(db: PathBuf, arguments: Arguments) -> Self {
+        Invocation {
             db,
             key_hex: arguments.flag("hex") || arguments.flag("key_hex"),
             value_hex: arguments.flag("hex") || arguments.flag("value_hex"),
-            family: arguments.text("column_family")?.unwrap_or("default").to_string(),
+            family: family_name(arguments.bytes("column_family").unwrap_or(b"default")),
             arguments,
-        })
+        }
     }
+}
+
+/// The name of a column family as the library has it: names are bytes, and what is not UTF-8 may
+/// be given as it is or escaped.
+fn family_name(word: &[u8]) -> String {
+    std::str::from_utf8(word).map_or_else(|_| names::text_of(word), names::canonical)
 }
 
 /// Switches of every command.
@@ -138,8 +142,7 @@ pub fn run(args: &[OsString]) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let mut output = Output::stdout();
-    let result = Invocation::of(db, arguments)
-        .and_then(|invocation| (command.run)(&invocation, &mut output));
+    let result = (command.run)(&Invocation::of(db, arguments), &mut output);
     match result.and_then(|()| output.finish()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -81,7 +81,7 @@ pub fn run(args: &[OsString]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match Invocation::of(dir, arguments).and_then(|it| repair(&it)) {
+    match repair(&Invocation::of(dir, arguments)) {
         Ok(report) => {
             print!("{report}");
             if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) }

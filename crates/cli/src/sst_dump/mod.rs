@@ -360,25 +360,20 @@ fn table_files(fs: &dyn FileSystem, path: &Path) -> Result<Vec<PathBuf>> {
 pub fn open_table(fs: &dyn FileSystem, path: &Path) -> Result<Arc<Table>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let number = filename::parse(&name).map_or(0, |(number, _)| number);
-    let with = |comparator: Comparator| {
-        let file = fs.open_random(path)?;
-        let size = file.len();
-        let context = TableReadContext {
-            comparator: InternalKeyComparator::new(comparator),
-            file_number: number,
-            ..TableReadContext::default()
-        };
-        Table::open(context, file, size)
+    let file = fs.open_random(path)?;
+    let size = file.len();
+    let wanted = Table::read_properties(Arc::clone(&file), size)?.comparator;
+    let comparator = match wanted.as_str() {
+        "" => Comparator::default(),
+        name => Comparator::builtin(name)
+            .ok_or_else(|| Error::not_supported(format!("comparator {wanted} is not built in")))?,
     };
-    let table = with(Comparator::default())?;
-    let wanted = table.properties().comparator.clone();
-    if wanted.is_empty() || wanted == Comparator::default().name() {
-        return Ok(table);
-    }
-    match Comparator::builtin(&wanted) {
-        Some(comparator) => with(comparator),
-        None => Err(Error::not_supported(format!("comparator {wanted} is not built in"))),
-    }
+    let context = TableReadContext {
+        comparator: InternalKeyComparator::new(comparator),
+        file_number: number,
+        ..TableReadContext::default()
+    };
+    Table::open(context, file, size)
 }
 
 /// Processes a file. False: its properties are not those that are wanted.

@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod made;
+mod prepared;
 mod run;
 
 use made::{ALL, May, PLAIN};

@@ -8,7 +8,7 @@ use pumice_base::coding::Decoder;
 use pumice_base::dbformat::{
     COLUMN_FAMILY_ID_MAX, FILE_NUMBER_MAX, LAST_SEQUENCE_MAX, MAX_SEQUENCE, TRAILER_LEN,
 };
-use pumice_base::{Error, Result};
+use pumice_base::{Error, Result, names};
 
 use super::{BlobFileAddition, BlobFileGarbage, VersionEdit, WalAddition, file_tag, tag};
 use crate::file_meta::FileMetaData;
@@ -47,7 +47,7 @@ impl VersionEdit {
     fn decode_field(&mut self, tag: u32, input: &mut Decoder<'_>) -> Field<()> {
         match tag {
             tag::DB_ID => self.db_id = Some(text(input, "db id")?),
-            tag::COMPARATOR => self.comparator = Some(text(input, "comparator name")?),
+            tag::COMPARATOR => self.comparator = Some(shown(input, "comparator name")?),
             tag::LOG_NUMBER => self.log_number = Some(file_number(input, "log number")?),
             tag::PREV_LOG_NUMBER => {
                 self.prev_log_number = Some(file_number(input, "previous log number")?);
@@ -219,8 +219,7 @@ fn file_custom_field(file: &mut FileMetaData, tag: u32, value: &[u8]) -> Field<(
         }
         file_tag::FILE_CHECKSUM => file.file_checksum = value.to_vec(),
         file_tag::FILE_CHECKSUM_FUNC => {
-            let name = String::from_utf8(value.to_vec());
-            file.file_checksum_func_name = name.map_err(|_| "file checksum function name")?;
+            file.file_checksum_func_name = names::text_of(value);
         }
         file_tag::TEMPERATURE => match value {
             [byte] => file.temperature = *byte,
@@ -334,9 +333,15 @@ fn number_string(input: &mut Decoder<'_>, what: &'static str) -> Field<u64> {
     Decoder::new(input.length_prefixed().ok_or(what)?).varint64().ok_or(what)
 }
 
-fn text(input: &mut Decoder<'_>, what: &'static str) -> Field<String> {
+/// A name that is compared with those of the program's objects, which are UTF-8.
+fn shown(input: &mut Decoder<'_>, what: &'static str) -> Field<String> {
     let bytes = input.length_prefixed().ok_or(what)?;
-    String::from_utf8(bytes.to_vec()).map_err(|_| what)
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// A name that is written again.
+fn text(input: &mut Decoder<'_>, what: &'static str) -> Field<String> {
+    input.length_prefixed().map(names::text_of).ok_or(what)
 }
 
 fn level(input: &mut Decoder<'_>, what: &'static str) -> Field<usize> {

@@ -3,6 +3,7 @@
 use pumice_base::coding::{
     put_fixed64, put_length_prefixed, put_varint32, put_varint64, varint_len,
 };
+use pumice_base::names;
 use pumice_base::narrow::{len_u32, low_u8};
 
 use super::{VersionEdit, WalAddition, file_tag, tag};
@@ -19,7 +20,7 @@ impl VersionEdit {
     /// Appends the record's bytes to `out`.
     pub fn encode_to(&self, out: &mut Vec<u8>) {
         if let Some(id) = &self.db_id {
-            put_string(out, tag::DB_ID, id.as_bytes());
+            put_string(out, tag::DB_ID, &names::bytes_of(id));
         }
         if let Some(name) = &self.comparator {
             put_string(out, tag::COMPARATOR, name.as_bytes());
@@ -37,7 +38,7 @@ impl VersionEdit {
             put_number(out, tag::COLUMN_FAMILY, Some(u64::from(self.column_family)));
         }
         if let Some(name) = &self.add_column_family {
-            put_string(out, tag::COLUMN_FAMILY_ADD, name.as_bytes());
+            put_string(out, tag::COLUMN_FAMILY_ADD, &names::bytes_of(name));
         }
         if self.drop_column_family {
             put_varint32(out, tag::COLUMN_FAMILY_DROP);
@@ -124,7 +125,7 @@ fn encode_file(out: &mut Vec<u8>, level: usize, file: &FileMetaData, min_log: Op
     let func = file.file_checksum_func_name.as_str();
     if !func.is_empty() && func != UNKNOWN_CHECKSUM_FUNC {
         put_string(out, file_tag::FILE_CHECKSUM, &file.file_checksum);
-        put_string(out, file_tag::FILE_CHECKSUM_FUNC, func.as_bytes());
+        put_string(out, file_tag::FILE_CHECKSUM_FUNC, &names::bytes_of(func));
     }
     if file.path_id != 0 {
         put_string(out, file_tag::PATH_ID, &[low_u8(u64::from(file.path_id))]);

@@ -26,8 +26,8 @@ use pumice_env::{
 };
 use pumice_port::sync::Mutex;
 use pumice_port::time::wall_seconds;
+use pumice_table::Table;
 use pumice_table::properties::EXTERNAL_VERSION;
-use pumice_table::{Table, TableReadContext};
 
 use crate::Db;
 use crate::engine::checkpoint::{KeepFiles, Moment};
@@ -360,15 +360,14 @@ impl BackupEngine {
     /// stored in it.
     fn share(&self, from: &Path, number: u64, known: &Known) -> Result<FileEntry> {
         let bytes = self.fs.file_size(from)?;
-        let context = TableReadContext { skip_filters: true, ..TableReadContext::default() };
-        let table = Table::open(context, self.fs.open_random(from)?, bytes)?;
-        let session = table.properties().db_session_id.clone();
+        let properties = Table::read_properties(self.fs.open_random(from)?, bytes)?;
+        let session = &properties.db_session_id;
         let named = format!("{SHARED}/{number:06}_s{session}_{bytes}.sst");
         let known_as = |path: &str| {
             let mut entries = known.values().flatten().flat_map(|meta| &meta.files);
             entries.find(|entry| entry.path == path)
         };
-        let made_outside = table.properties().collected(EXTERNAL_VERSION).is_some();
+        let made_outside = properties.collected(EXTERNAL_VERSION).is_some();
         let crc = match known_as(&named) {
             _ if session.is_empty() => self.read_crc(from)?,
             None => return self.share_as(from, bytes, named),

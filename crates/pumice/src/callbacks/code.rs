@@ -31,6 +31,10 @@ impl CustomComparator for Marked<dyn CustomComparator> {
         let _marked = self.mark.enter_locked();
         self.code.compare(a, b)
     }
+    fn can_keys_with_different_byte_contents_be_equal(&self) -> bool {
+        let _marked = self.mark.enter_locked();
+        self.code.can_keys_with_different_byte_contents_be_equal()
+    }
     fn find_shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
         let _marked = self.mark.enter_locked();
         self.code.find_shortest_separator(start, limit);

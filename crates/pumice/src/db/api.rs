@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::{Error, Result, SequenceNumber};
+use pumice_base::{Error, Result, SequenceNumber, names};
 
 use crate::callbacks::Mark;
 use crate::engine::DbInner;
@@ -121,7 +121,8 @@ impl Db {
         Ok((Db { handle: Arc::new(Handle { inner, default }) }, handles))
     }
 
-    /// Names of the column families of a database, in the order they were created.
+    /// Names of the column families of a database, in the order they were created, as every call
+    /// takes them ([`column_family_name`](crate::column_family_name) says how odd bytes are shown).
     ///
     /// # Errors
     /// I/O and Corruption of CURRENT and MANIFEST.
@@ -186,7 +187,7 @@ impl Db {
     /// The open column family with that name.
     pub fn column_family(&self, name: &str) -> Option<ColumnFamily> {
         let families = self.inner().cfs.load();
-        let data = Arc::clone(families.by_name(name)?);
+        let data = Arc::clone(families.by_name(&names::canonical(name))?);
         Some(ColumnFamily::new(data, Arc::downgrade(self.inner())))
     }
 

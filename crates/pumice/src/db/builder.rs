@@ -188,7 +188,7 @@ impl DbBuilder {
         }
         let rules = FileRules { for_reading: self.reads_only(), ..FileRules::default() };
         let base = |name: &str| self.own(name).unwrap_or(&self.options.cf).clone();
-        let parse = |text: &str| parse_options_file_over(text, rules, &self.options.db, &base);
+        let parse = |text: &[u8]| parse_options_file_over(text, rules, &self.options.db, &base);
         let loaded = load_latest(&*self.options.db.file_system, &self.path, &parse)?;
         let loaded = loaded.ok_or_else(|| {
             let text =

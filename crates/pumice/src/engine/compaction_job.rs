@@ -229,6 +229,8 @@ impl DbInner {
         job: u64,
         started_micros: u64,
     ) -> Result<()> {
+        let filters = work.cf.options().has_filter();
+        let _filtering = filters.then(|| self.snapshots.filter_begins());
         let context = self.job_context(work, lane)?;
         let written = self.run_parts(work, &context);
         let numbers = std::mem::take(&mut *context.outputs.lock());

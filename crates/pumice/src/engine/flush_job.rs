@@ -145,6 +145,9 @@ impl DbInner {
 
     /// Writes the tables of `works` and installs them in one step.
     fn flush(self: &Arc<Self>, works: &[FlushWork]) -> Result<()> {
+        let mut options = works.iter().map(|work| work.cf.options());
+        let filters = options.any(|options| options.compaction_filter_factory.is_some());
+        let _filtering = filters.then(|| self.snapshots.filter_begins());
         let mut written = Vec::with_capacity(works.len());
         for work in works {
             match self.write_table(work) {

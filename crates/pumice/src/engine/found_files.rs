@@ -70,12 +70,7 @@ pub(crate) fn check_tables(
     path: &Path,
     recovered: &RecoveredVersions,
 ) -> Result<()> {
-    for family in recovered.families.values() {
-        for file in family.version.levels().iter().flat_map(|level| level.files()) {
-            check_length(fs, path, file)?;
-        }
-    }
-    Ok(())
+    recovered.tables().try_for_each(|file| check_length(fs, path, file))
 }
 
 /// The table `file` of the database at `path` must exist with its length.

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber};
+use pumice_base::{
+    Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber, names,
+};
 use pumice_env::{
     FileSystem, FileType, IoActivity, ReadFileOptions, activity, create_dir_durably, filename,
 };
@@ -43,9 +45,10 @@ pub struct ColumnFamilyDescriptor {
 }
 
 impl ColumnFamilyDescriptor {
-    /// A descriptor.
+    /// A descriptor. A byte of the name that is no part of UTF-8 is written `\xHH`, with capital
+    /// digits, as [`column_family_name`](crate::column_family_name) does.
     pub fn new(name: impl Into<String>, options: ColumnFamilyOptions) -> Self {
-        ColumnFamilyDescriptor { name: name.into(), options }
+        ColumnFamilyDescriptor { name: names::canonical(&name.into()), options }
     }
 
     /// The descriptor with the options the column family will work with in the database `mark`.
@@ -222,6 +225,7 @@ fn check_direct(options: &DbOptions, path: &Path) -> Result<()> {
 fn nothing_yet(descriptors: &[ColumnFamilyDescriptor]) -> RecoveredVersions {
     RecoveredVersions {
         families: BTreeMap::from([(0, fresh_family(DEFAULT_COLUMN_FAMILY_NAME, descriptors))]),
+        unopened: BTreeMap::new(),
         manifest_number: 0,
         next_file_number: 1,
         last_sequence: 0,
@@ -252,26 +256,20 @@ fn recover(
 ) -> Result<RecoveredVersions> {
     check_direct(options, path)?;
     let fs = &*options.file_system;
-    let spec =
-        |name: &str, persisted: Option<&str>| match descriptors.iter().find(|d| d.name == name) {
-            Some(d) => Ok(Shape {
-                comparator: d.options.comparator.clone(),
-                levels: d.options.num_levels as usize,
-                may_overlap: matches!(mode, Mode::ReadOnly { .. })
-                    && !d.options.force_consistency_checks,
-            }),
-            None => Ok(Shape::of_unopened(persisted)),
-        };
+    let spec = |_: u32, name: &str, _: Option<&str>| {
+        let opened = descriptors.iter().find(|d| d.name == name);
+        Ok(opened.map(|d| Shape {
+            comparator: d.options.comparator.clone(),
+            levels: d.options.num_levels as usize,
+            may_overlap: matches!(mode, Mode::ReadOnly { .. })
+                && !d.options.force_consistency_checks,
+        }))
+    };
     let recovered = version_recovery::recover_versions(fs, path, &spec)?;
     if mode == Mode::ReadWrite {
         recovered.check_writable()?;
-        let opened = |name: &str| descriptors.iter().any(|d| d.name == name);
-        let missing: Vec<&str> = recovered
-            .families
-            .values()
-            .map(|f| f.name.as_str())
-            .filter(|name| !opened(name))
-            .collect();
+        recovered.check_prepared(fs, wal_dir)?;
+        let missing: Vec<&str> = recovered.unopened.values().map(|f| f.name.as_str()).collect();
         if !missing.is_empty() {
             return Err(Error::invalid_argument(format!(
                 "Column families not opened: {}",

@@ -50,9 +50,9 @@ impl DbInner {
             live.map(|cf| (cf.data.name.clone(), cf.data.options())).collect()
         };
         let listed: Vec<_> = families.iter().map(|(name, o)| (name.as_str(), &**o)).collect();
-        let text = crate::options::format_options_file(&self.options(), &listed);
+        let text = crate::options::options_file_bytes(&self.options(), &listed);
         let temp = filename::temp_options_file(&self.dir.path, number);
-        let written = pumice_env::write_file(&*self.dir.fs, &temp, text.as_bytes(), true);
+        let written = pumice_env::write_file(&*self.dir.fs, &temp, &text, true);
         written.inspect_err(|_| self.delete_file(&temp))?;
         let renamed = self.dir.fs.rename(&temp, &filename::options_file(&self.dir.path, number));
         renamed.inspect_err(|_| self.delete_file(&temp))?;

@@ -28,7 +28,7 @@ use crate::read::wanted::Wanted;
 use crate::snapshot::Snapshot;
 use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
 use crate::version::family::CfData;
-use crate::version::super_version::SuperVersion;
+use crate::version::super_version::{SuperVersion, keep_views, kept_view};
 use crate::version::table_cache::TableCache;
 
 #[inline]
@@ -419,6 +419,11 @@ impl DbInner {
         cf: &CfData,
         options: &ReadOptions,
     ) -> (Guard<Arc<SuperVersion>>, SequenceNumber) {
+        if let Some(snapshot) = &options.snapshot
+            && let Some(view) = kept_view(snapshot, cf.id)
+        {
+            return (Guard::from_inner(view), snapshot.sequence_number());
+        }
         loop {
             let view = cf.super_version.load();
             if let Some(sequence) = self.sequence_for(cf, &view, options) {
@@ -460,9 +465,9 @@ impl DbInner {
     /// A snapshot of the present state.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let me = self.life.me.get().cloned().unwrap_or_default();
-        self.snapshots.acquire(pumice_port::time::wall_seconds(), me, || {
-            self.last_sequence.load(Ordering::Acquire)
-        })
+        let latest = || self.last_sequence.load(Ordering::Acquire);
+        let keep = || keep_views(self.cfs.load().all());
+        self.snapshots.acquire(pumice_port::time::wall_seconds(), me, latest, keep)
     }
 }
 

@@ -30,6 +30,7 @@ use crate::commit::predecessor::Predecessor;
 use crate::engine::DbInner;
 use crate::flush::write_level0;
 use crate::recovery::moment::Stamp;
+use crate::recovery::prepared::{self, PreparedSections};
 use crate::recovery::version_recovery::check_found;
 use crate::state::DbState;
 use crate::state::parts::Directory;
@@ -64,6 +65,8 @@ pub(crate) struct Order {
     /// There was damage, and no record has continued the sequence since.
     stopped: bool,
     damaged_log: Option<FileNumber>,
+    /// Transactions that are not committed yet.
+    pub sections: PreparedSections,
 }
 
 impl Order {
@@ -77,6 +80,7 @@ impl Order {
             before: None,
             stopped: false,
             damaged_log: None,
+            sections: PreparedSections::default(),
         }
     }
 
@@ -156,6 +160,8 @@ impl DbInner {
         replay.order.forget_before(oldest, 0);
         let mut logs = Vec::new();
         let log_dir = self.logs.dir();
+        let kept = self.state.lock().files.min_log_to_keep..oldest;
+        replay.order.sections = PreparedSections::find(&*self.dir.fs, &log_dir, kept)?;
         for (number, path) in self.dir.logs_from(&log_dir, oldest)? {
             let file = stamp.map(|_| self.dir.fs.open_sequential(&path)).transpose()?;
             let bytes = self.dir.fs.file_size(&path)?;
@@ -309,7 +315,7 @@ impl<'a> Replay<'a> {
             return self.bad_record(log, error);
         }
         let first = batch::sequence(record);
-        let next = first.checked_add(u64::from(batch::count(record)));
+        let next = first.checked_add(self.order.sections.taken(record));
         let Some(next) = next.filter(|next| *next <= LAST_SEQUENCE_MAX + 1) else {
             // No crash produces a record with a correct checksum and such a number.
             return match self.mode {
@@ -352,37 +358,55 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// A prepared section only waits for its commit, and a writer cannot keep it.
     fn apply(&mut self, log: FileNumber, first: SequenceNumber, record: &[u8]) -> Result<()> {
+        if prepared::is_section(record) {
+            return match self.db.dir.read_only {
+                true => self.order.sections.add(record),
+                false => Err(prepared::refused()),
+            };
+        }
         let mut sequence = first;
         for entry in batch::records(record) {
             if planted::is(Bug::TornBatchAccepted) && entry.is_err() {
                 break;
             }
-            let (id, value_type, key, value) = match entry? {
-                BatchRecord::LogData(_) => continue,
-                BatchRecord::Marker(
-                    ValueType::Noop | ValueType::CommitXid | ValueType::RollbackXid,
-                    _,
-                ) => continue,
-                BatchRecord::Marker(..) => {
-                    return Err(Error::not_supported(
-                        "the WAL holds prepared transactions. Open with TransactionDB",
-                    ));
+            match entry? {
+                BatchRecord::LogData(_) | BatchRecord::Marker(ValueType::Noop, _) => {}
+                BatchRecord::Marker(ValueType::RollbackXid, name) => {
+                    self.order.sections.end(name);
                 }
-                BatchRecord::Entry { column_family, value_type, key, value } => {
-                    (column_family, value_type, key, value)
+                BatchRecord::Marker(ValueType::CommitXid, name) => {
+                    let section = self.order.sections.end(name).unwrap_or_default();
+                    for entry in batch::records(&section) {
+                        self.insert(log, &mut sequence, entry?)?;
+                    }
                 }
-            };
-            let at = sequence;
-            sequence += 1;
-            // Unknown ids are those of dropped column families.
-            let Some(mem) = self.mems.get(&id) else {
-                check_family_was_known(id, &self.db.state.lock(), log)?;
-                continue;
-            };
-            if self.log_numbers.get(&id).is_none_or(|number| *number <= log) {
-                mem.add(at, value_type, key, value)?;
+                BatchRecord::Marker(..) => return Err(prepared::refused()),
+                entry => self.insert(log, &mut sequence, entry)?,
             }
+        }
+        Ok(())
+    }
+
+    /// Inserts an update, whose sequence number is `next`; other records of a batch are none.
+    fn insert(
+        &mut self,
+        log: FileNumber,
+        next: &mut SequenceNumber,
+        entry: BatchRecord<'_>,
+    ) -> Result<()> {
+        let BatchRecord::Entry { column_family: id, value_type, key, value } = entry else {
+            return Ok(());
+        };
+        let at = *next;
+        *next += 1;
+        // Unknown ids are those of dropped column families.
+        let Some(mem) = self.mems.get(&id) else {
+            return check_family_was_known(id, &self.db.state.lock(), log);
+        };
+        if self.log_numbers.get(&id).is_none_or(|number| *number <= log) {
+            mem.add(at, value_type, key, value)?;
         }
         Ok(())
     }

@@ -34,6 +34,7 @@ use crate::engine::recovery::{Order, Replay};
 use crate::log_tail::follow::{LogFollower, LogSink};
 use crate::recovery::manifest_tail::ManifestTail;
 use crate::recovery::moment::{Stamp, read_settled};
+use crate::recovery::prepared::PreparedSections;
 use crate::recovery::version_recovery::{RecoveredVersions, Shape, check_found};
 use crate::state::family::{CfState, ImmutableMemTable};
 use crate::stats::listener::FlushReason;
@@ -310,16 +311,13 @@ impl Follower {
 
     fn read_manifest(&mut self, db: &DbInner) -> Result<()> {
         let families = &self.prepared.families;
-        let spec = |name: &str, persisted: Option<&str>| {
-            let opened = families.values().find(|family| family.data.name == name);
-            Ok(match opened {
-                Some(family) => Shape {
-                    comparator: family.data.comparator().clone(),
-                    levels: family.data.options().num_levels as usize,
-                    may_overlap: false,
-                },
-                None => Shape::of_unopened(persisted),
-            })
+        let spec = |id: u32, name: &str, _: Option<&str>| {
+            let opened = families.get(&id).filter(|family| family.data.name == name);
+            Ok(opened.map(|family| Shape {
+                comparator: family.data.comparator().clone(),
+                levels: family.data.options().num_levels as usize,
+                may_overlap: false,
+            }))
         };
         let versions = self.tail.read_on(&*db.dir.fs, &spec)?;
         if versions.db_id.as_ref().is_some_and(|id| *id != db.dir.db_id) {
@@ -362,6 +360,10 @@ impl Follower {
         let (dir, oldest) = (db.logs.dir(), self.oldest_log());
         let newest = self.logs.newest().unwrap_or(0).max(self.prepared.log);
         let from = oldest.max(newest + 1);
+        if newest == 0 {
+            let kept = self.min_log_to_keep..oldest;
+            self.order.sections = PreparedSections::find(&*db.dir.fs, &dir, kept)?;
+        }
         let mut opened = Vec::new();
         for (number, path) in db.dir.logs_from(&dir, from)? {
             check_found(number, &path)?;

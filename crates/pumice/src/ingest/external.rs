@@ -228,13 +228,6 @@ fn check_properties(
             )));
         }
     };
-    let order = cf.comparator().name();
-    if !properties.comparator.is_empty() && properties.comparator != order {
-        return Err(Error::invalid_argument(format!(
-            "{order}: does not match existing comparator {}",
-            properties.comparator
-        )));
-    }
     if properties.user_timestamps_persisted == 0 {
         return Err(Error::not_supported("External file with user-defined timestamps stripped"));
     }

@@ -159,7 +159,8 @@ impl ColumnFamilyOptions {
 
     /// Orders keys by this closure: a total order that must never change under this name, since the
     /// name is persisted. Tables are a little larger than with a [`CustomComparator`] that knows
-    /// how to shorten keys.
+    /// how to shorten keys; filters and hash indexes need one that says that equal keys have equal
+    /// bytes.
     pub fn set_comparator<F>(&mut self, name: impl Into<String>, compare: F)
     where
         F: Fn(&[u8], &[u8]) -> Ordering + Send + Sync + 'static,

@@ -14,6 +14,8 @@
 //! written. Every file that RocksDB 7.8 to 10.10 writes can be read; in a file of a newer version,
 //! names that the tables do not know are skipped and noted, except those that `on_disk` lists.
 //!
+//! The file is bytes: only the name of a column family may be other than UTF-8, and a comment.
+//!
 //! Thread safety: pure functions from and to text.
 //!
 //! Invariants:
@@ -21,13 +23,13 @@
 //!    cannot open a database whose file lists too many or too few.
 //! 2. Nothing is skipped without a note in `LoadedOptions::ignored`.
 
-use pumice_base::{Error, ErrorKind, Result};
+use pumice_base::{Error, ErrorKind, Result, names};
 
 use super::cf_options::ColumnFamilyOptions;
 use super::db_options::DbOptions;
 use super::on_disk::{self, Concern};
 use super::row::{OptionSet, RowKind, unknown_option};
-use super::text::{escape, trim_comment, unescape};
+use super::text::{escape_bytes, trim_comment, unescape_bytes};
 
 /// The version in files with names that every reader knows, and in files with others.
 const WRITTEN_VERSIONS: [&str; 2] = ["7.8.0", "10.10.0"];
@@ -73,12 +75,21 @@ pub struct LoadedOptions {
     pub ignored: Vec<String>,
 }
 
-/// The text of an OPTIONS file for a database with exactly these live column families.
+/// The text of an OPTIONS file for a database with exactly these live column families; bytes of
+/// their names that are not UTF-8 are replaced, see [`options_file_bytes`].
 pub fn format_options_file(
     db: &DbOptions,
     column_families: &[(&str, &ColumnFamilyOptions)],
 ) -> String {
-    let mut sections = Sections { text: String::with_capacity(8 << 10), newer: false };
+    String::from_utf8_lossy(&options_file_bytes(db, column_families)).into_owned()
+}
+
+/// The bytes of an OPTIONS file for a database with exactly these live column families.
+pub fn options_file_bytes(
+    db: &DbOptions,
+    column_families: &[(&str, &ColumnFamilyOptions)],
+) -> Vec<u8> {
+    let mut sections = Sections { text: Vec::with_capacity(8 << 10), newer: false };
     sections.write("DBOptions", None, db);
     for (name, options) in column_families {
         sections.write("CFOptions", Some(name), *options);
@@ -86,29 +97,34 @@ pub fn format_options_file(
         sections.write(title, Some(name), &options.table_factory);
     }
     let version = WRITTEN_VERSIONS[usize::from(sections.newer)];
-    format!(
+    let mut file = format!(
         "# This is a RocksDB option file, written by Pumice.\n\n[Version]\n  \
-         rocksdb_version={version}\n  options_file_version={FILE_VERSION}\n{}",
-        sections.text
+         rocksdb_version={version}\n  options_file_version={FILE_VERSION}\n"
     )
+    .into_bytes();
+    file.append(&mut sections.text);
+    file
 }
 
 struct Sections {
-    text: String,
+    text: Vec<u8>,
     /// Whether there is something that RocksDB 7.8 does not know.
     newer: bool,
 }
 
 impl Sections {
     fn write<S: OptionSet>(&mut self, title: &str, name: Option<&str>, options: &S) {
-        match name {
-            Some(name) => self.text.push_str(&format!("\n[{title} \"{}\"]\n", escape(name))),
-            None => self.text.push_str(&format!("\n[{title}]\n")),
+        self.text.extend(format!("\n[{title}").into_bytes());
+        if let Some(name) = name {
+            self.text.extend(b" \"");
+            self.text.extend(escape_bytes(&names::bytes_of(name)));
+            self.text.push(b'"');
         }
+        self.text.extend(b"]\n");
         let defaults = S::default();
         for row in S::rows() {
             if let Some(text) = row.saved_text(options, &defaults) {
-                self.text.push_str(&format!("  {}={text}\n", row.name));
+                self.text.extend(format!("  {}={text}\n", row.name).into_bytes());
                 self.newer |= row.saves_what_is_newer(options);
             }
         }
@@ -136,14 +152,17 @@ struct Reader<'a> {
     line: usize,
 }
 
-/// Reads the text of an OPTIONS file.
+/// Reads the contents of an OPTIONS file, a text or its bytes.
 ///
 /// # Errors
 /// InvalidArgument or NotSupported with the line number for a file that is malformed, lacks a
 /// section, or names options or values that the rules do not let pass.
 ///
 /// A name that is in no table is skipped if `rocksdb_version` is above 10.10.
-pub fn parse_options_file(text: &str, rules: FileRules) -> Result<LoadedOptions> {
+pub fn parse_options_file(
+    text: &(impl AsRef<[u8]> + ?Sized),
+    rules: FileRules,
+) -> Result<LoadedOptions> {
     parse_options_file_over(text, rules, &DbOptions::default(), &|_| ColumnFamilyOptions::default())
 }
 
@@ -154,7 +173,7 @@ pub fn parse_options_file(text: &str, rules: FileRules) -> Result<LoadedOptions>
 /// # Errors
 /// As [`parse_options_file`].
 pub fn parse_options_file_over(
-    text: &str,
+    text: &(impl AsRef<[u8]> + ?Sized),
     rules: FileRules,
     db: &DbOptions,
     family: &dyn Fn(&str) -> ColumnFamilyOptions,
@@ -168,14 +187,9 @@ pub fn parse_options_file_over(
         newer: false,
         line: 0,
     };
-    for line in text.lines() {
+    for line in text.as_ref().split(|byte| *byte == b'\n') {
         reader.line += 1;
-        let line = trim_comment(line);
-        let result = match line.strip_prefix('[') {
-            _ if line.is_empty() => Ok(()),
-            Some(title) => reader.open_section(title),
-            None => reader.assignment(line),
-        };
+        let result = reader.read_line(trim_comment(line));
         result.map_err(|e| e.with_context(format!("OPTIONS file, line {}", reader.line)))?;
     }
     if !reader.saw_db {
@@ -194,17 +208,32 @@ pub fn parse_options_file_over(
 }
 
 /// Splits `CFOptions "name"]` into title and name.
-fn section_title(text: &str) -> Option<(&str, Option<String>)> {
-    let inner = text.strip_suffix(']')?.trim();
-    let Some(quote) = inner.find('"') else {
-        return Some((inner, None));
-    };
-    let name = inner[quote + 1..].strip_suffix('"')?;
-    Some((inner[..quote].trim(), Some(unescape(name))))
+fn section_title(text: &[u8]) -> Option<(&str, Option<String>)> {
+    let inner = text.strip_suffix(b"]")?.trim_ascii();
+    let quote = inner.iter().position(|byte| *byte == b'"');
+    let title = str::from_utf8(&inner[..quote.unwrap_or(inner.len())]).ok()?.trim();
+    let Some(quote) = quote else { return Some((title, None)) };
+    let name = inner[quote + 1..].strip_suffix(b"\"")?;
+    Some((title, Some(names::text_of(&unescape_bytes(name)))))
 }
 
 impl Reader<'_> {
-    fn open_section(&mut self, text: &str) -> Result<()> {
+    /// Reads a line without its comment.
+    fn read_line(&mut self, line: &[u8]) -> Result<()> {
+        match line {
+            [] => Ok(()),
+            [b'[', title @ ..] => self.open_section(title),
+            _ => match str::from_utf8(line) {
+                Ok(line) => self.assignment(line),
+                Err(_) => Err(Error::not_supported(format!(
+                    "{}: not valid UTF-8",
+                    String::from_utf8_lossy(line)
+                ))),
+            },
+        }
+    }
+
+    fn open_section(&mut self, text: &[u8]) -> Result<()> {
         let (title, name) = section_title(text)
             .ok_or_else(|| Error::invalid_argument("The section title is malformed"))?;
         self.section = match (title, name) {

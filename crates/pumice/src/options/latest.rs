@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use pumice_base::{Error, Result};
+use pumice_base::Result;
 use pumice_env::FileSystem;
 use pumice_env::filename::{FileType, options_file, parse};
 
@@ -27,11 +27,11 @@ pub fn load_latest_options(
     load_latest(fs, path, &|text| parse_options_file(text, rules))
 }
 
-/// As [`load_latest_options`], the text read by `parse`.
+/// As [`load_latest_options`], the contents read by `parse_text`.
 pub(crate) fn load_latest(
     fs: &dyn FileSystem,
     path: &Path,
-    parse_text: &dyn Fn(&str) -> Result<LoadedOptions>,
+    parse_text: &dyn Fn(&[u8]) -> Result<LoadedOptions>,
 ) -> Result<Option<LoadedOptions>> {
     let names = fs.list(path)?;
     let newest = names
@@ -44,7 +44,5 @@ pub(crate) fn load_latest(
     let Some(number) = newest else { return Ok(None) };
     let file = options_file(path, number);
     let bytes = fs.read_file(&file)?;
-    let text = std::str::from_utf8(&bytes)
-        .map_err(|_| Error::corruption(format!("{}: not valid UTF-8", file.display())))?;
-    parse_text(text).map(Some).map_err(|e| e.with_context(file.display()))
+    parse_text(&bytes).map(Some).map_err(|e| e.with_context(file.display()))
 }

@@ -72,8 +72,8 @@ pub use enums::{
 };
 pub use fifo::FifoOptions;
 pub use file::{
-    ColumnFamilyEntry, FileRules, LoadedOptions, format_options_file, parse_options_file,
-    parse_options_file_over,
+    ColumnFamilyEntry, FileRules, LoadedOptions, format_options_file, options_file_bytes,
+    parse_options_file, parse_options_file_over,
 };
 pub use filter_factory::{CompactionFilterContext, CompactionFilterFactory};
 pub(crate) use latest::load_latest;

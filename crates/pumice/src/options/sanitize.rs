@@ -266,9 +266,42 @@ pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     let mut table = options.table_factory.clone();
     table.sanitize();
     check_table(options, &table)?;
+    check_hashes(options, &table)?;
     check_universal(options)?;
     table.to_table_options()?;
     check_codecs(options)
+}
+
+/// Refuses options that look keys up by their hash where equal keys may have different hashes.
+/// RocksDB refuses only the last of them, and does not find keys with the others.
+fn check_hashes(options: &ColumnFamilyOptions, table: &BlockBasedTableOptions) -> Result<()> {
+    let order = &options.comparator;
+    if !order.can_keys_with_different_byte_contents_be_equal() {
+        return Ok(());
+    }
+    let prefixes = options.prefix_extractor.is_some();
+    let in_tables = prefixes || table.whole_key_filtering;
+    let in_memtables = prefixes || options.memtable_whole_key_filtering;
+    let hashed = [
+        ("filter_policy", table.filter_policy.is_some() && in_tables),
+        (
+            "memtable_prefix_bloom_size_ratio",
+            options.memtable_prefix_bloom_size_ratio > 0.0 && in_memtables,
+        ),
+        ("index_type=kHashSearch", table.index_type == IndexType::HashSearch),
+        (
+            "data_block_index_type=kDataBlockBinaryAndHash",
+            table.data_block_index_type == DataBlockIndexType::BinaryAndHash,
+        ),
+    ];
+    match hashed.iter().find(|(_, is_set)| *is_set) {
+        None => Ok(()),
+        Some((option, _)) => Err(Error::invalid_argument(format!(
+            "{option}: not with comparator {}, to which keys of different bytes may be equal \
+             (can_keys_with_different_byte_contents_be_equal)",
+            order.name()
+        ))),
+    }
 }
 
 /// Checks the limit of sorted runs, as RocksDB does.

@@ -27,7 +27,8 @@ fn load(text: &str) -> LoadedOptions {
 fn assignments(text: &str) -> Vec<(String, String, String)> {
     let mut section = String::new();
     let mut out = Vec::new();
-    for line in text.lines().map(text::trim_comment) {
+    for line in text.lines() {
+        let line = str::from_utf8(text::trim_comment(line.as_bytes())).unwrap();
         if let Some(title) = line.strip_prefix('[') {
             section = title.trim_end_matches(']').to_string();
         } else if let Some((name, value)) = line.split_once('=') {

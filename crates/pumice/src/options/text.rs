@@ -11,52 +11,57 @@ use pumice_base::{Error, Result};
 /// Deepest nesting of braces that is accepted.
 pub const MAX_NESTING: usize = 16;
 
-/// `raw` with the special characters escaped.
+/// `raw` with the special characters escaped. They are ASCII, so all others stay whole.
 pub fn escape(raw: &str) -> String {
-    let mut out = String::with_capacity(raw.len());
-    for c in raw.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\\' | '#' | ':' => {
-                out.push('\\');
-                out.push(c);
-            }
-            _ => out.push(c),
+    String::from_utf8_lossy(&escape_bytes(raw.as_bytes())).into_owned()
+}
+
+/// The reverse of [`escape`]; a trailing lone backslash is dropped.
+pub fn unescape(escaped: &str) -> String {
+    String::from_utf8_lossy(&unescape_bytes(escaped.as_bytes())).into_owned()
+}
+
+/// [`unescape`] of any bytes.
+pub fn unescape_bytes(escaped: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(escaped.len());
+    let mut bytes = escaped.iter();
+    while let Some(&byte) = bytes.next() {
+        match byte {
+            b'\\' => out.extend(bytes.next().map(|next| match next {
+                b'n' => b'\n',
+                b'r' => b'\r',
+                other => *other,
+            })),
+            byte => out.push(byte),
         }
     }
     out
 }
 
-/// The reverse of [`escape`]; a trailing lone backslash is dropped.
-pub fn unescape(escaped: &str) -> String {
-    let mut out = String::with_capacity(escaped.len());
-    let mut chars = escaped.chars();
-    while let Some(c) = chars.next() {
-        if c != '\\' {
-            out.push(c);
-            continue;
-        }
-        match chars.next() {
-            Some('n') => out.push('\n'),
-            Some('r') => out.push('\r'),
-            Some(other) => out.push(other),
-            None => {}
+/// [`escape`] of any bytes.
+pub fn escape_bytes(raw: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(raw.len());
+    for &byte in raw {
+        match byte {
+            b'\n' => out.extend(b"\\n"),
+            b'\r' => out.extend(b"\\r"),
+            b'\\' | b'#' | b':' => out.extend([b'\\', byte]),
+            byte => out.push(byte),
         }
     }
     out
 }
 
 /// `line` without spaces around it and without a comment (`#` that is not escaped).
-pub fn trim_comment(line: &str) -> &str {
+pub fn trim_comment(line: &[u8]) -> &[u8] {
     let mut escaped = false;
-    for (at, c) in line.char_indices() {
-        if c == '#' && !escaped {
-            return line[..at].trim();
+    for (at, &byte) in line.iter().enumerate() {
+        if byte == b'#' && !escaped {
+            return line[..at].trim_ascii();
         }
-        escaped = c == '\\' && !escaped;
+        escaped = byte == b'\\' && !escaped;
     }
-    line.trim()
+    line.trim_ascii()
 }
 
 /// The inside of `{...}` if one pair of braces spans the whole text, otherwise the text itself.
@@ -174,10 +179,10 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn comments_end_lines_unless_escaped() {
-        assert_eq!(trim_comment("  a=b # c"), "a=b");
-        assert_eq!(trim_comment("a=b\\#c#d"), "a=b\\#c");
-        assert_eq!(trim_comment("a=\\\\#d"), "a=\\\\");
-        assert_eq!(trim_comment("# all"), "");
+        assert_eq!(trim_comment(b"  a=b # c"), b"a=b");
+        assert_eq!(trim_comment(b"a=b\\#c#d"), b"a=b\\#c");
+        assert_eq!(trim_comment(b"a=\\\\#d"), b"a=\\\\");
+        assert_eq!(trim_comment(b"# caf\xe9"), b"");
     }
 
     #[pumice_test_macros::test]

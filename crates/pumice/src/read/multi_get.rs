@@ -35,7 +35,7 @@ use crate::read::get::{self, Attempt, Hits};
 use crate::read::wanted::Wanted;
 use crate::snapshot::Snapshot;
 use crate::version::family::CfData;
-use crate::version::super_version::SuperVersion;
+use crate::version::super_version::{SuperVersion, kept_view};
 use crate::version::table_cache::TableCache;
 
 /// Most reads in flight; further ones wait for their turn.
@@ -57,9 +57,10 @@ pub(crate) struct Family<'a> {
 }
 
 impl<'a> Family<'a> {
-    /// `cf` as it is now, to be read at `_snapshot`, which keeps what later changes replace.
-    pub fn under(cf: &'a Arc<CfData>, _snapshot: &Snapshot) -> Self {
-        Self::at(cf, cf.super_version.load_full())
+    /// `cf` to be read at `snapshot`: as it is now, since the snapshot keeps what later changes
+    /// replace, or as it was if a filter ran then.
+    pub fn under(cf: &'a Arc<CfData>, snapshot: &Snapshot) -> Self {
+        Self::at(cf, kept_view(snapshot, cf.id).unwrap_or_else(|| cf.super_version.load_full()))
     }
 
     /// `cf` as of `view`.

@@ -14,6 +14,7 @@ use pumice_env::{FileSystem, filename};
 use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
 
 use crate::recovery::manifest_reader::{DroppedTail, for_each_edit};
+use crate::recovery::prepared::{self, PreparedSections};
 
 /// A column family as the MANIFEST describes it.
 pub(crate) struct RecoveredFamily {
@@ -22,9 +23,17 @@ pub(crate) struct RecoveredFamily {
     pub version: Arc<Version>,
 }
 
+/// A column family that is not opened: its files are known, their order is not.
+pub(crate) struct UnopenedFamily {
+    pub name: String,
+    pub log_number: FileNumber,
+    pub files: Vec<Arc<FileMetaData>>,
+}
+
 /// The database as the MANIFEST describes it.
 pub(crate) struct RecoveredVersions {
     pub families: BTreeMap<u32, RecoveredFamily>,
+    pub unopened: BTreeMap<u32, UnopenedFamily>,
     pub manifest_number: FileNumber,
     pub next_file_number: FileNumber,
     pub last_sequence: SequenceNumber,
@@ -38,8 +47,29 @@ pub(crate) struct RecoveredVersions {
 impl RecoveredVersions {
     /// The oldest log with data that is in no table.
     pub fn oldest_log(&self) -> FileNumber {
-        let logs = self.families.values().map(|family| family.log_number);
+        let opened = self.families.values().map(|family| family.log_number);
+        let logs = opened.chain(self.unopened.values().map(|family| family.log_number));
         logs.min().unwrap_or(0).max(self.min_log_to_keep)
+    }
+
+    /// Refuses a database with sections of transactions that were prepared in logs that no family
+    /// needs: without those logs, which an open deletes, they would be lost.
+    ///
+    /// # Errors
+    /// NotSupported if there are any; I/O.
+    pub fn check_prepared(&self, fs: &dyn FileSystem, wal_dir: &Path) -> Result<()> {
+        let kept = self.min_log_to_keep..self.oldest_log();
+        match PreparedSections::find(fs, wal_dir, kept)?.is_empty() {
+            true => Ok(()),
+            false => Err(prepared::refused()),
+        }
+    }
+
+    /// The tables of all column families.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<FileMetaData>> {
+        let opened = self.families.values().flat_map(|family| family.version.all_files());
+        let unopened = self.unopened.values().flat_map(|family| &family.files);
+        opened.map(|(_, file)| file).chain(unopened)
     }
 
     /// Refuses writing to a database that this engine could not preserve, whatever the options say:
@@ -64,7 +94,6 @@ impl RecoveredVersions {
 }
 
 /// How to interpret a column family.
-#[derive(Default)]
 pub(crate) struct Shape {
     pub comparator: Comparator,
     pub levels: usize,
@@ -72,16 +101,9 @@ pub(crate) struct Shape {
     pub may_overlap: bool,
 }
 
-impl Shape {
-    /// Of a family that is not opened: only its files matter, in whatever order they claim.
-    pub fn of_unopened(persisted: Option<&str>) -> Self {
-        let comparator = persisted.and_then(Comparator::builtin).unwrap_or_default();
-        Shape { comparator, levels: crate::options::MAX_LEVELS as usize, may_overlap: false }
-    }
-}
-
-/// How to interpret a column family while replaying: by name and persisted comparator name.
-pub(crate) type FamilySpec<'a> = dyn Fn(&str, Option<&str>) -> Result<Shape> + 'a;
+/// How to interpret a column family while replaying: by id, name and persisted comparator name.
+/// None: it is not opened. The id is what tells it from another of that name, created after a drop.
+pub(crate) type FamilySpec<'a> = dyn Fn(u32, &str, Option<&str>) -> Result<Option<Shape>> + 'a;
 
 struct Family {
     name: String,
@@ -91,6 +113,8 @@ struct Family {
     built: Option<Arc<Version>>,
     /// Edits of files since.
     edits: Vec<VersionEdit>,
+    /// If it is not opened: its files before those edits.
+    files: BTreeMap<FileNumber, Arc<FileMetaData>>,
 }
 
 /// The state after the edits of a MANIFEST processed so far.
@@ -192,27 +216,46 @@ impl Family {
             log_number: None,
             built: None,
             edits: Vec::new(),
+            files: BTreeMap::new(),
         }
     }
 
-    /// The family as of now. Edits already applied are not processed again.
-    fn build(&mut self, spec: &FamilySpec<'_>) -> Result<RecoveredFamily> {
+    /// The family as of now, None if it is not opened. Edits already applied are not processed
+    /// again.
+    fn build(&mut self, id: u32, spec: &FamilySpec<'_>) -> Result<Option<RecoveredFamily>> {
         let version = match self.built.take() {
             Some(built) if self.edits.is_empty() => built,
             Some(built) => self.build_on(built, false)?,
-            None => self.build_first(spec)?,
+            None => match spec(id, &self.name, self.comparator.as_deref())? {
+                Some(shape) => self.build_first(shape)?,
+                None => return Ok(None),
+            },
         };
         self.built = Some(Arc::clone(&version));
-        Ok(RecoveredFamily {
+        Ok(Some(RecoveredFamily {
             name: self.name.clone(),
             log_number: self.log_number.unwrap_or(0),
             version,
-        })
+        }))
     }
 
-    fn build_first(&mut self, spec: &FamilySpec<'_>) -> Result<Arc<Version>> {
-        let Shape { comparator, levels, may_overlap } =
-            spec(&self.name, self.comparator.as_deref())?;
+    /// The family as of now, which is not opened.
+    fn unopened(&mut self) -> UnopenedFamily {
+        for edit in std::mem::take(&mut self.edits) {
+            for (_, number) in &edit.deleted_files {
+                self.files.remove(number);
+            }
+            self.files.extend(edit.new_files.into_iter().map(|(_, file)| (file.number, file)));
+        }
+        UnopenedFamily {
+            name: self.name.clone(),
+            log_number: self.log_number.unwrap_or(0),
+            files: self.files.values().cloned().collect(),
+        }
+    }
+
+    fn build_first(&mut self, shape: Shape) -> Result<Arc<Version>> {
+        let Shape { comparator, levels, may_overlap } = shape;
         if let Some(persisted) = &self.comparator
             && persisted != comparator.name()
         {
@@ -259,12 +302,16 @@ impl ManifestReplay {
         if !self.log_seen {
             return Err(missing("meta-lognumber"));
         }
-        let mut families = BTreeMap::new();
+        let (mut families, mut unopened) = (BTreeMap::new(), BTreeMap::new());
         for (id, family) in &mut self.families {
-            families.insert(*id, family.build(spec).map_err(|e| in_file(&e, path))?);
+            match family.build(*id, spec).map_err(|e| in_file(&e, path))? {
+                Some(built) => drop(families.insert(*id, built)),
+                None => drop(unopened.insert(*id, family.unopened())),
+            }
         }
         Ok(RecoveredVersions {
             families,
+            unopened,
             manifest_number,
             next_file_number: check_found(next_file.max(self.used + 1), path)?
                 .max(manifest_number + 1),

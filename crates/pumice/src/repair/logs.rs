@@ -188,9 +188,7 @@ fn count(record: &[u8], entries: &mut BTreeMap<u32, u64>) -> Result<()> {
                 _,
             ) => {}
             BatchRecord::Marker(..) => {
-                return Err(Error::not_supported(
-                    "the WAL holds prepared transactions. Open with TransactionDB",
-                ));
+                return Err(crate::recovery::prepared::refused());
             }
         }
     }

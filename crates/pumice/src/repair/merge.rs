@@ -83,10 +83,15 @@ impl<'a> Merge<'a> {
                 continue;
             }
             match self.at {
-                Some(at) if self.active[at].1.key() == self.last => self.active[at].1.next(),
+                Some(at) if self.was_last(self.active[at].1.key()) => self.active[at].1.next(),
                 _ => return Ok(()),
             }
         }
+    }
+
+    /// The entry is the one returned last: the order decides, not the bytes.
+    fn was_last(&self, key: &[u8]) -> bool {
+        !self.last.is_empty() && self.family.icmp.compare(key, &self.last).is_eq()
     }
 
     fn smallest(&self) -> Option<usize> {

@@ -46,22 +46,24 @@ impl Site<'_> {
     }
 
     /// The comparator of a column family: the one found in its files, which must be built in or in
-    /// the options.
+    /// the options, perhaps those of another family: a table that was made outside may not say of
+    /// which family it is.
     ///
     /// # Errors
     /// InvalidArgument if it is neither.
     pub fn comparator_of(&self, family: &str, found: Option<&str>) -> Result<Comparator> {
         let given = &self.options_of(family)?.comparator;
-        match found {
-            None | Some("") => Ok(given.clone()),
-            Some(found) if found == given.name() => Ok(given.clone()),
-            Some(found) => Comparator::builtin(found).ok_or_else(|| {
-                Error::invalid_argument(format!(
-                    "{}: does not match existing comparator {found} of column family {family}",
-                    given.name()
-                ))
-            }),
-        }
+        let Some(found) = found.filter(|found| !found.is_empty() && *found != given.name()) else {
+            return Ok(given.clone());
+        };
+        let mut named = self.named.iter().map(|descriptor| &descriptor.options.comparator);
+        let other = || named.find(|order| order.name() == found).cloned();
+        Comparator::builtin(found).or_else(other).ok_or_else(|| {
+            Error::invalid_argument(format!(
+                "{}: does not match existing comparator {found} of column family {family}",
+                given.name()
+            ))
+        })
     }
 
     /// A column family with the order that was found in its files.

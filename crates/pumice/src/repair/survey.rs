@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
 use pumice_env::filename::{self, FileType};
 
+use crate::options::MAX_LEVELS;
 use crate::recovery::version_recovery::{self, RecoveredVersions, Shape};
 use crate::repair::history::{History, is_refusal};
 use crate::repair::install::LOST;
@@ -98,16 +99,18 @@ impl Survey {
         let first = self.current.as_ref().copied().unwrap_or(0);
         let newer = self.manifests.iter().rev().filter(|number| **number > first);
         for number in self.current.iter().chain(newer) {
-            let spec = |name: &str, order: Option<&str>| {
-                Ok(Shape {
+            let spec = |_: u32, name: &str, order: Option<&str>| {
+                Ok(Some(Shape {
                     comparator: site.comparator_of(name, order)?,
-                    ..Shape::of_unopened(order)
-                })
+                    levels: MAX_LEVELS as usize,
+                    may_overlap: false,
+                }))
             };
             let fs = &**site.fs;
             match version_recovery::recover_manifest(fs, site.dir, *number, &spec) {
                 Ok(recovered) => {
                     recovered.check_writable()?;
+                    recovered.check_prepared(fs, &site.wal_dir)?;
                     let unlisted = self.unlisted(site, &recovered)?;
                     match self.out_of_date(site, &recovered, &unlisted)? {
                         None => return Ok(Some((recovered, unlisted))),

@@ -91,6 +91,12 @@ pub(super) fn open(
     Table::open(context, file, bytes)
 }
 
+fn properties(site: &Site<'_>, path: &std::path::Path) -> Result<TableProperties> {
+    let file = site.fs.open_random(path)?;
+    let bytes = file.len();
+    Table::read_properties(file, bytes)
+}
+
 /// What a MANIFEST says of a table: the id and the name of its column family, and its metadata.
 pub(super) type Known<'a> = (u32, &'a str, &'a FileMetaData);
 
@@ -137,9 +143,8 @@ fn read(
     known: Option<Known<'_>>,
 ) -> std::result::Result<Contents, Refusal> {
     let meta = known.map(|(_, _, meta)| meta);
-    // Its properties name the key order for reading the rest.
-    let table = open(site, path, number, &Comparator::Bytewise, meta)?;
-    let properties = table.properties().clone();
+    // They name the key order for reading the rest.
+    let properties = properties(site, path)?;
     let (family, name) =
         known.map_or_else(|| family_of(&properties), |(id, name, _)| (id, name.to_string()));
     if properties.user_timestamps_persisted == 0 {

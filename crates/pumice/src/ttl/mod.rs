@@ -261,13 +261,14 @@ fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 
 /// The text of an OPTIONS file that RocksDB's `DBWithTTL` wrote, with the user's objects in place
 /// of the wrappers around them.
-fn with_users_objects(text: &str) -> String {
+fn with_users_objects(text: &[u8]) -> Vec<u8> {
     const AROUND: [(&str, &str, &str); 3] = [
         ("merge_operator={", "id=TtlMergeOperator;", "user_operator"),
         ("compaction_filter={", "id=TtlCompactionFilter;", "user_filter"),
         ("compaction_filter_factory={", "id=TtlCompactionFilterFactory;", "user_filter_factory"),
     ];
-    let line = |line: &str| {
+    let line = |bytes: &[u8]| {
+        let line = String::from_utf8_lossy(bytes);
         let plain = line.trim_start();
         let around = AROUND.iter().find(|(option, id, _)| {
             plain.strip_prefix(option).is_some_and(|object| object.starts_with(id))
@@ -275,12 +276,12 @@ fn with_users_objects(text: &str) -> String {
         match around {
             Some((option, _, name)) => {
                 let user = member(plain, name).unwrap_or("nullptr");
-                format!("  {}={user}\n", option.trim_end_matches("={"))
+                format!("  {}={user}\n", option.trim_end_matches("={")).into_bytes()
             }
-            None => format!("{line}\n"),
+            None => [bytes, b"\n"].concat(),
         }
     };
-    text.lines().map(line).collect()
+    text.split(|byte| *byte == b'\n').flat_map(line).collect()
 }
 
 /// `options` of a column family whose values live for `ttl`.

@@ -5,12 +5,14 @@
 //! that may outlive the drop of its column family, whose data then stays readable until the last
 //! handle is dropped. The part under the state lock is `state::family`.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use pumice_base::dbformat::MAX_SEQUENCE;
 use pumice_base::extension::MergeOperator;
+use pumice_base::names;
 use pumice_base::narrow::{round_down_u64, to_usize};
 use pumice_base::{Comparator, InternalKeyComparator, SequenceNumber};
 use pumice_filter::RateBalance;
@@ -238,9 +240,13 @@ impl ColumnFamily {
     pub fn id(&self) -> u32 {
         self.data.id
     }
-    /// The name it was created with.
+    /// The name it was created with; see [`column_family_name`](crate::column_family_name).
     pub fn name(&self) -> &str {
         &self.data.name
+    }
+    /// The bytes of the name, as files have them and RocksDB's other interfaces know it.
+    pub fn name_bytes(&self) -> Cow<'_, [u8]> {
+        names::bytes_of(&self.data.name)
     }
     /// The database it belongs to.
     pub(crate) fn owner(&self) -> &Weak<dyn SnapshotOwner> {

@@ -8,11 +8,17 @@
 //! sequence read first could name versions that a later compaction has already dropped. If files
 //! were ingested between the two (`CfData::ingestions` says so), load both again: writes after the
 //! files go to a memtable that the old super version shares, but it lacks the files.
+//!
+//! A snapshot that was taken while a filter ran keeps super versions of that time: what it sees is
+//! in them, whatever the filter has dropped since.
 
 use std::sync::Arc;
 
 use pumice_manifest::Version;
 use pumice_memtable::MemTable;
+
+use crate::snapshot::{Kept, Snapshot};
+use crate::version::family::CfData;
 
 /// See the module head.
 pub struct SuperVersion {
@@ -24,4 +30,21 @@ pub struct SuperVersion {
     pub version: Arc<Version>,
     /// `CfData::ingestions` when it was made.
     pub ingestions: u64,
+}
+
+/// The super versions that a snapshot keeps, by column family.
+struct KeptViews(Vec<(u32, Arc<SuperVersion>)>);
+
+/// What a new snapshot keeps of the families with filters. Loaded after its sequence number is
+/// taken, so they have all that it sees.
+pub(crate) fn keep_views<'a>(families: impl Iterator<Item = &'a Arc<CfData>>) -> Kept {
+    let filtered = families.filter(|cf| cf.options().has_filter());
+    Box::new(KeptViews(filtered.map(|cf| (cf.id, cf.super_version.load_full())).collect()))
+}
+
+/// The super version that `snapshot` keeps of the column family `cf`.
+#[inline]
+pub(crate) fn kept_view(snapshot: &Snapshot, cf: u32) -> Option<Arc<SuperVersion>> {
+    let views = snapshot.kept()?.downcast_ref::<KeptViews>()?;
+    views.0.iter().find(|(id, _)| *id == cf).map(|(_, view)| Arc::clone(view))
 }

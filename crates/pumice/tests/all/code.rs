@@ -190,6 +190,9 @@ impl CustomComparator for Code {
         self.step(Kind::Comparator);
         a.cmp(b)
     }
+    fn can_keys_with_different_byte_contents_be_equal(&self) -> bool {
+        false
+    }
     fn find_shortest_separator(&self, _start: &mut Vec<u8>, _limit: &[u8]) {
         self.step(Kind::Separator);
     }

@@ -41,12 +41,12 @@ fn change_line(text: &str, rng: &mut Rng) -> String {
 }
 
 fn check(db: &DbOptions, families: &[(&str, &ColumnFamilyOptions)]) {
-    let text = pumice::options::format_options_file(db, families);
+    let text = pumice::options::options_file_bytes(db, families);
     let rules = pumice::options::FileRules::default();
     let again = pumice::options::parse_options_file(&text, rules).expect("what was written");
     let listed: Vec<_> =
         again.column_families.iter().map(|cf| (cf.name.as_str(), &cf.options)).collect();
-    assert_eq!(pumice::options::format_options_file(&again.db, &listed), text);
+    assert_eq!(pumice::options::options_file_bytes(&again.db, &listed), text);
 }
 
 impl Target for Text {
@@ -105,7 +105,7 @@ impl Target for Text {
             }
             drop(single.set_from_text(line));
         }
-        match pumice::options::parse_options_file(&text, rules) {
+        match pumice::options::parse_options_file(bytes, rules) {
             Err(_) => Outcome::Refused,
             Ok(loaded) => {
                 let families: Vec<_> = loaded

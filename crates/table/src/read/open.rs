@@ -1,7 +1,8 @@
 //! Opens a table: footer, metaindex, properties, range tombstones, index, filter.
 //!
 //! The end of the file is read in one go; blocks outside it are read separately. Everything read
-//! here has its checksum verified, whatever the read options say.
+//! here has its checksum verified, whatever the read options say. A table is opened only in the key
+//! order that its properties name: in another its index would look damaged.
 
 use pumice_base::narrow::to_usize;
 use std::sync::Arc;
@@ -82,7 +83,8 @@ impl Table {
     /// Opens the table in `file`, which has `file_size` bytes.
     ///
     /// # Errors
-    /// Corruption, naming file and offset; `NotSupported` for tables of other kinds; I/O errors.
+    /// Corruption, naming file and offset; `NotSupported` for tables of other kinds;
+    /// `InvalidArgument` for tables in another key order; I/O errors.
     pub fn open(
         context: TableReadContext,
         file: Arc<dyn RandomAccessFile>,
@@ -90,6 +92,18 @@ impl Table {
     ) -> Result<Arc<Table>> {
         let opener = Opener::start(context, file, file_size)?;
         opener.finish()
+    }
+
+    /// The properties of the table in `file`, which has `file_size` bytes; nothing that depends on
+    /// its key order is read.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub fn read_properties(
+        file: Arc<dyn RandomAccessFile>,
+        file_size: u64,
+    ) -> Result<TableProperties> {
+        Opener::start(TableReadContext::default(), file, file_size)?.read_properties()
     }
 }
 
@@ -143,6 +157,7 @@ impl Opener {
         let most = block_bytes_max(&properties);
         self.file.max_block_bytes = self.file.max_block_bytes.max(most);
         self.check_identity(&properties)?;
+        self.check_order(&properties)?;
         if properties.collected(properties::EMBEDDED_BLOBS).is_some() {
             return Err(Error::not_supported(format!(
                 "table with embedded blobs: {}",
@@ -245,6 +260,18 @@ impl Opener {
             expected[1],
             found[0],
             found[1]
+        )))
+    }
+
+    fn check_order(&self, properties: &TableProperties) -> Result<()> {
+        let order = self.context.comparator.user.name();
+        if properties.comparator.is_empty() || properties.comparator == order {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(format!(
+            "{}: {order}: does not match existing comparator {}",
+            self.file.name(),
+            properties.comparator
         )))
     }
 

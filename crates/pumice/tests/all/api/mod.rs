@@ -5,6 +5,7 @@ mod api_traits;
 mod async_api;
 mod builder;
 mod entrances;
+mod family_names;
 mod interop;
 mod interop_entities;
 mod option_changes;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{DIR, memory, options};
-use pumice::{CompactRangeOptions, DbWithTtl, Options};
+use pumice::{CompactRangeOptions, Comparator, DbWithTtl, Options};
 use pumice_base::random::Rng;
 use pumice_port::sim;
 use pumice_port::sync::Mutex;
@@ -144,8 +144,12 @@ impl Life {
 
 fn live(seed: u64) -> (usize, usize) {
     let (_, fs) = memory();
-    let rng = Rng::new(seed);
-    let options = options(&fs);
+    let mut rng = Rng::new(seed);
+    let mut options = options(&fs);
+    // Tables of several blocks, in one of two orders.
+    options.cf.comparator =
+        [Comparator::Bytewise, Comparator::ReverseBytewise][rng.uniform(2) as usize].clone();
+    options.cf.table_factory.set("block_size", "64").unwrap();
     let mut life = Life { rng, options, ttl: 0, model: BTreeMap::new(), gone: 0, kept: 0 };
     life.draw_ttl();
     let mut db = DbWithTtl::open(&life.options, DIR, life.ttl).unwrap();

@@ -12,6 +12,7 @@ mod full_disk;
 mod ingest;
 mod lost_current;
 mod numbers;
+mod orders;
 mod overlapping_files;
 mod repair;
 mod secondary;

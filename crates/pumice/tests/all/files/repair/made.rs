@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use pumice::options::merge_operator_by_name;
 use pumice::{
-    BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db,
-    FileFate, FileSystem, MemFs, Options, ReadOptions, RepairReport,
+    BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions,
+    Comparator, Db, FileFate, FileSystem, MemFs, Options, ReadOptions, RepairReport,
 };
 use pumice_base::random::Rng;
 use pumice_env::mem::CrashMode;
@@ -60,10 +60,14 @@ pub fn small_options(fs: &Arc<dyn FileSystem>) -> Options {
     options
 }
 
-/// Writes, deletions of all kinds, merges, flushes and compactions.
+/// Writes, deletions of all kinds, merges, flushes and compactions. The order of keys is drawn.
 pub fn make(seed: u64) -> Made {
     let (fs, shared) = memory();
-    let options = small_options(&shared);
+    let mut options = small_options(&shared);
+    let backward = seed % 2 == 1;
+    if backward {
+        options.cf.comparator = Comparator::ReverseBytewise;
+    }
     let mut rng = Rng::new(seed);
     let (db, cfs) = Db::open_cf(&options.db, DIR, &descriptors(&options)).unwrap();
     let gone = db.create_column_family(&options.cf, "gone").unwrap();
@@ -76,8 +80,9 @@ pub fn make(seed: u64) -> Made {
                 0 | 1 => db.delete_cf_opt(&SYNC, cf, &key).unwrap(),
                 2 => db.merge_cf_opt(&SYNC, cf, &key, value.as_bytes()).unwrap(),
                 3 if rng.one_in(4) => {
-                    let end = [key.as_slice(), b"~"].concat();
-                    db.delete_range_cf_opt(&SYNC, cf, &key[..key.len() - 1], &end[..]).unwrap();
+                    let (low, high) = (&key[..key.len() - 1], [key.as_slice(), b"~"].concat());
+                    let (begin, end) = if backward { (&high[..], low) } else { (low, &high[..]) };
+                    db.delete_range_cf_opt(&SYNC, cf, begin, end).unwrap();
                 }
                 _ => db.put_cf_opt(&SYNC, cf, &key, value.as_bytes()).unwrap(),
             }

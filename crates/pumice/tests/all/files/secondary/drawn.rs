@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use super::{contents_of, descriptors};
 use crate::common::{DIR, key, options};
-use pumice::{ColumnFamily, CompactRangeOptions, Db, MemFs, Options, SstFileWriter, WriteBatch};
+use pumice::{
+    ColumnFamily, CompactRangeOptions, Comparator, Db, MemFs, Options, SstFileWriter, WriteBatch,
+};
 use pumice_base::random::Rng;
 use pumice_port::sync::Mutex;
 use pumice_port::{sim, thread};
@@ -53,8 +55,13 @@ fn change(db: &Db, cfs: &[ColumnFamily], world: &World, rng: &mut Rng, n: u64) {
                 model.remove(&key(k));
             }
             1 => {
-                batch.delete_range_cf(cf, key(k), key(k + 5));
-                model.retain(|at, _| *at < key(k) || *at >= key(k + 5));
+                let order = &world.options.cf.comparator;
+                let mut ends = [key(k), key(k + 5)];
+                ends.sort_by(|a, b| order.compare(a, b));
+                batch.delete_range_cf(cf, &ends[0], &ends[1]);
+                model.retain(|at, _| {
+                    order.compare(at, &ends[0]).is_lt() || order.compare(at, &ends[1]).is_ge()
+                });
             }
             _ => {
                 let value = vec![b'a' + (n % 26) as u8; rng.uniform(600) as usize];
@@ -80,11 +87,12 @@ fn ingest(db: &Db, cfs: &[ColumnFamily], world: &World, rng: &mut Rng, n: u64) {
         let mut writer = SstFileWriter::new(&world.options).unwrap();
         writer.open(&path).unwrap();
         let text = n.to_string().into_bytes();
-        writer.put(CLOCK, &text).unwrap();
-        model.insert(CLOCK.into(), text.clone());
-        let k = rng.uniform(40) as usize;
-        writer.put(key(k), &text).unwrap();
-        model.insert(key(k), text);
+        let mut keys = [CLOCK.into(), key(rng.uniform(40) as usize)];
+        keys.sort_by(|a: &Vec<u8>, b| world.options.cf.comparator.compare(a, b));
+        for key in keys {
+            writer.put(&key, &text).unwrap();
+            model.insert(key, text.clone());
+        }
         writer.finish().unwrap();
         let files = vec![path.into()];
         args.push(pumice::IngestExternalFileArg::new(cf, files, &Default::default()));
@@ -189,6 +197,9 @@ fn options_of(seed: u64) -> Options {
     options.cf.write_buffer_size = 8 << 10;
     options.cf.level0_file_num_compaction_trigger = 2;
     options.cf.ttl = 0;
+    options.cf.comparator =
+        [Comparator::Bytewise, Comparator::ReverseBytewise][rng.uniform(2) as usize].clone();
+    options.cf.table_factory.set("block_size", "512").unwrap();
     options
 }
 

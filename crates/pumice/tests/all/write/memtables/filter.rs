@@ -21,6 +21,9 @@ impl CustomComparator for Counting {
         self.0.fetch_add(1, Relaxed);
         a.cmp(b)
     }
+    fn can_keys_with_different_byte_contents_be_equal(&self) -> bool {
+        false
+    }
 }
 
 fn filtered(whole_keys: bool, prefix: Option<usize>) -> (Options, Arc<Counting>) {

@@ -20,12 +20,13 @@ use pumice::{WriteBatch, WriteOptions};
 use super::counts::{Changes, Tally};
 use super::databases::Map;
 use super::encoding::{Collection, Head, Kind, record_key, record_value};
+use super::generations::RENEWED;
 use super::engine::{Reads, Stored};
 use super::undo::{Step, Undo};
 use super::writes::{Writes, bytes_of};
 use super::{Failure, Keyspace, Outcome};
 
-/// The most elements that are deleted one by one; more are deleted as a range.
+/// The most elements that are deleted one by one; the generation of more is marked.
 const SINGLY: u64 = 32;
 
 /// The class of an event, by its letter in `notify-keyspace-events`.
@@ -84,6 +85,8 @@ pub struct Txn<'k> {
     /// Ranges by their first key: its end. They do not overlap.
     pub(super) cleared: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(super) events: Vec<Event>,
+    /// Databases of which all keys were changed; None: all databases.
+    flushed: Vec<Option<u8>>,
     /// Changes of the numbers of keys.
     pub(super) counted: Changes,
     /// What the command has changed, where that can be taken back.
@@ -111,6 +114,7 @@ impl<'k> Txn<'k> {
             writes: Writes::default(),
             cleared: BTreeMap::new(),
             events: Vec::new(),
+            flushed: Vec::new(),
             counted: Changes::default(),
             undo: None,
             bytes: 0,
@@ -401,8 +405,16 @@ impl<'k> Txn<'k> {
         Ok(Collection::new(self.stored, key, kind, self.keyspace.new_generation()?))
     }
 
-    /// Writes the record of a collection whose elements have changed; an empty one is deleted.
+    /// Sets an element of a collection whose record is saved afterwards.
+    pub fn put_element(&mut self, collection: &mut Collection, element: Vec<u8>, value: Vec<u8>) {
+        collection.include(&element);
+        self.put(element, value);
+    }
+
+    /// Writes the record of a collection whose elements have changed; an empty one is deleted. The
+    /// collection may have another generation then: what is written to it comes before.
     pub fn save(&mut self, key: &[u8], collection: &mut Collection) {
+        self.tidy(collection);
         let record = record_key(self.stored, key);
         match (collection.count, collection.stored) {
             (0, false) => {}
@@ -415,6 +427,7 @@ impl<'k> Txn<'k> {
                 self.put(record, collection.value());
                 if !stored {
                     self.count(Tally::key(collection.expires));
+                    self.counted.expires(key, collection.expires);
                 }
                 collection.stored = true;
             }
@@ -438,6 +451,7 @@ impl<'k> Txn<'k> {
             change += -Tally::key(old.head.expires);
         }
         self.count(change);
+        self.counted.expires(key, expires);
         let value = record_value(Kind::String, expires, &[value]);
         self.put(record_key(self.stored, key), value);
         Ok(())
@@ -446,8 +460,9 @@ impl<'k> Txn<'k> {
     /// Sets when the key of `found` expires; 0 for never.
     pub fn set_expiry(&mut self, key: &[u8], found: &Found, expires: u64) {
         self.count(Tally::key(expires) - Tally::key(found.head.expires));
-        let value = record_value(found.kind(), expires, &[found.string()]);
+        let value = found.head.with_expiry(&found.value, expires);
         self.put(record_key(self.stored, key), value);
+        self.counted.expires(key, expires);
     }
 
     /// Deletes a key with all its elements.
@@ -474,8 +489,8 @@ impl<'k> Txn<'k> {
     /// The engine's.
     pub fn clear_collection(&mut self, collection: &Collection) -> Outcome<()> {
         let (first, end) = collection.all();
-        if collection.count > SINGLY {
-            self.clear(first, end);
+        if collection.count > SINGLY || collection.removed > RENEWED {
+            self.bury(collection);
             return Ok(());
         }
         let mut keys = Vec::new();
@@ -490,6 +505,16 @@ impl<'k> Txn<'k> {
     /// Records that `key` was changed.
     pub fn event(&mut self, key: &[u8], class: Class, name: &'static str) {
         self.events.push(Event { db: self.db, class, name, key: key.to_vec() });
+    }
+
+    /// Records that all keys of a database were changed, or of all databases: for watchers.
+    pub fn flushed(&mut self, only: Option<u8>) {
+        self.flushed.push(only);
+    }
+
+    /// Takes out what [`Txn::flushed`] has recorded, for watchers once it is written.
+    pub fn take_flushed(&mut self) -> Vec<Option<u8>> {
+        std::mem::take(&mut self.flushed)
     }
 
     /// The event at `index` of those so far.
@@ -514,6 +539,7 @@ impl<'k> Txn<'k> {
         self.writes.clear();
         self.cleared.clear();
         self.events.clear();
+        self.flushed.clear();
         self.counted.clear();
         self.undo = None;
         self.bytes = 0;
@@ -570,7 +596,7 @@ impl<'k> Txn<'k> {
                 _ => write()?,
             }
         }
-        self.keyspace.counts.apply(&self.counted);
+        self.keyspace.written(&mut self.counted);
         let events = std::mem::take(&mut self.events);
         self.forget();
         Ok(events)

@@ -21,10 +21,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pumice::{
-    CompactionFilter, CompactionFilterContext, CompactionFilterFactory, FilterDecision,
-    TableFileCreationReason,
-};
+use pumice::{CompactionFilter, CompactionFilterContext, CompactionFilterFactory, FilterDecision};
 use pumice_port::sync::Mutex;
 
 use super::encoding::{self, Head, Place, place};
@@ -80,7 +77,7 @@ impl ExpiredKeys {
     }
 }
 
-/// Makes what flushes and compactions call.
+/// Makes what compactions call. Flushes are not filtered: they would write deletions.
 pub(super) struct Filters {
     pub(super) expired: Arc<ExpiredKeys>,
     pub(super) graves: Arc<Graves>,
@@ -89,10 +86,6 @@ pub(super) struct Filters {
 impl CompactionFilterFactory for Filters {
     fn name(&self) -> &str {
         "pumice.ExpiryFilter"
-    }
-    fn should_filter(&self, reason: TableFileCreationReason) -> bool {
-        // Not when the log is read: what it has marked is not known yet.
-        reason != TableFileCreationReason::Recovery
     }
     fn create_compaction_filter(
         &self,

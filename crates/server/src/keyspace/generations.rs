@@ -6,7 +6,7 @@
 //!
 //! | who | does |
 //! |---|---|
-//! | flushes and compactions | drop elements of marked generations: most never get into a table |
+//! | compactions | drop elements of marked generations |
 //! | [`Keyspace::sweep`], now and then | deletes the rest as ranges, and the marks |
 //!
 //! An engine that has many range deletions pays for them with every read; a sweep writes one for
@@ -27,6 +27,7 @@
 //! Thread safety: everything may be shared. Calls suspend.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use pumice::{WriteBatch, WriteOptions};
 use pumice_port::sync::Mutex;
@@ -174,15 +175,17 @@ impl Keyspace {
         // between two dead ones has all elements that it can begin with.
         self.locks.settle();
         for some in dead.chunks(BATCH) {
-            let mut batch = WriteBatch::new();
+            let (mut batch, mut ranges) = (WriteBatch::new(), 0);
             for run in self.runs(some)? {
                 let ((first, _), (_, end)) = (run[0].range(), run[run.len() - 1].range());
                 if self.has_any(&first, &end)? {
                     batch.delete_range(&first, &end);
+                    ranges += 1;
                 }
             }
             some.iter().for_each(|dead| batch.delete(encoding::dead_key(dead)));
             self.engine.write(&WriteOptions::default(), &mut batch)?;
+            self.ranges_deleted.fetch_add(ranges, Ordering::Relaxed);
             self.graves.remove(some);
         }
         Ok(dead.len())

@@ -44,7 +44,7 @@ mod writes;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pumice::{Db, Options, WriteOptions};
 use pumice_port::sync::Mutex;
@@ -117,6 +117,8 @@ pub struct Keyspace {
     pub locks: KeyLocks,
     expired: Arc<ExpiredKeys>,
     due: Due,
+    /// Range deletions that have been written.
+    ranges_deleted: AtomicU64,
     graves: Arc<Graves>,
     /// The mapping of database numbers.
     databases: Databases,
@@ -177,6 +179,7 @@ impl Keyspace {
             locks: KeyLocks::default(),
             expired,
             due: Due::default(),
+            ranges_deleted: AtomicU64::new(0),
             graves,
             chains: chain::Chains::default(),
             syncs: sync::Syncs::default(),

@@ -10,6 +10,7 @@
 //! Thread safety: a [`Space`] belongs to its task. Suspends.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use pumice::{CompactRangeOptions, Db, LiveFile};
 
@@ -18,13 +19,16 @@ use super::Keyspace;
 /// A table is compacted if at least one of this many entries is a deletion.
 const SHARE: u64 = 4;
 
+/// Deletions in memory that are flushed.
+const FLUSHED: u64 = 200;
+
 /// See the module's head.
 #[derive(Default)]
 pub struct Space {
     /// How much had been written at the last look.
     writes: u64,
-    /// How much had been written when memory was last flushed.
-    flushed: u64,
+    /// How many ranges had been deleted when memory was last flushed.
+    ranges: u64,
     tried: BTreeSet<u64>,
 }
 
@@ -39,12 +43,12 @@ impl Space {
         if std::mem::replace(&mut self.writes, writes) != writes {
             return Ok(false);
         }
-        if self.flushed != writes {
-            self.flushed = writes;
-            if number(db, "rocksdb.num-deletes-active-mem-table") > 0 {
-                db.flush()?;
-                return Ok(true);
-            }
+        let ranges = keyspace.ranges_deleted.load(Ordering::Relaxed);
+        // As many single deletions as a table is worth.
+        let has_many = number(db, "rocksdb.num-deletes-active-mem-table") > FLUSHED;
+        if std::mem::replace(&mut self.ranges, ranges) != ranges || has_many {
+            db.flush()?;
+            return Ok(true);
         }
         let files = db.live_files_metadata();
         self.tried.retain(|number| files.iter().any(|file| file.file_number == *number));

@@ -14,6 +14,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::atomic::Ordering;
 
 use pumice::{WriteBatch, WriteOptions};
 
@@ -595,6 +596,8 @@ impl<'k> Txn<'k> {
                 Some(map) if self.has_swapped => keyspace.databases.swap(map, write)?,
                 _ => write()?,
             }
+            let ranges = self.cleared.len() as u64;
+            keyspace.ranges_deleted.fetch_add(ranges, Ordering::Relaxed);
         }
         self.keyspace.written(&mut self.counted);
         let events = std::mem::take(&mut self.events);

@@ -31,11 +31,14 @@ const SWEEP_ROUNDS_MOST: u64 = 200;
 /// From one look at what could be given back to the next.
 const SPACE: Duration = Duration::from_secs(5);
 
+/// The tasks that end with the server, and the one that ends when the engine is closed.
+type Tasks = (Vec<JoinHandle<()>>, Option<JoinHandle<()>>);
+
 /// Starts the tasks. Does not suspend.
 ///
 /// # Errors
 /// An error text: no thread could be started.
-pub fn start(server: &Arc<Server>, runtime: &Runtime) -> Result<Vec<JoinHandle<()>>, String> {
+pub fn start(server: &Arc<Server>, runtime: &Runtime) -> Result<Tasks, String> {
     let start = |name, run: fn(&Server)| {
         let own = Arc::clone(server);
         let body = move || run(&own);
@@ -45,11 +48,12 @@ pub fn start(server: &Arc<Server>, runtime: &Runtime) -> Result<Vec<JoinHandle<(
         thread::spawn_os(name, body).map_err(|error| error.to_string())
     };
     let mut tasks = vec![start("sync", sync)?, start("reap", reap)?];
+    let mut giver = None;
     if server.shared.keyspace.engine().pumice().is_some() {
         tasks.push(start("recover", recover)?);
-        tasks.push(start("space", give_back)?);
+        giver = Some(start("space", give_back)?);
     }
-    Ok(tasks)
+    Ok((tasks, giver))
 }
 
 /// `appendfsync everysec`.

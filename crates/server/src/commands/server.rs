@@ -84,7 +84,9 @@ fn make_checkpoint(call: &Call<'_, '_>) -> Outcome<()> {
     db.checkpoint(path.as_ref())?;
     call.shared.stats.saved_seconds.store(micros / 1_000_000, Ordering::Relaxed);
     let kept = call.shared.config.number("checkpoints-kept") as usize;
-    if kept > 0 && let Err(error) = remove_checkpoints(&db.path(), kept) {
+    if kept > 0
+        && let Err(error) = remove_checkpoints(&db.path(), kept)
+    {
         // The new one is there. Standard error may have no reader.
         let text = format!("pumice: an old checkpoint could not be removed: {error}");
         writeln!(std::io::stderr(), "{text}").ok();
@@ -101,7 +103,8 @@ fn remove_checkpoints(path: &Path, kept: usize) -> pumice::Result<()> {
         _ => Path::new("."),
     };
     let start = format!("{name}-checkpoint-");
-    let names = os::read_dir(beside).map_err(|error| pumice::Error::io("readdir", beside, &error))?;
+    let names =
+        os::read_dir(beside).map_err(|error| pumice::Error::io("readdir", beside, &error))?;
     let made = |name: String| Some((name.strip_prefix(&start)?.parse::<u64>().ok()?, name));
     let mut found: Vec<(u64, String)> = names.into_iter().filter_map(made).collect();
     found.sort_unstable();

@@ -216,12 +216,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// The engine's; then it looks at the same slots again.
-    pub fn expire(
-        &self,
-        now: u64,
-        keys_max: usize,
-        notify: impl Fn(&[Event]),
-    ) -> Outcome<Round> {
+    pub fn expire(&self, now: u64, keys_max: usize, notify: impl Fn(&[Event])) -> Outcome<Round> {
         self.expired.saw(now);
         let (mut found, mut seen) = (Vec::new(), 0);
         let mut scan = self.due.scan.lock();
@@ -299,9 +294,9 @@ impl Keyspace {
             deleted += match self.delete_together(some, now, &notify) {
                 // More elements than may be written at once.
                 Err(Failure::Error(_)) if count > 1 => {
-                    let each = some.iter().map(|key| {
-                        self.delete_together(std::slice::from_ref(key), now, &notify)
-                    });
+                    let each = some
+                        .iter()
+                        .map(|key| self.delete_together(std::slice::from_ref(key), now, &notify));
                     each.sum::<Outcome<usize>>()?
                 }
                 // One that cannot be read keeps nobody from deleting the others.

@@ -135,6 +135,8 @@ impl Txn<'_> {
         }
         let Ok(generation) = self.keyspace().new_generation() else { return };
         self.bury(collection);
+        let places = &self.keyspace().places;
+        places.follow(self.stored(), collection.generation, generation);
         let skip = collection.element(0, b"").len() - 1;
         collection.renew(generation);
         for (key, value) in elements {

@@ -57,12 +57,21 @@ impl Places {
             Some(old) => places.bytes -= old.len(),
             None => places.oldest.push_back((space, number)),
         }
-        while places.oldest.len() > PLACES
-            || places.bytes > PLACES_BYTES && places.oldest.len() > 1
+        while places.oldest.len() > PLACES || places.bytes > PLACES_BYTES && places.oldest.len() > 1
         {
             let Some(oldest) = places.oldest.pop_front() else { break };
             places.bytes -= places.names.remove(&oldest).map_or(0, |name| name.len());
         }
+    }
+
+    /// The elements of one generation are going to be in another: walks go on there.
+    pub(super) fn follow(&self, db: u8, from: u64, to: u64) {
+        let (first, last) = (((db, from), 0), ((db, from), u64::MAX));
+        let places = self.0.lock();
+        let found: Vec<_> = places.names.range(first..=last).collect();
+        let found: Vec<_> = found.iter().map(|(at, name)| (at.1, name.to_vec())).collect();
+        drop(places);
+        found.into_iter().for_each(|(number, name)| self.remember((db, to), number, name));
     }
 
     fn recall(&self, space: Space, number: u64) -> Option<Vec<u8>> {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use pumice::{Db, DbIterator, MemFs, Options, ReadOptions, Result, WriteBatch, WriteOptions};
+use pumice_server::Config;
 use pumice_server::keyspace::Keyspace;
 use pumice_server::keyspace::engine::{Foreign, ForeignCursor, Reader};
 use pumice_server::session::Shared;
-use pumice_server::Config;
 
 use super::{Client, Quiet, text};
 

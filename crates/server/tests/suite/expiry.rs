@@ -196,7 +196,8 @@ fn space_is_given_back_while_nobody_writes() {
         server.say(client, "SET stays v");
         let mut random = Random::new(life as u64);
         for n in 0..300 {
-            let value: String = value.chars().map(|_| (b'a' + random.below(26) as u8) as char).collect();
+            let value: String =
+                value.chars().map(|_| (b'a' + random.below(26) as u8) as char).collect();
             server.say(client, &format!("SET key{n} {value} PX 1000"));
             server.say(client, &format!("RPUSH list {value}"));
         }

@@ -17,6 +17,7 @@ mod page;
 mod peer;
 mod peer_acl;
 mod peer_blocking;
+mod peer_joins;
 mod pipelines;
 mod pubsub;
 mod queues;

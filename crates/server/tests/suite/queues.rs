@@ -278,7 +278,8 @@ fn check(server: &Quiet, client: &mut Client, kind: u64, model: &Model, seed: u6
         let words = reply.split('|').skip(1).filter(|word| !word.starts_with('$'));
         words.map(str::to_string).collect()
     };
-    let bytes = server.say(client, ["ZRANGE z 0 -1 WITHSCORES", "HGETALL h", "SMEMBERS s"][kind as usize]);
+    let bytes =
+        server.say(client, ["ZRANGE z 0 -1 WITHSCORES", "HGETALL h", "SMEMBERS s"][kind as usize]);
     let wanted: Vec<String> = match kind {
         0 => {
             sorted.sort();
@@ -396,5 +397,6 @@ fn collections_are_what_a_model_says() {
             });
         }
     }
-    (0..3).for_each(|kind| check(&server, &mut server.client(), kind, &models[kind as usize], seed));
+    (0..3)
+        .for_each(|kind| check(&server, &mut server.client(), kind, &models[kind as usize], seed));
 }

@@ -17,7 +17,8 @@ fn step(server: &Quiet, client: &mut Client, args: &[&str]) -> (String, Vec<Stri
 /// Names of any length, which begin alike or not.
 fn names(bytes: usize, alike: bool) -> Vec<String> {
     let fill = "n".repeat(bytes);
-    let name = |n: usize| if alike { format!("{{t}}{fill}{n:05}") } else { format!("{n:05}{fill}") };
+    let name =
+        |n: usize| if alike { format!("{{t}}{fill}{n:05}") } else { format!("{n:05}{fill}") };
     (0..2000).map(name).collect()
 }
 
@@ -27,7 +28,8 @@ fn a_walk_ends_whatever_is_deleted_and_however_long_names_are() {
     let server = Quiet::open(scratch.path());
     let client = &mut server.client();
     for (bytes, alike) in [(1, false), (600, false), (600, true), (70_000, false)] {
-        let names = if bytes > 9999 { names(bytes, alike)[..200].to_vec() } else { names(bytes, alike) };
+        let names =
+            if bytes > 9999 { names(bytes, alike)[..200].to_vec() } else { names(bytes, alike) };
         for deletes in [false, true] {
             for name in &names {
                 server.ask(client, &["SADD", "s", name]);
@@ -99,4 +101,32 @@ fn many_walks_over_long_names_go_on() {
         let (_, found) = step(&server, client, &["SSCAN", "s", cursor, "COUNT", "1"]);
         assert!(found[0].ends_with(&format!("n{:04}", n + 1)), "{n}");
     }
+}
+
+/// A walk over a set through which elements go, so that it is written anew again and again, goes on
+/// though the element at which it stands is gone.
+#[pumice_test_macros::test]
+fn a_walk_goes_on_in_a_new_generation() {
+    let scratch = Scratch::new("anew");
+    let server = Quiet::open(scratch.path());
+    let client = &mut server.client();
+    (0..200).for_each(|n| drop(server.say(client, &format!("SADD s m{n:03}"))));
+    let (mut cursor, mut steps, mut seen) = ("0".to_string(), 0, BTreeSet::new());
+    loop {
+        let (next, found) = step(&server, client, &["SSCAN", "s", &cursor]);
+        // The last one is gone when the walk goes on, and more than are written anew.
+        server.say(client, &format!("SREM s {}", found[found.len() - 1]));
+        for n in 0..700 {
+            server.say(client, &format!("SADD s z{n}"));
+            server.say(client, &format!("SREM s z{n}"));
+        }
+        seen.extend(found);
+        steps += 1;
+        cursor = next;
+        if cursor == "0" {
+            break;
+        }
+        assert!(steps < 30, "it does not end");
+    }
+    assert_eq!((seen.len(), steps), (200, 20));
 }

@@ -296,7 +296,7 @@ fn check(server: &Quiet, client: &mut Client, kind: u64, model: &Model, seed: u6
         let reply = server.say(client, &format!("ZCOUNT z {} {}", lowest.0, highest.0));
         assert_eq!(reply, format!(":{}", sorted.len()), "seed {seed}");
         let reverse = pairs(&server.say(client, "ZREVRANGE z 0 0"));
-        assert_eq!(reverse, [highest.1.clone()], "seed {seed}");
+        assert_eq!(reverse.first(), Some(&highest.1), "seed {seed}");
     }
 }
 

@@ -195,6 +195,7 @@ fn flush(call: &mut Call<'_, '_>, all: bool) -> Outcome<()> {
     } else {
         flush_one(call)?;
     }
+    call.txn.keyspace().flushing();
     call.txn.flushed(if all { None } else { Some(own) });
     call.out.ok();
     Ok(())

@@ -1,9 +1,9 @@
 //! Expired keys: found on access, by looking for them and by compactions, deleted through the
 //! ordinary path.
 //!
-//! [`Keyspace::expire`] looks for them. Keys are not in the order in which they expire, and an index
-//! of them would cost each write of one; instead there is a time for each slot before which none of
-//! its keys expires. A slot that is due is scanned, at most as many keys at a time as the caller
+//! [`Keyspace::expire`] looks for them. Keys are not in the order in which they expire, and an
+//! index of them would cost each write of one; instead there is a time for each slot before which
+//! none of its keys expires. A slot that is due is scanned, at most as many keys at a time as the caller
 //! allows. If a slot has had few expired keys it is left alone for a time that grows with its keys,
 //! so that keys without an expiry do not cost more than a share of a processor.
 //!
@@ -135,7 +135,8 @@ const NEVER: u64 = u64::MAX;
 pub(super) struct Due {
     /// For each slot, a time before which no key expires; 0: unknown.
     slots: Vec<AtomicU64>,
-    scan: Mutex<Scan>,
+    /// None while somebody looks.
+    scan: Mutex<Option<Scan>>,
 }
 
 /// Where looking for expired keys is.
@@ -163,7 +164,7 @@ impl Default for Due {
         let slots = usize::from(SLOTS);
         Due {
             slots: (0..slots).map(|_| AtomicU64::new(NEVER)).collect(),
-            scan: Mutex::new(Scan { slot: 0, rests: vec![0; slots], within: None }),
+            scan: Mutex::new(Some(Scan { slot: 0, rests: vec![0; slots], within: None })),
         }
     }
 }
@@ -218,14 +219,37 @@ impl Keyspace {
     /// The engine's; then it looks at the same slots again.
     pub fn expire(&self, now: u64, keys_max: usize, notify: impl Fn(&[Event])) -> Outcome<Round> {
         self.expired.saw(now);
+        let taken = self.due.scan.lock().take();
+        // Somebody else is at it.
+        let Some(mut scan) = taken else { return Ok(Round::default()) };
+        let looked = self.look_around(&mut scan, now, keys_max);
+        *self.due.scan.lock() = Some(scan);
+        let (found, is_behind) = looked?;
+        let deleted = self.delete_expired(found, now, notify)?;
+        Ok(Round { deleted, is_behind })
+    }
+
+    /// Looks at slots that are due. Returns the keys that have expired, and whether there may be
+    /// more.
+    fn look_around(
+        &self,
+        scan: &mut Scan,
+        now: u64,
+        keys_max: usize,
+    ) -> pumice::Result<(Vec<(u8, Vec<u8>)>, bool)> {
         let (mut found, mut seen) = (Vec::new(), 0);
-        let mut scan = self.due.scan.lock();
-        let mut slots = VecDeque::from(self.due.take(&mut scan, now));
+        let mut slots = VecDeque::from(self.due.take(scan, now));
         let mut part = scan.within.take();
-        let mut cursor = match slots.is_empty() && part.is_none() {
-            true => return Ok(Round::default()),
-            false => self.engine.cursor_between(&Reads::default(), b"", &data_end())?,
+        if slots.is_empty() && part.is_none() {
+            return Ok((found, false));
+        }
+        let begun: Vec<u16> = slots.iter().copied().chain(part.as_ref().map(|at| at.0)).collect();
+        let again = |error: pumice::Error| {
+            begun.iter().for_each(|slot| self.due.note(*slot, now));
+            error
         };
+        let cursor = self.engine.cursor_between(&Reads::default(), b"", &data_end());
+        let mut cursor = cursor.map_err(again)?;
         while seen < keys_max && found.len() < FOUND_MAX {
             let (slot, from, before) = match part.take() {
                 Some(part) => part,
@@ -240,20 +264,14 @@ impl Keyspace {
             seen += (after.keys - before.keys) as usize + 1;
             match rest {
                 Some(key) => part = Some((slot, key, after)),
-                None => self.rest(&mut scan, slot, after, now),
+                None => self.rest(scan, slot, after, now),
             }
         }
-        let failed = cursor.status();
+        cursor.status().map_err(again)?;
         slots.iter().for_each(|slot| self.due.note(*slot, now));
-        if failed.is_err() {
-            found.iter().for_each(|(_, key)| self.due.note(super::slot::slot_of(key), now));
-        }
-        failed?;
         let is_behind = part.is_some() || !slots.is_empty() || found.len() >= FOUND_MAX;
         scan.within = part;
-        drop((cursor, scan));
-        let deleted = self.delete_expired(found, now, notify)?;
-        Ok(Round { deleted, is_behind })
+        Ok((found, is_behind))
     }
 
     /// A slot has been scanned.
@@ -294,12 +312,14 @@ impl Keyspace {
             deleted += match self.delete_together(some, now, &notify) {
                 // More elements than may be written at once.
                 Err(Failure::Error(_)) if count > 1 => {
-                    let each = some
-                        .iter()
-                        .map(|key| self.delete_together(std::slice::from_ref(key), now, &notify));
+                    let one = |key| self.delete_together(std::slice::from_ref(key), now, &notify);
+                    // One that cannot be deleted keeps nobody from deleting the others.
+                    let each = some.iter().map(|key| match one(key) {
+                        Err(Failure::Error(_)) => Ok(0),
+                        deleted => deleted,
+                    });
                     each.sum::<Outcome<usize>>()?
                 }
-                // One that cannot be read keeps nobody from deleting the others.
                 Err(Failure::Error(_)) => 0,
                 Err(failure) => {
                     keys.iter().for_each(|(_, key)| {

@@ -37,10 +37,12 @@ use super::engine::{Engine, Reads};
 use super::txn::Txn;
 use super::{Keyspace, Outcome};
 
+/// The most elements that are deleted one by one; the generation of more is marked.
+const SINGLY: u64 = 32;
 /// How many elements are removed until bounds are looked for.
 const BOUNDED_EVERY: u32 = 64;
 /// How many elements are removed, at least, until a collection is written anew.
-pub(super) const RENEWED: u32 = 512;
+const RENEWED: u32 = 512;
 /// The most elements, and bytes of them, that are written anew.
 const RENEWED_MAX: u64 = 1024;
 const RENEWED_BYTES: usize = 256 << 10;
@@ -63,11 +65,12 @@ impl Graves {
         end.push(u8::MAX);
         let mut cursor = engine.cursor_between(&Reads::default(), DEAD, &end)?;
         cursor.seek(DEAD);
-        let mut marked = self.0.lock();
+        let mut marked = Vec::new();
         while cursor.valid() {
             marked.extend(encoding::dead_of(cursor.key()));
             cursor.next();
         }
+        self.add(&mut marked);
         cursor.status()
     }
 
@@ -97,8 +100,27 @@ impl Graves {
 }
 
 impl Txn<'_> {
+    /// Deletes all elements; the record stays as it is.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn clear_collection(&mut self, collection: &Collection) -> Outcome<()> {
+        let (first, end) = collection.all();
+        if collection.count > SINGLY || collection.removed > RENEWED {
+            self.bury(collection);
+            return Ok(());
+        }
+        let mut keys = Vec::new();
+        self.pass(&(first, end), false, &mut |key, _| {
+            keys.push(key.to_vec());
+            true
+        })?;
+        keys.into_iter().for_each(|key| self.delete(key));
+        Ok(())
+    }
+
     /// The collection is going, its elements are not read any more: marks its generation.
-    pub(super) fn bury(&mut self, collection: &Collection) {
+    fn bury(&mut self, collection: &Collection) {
         let dead = collection.as_dead();
         self.put(encoding::dead_key(&dead), Vec::new());
         self.counted.dead.push(dead);

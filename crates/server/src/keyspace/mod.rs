@@ -119,6 +119,8 @@ pub struct Keyspace {
     due: Due,
     /// Range deletions that have been written.
     ranges_deleted: AtomicU64,
+    /// Databases that were flushed.
+    flushes: AtomicU64,
     graves: Arc<Graves>,
     /// The mapping of database numbers.
     databases: Databases,
@@ -180,6 +182,7 @@ impl Keyspace {
             expired,
             due: Due::default(),
             ranges_deleted: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
             graves,
             chains: chain::Chains::default(),
             syncs: sync::Syncs::default(),
@@ -291,6 +294,11 @@ impl Keyspace {
     /// Those of the log's device.
     pub fn sync_upto(&self, number: u64) -> Outcome<()> {
         self.syncs.run(number, || self.writes(), || self.engine.sync_wal())
+    }
+
+    /// A database is being flushed: there will be much to give back.
+    pub fn flushing(&self) {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A write is readable: what follows from it.

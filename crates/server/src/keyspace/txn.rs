@@ -22,13 +22,9 @@ use super::counts::{Changes, Tally};
 use super::databases::Map;
 use super::encoding::{Collection, Head, Kind, record_key, record_value};
 use super::engine::{Reads, Stored};
-use super::generations::RENEWED;
 use super::undo::{Step, Undo};
 use super::writes::{Writes, bytes_of};
 use super::{Failure, Keyspace, Outcome};
-
-/// The most elements that are deleted one by one; the generation of more is marked.
-const SINGLY: u64 = 32;
 
 /// The class of an event, by its letter in `notify-keyspace-events`.
 pub type Class = u8;
@@ -482,25 +478,6 @@ impl<'k> Txn<'k> {
             return Ok(());
         }
         self.clear_collection(&self.collection_of(key, found))
-    }
-
-    /// Deletes all elements; the record stays as it is.
-    ///
-    /// # Errors
-    /// The engine's.
-    pub fn clear_collection(&mut self, collection: &Collection) -> Outcome<()> {
-        let (first, end) = collection.all();
-        if collection.count > SINGLY || collection.removed > RENEWED {
-            self.bury(collection);
-            return Ok(());
-        }
-        let mut keys = Vec::new();
-        self.pass(&(first, end), false, &mut |key, _| {
-            keys.push(key.to_vec());
-            true
-        })?;
-        keys.into_iter().for_each(|key| self.delete(key));
-        Ok(())
     }
 
     /// Records that `key` was changed.

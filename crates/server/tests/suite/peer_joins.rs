@@ -1,5 +1,5 @@
-//! ZUNION, ZINTER and their relatives over sets of any sizes, beside Debian's redis-server 7.0: sums
-//! of floating-point numbers depend on their order, and infinities on what they meet first.
+//! ZUNION, ZINTER and their relatives over sets of any sizes, beside Debian's redis-server 7.0:
+//! sums of floating-point numbers depend on their order, and infinities on what they meet first.
 //!
 //! `PUMICE_SEED=N` replays a seed, `PUMICE_PEER=N` sets the number of commands (3,000).
 

@@ -3,9 +3,9 @@
 //!
 //! [`Keyspace::expire`] looks for them. Keys are not in the order in which they expire, and an
 //! index of them would cost each write of one; instead there is a time for each slot before which
-//! none of its keys expires. A slot that is due is scanned, at most as many keys at a time as the caller
-//! allows. If a slot has had few expired keys it is left alone for a time that grows with its keys,
-//! so that keys without an expiry do not cost more than a share of a processor.
+//! none of its keys expires. A slot that is due is scanned, at most as many keys at a time as the
+//! caller allows. If a slot has had few expired keys it is left alone for a time that grows with
+//! its keys, so that keys without an expiry do not cost more than a share of a processor.
 //!
 //! A compaction sees every record that it rewrites. It reports expired records but keeps them:
 //! their deletion has to delete their elements, be counted and be published to subscribers, which

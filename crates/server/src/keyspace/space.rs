@@ -8,7 +8,7 @@
 //! |---|---|
 //! | a database was flushed, or nothing is left at the start | everything is compacted |
 //! | range deletions, or many others, in memory alone | they get into a table |
-//! | a table whose deletions are worth it: a good part of what they have to be merged with goes | its range is compacted |
+//! | a table by whose deletions a good part of what they meet goes | its range is compacted |
 //!
 //! A table whose deletions a compaction has kept, because of a snapshot, is not tried again.
 //!

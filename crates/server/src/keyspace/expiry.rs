@@ -131,6 +131,9 @@ const REST_MILLIS: u64 = 20;
 const REST_MILLIS_MAX: u64 = 30_000;
 const NEVER: u64 = u64::MAX;
 
+/// Keys of stored databases.
+type Keys = Vec<(u8, Vec<u8>)>;
+
 /// When keys expire.
 pub(super) struct Due {
     /// For each slot, a time before which no key expires; 0: unknown.
@@ -236,8 +239,8 @@ impl Keyspace {
         scan: &mut Scan,
         now: u64,
         keys_max: usize,
-    ) -> pumice::Result<(Vec<(u8, Vec<u8>)>, bool)> {
-        let (mut found, mut seen) = (Vec::new(), 0);
+    ) -> pumice::Result<(Keys, bool)> {
+        let (mut found, mut seen) = (Keys::new(), 0);
         let mut slots = VecDeque::from(self.due.take(scan, now));
         let mut part = scan.within.take();
         if slots.is_empty() && part.is_none() {
@@ -293,12 +296,7 @@ impl Keyspace {
     }
 
     /// Deletes those of these keys that have expired.
-    fn delete_expired(
-        &self,
-        keys: Vec<(u8, Vec<u8>)>,
-        now: u64,
-        notify: impl Fn(&[Event]),
-    ) -> Outcome<usize> {
+    fn delete_expired(&self, keys: Keys, now: u64, notify: impl Fn(&[Event])) -> Outcome<usize> {
         let (mut deleted, mut rest) = (0, &keys[..]);
         while let Some((db, _)) = rest.first() {
             let mut bytes = 0;
@@ -359,7 +357,7 @@ fn look(
     (slot, from): (u16, Vec<u8>),
     mut seen: Seen,
     (now, most): (u64, u64),
-    found: &mut Vec<(u8, Vec<u8>)>,
+    found: &mut Keys,
 ) -> (Seen, Option<Vec<u8>>) {
     let keys_max = seen.keys + most;
     cursor.seek(&from);

@@ -154,7 +154,7 @@ fn set(call: &mut Call<'_, '_>, command: &str) -> Outcome<i64> {
     for pair in pairs.chunks_exact(2) {
         let element = hash.element(BY_NAME, pair[0]);
         new += u64::from(call.txn.get(&element)?.is_none());
-        call.txn.put(element, pair[1].to_vec());
+        call.txn.put_element(&mut hash, element, pair[1].to_vec());
     }
     if new > 0 {
         hash.count += new;
@@ -201,7 +201,7 @@ fn hdel(call: &mut Call<'_, '_>) -> Outcome<()> {
         }
     }
     if deleted > 0 {
-        hash.count -= deleted;
+        hash.remove(deleted);
         call.txn.save(key, &mut hash);
         call.txn.event(key, b'h', "hdel");
         if hash.count == 0 {
@@ -216,11 +216,12 @@ fn put_field(call: &mut Call<'_, '_>, value: &[u8], event: &'static str) -> Outc
     let (key, name) = (call.args[1], call.args[2]);
     let mut hash = call.txn.collection_or_new(key, Kind::Hash)?;
     let element = hash.element(BY_NAME, name);
-    if call.txn.get(&element)?.is_none() {
+    let is_new = call.txn.get(&element)?.is_none();
+    call.txn.put_element(&mut hash, element, value.to_vec());
+    if is_new {
         hash.count += 1;
         call.txn.save(key, &mut hash);
     }
-    call.txn.put(element, value.to_vec());
     call.txn.event(key, b'h', event);
     Ok(())
 }

@@ -195,7 +195,8 @@ fn flush(call: &mut Call<'_, '_>, all: bool) -> Outcome<()> {
     } else {
         flush_one(call)?;
     }
-    call.shared.watches.all_touched(if all { None } else { Some(own) });
+    call.txn.keyspace().flushing();
+    call.txn.flushed(if all { None } else { Some(own) });
     call.out.ok();
     Ok(())
 }
@@ -217,7 +218,7 @@ fn swap(call: &mut Call<'_, '_>) -> Outcome<()> {
         call.txn.swap_databases(one, other);
         let own = call.txn.db();
         for db in [one, other] {
-            call.shared.watches.all_touched(Some(db));
+            call.txn.flushed(Some(db));
             call.txn.select(db);
             // Waiting clients may find something now.
             for key in call.shared.waiters.keys_in(db) {

@@ -2,7 +2,12 @@
 //!
 //! Thread safety: see the module above.
 
+use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::Ordering;
+
+use pumice::{Db, Options};
+use pumice_port::os;
 
 use super::args::upper;
 use super::{
@@ -63,7 +68,8 @@ fn time(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-/// A checkpoint next to the data, named by the time. INFO says whether the last one failed.
+/// A checkpoint next to the data, named by the time; older ones than `checkpoints-kept` go. INFO
+/// says whether the last one failed.
 fn checkpoint(call: &Call<'_, '_>) -> Outcome<()> {
     let made = make_checkpoint(call);
     call.shared.stats.save_failed.store(made.is_err(), Ordering::Relaxed);
@@ -77,7 +83,38 @@ fn make_checkpoint(call: &Call<'_, '_>) -> Outcome<()> {
     path.push(format!("-checkpoint-{micros}"));
     db.checkpoint(path.as_ref())?;
     call.shared.stats.saved_seconds.store(micros / 1_000_000, Ordering::Relaxed);
+    let kept = call.shared.config.number("checkpoints-kept") as usize;
+    if kept > 0
+        && let Err(error) = remove_checkpoints(&db.path(), kept)
+    {
+        // The new one is there. Standard error may have no reader.
+        let text = format!("pumice: an old checkpoint could not be removed: {error}");
+        writeln!(std::io::stderr(), "{text}").ok();
+    }
     Ok(())
+}
+
+/// Removes the checkpoints of the data at `path` but the newest ones: databases whose names say
+/// that this server has made them. One that somebody has open stays.
+fn remove_checkpoints(path: &Path, kept: usize) -> pumice::Result<()> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
+    let beside = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let start = format!("{name}-checkpoint-");
+    let names =
+        os::read_dir(beside).map_err(|error| pumice::Error::io("readdir", beside, &error))?;
+    let made = |name: String| Some((name.strip_prefix(&start)?.parse::<u64>().ok()?, name));
+    let mut found: Vec<(u64, String)> = names.into_iter().filter_map(made).collect();
+    found.sort_unstable();
+    found.truncate(found.len().saturating_sub(kept));
+    let mut first = Ok(());
+    for (_, name) in found {
+        let removed = Db::destroy(&Options::default(), beside.join(name));
+        first = first.and(removed);
+    }
+    first
 }
 
 fn save(call: &mut Call<'_, '_>) -> Outcome<()> {

@@ -104,7 +104,7 @@ fn add(
     for member in members {
         let element = set.element(BY_NAME, member);
         if call.txn.get(&element)?.is_none() {
-            call.txn.put(element, Vec::new());
+            call.txn.put_element(&mut set, element, Vec::new());
             new += 1;
         }
     }
@@ -133,7 +133,7 @@ fn remove(
         }
     }
     if removed > 0 {
-        set.count -= removed;
+        set.remove(removed);
         call.txn.save(key, set);
         call.txn.event(key, b's', event);
         if set.count == 0 {

@@ -189,6 +189,14 @@ fn joined(
     for key in &request.keys {
         sets.push(members(call, key)?);
     }
+    let mut weights = request.weights.clone();
+    if join != Join::Difference {
+        // Sums of floating-point numbers depend on their order: Redis adds the smallest set first.
+        let mut order: Vec<usize> = (0..sets.len()).collect();
+        order.sort_by_key(|&at| sets[at].len());
+        weights = order.iter().map(|&at| request.weights[at]).collect();
+        sets = order.iter().map(|&at| std::mem::take(&mut sets[at])).collect();
+    }
     let mut sum: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
     match join {
         Join::Difference => {
@@ -197,19 +205,27 @@ fn joined(
             let only = first.into_iter().filter(|(m, _)| !others.iter().any(|o| o.contains_key(m)));
             sum.extend(only);
         }
-        Join::Union | Join::Intersection => {
-            for (set, weight) in sets.iter().zip(&request.weights) {
+        Join::Union => {
+            for (set, weight) in sets.into_iter().zip(weights) {
                 for (member, score) in set {
-                    let in_all = || sets.iter().all(|other| other.contains_key(member));
-                    if join == Join::Intersection && !in_all() {
-                        continue;
-                    }
-                    let score = weighted(*score, *weight);
-                    let entry = sum.entry(member.clone());
-                    entry
+                    let score = weighted(score, weight);
+                    sum.entry(member)
                         .and_modify(|own| *own = merged(*own, score, request.aggregate))
                         .or_insert(score);
                 }
+            }
+        }
+        Join::Intersection => {
+            let (first, others) = (&sets[0], &sets[1..]);
+            for (member, score) in first {
+                let mut score = Some(weighted(*score, weights[0]));
+                for (other, weight) in others.iter().zip(&weights[1..]) {
+                    // Not `weighted`: in Redis only the first product cannot be NaN.
+                    let product = other.get(member).map(|score| score * weight);
+                    let both = score.zip(product);
+                    score = both.map(|(one, two)| merged(one, two, request.aggregate));
+                }
+                sum.extend(score.map(|score| (member.clone(), score)));
             }
         }
     }

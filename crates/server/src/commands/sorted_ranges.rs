@@ -173,7 +173,7 @@ fn visit(
             if low > high {
                 return Ok(());
             }
-            first = set.element(BY_SCORE, &score_bytes(*low));
+            first = set.element(BY_SCORE, &score_bytes(*low)).max(first);
             // After every member with the highest score.
             let above = u64::from_be_bytes(score_bytes(*high)).saturating_add(1);
             end = set.element(BY_SCORE, &above.to_be_bytes()).min(end);

@@ -92,20 +92,23 @@ pub fn put_score(
     score: f64,
 ) {
     match old {
-        Some(old) => txn.delete(set.scored(old, member)),
+        Some(old) => {
+            txn.delete(set.scored(old, member));
+            set.note_removed(1);
+        }
         None => set.count += 1,
     }
     // Negative zero becomes zero.
     let score = score + 0.0;
     txn.put(set.element(BY_NAME, member), score.to_bits().to_be_bytes().to_vec());
-    txn.put(set.scored(score, member), Vec::new());
+    txn.put_element(set, set.scored(score, member), Vec::new());
 }
 
 /// Removes a member with that score; the record is saved by the caller.
 pub fn remove(txn: &mut Txn<'_>, set: &mut Collection, member: &[u8], score: f64) {
     txn.delete(set.element(BY_NAME, member));
     txn.delete(set.scored(score, member));
-    set.count -= 1;
+    set.remove(1);
 }
 
 /// Saves a set from which members were removed.

@@ -10,6 +10,8 @@ use std::ops::{AddAssign, Neg, Sub};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::DATABASES_MAX;
+use super::encoding::Dead;
+use super::slot::slot_of;
 
 /// Numbers of keys, or changes of such numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,34 +51,52 @@ impl AddAssign for Tally {
     }
 }
 
-/// Changes of several databases, each stored one once.
+/// What follows from a write once it is readable.
 #[derive(Clone, Default)]
-pub struct Changes(Vec<(u8, Tally)>);
+pub struct Changes {
+    /// Changes of several databases, each stored one once.
+    tallies: Vec<(u8, Tally)>,
+    /// Slots in which keys expire, and when.
+    pub(super) expiries: Vec<(u16, u64)>,
+    /// Generations whose collections are gone.
+    pub(super) dead: Vec<Dead>,
+}
 
 impl Changes {
+    /// A key was written that expires then, unless it is 0.
+    pub fn expires(&mut self, key: &[u8], expires: u64) {
+        if expires != 0 {
+            self.expiries.push((slot_of(key), expires));
+        }
+    }
+
     /// A change of a stored database.
     pub fn add(&mut self, stored: u8, change: Tally) {
-        match self.0.iter_mut().find(|(db, _)| *db == stored) {
+        match self.tallies.iter_mut().find(|(db, _)| *db == stored) {
             Some((_, sum)) => *sum += change,
             None if change == Tally::default() => {}
-            None => self.0.push((stored, change)),
+            None => self.tallies.push((stored, change)),
         }
     }
 
     /// The change of a stored database.
     pub fn of(&self, stored: u8) -> Tally {
-        let own = self.0.iter().find(|(db, _)| *db == stored);
+        let own = self.tallies.iter().find(|(db, _)| *db == stored);
         own.map_or(Tally::default(), |(_, sum)| *sum)
     }
 
     /// Takes all changes of `others`.
     pub fn append(&mut self, others: &mut Changes) {
-        others.0.drain(..).for_each(|(stored, change)| self.add(stored, change));
+        others.tallies.drain(..).for_each(|(stored, change)| self.add(stored, change));
+        self.expiries.append(&mut others.expiries);
+        self.dead.append(&mut others.dead);
     }
 
     /// Forgets them.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.tallies.clear();
+        self.expiries.clear();
+        self.dead.clear();
     }
 }
 
@@ -101,6 +121,11 @@ impl Counts {
         Tally { keys: number(&self.keys), expiring: number(&self.expiring) }
     }
 
+    /// There are keys that expire.
+    pub fn has_expiring(&self) -> bool {
+        self.expiring.iter().any(|count| count.load(Ordering::Relaxed) > 0)
+    }
+
     /// Changes the numbers of a stored database.
     pub fn add(&self, stored: u8, change: Tally) {
         let at = usize::from(stored);
@@ -112,7 +137,7 @@ impl Counts {
 
     /// Changes the numbers of several.
     pub fn apply(&self, changes: &Changes) {
-        changes.0.iter().for_each(|&(stored, change)| self.add(stored, change));
+        changes.tallies.iter().for_each(|&(stored, change)| self.add(stored, change));
     }
 
     /// What a clean end saves: the keys of each stored database, then those that expire.

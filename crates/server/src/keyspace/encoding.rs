@@ -7,10 +7,14 @@
 //! system   ff ff name                               -> value
 //! ```
 //!
-//! All numbers are big-endian. Tag: bits 0-3 the type, bits 4-6 the layout (0), bit 7 that the time
-//! of expiry (milliseconds since 1970) follows. A collection's body is `generation:8 count:8`, a
-//! list's also `head:8`. A generation is never reused for another collection, so all elements are
-//! deleted by one range deletion, and nothing can reappear.
+//! All numbers are big-endian. Tag: bits 0-3 the type, bits 4-6 the layout, bit 7 that the time of
+//! expiry (milliseconds since 1970) follows. A collection's body is `generation:8 count:8`, a
+//! list's also `head:8`. A generation is never reused for another collection, so a deleted
+//! collection's elements can stay until later, and nothing can reappear.
+//!
+//! In layout 1 a hash, set or sorted set has `removed:4 len:1 front len:1 back` after these: how
+//! many of its generation's elements were removed, and bounds of the names of those that are left
+//! (see [`Collection::part`]), so that nothing walks over what was removed at its ends.
 //!
 //! Thread safety: pure functions and plain values.
 
@@ -22,9 +26,16 @@ const RECORD: u8 = 1;
 const ELEMENT: u8 = 2;
 /// Every data key sorts below it, every system key begins with it.
 pub const SYSTEM: [u8; 2] = [0xff, 0xff];
+/// What marks of dead generations begin with.
+pub const DEAD: &[u8] = b"\xff\xffdead:";
 
 const HAS_EXPIRY: u8 = 0x80;
 const LAYOUT_BITS: u8 = 0x70;
+const LAYOUT_SHIFT: u32 = 4;
+/// The layout of collections with bounds.
+const BOUNDED: u8 = 1;
+/// The most bytes of a bound.
+const BOUND_BYTES: usize = 64;
 
 /// The part of a collection's elements: by name (member, field, place), or by score.
 pub const BY_NAME: u8 = 1;
@@ -97,6 +108,50 @@ pub fn slot_range(slot: u16, db: u8) -> (Vec<u8>, Vec<u8>) {
     (first, end)
 }
 
+/// The mark of a generation of `slot` in `db` whose elements can go.
+pub fn dead_key(dead: &Dead) -> Vec<u8> {
+    let mut encoded = DEAD.to_vec();
+    encoded.extend_from_slice(&dead.slot.to_be_bytes());
+    encoded.push(dead.db);
+    encoded.extend_from_slice(&dead.generation.to_be_bytes());
+    encoded
+}
+
+/// The generation that a mark names.
+pub fn dead_of(encoded: &[u8]) -> Option<Dead> {
+    let rest = encoded.strip_prefix(DEAD)?;
+    let [high, low, db, generation @ ..] = rest else { return None };
+    let generation = u64::from_be_bytes(generation.try_into().ok()?);
+    Some(Dead { slot: u16::from_be_bytes([*high, *low]), db: *db, generation })
+}
+
+/// A generation whose collection is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Dead {
+    /// The slot of its key.
+    pub slot: u16,
+    /// The stored database.
+    pub db: u8,
+    /// Its number.
+    pub generation: u64,
+}
+
+impl Dead {
+    /// Where its elements begin, and where those of any later generation do.
+    pub fn range(&self) -> (Vec<u8>, Vec<u8>) {
+        let of = |generation: u64| {
+            let (slot, generation) = (self.slot.to_be_bytes(), generation.to_be_bytes());
+            [&slot[..], &[self.db, ELEMENT], &generation].concat()
+        };
+        (of(self.generation), of(self.generation + 1))
+    }
+}
+
+/// The generation of an element.
+pub fn generation_of(element: &[u8]) -> Option<u64> {
+    number(element, ELEMENT_PREFIX_BYTES - 8)
+}
+
 /// What an engine key is.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Place<'a> {
@@ -129,6 +184,8 @@ pub struct Head {
     pub expires: u64,
     /// Where the body begins.
     pub body: usize,
+    /// The layout of the body.
+    layout: u8,
 }
 
 impl Head {
@@ -139,7 +196,8 @@ impl Head {
     pub fn read(value: &[u8]) -> Result<Head, Failure> {
         let bad = |what: &str| Failure::Error(format!("ERR unreadable record: {what}").into());
         let &tag = value.first().ok_or_else(|| bad("empty"))?;
-        if tag & LAYOUT_BITS != 0 {
+        let layout = (tag & LAYOUT_BITS) >> LAYOUT_SHIFT;
+        if layout > BOUNDED {
             return Err(bad("written in a newer layout"));
         }
         let kind = match tag & 0x0f {
@@ -153,15 +211,27 @@ impl Head {
         let has_expiry = tag & HAS_EXPIRY != 0;
         let expires = if has_expiry { number(value, 1).ok_or_else(|| bad("cut off"))? } else { 0 };
         let body = if has_expiry { 9 } else { 1 };
-        let least = match kind {
-            Kind::String => 0,
-            Kind::List => 24,
-            _ => 16,
+        let least = match (kind, layout) {
+            (Kind::String, 0) => 0,
+            (Kind::List, 0) => 24,
+            (Kind::String | Kind::List, _) => return Err(bad("written in a newer layout")),
+            (_, 0) => 16,
+            (_, _) => 22,
         };
         if value.len() < body + least {
             return Err(bad("cut off"));
         }
-        Ok(Head { kind, expires, body })
+        if layout == BOUNDED && bounds(&value[body + 20..]).is_none() {
+            return Err(bad("its bounds are damaged"));
+        }
+        Ok(Head { kind, expires, body, layout })
+    }
+
+    /// The record's value with another time of expiry.
+    pub fn with_expiry(&self, value: &[u8], expires: u64) -> Vec<u8> {
+        let mut changed = record_value(self.kind, expires, &[&value[self.body..]]);
+        changed[0] |= self.layout << LAYOUT_SHIFT;
+        changed
     }
 
     /// It has expired at `now`.
@@ -188,6 +258,15 @@ pub(super) fn push_record_value(value: &mut Vec<u8>, kind: Kind, expires: u64, b
     body.iter().for_each(|part| value.extend_from_slice(part));
 }
 
+/// The two bounds of a collection in layout 1.
+fn bounds(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&len, rest) = bytes.split_first()?;
+    let (front, rest) = rest.split_at_checked(usize::from(len))?;
+    let (&len, rest) = rest.split_first()?;
+    let (back, rest) = rest.split_at_checked(usize::from(len))?;
+    rest.is_empty().then_some((front, back))
+}
+
 /// Eight bytes at `at`.
 fn number(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
@@ -208,6 +287,14 @@ pub struct Collection {
     pub head: i64,
     /// It has a record.
     pub stored: bool,
+    /// How many elements were removed from this generation, or written anew under another name.
+    pub removed: u32,
+    /// What `removed` was in the record.
+    removed_before: u32,
+    /// No element of the [ordered part](Collection::ordered) has a name before it.
+    front: Vec<u8>,
+    /// Such elements have names before it; empty: any names.
+    back: Vec<u8>,
     /// The prefix of its elements' keys.
     prefix: [u8; ELEMENT_PREFIX_BYTES],
 }
@@ -219,7 +306,19 @@ impl Collection {
         prefix[..2].copy_from_slice(&slot_of(key).to_be_bytes());
         prefix[2..4].copy_from_slice(&[db, ELEMENT]);
         prefix[4..].copy_from_slice(&generation.to_be_bytes());
-        Collection { kind, expires: 0, generation, count: 0, head: 0, stored: false, prefix }
+        Collection {
+            kind,
+            expires: 0,
+            generation,
+            count: 0,
+            head: 0,
+            stored: false,
+            removed: 0,
+            removed_before: 0,
+            front: Vec::new(),
+            back: Vec::new(),
+            prefix,
+        }
     }
 
     /// The one that a record describes.
@@ -232,6 +331,14 @@ impl Collection {
         if head.kind == Kind::List {
             collection.head = place_from(part(2));
         }
+        if head.layout == BOUNDED
+            && let Some((removed, rest)) = value[head.body + 16..].split_first_chunk()
+            && let Some((front, back)) = bounds(rest)
+        {
+            collection.removed = u32::from_be_bytes(*removed);
+            collection.removed_before = collection.removed;
+            (collection.front, collection.back) = (front.to_vec(), back.to_vec());
+        }
         collection
     }
 
@@ -239,9 +346,86 @@ impl Collection {
     pub fn value(&self) -> Vec<u8> {
         let (generation, count) = (self.generation.to_be_bytes(), self.count.to_be_bytes());
         let head = place_number(self.head).to_be_bytes();
-        let parts = [&generation[..], &count, &head];
-        let len = if self.kind == Kind::List { 3 } else { 2 };
-        record_value(self.kind, self.expires, &parts[..len])
+        if self.kind == Kind::List || self.removed == 0 {
+            let parts = [&generation[..], &count, &head];
+            let len = if self.kind == Kind::List { 3 } else { 2 };
+            return record_value(self.kind, self.expires, &parts[..len]);
+        }
+        let lens = [&self.front, &self.back].map(|bound| [bound.len() as u8]);
+        let removed = self.removed.to_be_bytes();
+        let parts =
+            [&generation[..], &count, &removed, &lens[0], &self.front, &lens[1], &self.back];
+        let mut value = record_value(self.kind, self.expires, &parts);
+        value[0] |= BOUNDED << LAYOUT_SHIFT;
+        value
+    }
+
+    /// Its generation, to be marked when the collection is gone.
+    pub fn as_dead(&self) -> Dead {
+        let slot = u16::from_be_bytes([self.prefix[0], self.prefix[1]]);
+        Dead { slot, db: self.prefix[2], generation: self.generation }
+    }
+
+    /// The part whose names have bounds: the one in the order of which elements are taken.
+    pub fn ordered(&self) -> u8 {
+        if self.kind == Kind::SortedSet { BY_SCORE } else { BY_NAME }
+    }
+
+    /// An element is going to be written: the bounds include it.
+    pub(super) fn include(&mut self, element: &[u8]) {
+        if self.removed == 0 || element.get(ELEMENT_PREFIX_BYTES) != Some(&self.ordered()) {
+            return;
+        }
+        let name = name_of(element);
+        if name < self.front.as_slice() {
+            self.front = name[..name.len().min(BOUND_BYTES)].to_vec();
+        }
+        if name >= self.back.as_slice() {
+            self.back.clear();
+        }
+    }
+
+    /// The first and the last element of the [ordered part](Collection::ordered): the bounds
+    /// exclude what lies before and after them.
+    pub(super) fn bound(&mut self, first: &[u8], last: &[u8]) {
+        let (first, last) = (name_of(first), name_of(last));
+        self.front = first[..first.len().min(BOUND_BYTES)].to_vec();
+        self.back = last[..last.len().min(BOUND_BYTES - 1)].to_vec();
+        if self.back.len() == last.len() {
+            self.back.push(0);
+            return;
+        }
+        // The next one that does not begin alike.
+        while self.back.pop_if(|byte| *byte == u8::MAX).is_some() {}
+        if let Some(byte) = self.back.last_mut() {
+            *byte += 1;
+        }
+    }
+
+    /// Counts elements as removed.
+    pub fn remove(&mut self, elements: u64) {
+        self.count -= elements;
+        self.note_removed(elements);
+    }
+
+    /// Counts elements as removed that others replace.
+    pub fn note_removed(&mut self, elements: u64) {
+        let elements = u32::try_from(elements).unwrap_or(u32::MAX);
+        self.removed = self.removed.saturating_add(elements);
+    }
+
+    /// How many have been removed since multiples of `step` were last reached: at least that many.
+    pub(super) fn has_removed(&self, step: u32) -> bool {
+        self.removed / step != self.removed_before / step
+    }
+
+    /// All elements are about to be written under another generation.
+    pub(super) fn renew(&mut self, generation: u64) {
+        self.generation = generation;
+        self.prefix[4..].copy_from_slice(&generation.to_be_bytes());
+        (self.removed, self.removed_before) = (0, 0);
+        self.front.clear();
+        self.back.clear();
     }
 
     /// The key of an element.
@@ -266,9 +450,13 @@ impl Collection {
         key
     }
 
-    /// All elements of a part: the first key, and the end after the last.
+    /// All elements of a part: a key that is not after the first, and one after the last.
     pub fn part(&self, part: u8) -> (Vec<u8>, Vec<u8>) {
-        (self.element(part, b""), self.element(part + 1, b""))
+        if part != self.ordered() {
+            return (self.element(part, b""), self.element(part + 1, b""));
+        }
+        let end = if self.back.is_empty() { part + 1 } else { part };
+        (self.element(part, &self.front), self.element(end, &self.back))
     }
 
     /// All elements: the first key, and the end after the last.
@@ -351,9 +539,22 @@ mod tests {
     // Plain #[test]: nothing here can suspend.
     #[test]
     fn damaged_and_newer_records_are_refused() {
-        for bad in [&b""[..], b"\x05", b"\x10", b"\x80\0\0", b"\x01\0\0", b"\x03\0\0\0\0\0\0\0\0"] {
+        let bounded = [&b"\x12"[..], &[0; 20], b"\x01"].concat();
+        for bad in [
+            &b""[..],
+            b"\x05",
+            b"\x10",
+            b"\x21",
+            b"\x80\0\0",
+            b"\x01\0\0",
+            b"\x03\0\0\0\0\0\0\0\0",
+            &bounded,
+            &[&bounded[..], b"a\x02b"].concat(),
+            &[&bounded[..], b"a\x01bc"].concat(),
+        ] {
             assert!(Head::read(bad).is_err(), "{bad:?}");
         }
         assert!(Head::read(b"\x00").is_ok());
+        assert!(Head::read(&[&bounded[..], b"a\x01b"].concat()).is_ok());
     }
 }

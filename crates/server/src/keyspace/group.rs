@@ -354,7 +354,7 @@ impl Keyspace {
         // Recorded before `notify`: it is written, even if `notify` fails.
         let ended = group.end.set(Ended { written, left });
         let upto = upto?;
-        self.counts.apply(&group.counted);
+        self.written(&mut group.counted);
         let written = |(number, _): &(usize, _)| ended.has_written(*number);
         let strings = group.strings.iter().enumerate().filter(written);
         notify(&group.events, &mut strings.map(|(_, new)| group.event(new)));

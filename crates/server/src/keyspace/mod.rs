@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `encoding` | the bytes of keys and values, forever |
 //! | `slot` | hash slots |
+//! | `space` | giving space back while nobody writes |
 //! | `engine` | the storage engine |
 //! | `txn` | reads and writes of a command or a transaction, as one write batch |
 //! | `undo` | what a refused command of a transaction was going to write |
@@ -15,6 +16,7 @@
 //! | `group` | writes of many commands as one batch |
 //! | `counts` | how many keys there are |
 //! | `expiry` | keys that have expired |
+//! | `generations` | elements of collections that are gone, or were removed |
 //! | `scan` | walks over all keys, in steps that a client holds a number for |
 //! | `glob` | patterns |
 //! | `sync` | making writes durable for many at once |
@@ -26,12 +28,14 @@ pub mod counts;
 pub mod databases;
 pub mod encoding;
 pub mod engine;
-mod expiry;
+pub mod expiry;
+pub mod generations;
 pub mod glob;
 mod group;
 pub mod locks;
 pub mod scan;
 pub mod slot;
+pub mod space;
 mod sync;
 pub mod txn;
 mod undo;
@@ -40,25 +44,27 @@ mod writes;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pumice::{Db, Options, WriteOptions};
 use pumice_port::sync::Mutex;
 
-use counts::{Counts, Tally};
+use counts::{Changes, Counts, Tally};
 use databases::{Databases, Map};
 use encoding::{Head, Place, SYSTEM, place};
 use engine::{Engine, Foreign, Reads};
-use expiry::{ExpiredKeys, ExpiryFilter};
+use expiry::{Due, ExpiredKeys, Filters};
+use generations::Graves;
 pub use group::{RUN_MAX, Run, Sets, Written};
 use locks::KeyLocks;
-use txn::{Event, Txn};
 
 /// Databases that keys can name.
 pub const DATABASES_MAX: usize = 256;
 
 const FORMAT: &[u8] = b"\xff\xffformat";
-const FORMAT_TEXT: &[u8] = b"pumice-server 1";
+const FORMAT_TEXT: &[u8] = b"pumice-server 2";
+/// Has no records in layout 1 and no marks of generations.
+const FORMAT_TEXT_1: &[u8] = b"pumice-server 1";
 const GENERATION: &[u8] = b"\xff\xffgeneration";
 const COUNTS: &[u8] = b"\xff\xffcounts";
 const DATABASES: &[u8] = b"\xff\xffdatabases";
@@ -110,6 +116,12 @@ pub struct Keyspace {
     /// Locks of keys; writers hold theirs.
     pub locks: KeyLocks,
     expired: Arc<ExpiredKeys>,
+    due: Due,
+    /// Range deletions that have been written.
+    ranges_deleted: AtomicU64,
+    /// Databases that were flushed.
+    flushes: AtomicU64,
+    graves: Arc<Graves>,
     /// The mapping of database numbers.
     databases: Databases,
     counts: Counts,
@@ -135,10 +147,11 @@ impl Keyspace {
     /// # Errors
     /// The engine's; a database that was not made by this server, or by a later one.
     pub fn open(mut options: Options, path: &std::path::Path) -> pumice::Result<Keyspace> {
-        let expired = ExpiredKeys::new();
+        let (expired, graves) = (ExpiredKeys::new(), Arc::default());
         options.db.create_if_missing = true;
-        options.cf.compaction_filter = Some(Arc::new(ExpiryFilter(Arc::clone(&expired))));
-        Keyspace::over(Engine::Pumice(Db::open(&options, path)?), expired)
+        let filters = Filters { expired: Arc::clone(&expired), graves: Arc::clone(&graves) };
+        options.cf.compaction_filter_factory = Some(Arc::new(filters));
+        Keyspace::over(Engine::Pumice(Db::open(&options, path)?), expired, graves)
     }
 
     /// As [`Keyspace::open`], over an engine that is not Pumice. Expired keys are deleted when they
@@ -147,11 +160,16 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::open`].
     pub fn open_foreign(engine: Box<dyn Foreign>) -> pumice::Result<Keyspace> {
-        Keyspace::over(Engine::Foreign(engine), ExpiredKeys::new())
+        Keyspace::over(Engine::Foreign(engine), ExpiredKeys::new(), Arc::default())
     }
 
-    fn over(engine: Engine, expired: Arc<ExpiredKeys>) -> pumice::Result<Keyspace> {
+    fn over(
+        engine: Engine,
+        expired: Arc<ExpiredKeys>,
+        graves: Arc<Graves>,
+    ) -> pumice::Result<Keyspace> {
         check_format(&engine)?;
+        graves.restore(&engine)?;
         let bound = number_at(&engine, GENERATION)?.unwrap_or(1);
         let databases = Databases::new(&map_of(&engine, &Reads::default())?);
         let keyspace = Keyspace {
@@ -162,6 +180,10 @@ impl Keyspace {
             engine,
             locks: KeyLocks::default(),
             expired,
+            due: Due::default(),
+            ranges_deleted: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
+            graves,
             chains: chain::Chains::default(),
             syncs: sync::Syncs::default(),
             places: scan::Places::default(),
@@ -195,6 +217,9 @@ impl Keyspace {
             // They are valid only until the next write.
             self.engine.delete(COUNTS)?;
             if is_known {
+                if self.counts.has_expiring() {
+                    self.due.forget();
+                }
                 return Ok(());
             }
         }
@@ -202,8 +227,9 @@ impl Keyspace {
         cursor.seek_to_first();
         while cursor.valid() {
             match place(cursor.key()) {
-                Place::Record(_, db, _) => {
+                Place::Record(slot, db, _) => {
                     let expires = Head::read(cursor.value()).map_or(0, |head| head.expires);
+                    self.due.note(slot, expires);
                     self.counts.add(db, Tally::key(expires));
                     cursor.next();
                 }
@@ -270,24 +296,16 @@ impl Keyspace {
         self.syncs.run(number, || self.writes(), || self.engine.sync_wal())
     }
 
-    /// Deletes up to `keys_max` keys that were seen to be expired, and calls `notify` with what
-    /// happened under the lock of the key. Returns how many it deleted. Suspends.
-    ///
-    /// # Errors
-    /// The engine's.
-    pub fn reap(&self, now: u64, keys_max: usize, notify: impl Fn(&[Event])) -> Outcome<usize> {
-        let mut deleted = 0;
-        for _ in 0..keys_max {
-            let Some((stored, key)) = self.expired.take() else { break };
-            let held = self.locks.one(&key);
-            let mut txn = Txn::write(self, self.databases.number_of(stored), now);
-            txn.find(&key)?;
-            let events = txn.commit()?;
-            deleted += events.len();
-            notify(&events);
-            drop(held);
-        }
-        Ok(deleted)
+    /// A database is being flushed: there will be much to give back.
+    pub fn flushing(&self) {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A write is readable: what follows from it.
+    fn written(&self, changes: &mut Changes) {
+        self.counts.apply(changes);
+        changes.expiries.drain(..).for_each(|(slot, expires)| self.due.note(slot, expires));
+        self.graves.add(&mut changes.dead);
     }
 
     /// Saves what the next start need not recompute, makes everything durable and closes. A
@@ -327,6 +345,10 @@ fn map_of(engine: &Engine, reads: &Reads) -> pumice::Result<Map> {
 fn check_format(engine: &Engine) -> pumice::Result<()> {
     match engine.get(&Reads::default(), FORMAT)? {
         Some(text) if &*text == FORMAT_TEXT => return Ok(()),
+        // From now on it has what earlier versions would not understand.
+        Some(text) if &*text == FORMAT_TEXT_1 => {
+            return engine.put(&WriteOptions::default(), FORMAT, FORMAT_TEXT);
+        }
         Some(text) => {
             let text = String::from_utf8_lossy(&text).into_owned();
             let message =

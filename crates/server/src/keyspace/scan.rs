@@ -2,9 +2,12 @@
 //!
 //! A client holds a cursor, a number, between steps. It encodes the key after which to continue:
 //! the key's slot and a hash of its name, so it stays valid across restarts. The server also
-//! remembers the names of recent cursors and seeks straight there; for an unknown cursor it scans
+//! remembers where recent cursors continue and seeks straight there; for an unknown cursor it scans
 //! the slot (or the collection) for a name with that hash, and restarts it if that name is gone. So
 //! a key that exists throughout is seen at least once, as Redis promises.
+//!
+//! What is remembered is the shortest name after the last one that was returned which is not after
+//! the next one: short also where names are long, unless they begin alike.
 //!
 //! Thread safety: [`Places`] may be shared. Steps suspend.
 
@@ -18,9 +21,9 @@ use super::txn::Txn;
 use super::walk::Flow;
 use super::{Failure, Outcome, data_end};
 
-/// Names that are remembered, and bytes of one.
+/// Places that are remembered, and bytes of them; the newest one is, whatever its length.
 const PLACES: usize = 10_000;
-const NAME_BYTES: usize = 512;
+const PLACES_BYTES: usize = 16 << 20;
 /// Bits of a number that are the hash, for keys; the slot is above.
 const HASH_BITS: u32 = 48;
 
@@ -30,7 +33,7 @@ type EachKey<'f> = dyn FnMut(u16, &[u8], Option<&Head>) -> bool + 'f;
 /// What is iterated: a database or a collection.
 type Space = (u8, u64);
 
-/// The names that recent cursors stand for.
+/// Where recent cursors continue.
 #[derive(Default)]
 pub struct Places(Mutex<Remembered>);
 
@@ -38,31 +41,48 @@ pub struct Places(Mutex<Remembered>);
 struct Remembered {
     names: BTreeMap<(Space, u64), Vec<u8>>,
     oldest: VecDeque<(Space, u64)>,
+    bytes: usize,
 }
 
 impl Places {
-    /// Forgets all names: cursors stay valid.
+    /// Forgets all places: cursors stay valid.
     pub fn forget(&self) {
         *self.0.lock() = Remembered::default();
     }
 
-    fn remember(&self, space: Space, number: u64, name: &[u8]) {
-        if name.len() > NAME_BYTES {
-            return;
-        }
+    fn remember(&self, space: Space, number: u64, name: Vec<u8>) {
         let mut places = self.0.lock();
-        if places.names.insert((space, number), name.to_vec()).is_none() {
-            places.oldest.push_back((space, number));
-            if places.oldest.len() > PLACES
-                && let Some(oldest) = places.oldest.pop_front()
-            {
-                places.names.remove(&oldest);
-            }
+        places.bytes += name.len();
+        match places.names.insert((space, number), name) {
+            Some(old) => places.bytes -= old.len(),
+            None => places.oldest.push_back((space, number)),
+        }
+        while places.oldest.len() > PLACES || places.bytes > PLACES_BYTES && places.oldest.len() > 1
+        {
+            let Some(oldest) = places.oldest.pop_front() else { break };
+            places.bytes -= places.names.remove(&oldest).map_or(0, |name| name.len());
         }
     }
+
+    /// The elements of one generation are going to be in another: walks go on there.
+    pub(super) fn follow(&self, db: u8, from: u64, to: u64) {
+        let (first, last) = (((db, from), 0), ((db, from), u64::MAX));
+        let places = self.0.lock();
+        let found: Vec<_> = places.names.range(first..=last).collect();
+        let found: Vec<_> = found.iter().map(|(at, name)| (at.1, name.to_vec())).collect();
+        drop(places);
+        found.into_iter().for_each(|(number, name)| self.remember((db, to), number, name));
+    }
+
     fn recall(&self, space: Space, number: u64) -> Option<Vec<u8>> {
         self.0.lock().names.get(&(space, number)).cloned()
     }
+}
+
+/// The shortest name that is after `last` and not after `next`.
+fn between(last: &[u8], next: &[u8]) -> Vec<u8> {
+    let same = last.iter().zip(next).take_while(|(one, two)| one == two).count();
+    next[..next.len().min(same + 1)].to_vec()
 }
 
 /// A hash that never changes and is never zero.
@@ -154,9 +174,12 @@ impl Txn<'_> {
     ) -> Outcome<u64> {
         let from = self.resume_keys(number)?;
         let (mut seen, mut last, mut more) = (0, (0, Vec::new()), false);
+        let mut place = None;
         self.keys_from(from, &mut |slot, key, head| {
             more = seen == count || head.is_some_and(|head| !f(key, head));
             if more {
+                // In a later slot any name may come first.
+                place = (slot == last.0).then(|| between(&last.1, key));
                 return false;
             }
             seen += 1;
@@ -170,7 +193,11 @@ impl Txn<'_> {
         }
         let Some((slot, key)) = more.then_some(last) else { return Ok(0) };
         let number = number_of_key(slot, &key);
-        self.keyspace().places.remember((self.stored(), 0), number, &key);
+        let place = match place {
+            Some(name) => records_of(slot, self.stored()).into_iter().chain(name).collect(),
+            None => records_of(slot + 1, self.stored()),
+        };
+        self.keyspace().places.remember((self.stored(), 0), number, place);
         Ok(number)
     }
 
@@ -180,8 +207,8 @@ impl Txn<'_> {
         if number == 0 || first >= SLOTS {
             return Ok(records_of(0, self.stored()));
         }
-        if let Some(key) = self.keyspace().places.recall((self.stored(), 0), number) {
-            return Ok(after(encoding::record_key(self.stored(), &key)));
+        if let Some(place) = self.keyspace().places.recall((self.stored(), 0), number) {
+            return Ok(place);
         }
         let mut found = None;
         self.keys_from(records_of(first, self.stored()), &mut |slot, key, _| {
@@ -208,7 +235,7 @@ impl Txn<'_> {
         let (mut from, end) = collection.part(encoding::BY_NAME);
         if number != 0 {
             match self.keyspace().places.recall(space, number) {
-                Some(name) => from = after(collection.element(encoding::BY_NAME, &name)),
+                Some(name) => from = collection.element(encoding::BY_NAME, &name),
                 None => {
                     let mut found = None;
                     self.pass(&(from.clone(), end.clone()), false, &mut |key, _| {
@@ -221,13 +248,13 @@ impl Txn<'_> {
                 }
             }
         }
-        let (mut seen, mut last, mut more) = (0, None, false);
+        let (mut seen, mut last, mut place) = (0, None::<Vec<u8>>, None);
         self.walk(&(from, end), false, &mut |key, value| {
-            if seen == count {
-                more = true;
+            let name = name_of(key);
+            if let Some(last) = &last {
+                place = Some(between(last, name));
                 return false;
             }
-            let name = name_of(key);
             f(name, value);
             seen += 1;
             if seen == count {
@@ -235,14 +262,10 @@ impl Txn<'_> {
             }
             true
         })?;
-        match last {
-            Some(name) if more => {
-                let number = hash(&name);
-                self.keyspace().places.remember(space, number, &name);
-                Ok(number)
-            }
-            _ => Ok(0),
-        }
+        let (Some(name), Some(place)) = (last, place) else { return Ok(0) };
+        let number = hash(&name);
+        self.keyspace().places.remember(space, number, place);
+        Ok(number)
     }
 
     /// A random key of the database, determined by `seed`. Suspends.

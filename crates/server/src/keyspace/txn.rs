@@ -14,6 +14,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::atomic::Ordering;
 
 use pumice::{WriteBatch, WriteOptions};
 
@@ -24,9 +25,6 @@ use super::engine::{Reads, Stored};
 use super::undo::{Step, Undo};
 use super::writes::{Writes, bytes_of};
 use super::{Failure, Keyspace, Outcome};
-
-/// The most elements that are deleted one by one; more are deleted as a range.
-const SINGLY: u64 = 32;
 
 /// The class of an event, by its letter in `notify-keyspace-events`.
 pub type Class = u8;
@@ -84,6 +82,8 @@ pub struct Txn<'k> {
     /// Ranges by their first key: its end. They do not overlap.
     pub(super) cleared: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(super) events: Vec<Event>,
+    /// Databases of which all keys were changed; None: all databases.
+    flushed: Vec<Option<u8>>,
     /// Changes of the numbers of keys.
     pub(super) counted: Changes,
     /// What the command has changed, where that can be taken back.
@@ -111,6 +111,7 @@ impl<'k> Txn<'k> {
             writes: Writes::default(),
             cleared: BTreeMap::new(),
             events: Vec::new(),
+            flushed: Vec::new(),
             counted: Changes::default(),
             undo: None,
             bytes: 0,
@@ -401,8 +402,16 @@ impl<'k> Txn<'k> {
         Ok(Collection::new(self.stored, key, kind, self.keyspace.new_generation()?))
     }
 
-    /// Writes the record of a collection whose elements have changed; an empty one is deleted.
+    /// Sets an element of a collection whose record is saved afterwards.
+    pub fn put_element(&mut self, collection: &mut Collection, element: Vec<u8>, value: Vec<u8>) {
+        collection.include(&element);
+        self.put(element, value);
+    }
+
+    /// Writes the record of a collection whose elements have changed; an empty one is deleted. The
+    /// collection may have another generation then: what is written to it comes before.
     pub fn save(&mut self, key: &[u8], collection: &mut Collection) {
+        self.tidy(collection);
         let record = record_key(self.stored, key);
         match (collection.count, collection.stored) {
             (0, false) => {}
@@ -415,6 +424,7 @@ impl<'k> Txn<'k> {
                 self.put(record, collection.value());
                 if !stored {
                     self.count(Tally::key(collection.expires));
+                    self.counted.expires(key, collection.expires);
                 }
                 collection.stored = true;
             }
@@ -438,6 +448,7 @@ impl<'k> Txn<'k> {
             change += -Tally::key(old.head.expires);
         }
         self.count(change);
+        self.counted.expires(key, expires);
         let value = record_value(Kind::String, expires, &[value]);
         self.put(record_key(self.stored, key), value);
         Ok(())
@@ -446,8 +457,9 @@ impl<'k> Txn<'k> {
     /// Sets when the key of `found` expires; 0 for never.
     pub fn set_expiry(&mut self, key: &[u8], found: &Found, expires: u64) {
         self.count(Tally::key(expires) - Tally::key(found.head.expires));
-        let value = record_value(found.kind(), expires, &[found.string()]);
+        let value = found.head.with_expiry(&found.value, expires);
         self.put(record_key(self.stored, key), value);
+        self.counted.expires(key, expires);
     }
 
     /// Deletes a key with all its elements.
@@ -468,28 +480,19 @@ impl<'k> Txn<'k> {
         self.clear_collection(&self.collection_of(key, found))
     }
 
-    /// Deletes all elements; the record stays as it is.
-    ///
-    /// # Errors
-    /// The engine's.
-    pub fn clear_collection(&mut self, collection: &Collection) -> Outcome<()> {
-        let (first, end) = collection.all();
-        if collection.count > SINGLY {
-            self.clear(first, end);
-            return Ok(());
-        }
-        let mut keys = Vec::new();
-        self.pass(&(first, end), false, &mut |key, _| {
-            keys.push(key.to_vec());
-            true
-        })?;
-        keys.into_iter().for_each(|key| self.delete(key));
-        Ok(())
-    }
-
     /// Records that `key` was changed.
     pub fn event(&mut self, key: &[u8], class: Class, name: &'static str) {
         self.events.push(Event { db: self.db, class, name, key: key.to_vec() });
+    }
+
+    /// Records that all keys of a database were changed, or of all databases: for watchers.
+    pub fn flushed(&mut self, only: Option<u8>) {
+        self.flushed.push(only);
+    }
+
+    /// Takes out what [`Txn::flushed`] has recorded, for watchers once it is written.
+    pub fn take_flushed(&mut self) -> Vec<Option<u8>> {
+        std::mem::take(&mut self.flushed)
     }
 
     /// The event at `index` of those so far.
@@ -514,6 +517,7 @@ impl<'k> Txn<'k> {
         self.writes.clear();
         self.cleared.clear();
         self.events.clear();
+        self.flushed.clear();
         self.counted.clear();
         self.undo = None;
         self.bytes = 0;
@@ -569,8 +573,10 @@ impl<'k> Txn<'k> {
                 Some(map) if self.has_swapped => keyspace.databases.swap(map, write)?,
                 _ => write()?,
             }
+            let ranges = self.cleared.len() as u64;
+            keyspace.ranges_deleted.fetch_add(ranges, Ordering::Relaxed);
         }
-        self.keyspace.counts.apply(&self.counted);
+        self.keyspace.written(&mut self.counted);
         let events = std::mem::take(&mut self.events);
         self.forget();
         Ok(events)

@@ -12,6 +12,9 @@ use super::number;
 
 /// Replies ask their meter once per this many bytes.
 const METERED: usize = 64 << 10;
+/// A buffer that is larger when it is cleared shrinks, and to what.
+const KEPT_BYTES: usize = 16 << 10;
+const KEPT_BYTES_AFTER: usize = 1 << 10;
 
 /// The meter that is asked while replies grow.
 pub trait Meter: Send + Sync {
@@ -123,7 +126,15 @@ impl Reply {
         self.bytes.clear();
         self.is_full = false;
         self.ask_anew();
-        self.bytes.shrink_to(16 << 10);
+        // A connection has one, and a large reply seldom follows another.
+        if self.bytes.capacity() > KEPT_BYTES {
+            self.bytes.shrink_to(KEPT_BYTES_AFTER);
+        }
+    }
+    /// Bytes that it holds on to.
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
     /// Bytes of the output so far.
     pub fn len(&self) -> usize {

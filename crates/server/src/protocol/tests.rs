@@ -288,3 +288,18 @@ fn replies_ask_before_they_grow() {
     reply.bulk(&[b'x'; 70_000]);
     assert!(reply.is_full() && asked() == 100_000 - FREE, "{}", asked());
 }
+
+// Plain #[test]: nothing here can suspend.
+#[test]
+fn a_large_reply_leaves_little_behind() {
+    let mut reply = Reply::new();
+    for bytes in [1_000_000, 20_000] {
+        reply.bulk(&vec![b'v'; bytes]);
+        reply.clear();
+        assert!(reply.held_bytes() <= 1024, "{} bytes after {bytes}", reply.held_bytes());
+    }
+    // What most replies need stays.
+    reply.bulk(&[b'v'; 5_000]);
+    reply.clear();
+    assert!(reply.held_bytes() >= 5_000);
+}

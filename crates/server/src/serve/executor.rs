@@ -379,7 +379,10 @@ fn finish(
     if txn.may_write() && !shared.waiters.is_empty() {
         serve_waiters(shared, session, txn, &mut served)?;
     }
+    let flushed = txn.take_flushed();
     let events = txn.commit()?;
+    // Not before: who begins to watch in between would read what is about to go.
+    flushed.into_iter().for_each(|only| shared.watches.all_touched(only));
     served.notify(&shared.waiters);
     notify(shared, &events);
     Ok(())

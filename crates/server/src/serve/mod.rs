@@ -90,6 +90,8 @@ pub struct Running {
     runtime: Arc<Runtime>,
     listeners: Vec<Arc<Listener>>,
     tasks: Vec<JoinHandle<()>>,
+    /// Ends when the engine is closed.
+    giver: Option<JoinHandle<()>>,
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     metrics: Option<SocketAddr>,
@@ -261,6 +263,7 @@ impl Running {
             runtime,
             listeners: Vec::new(),
             tasks: Vec::new(),
+            giver: None,
             addresses: Vec::new(),
             tls_addresses: Vec::new(),
             metrics: None,
@@ -274,7 +277,9 @@ impl Running {
         {
             Ok(()) => {
                 let upkeep = upkeep::start(&running.server, &running.runtime);
-                running.tasks.extend(upkeep?);
+                let (tasks, giver) = upkeep?;
+                running.tasks.extend(tasks);
+                running.giver = giver;
                 Ok(running)
             }
             Err(why) => {
@@ -419,6 +424,9 @@ impl Running {
             Some(_) => self.runtime.run("close", close),
             None => offload(close),
         };
+        if let Some(giver) = self.giver.take() {
+            giver.join().map_err(|_| "a task of the server has panicked".to_string())?;
+        }
         closed.map_err(|error| format!("closing: {error}"))
     }
 }

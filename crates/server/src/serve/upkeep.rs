@@ -1,5 +1,5 @@
 //! Background tasks: syncs every second, recovers from errors of the disk, deletes expired keys and
-//! samples the rate of commands.
+//! what is left of collections that are gone, gives space back, and samples the rate of commands.
 //!
 //! Thread safety: each task is a fiber of its own, or a thread where the engine is not called on
 //! fibers; all end with the server.
@@ -9,23 +9,36 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pumice_port::fiber::Runtime;
+use pumice_port::fiber::{Runtime, maybe_yield};
 use pumice_port::thread::JoinHandle;
 use pumice_port::{thread, time};
 
 use super::Server;
 use super::recovery::Recovery;
+use crate::keyspace::space::Space;
+use crate::keyspace::txn::Event;
 use crate::session::stats::{Rate, Stats};
 
 /// How often the queue of expired keys is checked, and how many are deleted at a time.
 const REAP: Duration = Duration::from_millis(100);
 const REAP_KEYS: usize = 1000;
+/// Keys that are examined at a time, and how long a round may take, as in Redis a quarter.
+const EXPIRE_KEYS: usize = 5000;
+const EXPIRE_NANOS: u64 = 25_000_000;
+/// Rounds from one look at collections that are gone to the next, and until few are swept as well.
+const SWEEP_ROUNDS: u64 = 10;
+const SWEEP_ROUNDS_MOST: u64 = 200;
+/// From one look at what could be given back to the next.
+const SPACE: Duration = Duration::from_secs(5);
+
+/// The tasks that end with the server, and the one that ends when the engine is closed.
+type Tasks = (Vec<JoinHandle<()>>, Option<JoinHandle<()>>);
 
 /// Starts the tasks. Does not suspend.
 ///
 /// # Errors
 /// An error text: no thread could be started.
-pub fn start(server: &Arc<Server>, runtime: &Runtime) -> Result<Vec<JoinHandle<()>>, String> {
+pub fn start(server: &Arc<Server>, runtime: &Runtime) -> Result<Tasks, String> {
     let start = |name, run: fn(&Server)| {
         let own = Arc::clone(server);
         let body = move || run(&own);
@@ -35,10 +48,12 @@ pub fn start(server: &Arc<Server>, runtime: &Runtime) -> Result<Vec<JoinHandle<(
         thread::spawn_os(name, body).map_err(|error| error.to_string())
     };
     let mut tasks = vec![start("sync", sync)?, start("reap", reap)?];
+    let mut giver = None;
     if server.shared.keyspace.engine().pumice().is_some() {
         tasks.push(start("recover", recover)?);
+        giver = Some(start("space", give_back)?);
     }
-    Ok(tasks)
+    Ok((tasks, giver))
 }
 
 /// `appendfsync everysec`.
@@ -71,14 +86,47 @@ fn recover(server: &Server) {
 
 fn reap(server: &Server) {
     let mut rate = Rate::default();
+    let mut rounds = 0_u64;
     while !server.is_ending.wait_timeout(REAP) {
         let shared = &server.shared;
         let commands = rate.sample(time::now_nanos(), Stats::get(&shared.stats.commands));
         shared.stats.commands_per_second.store(commands, Ordering::Relaxed);
-        let now = time::wall_micros() / 1000;
-        // Keys that cannot be deleted now are reported again.
-        if let Ok(deleted) = shared.keyspace.reap(now, REAP_KEYS, |events| shared.notify(events)) {
-            Stats::add(&shared.stats.expired, deleted as u64);
+        expire(server);
+        rounds += 1;
+        if rounds.is_multiple_of(SWEEP_ROUNDS) {
+            // What fails is done again by the next one.
+            shared.keyspace.sweep(rounds.is_multiple_of(SWEEP_ROUNDS_MOST)).ok();
         }
+    }
+}
+
+/// Gives space back while nobody writes. A task of its own: a step takes as long as a compaction.
+fn give_back(server: &Server) {
+    let mut space = Space::default();
+    while !server.is_ending.wait_timeout(SPACE) {
+        // What failed is done at another look, or the engine says so to those who write.
+        space.look(&server.shared.keyspace).ok();
+    }
+}
+
+/// Deletes keys that have expired, for at most a quarter of a round.
+fn expire(server: &Server) {
+    let shared = &server.shared;
+    let deleted = |count: usize| Stats::add(&shared.stats.expired, count as u64);
+    let notify = |events: &[Event]| shared.notify(events);
+    let begin = time::now_nanos();
+    let now = || time::wall_micros() / 1000;
+    // Keys that cannot be deleted now are found again.
+    if let Ok(count) = shared.keyspace.reap(now(), REAP_KEYS, notify) {
+        deleted(count);
+    }
+    loop {
+        let Ok(round) = shared.keyspace.expire(now(), EXPIRE_KEYS, notify) else { return };
+        deleted(round.deleted);
+        let is_over = time::now_nanos().saturating_sub(begin) > EXPIRE_NANOS;
+        if !round.is_behind || is_over || server.is_ending.is_set() {
+            return;
+        }
+        maybe_yield();
     }
 }

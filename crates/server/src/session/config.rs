@@ -101,6 +101,12 @@ pub const SETTINGS: &[Setting] = &[
     ),
     fixed("bind", Form::Text, "127.0.0.1", "Addresses to listen on, separated by blanks."),
     fixed("cache-bytes", Form::Bytes, "256mb", "Memory for blocks of table files."),
+    mutable(
+        "checkpoints-kept",
+        Form::Number(0, 1_000_000),
+        "2",
+        "Checkpoints of SAVE and BGSAVE that are kept, the newest ones; 0 for all.",
+    ),
     fixed("databases", Form::Number(1, 256), "16", "Databases that SELECT knows."),
     fixed("dir", Form::Text, "./pumice-data", "Directory of the data."),
     fixed(

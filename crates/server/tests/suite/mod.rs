@@ -1,11 +1,13 @@
 //! What the suites share: a server without sockets, a server with them, a client.
 
 mod acl;
+mod between;
 mod blocking;
 mod chains;
 mod connections;
 mod counts;
 mod durable;
+mod expiry;
 mod groups;
 mod isolation;
 mod limits;
@@ -15,10 +17,13 @@ mod page;
 mod peer;
 mod peer_acl;
 mod peer_blocking;
+mod peer_joins;
 mod pipelines;
 mod pubsub;
+mod queues;
 mod recoveries;
 mod refusals;
+mod scans;
 mod slow;
 mod status;
 mod strings;

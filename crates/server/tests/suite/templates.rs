@@ -5,8 +5,10 @@ use super::Random;
 /// Kinds of arguments in the templates below.
 pub fn argument(random: &mut Random, kind: &str) -> String {
     let numbers = ["0", "1", "-1", "2", "5", "-3", "10", "100", "-100", "x", "1.5", ""];
-    let floats =
-        ["0", "1", "-1", "1.5", "3.1", "1e3", "7", "inf", "-inf", "nan", "abc", "10.50", "5e-1"];
+    let floats = [
+        "0", "0.1", "0.2", "0.3", "1", "-1", "1e17", "1e3", "7", "inf", "-inf", "nan", "abc",
+        "5e-1",
+    ];
     let values =
         ["a", "b", "c", "d", "e", "1", "10", "3.5", "hello", "world", "", "-7", "007", "long"];
     match kind {
@@ -360,6 +362,11 @@ pub const TEMPLATES: &[&str] = &[
     "ZREMRANGEBYLEX Q x y",
     "ZUNION 2 Z Z",
     "ZUNION 2 Z E WITHSCORES",
+    "ZUNION 3 Z Z Z WITHSCORES",
+    "ZUNION 4 E Z Z Z WEIGHTS F F F F WITHSCORES",
+    "ZINTER 3 Z Z Z WITHSCORES",
+    "ZINTER 3 E Z Z WEIGHTS F F F WITHSCORES",
+    "ZINTERSTORE Z 3 Z Z Z WEIGHTS F F F",
     "ZUNION 2 Z Z WEIGHTS F F WITHSCORES",
     "ZUNION 2 Z Z AGGREGATE MAX WITHSCORES",
     "ZINTER 2 Z Z WITHSCORES",

@@ -306,6 +306,8 @@ impl Db {
         let data = self.live(cf)?;
         check_range(data.comparator(), begin, end)?;
         let id = data.id;
-        self.inner().write_one(options, |batch| batch.delete_range_cf(id, begin, end))
+        self.inner().write_one(options, |batch| batch.delete_range_cf(id, begin, end))?;
+        self.inner().note_range_deletion();
+        Ok(())
     }
 }

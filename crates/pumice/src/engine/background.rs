@@ -64,7 +64,12 @@ impl DbInner {
         state.opened = true;
         self.track_tables(&mut state);
         self.schedule_background(&mut state);
+        let unseen = |cf: &CfState| cf.has_idle_deletions() || !cf.uncounted_files().is_empty();
+        let recovered = !self.dir.read_only && state.cfs.values().any(unseen);
         drop(state);
+        if recovered {
+            self.note_range_deletion();
+        }
         if self.options().sst_file_manager.is_some() {
             self.delete_obsolete_files(); // Files that `delete_unreferenced_files` has found.
         }

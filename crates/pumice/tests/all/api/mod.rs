@@ -7,6 +7,7 @@ mod builder;
 mod entrances;
 mod family_names;
 mod interop;
+mod interop_dead;
 mod interop_entities;
 mod option_changes;
 mod option_effects;

@@ -13,5 +13,6 @@ mod file_api;
 mod filtered_snapshots;
 mod lanes;
 mod rate_limit;
+mod reclaim;
 mod universal;
 mod universal_age;

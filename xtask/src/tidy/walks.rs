@@ -90,7 +90,8 @@ mod tests {
             source("crates/wal/src/w.rs", "fn append() {}"),
         ];
         let page = "Two walks through the code:\n\n- **A put**: `db.rs`, `log.rs`,\n  \
-            `crates/wal/src/w.rs`.\n- **A get**: `db.rs`, `crates/wal/src/w.rs`, `none.rs`.\n\n## X";
+            `crates/wal/src/w.rs`.\n- **A get**: `db.rs`, `crates/wal/src/w.rs`,\n  \
+            `none.rs`.\n\n## X";
         let walks = walks_of(page);
         assert_eq!(walks.len(), 2);
         assert_eq!(follow(walks[0].0, &walks[0].1, &sources).len(), 0);

@@ -112,6 +112,7 @@ const WITH_FAMILY: &Calls<Db> = &[
     ("get_merge_operands_cf_opt", |db, cf, at| operands(db, cf, at)),
     ("key_may_exist_cf", |db, cf, _| db.key_may_exist_cf(cf, "k").map(drop)),
     ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
+    ("key_may_exist_cf_value", |db, cf, _| db.key_may_exist_cf_value(cf, "k").map(drop)),
     ("key_may_exist_cf_opt_value", |db, cf, at| {
         db.key_may_exist_cf_opt_value(at, cf, "k").map(drop)
     }),
@@ -206,6 +207,7 @@ const WITH_SNAPSHOT: &Calls<Db> = &[
     ("verify_file_checksums_opt", |db, _, at| db.verify_file_checksums_opt(at)),
     ("key_may_exist_opt", |db, _, at| db.key_may_exist_opt(at, "k").map(drop)),
     ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
+    ("key_may_exist_opt_value", |db, _, at| db.key_may_exist_opt_value(at, "k").map(drop)),
     ("key_may_exist_cf_opt_value", |db, cf, at| {
         db.key_may_exist_cf_opt_value(at, cf, "k").map(drop)
     }),
@@ -248,6 +250,7 @@ const TTL_WITH_FAMILY: &Calls<DbWithTtl> = &[
     ("multi_get_cf_opt", |db, cf, at| last(db.multi_get_cf_opt(at, &[(cf, "k")]))),
     ("key_may_exist_cf", |db, cf, _| db.key_may_exist_cf(cf, "k").map(drop)),
     ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
+    ("key_may_exist_cf_value", |db, cf, _| db.key_may_exist_cf_value(cf, "k").map(drop)),
     ("key_may_exist_cf_opt_value", |db, cf, at| {
         db.key_may_exist_cf_opt_value(at, cf, "k").map(drop)
     }),
@@ -273,6 +276,7 @@ const TTL_WITH_SNAPSHOT: &Calls<DbWithTtl> = &[
     ("multi_get_cf_opt", |db, cf, at| last(db.multi_get_cf_opt(at, &[(cf, "k")]))),
     ("key_may_exist_opt", |db, _, at| db.key_may_exist_opt(at, "k").map(drop)),
     ("key_may_exist_cf_opt", |db, cf, at| db.key_may_exist_cf_opt(at, cf, "k").map(drop)),
+    ("key_may_exist_opt_value", |db, _, at| db.key_may_exist_opt_value(at, "k").map(drop)),
     ("key_may_exist_cf_opt_value", |db, cf, at| {
         db.key_may_exist_cf_opt_value(at, cf, "k").map(drop)
     }),
@@ -312,7 +316,9 @@ fn forms_with<'a>(tables: &[&'a str], part: &str) -> Vec<&'a str> {
     let code = tables.iter().flat_map(|table| table.lines());
     let code = code.filter(|line| !line.trim_start().starts_with("//"));
     let words = code.flat_map(|line| line.split(|c: char| !c.is_ascii_lowercase() && c != '_'));
-    words.filter(|word| word.contains(part) && !word.starts_with('_')).collect()
+    words
+        .filter(|word| word.contains(part) && !word.starts_with('_') && !word.starts_with("in_cf"))
+        .collect()
 }
 
 fn names<D>(calls: &Calls<D>) -> Vec<&'static str> {

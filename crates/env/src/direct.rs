@@ -123,6 +123,9 @@ impl RandomAccessFile for DirectRandomAccessFile {
     }
     /// There is no cache to fetch into.
     fn prefetch(&self, _offset: u64, _bytes: u64) {}
+    fn prefetches(&self) -> bool {
+        false
+    }
     fn len(&self) -> u64 {
         self.bytes
     }

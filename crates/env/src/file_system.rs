@@ -9,6 +9,9 @@
 //! 5. Reads are short only at the end of the file; writes are whole or an error, and after an error
 //!    the file's tail is unknown.
 //!
+//! No method of the traits has a default: what wraps a file or a file system would forget to
+//! forward it, and nothing would say so. Wrappers implement the traits of [`crate::wrappers`].
+//!
 //! Thread safety: `FileSystem` and `RandomAccessFile` are shared; the others have one user.
 //! Every call may block, so it may suspend.
 
@@ -42,16 +45,13 @@ pub struct ReadFileOptions {
 
 /// A place with files in directories.
 pub trait FileSystem: Send + Sync {
-    /// Opens a file for reads at any position.
-    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
-    /// As `open_random`, with options; a backend without a page cache has nothing to choose.
+    /// Opens a file for reads at any position. A backend without a page cache has nothing to choose
+    /// in `options`.
     fn open_random_with(
         &self,
         path: &Path,
-        _options: &ReadFileOptions,
-    ) -> Result<Arc<dyn RandomAccessFile>> {
-        self.open_random(path)
-    }
+        options: &ReadFileOptions,
+    ) -> Result<Arc<dyn RandomAccessFile>>;
     /// Opens a file for reading from front to back.
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>>;
     /// Makes an empty file, or empties an existing one.
@@ -75,10 +75,7 @@ pub trait FileSystem: Send + Sync {
     /// Removes a name of a file.
     fn remove(&self, path: &Path) -> Result<()>;
     /// How many names a file has. A backend that cannot tell returns NotSupported.
-    fn num_file_links(&self, path: &Path) -> Result<u64> {
-        let text = format!("{}: the number of its hard links is unknown", path.display());
-        Err(Error::not_supported(text))
-    }
+    fn num_file_links(&self, path: &Path) -> Result<u64>;
     /// Sets a file's length.
     fn truncate(&self, path: &Path, bytes: u64) -> Result<()>;
     /// Makes a directory and those above it that are missing.
@@ -95,13 +92,19 @@ pub trait FileSystem: Send + Sync {
     fn free_space(&self, path: &Path) -> Result<u64>;
     /// The number of the device that holds `path`, if files of other file systems may lie on it
     /// too; databases on one device share its [`crate::DeviceScheduler`].
-    fn device(&self, _path: &Path) -> Option<u64> {
-        None
-    }
+    fn device(&self, path: &Path) -> Option<u64>;
     /// Whether it is one of this crate's, which call no user code. A database takes precautions
     /// against any other: its panics become errors, and its calls to the database are refused.
-    fn is_own(&self) -> bool {
-        false
+    fn is_own(&self) -> bool;
+}
+
+impl dyn FileSystem + '_ {
+    /// Opens a file for reads at any position, through the page cache where there is one.
+    ///
+    /// # Errors
+    /// Those of [`FileSystem::open_random_with`].
+    pub fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+        self.open_random_with(path, &ReadFileOptions::default())
     }
 }
 
@@ -116,41 +119,36 @@ pub struct ReadRequest<'a> {
 }
 
 /// A file open for reads at any position.
+#[allow(clippy::len_without_is_empty)] // No caller asks it.
 pub trait RandomAccessFile: Send + Sync {
     /// Reads from `offset` until `buf` is full or the file ends; the number of bytes read.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
-    /// Performs the requests, in any order, each with its own result.
-    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
-        for request in requests {
-            request.result = self.read_at(request.offset, request.buf);
-        }
-    }
+    /// Performs the requests, in any order, each with its own result. A file that gains nothing by
+    /// reading several at once uses [`read_one_by_one`].
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]);
     /// Whether reads need little stack: then those of a thread may be made on its fibers, so that
     /// several are in flight at once.
-    fn needs_little_stack(&self) -> bool {
-        false
-    }
+    fn needs_little_stack(&self) -> bool;
     /// Hints that a range will be read soon.
     fn prefetch(&self, offset: u64, bytes: u64);
     /// Whether [`RandomAccessFile::prefetch`] fetches into a cache of the system's, from which
     /// reads are copies: then readahead needs no buffer of its own.
-    fn prefetches(&self) -> bool {
-        false
-    }
+    fn prefetches(&self) -> bool;
     /// Reads whose position, length and memory are multiples of this (the memory of
     /// `pumice_port::os::DIRECT_ALIGNMENT`) go to the device as they are; a power of two. Others
     /// are copied where it is above 1.
-    fn read_unit(&self) -> usize {
-        1
-    }
+    fn read_unit(&self) -> usize;
     /// Length when it was opened: files are not read while they are written, except logs.
     fn len(&self) -> u64;
-    /// Whether the length is 0.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
     /// The name it was opened with, for messages.
     fn path(&self) -> &Path;
+}
+
+/// Performs the requests of [`RandomAccessFile::read_batch`] in order, by `read_at`.
+pub fn read_one_by_one(file: &dyn RandomAccessFile, requests: &mut [ReadRequest<'_>]) {
+    for request in requests {
+        request.result = file.read_at(request.offset, request.buf);
+    }
 }
 
 /// A file open for reading from front to back.
@@ -167,6 +165,7 @@ pub trait SequentialFile: Send {
 ///
 /// The writer above stops using it after the first error, so an implementation needs no state for
 /// that. Dropping closes without reporting errors and without making anything durable.
+#[allow(clippy::len_without_is_empty)] // No caller asks it.
 pub trait WritableFile: Send {
     /// Appends all of `data`.
     fn append(&mut self, data: &[u8]) -> Result<()>;
@@ -190,10 +189,6 @@ pub trait WritableFile: Send {
     fn syncer(&self) -> Result<Arc<dyn FileSyncer>>;
     /// The position of the next byte.
     fn len(&self) -> u64;
-    /// Whether nothing was written.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
     /// The name it was opened with, for messages.
     fn path(&self) -> &Path;
 }

@@ -26,6 +26,7 @@ pub mod rate_limiter;
 pub mod readahead;
 pub mod sst_file_manager;
 mod tracked_files;
+pub mod wrappers;
 
 pub use activity::IoActivity;
 pub use buffered_writer::{BufferedWriter, WriterOptions};
@@ -33,7 +34,7 @@ pub use delete_scheduler::{DeleteScheduler, Deletion, DeletionEvents, TrashBucke
 pub use device_scheduler::{DeviceMember, DeviceScheduler, IoClass, JobIo, JobProgress};
 pub use file_system::{
     FileLock, FileOptions, FileSyncer, FileSystem, RandomAccessFile, ReadFileOptions, ReadRequest,
-    SequentialFile, WritableFile, create_dir_durably, parent_of, write_file,
+    SequentialFile, WritableFile, create_dir_durably, parent_of, read_one_by_one, write_file,
 };
 pub use filename::FileType;
 pub use mem::MemFs;
@@ -44,6 +45,9 @@ pub use rate_limiter::{
 };
 pub use readahead::ReadaheadBuffer;
 pub use sst_file_manager::{SstFileManager, SstFileManagerOptions};
+pub use wrappers::{
+    FileSystemWrapper, RandomAccessFileWrapper, SequentialFileWrapper, WritableFileWrapper,
+};
 
 #[cfg(test)]
 mod tests;

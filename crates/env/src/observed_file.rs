@@ -6,9 +6,9 @@
 use crate::activity::{self, IoActivity};
 use crate::file_system::{RandomAccessFile, ReadRequest};
 use crate::perf::{self, IoMetric};
+use crate::wrappers::RandomAccessFileWrapper;
 use pumice_base::Result;
 use pumice_port::time::now_nanos;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Receiver of the times that reads and writes of files took. Called from any thread.
@@ -53,7 +53,10 @@ impl ObservedFile {
     }
 }
 
-impl RandomAccessFile for ObservedFile {
+impl RandomAccessFileWrapper for ObservedFile {
+    fn wrapped(&self) -> &dyn RandomAccessFile {
+        &*self.file
+    }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let read = self.observe(|| self.file.read_at(offset, buf));
         if let Ok(bytes) = &read {
@@ -68,20 +71,5 @@ impl RandomAccessFile for ObservedFile {
     }
     fn needs_little_stack(&self) -> bool {
         self.file.needs_little_stack()
-    }
-    fn prefetch(&self, offset: u64, bytes: u64) {
-        self.file.prefetch(offset, bytes);
-    }
-    fn read_unit(&self) -> usize {
-        self.file.read_unit()
-    }
-    fn prefetches(&self) -> bool {
-        self.file.prefetches()
-    }
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-    fn path(&self) -> &Path {
-        self.file.path()
     }
 }

@@ -37,10 +37,6 @@ impl FileSystem for PosixFs {
     fn is_own(&self) -> bool {
         true
     }
-    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        self.open_random_with(path, &ReadFileOptions::default())
-    }
-
     fn open_random_with(
         &self,
         path: &Path,
@@ -202,6 +198,9 @@ impl RandomAccessFile for PosixRandomAccessFile {
     }
     fn prefetches(&self) -> bool {
         true
+    }
+    fn read_unit(&self) -> usize {
+        1
     }
     fn len(&self) -> u64 {
         self.bytes

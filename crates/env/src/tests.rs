@@ -6,9 +6,11 @@
 
 use crate::filename::{current_file, set_current_file};
 use crate::mem::{CrashMode, Fault, FaultOp, FaultRule, FsyncFailure};
+use crate::rate_limiter::reads::LimitedFile;
 use crate::{
-    BufferedWriter, FileLock, FileOptions, FileSystem, MemFs, PosixFs, RandomAccessFile,
-    ReadFileOptions, ReadRequest, SequentialFile, WritableFile, WriterOptions, write_file,
+    BufferedWriter, FileOptions, FileSystem, FileSystemWrapper, MemFs, ObservedFile, PosixFs,
+    RandomAccessFile, RateLimiter, RateLimiterMode, RateLimiterOptions, ReadFileOptions,
+    ReadRequest, WritableFile, WriterOptions, write_file,
 };
 use pumice_base::Result;
 use pumice_base::checksum::crc32c;
@@ -45,39 +47,22 @@ fn fresh_dir() -> PathBuf {
 /// `PosixFs` whose new files and random reads bypass the page cache.
 struct DirectFs;
 
-/// Forwards methods to `PosixFs` as they are.
-macro_rules! forward {
-    ($(fn $name:ident(&self $(, $arg:ident: $type:ty)*) -> $result:ty;)+) => {
-        $(fn $name(&self $(, $arg: $type)*) -> $result { PosixFs.$name($($arg),*) })+
-    };
-}
-
-impl FileSystem for DirectFs {
-    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+impl FileSystemWrapper for DirectFs {
+    fn wrapped(&self) -> &dyn FileSystem {
+        &PosixFs
+    }
+    fn is_own(&self) -> bool {
+        true
+    }
+    fn open_random_with(
+        &self,
+        path: &Path,
+        _options: &ReadFileOptions,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
         PosixFs.open_random_with(path, &ReadFileOptions { direct: true })
     }
     fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
         PosixFs.create(path, &FileOptions { direct: true, ..*options })
-    }
-    forward! {
-        fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>>;
-        fn reopen_append(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
-        fn reuse(&self, old: &Path, new: &Path) -> Result<Box<dyn WritableFile>>;
-        fn read_file(&self, path: &Path) -> Result<Vec<u8>>;
-        fn exists(&self, path: &Path) -> Result<bool>;
-        fn file_size(&self, path: &Path) -> Result<u64>;
-        fn modified_time(&self, path: &Path) -> Result<u64>;
-        fn rename(&self, from: &Path, to: &Path) -> Result<()>;
-        fn link(&self, from: &Path, to: &Path) -> Result<()>;
-        fn remove(&self, path: &Path) -> Result<()>;
-        fn num_file_links(&self, path: &Path) -> Result<u64>;
-        fn truncate(&self, path: &Path, bytes: u64) -> Result<()>;
-        fn create_dir_all(&self, path: &Path) -> Result<()>;
-        fn remove_dir(&self, path: &Path) -> Result<()>;
-        fn list(&self, path: &Path) -> Result<Vec<String>>;
-        fn sync_dir(&self, path: &Path) -> Result<()>;
-        fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
-        fn free_space(&self, path: &Path) -> Result<u64>;
     }
 }
 
@@ -513,4 +498,25 @@ fn syncing_twice_asks_the_device_once() {
     let before = fs.change_count();
     writer.sync(true).unwrap();
     assert_eq!(fs.change_count(), before);
+}
+
+/// What is asked of a file before it is read, apart from its name.
+fn said_of(file: &dyn RandomAccessFile) -> (u64, usize, bool, bool) {
+    (file.len(), file.read_unit(), file.prefetches(), file.needs_little_stack())
+}
+
+#[pumice_test_macros::test]
+fn limited_and_observed_files_are_read_as_what_they_wrap() {
+    on_each_backend(|fs, dir| {
+        let path = dir.join("wrapped");
+        write_file(fs, &path, b"bytes", false).unwrap();
+        let file = fs.open_random(&path).unwrap();
+        let mut options = RateLimiterOptions::new(1 << 20);
+        options.mode = RateLimiterMode::AllIo;
+        let limiter = Arc::new(RateLimiter::new(&options).unwrap());
+        let limited = LimitedFile::wrap(Arc::clone(&file), Some(&limiter), None);
+        assert!(!Arc::ptr_eq(&limited, &file));
+        assert_eq!(said_of(&*limited), said_of(&*file));
+        assert_eq!(said_of(&*ObservedFile::wrap(Arc::clone(&file), None)), said_of(&*file));
+    });
 }

@@ -107,9 +107,10 @@ mod version;
 pub use commit::batch::{BatchIter, BatchRecord, WriteBatch};
 pub use commit::update_family::UpdateFamily;
 pub use db::api::Db;
-pub use db::async_api::DbFuture;
 pub use db::builder::DbBuilder;
 pub use db::file_api::KeyRange;
+pub use db::forms::futures::DbFuture;
+pub use db::store::Store;
 pub use engine::live_files::LiveFile;
 pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 pub use ingest::{
@@ -128,7 +129,7 @@ pub use options::{
     TablePropertiesCollectorFactory, filter_of,
 };
 pub use read::columns::PinnedColumns;
-pub use read::entries::Entries;
+pub use read::entries::{Cursor, Entries};
 pub use read::iterator::DbIterator;
 pub use read::pinned::PinnedSlice;
 pub use repair::report::{FileFate, RepairOutcome, RepairReport, RepairedFile};

@@ -12,6 +12,8 @@
 //! | rows of options name a test, and are read | `proofs` |
 //! | no second default of an option, no second enumeration | `defaults` |
 //! | what pages and comments refer to is there | `references` |
+//! | the walks of ARCHITECTURE.md follow the calls | `walks` |
+//! | the traits of files have no default methods | `wrappers` |
 //! | counted lines of the programs in docs/api-comparison | `api_lines` |
 //!
 //! Exceptions are in `xtask/tidy-allow.txt`, one per line, and may only shrink: an entry that is no
@@ -34,6 +36,8 @@ mod rooms;
 mod source;
 #[cfg(test)]
 mod tests;
+mod walks;
+mod wrappers;
 
 use source::Source;
 
@@ -93,6 +97,8 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
     violations.extend(references::check(root, &sources)?);
     violations.extend(circles::check(&sources));
     violations.extend(owners::check(&sources));
+    violations.extend(wrappers::check(&sources));
+    violations.extend(walks::check(root, &sources)?);
     violations.extend(proofs::check(&sources));
     violations.extend(defaults::check(&sources));
     violations.extend(api_lines::check(root)?);

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use pumice::{FileSystem, Result};
 use pumice_env::{
-    FileLock, FileOptions, FileSyncer, RandomAccessFile, ReadFileOptions, ReadRequest,
-    SequentialFile, WritableFile,
+    FileOptions, FileSystemWrapper, RandomAccessFile, RandomAccessFileWrapper, ReadFileOptions,
+    ReadRequest, SequentialFile, SequentialFileWrapper, WritableFile, WritableFileWrapper,
 };
 
 /// What was done to files since the last report.
@@ -60,22 +60,12 @@ impl CountedFiles {
     }
 }
 
-macro_rules! delegate {
-    ($($method:ident(& self $(, $arg:ident: $type:ty)*) -> $result:ty;)*) => {$(
-        fn $method(&self $(, $arg: $type)*) -> $result {
-            self.inner.$method($($arg),*)
-        }
-    )*};
-    ($($method:ident(&mut self $(, $arg:ident: $type:ty)*) -> $result:ty;)*) => {$(
-        fn $method(&mut self $(, $arg: $type)*) -> $result {
-            self.inner.$method($($arg),*)
-        }
-    )*};
-}
-
-impl FileSystem for CountedFiles {
-    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        self.open_random_with(path, &ReadFileOptions::default())
+impl FileSystemWrapper for CountedFiles {
+    fn wrapped(&self) -> &dyn FileSystem {
+        &*self.inner
+    }
+    fn is_own(&self) -> bool {
+        self.inner.is_own()
     }
     fn open_random_with(
         &self,
@@ -106,24 +96,6 @@ impl FileSystem for CountedFiles {
         self.counts.count_read(&Ok(bytes.len()));
         Ok(bytes)
     }
-    delegate! {
-        exists(&self, path: &Path) -> Result<bool>;
-        file_size(&self, path: &Path) -> Result<u64>;
-        modified_time(&self, path: &Path) -> Result<u64>;
-        rename(&self, from: &Path, to: &Path) -> Result<()>;
-        link(&self, from: &Path, to: &Path) -> Result<()>;
-        remove(&self, path: &Path) -> Result<()>;
-        num_file_links(&self, path: &Path) -> Result<u64>;
-        truncate(&self, path: &Path, bytes: u64) -> Result<()>;
-        create_dir_all(&self, path: &Path) -> Result<()>;
-        remove_dir(&self, path: &Path) -> Result<()>;
-        list(&self, path: &Path) -> Result<Vec<String>>;
-        sync_dir(&self, path: &Path) -> Result<()>;
-        lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
-        free_space(&self, path: &Path) -> Result<u64>;
-        device(&self, path: &Path) -> Option<u64>;
-        is_own(&self) -> bool;
-    }
 }
 
 struct Random {
@@ -131,7 +103,10 @@ struct Random {
     counts: Arc<FileCounts>,
 }
 
-impl RandomAccessFile for Random {
+impl RandomAccessFileWrapper for Random {
+    fn wrapped(&self) -> &dyn RandomAccessFile {
+        &*self.inner
+    }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let result = self.inner.read_at(offset, buf);
         self.counts.count_read(&result);
@@ -141,13 +116,8 @@ impl RandomAccessFile for Random {
         self.inner.read_batch(requests);
         requests.iter().for_each(|request| self.counts.count_read(&request.result));
     }
-    delegate! {
-        needs_little_stack(&self) -> bool;
-        prefetch(&self, offset: u64, bytes: u64) -> ();
-        prefetches(&self) -> bool;
-        read_unit(&self) -> usize;
-        len(&self) -> u64;
-        path(&self) -> &Path;
+    fn needs_little_stack(&self) -> bool {
+        self.inner.needs_little_stack()
     }
 }
 
@@ -156,17 +126,17 @@ struct Sequential {
     counts: Arc<FileCounts>,
 }
 
-impl SequentialFile for Sequential {
+impl SequentialFileWrapper for Sequential {
+    fn wrapped(&self) -> &dyn SequentialFile {
+        &*self.inner
+    }
+    fn wrapped_mut(&mut self) -> &mut dyn SequentialFile {
+        &mut *self.inner
+    }
     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         let result = self.inner.read(buf);
         self.counts.count_read(&result);
         result
-    }
-    delegate! {
-        skip(&mut self, bytes: u64) -> Result<()>;
-    }
-    delegate! {
-        path(&self) -> &Path;
     }
 }
 
@@ -175,24 +145,16 @@ struct Writable {
     counts: Arc<FileCounts>,
 }
 
-impl WritableFile for Writable {
+impl WritableFileWrapper for Writable {
+    fn wrapped(&self) -> &dyn WritableFile {
+        &*self.inner
+    }
+    fn wrapped_mut(&mut self) -> &mut dyn WritableFile {
+        &mut *self.inner
+    }
     fn append(&mut self, data: &[u8]) -> Result<()> {
         self.counts.appends.fetch_add(1, Relaxed);
         self.counts.bytes_written.fetch_add(data.len() as u64, Relaxed);
         self.inner.append(data)
-    }
-    delegate! {
-        flush(&mut self) -> Result<()>;
-        sync(&mut self) -> Result<()>;
-        fsync(&mut self) -> Result<()>;
-        range_sync(&mut self, offset: u64, bytes: u64, wait_for_earlier: bool) -> Result<()>;
-        preallocate(&mut self, end: u64) -> Result<()>;
-        truncate(&mut self, bytes: u64) -> Result<()>;
-        close(&mut self) -> Result<()>;
-    }
-    delegate! {
-        syncer(&self) -> Result<Arc<dyn FileSyncer>>;
-        len(&self) -> u64;
-        path(&self) -> &Path;
     }
 }

@@ -39,7 +39,7 @@ fn operations_take_virtual_time_and_overlap() {
         fs.sync_dir(Path::new("/")).unwrap();
         let start = time::now_nanos();
         let read = move |fs: &MemFs| {
-            let file = fs.open_random(path()).unwrap();
+            let file = fs.open_random_with(path(), &ReadFileOptions::default()).unwrap();
             for _ in 0..50 {
                 assert_eq!(file.read_at(0, &mut [0; 100]).unwrap(), 100);
             }
@@ -165,7 +165,7 @@ fn space_comes_back() {
 fn reads_lie_on_command() {
     let fs = MemFs::new(9);
     drop(write_one(&fs, &[0; 1000]));
-    let file = fs.open_random(path()).unwrap();
+    let file = fs.open_random_with(path(), &ReadFileOptions::default()).unwrap();
     let mut buf = [0; 800];
     fails(&fs, FaultOp::Read, Fault::ShortRead);
     assert!(file.read_at(0, &mut buf).unwrap() < 800);
@@ -184,7 +184,7 @@ fn bad_ranges_stay_bad_until_written() {
     file.sync().unwrap();
     fs.sync_dir(Path::new("/")).unwrap();
     fs.spoil(path(), 600..700).unwrap();
-    let reader = fs.open_random(path()).unwrap();
+    let reader = fs.open_random_with(path(), &ReadFileOptions::default()).unwrap();
     let readable = |from: u64, bytes: usize| reader.read_at(from, &mut vec![0; bytes]).is_ok();
     assert!(readable(0, 512) && readable(1024, 1024));
     assert!(!readable(0, 513) && !readable(1023, 1) && !readable(700, 10));

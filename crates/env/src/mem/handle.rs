@@ -7,7 +7,10 @@ use super::errors::os_error;
 use super::fault::{FaultOp, Verdict};
 use super::inode::Inode;
 use super::world::{Shared, World};
-use crate::file_system::{FileLock, FileSyncer, RandomAccessFile, SequentialFile, WritableFile};
+use crate::file_system::{
+    FileLock, FileSyncer, RandomAccessFile, ReadRequest, SequentialFile, WritableFile,
+    read_one_by_one,
+};
 use crate::operation;
 use pumice_base::hash::hash64;
 use pumice_base::{Error, Result};
@@ -132,10 +135,19 @@ impl RandomAccessFile for MemFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.read_as(operation::PREAD, offset, buf)
     }
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        read_one_by_one(self, requests);
+    }
     fn needs_little_stack(&self) -> bool {
         true
     }
     fn prefetch(&self, _offset: u64, _bytes: u64) {}
+    fn prefetches(&self) -> bool {
+        false
+    }
+    fn read_unit(&self) -> usize {
+        1
+    }
     fn len(&self) -> u64 {
         self.inode.len()
     }

@@ -32,7 +32,8 @@ pub use crash::{CrashMode, FileLoss, NameLoss};
 pub use fault::{Fault, FaultOp, FaultRule, FsyncFailure};
 
 use crate::file_system::{
-    FileLock, FileOptions, FileSystem, RandomAccessFile, SequentialFile, WritableFile,
+    FileLock, FileOptions, FileSystem, RandomAccessFile, ReadFileOptions, SequentialFile,
+    WritableFile,
 };
 use crate::operation;
 use device::{Completion, Device};
@@ -291,8 +292,17 @@ impl FileSystem for MemFs {
     fn is_own(&self) -> bool {
         true
     }
-    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
+    fn open_random_with(
+        &self,
+        path: &Path,
+        _options: &ReadFileOptions,
+    ) -> Result<Arc<dyn RandomAccessFile>> {
         Ok(Arc::new(self.open(operation::OPEN_RANDOM, path)?))
+    }
+
+    /// Each of them is a disk of its own.
+    fn device(&self, _path: &Path) -> Option<u64> {
+        None
     }
 
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {

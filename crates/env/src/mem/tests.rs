@@ -291,7 +291,7 @@ fn a_crash_is_a_function_of_history_and_seed() {
 fn handles_and_locks_end_with_the_crash() {
     let fs = two_writes();
     let mut writer = fs.reopen_append(&path("f")).unwrap();
-    let random = fs.open_random(&path("f")).unwrap();
+    let random = fs.open_random_with(&path("f"), &ReadFileOptions::default()).unwrap();
     let mut sequential = fs.open_sequential(&path("f")).unwrap();
     let lock = fs.lock(&path("LOCK")).unwrap();
     fs.crash(0, CrashMode::PROCESS);
@@ -340,10 +340,10 @@ fn rules_count_and_choose() {
     log.append(b"x").unwrap();
     assert_eq!(fs.fault_log().len(), 2);
     fs.add_fault(FaultRule::always(FaultOp::Open, "/db/1.*", Fault::Emfile));
-    let e = fs.open_random(&path("1.sst")).err().unwrap();
+    let e = fs.open_random_with(&path("1.sst"), &ReadFileOptions::default()).err().unwrap();
     assert!(e.to_string().ends_with("Too many open files"), "{e}");
     fs.clear_faults();
-    fs.open_random(&path("1.sst")).unwrap();
+    fs.open_random_with(&path("1.sst"), &ReadFileOptions::default()).unwrap();
 }
 
 #[pumice_test_macros::test]

@@ -8,9 +8,9 @@
 
 use super::{IoKind, IoPriority, RateLimiter, RateLimiterEvents};
 use crate::file_system::{RandomAccessFile, ReadRequest};
+use crate::wrappers::RandomAccessFileWrapper;
 use pumice_base::Result;
 use std::cell::Cell;
-use std::path::Path;
 use std::sync::Arc;
 
 pumice_port::task_local! {
@@ -67,7 +67,10 @@ impl LimitedFile {
     }
 }
 
-impl RandomAccessFile for LimitedFile {
+impl RandomAccessFileWrapper for LimitedFile {
+    fn wrapped(&self) -> &dyn RandomAccessFile {
+        &*self.file
+    }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.pay(buf.len() as u64);
         self.file.read_at(offset, buf)
@@ -76,16 +79,7 @@ impl RandomAccessFile for LimitedFile {
         self.pay(requests.iter().map(|request| request.buf.len() as u64).sum());
         self.file.read_batch(requests);
     }
-    fn read_unit(&self) -> usize {
-        self.file.read_unit()
-    }
-    fn prefetch(&self, offset: u64, bytes: u64) {
-        self.file.prefetch(offset, bytes);
-    }
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-    fn path(&self) -> &Path {
-        self.file.path()
+    fn needs_little_stack(&self) -> bool {
+        self.file.needs_little_stack()
     }
 }

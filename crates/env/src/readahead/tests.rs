@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::mem::{Fault, FaultOp, FaultRule};
-use crate::{FileSystem, MemFs, RandomAccessFile, ReadaheadBuffer, write_file};
+use crate::{
+    FileSystem, MemFs, RandomAccessFile, RandomAccessFileWrapper, ReadFileOptions, ReadRequest,
+    ReadaheadBuffer, read_one_by_one, write_file,
+};
 use pumice_base::Result;
 use pumice_base::random::Rng;
 use pumice_port::os::DIRECT_ALIGNMENT;
@@ -19,7 +22,10 @@ struct Noting {
     noted: Mutex<[Vec<std::ops::Range<u64>>; 2]>,
 }
 
-impl RandomAccessFile for Noting {
+impl RandomAccessFileWrapper for Noting {
+    fn wrapped(&self) -> &dyn RandomAccessFile {
+        &*self.file
+    }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         if self.unit > 1 {
             assert_eq!((offset as usize | buf.len()) % self.unit, 0, "{offset}, {}", buf.len());
@@ -27,6 +33,12 @@ impl RandomAccessFile for Noting {
         }
         self.noted.lock()[1].push(offset..offset + buf.len() as u64);
         self.file.read_at(offset, buf)
+    }
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        read_one_by_one(self, requests);
+    }
+    fn needs_little_stack(&self) -> bool {
+        self.file.needs_little_stack()
     }
     fn read_unit(&self) -> usize {
         self.unit
@@ -36,12 +48,6 @@ impl RandomAccessFile for Noting {
     }
     fn prefetches(&self) -> bool {
         self.prefetches
-    }
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-    fn path(&self) -> &Path {
-        self.file.path()
     }
 }
 
@@ -53,7 +59,7 @@ fn readahead_of_the_system_needs_little_memory() {
     let data = Rng::new(9).bytes(9_000_000);
     write_file(&fs, path, &data, false).unwrap();
     for prefetches in [false, true] {
-        let file = fs.open_random(path).unwrap();
+        let file = fs.open_random_with(path, &ReadFileOptions::default()).unwrap();
         let file = Arc::new(Noting { file, prefetches, unit: 1, noted: Mutex::default() });
         let mut buffer = ReadaheadBuffer::new(file.clone(), STEP, STEP);
         for (block, bytes) in data.chunks(4096).enumerate() {
@@ -87,7 +93,7 @@ fn readahead_reads_units_once() {
     write_file(&fs, path, &data, false).unwrap();
     for seed in 0..20 {
         let mut rng = Rng::new(seed);
-        let file = fs.open_random(path).unwrap();
+        let file = fs.open_random_with(path, &ReadFileOptions::default()).unwrap();
         let unit = 512 << rng.uniform(4);
         let file = Arc::new(Noting { file, prefetches: false, unit, noted: Mutex::default() });
         let step = 4096 << rng.uniform(6);
@@ -116,7 +122,11 @@ fn readahead_gives_the_same_bytes_in_fewer_reads() {
     for seed in 0..50 {
         let mut rng = Rng::new(seed);
         let max = 1 << (12 + rng.uniform(6));
-        let mut buffer = ReadaheadBuffer::new(fs.open_random(path).unwrap(), 8192, max);
+        let mut buffer = ReadaheadBuffer::new(
+            fs.open_random_with(path, &ReadFileOptions::default()).unwrap(),
+            8192,
+            max,
+        );
         let mut offset = 0;
         for _ in 0..200 {
             if rng.one_in(20) {
@@ -131,7 +141,11 @@ fn readahead_gives_the_same_bytes_in_fewer_reads() {
     }
     // Only this many reads may happen before the fault: sequential reading must have batched them.
     fs.add_fault(FaultRule { skip: 12, ..FaultRule::always(FaultOp::Read, "*", Fault::Eio) });
-    let mut buffer = ReadaheadBuffer::new(fs.open_random(path).unwrap(), 8192, 256 << 10);
+    let mut buffer = ReadaheadBuffer::new(
+        fs.open_random_with(path, &ReadFileOptions::default()).unwrap(),
+        8192,
+        256 << 10,
+    );
     for block in data.chunks(4096).enumerate() {
         assert!(buffer.read_at(block.0 as u64 * 4096, block.1.len()).unwrap() == block.1);
     }

@@ -63,10 +63,6 @@ macro_rules! delegate_changes {
 }
 
 impl FileSystem for Marked<Arc<dyn FileSystem>> {
-    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        let file = self.call(|fs| fs.open_random(path))?;
-        Ok(Arc::new(self.of(file)))
-    }
     fn open_random_with(
         &self,
         path: &Path,
@@ -111,6 +107,9 @@ impl FileSystem for Marked<Arc<dyn FileSystem>> {
     fn device(&self, path: &Path) -> Option<u64> {
         self.call(|fs| Ok(fs.device(path))).ok().flatten()
     }
+    fn is_own(&self) -> bool {
+        false
+    }
 }
 
 impl RandomAccessFile for Marked<Arc<dyn RandomAccessFile>> {
@@ -128,6 +127,9 @@ impl RandomAccessFile for Marked<Arc<dyn RandomAccessFile>> {
     }
     fn needs_little_stack(&self) -> bool {
         self.code.needs_little_stack()
+    }
+    fn prefetches(&self) -> bool {
+        self.code.prefetches()
     }
     fn read_unit(&self) -> usize {
         self.code.read_unit()

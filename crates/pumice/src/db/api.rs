@@ -160,10 +160,6 @@ impl Db {
         &self.handle.inner
     }
 
-    pub(super) fn default_data(&self) -> &Arc<CfData> {
-        &self.handle.default.data
-    }
-
     pub(super) fn data<'a>(&self, cf: &'a ColumnFamily) -> Result<&'a Arc<CfData>> {
         if !cf.belongs_to(&**self.inner()) {
             return Err(Error::invalid_argument("column family handle of another database"));

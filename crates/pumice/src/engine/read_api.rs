@@ -27,7 +27,7 @@ use crate::read::source::Source;
 use crate::read::wanted::Wanted;
 use crate::snapshot::Snapshot;
 use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
-use crate::version::family::CfData;
+use crate::version::family::{CfData, ColumnFamily};
 use crate::version::super_version::{SuperVersion, keep_views, kept_view};
 use crate::version::table_cache::TableCache;
 
@@ -173,10 +173,11 @@ type NumberedKeys<'k> = Vec<(usize, &'k [u8])>;
 
 /// The column families of `keys`, each once, and the keys with the index of theirs.
 fn by_family<'a, 'k>(
-    keys: &[(&'a Arc<CfData>, &'k [u8])],
+    keys: &[(&'a ColumnFamily, &'k [u8])],
 ) -> (Vec<&'a Arc<CfData>>, NumberedKeys<'k>) {
     let mut cfs: Vec<&Arc<CfData>> = Vec::with_capacity(1);
     let numbered = keys.iter().map(|&(cf, key)| {
+        let cf = &cf.data;
         let known = cfs.iter().position(|known| Arc::ptr_eq(known, cf));
         let number = known.unwrap_or_else(|| {
             cfs.push(cf);
@@ -285,7 +286,7 @@ impl DbInner {
     pub(crate) fn multi_get<W: Wanted>(
         &self,
         options: &ReadOptions,
-        keys: &[(&Arc<CfData>, &[u8])],
+        keys: &[(&ColumnFamily, &[u8])],
     ) -> Vec<Result<Option<W>>> {
         if keys.is_empty() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! `Entries`: keys and values as a Rust iterator, from both ends.
+//! `Entries`: keys and values as a Rust iterator, from both ends, over the cursor of any handle.
 //!
 //! Thread safety: as the cursor it holds: `Send`, one owner at a time. Invariants: (1) with `side`
 //! being `Front` or `Back`, the cursor is on the entry that this side returned last; (2) nothing at
@@ -13,6 +13,70 @@ use pumice_base::{Comparator, Error, Result};
 
 use crate::options::requests::ReadOptions;
 use crate::read::iterator::DbIterator;
+
+/// What moves over the entries of a handle, both ways. The methods of the handle's own cursor, such
+/// as [`DbIterator`], say what each does; all of them may suspend.
+pub trait Cursor: Send {
+    /// Moves to the first entry.
+    fn seek_to_first(&mut self);
+    /// Moves to the last entry.
+    fn seek_to_last(&mut self);
+    /// Moves to the first entry at or after `target`.
+    fn seek(&mut self, target: &[u8]);
+    /// Moves to the last entry at or before `target`.
+    fn seek_for_prev(&mut self, target: &[u8]);
+    /// Moves to the entry after this one.
+    fn next(&mut self);
+    /// Moves to the entry before this one.
+    fn prev(&mut self);
+    /// The key of this entry; None without a position.
+    fn key(&self) -> Option<&[u8]>;
+    /// The value of this entry; None without a position.
+    ///
+    /// # Errors
+    /// Corruption if the stored value is not one of this handle's.
+    fn value(&self) -> Option<Result<&[u8]>>;
+    /// Why there is no position, if that is not the end.
+    ///
+    /// # Errors
+    /// That of the move.
+    fn status(&self) -> Result<()>;
+    /// How two keys are ordered.
+    fn order(&self, left: &[u8], right: &[u8]) -> Ordering;
+}
+
+impl Cursor for DbIterator {
+    fn seek_to_first(&mut self) {
+        DbIterator::seek_to_first(self);
+    }
+    fn seek_to_last(&mut self) {
+        DbIterator::seek_to_last(self);
+    }
+    fn seek(&mut self, target: &[u8]) {
+        DbIterator::seek(self, target);
+    }
+    fn seek_for_prev(&mut self, target: &[u8]) {
+        DbIterator::seek_for_prev(self, target);
+    }
+    fn next(&mut self) {
+        DbIterator::next(self);
+    }
+    fn prev(&mut self) {
+        DbIterator::prev(self);
+    }
+    fn key(&self) -> Option<&[u8]> {
+        DbIterator::key(self)
+    }
+    fn value(&self) -> Option<Result<&[u8]>> {
+        DbIterator::value(self).map(Ok)
+    }
+    fn status(&self) -> Result<()> {
+        DbIterator::status(self)
+    }
+    fn order(&self, left: &[u8], right: &[u8]) -> Ordering {
+        DbIterator::order(self, left, right)
+    }
+}
 
 /// A key and its value.
 type Entry = (Vec<u8>, Vec<u8>);
@@ -127,14 +191,14 @@ enum Side {
 /// # }
 /// ```
 #[must_use = "nothing is read before it is iterated over"]
-pub struct Entries {
-    cursor: DbIterator,
+pub struct Entries<C = DbIterator> {
+    cursor: C,
     limits: Limits,
     side: Side,
 }
 
-impl Entries {
-    pub(crate) fn new(cursor: DbIterator, limits: Limits) -> Self {
+impl<C: Cursor> Entries<C> {
+    pub(crate) fn new(cursor: C, limits: Limits) -> Self {
         Entries { cursor, limits, side: Side::Fresh }
     }
 
@@ -200,17 +264,17 @@ impl Entries {
             self.side = Side::Done;
             return None;
         }
-        Some(Ok((key.to_vec(), value.to_vec())))
+        Some(value.map(|value| (key.to_vec(), value.to_vec())))
     }
 }
 
-impl std::fmt::Debug for Entries {
+impl<C: std::fmt::Debug> std::fmt::Debug for Entries<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Entries").field("cursor", &self.cursor).finish_non_exhaustive()
     }
 }
 
-impl Iterator for Entries {
+impl<C: Cursor> Iterator for Entries<C> {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -222,7 +286,7 @@ impl Iterator for Entries {
     }
 }
 
-impl DoubleEndedIterator for Entries {
+impl<C: Cursor> DoubleEndedIterator for Entries<C> {
     fn next_back(&mut self) -> Option<Self::Item> {
         if self.side == Side::Done {
             return None;
@@ -232,4 +296,4 @@ impl DoubleEndedIterator for Entries {
     }
 }
 
-impl std::iter::FusedIterator for Entries {}
+impl<C: Cursor> std::iter::FusedIterator for Entries<C> {}

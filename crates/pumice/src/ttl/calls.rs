@@ -1,468 +1,168 @@
-//! Reads and writes of values that expire, each in the four forms of decision 0029.
+//! The calls of a database whose values expire: what is written gets a time, what is read loses it.
 //!
-//! Thread safety: as the database. Operations without a value go to the plain database unchanged.
+//! Thread safety: as the database. Operations without a value are the plain database's. RocksDB's
+//! `DBWithTTL` leaves the times at the end of the merge operands that it returns and passes to the
+//! callback; this handle never does.
 
-use std::ops::RangeBounds;
+use std::sync::Arc;
 
-use pumice_base::{Error, Result, ValueType};
+use pumice_base::{Error, ValueType};
 
-use super::{DbWithTtl, TtlEntries, TtlIterator, now, stripped, with_time};
-use crate::commit::batch::{BatchRecord, WriteBatch};
-use crate::options::requests::{ReadOptions, WriteOptions};
-use crate::read::pinned::PinnedSlice;
-use crate::version::family::ColumnFamily;
+use super::{DbWithTtl, TtlIterator, now, split, stripped, stripped_value, with_time};
+use crate::commit::batch::BatchRecord;
+use crate::db::forms::*;
+use crate::options::DbOptions;
 
-/// Reads.
-impl DbWithTtl {
-    /// As [`Db::get`](crate::Db::get). A value that is too old is returned until a compaction drops
-    /// it.
-    ///
-    /// # Errors
-    /// As [`Db::get`](crate::Db::get); Corruption for a value without a valid time.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<PinnedSlice>> {
-        stripped(self.db.get(key)?)
+store_forms!(DbWithTtl);
+
+impl Store for DbWithTtl {
+    type Cursor = TtlIterator;
+
+    fn default_column_family(&self) -> &ColumnFamily {
+        self.db.default_column_family()
     }
-    /// [`Self::get`] in `cf`.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
-    pub fn get_cf(&self, cf: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<Option<PinnedSlice>> {
-        stripped(self.db.get_cf(cf, key)?)
+    fn options(&self) -> Arc<DbOptions> {
+        self.db.options()
     }
-    /// [`Self::get`] with options.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
-    pub fn get_opt(
+
+    fn get(
         &self,
         options: &ReadOptions,
-        key: impl AsRef<[u8]>,
+        cf: &ColumnFamily,
+        key: &[u8],
     ) -> Result<Option<PinnedSlice>> {
-        stripped(self.db.get_opt(options, key)?)
+        stripped(Store::get(&self.db, options, cf, key)?)
     }
-    /// [`Self::get`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Self::get`].
-    pub fn get_cf_opt(
+    fn multi_get(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&ColumnFamily, &[u8])],
+    ) -> Vec<Result<Option<PinnedSlice>>> {
+        let found = Store::multi_get(&self.db, options, keys);
+        found.into_iter().map(|answer| answer.and_then(stripped)).collect()
+    }
+    fn get_entity(
+        &self,
+        _options: &ReadOptions,
+        _cf: &ColumnFamily,
+        _key: &[u8],
+    ) -> Result<Option<PinnedColumns>> {
+        Err(no_entities())
+    }
+    fn multi_get_entity(
+        &self,
+        _options: &ReadOptions,
+        keys: &[(&ColumnFamily, &[u8])],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        keys.iter().map(|_| Err(no_entities())).collect()
+    }
+    fn get_merge_operands(
         &self,
         options: &ReadOptions,
         cf: &ColumnFamily,
-        key: impl AsRef<[u8]>,
-    ) -> Result<Option<PinnedSlice>> {
-        stripped(self.db.get_cf_opt(options, cf, key)?)
+        key: &[u8],
+        how: &GetMergeOperandsOptions<'_>,
+        number_of_operands: &mut usize,
+    ) -> Result<Vec<PinnedSlice>> {
+        let shown = |stored: &[u8]| match (how.continue_cb, split(stored)) {
+            (Some(continue_cb), Ok((operand, _))) => continue_cb(operand),
+            (None, Ok(_)) => true,
+            // This becomes the error of the call.
+            (_, Err(_)) => false,
+        };
+        let how = GetMergeOperandsOptions { continue_cb: Some(&shown), ..*how };
+        let db = &self.db;
+        let found = Store::get_merge_operands(db, options, cf, key, &how, number_of_operands)?;
+        found.into_iter().map(stripped_value).collect()
     }
-    /// As [`Db::multi_get`](crate::Db::multi_get), with values as from [`Self::get`].
-    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<PinnedSlice>>> {
-        all_stripped(self.db.multi_get(keys))
-    }
-    /// [`Self::multi_get`] in column families.
-    pub fn multi_get_cf<K: AsRef<[u8]>>(
-        &self,
-        keys: &[(&ColumnFamily, K)],
-    ) -> Vec<Result<Option<PinnedSlice>>> {
-        all_stripped(self.db.multi_get_cf(keys))
-    }
-    /// [`Self::multi_get`] with options.
-    pub fn multi_get_opt<K: AsRef<[u8]>>(
-        &self,
-        options: &ReadOptions,
-        keys: &[K],
-    ) -> Vec<Result<Option<PinnedSlice>>> {
-        all_stripped(self.db.multi_get_opt(options, keys))
-    }
-    /// [`Self::multi_get`] in column families with options.
-    pub fn multi_get_cf_opt<K: AsRef<[u8]>>(
-        &self,
-        options: &ReadOptions,
-        keys: &[(&ColumnFamily, K)],
-    ) -> Vec<Result<Option<PinnedSlice>>> {
-        all_stripped(self.db.multi_get_cf_opt(options, keys))
+    fn cursor(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<TtlIterator> {
+        Ok(TtlIterator(Store::cursor(&self.db, options, cf)?))
     }
 
-    /// As [`Db::cursor`](crate::Db::cursor).
-    ///
-    /// # Errors
-    /// As [`Db::cursor`](crate::Db::cursor).
-    pub fn cursor(&self) -> Result<TtlIterator> {
-        Ok(TtlIterator(self.db.cursor()?))
-    }
-    /// [`Self::cursor`] in `cf`.
-    ///
-    /// # Errors
-    /// As [`Self::cursor`].
-    pub fn cursor_cf(&self, cf: &ColumnFamily) -> Result<TtlIterator> {
-        Ok(TtlIterator(self.db.cursor_cf(cf)?))
-    }
-    /// [`Self::cursor`] with options.
-    ///
-    /// # Errors
-    /// As [`Self::cursor`].
-    pub fn cursor_opt(&self, options: &ReadOptions) -> Result<TtlIterator> {
-        Ok(TtlIterator(self.db.cursor_opt(options)?))
-    }
-    /// [`Self::cursor`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Self::cursor`].
-    pub fn cursor_cf_opt(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<TtlIterator> {
-        Ok(TtlIterator(self.db.cursor_cf_opt(options, cf)?))
-    }
-    /// As [`Db::iter`](crate::Db::iter).
-    ///
-    /// # Errors
-    /// As [`Db::iter`](crate::Db::iter); an item is Corruption as in [`Self::get`].
-    pub fn iter(&self) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.iter()?))
-    }
-    /// [`Self::iter`] in `cf`.
-    ///
-    /// # Errors
-    /// As [`Self::iter`].
-    pub fn iter_cf(&self, cf: &ColumnFamily) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.iter_cf(cf)?))
-    }
-    /// [`Self::iter`] with options.
-    ///
-    /// # Errors
-    /// As [`Self::iter`].
-    pub fn iter_opt(&self, options: &ReadOptions) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.iter_opt(options)?))
-    }
-    /// [`Self::iter`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Self::iter`].
-    pub fn iter_cf_opt(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.iter_cf_opt(options, cf)?))
-    }
-    /// As [`Db::range`](crate::Db::range).
-    ///
-    /// # Errors
-    /// As [`Self::iter`].
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.range(range)?))
-    }
-    /// [`Self::range`] in `cf`.
-    ///
-    /// # Errors
-    /// As [`Self::range`].
-    pub fn range_cf<K: AsRef<[u8]>>(
-        &self,
-        cf: &ColumnFamily,
-        range: impl RangeBounds<K>,
-    ) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.range_cf(cf, range)?))
-    }
-    /// [`Self::range`] with options.
-    ///
-    /// # Errors
-    /// As [`Self::range`].
-    pub fn range_opt<K: AsRef<[u8]>>(
-        &self,
-        options: &ReadOptions,
-        range: impl RangeBounds<K>,
-    ) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.range_opt(options, range)?))
-    }
-    /// [`Self::range`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Self::range`].
-    pub fn range_cf_opt<K: AsRef<[u8]>>(
-        &self,
-        options: &ReadOptions,
-        cf: &ColumnFamily,
-        range: impl RangeBounds<K>,
-    ) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.range_cf_opt(options, cf, range)?))
-    }
-    /// As [`Db::prefix`](crate::Db::prefix).
-    ///
-    /// # Errors
-    /// As [`Self::iter`].
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.prefix(prefix)?))
-    }
-    /// [`Self::prefix`] in `cf`.
-    ///
-    /// # Errors
-    /// As [`Self::prefix`].
-    pub fn prefix_cf(&self, cf: &ColumnFamily, prefix: impl AsRef<[u8]>) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.prefix_cf(cf, prefix)?))
-    }
-    /// [`Self::prefix`] with options.
-    ///
-    /// # Errors
-    /// As [`Self::prefix`].
-    pub fn prefix_opt(
-        &self,
-        options: &ReadOptions,
-        prefix: impl AsRef<[u8]>,
-    ) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.prefix_opt(options, prefix)?))
-    }
-    /// [`Self::prefix`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Self::prefix`].
-    pub fn prefix_cf_opt(
-        &self,
-        options: &ReadOptions,
-        cf: &ColumnFamily,
-        prefix: impl AsRef<[u8]>,
-    ) -> Result<TtlEntries> {
-        Ok(TtlEntries(self.db.prefix_cf_opt(options, cf, prefix)?))
-    }
-}
-
-fn all_stripped(found: Vec<Result<Option<PinnedSlice>>>) -> Vec<Result<Option<PinnedSlice>>> {
-    found.into_iter().map(|answer| answer.and_then(stripped)).collect()
-}
-
-/// Writes.
-impl DbWithTtl {
-    /// As [`Db::put`](crate::Db::put).
-    ///
-    /// # Errors
-    /// As [`Db::write`](crate::Db::write).
-    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.db.put(key, with_time(value.as_ref(), now()))
-    }
-    /// [`Self::put`] in `cf`.
-    ///
-    /// # Errors
-    /// As [`Self::put`].
-    pub fn put_cf(
-        &self,
-        cf: &ColumnFamily,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.db.put_cf(cf, key, with_time(value.as_ref(), now()))
-    }
-    /// [`Self::put`] with options.
-    ///
-    /// # Errors
-    /// As [`Self::put`].
-    pub fn put_opt(
-        &self,
-        options: &WriteOptions,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.db.put_opt(options, key, with_time(value.as_ref(), now()))
-    }
-    /// [`Self::put`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Self::put`].
-    pub fn put_cf_opt(
+    fn put(
         &self,
         options: &WriteOptions,
         cf: &ColumnFamily,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
+        key: &[u8],
+        value: &[u8],
     ) -> Result<()> {
-        self.db.put_cf_opt(options, cf, key, with_time(value.as_ref(), now()))
+        Store::put(&self.db, options, cf, key, &with_time(value, now()))
     }
-    /// As [`Db::merge`](crate::Db::merge).
-    ///
-    /// # Errors
-    /// As [`Db::write`](crate::Db::write).
-    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        self.db.merge(key, with_time(operand.as_ref(), now()))
-    }
-    /// [`Self::merge`] in `cf`.
-    ///
-    /// # Errors
-    /// As [`Self::merge`].
-    pub fn merge_cf(
+    fn put_encoded_entity(
         &self,
-        cf: &ColumnFamily,
-        key: impl AsRef<[u8]>,
-        operand: impl AsRef<[u8]>,
+        _options: &WriteOptions,
+        _cf: &ColumnFamily,
+        _key: &[u8],
+        _entity: &[u8],
     ) -> Result<()> {
-        self.db.merge_cf(cf, key, with_time(operand.as_ref(), now()))
+        Err(no_entities())
     }
-    /// [`Self::merge`] with options.
-    ///
-    /// # Errors
-    /// As [`Self::merge`].
-    pub fn merge_opt(
-        &self,
-        options: &WriteOptions,
-        key: impl AsRef<[u8]>,
-        operand: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.db.merge_opt(options, key, with_time(operand.as_ref(), now()))
+    fn delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
+        Store::delete(&self.db, options, cf, key)
     }
-    /// [`Self::merge`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Self::merge`].
-    pub fn merge_cf_opt(
+    fn single_delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
+        Store::single_delete(&self.db, options, cf, key)
+    }
+    fn merge(
         &self,
         options: &WriteOptions,
         cf: &ColumnFamily,
-        key: impl AsRef<[u8]>,
-        operand: impl AsRef<[u8]>,
+        key: &[u8],
+        operand: &[u8],
     ) -> Result<()> {
-        self.db.merge_cf_opt(options, cf, key, with_time(operand.as_ref(), now()))
+        Store::merge(&self.db, options, cf, key, &with_time(operand, now()))
     }
-    /// As [`Db::delete`](crate::Db::delete).
-    ///
-    /// # Errors
-    /// As [`Db::write`](crate::Db::write).
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.db.delete(key)
-    }
-    /// [`Self::delete`] in `cf`.
-    ///
-    /// # Errors
-    /// As [`Self::delete`].
-    pub fn delete_cf(&self, cf: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
-        self.db.delete_cf(cf, key)
-    }
-    /// [`Self::delete`] with options.
-    ///
-    /// # Errors
-    /// As [`Self::delete`].
-    pub fn delete_opt(&self, options: &WriteOptions, key: impl AsRef<[u8]>) -> Result<()> {
-        self.db.delete_opt(options, key)
-    }
-    /// [`Self::delete`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Self::delete`].
-    pub fn delete_cf_opt(
+    fn delete_range(
         &self,
         options: &WriteOptions,
         cf: &ColumnFamily,
-        key: impl AsRef<[u8]>,
+        begin: &[u8],
+        end: &[u8],
     ) -> Result<()> {
-        self.db.delete_cf_opt(options, cf, key)
+        Store::delete_range(&self.db, options, cf, begin, end)
     }
-    /// As [`Db::single_delete`](crate::Db::single_delete).
-    ///
-    /// # Errors
-    /// As [`Db::write`](crate::Db::write).
-    pub fn single_delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.db.single_delete(key)
-    }
-    /// [`Self::single_delete`] in `cf`.
-    ///
-    /// # Errors
-    /// As [`Self::single_delete`].
-    pub fn single_delete_cf(&self, cf: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<()> {
-        self.db.single_delete_cf(cf, key)
-    }
-    /// [`Self::single_delete`] with options.
-    ///
-    /// # Errors
-    /// As [`Self::single_delete`].
-    pub fn single_delete_opt(&self, options: &WriteOptions, key: impl AsRef<[u8]>) -> Result<()> {
-        self.db.single_delete_opt(options, key)
-    }
-    /// [`Self::single_delete`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Self::single_delete`].
-    pub fn single_delete_cf_opt(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        key: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.db.single_delete_cf_opt(options, cf, key)
-    }
-    /// As [`Db::delete_range`](crate::Db::delete_range).
-    ///
-    /// # Errors
-    /// As [`Db::write`](crate::Db::write).
-    pub fn delete_range(&self, begin: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
-        self.db.delete_range(begin, end)
-    }
-    /// [`Self::delete_range`] in `cf`.
-    ///
-    /// # Errors
-    /// As [`Self::delete_range`].
-    pub fn delete_range_cf(
-        &self,
-        cf: &ColumnFamily,
-        begin: impl AsRef<[u8]>,
-        end: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.db.delete_range_cf(cf, begin, end)
-    }
-    /// [`Self::delete_range`] with options.
-    ///
-    /// # Errors
-    /// As [`Self::delete_range`].
-    pub fn delete_range_opt(
-        &self,
-        options: &WriteOptions,
-        begin: impl AsRef<[u8]>,
-        end: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.db.delete_range_opt(options, begin, end)
-    }
-    /// [`Self::delete_range`] in `cf` with options.
-    ///
-    /// # Errors
-    /// As [`Self::delete_range`].
-    pub fn delete_range_cf_opt(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        begin: impl AsRef<[u8]>,
-        end: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.db.delete_range_cf_opt(options, cf, begin, end)
-    }
-    /// As [`Db::write`](crate::Db::write), with a batch that is not changed: all its values have
-    /// one time.
-    ///
-    /// # Errors
-    /// As [`Db::write`](crate::Db::write); NotSupported for wide columns, blobs and transactions.
-    pub fn write(&self, updates: &WriteBatch) -> Result<()> {
-        self.write_opt(&WriteOptions::default(), updates)
-    }
-    /// [`Self::write`] with options.
-    ///
-    /// # Errors
-    /// As [`Self::write`].
-    pub fn write_opt(&self, options: &WriteOptions, updates: &WriteBatch) -> Result<()> {
+    /// The batch is not changed: a copy of it is written, in which all values have one time.
+    fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
         updates.status()?;
         updates.check_owner(&**self.db.inner())?;
-        let (mut batch, time) = (WriteBatch::new(), now());
-        for record in updates.iter() {
-            let (id, value_type, key, value) = match record? {
-                BatchRecord::Entry { column_family, value_type, key, value } => {
-                    (column_family, value_type, key, value)
-                }
-                BatchRecord::LogData(blob) => {
-                    batch.put_log_data(blob);
-                    continue;
-                }
-                BatchRecord::Marker(..) => {
-                    return Err(Error::not_supported("transactions in a database with TTL"));
-                }
-            };
-            match value_type {
-                ValueType::Value => batch.put_cf(id, key, with_time(value, time)),
-                ValueType::Merge => batch.merge_cf(id, key, with_time(value, time)),
-                ValueType::Deletion => batch.delete_cf(id, key),
-                ValueType::SingleDeletion => batch.single_delete_cf(id, key),
-                ValueType::RangeDeletion => batch.delete_range_cf(id, key, value),
-                other => {
-                    let text = format!("{other:?} in a database with TTL");
-                    return Err(Error::not_supported(text));
-                }
+        Store::write(&self.db, options, &mut timed_batch(updates)?)
+    }
+}
+
+#[cold]
+fn no_entities() -> Error {
+    Error::not_supported("wide columns in a database with TTL")
+}
+
+/// The updates, with the present time at the end of each value.
+fn timed_batch(updates: &WriteBatch) -> Result<WriteBatch> {
+    let (mut batch, time) = (WriteBatch::new(), now());
+    for record in updates.iter() {
+        let (id, value_type, key, value) = match record? {
+            BatchRecord::Entry { column_family, value_type, key, value } => {
+                (column_family, value_type, key, value)
+            }
+            BatchRecord::LogData(blob) => {
+                batch.put_log_data(blob);
+                continue;
+            }
+            BatchRecord::Marker(..) => {
+                return Err(Error::not_supported("transactions in a database with TTL"));
+            }
+        };
+        match value_type {
+            ValueType::Value => batch.put_cf(id, key, with_time(value, time)),
+            ValueType::Merge => batch.merge_cf(id, key, with_time(value, time)),
+            ValueType::Deletion => batch.delete_cf(id, key),
+            ValueType::SingleDeletion => batch.single_delete_cf(id, key),
+            ValueType::RangeDeletion => batch.delete_range_cf(id, key, value),
+            other => {
+                let text = format!("{other:?} in a database with TTL");
+                return Err(Error::not_supported(text));
             }
         }
-        self.db.write_opt(options, &mut batch)
     }
+    Ok(batch)
 }
 
 #[cfg(test)]
@@ -470,6 +170,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::Arc;
 
+    use super::super::TtlEntries;
     use super::*;
     use crate::options::requests::FlushOptions;
     use crate::options::{ColumnFamilyOptions, Options};
@@ -561,7 +262,7 @@ mod tests {
             batch.put(key, "5");
             batch.put_cf(cf, key, "6");
         }
-        db.write(&batch).unwrap();
+        db.write(&mut batch).unwrap();
         db.delete_range("d", "e").unwrap();
         db.delete_range_opt(w, "f", "g").unwrap();
         db.delete_range_cf(cf, "e", "f").unwrap();
@@ -569,7 +270,7 @@ mod tests {
         db.db().flush_all_opt(&FlushOptions::default()).unwrap();
         assert_eq!(values(db.iter().unwrap()), "e=5 g=5");
         assert_eq!(values(db.iter_cf(cf).unwrap()), "d=6 f=6");
-        db.write_opt(w, &batch).unwrap();
+        db.write_opt(w, &mut batch).unwrap();
         assert_eq!(values(db.iter().unwrap()), "d=5 e=5 f=5 g=5");
     }
 }

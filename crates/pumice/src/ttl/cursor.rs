@@ -1,13 +1,14 @@
-//! Cursors and iterators over values that expire: those of the database, without the times.
+//! Cursors over values that expire: those of the database, without the times.
 //!
 //! Thread safety: as those of the database.
 
+use std::cmp::Ordering;
 use std::ops::{Deref, DerefMut};
 
 use pumice_base::Result;
 
 use super::{TIME_BYTES, split};
-use crate::read::entries::Entries;
+use crate::read::entries::{Cursor, Entries};
 use crate::read::iterator::DbIterator;
 
 /// A cursor: moved through the [`DbIterator`] that it dereferences to; `value` is without its time.
@@ -43,27 +44,39 @@ impl DerefMut for TtlIterator {
     }
 }
 
+impl Cursor for TtlIterator {
+    fn seek_to_first(&mut self) {
+        self.0.seek_to_first();
+    }
+    fn seek_to_last(&mut self) {
+        self.0.seek_to_last();
+    }
+    fn seek(&mut self, target: &[u8]) {
+        self.0.seek(target);
+    }
+    fn seek_for_prev(&mut self, target: &[u8]) {
+        self.0.seek_for_prev(target);
+    }
+    fn next(&mut self) {
+        self.0.next();
+    }
+    fn prev(&mut self) {
+        self.0.prev();
+    }
+    fn key(&self) -> Option<&[u8]> {
+        self.0.key()
+    }
+    /// A value without a valid time is an error here.
+    fn value(&self) -> Option<Result<&[u8]>> {
+        Some(split(self.0.value()?).map(|(value, _)| value))
+    }
+    fn status(&self) -> Result<()> {
+        self.0.status()
+    }
+    fn order(&self, left: &[u8], right: &[u8]) -> Ordering {
+        self.0.order(left, right)
+    }
+}
+
 /// Keys and values as [`Entries`], without their times.
-#[derive(Debug)]
-#[must_use = "nothing is read before it is iterated over"]
-pub struct TtlEntries(pub(super) Entries);
-
-fn entry(item: Result<(Vec<u8>, Vec<u8>)>) -> Result<(Vec<u8>, Vec<u8>)> {
-    let (key, mut value) = item?;
-    let bytes = split(&value)?.0.len();
-    value.truncate(bytes);
-    Ok((key, value))
-}
-
-impl Iterator for TtlEntries {
-    type Item = Result<(Vec<u8>, Vec<u8>)>;
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(entry)
-    }
-}
-
-impl DoubleEndedIterator for TtlEntries {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        self.0.next_back().map(entry)
-    }
-}
+pub type TtlEntries = Entries<TtlIterator>;

@@ -8,7 +8,7 @@
 //! longer. Compactions drop values that are too old; **until then reads return them**. The time to
 //! live is not stored: each open says which.
 //!
-//! Reads and writes are in `calls` and `operands`, cursors in `cursor`.
+//! Reads and writes are in `calls`, cursors in `cursor`.
 //!
 //! Thread safety: as [`Db`]. Invariants: (1) values written through this handle end with a valid
 //! time, whatever the clock says: the result of a merge with the time of the merge, an entity that
@@ -19,7 +19,6 @@
 
 mod calls;
 mod cursor;
-mod operands;
 
 pub use cursor::{TtlEntries, TtlIterator};
 

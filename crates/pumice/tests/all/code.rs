@@ -17,8 +17,8 @@ use pumice::{
     FileSystem, FilterDecision, Logger, MemFs, MergeOperator, Options, Result, SliceTransform,
 };
 use pumice_env::{
-    FileLock, FileOptions, FileSyncer, RandomAccessFile, ReadFileOptions, SequentialFile,
-    WritableFile,
+    FileLock, FileOptions, FileSyncer, RandomAccessFile, RandomAccessFileWrapper, ReadFileOptions,
+    ReadRequest, SequentialFile, WritableFile, read_one_by_one,
 };
 use pumice_port::lane::unlowered;
 use pumice_port::sync::Mutex;
@@ -309,9 +309,6 @@ macro_rules! delegate {
 }
 
 impl FileSystem for Files {
-    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        self.open_random_with(path, &ReadFileOptions::default())
-    }
     fn open_random_with(
         &self,
         path: &Path,
@@ -344,6 +341,14 @@ impl FileSystem for Files {
         sync_dir(path: &Path) -> ();
         lock(path: &Path) -> Box<dyn FileLock>;
         free_space(path: &Path) -> u64;
+        num_file_links(path: &Path) -> u64;
+    }
+    fn device(&self, path: &Path) -> Option<u64> {
+        self.0.step(Kind::Files);
+        self.0.fs.device(path)
+    }
+    fn is_own(&self) -> bool {
+        false
     }
 }
 
@@ -352,19 +357,19 @@ struct OpenFile {
     code: Arc<Code>,
 }
 
-impl RandomAccessFile for OpenFile {
+impl RandomAccessFileWrapper for OpenFile {
+    fn wrapped(&self) -> &dyn RandomAccessFile {
+        &*self.file
+    }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.code.step(Kind::Files);
         self.file.read_at(offset, buf)
     }
-    fn prefetch(&self, offset: u64, bytes: u64) {
-        self.file.prefetch(offset, bytes);
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        read_one_by_one(self, requests);
     }
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-    fn path(&self) -> &Path {
-        self.file.path()
+    fn needs_little_stack(&self) -> bool {
+        false
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use pumice::{FileSystem, Result};
 use pumice_env::{
-    FileLock, FileOptions, FileSyncer, RandomAccessFile, ReadFileOptions, SequentialFile,
-    WritableFile,
+    FileOptions, FileSystemWrapper, RandomAccessFile, RandomAccessFileWrapper, ReadFileOptions,
+    ReadRequest, WritableFile, WritableFileWrapper, read_one_by_one,
 };
 
 /// Called with path, offset, bytes, and whether to wait.
@@ -60,17 +60,12 @@ impl Watched {
     }
 }
 
-macro_rules! delegate {
-    ($($method:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
-        fn $method(&self, $($arg: $type),*) -> Result<$result> {
-            self.inner.$method($($arg),*)
-        }
-    )*};
-}
-
-impl FileSystem for Watched {
-    fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        self.open_random_with(path, &ReadFileOptions::default())
+impl FileSystemWrapper for Watched {
+    fn wrapped(&self) -> &dyn FileSystem {
+        &*self.inner
+    }
+    fn is_own(&self) -> bool {
+        false
     }
     fn open_random_with(
         &self,
@@ -90,24 +85,6 @@ impl FileSystem for Watched {
         (self.looked)(path);
         self.inner.file_size(path)
     }
-    delegate! {
-        open_sequential(path: &Path) -> Box<dyn SequentialFile>;
-        reopen_append(path: &Path) -> Box<dyn WritableFile>;
-        reuse(old: &Path, new: &Path) -> Box<dyn WritableFile>;
-        read_file(path: &Path) -> Vec<u8>;
-        exists(path: &Path) -> bool;
-        modified_time(path: &Path) -> u64;
-        rename(from: &Path, to: &Path) -> ();
-        link(from: &Path, to: &Path) -> ();
-        remove(path: &Path) -> ();
-        truncate(path: &Path, bytes: u64) -> ();
-        create_dir_all(path: &Path) -> ();
-        remove_dir(path: &Path) -> ();
-        list(path: &Path) -> Vec<String>;
-        sync_dir(path: &Path) -> ();
-        lock(path: &Path) -> Box<dyn FileLock>;
-        free_space(path: &Path) -> u64;
-    }
 }
 
 /// A file whose being open is counted.
@@ -122,7 +99,10 @@ impl Drop for Counted {
     }
 }
 
-impl RandomAccessFile for Counted {
+impl RandomAccessFileWrapper for Counted {
+    fn wrapped(&self) -> &dyn RandomAccessFile {
+        &*self.file
+    }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.counts.reads.fetch_add(1, Relaxed);
         self.counts.read_max.fetch_max(buf.len(), Relaxed);
@@ -132,14 +112,11 @@ impl RandomAccessFile for Counted {
         }
         self.file.read_at(offset, buf)
     }
-    fn prefetch(&self, offset: u64, bytes: u64) {
-        self.file.prefetch(offset, bytes);
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        read_one_by_one(self, requests);
     }
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-    fn path(&self) -> &Path {
-        self.file.path()
+    fn needs_little_stack(&self) -> bool {
+        false
     }
 }
 
@@ -149,12 +126,12 @@ struct WatchedFile {
     counts: Arc<Counts>,
 }
 
-impl WritableFile for WatchedFile {
-    fn append(&mut self, data: &[u8]) -> Result<()> {
-        self.file.append(data)
+impl WritableFileWrapper for WatchedFile {
+    fn wrapped(&self) -> &dyn WritableFile {
+        &*self.file
     }
-    fn flush(&mut self) -> Result<()> {
-        self.file.flush()
+    fn wrapped_mut(&mut self) -> &mut dyn WritableFile {
+        &mut *self.file
     }
     fn sync(&mut self) -> Result<()> {
         self.counts.syncs.fetch_add(1, Relaxed);
@@ -171,20 +148,5 @@ impl WritableFile for WatchedFile {
     fn preallocate(&mut self, end: u64) -> Result<()> {
         self.counts.reserved.fetch_add(1, Relaxed);
         self.file.preallocate(end)
-    }
-    fn truncate(&mut self, bytes: u64) -> Result<()> {
-        self.file.truncate(bytes)
-    }
-    fn close(&mut self) -> Result<()> {
-        self.file.close()
-    }
-    fn syncer(&self) -> Result<Arc<dyn FileSyncer>> {
-        self.file.syncer()
-    }
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-    fn path(&self) -> &Path {
-        self.file.path()
     }
 }

@@ -8,7 +8,7 @@ use crate::support;
 use pumice_base::dbformat::internal_key;
 use pumice_base::{Result, ValueType};
 use pumice_compress::CompressionType;
-use pumice_env::RandomAccessFile;
+use pumice_env::{RandomAccessFile, ReadRequest, read_one_by_one};
 use pumice_table::{IndexShortening, IndexType, Table, TableBuildContext, TableOptions};
 
 /// A file in memory that counts its reads.
@@ -27,7 +27,19 @@ impl RandomAccessFile for Counted {
         buf[..len].copy_from_slice(&rest[..len]);
         Ok(len)
     }
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        read_one_by_one(self, requests);
+    }
+    fn needs_little_stack(&self) -> bool {
+        false
+    }
     fn prefetch(&self, _: u64, _: u64) {}
+    fn prefetches(&self) -> bool {
+        false
+    }
+    fn read_unit(&self) -> usize {
+        1
+    }
     fn len(&self) -> u64 {
         self.bytes.len() as u64
     }

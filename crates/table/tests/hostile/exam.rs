@@ -12,7 +12,7 @@ use pumice_base::ValueType;
 use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
 use pumice_base::hash::hash64;
 use pumice_base::random::Rng;
-use pumice_env::RandomAccessFile;
+use pumice_env::{RandomAccessFile, ReadRequest, read_one_by_one};
 use pumice_table::{Table, TableIter, TableOptions, TableReadContext, TableReadOptions, dump};
 
 use crate::kinds::Honest;
@@ -35,7 +35,19 @@ impl RandomAccessFile for CountedFile {
         buf[..len].copy_from_slice(&rest[..len]);
         Ok(len)
     }
+    fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+        read_one_by_one(self, requests);
+    }
+    fn needs_little_stack(&self) -> bool {
+        false
+    }
     fn prefetch(&self, _: u64, _: u64) {}
+    fn prefetches(&self) -> bool {
+        false
+    }
+    fn read_unit(&self) -> usize {
+        1
+    }
     fn len(&self) -> u64 {
         self.bytes.len() as u64
     }

@@ -24,7 +24,7 @@ pub fn build<'a>(
     context: TableBuildContext,
     entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
 ) -> Built {
-    let fs = MemFs::new(1);
+    let fs = MemFs::new(1).shared();
     let path = Path::new("/t.sst");
     let file = fs.create(path, &FileOptions::default()).unwrap();
     let writer = BufferedWriter::new(file, WriterOptions::new(1 << 20));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::*;
 use pumice_base::checksum::{crc32c, mask_crc};
-use pumice_env::{MemFs, write_file};
+use pumice_env::{MemFs, SequentialFileWrapper, write_file};
 
 const FULL_RECYCLABLE: u8 = 5;
 const FIRST: &str = "/000001.log";
@@ -98,18 +98,18 @@ struct Late {
     before: Option<Box<dyn FnOnce() + Send>>,
 }
 
-impl SequentialFile for Late {
+impl SequentialFileWrapper for Late {
+    fn wrapped(&self) -> &dyn SequentialFile {
+        &*self.file
+    }
+    fn wrapped_mut(&mut self) -> &mut dyn SequentialFile {
+        &mut *self.file
+    }
     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         if let Some(before) = self.before.take() {
             before();
         }
         self.file.read(buf)
-    }
-    fn skip(&mut self, bytes: u64) -> Result<()> {
-        self.file.skip(bytes)
-    }
-    fn path(&self) -> &Path {
-        self.file.path()
     }
 }
 

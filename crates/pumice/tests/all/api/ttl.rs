@@ -51,7 +51,7 @@ fn values_come_back_as_they_were_written() {
     batch.merge_cf(other, "m", "z");
     batch.delete_range_cf(default, "x", "z");
     batch.put_log_data(b"said");
-    db.write_opt(&WriteOptions::default(), &batch).unwrap();
+    db.write_opt(&WriteOptions::default(), &mut batch).unwrap();
     for flushed in [false, true] {
         if flushed {
             db.db().flush_all().unwrap();

@@ -67,9 +67,18 @@ impl Waiting {
             let value = values[rng.uniform(values.len() as u64) as usize];
             Change { scope: Scope::Cf, name: name.into(), value: value.into() }
         });
-        let running = running.collect();
+        let mut running: Vec<Change> = running.collect();
         let (full, files) = (rng.uniform(4), rng.uniform(4));
         let calls = (0..3).map(|_| rng.uniform(6)).collect();
+        if rng.one_in(2) {
+            // Memtables wait to be merged, and then fewer may wait.
+            let most = ["2", "3"][rng.uniform(2) as usize].into();
+            open.retain(|(name, _)| !name.contains("write_buffer_number"));
+            open.extend([("max_write_buffer_number", "6")]);
+            open.extend([("min_write_buffer_number_to_merge", "4")]);
+            let name = "max_write_buffer_number".into();
+            running.insert(0, Change { scope: Scope::Cf, name, value: most });
+        }
         Waiting { open, running, full, files, calls }
     }
 

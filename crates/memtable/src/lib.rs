@@ -2,7 +2,8 @@
 //!
 //! Layers: `arena` (memory that only grows) < `order` (comparators without virtual calls) < `entry`
 //! (layout of a key and value in memory) < `skiplist`, `vector` (representations), `range_del`,
-//! `dead_ranges` (where readers found nothing) and `bloom` (a filter) < `memtable` (counters, flush policy, dispatch) < `iter` < `ranges`.
+//! `dead_ranges` (where readers found nothing) and `bloom` (a filter) < `memtable` (counters, flush
+//! policy, dispatch) < `iter` < `ranges`.
 //! [`WriteBufferManager`] limits the memory of all memtables together.
 //!
 //! Thread safety: reads run on any thread during writes without locks (skip list). Writes are

@@ -1,7 +1,7 @@
 //! What a memtable tells about ranges of keys: estimates, and where nothing is visible.
 //!
-//! Thread safety: from anywhere, but for `write_dead_ranges` and `inherit_dead_ranges`, which exclude
-//! writers. Nothing here suspends.
+//! Thread safety: from anywhere, but for `write_dead_ranges` and `inherit_dead_ranges`, which
+//! exclude writers. Nothing here suspends.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::SeqCst, fence};

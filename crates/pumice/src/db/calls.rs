@@ -9,6 +9,7 @@ use pumice_base::{Error, ErrorKind, SubCode};
 
 use crate::db::api::Db;
 use crate::db::forms::*;
+use crate::engine::expiry::note_range_deletion;
 use crate::engine::read_api;
 use crate::engine::write_path::check_range;
 use crate::options::DbOptions;
@@ -131,7 +132,7 @@ impl Store for Db {
         check_range(data.comparator(), begin, end)?;
         let id = data.id;
         self.inner().write_one(options, |batch| batch.delete_range_cf(id, begin, end))?;
-        self.inner().note_range_deletion();
+        note_range_deletion(self.inner());
         Ok(())
     }
     fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {

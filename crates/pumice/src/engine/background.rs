@@ -17,6 +17,7 @@ use pumice_port::thread;
 use pumice_table::TableReason;
 
 use crate::engine::DbInner;
+use crate::engine::expiry::note_range_deletion;
 use crate::snapshot::SnapshotOwner;
 use crate::state::DbState;
 use crate::state::family::{CfState, Deferral};
@@ -68,7 +69,7 @@ impl DbInner {
         let recovered = !self.dir.read_only && state.cfs.values().any(unseen);
         drop(state);
         if recovered {
-            self.note_range_deletion();
+            note_range_deletion(self);
         }
         if self.options().sst_file_manager.is_some() {
             self.delete_obsolete_files(); // Files that `delete_unreferenced_files` has found.

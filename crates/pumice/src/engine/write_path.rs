@@ -21,6 +21,7 @@ use crate::budget;
 use crate::commit::batch::{self, BatchRecord, WriteBatch};
 use crate::commit::queue::{Follower, Joined, Leadership, QueuedBatch};
 use crate::engine::DbInner;
+use crate::engine::expiry::note_range_deletion;
 use crate::options::requests::WriteOptions;
 use crate::state::CfMap;
 use crate::state::errors::Reason;
@@ -140,7 +141,7 @@ impl DbInner {
             result
         };
         if found.range_deletions && result.is_ok() {
-            self.note_range_deletion();
+            note_range_deletion(self);
         }
         result
     }

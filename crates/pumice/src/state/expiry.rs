@@ -19,8 +19,8 @@ pub(crate) struct ExpiryWatch {
     pub deleting: Option<(u64, SequenceNumber)>,
 }
 
-/// The next moment after `now` at which a file becomes too old, or memtables are looked at. The clock is read only if
-/// necessary.
+/// The next moment after `now` at which a file becomes too old, or memtables are looked at. The
+/// clock is read only if necessary.
 pub(crate) fn next_expiry(state: &DbState, now: impl Fn() -> u64) -> Option<u64> {
     let moments = state.cfs.values().filter(|cf| !cf.data.is_dropped());
     let files = moments.filter_map(|cf| cf.plan.expires_at(&cf.version));

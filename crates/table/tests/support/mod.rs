@@ -54,7 +54,7 @@ pub fn external(context: TableBuildContext) -> TableBuildContext {
 
 /// A file whose contents are given.
 pub fn file_of(bytes: &[u8]) -> Arc<dyn RandomAccessFile> {
-    let fs = MemFs::new(1);
+    let fs = MemFs::new(1).shared();
     let path = Path::new("/t.sst");
     let mut file = fs.create(path, &FileOptions::default()).unwrap();
     file.append(bytes).unwrap();

@@ -131,8 +131,8 @@ impl DbIterator {
         Ok(true)
     }
 
-    /// `saved_key` has many versions: seeks the newest that is visible, folds from there, and leaves
-    /// `inner` before the key. True if the key is visible.
+    /// `saved_key` has many versions: seeks the newest that is visible, folds from there, and
+    /// leaves `inner` before the key. True if the key is visible.
     fn fold_by_seek(&mut self) -> Result<bool> {
         if let Some(observer) = &mut self.observer {
             observer.reseeks += 1;

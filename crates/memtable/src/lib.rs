@@ -1,8 +1,9 @@
 //! The memtable: recent writes in memory, sorted.
 //!
 //! Layers: `arena` (memory that only grows) < `order` (comparators without virtual calls) < `entry`
-//! (layout of a key and value in memory) < `skiplist`, `vector` (representations), `range_del` and
-//! `bloom` (a filter) < `memtable` (counters, flush policy, dispatch) < `iter`.
+//! (layout of a key and value in memory) < `skiplist`, `vector` (representations), `range_del`,
+//! `dead_ranges` (where readers found nothing) and `bloom` (a filter) < `memtable` (counters, flush
+//! policy, dispatch) < `iter` < `ranges`.
 //! [`WriteBufferManager`] limits the memory of all memtables together.
 //!
 //! Thread safety: reads run on any thread during writes without locks (skip list). Writes are
@@ -13,6 +14,7 @@
 
 mod arena;
 mod bloom;
+mod dead_ranges;
 mod entry;
 mod index;
 mod iter;
@@ -20,11 +22,13 @@ mod memtable;
 mod node;
 mod order;
 mod range_del;
+mod ranges;
 mod skiplist;
 mod vector;
 mod write_buffer_manager;
 
 pub use bloom::BloomOptions;
+pub use dead_ranges::DeadRange;
 pub use iter::MemTableIter;
 pub use memtable::{MemTable, MemTableOptions, MemTableRep, MemTableWriter};
 pub use write_buffer_manager::{BufferUser, StallWaiter, WriteBufferManager};

@@ -4,7 +4,11 @@
 //! overlap, which debug builds check; (2) nothing is added after `mark_immutable`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
 
 use pumice_base::dbformat::{VALUE_TYPE_FOR_SEEK, pack, unpack};
 use pumice_base::extractor::Extractor;
@@ -16,6 +20,7 @@ use pumice_port::sync::MutexGuard;
 
 use crate::arena::{Arena, Lane};
 use crate::bloom::{Bloom, BloomOptions};
+use crate::dead_ranges::DeadRanges;
 use crate::entry::{EntryRef, LEN_MAX, Target};
 use crate::index;
 use crate::order::{KeyOrder, with_order};
@@ -70,6 +75,9 @@ pub struct MemTableOptions {
     pub max_successive_merges: usize,
     /// They are resolved even if tables must be read. Only stored here as well.
     pub strict_max_successive_merges: bool,
+    /// Least number of deleted keys in a row of which readers may say that nothing in between is
+    /// visible ([`MemTable::note_dead_range`]); 0: never.
+    pub dead_run_min: u32,
     /// Told of all memory held.
     pub write_buffer_manager: Option<Arc<WriteBufferManager>>,
 }
@@ -86,6 +94,7 @@ impl MemTableOptions {
             bloom: BloomOptions::default(),
             max_successive_merges: 0,
             strict_max_successive_merges: false,
+            dead_run_min: 0,
             write_buffer_manager: None,
         }
     }
@@ -121,6 +130,8 @@ pub struct MemTable {
     pub(crate) bloom: Option<Box<Bloom>>,
     comparator: InternalKeyComparator,
     range_dels: RangeDels,
+    pub(crate) dead_ranges: DeadRanges,
+    pub(crate) dead_run_min: u32,
     /// Memory held beyond which the memtable is full.
     full_bytes: AtomicUsize,
     /// `usize::MAX` for no limit.
@@ -162,6 +173,11 @@ impl MemTable {
             bloom,
             comparator: options.comparator,
             range_dels: RangeDels::new(),
+            dead_ranges: DeadRanges::new(),
+            dead_run_min: match options.rep {
+                MemTableRep::SkipList { .. } => options.dead_run_min,
+                MemTableRep::Vector { .. } => 0,
+            },
             full_bytes: AtomicUsize::new(full_bytes),
             max_range_deletions: match options.max_range_deletions {
                 0 => usize::MAX,
@@ -254,10 +270,21 @@ impl MemTable {
         });
         #[cfg(debug_assertions)]
         self.concurrent_writers.fetch_sub(1, Relaxed);
+        // Either this sees that a range was announced, or who announced it sees the entry.
+        fence(SeqCst);
+        self.cut_dead_ranges(t, key);
         if inserted { Ok(()) } else { Err(repeated()) }
     }
 
-    fn add_range_deletion(&self, seq: SequenceNumber, start: &[u8], end: &[u8]) {
+    /// An entry of `key` was inserted: unless it deletes, the key may be visible from now on.
+    #[inline]
+    fn cut_dead_ranges(&self, t: ValueType, key: &[u8]) {
+        if self.dead_ranges.any() && t != ValueType::Deletion {
+            self.dead_ranges.cut(self.comparator(), key);
+        }
+    }
+
+    pub(crate) fn add_range_deletion(&self, seq: SequenceNumber, start: &[u8], end: &[u8]) {
         self.range_first_seq.fetch_min(seq, Relaxed);
         self.range_largest_seq.fetch_max(seq, Relaxed);
         let tombstone = RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq };
@@ -410,7 +437,7 @@ impl MemTable {
     pub fn strict_max_successive_merges(&self) -> bool {
         self.strict_max_successive_merges
     }
-    fn sum(&self, counter: impl Fn(&Lane) -> &AtomicU64) -> u64 {
+    pub(crate) fn sum(&self, counter: impl Fn(&Lane) -> &AtomicU64) -> u64 {
         self.arena().lanes().map(|lane| counter(lane).load(Relaxed)).sum()
     }
 
@@ -468,27 +495,6 @@ impl MemTable {
         {
             manager.flushed(bytes);
         }
-    }
-
-    /// Estimates how many point entries lie in `[start, end)` of user keys, and their bytes.
-    pub fn approximate_count_and_bytes(&self, start: &[u8], end: &[u8]) -> (u64, u64) {
-        let entries = self.sum(|lane| &lane.entries);
-        let trailer = pack(pumice_base::dbformat::MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK);
-        let count = with_order!(self.comparator(), order => {
-            let (start, end) =
-                (Target::new(order, start, trailer), Target::new(order, end, trailer));
-            match &self.rep {
-                Rep::SkipList(list) => list.estimate_between(order, &start, &end),
-                Rep::Vector(vector) => {
-                    let items = vector.sorted(order);
-                    let from = vector.lower_bound(order, &items, &start);
-                    vector.lower_bound(order, &items, &end).saturating_sub(from) as u64
-                }
-            }
-        })
-        .min(entries);
-        let mean = self.data_bytes().checked_div(entries).unwrap_or(0);
-        (count, count * mean)
     }
 }
 
@@ -584,6 +590,7 @@ impl MemTableWriter<'_> {
                 }
             }
         });
+        self.table.cut_dead_ranges(t, key);
         if inserted { Ok(()) } else { Err(repeated()) }
     }
 }

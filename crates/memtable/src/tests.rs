@@ -14,6 +14,8 @@ use pumice_port::thread;
 
 use crate::{BufferUser, MemTable, MemTableOptions, MemTableRep, StallWaiter, WriteBufferManager};
 
+mod dead_ranges;
+
 /// Shorter keys first.
 struct ByLength;
 

@@ -35,6 +35,18 @@ pub struct FileStats {
     pub raw_value_size: u64,
 }
 
+/// Least number of tombstones of a file that is compacted because it has little else.
+const DENSE_DELETIONS_MIN: u64 = 1024;
+
+impl FileStats {
+    /// Half of the entries or more are tombstones of single keys, and they are many: reads of that
+    /// range pay for them.
+    pub(crate) fn is_dense(&self) -> bool {
+        let deletions = self.num_deletions.saturating_sub(self.num_range_deletions);
+        deletions >= DENSE_DELETIONS_MIN && deletions.saturating_mul(2) >= self.num_entries
+    }
+}
+
 /// An action to run when the last reference to a file's metadata is dropped; none unless set.
 ///
 /// It runs on that holder's thread, after the reference count has become zero, and must not wait.
@@ -147,6 +159,15 @@ impl FileMetaData {
     #[inline]
     pub fn has_no_range_deletions(&self) -> bool {
         self.stats.get().is_some_and(|stats| stats.num_range_deletions == 0)
+    }
+
+    /// Whether a rewrite with nothing older below would leave little of the file, as far as is
+    /// known: most of it are tombstones.
+    pub fn is_mostly_deletions(&self) -> bool {
+        self.stats.get().is_some_and(|stats| {
+            stats.is_dense()
+                || (stats.num_entries > 0 && stats.num_range_deletions * 2 >= stats.num_entries)
+        })
     }
 
     /// File size plus a bonus for tombstones: what level scores count.

@@ -144,6 +144,9 @@ pub struct Level {
     by_number: Vec<(u64, u32)>,
     /// Indices of files a property collector marked for compaction.
     marked: Vec<u32>,
+    /// Indices of files that hold mostly tombstones of single keys, or may, because their counts
+    /// were not known.
+    dense: Vec<u32>,
     /// Indices of files with a sequence number above zero.
     unzeroed: Vec<u32>,
     /// Indices of files that were not known to have no range tombstones.
@@ -184,6 +187,9 @@ impl Level {
             level.by_number.push((file.number, i));
             if file.marked_for_compaction {
                 level.marked.push(i);
+            }
+            if file.stats.get().is_none_or(FileStats::is_dense) {
+                level.dense.push(i);
             }
             if file.largest_seq != 0 {
                 level.unzeroed.push(i);
@@ -253,6 +259,16 @@ impl Level {
     /// Files a table property collector marked for compaction.
     pub fn marked_files(&self) -> impl Iterator<Item = (usize, &Arc<FileMetaData>)> {
         self.marked.iter().map(|&i| (i as usize, &self.files[i as usize]))
+    }
+    /// Files that are known to hold mostly tombstones of single keys.
+    pub fn dense_files(&self) -> impl Iterator<Item = &Arc<FileMetaData>> {
+        let files = self.dense.iter().map(|&i| &self.files[i as usize]);
+        files.filter(|file| file.stats().is_dense())
+    }
+    /// Files that are known to have range tombstones.
+    pub fn range_deleting_files(&self) -> impl Iterator<Item = &Arc<FileMetaData>> {
+        let files = self.range_deletions.iter().map(|&i| &self.files[i as usize]);
+        files.filter(|file| file.stats().num_range_deletions > 0)
     }
     /// Files that hold a sequence number above zero.
     pub fn unzeroed_files(&self) -> impl Iterator<Item = (usize, &Arc<FileMetaData>)> {

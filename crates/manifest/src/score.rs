@@ -210,6 +210,9 @@ pub struct MarkRules {
     pub offpeak: Offpeak,
     /// Files may be ingested behind all others, so no file is the bottommost.
     pub allow_ingest_behind: bool,
+    /// Files that hold mostly tombstones go down, and those with range tombstones once no file of
+    /// L0 is younger than this many seconds. None: they wait for other reasons.
+    pub reclaim_seconds: Option<u64>,
 }
 
 impl FileMarks {
@@ -241,11 +244,39 @@ impl FileMarks {
                 marks.marked.push((level.number(), file.clone()));
             }
         }
+        if let Some(seconds) = rules.reclaim_seconds {
+            marks.mark_deleting(version, rules.now, seconds);
+        }
         if !rules.allow_ingest_behind {
             marks.mark_bottommost(version, rules);
         }
         marks.mark_old(version, rules);
         marks
+    }
+
+    /// Marks files whose tombstones slow reads or keep space in use that they could give back.
+    fn mark_deleting(&mut self, version: &Version, now: u64, seconds: u64) {
+        if version.num_levels() < 2 {
+            return; // Nowhere to go.
+        }
+        let newest = version.files(0).iter().map(|file| file.file_creation_time).max();
+        let idle_at = newest.unwrap_or(0).saturating_add(seconds);
+        let last = version.num_non_empty_levels().saturating_sub(1).max(1);
+        for level in version.levels().iter().take(last) {
+            let number = level.number();
+            let free = |file: &&Arc<FileMetaData>| {
+                !file.is_being_compacted() && !file.marked_for_compaction
+            };
+            self.marked.extend(level.dense_files().filter(free).map(|file| (number, file.clone())));
+            let mut files = level.range_deleting_files().filter(free).peekable();
+            if files.peek().is_some() && now < idle_at {
+                self.next_old = self.next_old.min(idle_at);
+            } else {
+                let known: Vec<u64> = level.dense_files().map(|file| file.number).collect();
+                let files = files.filter(|file| !known.contains(&file.number));
+                self.marked.extend(files.map(|file| (number, file.clone())));
+            }
+        }
     }
 
     fn mark_bottommost(&mut self, version: &Version, rules: &MarkRules) {

@@ -172,13 +172,26 @@ impl Version {
 
     /// A cursor for [`Self::key_not_exists_beyond`].
     pub fn beyond_cursor(&self, level: usize) -> BeyondCursor {
-        BeyondCursor { level, at: vec![0; self.non_empty_levels.saturating_sub(level + 1)] }
+        let at = vec![0; self.non_empty_levels.saturating_sub(level + 1)];
+        BeyondCursor { level, with_level0: false, at }
+    }
+
+    /// A cursor for keys of memtables, which are newer than all files, those of L0 too.
+    pub fn cursor_of_memtables(&self) -> BeyondCursor {
+        BeyondCursor { with_level0: true, ..self.beyond_cursor(0) }
     }
 
     /// Whether no level below the cursor's holds a file that covers `user_key`, so that a tombstone
     /// of it hides nothing. Keys of one cursor must come in ascending order.
     pub fn key_not_exists_beyond(&self, cursor: &mut BeyondCursor, user_key: &[u8]) -> bool {
         let cmp = self.user_cmp();
+        let covers = |file: &Arc<FileMetaData>| {
+            cmp.compare(file.smallest_user_key(), user_key) != Ordering::Greater
+                && cmp.compare(user_key, file.largest_user_key()) != Ordering::Greater
+        };
+        if cursor.with_level0 && self.levels[0].files().iter().any(covers) {
+            return false;
+        }
         let first = cursor.level + 1;
         for (at, level) in cursor.at.iter_mut().zip(&self.levels[first.min(self.levels.len())..]) {
             while let Some(file) = level.files().get(*at) {
@@ -210,5 +223,7 @@ impl fmt::Debug for Version {
 #[derive(Clone, Debug)]
 pub struct BeyondCursor {
     level: usize,
+    /// Files of L0 count too.
+    with_level0: bool,
     at: Vec<usize>,
 }

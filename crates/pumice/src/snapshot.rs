@@ -103,11 +103,13 @@ impl SnapshotList {
     /// Files of the bottommost level that are wholly older than this may hold data kept only for
     /// snapshots that are now released: compaction should process them again. It grows only when a
     /// snapshot is released: without snapshots, compactions have already dropped everything they
-    /// could.
+    /// could. Without snapshots that is all files: the last write may be the deletion of a range
+    /// whose files a snapshot kept.
     pub fn catch_up_limit(&self, latest: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
         if self.released.swap(false, Ordering::AcqRel) {
             let oldest = self.live.lock().held.keys().next().copied();
-            self.catch_up_limit.fetch_max(oldest.unwrap_or_else(latest), Ordering::AcqRel);
+            let limit = oldest.unwrap_or_else(|| latest() + 1);
+            self.catch_up_limit.fetch_max(limit, Ordering::AcqRel);
         }
         self.catch_up_limit.load(Ordering::Acquire)
     }
@@ -231,8 +233,8 @@ mod tests {
         drop(clone);
         assert_eq!(list.catch_up_limit(|| 100), 20, "the next snapshot limits it");
         drop(new);
-        assert_eq!(list.catch_up_limit(|| 100), 100);
-        assert_eq!(list.catch_up_limit(|| 200), 100, "nothing was released since");
+        assert_eq!(list.catch_up_limit(|| 100), 101);
+        assert_eq!(list.catch_up_limit(|| 200), 101, "nothing was released since");
         assert_eq!(list.len(), 0);
     }
 }

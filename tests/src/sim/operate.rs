@@ -76,7 +76,8 @@ impl Session {
             ("disable_auto_compactions", ["true", "false"]),
             ("target_file_size_base", ["2048", "65536"]),
             ("max_sequential_skip_in_iterations", ["0", "8"]),
-        ][rng.uniform(5) as usize];
+            ("min_tombstones_for_range_conversion", ["1", "3"]),
+        ][rng.uniform(6) as usize];
         let value = values[rng.uniform(2) as usize];
         Ok(self.db.set_options_cf(&self.families[cf], &[(name, value)])?)
     }

@@ -300,6 +300,7 @@ fn counted(peer: &Peer, (text, table): (&str, &str), work: fn(&dyn Engine)) -> P
     assert_eq!(statistics.level(), StatsLevel::ExceptDetailedTimers, "as RocksDB's default");
     let mut options = pumice::Options::default();
     options.set_from_text(text).unwrap();
+    options.cf.min_tombstones_for_range_conversion = 0; // As RocksDB 10.10.
     options.set("block_based_table_factory", &format!("{{{table}}}")).unwrap();
     options.db.statistics = Some(Arc::clone(&statistics));
     // RocksDB's rules of when writes wait.
@@ -497,6 +498,7 @@ fn both_perf_contexts_count_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = pumice::Options::default();
     options.set_from_text(OPTIONS).unwrap();
+    options.cf.min_tombstones_for_range_conversion = 0; // As RocksDB 10.10.
     options.set("block_based_table_factory", &format!("{{{TABLE}}}")).unwrap();
     let db = Ours(Db::open(&options, dir.path().join("ours")).unwrap());
     perf::set_level(PerfLevel::EnableCount);

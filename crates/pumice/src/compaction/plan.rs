@@ -26,6 +26,10 @@ enum Rules {
     Universal(UniversalRules),
 }
 
+/// Seconds without a flush after which range tombstones are compacted down to the data that they
+/// hide, to give its space back.
+pub(crate) const RECLAIM_SECONDS: u64 = 20;
+
 /// Proof that its owner holds the compactions of a family back, see [`CompactionPlan::hold`]. It is
 /// given back by `&mut` because a guard does that in `drop`.
 #[must_use = "compactions start only after it is given back"]
@@ -91,7 +95,8 @@ impl CompactionPlan {
             Rules::Fifo(fifo) => (fifo.scores(version, running, now), FileMarks::default()),
             Rules::Universal(universal) => (
                 universal.scores(version, running),
-                FileMarks::compute(version, &mark_rules).without_levels(),
+                FileMarks::compute(version, &MarkRules { reclaim_seconds: None, ..mark_rules })
+                    .without_levels(),
             ),
             Rules::Leveled => (
                 LevelScores::compute(version, &self.targets, &self.options, running.files()),
@@ -368,6 +373,8 @@ fn mark_rules(options: &ColumnFamilyOptions, offpeak: Offpeak) -> MarkRules {
         periodic: options.periodic_compaction_seconds,
         offpeak,
         allow_ingest_behind: options.cf_allow_ingest_behind,
+        reclaim_seconds: (options.min_tombstones_for_range_conversion > 0)
+            .then_some(RECLAIM_SECONDS),
     }
 }
 

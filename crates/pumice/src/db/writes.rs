@@ -10,6 +10,7 @@ use pumice_base::{Error, Result};
 
 use crate::commit::batch::WriteBatch;
 use crate::db::api::Db;
+use crate::engine::expiry::note_range_deletion;
 use crate::engine::write_path::check_range;
 use crate::options::requests::WriteOptions;
 use crate::version::family::ColumnFamily;
@@ -306,6 +307,8 @@ impl Db {
         let data = self.live(cf)?;
         check_range(data.comparator(), begin, end)?;
         let id = data.id;
-        self.inner().write_one(options, |batch| batch.delete_range_cf(id, begin, end))
+        self.inner().write_one(options, |batch| batch.delete_range_cf(id, begin, end))?;
+        note_range_deletion(self.inner());
+        Ok(())
     }
 }

@@ -164,6 +164,7 @@ fn new_background(options: &DbOptions, fs: &dyn FileSystem, path: &Path) -> Resu
         bottommost_threshold: AtomicU64::new(u64::MAX),
         purge_scheduled: AtomicBool::new(false),
         expiry_changed: Condvar::new(),
+        range_deletions: AtomicBool::new(false),
     })
 }
 

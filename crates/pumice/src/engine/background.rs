@@ -14,6 +14,7 @@ use pumice_port::thread;
 use pumice_table::TableReason;
 
 use crate::engine::DbInner;
+use crate::engine::expiry::note_range_deletion;
 use crate::snapshot::SnapshotOwner;
 use crate::state::DbState;
 use crate::state::family::{CfState, Deferral};
@@ -61,7 +62,12 @@ impl DbInner {
         state.opened = true;
         self.track_tables(&mut state);
         self.schedule_background(&mut state);
+        let unseen = |cf: &CfState| cf.has_idle_deletions() || !cf.uncounted_files().is_empty();
+        let recovered = !self.dir.read_only && state.cfs.values().any(unseen);
         drop(state);
+        if recovered {
+            note_range_deletion(self);
+        }
         if self.options().sst_file_manager.is_some() {
             self.delete_obsolete_files(); // Files that `delete_unreferenced_files` has found.
         }

@@ -1,4 +1,5 @@
-//! Compacts files that become too old in an otherwise idle database.
+//! Compacts files that become too old in an otherwise idle database, and flushes memtables with
+//! range tombstones there, so that the space of what these hide is given back.
 //!
 //! Every change of files or options checks for files that are too old; an idle database has no such
 //! change. One task waits for the next moment at which a file becomes too old (`ttl`,
@@ -11,15 +12,18 @@
 //!
 //! Thread safety: from any thread; the moment waited for is `state::expiry`, under the state lock.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pumice_port::time;
 
+use crate::compaction::plan::RECLAIM_SECONDS;
 use crate::engine::{DbInner, start_task};
 use crate::state::DbState;
 use crate::state::expiry::next_expiry;
+use crate::stats::listener::FlushReason;
 
 /// The longest wait, for the case that the wall clock was set.
 const LOOK_AGAIN_SECONDS: u64 = 600;
@@ -55,6 +59,11 @@ impl DbInner {
                 continue;
             }
             self.look_for_expired(&mut state);
+            if is_idle(&self, &mut state, now) {
+                drop(state);
+                find_deletions(&self);
+                state = self.state.lock();
+            }
             // Files that are too old already wait for the compaction that was queued, or for what
             // keeps it from running.
             match next_expiry(&state, || now) {
@@ -79,4 +88,64 @@ impl DbInner {
         }
         self.schedule_background(state);
     }
+}
+
+/// A range deletion was written: once writes have paused for long enough, it is flushed, and
+/// goes down to what it hides (`FileMarks`). May wait for the state lock, and so suspend.
+pub(crate) fn note_range_deletion(db: &DbInner) {
+    if db.background.range_deletions.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let mut state = db.state.lock();
+    look_again(db, &mut state, time::wall_seconds());
+    db.watch_expiry(&mut state);
+}
+
+fn look_again(db: &DbInner, state: &mut DbState, now: u64) {
+    let last = db.last_sequence.load(Ordering::Acquire);
+    state.tasks.expiry.deleting = Some((now + RECLAIM_SECONDS, last));
+}
+
+/// Nothing was written for long enough since range tombstones may have been.
+fn is_idle(db: &DbInner, state: &mut DbState, now: u64) -> bool {
+    let due = state.tasks.expiry.deleting.filter(|(at, _)| *at <= now);
+    let Some((_, sequence)) = due else { return false };
+    if sequence != db.last_sequence.load(Ordering::Acquire) {
+        look_again(db, state, now);
+        return false;
+    }
+    state.tasks.expiry.deleting = None;
+    db.background.range_deletions.store(false, Ordering::Release);
+    true
+}
+
+/// Flushes memtables with range tombstones over files, and learns what is in files that were
+/// not opened since the database was. Suspends.
+fn find_deletions(db: &DbInner) {
+    let state = db.state.lock();
+    let deleting = state.cfs.values().filter(|cf| cf.has_idle_deletions());
+    let deleting: BTreeSet<u32> = deleting.map(|cf| cf.data.id).collect();
+    let unknown: Vec<_> = state
+        .cfs
+        .values()
+        .map(|cf| (Arc::clone(&cf.data), cf.uncounted_files()))
+        .filter(|(_, files)| !files.is_empty())
+        .collect();
+    drop(state);
+    // Errors that matter are reported, or are those of the next read; all stays where it is.
+    if !deleting.is_empty() {
+        drop(db.seal_now(&deleting, FlushReason::AutoCompaction));
+    }
+    for (cf, files) in &unknown {
+        let tables = cf.tables();
+        files.iter().for_each(|(level, file)| drop(tables.table_at(file, *level)));
+    }
+    let mut state = db.state.lock();
+    for (data, _) in &unknown {
+        if let Some(cf) = state.cfs.get_mut(&data.id) {
+            db.refresh_scores(cf);
+            state.queue_compaction(data.id);
+        }
+    }
+    db.schedule_background(&mut state);
 }

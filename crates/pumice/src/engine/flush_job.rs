@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{FileNumber, Result};
 use pumice_env::{IoActivity, IoClass, JobIo, activity};
-use pumice_manifest::{FileMetaData, VersionEdit};
+use pumice_manifest::{FileMetaData, Version, VersionEdit};
 use pumice_memtable::MemTable;
 use pumice_port::lane::Floor;
 use pumice_port::{thread, time};
@@ -21,7 +21,7 @@ use pumice_table::TableReason;
 use crate::compaction::env::LaneKind;
 use crate::engine::DbInner;
 use crate::flush::grouping::{Grouping, flushed_together};
-use crate::flush::write_level0;
+use crate::flush::{FlushOutput, write_level0};
 use crate::state::DbState;
 use crate::state::errors::Reason;
 use crate::state::family::CfState;
@@ -34,6 +34,8 @@ use crate::version::family::CfData;
 struct FlushWork {
     cf: Arc<CfData>,
     mems: Vec<Arc<MemTable>>,
+    /// All older files.
+    older: Arc<Version>,
     next_log: FileNumber,
     number: FileNumber,
     epoch: u64,
@@ -128,6 +130,7 @@ impl DbInner {
         let work = FlushWork {
             cf: Arc::clone(&cf.data),
             mems: cf.imm.iter().map(|m| Arc::clone(&m.mem)).collect(),
+            older: Arc::clone(&cf.version),
             next_log: cf.imm.back().map_or(0, |m| m.next_log),
             number,
             epoch,
@@ -206,13 +209,14 @@ impl DbInner {
         let (number, epoch) = (work.number, work.epoch);
         // Here too, so that a panic in user code leaves no file behind.
         let written = thread::contain("Flush", || {
-            let output = (number, epoch, TableReason::Flush);
+            let older = Some(Arc::clone(&work.older));
+            let output = FlushOutput { number, epoch, reason: TableReason::Flush, older };
             let io = work.io.as_ref();
             lane.run(&Floor::of_caller(), || {
                 let _inside = self.life.mark.enter_job(); // Lanes have threads of their own.
                 let before = time::thread_cpu_nanos();
                 let written = activity::during(IoActivity::Flush, || {
-                    write_level0(&**self, &work.cf, &work.mems, output, io)
+                    write_level0(&**self, &work.cf, &work.mems, &output, io)
                 })?;
                 Ok((written, time::thread_cpu_nanos() - before))
             })

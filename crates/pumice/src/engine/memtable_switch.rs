@@ -16,6 +16,7 @@ use pumice_env::perf::{self, PerfMetric};
 
 use crate::commit::queue::{Joined, Leadership, QueuedBatch, WriteQueue, stalled};
 use crate::engine::DbInner;
+use crate::flush::dead_ranges::hand_over;
 use crate::flush::grouping::to_seal;
 use crate::options::BackgroundPolicy;
 use crate::options::requests::WriteOptions;
@@ -303,6 +304,7 @@ impl DbInner {
         let fresh =
             new_memtable(&options, &cf.data.icmp, cf.next_mem_id, last_sequence + 1, manager);
         cf.next_mem_id += 1;
+        hand_over(&cf.mem, &fresh, &cf.version, &options);
         let old = std::mem::replace(&mut cf.mem, fresh);
         old.mark_immutable();
         cf.imm.push_back(ImmutableMemTable { mem: Arc::clone(&old), next_log: log_number, reason });

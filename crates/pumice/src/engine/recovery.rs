@@ -28,7 +28,7 @@ use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 use crate::commit::batch::{self, BatchRecord};
 use crate::commit::predecessor::Predecessor;
 use crate::engine::DbInner;
-use crate::flush::write_level0;
+use crate::flush::{FlushOutput, write_level0};
 use crate::recovery::moment::Stamp;
 use crate::recovery::version_recovery::check_found;
 use crate::state::DbState;
@@ -398,19 +398,22 @@ impl<'a> Replay<'a> {
 
     /// Writes a memtable to L0 and replaces it.
     fn flush_one(&mut self, id: u32) -> Result<()> {
-        let (cf, epoch) = {
+        // Files that this recovery has written are in no version yet.
+        let is_first = self.found.edits.get(&id).is_none_or(|edit| edit.new_files.is_empty());
+        let (cf, epoch, older) = {
             let mut state = self.db.state.lock();
             let cf = state.cfs.get_mut(&id).ok_or_else(|| unknown_family(id))?;
             cf.next_epoch += 1;
-            (Arc::clone(&cf.data), cf.next_epoch - 1)
+            let older = is_first.then(|| Arc::clone(&cf.version));
+            (Arc::clone(&cf.data), cf.next_epoch - 1, older)
         };
         let mem = Arc::clone(&self.mems[&id]);
         mem.mark_immutable();
         let number = self.db.new_file_number();
         // If the open fails, it is deleted (`undo_open`).
         self.db.state.lock().files.pending_outputs.insert(number);
-        let file =
-            write_level0(self.db, &cf, &[mem], (number, epoch, TableReason::Recovery), None)?;
+        let output = FlushOutput { number, epoch, reason: TableReason::Recovery, older };
+        let file = write_level0(self.db, &cf, &[mem], &output, None)?;
         let edit = self.found.edits.entry(id).or_default();
         edit.column_family = id;
         edit.new_files.extend(file.map(|f| (0, f.meta)));

@@ -84,6 +84,8 @@ struct Sealed {
 
 impl Family {
     fn of(state: &CfState) -> Self {
+        // Tables come from elsewhere.
+        state.mem.forget_dead_ranges();
         let mut family = Family {
             data: Arc::clone(&state.data),
             mem: Arc::clone(&state.mem),
@@ -101,6 +103,7 @@ impl Family {
     fn renew(&mut self, earliest: SequenceNumber) -> Arc<MemTable> {
         let (options, id) = (self.data.options(), self.next_mem_id);
         let fresh = new_memtable(&options, &self.data.icmp, id, earliest, None);
+        fresh.forget_dead_ranges();
         self.next_mem_id += 1;
         self.shared = false;
         std::mem::replace(&mut self.mem, fresh)

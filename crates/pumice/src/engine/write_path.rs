@@ -21,6 +21,7 @@ use crate::budget;
 use crate::commit::batch::{self, BatchRecord, WriteBatch};
 use crate::commit::queue::{Follower, Joined, Leadership, QueuedBatch};
 use crate::engine::DbInner;
+use crate::engine::expiry::note_range_deletion;
 use crate::options::requests::WriteOptions;
 use crate::state::CfMap;
 use crate::state::errors::Reason;
@@ -129,13 +130,19 @@ impl DbInner {
         }
         updates.status()?;
         let key_space = self.cfs.load();
-        if check_batch(&key_space, updates, options.ignore_missing_column_families)? {
-            return self.write_known(options, updates, &key_space);
+        let found = check_batch(&key_space, updates, options.ignore_missing_column_families)?;
+        let result = if found.missing {
+            self.write_known(options, updates, &key_space)
+        } else {
+            let taken = Taken(updates);
+            let rep = taken.0.take_rep();
+            let (rep, result) = self.write_rep(options, rep);
+            taken.0.restore(rep);
+            result
+        };
+        if found.range_deletions && result.is_ok() {
+            note_range_deletion(self);
         }
-        let taken = Taken(updates);
-        let rep = taken.0.take_rep();
-        let (rep, result) = self.write_rep(options, rep);
-        taken.0.restore(rep);
         result
     }
 
@@ -422,17 +429,24 @@ pub(crate) fn no_sequence() -> Error {
     Error::aborted("sequence numbers are exhausted")
 }
 
-/// Refuses a batch that could not be applied completely. Returns whether records of column families
-/// that do not exist have to be left out.
-fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) -> Result<bool> {
-    let mut missing = false;
+/// What a batch has.
+#[derive(Default)]
+struct Found {
+    /// Records of column families that do not exist, which have to be left out.
+    missing: bool,
+    range_deletions: bool,
+}
+
+/// Refuses a batch that could not be applied completely.
+fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) -> Result<Found> {
+    let mut found = Found::default();
     for record in updates.iter() {
         let BatchRecord::Entry { column_family, value_type, key, value } = record? else {
             continue;
         };
         let Some(cf) = key_space.by_id(column_family) else {
             if ignore_missing {
-                missing = true;
+                found.missing = true;
                 continue;
             }
             return Err(Error::invalid_argument("Invalid column family specified in write batch"));
@@ -444,11 +458,14 @@ fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) ->
             ValueType::Merge => {
                 return Err(Error::not_supported("Provide a merge_operator when opening DB"));
             }
-            ValueType::RangeDeletion => check_range(cf.comparator(), key, value)?,
+            ValueType::RangeDeletion => {
+                check_range(cf.comparator(), key, value)?;
+                found.range_deletions = true;
+            }
             other => return Err(Error::not_supported(format!("{other:?} in a WriteBatch"))),
         }
     }
-    Ok(missing)
+    Ok(found)
 }
 
 /// A range must not end before it begins.

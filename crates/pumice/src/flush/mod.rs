@@ -7,6 +7,7 @@
 //! Thread safety: one flush of a column family at a time (`CfState::flush`); flushes of
 //! different column families run in parallel. Suspends on I/O.
 
+pub(crate) mod dead_ranges;
 pub(crate) mod grouping;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use pumice_base::extension::CompactionFilter;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{JobIo, JobProgress};
+use pumice_manifest::Version;
 use pumice_memtable::MemTable;
 use pumice_port::lane::unlowered;
 use pumice_table::TableReason;
@@ -25,13 +27,39 @@ use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 use crate::stats::listener::TableFileCreationReason;
 use crate::table_output::env::OutputEnv;
-use crate::table_output::iterator::{CompactionIterator, CompactionSettings};
+use crate::table_output::iterator::{Beyond, CompactionIterator, CompactionSettings};
 use crate::table_output::output::{OutputFile, OutputSpec, WrittenFile};
 use crate::table_output::tombstones::{of_memtables, surviving};
 use crate::version::family::CfData;
 
-/// Writes `mems` into L0 file `number` of epoch `epoch`, in a flush or a recovery; None if nothing
-/// is left to write. Writes are charged to `io`.
+/// What a flush or a recovery makes.
+pub(crate) struct FlushOutput {
+    /// The table, which L0 gets.
+    pub number: FileNumber,
+    pub epoch: u64,
+    pub reason: TableReason,
+    /// All files that are older than the memtables, if that is known.
+    pub older: Option<Arc<Version>>,
+}
+
+impl FlushOutput {
+    /// Where the versions are that a deletion of `mems` may hide; None: anywhere. Few deletions are
+    /// written as they are, as RocksDB does with all.
+    fn beyond(&self, cf: &CfData, mems: &[Arc<MemTable>]) -> Option<Beyond> {
+        let options = cf.options();
+        let min = u64::from(options.min_tombstones_for_range_conversion);
+        let deletes: u64 = mems.iter().map(|mem| mem.num_deletes()).sum();
+        let version = self.older.as_ref().filter(|version| {
+            min > 0
+                && deletes >= min
+                && !options.cf_allow_ingest_behind
+                && !version.is_overlapping()
+        })?;
+        Some(Beyond { version: Arc::clone(version), cursor: version.cursor_of_memtables() })
+    }
+}
+
+/// Writes `mems` into a file of L0; None if nothing is left to write. Writes are charged to `io`.
 ///
 /// # Errors
 /// I/O, Corruption if entries were lost; the caller then has to discard the file.
@@ -39,9 +67,10 @@ pub(crate) fn write_level0(
     env: &dyn OutputEnv,
     cf: &CfData,
     mems: &[Arc<MemTable>],
-    (number, epoch, reason): (FileNumber, u64, TableReason),
+    flushed: &FlushOutput,
     io: Option<&Arc<JobIo>>,
 ) -> Result<Option<WrittenFile>> {
+    let &FlushOutput { number, epoch, reason, .. } = flushed;
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
     let input = MergingIterator::new(cf.icmp.clone(), sources);
     let (tombstones, snapshots) =
@@ -55,7 +84,7 @@ pub(crate) fn write_level0(
         bottommost: false,
         tombstones: tombstones.clone(),
         end: None,
-        beyond: None,
+        beyond: flushed.beyond(cf, mems),
         limits: env.limits(),
         enforce_single_del_contracts: env.db_options().enforce_single_del_contracts,
     };

@@ -64,7 +64,8 @@ fn flush(verify: bool, unseen: bool) -> Result<Option<WrittenFile>> {
         assert!(factory.0.set(Arc::clone(&mem)).is_ok());
     }
     let number = inner.new_file_number();
-    let written = write_level0(&**inner, &cf, &[mem], (number, 1, TableReason::Flush), None);
+    let output = FlushOutput { number, epoch: 1, reason: TableReason::Flush, older: None };
+    let written = write_level0(&**inner, &cf, &[mem], &output, None);
     drop(cf);
     db.close().unwrap();
     written

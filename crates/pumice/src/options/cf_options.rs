@@ -189,6 +189,13 @@ option_table! {
         /// Versions of a key that an iterator steps over before it seeks instead.
         max_sequential_skip_in_iterations: u64 = 8, mutable, saved
             => "option_effects::skips_and_seeks_show_the_same";
+        /// Deleted keys in a row after which an iterator has its memtable remember that nothing is
+        /// visible from the first to the last of them, so that later ones jump over all; 0 for
+        /// never. Runs of many become range tombstones, and deletions of which nothing is in
+        /// tables are not written, when the memtable is flushed. Of RocksDB 11.3, where it is 0
+        /// unless set. Applies to new memtables.
+        min_tombstones_for_range_conversion: u32 = 16, mutable, unsaved
+            => "skipping::a_queue_of_keys_costs_the_same_after_any_number_of_rounds";
         /// Write no filters for the last level: most gets find their key.
         optimize_filters_for_hits: bool = false, fixed, saved
             => "levels::the_last_level_has_filters_unless_hits_are_expected";
@@ -328,6 +335,14 @@ option_table! {
 }
 
 impl ColumnFamilyOptions {
+    /// Leveled compaction rewrites files of that age, in seconds, if nothing else is set.
+    pub(crate) fn rewrite_after(&mut self, seconds: u64) {
+        let is_leveled = self.compaction_style == CompactionStyle::Level;
+        if is_leveled && self.periodic_compaction_seconds == UNSET_SECONDS {
+            self.periodic_compaction_seconds = seconds;
+        }
+    }
+
     /// Compactions have a filter, or may have.
     pub(crate) fn has_filter(&self) -> bool {
         self.compaction_filter.is_some() || self.compaction_filter_factory.is_some()

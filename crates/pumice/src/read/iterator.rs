@@ -21,11 +21,13 @@ use pumice_port::os::is_forked;
 use pumice_table::Extractor;
 
 mod backward;
+mod dead_run;
 mod entry;
 mod observer;
 pub(crate) mod view;
 
 use crate::budget;
+use crate::read::iterator::dead_run::DeadRun;
 use crate::read::iterator::observer::{Observer, SeekKind, note};
 use crate::read::iterator::view::{Renewal, View};
 use crate::read::merge::{merge_for_read, plain_value, stored_merge, unsupported_type};
@@ -115,6 +117,8 @@ pub struct DbIterator {
     /// Counts its operations, if enabled.
     observer: Option<Box<Observer>>,
     buffers: Buffers,
+    /// The deleted keys that the present move has met.
+    dead: DeadRun,
     pub(super) status: Result<()>,
     /// Keeps the files and memtables that it reads.
     pub(super) super_version: Arc<SuperVersion>,
@@ -154,6 +158,7 @@ impl DbIterator {
             measured,
             observer,
             buffers: Buffers::default(),
+            dead: DeadRun::default(),
             status: Ok(()),
             super_version,
             renewal: None,
@@ -260,7 +265,7 @@ impl DbIterator {
         } else if self.at.place == Place::Inner {
             self.save_key();
             self.inner.next();
-            self.find_next_counted::<false>(true);
+            self.find_next_counted::<false, false>(true);
         } else if self.valid() {
             self.observe_step(Direction::Forward, Self::step_forward);
         }
@@ -385,13 +390,14 @@ impl DbIterator {
     /// `saved_key` are skipped.
     fn find_next(&mut self, skipping: bool) {
         match self.observer {
-            None => self.find_next_counted::<false>(skipping),
-            Some(_) => self.find_next_counted::<true>(skipping),
+            None => self.find_next_counted::<false, false>(skipping),
+            Some(_) => self.find_next_counted::<true, false>(skipping),
         }
     }
 
-    /// [`DbIterator::find_next`]; if `OBSERVED`, it reports each entry to the observer.
-    fn find_next_counted<const OBSERVED: bool>(&mut self, mut skipping: bool) {
+    /// [`DbIterator::find_next`]; if `OBSERVED`, it reports each entry to the observer. `DEAD`: the
+    /// last key met, `saved_key`, is deleted, and the run of such keys is counted.
+    fn find_next_counted<const OBSERVED: bool, const DEAD: bool>(&mut self, mut skipping: bool) {
         let _time = OBSERVED.then(|| perf::time(PerfMetric::FindNextUserEntryTime));
         self.at.place = Place::Nowhere;
         let mut skips = 0;
@@ -446,7 +452,10 @@ impl DbIterator {
                     self.buffers.saved_key.extend_from_slice(key);
                     skipping = true;
                     note::<OBSERVED>(&mut self.observer, |seen| seen.deleted += u64::from(!hidden));
-                    self.advance::<OBSERVED>();
+                    if !DEAD {
+                        return self.pass_dead::<OBSERVED>(!hidden);
+                    }
+                    self.meet_dead::<OBSERVED>(!hidden);
                 }
                 _ => {
                     self.status = Err(unsupported_type(tag, key));

@@ -1,6 +1,9 @@
-//! When the next file becomes too old; `engine::expiry` waits for that.
+//! When the next file becomes too old, or a memtable with range tombstones has been idle for long
+//! enough; `engine::expiry` waits for that.
 //!
 //! Thread safety: [`ExpiryWatch`] belongs to the state lock.
+
+use pumice_base::SequenceNumber;
 
 use crate::state::DbState;
 
@@ -11,13 +14,17 @@ pub(crate) struct ExpiryWatch {
     pub waiting: bool,
     /// What it waits for, seconds since 1970.
     pub next: u64,
+    /// A memtable has range tombstones: when that is looked at, seconds since 1970, and the newest
+    /// sequence number when it last was.
+    pub deleting: Option<(u64, SequenceNumber)>,
 }
 
-/// The next moment after `now` at which a file becomes too old. The clock is read only if
-/// necessary.
+/// The next moment after `now` at which a file becomes too old, or memtables are looked at. The
+/// clock is read only if necessary.
 pub(crate) fn next_expiry(state: &DbState, now: impl Fn() -> u64) -> Option<u64> {
     let moments = state.cfs.values().filter(|cf| !cf.data.is_dropped());
-    let mut moments = moments.filter_map(|cf| cf.plan.expires_at(&cf.version)).peekable();
+    let files = moments.filter_map(|cf| cf.plan.expires_at(&cf.version));
+    let mut moments = files.chain(state.tasks.expiry.deleting.map(|(at, _)| at)).peekable();
     moments.peek()?;
     let now = now();
     moments.filter(|at| *at > now).min()

@@ -42,6 +42,9 @@ pub(crate) struct FlushState {
     pub queued: bool,
 }
 
+/// Files that are opened at once to learn what they hold.
+const COUNTED_MAX: usize = 64;
+
 /// The part of a column family under the state lock.
 pub(crate) struct CfState {
     pub data: Arc<CfData>,
@@ -120,6 +123,7 @@ impl CfState {
 
     /// Files were ingested; readers find them in the next super version.
     pub fn count_ingestion(&mut self) {
+        self.mem.forget_dead_ranges();
         self.data.count_ingestion(&mut self.publisher);
     }
 
@@ -134,6 +138,27 @@ impl CfState {
         !self.flush.running
             && !self.imm.is_empty()
             && (self.flush.requested || self.imm.len() >= needed)
+    }
+
+    /// Range tombstones in its memtable keep space of its files in use.
+    pub fn has_idle_deletions(&self) -> bool {
+        self.mem.num_range_deletes() > 0
+            && self.mem.dead_run_min() > 0
+            && self.version.num_files() > 0
+            && !self.data.is_dropped()
+    }
+
+    /// The first files above the last level that no one has opened, with their levels: whether they
+    /// hold tombstones is not known.
+    pub fn uncounted_files(&self) -> Vec<(usize, Arc<FileMetaData>)> {
+        let last = self.version.num_non_empty_levels().saturating_sub(1).max(1);
+        let levels = self.version.levels().iter().take(last);
+        let files = levels.flat_map(|level| level.files().iter().map(|f| (level.number(), f)));
+        let unknown = files.filter(|(_, file)| file.stats.get().is_none());
+        match self.mem.dead_run_min() {
+            0 => Vec::new(),
+            _ => unknown.take(COUNTED_MAX).map(|(level, file)| (level, Arc::clone(file))).collect(),
+        }
     }
 
     /// Its data that is in no table.

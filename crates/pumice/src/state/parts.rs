@@ -80,6 +80,8 @@ pub(crate) struct Background {
     pub purge_scheduled: AtomicBool,
     /// Notified when a file will become too old earlier than expected.
     pub expiry_changed: Condvar,
+    /// A memtable may have range tombstones, and the task of `engine::expiry` knows.
+    pub range_deletions: AtomicBool,
 }
 
 /// State that writers share.

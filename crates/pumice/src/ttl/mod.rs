@@ -280,9 +280,18 @@ fn with_users_objects(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
+/// The seconds that values live; None for forever.
+fn lifetime(ttl: i32) -> Option<u64> {
+    u64::try_from(ttl).ok().filter(|seconds| *seconds > 0)
+}
+
 /// `options` of a column family whose values live for `ttl`.
 fn expiring(options: &ColumnFamilyOptions, ttl: &Arc<AtomicI32>) -> ColumnFamilyOptions {
     let mut options = options.clone();
+    if let Some(seconds) = lifetime(ttl.load(Ordering::Relaxed)) {
+        // All that is in a file of that age is too old: nothing of it is written again.
+        options.rewrite_after(seconds);
+    }
     match options.compaction_filter_factory.take() {
         Some(user) if options.compaction_filter.is_none() => {
             let ttl = Arc::clone(ttl);
@@ -391,15 +400,24 @@ impl DbWithTtl {
     /// From now on compactions of `cf` keep values for this many seconds; 0 or less forever.
     ///
     /// # Errors
+    /// I/O of the OPTIONS file, which has when files are compacted because of their age;
     /// InvalidArgument for a handle of another database, or of a column family that was created
     /// through the plain one.
     pub fn set_ttl(&self, cf: &ColumnFamily, ttl: i32) -> Result<()> {
-        self.db.column_family_options(cf)?;
+        let options = self.db.column_family_options(cf)?;
         let ttls = self.ttls.lock();
         let known = ttls.iter().find(|(id, _)| *id == cf.id());
         let none = || Error::invalid_argument("the column family has no time to live");
         let (_, known) = known.ok_or_else(none)?;
-        known.store(ttl, Ordering::Relaxed);
-        Ok(())
+        let old = known.swap(ttl, Ordering::Relaxed);
+        drop(ttls);
+        // What `expiring` has set follows.
+        match (lifetime(old), lifetime(ttl)) {
+            (Some(old), Some(new)) if old == options.periodic_compaction_seconds && old != new => {
+                let seconds = new.to_string();
+                self.db.set_options_cf(cf, &[("periodic_compaction_seconds", seconds.as_str())])
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -215,6 +215,7 @@ pub(crate) fn new_memtable(
             bloom: memtable_bloom(options),
             max_successive_merges: options.max_successive_merges,
             strict_max_successive_merges: options.strict_max_successive_merges,
+            dead_run_min: options.min_tombstones_for_range_conversion,
             write_buffer_manager: manager,
         },
         id,

@@ -273,6 +273,11 @@ impl PickContext<'_> {
         let [inputs] = pick.inputs.as_slice() else {
             return false;
         };
+        // A rewrite leaves nothing of tombstones that have nothing below, and a file at the bottom
+        // keeps them for good.
+        if pick.bottommost && inputs.files.iter().any(|file| file.is_mostly_deletions()) {
+            return false;
+        }
         if !self.can_move(pick.start_level, pick.output_level)
             || inputs.files.iter().any(|f| f.path_id != 0)
         {

@@ -87,6 +87,7 @@ impl Tree {
         let files = self.running.files();
         let scores = LevelScores::compute(&self.version, &targets, &options, files);
         let rules = MarkRules {
+            reclaim_seconds: None,
             oldest_snapshot: command.number("snapshot").unwrap_or(0),
             now: command.number("now").unwrap_or(0),
             bottommost_delay: 0,
@@ -181,6 +182,7 @@ impl Tree {
         let rules = universal_rules(command, &options);
         let score = rules.scores(&self.version, &self.running).score(0);
         let marked_by = MarkRules {
+            reclaim_seconds: None,
             oldest_snapshot: 0,
             now: command.number("now").unwrap_or(0),
             bottommost_delay: 0,

@@ -6,6 +6,7 @@ mod async_api;
 mod builder;
 mod entrances;
 mod interop;
+mod interop_dead;
 mod interop_entities;
 mod option_changes;
 mod option_effects;

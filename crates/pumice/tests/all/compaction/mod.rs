@@ -12,5 +12,6 @@ mod fifo_drawn;
 mod file_api;
 mod lanes;
 mod rate_limit;
+mod reclaim;
 mod universal;
 mod universal_age;

@@ -6,6 +6,7 @@ mod held;
 mod merge_operands;
 mod read_options;
 mod row_cache;
+mod skipping;
 mod table_opens;
 mod uncache;
 mod wide_columns;

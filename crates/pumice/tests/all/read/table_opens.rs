@@ -116,7 +116,10 @@ impl Life {
         options.cf.compression = pumice::CompressionType::None;
         options.cf.prefix_extractor = builtin_slice_transform("rocksdb.FixedPrefix.8");
         options.cf.table_factory.filter_policy = Some(FilterPolicy::bloom(10.0));
-        Life { random: Rng::new(seed), options, now: Map::new() }
+        let mut random = Rng::new(seed);
+        options.cf.min_tombstones_for_range_conversion = random.uniform(4) as u32;
+        options.cf.max_sequential_skip_in_iterations = [0, 1, 8][random.uniform(3) as usize];
+        Life { random, options, now: Map::new() }
     }
 
     fn run(mut self) {
@@ -164,12 +167,51 @@ impl Life {
             db.put_opt(&to, &name, &value).unwrap();
             self.now.insert(name, value);
         }
+        for _ in 0..self.random.uniform(3) {
+            self.delete_run(db);
+        }
+        if self.random.uniform(4) == 0 {
+            self.ingest_key(db, round);
+        }
         for _ in 0..self.random.uniform(4) {
             let (at, long) = (self.number(), 1 + self.number() / 8);
             let (from, end) = (key(at), key(at + long));
             db.delete_range_opt(&to, &from, &end).unwrap();
             self.now.retain(|name, _| *name < from || *name >= end);
         }
+    }
+
+    /// Deletes keys in a row, one by one, and reads on the way: readers tell what they found dead.
+    fn delete_run(&mut self, db: &Db) {
+        let (at, long) = (self.number(), 1 + self.number() / 4);
+        for n in at..at + long {
+            db.delete_opt(&WriteOptions::default(), &key(n)).unwrap();
+            self.now.remove(&key(n));
+            if self.random.uniform(8) == 0 {
+                let mut iter = db.cursor_opt(&ReadOptions::default()).unwrap();
+                match self.random.uniform(2) {
+                    0 => iter.seek(&key(at)),
+                    _ => iter.seek_for_prev(&key(n)),
+                }
+            }
+            if self.random.uniform(40) == 0 {
+                let (name, value) = (key(at + long / 2), b"back".to_vec());
+                db.put_opt(&WriteOptions::default(), &name, &value).unwrap();
+                self.now.insert(name, value);
+            }
+        }
+    }
+
+    /// A file of one key, perhaps where nothing was visible.
+    fn ingest_key(&mut self, db: &Db, round: usize) {
+        let path = format!("/key {round}");
+        let mut writer = SstFileWriter::new(&self.options).unwrap();
+        writer.open(&path).unwrap();
+        let (name, value) = (key(self.number()), b"ingested".to_vec());
+        writer.put(&name, &value).unwrap();
+        writer.finish().unwrap();
+        db.ingest_external_file(&IngestExternalFileOptions::default(), &[&path]).unwrap();
+        self.now.insert(name, value);
     }
 
     /// A file without a key.

@@ -139,6 +139,7 @@ impl Simulation {
     fn next_pick(&mut self) -> Option<CompactionPick> {
         let targets = self.targets();
         let rules = MarkRules {
+            reclaim_seconds: None,
             oldest_snapshot: 0,
             now: 0,
             bottommost_delay: 0,

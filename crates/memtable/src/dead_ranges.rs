@@ -2,14 +2,14 @@
 //!
 //! A reader that walked over many deleted keys says so: "at sequence `seq` nothing in `[start,
 //! end)` is visible, in this memtable and in all that is older". That stays true for later readers
-//! until something that can be seen is written there, and whatever is written goes through the memtable:
-//! each insertion cuts the ranges that hold its key. So a range serves every reader whose sequence
-//! is at least `seq` and whose newest memtable is this one, and its iterator jumps over everything
-//! that the range covers, entries of this memtable and of all tables alike.
+//! until something that can be seen is written there, and whatever is written goes through the
+//! memtable: each insertion cuts the ranges that hold its key. So a range serves every reader whose
+//! sequence is at least `seq` and whose newest memtable is this one, and its iterator jumps over
+//! everything that the range covers, entries of this memtable and of all tables alike.
 //!
 //! RocksDB 11.3 instead inserts a range tombstone into the memtable. That lets a reader jump in
-//! what is older than the memtable, but not over the dead entries of the memtable itself, where a queue
-//! has them.
+//! what is older than the memtable, but not over the dead entries of the memtable itself, where a
+//! queue has them.
 //!
 //! A reader takes a while to walk a range, and writers do not wait. So it first *announces* the
 //! range, from when on insertions cut it, then looks at what was inserted before that, and only

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pumice_base::Result;
 use pumice_cache::{Cache, CacheOptions};
-use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, RandomAccessFile, WriterOptions};
+use pumice_env::{BufferedWriter, FileOptions, MemFs, RandomAccessFile, WriterOptions};
 use pumice_table::{
     BlockCache, Table, TableBuildContext, TableBuilder, TableProperties, TableReadContext,
     properties,

@@ -46,6 +46,9 @@ pub struct DeadRange {
     pub seq: SequenceNumber,
     /// Tombstones of single keys that it met there.
     pub tombstones: u64,
+    /// How often entries had left the older files without being hidden (filters, FIFO) when the
+    /// reader's view was made: one with an older view may still see them.
+    pub removals: u64,
 }
 
 impl DeadRange {
@@ -93,6 +96,7 @@ impl State {
                 range.end = old.end;
             }
             range.seq = range.seq.max(old.seq);
+            range.removals = range.removals.max(old.removals);
             range.tombstones += old.tombstones;
         }
         self.known.insert(first, range);
@@ -163,16 +167,19 @@ impl DeadRanges {
         self.any.store(!state.is_empty(), Release);
     }
 
-    /// The known range around `key`, for a reader at `seq`.
+    /// The known range around `key`, for a reader at `seq` whose view has `removals`.
     pub(crate) fn over(
         &self,
         comparator: &Comparator,
         key: &[u8],
         seq: SequenceNumber,
+        removals: u64,
     ) -> Option<DeadRange> {
         let state = self.state.lock();
         let range = state.known.get(state.first_after(comparator, key))?;
-        let covers = range.seq <= seq && comparator.compare(&range.start, key) != Greater;
+        let covers = range.seq <= seq
+            && range.removals <= removals
+            && comparator.compare(&range.start, key) != Greater;
         covers.then(|| range.clone())
     }
 

@@ -76,14 +76,20 @@ impl MemTable {
         }
     }
 
-    /// The range around `key` in which a reader at `seq`, whose newest memtable this is, finds
-    /// nothing; None, by one load, if there are no such ranges.
+    /// The range around `key` in which a reader at `seq`, whose newest memtable this is and whose
+    /// view was made after `removals` ([`DeadRange::removals`]), finds nothing; None, by one load,
+    /// if there are no such ranges.
     #[inline]
-    pub fn dead_range_over(&self, key: &[u8], seq: SequenceNumber) -> Option<DeadRange> {
+    pub fn dead_range_over(
+        &self,
+        key: &[u8],
+        seq: SequenceNumber,
+        removals: u64,
+    ) -> Option<DeadRange> {
         if !self.dead_ranges.any() {
             return None;
         }
-        self.dead_ranges.over(self.comparator(), key, seq)
+        self.dead_ranges.over(self.comparator(), key, seq, removals)
     }
 
     /// What is older than this memtable changes otherwise than by flushes and compactions: forgets
@@ -93,12 +99,15 @@ impl MemTable {
     }
 
     /// The dead ranges with at least `tombstones` become range tombstones of this memtable, where
-    /// `wanted` returns true for their begin and end. Nothing is written meanwhile or later.
+    /// `wanted` returns true for their begin and end. Nothing is written meanwhile or later. Not
+    /// those told after removals: readers with an older view, who share this memtable, would lose
+    /// what was removed.
     pub fn write_dead_ranges(&self, tombstones: u64, wanted: impl Fn(&[u8], &[u8]) -> bool) {
         let seq = self.largest_seq();
         for range in self.dead_ranges.known() {
             // An empty memtable is not flushed.
-            if seq > 0 && range.tombstones >= tombstones && wanted(&range.start, &range.end) {
+            let may = seq > 0 && range.removals == 0 && range.tombstones >= tombstones;
+            if may && wanted(&range.start, &range.end) {
                 self.add_range_deletion(seq, &range.start, &range.end);
             }
         }

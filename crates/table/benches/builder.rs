@@ -131,7 +131,7 @@ struct Blocks {
 
 /// The raw data blocks of the load.
 fn blocks(load: &Load) -> Blocks {
-    let fs = MemFs::new(1);
+    let fs = MemFs::new(1).shared();
     let path = Path::new("/limit.sst");
     let file = fs.create(path, &Default::default()).unwrap();
     let context = case("none", "off", None, 1).context;

@@ -37,10 +37,10 @@ fn dead_ranges_merge_and_are_cut() {
     let table = new_table(SKIP_LIST, Comparator::Bytewise);
     let note = |start: &str, end: &str, seq| {
         let (start, end) = (start.as_bytes().to_vec(), end.as_bytes().to_vec());
-        table.note_dead_range(DeadRange { start, end, seq, tombstones: 5 });
+        table.note_dead_range(DeadRange { start, end, seq, tombstones: 5, removals: 2 });
     };
     let over = |key: &str, seq| {
-        let range = table.dead_range_over(key.as_bytes(), seq)?;
+        let range = table.dead_range_over(key.as_bytes(), seq, 2)?;
         let text = |key: Vec<u8>| String::from_utf8(key).unwrap();
         Some((text(range.start), text(range.end), range.seq, range.tombstones))
     };
@@ -48,6 +48,7 @@ fn dead_ranges_merge_and_are_cut() {
     note("d", "f", 10);
     assert_eq!([over("c", 99), over("f", 99), over("e", 9)], [None, None, None]);
     assert_eq!(over("d", 10), range("d", "f", 10, 5));
+    assert_eq!(table.dead_range_over(b"d", 10, 1), None, "an older view");
     note("h", "k", 12);
     note("f", "g", 11);
     assert_eq!(over("f", 20), range("d", "g", 11, 10));
@@ -84,13 +85,13 @@ fn dead_ranges_are_true_while_entries_are_inserted() {
                     let seq = last.load(Acquire);
                     let from = rng.uniform(64);
                     let (start, end) = (vec![from as u8], vec![(from + 1 + rng.uniform(12)) as u8]);
-                    let range = DeadRange { start, end, seq, tombstones: 1 };
+                    let range = DeadRange { start, end, seq, tombstones: 1, removals: 0 };
                     if visible_in(&table, &range, seq).is_empty() {
                         told += 1;
                         table.note_dead_range(range);
                     }
                     let seq = last.load(Acquire);
-                    if let Some(range) = table.dead_range_over(&[rng.uniform(64) as u8], seq) {
+                    if let Some(range) = table.dead_range_over(&[rng.uniform(64) as u8], seq, 0) {
                         checked += 1;
                         assert_eq!(
                             visible_in(&table, &range, seq),

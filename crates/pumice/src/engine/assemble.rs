@@ -241,6 +241,7 @@ pub(crate) fn new_family_state(
         imm: Vec::new(),
         version: Arc::clone(&version),
         ingestions: 0,
+        removals: 0,
     });
     let data = CfData::new(id, &family.name, options.clone(), table_options, tables, first);
     Ok(CfState::new(data, mem, version, family.log_number))

@@ -354,4 +354,9 @@ impl ColumnFamilyOptions {
     pub(crate) fn has_filter(&self) -> bool {
         self.compaction_filter.is_some() || self.compaction_filter_factory.is_some()
     }
+
+    /// Compactions may remove entries that nothing hides.
+    pub(crate) fn removes_unhidden(&self) -> bool {
+        self.has_filter() || self.compaction_style == CompactionStyle::Fifo
+    }
 }

@@ -103,11 +103,14 @@ impl CfState {
     pub fn publish(&mut self) {
         self.data.installed(&mut self.publisher, &self.version);
         let imm = self.imm.iter().rev().map(|m| Arc::clone(&m.mem)).collect();
+        let removes = u64::from(self.data.options().removes_unhidden());
+        let removals = self.data.super_version.load().removals + removes;
         self.data.super_version.store(Arc::new(SuperVersion {
             mem: Arc::clone(&self.mem),
             imm,
             version: Arc::clone(&self.version),
             ingestions: self.data.ingestions(),
+            removals,
         }));
     }
 

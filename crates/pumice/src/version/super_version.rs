@@ -30,6 +30,9 @@ pub struct SuperVersion {
     pub version: Arc<Version>,
     /// `CfData::ingestions` when it was made.
     pub ingestions: u64,
+    /// How often files of this family may have lost entries that readers of older super versions
+    /// see, although nothing hides them: by filters, by FIFO. See `DeadRange::removals`.
+    pub removals: u64,
 }
 
 /// The super versions that a snapshot keeps, by column family.

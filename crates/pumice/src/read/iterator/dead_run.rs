@@ -123,8 +123,9 @@ impl DbIterator {
     }
 
     fn known_range(&self) -> Option<DeadRange> {
-        let mem = &self.super_version.mem;
-        mem.dead_range_over(&self.buffers.saved_key, self.limits.sequence)
+        let view = &self.super_version;
+        let (key, sequence) = (&self.buffers.saved_key, self.limits.sequence);
+        view.mem.dead_range_over(key, sequence, view.removals)
     }
 
     fn tell_forward(&mut self, end: Vec<u8>) {
@@ -149,6 +150,8 @@ impl DbIterator {
 
     fn tell(&self, start: Vec<u8>, end: Vec<u8>) {
         let (seq, tombstones) = (self.limits.sequence, self.dead.tombstones);
-        self.super_version.mem.note_dead_range(DeadRange { start, end, seq, tombstones });
+        let view = &self.super_version;
+        let removals = view.removals;
+        view.mem.note_dead_range(DeadRange { start, end, seq, tombstones, removals });
     }
 }

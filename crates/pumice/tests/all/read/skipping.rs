@@ -7,8 +7,8 @@ use crate::common::{DIR, contents, fill, flush, key, memory, options};
 use pumice::options::merge_operator_by_name;
 use pumice::perf::{self, PerfContext, PerfLevel, PerfMetric};
 use pumice::{
-    CompactRangeOptions, Db, IngestExternalFileOptions, Options, ReadOptions, SstFileWriter,
-    Statistics, Ticker, WriteOptions,
+    CompactFilesOptions, CompactRangeOptions, Db, FilterDecision, IngestExternalFileOptions,
+    Options, ReadOptions, SstFileWriter, Statistics, Ticker, WriteOptions,
 };
 
 /// What `call` counted.
@@ -318,4 +318,42 @@ fn deletions_of_what_is_nowhere_are_not_written() {
     assert!(properties.contains("# deletions=50;"), "{properties}");
     assert_eq!(contents(&db).len(), 60);
     db.close().unwrap();
+}
+
+/// A filter removes a key among deleted ones. Who reads afterwards finds nothing there and says so;
+/// a cursor and a snapshot from before still show the key, also when the memtable is sealed.
+#[pumice_test_macros::test]
+fn what_a_filter_removed_stays_for_older_readers() {
+    for written in [false, true] {
+        let (_, fs) = memory();
+        let mut options = options(&fs);
+        options.cf.disable_auto_compactions = true;
+        options.cf.min_tombstones_for_range_conversion = 4;
+        let removes = |_: i32, key: &[u8], _: &[u8]| match key {
+            b"k050x" => FilterDecision::Remove,
+            _ => FilterDecision::Keep,
+        };
+        options.cf.set_compaction_filter("removes", removes);
+        let db = Db::open(&options, DIR).unwrap();
+        let keys: Vec<String> = (0..100).map(|n| format!("k{n:03}")).collect();
+        keys.iter().for_each(|key| db.put(key, "v").unwrap());
+        db.put("k050x", "kept").unwrap();
+        db.flush().unwrap();
+        keys.iter().for_each(|key| db.delete(key).unwrap());
+        let mut old = db.cursor().unwrap();
+        let files: Vec<String> =
+            db.live_files_metadata().iter().map(|file| file.name.clone()).collect();
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        db.compact_files(&CompactFilesOptions::default(), &files, 1).unwrap();
+        let mut new = db.cursor().unwrap();
+        new.seek_to_first();
+        assert!(new.key().is_none(), "{written}");
+        if written {
+            db.flush().unwrap();
+        }
+        old.seek_to_first();
+        assert_eq!(old.item(), Some((&b"k050x"[..], &b"kept"[..])), "{written}");
+        old.seek_to_last();
+        assert_eq!(old.key(), Some(&b"k050x"[..]), "{written}");
+    }
 }

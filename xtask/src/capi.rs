@@ -105,7 +105,9 @@ fn hide(made: &Made, lib: &Path) -> Result<(), String> {
     let (archive, target) = (made.archive.display(), object.display().to_string());
     let exports = format!("--keep-global-symbols={}", made.out_dir.join("exports.txt").display());
     call("ld", &["-r", "--whole-archive", &archive.to_string(), "-o", &target])?;
-    call("objcopy", &[&exports, &target])?;
+    // Bitcode of Rust's standard library, in which LLVM's plugin of ar finds an error.
+    let bitcode = ["--remove-section=.llvmbc", "--remove-section=.llvmcmd"];
+    call("objcopy", &[&exports, bitcode[0], bitcode[1], &target])?;
     let result = lib.join("librocksdb.a");
     if result.exists() {
         fs::remove_file(&result).map_err(|e| format!("{}: {e}", result.display()))?;

@@ -24,6 +24,19 @@ pub fn of_write(error: Error) -> Error {
     }
 }
 
+/// The error of an open: RocksDB does not say which file names the comparator.
+pub fn of_open(error: Error) -> Error {
+    let message = error.message();
+    let Some((file, _)) = message.split_once(" does not match existing comparator ") else {
+        return error;
+    };
+    let Some(at) = file.find("MANIFEST-").and_then(|at| Some(at + file[at..].find(": ")? + 2))
+    else {
+        return error;
+    };
+    Error::new(error.kind(), &message[at..])
+}
+
 /// The error without the engine's explanation, where RocksDB has none.
 pub fn without_message(error: Error) -> Error {
     Error::new(error.kind(), "")
@@ -42,6 +55,10 @@ mod tests {
         let wanted = "Invalid argument: Invalid column family specified in write batch";
         assert_eq!(text(&dropped), wanted);
         assert_eq!(text(&of_write(Error::busy("x"))), "Resource busy: x");
+        let rest = "a: does not match existing comparator b";
+        let other = of_open(Error::invalid_argument(format!("/db/MANIFEST-000002: {rest}")));
+        assert_eq!(text(&other), format!("Invalid argument: {rest}"));
+        assert_eq!(text(&of_open(Error::busy("x"))), "Resource busy: x");
         assert_eq!(text(&without_message(Error::not_found("Backup not found"))), "NotFound: ");
     }
 }

@@ -14,6 +14,8 @@ mod ownership;
 mod programs;
 #[path = "library/properties.rs"]
 mod properties;
+#[path = "library/threads.rs"]
+mod threads;
 
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 //!
 //! Thread safety: one task at a time.
 
-use pumice::{BatchRecord, ColumnFamily, Error, Result, WriteBatch};
+use pumice::{BatchRecord, ColumnFamily, Result, WriteBatch};
 use pumice_base::dbformat::ValueType;
 
 /// A batch.
@@ -120,16 +120,6 @@ impl pumice::UpdateFamily for Family<'_> {
             Family::Handle(cf) => Some(cf),
         }
     }
-}
-
-/// The parts of a key or value as one.
-pub fn joined(parts: &[&[u8]]) -> Vec<u8> {
-    parts.concat()
-}
-
-/// RocksDB's answer to a rollback without a save point.
-pub fn no_save_point() -> Error {
-    Error::not_found("")
 }
 
 #[cfg(test)]

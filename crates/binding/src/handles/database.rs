@@ -4,7 +4,6 @@
 //!
 //! Thread safety: as `pumice::Db`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
@@ -46,27 +45,26 @@ pub struct Database {
     /// Calls of `disable_manual_compaction` without one of `enable_manual_compaction`; RocksDB's
     /// counter may fall below 0.
     manual_pauses: Arc<AtomicI64>,
-    opened_as: Arc<str>,
 }
 
 impl Database {
-    /// The handle of `db`, opened by the name `path`.
-    pub fn plain(db: Db, slot: Arc<Slot>, path: &str) -> Database {
-        Database::new(Kind::Plain(db), slot, path)
+    /// The handle of `db`.
+    pub fn plain(db: Db, slot: Arc<Slot>) -> Database {
+        Database::new(Kind::Plain(db), slot)
     }
 
     /// The handle of `db`, whose values expire.
-    pub fn with_ttl(db: DbWithTtl, slot: Arc<Slot>, path: &str) -> Database {
-        Database::new(Kind::Ttl(db), slot, path)
+    pub fn with_ttl(db: DbWithTtl, slot: Arc<Slot>) -> Database {
+        Database::new(Kind::Ttl(db), slot)
     }
 
-    fn new(kind: Kind, slot: Arc<Slot>, path: &str) -> Database {
+    fn new(kind: Kind, slot: Arc<Slot>) -> Database {
         let db = match &kind {
             Kind::Plain(db) => db,
             Kind::Ttl(db) => db.db(),
         };
         let default = db.default_column_family().clone();
-        Database { kind, default, slot, manual_pauses: Arc::default(), opened_as: path.into() }
+        Database { kind, default, slot, manual_pauses: Arc::default() }
     }
 
     /// The plain database, for what concerns no values.
@@ -90,11 +88,6 @@ impl Database {
     /// The same, to keep.
     pub fn slot_handle(&self) -> Arc<Slot> {
         Arc::clone(&self.slot)
-    }
-
-    /// The directory as it was given to the open.
-    pub fn path(&self) -> PathBuf {
-        crate::path(self.opened_as.as_bytes())
     }
 
     /// Reads a value.
@@ -221,14 +214,6 @@ impl Database {
             });
         }
         Ok((may, value))
-    }
-
-    /// Creates a column family; in a database whose values expire, theirs never do.
-    ///
-    /// # Errors
-    /// As `pumice::Db::create_column_family`.
-    pub fn create_family(&self, options: &ColumnFamilyOptions, name: &str) -> Result<ColumnFamily> {
-        self.create_family_with_ttl(options, name, 0)
     }
 
     /// Creates a column family whose values expire after `ttl` seconds.

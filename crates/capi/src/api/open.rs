@@ -7,6 +7,7 @@ use pumice::options::{FileRules, load_latest_options};
 use pumice::{Db, DbOptions, DbWithTtl, Result, TtlDescriptor};
 use pumice_binding::database::{Database, Slot};
 use pumice_binding::env::Env;
+use pumice_binding::status::of_open;
 
 use crate::ffi::from::{Out, Taken, Text};
 use crate::ffi::handle;
@@ -21,7 +22,6 @@ type Descriptor = pumice::ColumnFamilyDescriptor;
 struct Opening {
     options: pumice::Options,
     slot: Arc<Slot>,
-    path: String,
 }
 
 impl Opening {
@@ -31,7 +31,7 @@ impl Opening {
         for listener in &options.listeners {
             engine.db.listeners.push(listener.of_database(&slot, path.path()));
         }
-        Ok(Opening { options: engine, slot, path: path.text() })
+        Ok(Opening { options: engine, slot })
     }
 
     fn only(&self) -> Vec<Descriptor> {
@@ -39,11 +39,11 @@ impl Opening {
     }
 
     fn plain(self, db: Db) -> Opened {
-        Opened(Database::plain(db, self.slot, &self.path))
+        Opened(Database::plain(db, self.slot))
     }
 
     fn with_ttl(self, db: DbWithTtl) -> Opened {
-        Opened(Database::with_ttl(db, self.slot, &self.path))
+        Opened(Database::with_ttl(db, self.slot))
     }
 }
 
@@ -68,7 +68,8 @@ fn close(database: &Database) {
 c_api! {
     fn rocksdb_open(options: &Options, name: Text<'_>, errptr: Fail) -> Opened {
         let opening = Opening::new(options, name)?;
-        let (db, _) = Db::open_cf(&opening.options.db, name.path(), &opening.only())?;
+        let only = opening.only();
+        let (db, _) = Db::open_cf(&opening.options.db, name.path(), &only).map_err(of_open)?;
         Ok(opening.plain(db))
     }
 
@@ -105,7 +106,8 @@ c_api! {
     ) -> Opened {
         let opening = Opening::new(options, name)?;
         let list = descriptors(&families)?;
-        let (db, opened) = Db::open_cf(&opening.options.db, name.path(), &list)?;
+        let opened = Db::open_cf(&opening.options.db, name.path(), &list);
+        let (db, opened) = opened.map_err(of_open)?;
         families.fill(handles(opened));
         Ok(opening.plain(db))
     }
@@ -187,7 +189,12 @@ c_api! {
         num_column_families: Out<'_, usize>, names: Out<'_, *mut *mut c_char>,
         families: Out<'_, *mut *mut Options>, errptr: Fail
     ) {
-        let rules = FileRules { ignore_unknown_options, ..FileRules::default() };
+        // Objects of the program's, such as a comparator, are left out, as RocksDB does.
+        let rules = FileRules {
+            ignore_unknown_options,
+            ignore_unsupported_options: true,
+            ..FileRules::default()
+        };
         let env = env.cloned().unwrap_or_default();
         let loaded = load_latest_options(&**env.file_system(), &db_path.path(), rules)?;
         let none = || pumice::Error::not_found("No options files found in the DB directory");

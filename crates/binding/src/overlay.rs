@@ -78,11 +78,13 @@ fn refused(property: &Property, bits: u64) -> Error {
     ))
 }
 
-/// RocksDB raises these at an open; the engine refuses them.
+/// What RocksDB makes of these; the engine refuses them.
 fn clamped(property: &Property, bits: u64) -> u64 {
     match property.name {
         "max_background_jobs" if bits.cast_signed() < 1 => 1,
         "writable_file_max_buffer_size" => bits.max(4096),
+        // Unsigned in RocksDB, where -1 is the largest number.
+        "min_merge_width" | "max_merge_width" => bits & u64::from(u32::MAX),
         _ => bits,
     }
 }

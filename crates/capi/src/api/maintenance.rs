@@ -266,8 +266,9 @@ c_api! {
     fn rocksdb_get_options_from_string(
         base: &Options, text: Text<'_>, options: &mut Options, errptr: Fail
     ) {
-        let values = base.values.from_string(&text.text())?;
-        *options = Options { values, ..base.clone() };
+        // As in RocksDB, the result of a text that is none is the base.
+        *options = base.clone();
+        options.values = base.values.from_string(&text.text())?;
         Ok(())
     }
 }

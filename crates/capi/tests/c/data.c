@@ -51,6 +51,10 @@ static void batches(rocksdb_t* db, rocksdb_writeoptions_t* w) {
   said("rollback again");
   rocksdb_writebatch_pop_save_point(b, &err);
   said("pop");
+  rocksdb_writebatch_set_save_point(b);
+  rocksdb_writebatch_put(b, "b3", 2, "v3", 2);
+  rocksdb_writebatch_pop_save_point(b, &err);
+  said("pop what is there");
   const char* parts[] = {"k", "ey"};
   const size_t lens[] = {1, 2};
   rocksdb_writebatch_putv(b, 2, parts, lens, 2, parts, lens);

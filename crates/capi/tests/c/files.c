@@ -56,6 +56,15 @@ static void describe(rocksdb_t* db) {
   rocksdb_column_family_metadata_destroy(m);
 }
 
+static void identity(rocksdb_t* db) {
+  size_t n = 0, again = 0;
+  char* first = rocksdb_get_db_identity(db, &n);
+  char* second = rocksdb_get_db_identity(db, &again);
+  printf("identity %zu, the same %d\n", n, n == again && memcmp(first, second, n) == 0);
+  free(first);
+  free(second);
+}
+
 static void sizes(rocksdb_t* db) {
   const char* starts[] = {"a", "zz"};
   const char* ends[] = {"z", "zzz"};
@@ -198,6 +207,7 @@ int main(void) {
   fill(db, "k", 100);
   rocksdb_compact_range(db, NULL, 0, NULL, 0);
   describe(db);
+  identity(db);
   sizes(db);
   changes(db);
   checkpoint(db);

@@ -82,6 +82,11 @@ fn operators() {
 }
 
 #[test]
+fn options() {
+    same_on_both("options");
+}
+
+#[test]
 fn files() {
     same_on_both("files");
 }

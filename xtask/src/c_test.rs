@@ -32,7 +32,6 @@ const LEFT_OUT: &[&str] = &[
     "optimistic_transactions",
     "trace",
     "remote_compaction_service",
-    "remote_compaction_scheduleresponse",
     "remote_compaction_options_override",
     "factory_options_on_regular_options",
     "remote_compaction_null_callback_handling",

@@ -2,19 +2,35 @@
 
 use std::sync::Arc;
 
-use pumice::{FilterPolicy, FixedPrefix, NoopPrefix};
+use pumice::{Error, FilterPolicy, FixedPrefix, NoopPrefix, Result};
+use pumice_binding::store::{Plain, Store};
 
-use crate::ffi::callback::{DestroyFn, NameFn};
+use crate::ffi::callback::{DestroyFn, NameFn, Owner, read_name};
 use crate::ffi::filter::{CreateFilter, DecideFn, c_filter, c_filter_factory};
-use crate::ffi::from::State;
+use crate::ffi::from::{State, Text};
+use crate::ffi::generated::{
+    rocksdb_compactionservice_scheduleresponse_t,
+    rocksdb_walfilter_column_family_log_number_map_cb, rocksdb_walfilter_log_record_found_cb,
+};
 use crate::ffi::into::New;
 use crate::ffi::macros::c_api;
 use crate::ffi::merge::{DeleteValueFn, FullMergeFn, PartialMergeFn, c_merge};
 use crate::ffi::order::{CompareFn, c_order};
 use crate::ffi::prefix::{InDomainFn, TransformFn, c_prefix};
 use crate::ffi::types::{
-    ChecksumFactory, Filter, FilterFactory, Merge, Order, Partitioner, Prefix,
+    ChecksumFactory, Filter, FilterFactory, Merge, Order, Partitioner, Prefix, WalFilter,
 };
+
+/// What a compaction service answers; the service itself is refused at an open.
+fn response(job: &[u8], status: i32) -> Result<New<rocksdb_compactionservice_scheduleresponse_t>> {
+    if !(0..=3).contains(&status) {
+        return Err(Error::invalid_argument("Invalid status value. Must be 0-3."));
+    }
+    let mut store = Store::named("compactionservice_scheduleresponse");
+    store.put_int("status", i64::from(status));
+    store.put_text("scheduled_job_id", job);
+    Ok(New(Plain(store)))
+}
 
 c_api! {
     fn rocksdb_comparator_create(
@@ -77,6 +93,26 @@ c_api! {
         bloom_equivalent_bits: f64, bloom_before_level: i32
     ) -> New<FilterPolicy> {
         New(FilterPolicy::ribbon(bloom_equivalent_bits, bloom_before_level))
+    }
+
+    fn rocksdb_walfilter_create(
+        state: State, destroy: DestroyFn, _map: rocksdb_walfilter_column_family_log_number_map_cb,
+        _found: rocksdb_walfilter_log_record_found_cb, name: NameFn
+    ) -> New<WalFilter> {
+        let name = read_name(name, state, "WalFilter");
+        New(WalFilter { owner: Owner { state, destroy }, name })
+    }
+
+    fn rocksdb_compactionservice_scheduleresponse_create(
+        scheduled_job_id: Text<'_>, status: i32, errptr: Fail
+    ) -> New<rocksdb_compactionservice_scheduleresponse_t> {
+        response(scheduled_job_id.bytes(), status)
+    }
+
+    fn rocksdb_compactionservice_scheduleresponse_create_with_status(
+        status: i32, errptr: Fail
+    ) -> New<rocksdb_compactionservice_scheduleresponse_t> {
+        response(b"", status)
     }
 
     fn rocksdb_file_checksum_gen_crc32c_factory_create() -> New<ChecksumFactory> {

@@ -14,13 +14,12 @@ use crate::ffi::from::{Taken, Text, Unused};
 use crate::ffi::generated::{
     rocksdb_compactionservice_t, rocksdb_cuckoo_table_options_t, rocksdb_fifo_compaction_options_t,
     rocksdb_table_properties_collector_factory_t, rocksdb_universal_compaction_options_t,
-    rocksdb_walfilter_t,
 };
 use crate::ffi::into::New;
 use crate::ffi::macros::c_api;
 use crate::ffi::types::{
     BufferManager, Cache, ChecksumFactory, DbPath, FileManager, Filter, FilterFactory, InfoLogger,
-    Limiter, Merge, Options, Order, Partitioner, Prefix,
+    Limiter, Merge, Options, Order, Partitioner, Prefix, WalFilter,
 };
 
 /// Members of an option that has a text of its own, set one by one.
@@ -198,9 +197,9 @@ c_api! {
     }
 
     fn rocksdb_options_set_wal_filter(
-        options: &mut Options, _filter: Unused<rocksdb_walfilter_t>
+        options: &mut Options, filter: Option<&WalFilter>
     ) {
-        options.values.set_missing("wal_filter", "WalFilter");
+        options.values.set_missing("wal_filter", filter.map_or("", |filter| &filter.name));
     }
 
     fn rocksdb_options_clear_wal_filter(options: &mut Options) {

@@ -19,6 +19,7 @@ use pumice_binding::database::Database;
 use pumice_binding::store::{Fields, Store};
 use pumice_binding::{cursor, env, log_cursor, options, reports, requests};
 
+use crate::ffi::callback::Owner;
 use crate::ffi::from::Kept;
 use crate::ffi::listener::Listener;
 
@@ -74,6 +75,7 @@ pub type rocksdb_perfcontext_t = PerfContext;
 pub type rocksdb_memory_consumers_t = MemoryConsumers;
 pub type rocksdb_file_checksum_gen_factory_t = ChecksumFactory;
 pub type rocksdb_sst_partitioner_factory_t = Partitioner;
+pub type rocksdb_walfilter_t = WalFilter;
 pub type rocksdb_hyper_clock_cache_options_t = HyperClockOptions;
 
 /// Options, and the listeners that each database gets a copy of.
@@ -358,3 +360,11 @@ impl Fields for HyperClockOptions {
         &mut self.0
     }
 }
+
+/// A filter of logs: kept, ended, and refused by its name at an open.
+pub struct WalFilter {
+    pub owner: Owner,
+    pub name: String,
+}
+
+nameless!(WalFilter);

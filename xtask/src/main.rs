@@ -9,7 +9,9 @@
 //! | `test --quick` | fmt, clippy, tidy, the libraries' tests and a few suites on threads |
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
 //! | `clients` | the Redis clients of other languages against the server |
+//! | `clients c_test` | RocksDB's test of its C interface on the library in `target/capi` |
 //! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
+//! | `capi` | the C library, its header and pkg-config file; `--install PREFIX`, `--soname NAME` |
 //! | `api-lines` | the table of docs/api-comparison.md, which tidy compares |
 //! | `publish` | whether the crates could be published; it publishes none |
 //! | `loom`  | the models of port's primitives alone |
@@ -21,6 +23,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod c_test;
+mod capi;
 mod clients;
 mod examples;
 mod native;
@@ -31,7 +35,7 @@ mod suite;
 mod tidy;
 
 const USAGE: &str = "usage: cargo xtask (peers [--native [--configure]] | tidy | test | \
-    clients | examples | api-lines | loom | publish | sim [arguments])";
+    clients | capi | examples | api-lines | loom | publish | sim [arguments])";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -72,6 +76,14 @@ fn main() -> ExitCode {
         },
         ["test", rest @ ..] => suite::run(&root, rest),
         ["clients"] => clients::run(&root),
+        ["clients", "c_test"] => match c_test::run(&root) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(message) => {
+                eprintln!("cargo xtask clients c_test: {message}");
+                ExitCode::FAILURE
+            }
+        },
+        ["capi", rest @ ..] => capi::run(&root, rest),
         ["examples"] => examples::run(&root),
         ["api-lines"] => match tidy::api_lines::table(&root) {
             Ok(table) => {

@@ -6,6 +6,8 @@
 //!    `librocksdbjni-linux64.so` (about 1,000 functions of the C API besides the Java ones). Also
 //!    the one of 9.8.4, with which the tests of OPTIONS files open databases; if it cannot be
 //!    fetched, a message says so, and the tests run without it.
+//!    And the one of 11.8.1, which exports the whole C interface of its version: the tests of our C
+//!    library run programs with both.
 //! 3. Debian's `redis-server` (7.0), by apt-get, as root: our server's replies are compared with
 //!    its.
 //! 4. A browser, Debian's `chromium-headless-shell`, by apt-get, as root: it opens the server's
@@ -25,6 +27,8 @@ const LIBRARY: &str = "librocksdbjni-linux64.so";
 const VERSION: &str = "10.10.1";
 const ELDER_LIBRARY: &str = "librocksdbjni-linux64-9.8.4.so";
 const ELDER_VERSION: &str = "9.8.4";
+const NEWER_LIBRARY: &str = "librocksdbjni-11.8.1.so";
+const NEWER_VERSION: &str = "11.8.1";
 const SHARED_LIBRARY: &str = "/opt/pumice-peers/librocksdbjni-linux64.so";
 /// The variable with the library to use instead of any installed one.
 pub const LIBRARY_VARIABLE: &str = "PUMICE_ROCKSDB_SO";
@@ -50,6 +54,7 @@ pub fn install(root: &Path) -> Result<Peers, String> {
     install_redis()?;
     let rocksdb_so = install_library(root)?;
     install_elder(root, &rocksdb_so);
+    install_newer(root)?;
     let redis_py = install_redis_py(root)?;
     Ok(Peers { ldb, rocksdb_so, redis_py, browser: install_browser() })
 }
@@ -146,6 +151,16 @@ fn install_elder(root: &Path, newest: &Path) {
     if let Err(message) = fetch_library(&folder, ELDER_VERSION, &own) {
         println!("peers: NO ROCKSDB {ELDER_VERSION}, OPTIONS files are tested without: {message}");
     }
+}
+
+/// RocksDB 11.8.1, in `.peers/`, unless the variable of the tests names one.
+fn install_newer(root: &Path) -> Result<(), String> {
+    let folder = root.join(".peers");
+    let own = folder.join(NEWER_LIBRARY);
+    if own.is_file() || std::env::var_os("PUMICE_ROCKSDB_11_SO").is_some() {
+        return Ok(());
+    }
+    fetch_library(&folder, NEWER_VERSION, &own)
 }
 
 /// Fetches the library of `version` from Maven to `own`, in `folder`.

@@ -31,10 +31,12 @@ pub const MODES: &[Mode] = &[
     },
 ];
 
-/// Left out of the passes on fibers: packages whose code cannot wait, and `port`, whose suites
-/// start every kind of task themselves.
-pub const NOT_ON_FIBERS: [&str; 8] = [
+/// Left out of the passes on fibers: packages whose code cannot wait, `port`, whose suites start
+/// every kind of task themselves, and the C library, which threads of C call.
+pub const NOT_ON_FIBERS: [&str; 10] = [
     "pumice-base",
+    "pumice-binding",
+    "pumice-capi",
     "pumice-compress",
     "pumice-filter",
     "pumice-manifest",

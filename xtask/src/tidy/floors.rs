@@ -24,6 +24,8 @@ const FLOORS: &[(&str, u32, &[&str])] = &[
     ("pumice", 4, &[]),
     ("server", 5, &[]),
     ("cli", 5, &["server"]),
+    ("binding", 5, &[]),
+    ("capi", 5, &["binding"]),
     ("tests", 6, &[]),
 ];
 

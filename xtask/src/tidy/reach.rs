@@ -1,8 +1,8 @@
 //! Dead files: every `.rs` file is a crate root or is declared by `mod NAME;` from one.
 //!
-//! Roots are `src/lib.rs`, `src/main.rs`, `build.rs`, and in `src/bin`, `tests`, `examples` and
-//! `benches` of a package each file and each `NAME/main.rs`. A `#[path = "..."]` on a line of its
-//! own counts from the folder of its file.
+//! Roots are `src/lib.rs`, `src/main.rs`, `build.rs`, `build/main.rs`, and in `src/bin`, `tests`,
+//! `examples` and `benches` of a package each file and each `NAME/main.rs`. A `#[path = "..."]` on
+//! a line of its own counts from the folder of its file.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -36,6 +36,7 @@ fn is_root(path: &str) -> bool {
     match inside.rsplit_once('/') {
         None => inside == "build.rs",
         Some(("src", name)) => name == "lib.rs" || name == "main.rs",
+        Some(("build", name)) => name == "main.rs",
         Some((folder, name)) => {
             let folder = match folder.rsplit_once('/') {
                 Some((above, _)) if name == "main.rs" && above != "src" => above,

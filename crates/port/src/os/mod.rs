@@ -7,6 +7,7 @@
 //! method that takes a position is one positioned system call.
 
 mod aligned;
+pub mod c_memory;
 mod file;
 mod lock;
 mod pages;

@@ -375,6 +375,14 @@ impl WriteBatch {
         Ok(())
     }
 
+    /// Forgets the newest save point; what was added since stays.
+    ///
+    /// # Errors
+    /// NotFound if there is none.
+    pub fn pop_save_point(&mut self) -> Result<()> {
+        self.save_points.pop().map(drop).ok_or_else(|| Error::not_found("no save point"))
+    }
+
     /// The records in order.
     pub fn iter(&self) -> BatchIter<'_> {
         records(&self.rep)

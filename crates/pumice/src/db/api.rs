@@ -550,6 +550,10 @@ impl Db {
     pub fn resume(&self) -> Result<()> {
         self.inner().resume()
     }
+    /// The database's identity, as in the file IDENTITY and in the MANIFEST. Does not suspend.
+    pub fn db_identity(&self) -> &str {
+        &self.inner().dir.db_id
+    }
     /// The directory of the database. Does not suspend.
     pub fn path(&self) -> &Path {
         &self.inner().dir.path

@@ -1,0 +1,158 @@
+//! `rocksdb_writebatch_t`: a batch with a limit of bytes, and the walks over its records that
+//! RocksDB's handlers make.
+//!
+//! Thread safety: one task at a time.
+
+use pumice::{BatchRecord, ColumnFamily, Result, WriteBatch};
+use pumice_base::dbformat::ValueType;
+
+/// A batch.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// The updates.
+    pub updates: WriteBatch,
+    /// Most bytes of all updates; 0 for no limit.
+    bytes_max: usize,
+}
+
+/// One update that a walk meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update<'a> {
+    /// A value.
+    Put(&'a [u8], &'a [u8]),
+    /// A deletion.
+    Delete(&'a [u8]),
+    /// A merge operand.
+    Merge(&'a [u8], &'a [u8]),
+    /// An annotation.
+    LogData(&'a [u8]),
+}
+
+impl Batch {
+    /// An empty batch with room for `reserved` bytes that takes at most `bytes_max`; 0 for no
+    /// limit.
+    pub fn with_limit(reserved: usize, bytes_max: usize) -> Batch {
+        // A caller's mistake must not become an allocation that fails.
+        let reserved = reserved.min(64 << 20);
+        Batch { updates: WriteBatch::with_capacity(reserved), bytes_max }
+    }
+
+    /// A batch with these bytes.
+    ///
+    /// # Errors
+    /// Corruption, if they are none.
+    pub fn from_data(data: &[u8]) -> Result<Batch> {
+        Ok(Batch { updates: WriteBatch::from_data(data)?, bytes_max: 0 })
+    }
+
+    /// Adds updates, unless the batch would then be larger than its limit.
+    pub fn add(&mut self, add: impl FnOnce(&mut WriteBatch)) {
+        if self.bytes_max == 0 {
+            return add(&mut self.updates);
+        }
+        self.updates.set_save_point();
+        add(&mut self.updates);
+        // Both find the save point that was just set.
+        let outcome = match self.updates.data_bytes() > self.bytes_max {
+            true => self.updates.rollback_to_save_point(),
+            false => self.updates.pop_save_point(),
+        };
+        debug_assert!(outcome.is_ok());
+    }
+
+    /// Adds the updates of one column family, or of the default one.
+    pub fn add_to(&mut self, cf: Option<&ColumnFamily>, add: impl FnOnce(&mut WriteBatch, Family)) {
+        match cf {
+            Some(cf) => self.add(|updates| add(updates, Family::Handle(cf))),
+            None => self.add(|updates| add(updates, Family::Default)),
+        }
+    }
+
+    /// Walks over the records as a handler of RocksDB's does that knows puts, deletions and, if
+    /// `families`, column families and merges: it ends at the first record that it has no function
+    /// for. `see` gets the column family's id.
+    pub fn walk(&self, families: bool, mut see: impl FnMut(u32, Update<'_>)) {
+        for record in self.updates.iter() {
+            let Ok(record) = record else { return };
+            let (cf, value_type, key, value) = match record {
+                BatchRecord::LogData(blob) => {
+                    see(0, Update::LogData(blob));
+                    continue;
+                }
+                BatchRecord::Marker(..) => continue,
+                BatchRecord::Entry { column_family, value_type, key, value } => {
+                    (column_family, value_type, key, value)
+                }
+            };
+            match value_type {
+                _ if !families && cf != 0 => return,
+                ValueType::Value => see(cf, Update::Put(key, value)),
+                ValueType::Deletion => see(cf, Update::Delete(key)),
+                ValueType::Merge if families => see(cf, Update::Merge(key, value)),
+                // The functions that RocksDB's handlers have for these do nothing.
+                ValueType::Merge => {}
+                ValueType::SingleDeletion if cf == 0 => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+/// The column family of an update in a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Family<'a> {
+    /// The default one.
+    Default,
+    /// That of a handle.
+    Handle(&'a ColumnFamily),
+}
+
+impl pumice::UpdateFamily for Family<'_> {
+    fn family_id(&self) -> u32 {
+        match self {
+            Family::Default => 0,
+            Family::Handle(cf) => cf.id(),
+        }
+    }
+    fn handle(&self) -> Option<&ColumnFamily> {
+        match self {
+            Family::Default => None,
+            Family::Handle(cf) => Some(cf),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(batch: &Batch, families: bool) -> Vec<String> {
+        let mut seen = Vec::new();
+        batch.walk(families, |cf, update| seen.push(format!("{cf} {update:?}")));
+        seen
+    }
+
+    #[test]
+    fn a_limit_leaves_updates_out_whole() {
+        let mut batch = Batch::with_limit(0, 100);
+        batch.add(|updates| updates.put("a", [b'x'; 20]));
+        batch.add(|updates| updates.put("b", [b'x'; 200]));
+        batch.add(|updates| updates.put("c", [b'x'; 20]));
+        assert_eq!(batch.updates.count(), 2);
+    }
+
+    #[test]
+    fn a_walk_ends_where_a_handler_of_rocksdb_does() {
+        let mut batch = Batch::default();
+        batch.add(|updates| {
+            updates.put("a", "1");
+            updates.delete("b");
+            updates.merge("m", "2");
+            updates.put_log_data(b"note");
+            updates.delete_range("a", "z");
+            updates.put("never", "seen");
+        });
+        assert_eq!(seen(&batch, false).len(), 3);
+        assert_eq!(seen(&batch, true).len(), 4);
+    }
+}

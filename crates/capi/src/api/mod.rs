@@ -1,0 +1,47 @@
+//! The functions, by area.
+//!
+//! Thread safety: see the crate.
+
+mod backups;
+mod batches;
+mod caches;
+mod checkpoints;
+mod environment;
+mod families;
+mod iterators;
+mod listeners;
+mod maintenance;
+mod metadata;
+mod open;
+mod operators;
+mod options;
+mod options_objects;
+mod properties;
+mod reads;
+mod requests;
+mod statistics;
+mod tables;
+mod wal;
+mod writes;
+
+pub use backups::*;
+pub use batches::*;
+pub use caches::*;
+pub use checkpoints::*;
+pub use environment::*;
+pub use families::*;
+pub use iterators::*;
+pub use listeners::*;
+pub use maintenance::*;
+pub use metadata::*;
+pub use open::*;
+pub use operators::*;
+pub use options::*;
+pub use options_objects::*;
+pub use properties::*;
+pub use reads::*;
+pub use requests::*;
+pub use statistics::*;
+pub use tables::*;
+pub use wal::*;
+pub use writes::*;

@@ -1,0 +1,311 @@
+//! Options that are objects, or paths and lists.
+
+use std::sync::Arc;
+
+use pumice::FilterPolicy;
+use pumice::options::value::OptionValue;
+use pumice::options::{CompactOnDeletionCollectorFactory, FileChecksumGenFactory, MemtableFactory};
+use pumice_binding::env::Env;
+use pumice_binding::options::TableOptions;
+use pumice_binding::overlay::{Named, overlay};
+use pumice_binding::store::Fields;
+
+use crate::ffi::from::{Taken, Text, Unused};
+use crate::ffi::generated::{
+    rocksdb_compactionservice_t, rocksdb_cuckoo_table_options_t, rocksdb_fifo_compaction_options_t,
+    rocksdb_table_properties_collector_factory_t, rocksdb_universal_compaction_options_t,
+};
+use crate::ffi::into::New;
+use crate::ffi::macros::c_api;
+use crate::ffi::types::{
+    BufferManager, Cache, ChecksumFactory, DbPath, FileManager, Filter, FilterFactory, InfoLogger,
+    Limiter, Merge, Options, Order, Partitioner, Prefix, WalFilter,
+};
+
+/// Members of an option that has a text of its own, set one by one.
+struct Members<'a, T>(&'a mut T);
+
+impl<T: OptionValue> Named for Members<'_, T> {
+    fn text_of(&self, name: &str) -> pumice::Result<String> {
+        Err(pumice::Error::invalid_argument(format!("{name} has no text of its own")))
+    }
+    fn set_text(&mut self, name: &str, text: &str) -> pumice::Result<()> {
+        let refused = |why| pumice::Error::invalid_argument(format!("{name}={text}: {why:?}"));
+        self.0.update(&format!("{{{name}={text};}}")).map_err(refused)
+    }
+}
+
+fn deletions(options: &mut Options, window: usize, trigger: usize, ratio: f64) {
+    let collector = CompactOnDeletionCollectorFactory {
+        sliding_window_size: window,
+        deletion_trigger: trigger,
+        deletion_ratio: ratio,
+    };
+    let factories = &mut options.values.engine.cf.table_properties_collector_factories;
+    factories.push(Arc::new(collector));
+}
+
+fn paths(list: &[&DbPath]) -> String {
+    let texts = list.iter().map(|path| format!("{}:{}", path.path.display(), path.target_size));
+    texts.collect::<Vec<_>>().join(";")
+}
+
+c_api! {
+    fn rocksdb_options_set_comparator(options: &mut Options, comparator: Option<&Order>) {
+        let order = comparator.map_or(pumice::Comparator::Bytewise, |order| order.0.clone());
+        options.values.engine.cf.comparator = order;
+    }
+
+    fn rocksdb_options_set_merge_operator(options: &mut Options, operator: Taken<Merge>) {
+        options.values.engine.cf.merge_operator = operator.map(|operator| operator.0);
+    }
+
+    fn rocksdb_options_set_uint64add_merge_operator(options: &mut Options) {
+        options.values.engine.cf.merge_operator =
+            pumice::options::merge_operator_by_name("uint64add");
+    }
+
+    fn rocksdb_options_set_compaction_filter(options: &mut Options, filter: Option<&Filter>) {
+        options.values.engine.cf.compaction_filter = filter.map(|filter| Arc::clone(&filter.0));
+    }
+
+    fn rocksdb_options_set_compaction_filter_factory(
+        options: &mut Options, factory: Taken<FilterFactory>
+    ) {
+        options.values.engine.cf.compaction_filter_factory = factory.map(|factory| factory.0);
+    }
+
+    fn rocksdb_options_set_prefix_extractor(options: &mut Options, extractor: Taken<Prefix>) {
+        options.values.engine.cf.prefix_extractor = extractor.map(|extractor| extractor.0);
+    }
+
+    fn rocksdb_options_set_block_based_table_factory(
+        options: &mut Options, table: Option<&TableOptions>
+    ) {
+        if let Some(table) = table {
+            options.values.table = table.clone();
+        }
+    }
+
+    fn rocksdb_options_set_cuckoo_table_factory(
+        options: &mut Options, _table: Option<&rocksdb_cuckoo_table_options_t>
+    ) {
+        let line = "table_factory=CuckooTable (block-based tables are used)";
+        options.values.set_replaced("table_factory", line.to_string());
+    }
+
+    fn rocksdb_options_set_plain_table_factory(
+        options: &mut Options, _user_key_len: u32, _bloom_bits_per_key: i32,
+        _hash_table_ratio: f64, _index_sparseness: usize, _huge_page_tlb_size: usize,
+        _encoding_type: std::ffi::c_char, _full_scan_mode: u8, _store_index_in_file: u8
+    ) {
+        let line = "table_factory=PlainTable (block-based tables are used)";
+        options.values.set_replaced("table_factory", line.to_string());
+    }
+
+    fn rocksdb_options_set_memtable_vector_rep(options: &mut Options) {
+        options.values.engine.cf.memtable_factory = MemtableFactory::Vector { reserve: 0 };
+    }
+
+    fn rocksdb_options_set_hash_skip_list_rep(
+        options: &mut Options, _bucket_count: usize, _height: i32, _branching_factor: i32
+    ) {
+        let line = "memtable_factory=HashSkipListRepFactory (SkipListFactory is used)";
+        options.values.set_replaced("memtable_factory", line.to_string());
+    }
+
+    fn rocksdb_options_set_hash_link_list_rep(options: &mut Options, _bucket_count: usize) {
+        let line = "memtable_factory=HashLinkListRepFactory (SkipListFactory is used)";
+        options.values.set_replaced("memtable_factory", line.to_string());
+    }
+
+    fn rocksdb_options_set_universal_compaction_options(
+        options: &mut Options, universal: Option<&rocksdb_universal_compaction_options_t>
+    ) {
+        let Some(universal) = universal else { return };
+        let target = &mut options.values.engine.cf.compaction_options_universal;
+        options.values.refused = overlay(universal.store(), &mut Members(target)).err();
+    }
+
+    fn rocksdb_options_set_fifo_compaction_options(
+        options: &mut Options, fifo: Option<&rocksdb_fifo_compaction_options_t>
+    ) {
+        let Some(fifo) = fifo else { return };
+        let target = &mut options.values.engine.cf.compaction_options_fifo;
+        options.values.refused = overlay(fifo.store(), &mut Members(target)).err();
+    }
+
+    fn rocksdb_options_set_env(options: &mut Options, env: Option<&Env>) {
+        let env = env.cloned().unwrap_or_default();
+        options.values.engine.db.file_system = Arc::clone(env.file_system());
+    }
+
+    fn rocksdb_options_set_info_log(options: &mut Options, logger: Option<&InfoLogger>) {
+        options.values.engine.db.info_log = logger.map(|logger| Arc::clone(&logger.0));
+        options.logger = logger.cloned();
+    }
+
+    fn rocksdb_options_get_info_log(options: &Options) -> Option<New<InfoLogger>> {
+        options.logger.clone().map(New)
+    }
+
+    fn rocksdb_options_set_write_buffer_manager(
+        options: &mut Options, manager: Option<&BufferManager>
+    ) {
+        options.values.engine.db.write_buffer_manager =
+            manager.map(|manager| Arc::clone(&manager.manager));
+    }
+
+    fn rocksdb_options_set_sst_file_manager(options: &mut Options, manager: Option<&FileManager>) {
+        options.values.engine.db.sst_file_manager = manager.map(|manager| Arc::clone(&manager.0));
+    }
+
+    fn rocksdb_options_set_ratelimiter(options: &mut Options, limiter: Option<&Limiter>) {
+        match limiter.map(|limiter| limiter.0.clone()) {
+            Some(Ok(limiter)) => options.values.engine.db.rate_limiter = Some(limiter),
+            Some(Err(error)) => options.values.refused = Some(error),
+            None => options.values.engine.db.rate_limiter = None,
+        }
+    }
+
+    fn rocksdb_options_set_row_cache(options: &mut Options, cache: Option<&Cache>) {
+        let rows = |cache: &Cache| {
+            let make = || pumice::RowCache::new(cache.blocks.capacity());
+            Arc::clone(cache.rows.get_or_init(make))
+        };
+        options.values.engine.db.row_cache = cache.map(rows);
+    }
+
+    fn rocksdb_options_set_blob_cache(_options: &mut Options, _cache: Option<&Cache>) {
+        // Without blob files there is nothing to cache.
+    }
+
+    fn rocksdb_options_set_file_checksum_gen_factory(
+        options: &mut Options, factory: Option<&ChecksumFactory>
+    ) {
+        options.values.engine.db.file_checksum_gen_factory = match factory {
+            Some(_) => FileChecksumGenFactory::Crc32c,
+            None => FileChecksumGenFactory::None,
+        };
+    }
+
+    fn rocksdb_options_set_sst_partitioner_factory(
+        options: &mut Options, factory: Option<&Partitioner>
+    ) {
+        let name = if factory.is_some() { "SstPartitionerFixedPrefixFactory" } else { "" };
+        options.values.set_missing("sst_partitioner_factory", name);
+    }
+
+    fn rocksdb_options_set_wal_filter(
+        options: &mut Options, filter: Option<&WalFilter>
+    ) {
+        options.values.set_missing("wal_filter", filter.map_or("", |filter| &filter.name));
+    }
+
+    fn rocksdb_options_clear_wal_filter(options: &mut Options) {
+        options.values.set_missing("wal_filter", "");
+    }
+
+    fn rocksdb_options_set_compaction_service(
+        options: &mut Options, _service: Unused<rocksdb_compactionservice_t>
+    ) {
+        options.values.set_missing("compaction_service", "CompactionService");
+    }
+
+    fn rocksdb_options_add_table_properties_collector_factory(
+        options: &mut Options, _factory: Unused<rocksdb_table_properties_collector_factory_t>
+    ) {
+        // Nothing in the interface makes such a factory.
+        let line = "table_properties_collector_factory (none is used)";
+        options.values.set_replaced("table_properties_collector_factory", line.to_string());
+    }
+
+    fn rocksdb_options_add_compact_on_deletion_collector_factory(
+        options: &mut Options, window_size: usize, num_dels_trigger: usize
+    ) {
+        deletions(options, window_size, num_dels_trigger, 0.0);
+    }
+
+    fn rocksdb_options_add_compact_on_deletion_collector_factory_del_ratio(
+        options: &mut Options, window_size: usize, num_dels_trigger: usize, deletion_ratio: f64
+    ) {
+        deletions(options, window_size, num_dels_trigger, deletion_ratio);
+    }
+
+    fn rocksdb_options_add_compact_on_deletion_collector_factory_min_file_size(
+        options: &mut Options, window_size: usize, num_dels_trigger: usize, deletion_ratio: f64,
+        min_file_size: u64
+    ) {
+        deletions(options, window_size, num_dels_trigger, deletion_ratio);
+        if min_file_size > 0 {
+            let line = format!("CompactOnDeletionCollector.min_file_size={min_file_size}");
+            options.values.set_replaced("CompactOnDeletionCollector", line);
+        }
+    }
+
+    fn rocksdb_dbpath_create(path: Text<'_>, target_size: u64) -> New<DbPath> {
+        New(DbPath { path: path.path(), target_size })
+    }
+
+    fn rocksdb_options_set_db_paths(options: &mut Options, list: List<DbPath>) {
+        options.values.set_missing("db_paths", &paths(&list));
+    }
+
+    fn rocksdb_options_set_cf_paths(options: &mut Options, list: List<DbPath>) {
+        options.values.set_missing("cf_paths", &paths(&list));
+    }
+
+    fn rocksdb_options_set_db_log_dir(options: &mut Options, path: Text<'_>) {
+        options.store_mut().put_text("db_log_dir", path.bytes());
+    }
+
+    fn rocksdb_options_set_wal_dir(options: &mut Options, path: Text<'_>) {
+        options.store_mut().put_text("wal_dir", path.bytes());
+    }
+
+    fn rocksdb_options_set_db_host_id(options: &mut Options, id: Text<'_>) {
+        options.store_mut().put_text("db_host_id", id.bytes());
+    }
+
+    fn rocksdb_options_set_daily_offpeak_time_utc(options: &mut Options, time: Text<'_>) {
+        options.store_mut().put_text("daily_offpeak_time_utc", time.bytes());
+    }
+
+    fn rocksdb_block_based_options_set_filter_policy(
+        options: &mut TableOptions, policy: Taken<FilterPolicy>
+    ) {
+        options.engine.filter_policy = policy.map(|policy| *policy);
+    }
+
+    fn rocksdb_block_based_options_set_block_cache(
+        options: &mut TableOptions, cache: Option<&Cache>
+    ) {
+        options.engine.block_cache = cache.map(|cache| Arc::clone(&cache.blocks));
+    }
+
+    fn rocksdb_block_based_options_set_block_cache_compressed(
+        _options: &mut TableOptions, _cache: Option<&Cache>
+    ) {
+        // Removed from RocksDB 8: blocks in memory are not compressed there, either.
+    }
+
+    fn rocksdb_block_based_options_set_checksum(
+        options: &mut TableOptions, checksum: std::ffi::c_char
+    ) {
+        options.store_mut().put_int("checksum", i64::from(checksum));
+    }
+
+    fn rocksdb_block_based_options_set_user_defined_index_factory_from_string(
+        options: &mut TableOptions, name: Bytes, errptr: Fail
+    ) {
+        if name.is_empty() {
+            return Err(pumice::Error::invalid_argument("the name of the index is empty"));
+        }
+        options.store_mut().put_text("user_defined_index_factory_name", name);
+        Ok(())
+    }
+
+    fn rocksdb_block_based_options_clear_user_defined_index_factory(options: &mut TableOptions) {
+        options.store_mut().put_text("user_defined_index_factory_name", "");
+    }
+}

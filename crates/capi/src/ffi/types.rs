@@ -1,0 +1,370 @@
+//! Which Rust type stands for which type of C. Types that are not here are made of values, by the
+//! table of properties, or only have a name.
+//!
+//! Thread safety: see each type.
+#![allow(non_camel_case_types, missing_docs)] // C's names.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pumice::backup::{BackupEngine, BackupInfo};
+use pumice::{
+    BlockCache, ColumnFamily, CompactionFilter, CompactionFilterFactory, Comparator, Error,
+    FilterPolicy, LiveFile, Logger, MergeOperator, PinnedSlice, RateLimiter, Result,
+    SliceTransform, Snapshot, SstFileManager, SstFileWriter, WriteBufferManager,
+};
+use pumice_binding::batch::Batch;
+use pumice_binding::database::Database;
+use pumice_binding::store::{Fields, Store};
+use pumice_binding::{cursor, env, log_cursor, options, reports, requests};
+
+use crate::ffi::callback::Owner;
+use crate::ffi::from::Kept;
+use crate::ffi::listener::Listener;
+
+pub type rocksdb_t = Database;
+pub type rocksdb_options_t = Options;
+pub type rocksdb_block_based_table_options_t = options::TableOptions;
+pub type rocksdb_column_family_handle_t = Family;
+pub type rocksdb_readoptions_t = ReadOptions;
+pub type rocksdb_writeoptions_t = requests::WriteOptions;
+pub type rocksdb_snapshot_t = Snapshot;
+pub type rocksdb_iterator_t = cursor::Iterator;
+pub type rocksdb_wal_iterator_t = log_cursor::LogCursor;
+pub type rocksdb_wal_files_t = WalFiles;
+pub type rocksdb_writebatch_t = Batch;
+pub type rocksdb_pinnableslice_t = Pinned;
+pub type rocksdb_pinnable_handle_t = PinnedValue;
+pub type rocksdb_pinnable_multi_get_t = PinnedValues;
+pub type rocksdb_cache_t = Cache;
+pub type rocksdb_env_t = env::Env;
+pub type rocksdb_logger_t = InfoLogger;
+pub type rocksdb_comparator_t = Order;
+pub type rocksdb_mergeoperator_t = Merge;
+pub type rocksdb_compactionfilter_t = Filter;
+pub type rocksdb_compactionfilterfactory_t = FilterFactory;
+pub type rocksdb_filterpolicy_t = FilterPolicy;
+pub type rocksdb_slicetransform_t = Prefix;
+pub type rocksdb_eventlistener_t = Listener;
+pub type rocksdb_ratelimiter_t = Limiter;
+pub type rocksdb_write_buffer_manager_t = BufferManager;
+pub type rocksdb_sst_file_manager_t = FileManager;
+pub type rocksdb_sstfilewriter_t = Writer;
+pub type rocksdb_checkpoint_t = Checkpoint;
+pub type rocksdb_backup_engine_t = Backups;
+pub type rocksdb_backup_engine_info_t = BackupList;
+pub type rocksdb_backup_engine_options_t = requests::BackupOptions;
+pub type rocksdb_livefiles_t = LiveFiles;
+pub type rocksdb_livefile_t = NewLiveFile;
+pub type rocksdb_column_family_metadata_t = reports::FamilyMetadata;
+pub type rocksdb_level_metadata_t = reports::LevelMetadata;
+pub type rocksdb_sst_file_metadata_t = reports::FileMetadata;
+pub type rocksdb_flushjobinfo_t = reports::FlushInfo;
+pub type rocksdb_compactionjobinfo_t = reports::CompactionInfo;
+pub type rocksdb_compaction_file_info_t = reports::CompactionFile;
+pub type rocksdb_compaction_job_stats_t = reports::JobStats;
+pub type rocksdb_memtableinfo_t = reports::MemTable;
+pub type rocksdb_externalfileingestioninfo_t = reports::Ingestion;
+pub type rocksdb_writestallinfo_t = reports::Stall;
+pub type rocksdb_writestallcondition_t = reports::StallCondition;
+pub type rocksdb_table_properties_t = reports::Properties;
+pub type rocksdb_status_ptr_t = Status;
+pub type rocksdb_dbpath_t = DbPath;
+pub type rocksdb_perfcontext_t = PerfContext;
+pub type rocksdb_memory_consumers_t = MemoryConsumers;
+pub type rocksdb_file_checksum_gen_factory_t = ChecksumFactory;
+pub type rocksdb_sst_partitioner_factory_t = Partitioner;
+pub type rocksdb_walfilter_t = WalFilter;
+pub type rocksdb_hyper_clock_cache_options_t = HyperClockOptions;
+
+/// Options, and the listeners that each database gets a copy of.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub values: options::Options,
+    pub listeners: Vec<Arc<Listener>>,
+    /// A logger of the program's, to give it back.
+    pub logger: Option<InfoLogger>,
+}
+
+impl Fields for Options {
+    fn store(&self) -> &Store {
+        self.values.store()
+    }
+    fn store_mut(&mut self) -> &mut Store {
+        self.values.store_mut()
+    }
+}
+
+/// A column family of an open database.
+#[derive(Clone, Debug)]
+pub struct Family(pub ColumnFamily);
+
+/// Options of reads; the bounds are the program's bytes.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    pub values: requests::ReadOptions,
+    pub lower: Kept,
+    pub upper: Kept,
+    /// Why reads with these options are refused.
+    pub refused: Option<Error>,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions {
+            values: requests::ReadOptions::default(),
+            lower: Kept::NOTHING,
+            upper: Kept::NOTHING,
+            refused: None,
+        }
+    }
+}
+
+impl Fields for ReadOptions {
+    fn store(&self) -> &Store {
+        self.values.store()
+    }
+    fn store_mut(&mut self) -> &mut Store {
+        self.values.store_mut()
+    }
+    fn changed(&mut self) {
+        self.values.changed();
+        self.refused = self.values.check().err();
+    }
+}
+
+impl ReadOptions {
+    /// The engine's options of a point read.
+    ///
+    /// # Errors
+    /// NotSupported for a setting that this build has not.
+    #[inline]
+    pub fn point(&self) -> Result<&pumice::ReadOptions> {
+        match &self.refused {
+            None => Ok(self.values.engine()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    /// The engine's options of a scan, with the bounds as they are now.
+    ///
+    /// # Errors
+    /// As [`Self::point`].
+    pub fn scan(&self) -> Result<pumice::ReadOptions> {
+        let mut options = self.point()?.clone();
+        options.iterate_lower_bound = self.lower.read();
+        options.iterate_upper_bound = self.upper.read();
+        Ok(options)
+    }
+}
+
+/// The value of a key.
+#[derive(Debug)]
+pub struct Pinned(pub PinnedSlice);
+
+/// The value of a key, by the newer functions.
+#[derive(Debug)]
+pub struct PinnedValue(pub PinnedSlice);
+
+/// The values of many keys, or the texts of what went wrong, each with a zero byte behind it.
+#[derive(Debug)]
+pub struct PinnedValues(pub Vec<std::result::Result<Option<PinnedSlice>, Vec<u8>>>);
+
+/// The logs of a database.
+#[derive(Clone, Debug)]
+pub struct WalFiles(pub Vec<crate::ffi::generated::rocksdb_wal_file_t>);
+
+/// A block cache. The same object serves as row cache, by its capacity.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    pub blocks: Arc<BlockCache>,
+    pub rows: Arc<std::sync::OnceLock<Arc<pumice::RowCache>>>,
+}
+
+/// A logger of the program's, or to stderr.
+#[derive(Clone)]
+pub struct InfoLogger(pub Arc<dyn Logger>);
+
+/// An order of keys.
+#[derive(Clone, Debug)]
+pub struct Order(pub Comparator);
+
+/// A merge operator.
+#[derive(Clone)]
+pub struct Merge(pub Arc<dyn MergeOperator>);
+
+/// A compaction filter.
+#[derive(Clone)]
+pub struct Filter(pub Arc<dyn CompactionFilter>);
+
+/// Makes compaction filters.
+#[derive(Clone)]
+pub struct FilterFactory(pub Arc<dyn CompactionFilterFactory>);
+
+/// A prefix extractor.
+#[derive(Clone)]
+pub struct Prefix(pub Arc<dyn SliceTransform>);
+
+macro_rules! nameless {
+    ($($name:ident),+) => {$(
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(stringify!($name))
+            }
+        }
+    )+};
+}
+nameless!(InfoLogger, Merge, Filter, FilterFactory, Prefix, Writer);
+
+/// A rate limiter; a rate that is none is refused where it is used.
+#[derive(Clone, Debug)]
+pub struct Limiter(pub std::result::Result<Arc<RateLimiter>, Error>);
+
+/// A write buffer manager.
+#[derive(Clone, Debug)]
+pub struct BufferManager {
+    pub manager: Arc<WriteBufferManager>,
+    pub flush_policy: i32,
+}
+
+/// A manager of table files.
+#[derive(Clone, Debug)]
+pub struct FileManager(pub Arc<SstFileManager>);
+
+/// A writer of table files. What its options lack is said at `open`.
+pub struct Writer {
+    pub writer: std::result::Result<SstFileWriter, Error>,
+    pub file_size: u64,
+}
+
+/// Makes checkpoints.
+#[derive(Clone, Debug)]
+pub struct Checkpoint(pub Database);
+
+/// Backups in a directory.
+#[derive(Debug)]
+pub struct Backups {
+    pub engine: BackupEngine,
+    /// Backups are refused from now on.
+    pub stopped: AtomicBool,
+}
+
+/// What backups there are.
+#[derive(Clone, Debug)]
+pub struct BackupList(pub Vec<BackupInfo>);
+
+/// Tables of a database. Texts have a zero byte behind them.
+#[derive(Clone, Debug, Default)]
+pub struct LiveFiles(pub Vec<NewLiveFile>);
+
+/// A table, described by a program or by the engine.
+#[derive(Clone, Debug)]
+pub struct NewLiveFile {
+    store: Store,
+    pub column_family_name: Vec<u8>,
+    pub name: Vec<u8>,
+    pub directory: Vec<u8>,
+    pub smallest_key: Vec<u8>,
+    pub largest_key: Vec<u8>,
+}
+
+impl Default for NewLiveFile {
+    fn default() -> Self {
+        NewLiveFile {
+            store: Store::named("livefile"),
+            column_family_name: vec![0],
+            name: vec![0],
+            directory: vec![0],
+            smallest_key: Vec::new(),
+            largest_key: Vec::new(),
+        }
+    }
+}
+
+impl Fields for NewLiveFile {
+    fn store(&self) -> &Store {
+        &self.store
+    }
+    fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+}
+
+/// Bytes with a zero byte behind them.
+pub fn with_zero(bytes: &[u8]) -> Vec<u8> {
+    [bytes, &[0]].concat()
+}
+
+impl NewLiveFile {
+    /// A table of the engine.
+    pub fn new(file: &LiveFile) -> NewLiveFile {
+        let mut description = NewLiveFile {
+            column_family_name: with_zero(file.column_family_name.as_bytes()),
+            name: with_zero(file.name.as_bytes()),
+            directory: with_zero(file.directory.as_os_str().as_encoded_bytes()),
+            smallest_key: file.smallest_key.clone(),
+            largest_key: file.largest_key.clone(),
+            ..NewLiveFile::default()
+        };
+        let store = &mut description.store;
+        store.put("level", file.level as u64);
+        store.put("size", file.size);
+        store.put("smallest_seqno", file.smallest_seq);
+        store.put("largest_seqno", file.largest_seq);
+        store.put("num_entries", file.num_entries);
+        store.put("num_deletions", file.num_deletions);
+        description
+    }
+}
+
+/// What a listener hears of an error.
+#[derive(Clone, Debug, Default)]
+pub struct Status(pub Option<Error>);
+
+/// A directory for tables.
+#[derive(Clone, Debug)]
+pub struct DbPath {
+    pub path: PathBuf,
+    pub target_size: u64,
+}
+
+/// Perf contexts are the thread's own; this is only a handle.
+#[derive(Clone, Debug, Default)]
+pub struct PerfContext(pub u8);
+
+/// Databases and caches whose memory is summed up.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryConsumers {
+    pub databases: Vec<Database>,
+    pub caches: Vec<Cache>,
+}
+
+/// Computes checksums of files: CRC-32C.
+#[derive(Clone, Debug, Default)]
+pub struct ChecksumFactory(pub u8);
+
+/// Cuts tables where prefixes of this length change.
+#[derive(Clone, Debug)]
+pub struct Partitioner(pub usize);
+
+/// Options of a cache.
+#[derive(Clone, Debug)]
+pub struct HyperClockOptions(pub Store);
+
+impl Fields for HyperClockOptions {
+    fn store(&self) -> &Store {
+        &self.0
+    }
+    fn store_mut(&mut self) -> &mut Store {
+        &mut self.0
+    }
+}
+
+/// A filter of logs: kept, ended, and refused by its name at an open.
+pub struct WalFilter {
+    pub owner: Owner,
+    pub name: String,
+}
+
+nameless!(WalFilter);

@@ -1,0 +1,55 @@
+/* What the C programs of the tests have in common: every result is printed, so that what two
+ * libraries print can be compared. Paths are replaced by the caller. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "c.h"
+
+static char* err = NULL;
+
+/* Prints and forgets the error of a call. */
+static void said(const char* what) {
+  printf("%s: %s\n", what, err ? err : "ok");
+  free(err);
+  err = NULL;
+}
+
+static void bytes(const char* what, const char* data, size_t size) {
+  printf("%s: ", what);
+  if (data == NULL) {
+    printf("none (%zu)\n", size);
+    return;
+  }
+  printf("%zu ", size);
+  for (size_t i = 0; i < size; i++) {
+    unsigned char c = (unsigned char)data[i];
+    if (c >= 32 && c < 127) printf("%c", c);
+    else printf("\\%02x", c);
+  }
+  printf("\n");
+}
+
+/* The same, and frees the bytes. */
+static void taken(const char* what, char* data, size_t size) {
+  bytes(what, data, size);
+  rocksdb_free(data);
+}
+
+/* Calls that store the length in n, which must be read after them. */
+#define TAKEN(what, call)       \
+  do {                          \
+    char* data_ = (call);       \
+    taken(what, data_, n);      \
+  } while (0)
+#define BYTES(what, call)       \
+  do {                          \
+    const char* data_ = (call); \
+    bytes(what, data_, n);      \
+  } while (0)
+
+static const char* dir(const char* name) {
+  static char path[4096];
+  snprintf(path, sizeof path, "%s/%s", getenv("SHOW_DIR"), name);
+  return path;
+}

@@ -1,0 +1,143 @@
+//! Null pointers, errors, stubs, panics: nothing crosses the boundary but what the header says.
+
+use std::ffi::{CStr, CString, c_char};
+use std::ptr::null_mut;
+
+use rocksdb::*;
+
+/// Takes the text of an error.
+fn taken(errptr: &mut *mut c_char) -> String {
+    assert!(!errptr.is_null(), "an error was expected");
+    // SAFETY: a text of malloc, which is taken once.
+    unsafe {
+        let text = CStr::from_ptr(*errptr).to_string_lossy().into_owned();
+        rocksdb_free(errptr.cast());
+        *errptr = null_mut();
+        text
+    }
+}
+
+#[test]
+fn a_null_handle_is_an_error_with_its_name() {
+    let mut error = null_mut();
+    // SAFETY: null is what is tested.
+    unsafe {
+        let write = rocksdb_writeoptions_create();
+        let key = b"key".as_ptr().cast();
+        rocksdb_put(null_mut(), write, key, 3, key, 3, &mut error);
+        assert_eq!(taken(&mut error), "Invalid argument: rocksdb_put: db is NULL");
+        rocksdb_put(null_mut(), write, key, 3, key, 3, null_mut());
+        rocksdb_writeoptions_destroy(write);
+        rocksdb_open(null_mut(), null_mut(), &mut error);
+        assert_eq!(taken(&mut error), "Invalid argument: rocksdb_open: options is NULL");
+        rocksdb_close(null_mut());
+        rocksdb_options_destroy(null_mut());
+        rocksdb_iter_destroy(null_mut());
+    }
+}
+
+#[test]
+fn an_error_replaces_the_text_that_was_there() {
+    let options = rocksdb_options_create_safe();
+    let path = CString::new("/nowhere/at/all").expect("no zero byte");
+    let mut error = null_mut();
+    // SAFETY: handles are used as the header says.
+    unsafe {
+        rocksdb_destroy_stub(&mut error);
+        for _ in 0..2 {
+            assert!(rocksdb_open(options, path.as_ptr(), &mut error).is_null());
+        }
+        let text = taken(&mut error);
+        assert!(text.starts_with("Invalid argument: "), "{text}");
+        rocksdb_options_destroy(options);
+    }
+}
+
+fn rocksdb_options_create_safe() -> *mut rocksdb_options_t {
+    // SAFETY: no argument.
+    unsafe { rocksdb_options_create() }
+}
+
+/// A stub with a place for an error.
+///
+/// # Safety
+/// As `errptr` of any function.
+unsafe fn rocksdb_destroy_stub(error: *mut *mut c_char) {
+    // SAFETY: the stub follows no pointer but `error`.
+    unsafe {
+        rocksdb_transaction_commit(null_mut(), error);
+        let text = CStr::from_ptr(*error).to_string_lossy().into_owned();
+        assert_eq!(text, "Not implemented: rocksdb_transaction_commit");
+    }
+}
+
+#[test]
+fn unlogged_values_without_length_are_empty() {
+    // SAFETY: handles are used as the header says.
+    unsafe {
+        let batch = rocksdb_writebatch_create();
+        rocksdb_writebatch_put(batch, null_mut(), 0, null_mut(), 0);
+        assert_eq!(rocksdb_writebatch_count(batch), 1);
+        rocksdb_writebatch_destroy(batch);
+    }
+}
+
+/// Runs this program again for one test that ends it.
+fn ended(test: &str) -> String {
+    let own = std::env::current_exe().expect("a program has a path");
+    let output = std::process::Command::new(own)
+        .args(["--exact", &format!("boundary::{test}"), "--nocapture"])
+        .env("PUMICE_CAPI_END", "1")
+        .output()
+        .expect("the program runs");
+    assert!(!output.status.success(), "{test} was expected to end the program");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn is_the_program_that_ends() -> bool {
+    std::env::var_os("PUMICE_CAPI_END").is_some()
+}
+
+#[test]
+fn a_freed_handle_ends_the_program_by_name() {
+    if is_the_program_that_ends() {
+        // SAFETY: none; that is what is tested.
+        unsafe {
+            let batch = rocksdb_writebatch_create();
+            rocksdb_writebatch_destroy(batch);
+            rocksdb_writebatch_count(batch);
+        }
+        return;
+    }
+    if cfg!(debug_assertions) {
+        let text = ended("a_freed_handle_ends_the_program_by_name");
+        assert!(text.contains("rocksdb_writebatch_count: the "), "{text}");
+    }
+}
+
+#[test]
+fn a_handle_of_another_type_ends_the_program_by_name() {
+    if is_the_program_that_ends() {
+        // SAFETY: none; that is what is tested.
+        unsafe {
+            let options = rocksdb_options_create();
+            rocksdb_writebatch_count(options.cast());
+        }
+        return;
+    }
+    if cfg!(debug_assertions) {
+        let text = ended("a_handle_of_another_type_ends_the_program_by_name");
+        assert!(text.contains("rocksdb_writebatch_count: the handle is a "), "{text}");
+    }
+}
+
+#[test]
+fn a_null_handle_without_errptr_ends_the_program_by_name() {
+    if is_the_program_that_ends() {
+        // SAFETY: null is what is tested.
+        unsafe { rocksdb_iter_next(null_mut()) };
+        return;
+    }
+    let text = ended("a_null_handle_without_errptr_ends_the_program_by_name");
+    assert!(text.contains("rocksdb_iter_next: rocksdb_iter_next: iterator is NULL"), "{text}");
+}

@@ -24,7 +24,7 @@ use pumice_base::checksum::{ChecksumType, block_checksum};
 use pumice_base::dbformat::{MAX_SEQUENCE, append_internal_key, seek_key, user_key};
 use pumice_base::random::Rng;
 use pumice_compress::{CompressionOptions, CompressionType, Compressor};
-use pumice_env::{BufferedWriter, FileSystem, MemFs, WriterOptions};
+use pumice_env::{BufferedWriter, MemFs, WriterOptions};
 use pumice_filter::{FilterBuildSettings, FilterPolicy};
 use pumice_port::helpers::HelperPool;
 use pumice_port::{thread, time};

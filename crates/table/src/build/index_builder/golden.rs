@@ -125,7 +125,7 @@ impl Case {
             comparator: self.context.comparator.clone(),
             ..Default::default()
         };
-        Table::open(context, fs.open_random(path).unwrap(), bytes.len() as u64).unwrap()
+        Table::open(context, fs.shared().open_random(path).unwrap(), bytes.len() as u64).unwrap()
     }
 
     /// The same entries through the table builder.

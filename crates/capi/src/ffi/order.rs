@@ -29,6 +29,10 @@ impl CustomComparator for COrder {
         // SAFETY: invariant 4 of ffi.
         unsafe { compare(self.owner.state.0, data(a), a.len(), data(b), b.len()) }.cmp(&0)
     }
+    /// C has no way to say it, and RocksDB uses filters beside any comparator.
+    fn can_keys_with_different_byte_contents_be_equal(&self) -> bool {
+        false
+    }
 }
 
 /// A comparator of C's.

@@ -162,7 +162,8 @@ fn wait(mut worker: Worker, started: Instant) -> Heard {
             Ok(None) => {}
             Err(error) => break error.to_string(),
         }
-        let silent = started.elapsed().as_millis() as u64 - worker.last.load(Ordering::Relaxed);
+        let silent = (started.elapsed().as_millis() as u64)
+            .saturating_sub(worker.last.load(Ordering::Relaxed)); // Which may be set meanwhile.
         if silent > SEED_SECONDS_MAX * 1000 {
             let killed = worker.child.kill().and_then(|()| worker.child.wait());
             break format!("no progress for {SEED_SECONDS_MAX} s; ended: {killed:?}");

@@ -121,6 +121,9 @@ impl Txn<'_> {
 
     /// The collection is going, its elements are not read any more: marks its generation.
     fn bury(&mut self, collection: &Collection) {
+        // What this transaction wrote of it takes no room any more.
+        let (first, end) = collection.all();
+        self.drop_writes(&first, &end);
         let dead = collection.as_dead();
         self.put(encoding::dead_key(&dead), Vec::new());
         self.counted.dead.push(dead);

@@ -313,13 +313,7 @@ impl<'k> Txn<'k> {
     /// Deletes all engine keys from `first` up to `end`.
     pub fn clear(&mut self, first: Vec<u8>, end: Vec<u8>) {
         debug_assert!(self.may_write && first < end, "a range that is written");
-        let gone: Vec<_> = self.writes.range(&first, &end).map(|(key, _)| key.clone()).collect();
-        for key in gone {
-            if let Some(value) = self.writes.remove(&key) {
-                self.bytes = self.bytes.saturating_sub(bytes_of(&key, &value));
-                self.note(|| Step::Wrote(key, Some(value)));
-            }
-        }
+        self.drop_writes(&first, &end);
         // Merges it with all ranges that touch it.
         let (mut first, mut end) = (first, end);
         let mut merged = Vec::new();
@@ -332,6 +326,17 @@ impl<'k> Txn<'k> {
         }
         self.note(|| Step::Cleared(first.clone(), merged));
         self.cleared.insert(first, end);
+    }
+
+    /// Forgets what was written from `first` up to `end` and is not committed.
+    pub(super) fn drop_writes(&mut self, first: &[u8], end: &[u8]) {
+        let gone: Vec<_> = self.writes.range(first, end).map(|(key, _)| key.clone()).collect();
+        for key in gone {
+            if let Some(value) = self.writes.remove(&key) {
+                self.bytes = self.bytes.saturating_sub(bytes_of(&key, &value));
+                self.note(|| Step::Wrote(key, Some(value)));
+            }
+        }
     }
 
     /// The record of `key`, if it is not expired. A command that writes deletes an expired one.

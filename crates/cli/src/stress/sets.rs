@@ -62,6 +62,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("max_total_wal_size", &["0", "65536", "1048576"]),
     ("memtable_factory", &["skip_list", "skip_list:16", "vector"]),
     ("memtable_max_range_deletions", &["0", "1", "16"]),
+    ("merge_operator_failure_scope", &["kDefault", "kTryMerge", "kMustMerge"]),
     (
         "metadata_cache_options",
         &["{}", "{unpartitioned_pinning=kAll;partition_pinning=kFlushedAndSimilar;}"],

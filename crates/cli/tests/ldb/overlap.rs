@@ -108,7 +108,7 @@ const READING: &[(&str, &str)] = &[
     ("dump", "a ==> 1\nc ==> 3\nd ==> 4\ne ==> 5\nKeys in range: 4\n"),
     (
         "idump",
-        "'a' seq:1, type:1 => 1\n'c' seq:3, type:1 => 3\n'd' seq:4, type:1 => 4\n'e' seq:2, \
+        "'a' seq:0, type:1 => 1\n'c' seq:3, type:1 => 3\n'd' seq:4, type:1 => 4\n'e' seq:0, \
          type:1 => 5\nInternal keys in range: 4\n",
     ),
     ("checkconsistency", "OK\n"),

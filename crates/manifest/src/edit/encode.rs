@@ -79,7 +79,7 @@ impl VersionEdit {
             put_varint64(out, blob.number);
             put_varint64(out, blob.blob_count);
             put_varint64(out, blob.blob_bytes);
-            put_length_prefixed(out, blob.checksum_method.as_bytes());
+            put_length_prefixed(out, &names::bytes_of(&blob.checksum_method));
             put_length_prefixed(out, &blob.checksum_value);
             put_varint32(out, file_tag::BLOB_END);
         }

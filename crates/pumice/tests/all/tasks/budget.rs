@@ -47,6 +47,8 @@ fn database(flushed: bool) -> (Options, Db) {
     let (_, fs) = memory();
     let mut options = options(&fs);
     options.cf.write_buffer_size = 64 << 20;
+    // Steps over versions are what is counted.
+    options.cf.max_sequential_skip_in_iterations = u64::MAX;
     let db = Db::open(&options, common::DIR).unwrap();
     fill(&db, 0..KEYS, "some value of some length");
     if flushed {

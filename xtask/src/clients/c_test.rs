@@ -5,8 +5,10 @@
 //! RocksDB's header and ours must compile together.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+
+use super::library;
 
 /// The crate with the sources of RocksDB 11.8.1.
 const CRATE: &str = "librocksdb-sys";
@@ -50,13 +52,13 @@ const CLOSE: &str = "  rocksdb_close(db);\n  \
 
 /// Builds and runs the program with the library in `target/capi`.
 pub fn run(root: &Path) -> Result<(), String> {
-    let library = root.join("target/capi/lib");
+    let library = crate::suite::target(root).join("capi/lib");
     if !library.join("librocksdb.so").is_file() {
         return Err("there is no target/capi/lib/librocksdb.so: cargo xtask capi".to_string());
     }
     let folder = root.join("target/c_test");
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let sources = fetch(&folder)?;
+    let sources = library::fetch_crate(&folder, CRATE, VERSION)?.join("rocksdb");
     redeclare(root, &folder, &sources)?;
     let original = sources.join("db/c_test.c");
     let text = fs::read_to_string(&original).map_err(|e| format!("{}: {e}", original.display()))?;
@@ -66,17 +68,14 @@ pub fn run(root: &Path) -> Result<(), String> {
     compile.args(["-O1", "-g", "-w", "-o"]).arg(&program).arg(&source);
     compile.arg("-I").arg(sources.join("include")).arg("-I").arg(&sources);
     compile.arg("-L").arg(&library).args(["-lrocksdb", "-lpthread"]);
-    check(compile)?;
-    let link = library.join("librocksdb.so.11");
-    if link.symlink_metadata().is_err() {
-        std::os::unix::fs::symlink("librocksdb.so", &link).map_err(|e| e.to_string())?;
-    }
+    library::check(&mut compile)?;
+    library::link(&library, "librocksdb.so.11")?;
     let data = folder.join("data");
     fs::remove_dir_all(&data).ok();
     fs::create_dir_all(&data).map_err(|e| format!("{}: {e}", data.display()))?;
     let mut test = Command::new(&program);
     test.env("LD_LIBRARY_PATH", &library).env("TEST_TMPDIR", &data);
-    check(test)?;
+    library::check(&mut test)?;
     println!("c_test: passes without {} phases", LEFT_OUT.len());
     Ok(())
 }
@@ -93,49 +92,22 @@ fn redeclare(root: &Path, folder: &Path, sources: &Path) -> Result<(), String> {
             program.push('\n');
         }
     }
+    // RocksDB's header of 11.8 has fewer constants than ours of 11.12.
+    let theirs = sources.join("include/rocksdb/c.h");
+    let known = fs::read_to_string(&theirs).map_err(|e| format!("{}: {e}", theirs.display()))?;
+    for line in text.lines().filter(|line| line.starts_with("  rocksdb_") && line.contains(" = ")) {
+        let equation = line.trim().trim_end_matches(',').replace(" = ", " == ");
+        let name = equation.split(' ').next().unwrap_or_default();
+        if known.contains(name) {
+            program.push_str(&format!("_Static_assert({equation}, \"{name}\");\n"));
+        }
+    }
     let file = folder.join("redeclare.c");
     fs::write(&file, program).map_err(|e| format!("{}: {e}", file.display()))?;
     let mut compile = Command::new("cc");
     compile.args(["-fsyntax-only", "-std=c11", "-Wall", "-Werror"]).arg(&file);
     compile.arg("-I").arg(sources.join("include"));
-    check(compile)
-}
-
-fn check(mut command: Command) -> Result<(), String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program}: {status}")),
-        Err(error) => Err(format!("{program}: {error}")),
-    }
-}
-
-/// Fetches the crate by cargo, and finds where cargo unpacked it.
-fn fetch(folder: &Path) -> Result<PathBuf, String> {
-    let package = folder.join("fetch");
-    fs::create_dir_all(package.join("src")).map_err(|e| format!("{}: {e}", package.display()))?;
-    let manifest = format!(
-        "[package]\nname = \"fetch\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\n{CRATE} = \"={VERSION}\"\n"
-    );
-    let write = |name: &str, text: &str| {
-        let file = package.join(name);
-        fs::write(&file, text).map_err(|e| format!("{}: {e}", file.display()))
-    };
-    write("Cargo.toml", &manifest)?;
-    write("src/lib.rs", "")?;
-    let cargo = || Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    let mut command = cargo();
-    command.arg("metadata").args(["--format-version", "1"]).current_dir(&package);
-    let output = command.output().map_err(|e| format!("cargo metadata: {e}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let wanted = format!("/{CRATE}-{VERSION}/Cargo.toml");
-    let path = text.split('"').find(|path| path.ends_with(&wanted));
-    let path = path.ok_or(format!("cargo metadata names no {wanted}"))?;
-    Ok(Path::new(path).with_file_name("rocksdb"))
+    library::check(&mut compile)
 }
 
 /// The program without the phases of [`LEFT_OUT`]: a phase ends where the next begins.

@@ -63,8 +63,7 @@ impl Drop for Stall<'_> {
 impl DbInner {
     /// Waits for leadership and keeps it until the guard drops. Suspends.
     pub(crate) fn exclusive(&self) -> Exclusive<'_> {
-        let batch =
-            QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
+        let batch = QueuedBatch::exclusive();
         match self.writes.queue.join(batch, || Ok(true), |_| ()) {
             Joined::Leader(_, leader) => Exclusive { db: self, leader },
             Joined::Done(..) => unreachable!("a leader never takes an exclusive entry along"),
@@ -78,8 +77,7 @@ impl DbInner {
     /// Incomplete for such a stall; Aborted from code that runs under locks.
     pub(crate) fn exclusive_here(&self) -> Result<Exclusive<'_>> {
         self.life.mark.check_may_lock()?;
-        let batch =
-            QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
+        let batch = QueuedBatch::exclusive();
         match self.writes.queue.join(batch, || self.life.may_wait_for_stall(), |_| ()) {
             Joined::Leader(_, leader) => Ok(Exclusive { db: self, leader }),
             Joined::Done(_, result) => Err(result.err().unwrap_or_else(stalled)),

@@ -20,6 +20,7 @@ use pumice_port::{fiber, thread};
 use crate::budget;
 use crate::commit::batch::{self, BatchRecord, WriteBatch};
 use crate::commit::queue::{Follower, Joined, Leadership, QueuedBatch};
+use crate::commit::two_phase::Taken;
 use crate::engine::DbInner;
 use crate::engine::expiry::note_range_deletion;
 use crate::options::requests::WriteOptions;
@@ -74,6 +75,7 @@ impl Drop for Turn<'_> {
 /// The leader's own batch.
 pub(super) struct Own<'a> {
     pub rep: &'a mut [u8],
+    pub taken: Taken,
     /// The only update, if it is a put whose value is not in `rep`, which ends before it.
     pub put: Option<Put<'a>>,
 }
@@ -90,15 +92,16 @@ impl<'a> Own<'a> {
     fn value(&self) -> &'a [u8] {
         self.put.map_or(&[], |put| put.value)
     }
+    /// Bytes of the log record, if the batch is written alone.
     fn bytes(&self) -> usize {
-        self.rep.len() + self.value().len()
+        self.taken.logged.end + self.value().len()
     }
 }
 
 /// A batch whose bytes have been moved out. After a panic they are gone and the batch is empty.
-struct Taken<'a>(&'a mut WriteBatch);
+struct Emptied<'a>(&'a mut WriteBatch);
 
-impl Drop for Taken<'_> {
+impl Drop for Emptied<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.0.is_taken() {
@@ -134,10 +137,10 @@ impl DbInner {
         let result = if found.missing {
             self.write_known(options, updates, &key_space)
         } else {
-            let taken = Taken(updates);
-            let rep = taken.0.take_rep();
+            let emptied = Emptied(updates);
+            let rep = emptied.0.take_rep();
             let (rep, result) = self.write_rep(options, rep);
-            taken.0.restore(rep);
+            emptied.0.restore(rep);
             result
         };
         if found.range_deletions && result.is_ok() {
@@ -242,7 +245,8 @@ impl DbInner {
             return Err(refused);
         }
         let mut rep = scratch.take_rep();
-        let result = self.lead(leader, options, Own { rep: &mut rep, put });
+        let own = Own { taken: Taken::plain(&rep), rep: &mut rep, put };
+        let result = self.lead(leader, options, own);
         if rep.capacity() > SCRATCH_BYTES_KEPT {
             rep = Vec::new();
         }
@@ -290,7 +294,7 @@ impl DbInner {
     }
 
     fn write_rep(&self, options: &WriteOptions, rep: Vec<u8>) -> (Vec<u8>, Result<()>) {
-        let batch = QueuedBatch { rep, options: *options, exclusive: false };
+        let batch = QueuedBatch::plain(rep, *options);
         let wait = perf::time(PerfMetric::WriteThreadWaitNanos);
         let queue = &self.writes.queue;
         let joined =
@@ -299,7 +303,7 @@ impl DbInner {
         match joined {
             Joined::Done(rep, result) => (rep, result),
             Joined::Leader(mut batch, leader) => {
-                let own = Own { rep: &mut batch.rep, put: None };
+                let own = Own { rep: &mut batch.rep, taken: batch.taken, put: None };
                 let result = self.lead(leader, options, own);
                 (batch.rep, self.with_errors_reported(result))
             }
@@ -330,43 +334,44 @@ impl DbInner {
         &self,
         leader: &Leadership,
         options: &WriteOptions,
-        own: Own<'_>,
+        mut own: Own<'_>,
         followers: &mut [Follower],
     ) -> Result<()> {
         let mut clock = perf::phases(PerfMetric::WritePreAndPostProcessTime);
-        let mut count = batch::count(own.rep);
+        let (mut updates, mut taken) = (batch::count(own.rep), own.taken.sequences);
         let mut bytes = own.bytes();
         for Follower { batch: other, .. } in &*followers {
-            count += batch::count(&other.rep);
-            bytes += other.rep.len() - batch::HEADER_LEN;
+            updates += batch::count(&other.rep);
+            taken += other.taken.sequences;
+            bytes += other.taken.logged.len();
         }
         if bytes > own.bytes() {
             self.writes.controller.owe(leader, (bytes - own.bytes()) as u64);
         }
         let last = self.last_sequence.load(Ordering::Relaxed);
-        if u64::from(count) > LAST_SEQUENCE_MAX - last {
+        if taken > LAST_SEQUENCE_MAX - last {
             return Err(no_sequence());
         }
-        let first = last + 1;
+        let (first, last) = (last + 1, last + taken);
         if planted::is(Bug::PublishedBeforeInsert) {
-            self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
+            self.last_sequence.store(last, Ordering::Release);
         }
         if !options.disable_wal {
             if let Some(priority) = options.rate_limiter_priority {
                 self.wait_for_pace(bytes, priority)?;
             }
-            own.rep[..batch::HEADER_LEN].copy_from_slice(&batch::header(first, count));
+            let header = batch::header(first, updates);
             clock.turn_to(PerfMetric::WriteWalTime);
-            let logged = self.log_group(options.sync, bytes, &own, followers);
+            let logged = self.log_group(options.sync, bytes, header, &mut own, followers);
             if planted::is(Bug::GroupPartlyInserted) && logged.is_err() {
-                self.insert_group(leader, (first, batch::count(own.rep)), &own, &mut [])?;
+                self.insert_group(leader, first..first + own.taken.sequences, &own, &mut [])?;
             }
             logged?;
         } else {
-            self.writes.last_unlogged.store(first + u64::from(count) - 1, Ordering::Relaxed);
+            self.writes.last_unlogged.store(last, Ordering::Relaxed);
         }
         clock.turn_to(PerfMetric::WriteMemtableTime);
-        let inserted = self.insert_group(leader, (first, count), &own, followers);
+        let inserted = self.insert_group(leader, first..last + 1, &own, followers);
         clock.turn_to(PerfMetric::WritePreAndPostProcessTime);
         if let Err(error) = inserted {
             // The group is logged but only partly in memory: the memory state no longer is what
@@ -374,34 +379,33 @@ impl DbInner {
             self.poison(&error);
             return Err(error);
         }
-        self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
-        self.reports.count_writes(
-            options,
-            1 + followers.len() as u64,
-            u64::from(count),
-            bytes as u64,
-        );
+        self.last_sequence.store(last, Ordering::Release);
+        self.reports.count_writes(options, 1 + followers.len() as u64, taken, bytes as u64);
         Ok(())
     }
 
-    /// Logs a group of `bytes`.
+    /// Logs a group of `bytes` as one record with `header`.
     fn log_group(
         &self,
         sync: bool,
         bytes: usize,
-        own: &Own<'_>,
+        header: [u8; batch::HEADER_LEN],
+        own: &mut Own<'_>,
         followers: &[Follower],
     ) -> Result<()> {
         let times = self.background.regulator.times_log();
         let started = if sync || times { pumice_port::time::now_micros() } else { 0 };
         let mut wal = if sync { self.logs.at_rest() } else { self.logs.wal.lock() };
         let appended = if followers.is_empty() {
-            let parts = [&*own.rep, own.value()];
+            own.rep[..batch::HEADER_LEN].copy_from_slice(&header);
+            let parts = [&own.rep[..own.taken.logged.end], own.value()];
             wal.append(if own.put.is_some() { &parts } else { &parts[..1] }, sync)
         } else {
-            let mut parts: Vec<&[u8]> = Vec::with_capacity(2 + followers.len());
-            parts.extend([&*own.rep, own.value()]);
-            parts.extend(followers.iter().map(|f| &f.batch.rep[batch::HEADER_LEN..]));
+            // The batch of the leader may be written again: its own header stays.
+            let mut parts: Vec<&[u8]> = Vec::with_capacity(3 + followers.len());
+            parts.extend([&header[..], &own.rep[own.taken.logged.clone()], own.value()]);
+            let theirs = followers.iter().map(|Follower { batch, .. }| batch);
+            parts.extend(theirs.map(|batch| &batch.rep[batch.taken.logged.clone()]));
             wal.append(&parts, sync)
         };
         let total = wal.total_bytes();

@@ -116,7 +116,6 @@ fn what_decides_how_files_are_written_is_refused_to_writers() {
     for (name, option) in [
         ("separated", "separate_key_value_in_data_block=true"),
         ("trie-index", "user_defined_index_factory=trie_index"),
-        ("wal-zstd", "wal_compression=kZSTD"),
         ("blob-lz4", "enable_blob_files=true"),
     ] {
         let it = Unpacked::new(name, "writers");

@@ -129,9 +129,9 @@ pub use locks::{DeadlockPath, HeldLock, TransactionState, Wait};
 pub use log_tail::files::{WalFile, WalFileType};
 pub use log_tail::iterator::WalIterator;
 pub use options::requests::{
-    BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, ContinueCallback,
-    FlushOptions, GetMergeOperandsAsyncOptions, GetMergeOperandsOptions, ReadOptions,
-    WaitForCompactOptions, WriteOptions,
+    BottommostLevelCompaction, CheckpointOptions, CompactFilesOptions, CompactRangeOptions,
+    ContinueCallback, FlushOptions, GetMergeOperandsAsyncOptions, GetMergeOperandsOptions,
+    ReadOptions, WaitForCompactOptions, WriteOptions,
 };
 pub use options::{
     BlockBasedTableOptions, Budget, CollectorContext, ColumnFamilyOptions, CompactionFilterContext,

@@ -83,7 +83,10 @@ impl Iterator {
         let Some(Source { database, options, family }) = &self.source else {
             return Err(Error::not_supported("Refresh() is not supported"));
         };
-        self.cursor = Some(database.cursor(options, family)?);
+        // Also of an iterator that was made with a snapshot, as in RocksDB.
+        let mut options = options.clone();
+        options.snapshot = None;
+        self.cursor = Some(database.cursor(&options, family)?);
         Ok(())
     }
 

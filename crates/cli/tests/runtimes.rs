@@ -1,5 +1,5 @@
-//! `pumice serve` on fibers and on threads, over Pumice and over RocksDB's library: the same
-//! replies to the same commands, and each other's directories are served.
+//! `pumice serve` on fibers and on threads: the same replies to the same commands, and each other's
+//! directories are served.
 //!
 //! `PUMICE_SERVE_COMMANDS=N` commands (3,000), `PUMICE_SEED=N`.
 #![forbid(unsafe_code)]
@@ -12,8 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const MODES: [(&str, bool); 4] =
-    [("fibers", false), ("threads", false), ("fibers", true), ("threads", true)];
+const RUNTIMES: [&str; 2] = ["fibers", "threads"];
 /// Commands that are sent together.
 const CHUNK: usize = 50;
 
@@ -25,25 +24,18 @@ struct Server {
 }
 
 impl Server {
-    fn start(dir: &Path, (runtime, is_foreign): (&str, bool)) -> Server {
+    fn start(dir: &Path, runtime: &str) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pumice"));
         let dir = dir.to_str().unwrap();
         command.args(["serve", "--port", "0", "--dir", dir, "--runtime", runtime]);
         command.args(["--workers", "4", "--loops", "2", "--write-buffer-bytes", "1mb"]);
-        if is_foreign {
-            let library =
-                pumice_peer::installed_library().expect("`cargo xtask peers` installs it");
-            command.arg("--engine").arg(library);
-        }
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let (mut line, mut said_engine) = (String::new(), false);
+        let mut line = String::new();
         while !line.starts_with("listening on 127.0.0.1:") {
             line.clear();
             assert!(lines.read_line(&mut line).unwrap() > 0, "it ended");
-            said_engine |= line.starts_with("the engine is RocksDB of ");
         }
-        assert_eq!(said_engine, is_foreign);
         let port: u16 = line.trim_end().rsplit(' ').next().unwrap().parse().unwrap();
         // The rest of its output fits into the pipe.
         child.stdout = Some(lines.into_inner());
@@ -180,18 +172,18 @@ fn every_mode_gives_the_same_replies_and_serves_the_others_data() {
     let commands = number("PUMICE_SERVE_COMMANDS", 3000) as usize;
     println!("PUMICE_SEED={seed}");
     let scratch = tempfile::tempdir().unwrap();
-    let dirs = MODES.map(|(runtime, foreign)| scratch.path().join(format!("{runtime}-{foreign}")));
+    let dirs = RUNTIMES.map(|runtime| scratch.path().join(runtime));
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    for life in 0..MODES.len() {
-        // In each life a directory has another mode.
-        let mode = |at: usize| MODES[(at + life) % MODES.len()];
+    for life in 0..RUNTIMES.len() {
+        // In each life a directory has another runtime.
+        let mode = |at: usize| RUNTIMES[(at + life) % RUNTIMES.len()];
         let start = |at: usize| Server::start(&dirs[at], mode(at));
-        let mut servers: Vec<_> = (0..MODES.len()).map(start).collect();
+        let mut servers: Vec<_> = (0..RUNTIMES.len()).map(start).collect();
         let found: Vec<_> = servers.iter_mut().map(everything).collect();
         for (at, all) in found.iter().enumerate() {
             assert_eq!(all, &found[0], "seed {seed} life {life} {:?}", mode(at));
         }
-        for chunk in 0..commands / MODES.len() / CHUNK {
+        for chunk in 0..commands / RUNTIMES.len() / CHUNK {
             let text: String = (0..CHUNK).map(|_| command(&mut random)).collect();
             let replies: Vec<_> = servers.iter_mut().map(|server| server.ask(&text)).collect();
             for (at, reply) in replies.iter().enumerate() {
@@ -200,7 +192,7 @@ fn every_mode_gives_the_same_replies_and_serves_the_others_data() {
             }
         }
         for server in &mut servers {
-            // Whichever engine it is: no client sees an expired key, and it is deleted later.
+            // No client sees an expired key, and it is deleted later.
             let before = server.ask("del gone\r\ndbsize\r\n");
             let before = before.split_once("\r\n").unwrap().1;
             assert_eq!(server.ask("set gone v px 1\r\n"), "+OK\r\n");

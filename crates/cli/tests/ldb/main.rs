@@ -6,23 +6,14 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
-#[path = "ldb/arguments.rs"]
 mod arguments;
-#[path = "ldb/compact.rs"]
 mod compact;
-#[path = "ldb/entities.rs"]
 mod entities;
-#[path = "ldb/names.rs"]
 mod names;
-#[path = "ldb/orders.rs"]
 mod orders;
-#[path = "ldb/overlap.rs"]
 mod overlap;
-#[path = "ldb/secondary.rs"]
 mod secondary;
-#[path = "ldb/values.rs"]
 mod values;
-#[path = "ldb/wrong_files.rs"]
 mod wrong_files;
 
 use std::io::Write;

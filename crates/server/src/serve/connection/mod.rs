@@ -320,7 +320,7 @@ impl Connection<'_> {
             outbox.end();
         }
         if let Some(pusher) = self.pusher.take() {
-            // Its panic would end this connection, which is ending already.
+            // A panic of the pusher would end this connection, which is ending already.
             pusher.join().ok();
         }
     }

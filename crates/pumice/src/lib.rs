@@ -80,11 +80,11 @@
 #![deny(clippy::return_self_not_must_use)]
 
 pub mod backup;
-mod budget;
 mod callbacks;
 mod commit;
 mod compaction;
 mod control;
+mod cost;
 mod db;
 mod engine;
 pub mod fiber;
@@ -116,8 +116,8 @@ pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,
 };
-pub use log_tail::files::{WalFile, WalFileType};
-pub use log_tail::iterator::WalIterator;
+pub use log_tail::log_files::{WalFile, WalFileType};
+pub use log_tail::wal_iterator::WalIterator;
 pub use options::requests::{
     BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, ContinueCallback,
     FlushOptions, GetMergeOperandsAsyncOptions, GetMergeOperandsOptions, ReadOptions,

@@ -84,7 +84,7 @@ impl Iterator {
         }
     }
 
-    /// It is at an entry.
+    /// The cursor is at an entry.
     pub fn valid(&self) -> bool {
         self.reads().is_some_and(DbIterator::valid)
     }
@@ -148,7 +148,7 @@ impl Iterator {
     /// What stopped it.
     ///
     /// # Errors
-    /// Its own.
+    /// The cursor's own error.
     pub fn status(&self) -> Result<()> {
         match &self.refused {
             Some(error) => Err(error.clone()),

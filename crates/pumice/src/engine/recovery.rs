@@ -29,7 +29,7 @@ use crate::commit::batch::{self, BatchRecord};
 use crate::commit::predecessor::Predecessor;
 use crate::engine::DbInner;
 use crate::flush::{FlushOutput, write_level0};
-use crate::recovery::moment::Stamp;
+use crate::recovery::consistent_read::Stamp;
 use crate::recovery::prepared::{self, PreparedSections};
 use crate::recovery::version_recovery::check_found;
 use crate::state::DbState;

@@ -17,9 +17,9 @@ use pumice_env::perf::{self, PerfMetric};
 use pumice_env::{IoKind, IoPriority};
 use pumice_port::{fiber, thread};
 
-use crate::budget;
 use crate::commit::batch::{self, BatchRecord, WriteBatch};
 use crate::commit::queue::{Follower, Joined, Leadership, QueuedBatch};
+use crate::cost;
 use crate::engine::DbInner;
 use crate::engine::expiry::note_range_deletion;
 use crate::options::requests::WriteOptions;
@@ -122,8 +122,8 @@ impl DbInner {
 
     #[inline(always)]
     fn write_batch(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
-        let cost = updates.count().saturating_mul(budget::UPDATE);
-        fiber::spend(budget::WRITE.saturating_add(cost).min(fiber::BUDGET));
+        let cost = updates.count().saturating_mul(cost::UPDATE);
+        fiber::spend(cost::WRITE.saturating_add(cost).min(fiber::QUANTUM));
         self.check_write(options)?;
         if options.low_pri {
             self.yield_low_priority(options, updates.data_bytes() as u64)?;
@@ -184,11 +184,11 @@ impl DbInner {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        fiber::spend(budget::WRITE);
+        fiber::spend(cost::WRITE);
         self.check_write(options)?;
         if let Some(leader) = self.writes.queue.try_lead() {
             let put = Some(Put { column_family: cf, key, value });
-            return self.lead_one(leader, options, |b| b.put_cf_but_value(cf, key, value), put);
+            return self.lead_one(leader, options, |b| b.put_cf_header(cf, key, value), put);
         }
         self.write_rep(options, self.settings.one_update(|b| b.put_cf(cf, key, value))?.take_rep())
             .1
@@ -212,7 +212,7 @@ impl DbInner {
         options: &WriteOptions,
         fill: impl FnOnce(&mut WriteBatch),
     ) -> Result<()> {
-        fiber::spend(budget::WRITE);
+        fiber::spend(cost::WRITE);
         self.check_write(options)?;
         if options.low_pri {
             let mut own = self.settings.one_update(fill)?;

@@ -22,7 +22,7 @@ use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber};
 use pumice_env::SequentialFile;
 use pumice_wal::{LogReader, LogReaderOptions};
 
-use super::files::LogFile;
+use super::log_files::LogFile;
 use crate::commit::batch::logged::sequences_taken;
 use crate::commit::batch::{self, WriteBatch};
 use crate::commit::predecessor::Predecessor;

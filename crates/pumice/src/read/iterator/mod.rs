@@ -26,7 +26,7 @@ mod entry;
 mod observer;
 pub(crate) mod view;
 
-use crate::budget;
+use crate::cost;
 use crate::read::iterator::dead_run::DeadRun;
 use crate::read::iterator::observer::{Observer, SeekKind, note};
 use crate::read::iterator::view::{Renewal, View};
@@ -402,7 +402,7 @@ impl DbIterator {
         self.at.place = Place::Nowhere;
         let mut skips = 0;
         while self.inner.valid() {
-            fiber::spend(budget::STEP);
+            fiber::spend(cost::STEP);
             let ikey = self.inner.key();
             let key = dbformat::user_key(ikey);
             let (sequence, tag) = dbformat::sequence_and_type(ikey);
@@ -520,7 +520,7 @@ impl DbIterator {
         self.inner.next();
         let mut base: Option<(u8, Vec<u8>)> = None;
         while self.inner.valid() {
-            fiber::spend(budget::STEP);
+            fiber::spend(cost::STEP);
             let ikey = self.inner.key();
             let key = dbformat::user_key(ikey);
             if !self.comparator.equal(key, &self.buffers.saved_key) {

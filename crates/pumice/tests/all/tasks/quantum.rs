@@ -168,7 +168,7 @@ fn writes_that_do_not_wait_give_way() {
     const CALLS: u64 = 5000;
     let (options, db) = database(false);
     let runtime = Runtime::builder().loops(1).build().unwrap();
-    // The leader of a logged write yields before its budget is spent, so that others can join it.
+    // The leader of a logged write yields before its quantum is spent, so that others can join it.
     let [puts, unlogged] = [false, true].map(|disable_wal| {
         let write = WriteOptions { disable_wal, ..WriteOptions::default() };
         longest_run(&runtime, CALLS, |call| {

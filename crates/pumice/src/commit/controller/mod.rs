@@ -33,9 +33,9 @@ pub enum WriteStall {
     /// Neither.
     #[default]
     None,
-    /// They are slowed.
+    /// Writes are slowed.
     Delayed(StallCause),
-    /// They wait until the cause is gone.
+    /// Writes wait until the cause is gone.
     Stopped(StallCause),
 }
 

@@ -20,12 +20,12 @@ use pumice_memtable::MemTable;
 use pumice_table::{BlockHandle, BlockKind, PinnedBlock, Table, TableReadOptions};
 
 use crate::options::requests::ContinueCallback;
+use crate::read::answer::PointAnswer;
 use crate::read::columns::PinnedColumns;
 use crate::read::merge::{merge_for_read, plain_value, stored_merge};
 use crate::read::overlapping::OverlappingIterator;
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::inside_file;
-use crate::read::wanted::Wanted;
 use crate::row_cache::{RowBuilder, Rows};
 use crate::stats::{Record, Ticker};
 use crate::version::family::CfData;
@@ -111,7 +111,7 @@ struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    fn new<W: Wanted>(cf: &'a CfData, key: &'a [u8], sequence: SequenceNumber) -> Self {
+    fn new<W: PointAnswer>(cf: &'a CfData, key: &'a [u8], sequence: SequenceNumber) -> Self {
         Lookup {
             cf,
             key,
@@ -379,7 +379,7 @@ impl<'a> Lookup<'a> {
 
     /// The result, after all sources were searched.
     #[inline(always)]
-    fn answer<W: Wanted>(mut self) -> Result<Option<W>> {
+    fn answer<W: PointAnswer>(mut self) -> Result<Option<W>> {
         if self.is_open() {
             self.finish(None);
         }
@@ -402,7 +402,7 @@ pub(crate) enum Attempt<W> {
 /// As [`get_observed`] with `options`, which must be `cache_only` and note what was missed; counts
 /// settled searches only. May open table files and so suspend.
 #[inline(never)]
-pub(crate) fn attempt<W: Wanted>(
+pub(crate) fn attempt<W: PointAnswer>(
     cf: &CfData,
     cache: &TableCache,
     super_version: &SuperVersion,
@@ -426,7 +426,7 @@ pub(crate) fn attempt<W: Wanted>(
 /// # Errors
 /// Corruption and I/O errors of the files read; errors of the merge operator.
 #[inline]
-pub(crate) fn get<W: Wanted>(
+pub(crate) fn get<W: PointAnswer>(
     cf: &CfData,
     cache: &TableCache,
     super_version: &SuperVersion,
@@ -441,7 +441,7 @@ pub(crate) fn get<W: Wanted>(
 
 /// As [`get`], for a caller that counts: where the answer came from is added to `hits`.
 #[inline(never)]
-pub(crate) fn get_observed<W: Wanted>(
+pub(crate) fn get_observed<W: PointAnswer>(
     cf: &CfData,
     cache: &TableCache,
     super_version: &SuperVersion,

@@ -8,21 +8,21 @@ use crate::read::columns::PinnedColumns;
 use crate::read::pinned::PinnedSlice;
 
 /// The answer of a point read.
-pub(crate) trait Wanted: Sized {
+pub(crate) trait PointAnswer: Sized {
     /// Entities are wanted whole, not their default columns.
     const COLUMNS: bool;
 
     /// The answer made from `found`: an entity as it is stored (only with `COLUMNS`), or a value.
     ///
     /// # Errors
-    /// Those of decoding the entity.
+    /// The errors of decoding the entity.
     fn of_found(found: PinnedSlice, is_entity: bool) -> Result<Option<Self>>;
 
     /// Its size in bytes, for the statistics.
     fn bytes(&self) -> u64;
 }
 
-impl Wanted for PinnedSlice {
+impl PointAnswer for PinnedSlice {
     const COLUMNS: bool = false;
 
     #[inline(always)]
@@ -36,7 +36,7 @@ impl Wanted for PinnedSlice {
     }
 }
 
-impl Wanted for PinnedColumns {
+impl PointAnswer for PinnedColumns {
     const COLUMNS: bool = true;
 
     fn of_found(found: PinnedSlice, is_entity: bool) -> Result<Option<Self>> {

@@ -16,7 +16,7 @@ impl Table {
     /// Continues after block `at` of `index`, whose visit ended in `last`.
     #[cold]
     #[inline(never)]
-    pub(super) fn get_behind<F>(
+    pub(super) fn get_in_next_blocks<F>(
         &self,
         (index, at): (&IndexBlock, usize),
         mut last: Visit,

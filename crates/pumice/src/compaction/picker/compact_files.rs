@@ -22,7 +22,7 @@ pub struct FilesRequest {
     pub files: BTreeSet<u64>,
     /// Level of the outputs.
     pub output_level: i32,
-    /// Their compression, if it is not what is set for the level.
+    /// The compression of the new files, if it is not what is set for the level.
     pub compression: Option<CompressionType>,
     /// Bytes at which an output ends.
     pub output_file_size_limit: u64,

@@ -43,7 +43,7 @@ const FILE_VERSION: &str = "1.1";
 pub struct ColumnFamilyEntry {
     /// Name of the column family.
     pub name: String,
-    /// Its options.
+    /// The options of the family.
     pub options: ColumnFamilyOptions,
 }
 

@@ -18,7 +18,7 @@
 //! entered: calls are refused that might have worked.
 
 mod code;
-mod files;
+mod user_files;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ use pumice_base::{Error, Result};
 use pumice_port::os::is_forked;
 
 pub(crate) use code::{has_code, has_db_code, mark_code, mark_db_code};
-pub(crate) use files::mark_files;
+pub(crate) use user_files::mark_files;
 
 /// Largest number of distinct marks of one task.
 const DEPTH_MAX: usize = 8;

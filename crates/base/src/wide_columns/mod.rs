@@ -44,7 +44,7 @@ impl<'a> WideColumn<'a> {
         WideColumn { name: DEFAULT_COLUMN, value }
     }
 
-    /// It is the default column.
+    /// Whether this is the default column.
     pub fn is_default(&self) -> bool {
         self.name.is_empty()
     }

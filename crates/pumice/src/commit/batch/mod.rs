@@ -199,7 +199,7 @@ impl WriteBatch {
     }
     /// As [`WriteBatch::put_cf`], without the bytes of `value`, which the caller has to append to
     /// the wire form.
-    pub(crate) fn put_cf_but_value(&mut self, cf: u32, key: &[u8], value: &[u8]) {
+    pub(crate) fn put_cf_header(&mut self, cf: u32, key: &[u8], value: &[u8]) {
         if self.admits(key, value) {
             self.begin(cf, ValueType::Value, ValueType::ColumnFamilyValue);
             self.push(key);

@@ -182,7 +182,7 @@ impl InfoLog {
     /// The info logs of the database at `db_path`, present and old.
     ///
     /// # Errors
-    /// Those of listing the directory, unless it does not exist.
+    /// The errors of listing the directory, unless it does not exist.
     pub fn files(fs: &dyn FileSystem, db_path: &Path, log_dir: &str) -> Result<Vec<PathBuf>> {
         let (dir, name) = location(db_path, log_dir);
         let names = match fs.list(&dir) {

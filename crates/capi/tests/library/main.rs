@@ -4,17 +4,11 @@
 //! Plain tests: programs are processes, and calls come from threads of C.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Not part of the engine.
 
-#[path = "library/boundary.rs"]
 mod boundary;
-#[path = "library/names.rs"]
 mod names;
-#[path = "library/ownership.rs"]
 mod ownership;
-#[path = "library/programs.rs"]
 mod programs;
-#[path = "library/properties.rs"]
 mod properties;
-#[path = "library/threads.rs"]
 mod threads;
 
 use std::path::PathBuf;

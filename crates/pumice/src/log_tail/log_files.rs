@@ -19,13 +19,13 @@ pub struct WalFile {
     /// Name relative to the directory of the logs, with a leading slash as in RocksDB:
     /// `/000004.log`, `/archive/000004.log`.
     pub path_name: String,
-    /// Its number.
+    /// The log's number.
     pub log_number: u64,
     /// Where it is.
     pub file_type: WalFileType,
     /// Sequence number of its first write; 0 if that was not looked up.
     pub start_sequence: SequenceNumber,
-    /// Its bytes.
+    /// The log's length in bytes.
     pub size_file_bytes: u64,
 }
 

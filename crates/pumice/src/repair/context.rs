@@ -12,7 +12,7 @@ use crate::engine::open::ColumnFamilyDescriptor;
 use crate::options::{ColumnFamilyOptions, CompactionStyle, DbOptions};
 
 /// See the module head.
-pub(super) struct Site<'a> {
+pub(super) struct RepairContext<'a> {
     pub fs: &'a Arc<dyn FileSystem>,
     pub dir: &'a Path,
     pub wal_dir: PathBuf,
@@ -33,7 +33,7 @@ pub(super) struct Family {
     pub log_number: u64,
 }
 
-impl Site<'_> {
+impl RepairContext<'_> {
     /// The options of a column family.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Site<'_> {
     /// A column family with the order that was found in its files.
     ///
     /// # Errors
-    /// As [`Site::comparator_of`].
+    /// As [`RepairContext::comparator_of`].
     pub fn family(&self, id: u32, name: &str, found: Option<&str>) -> Result<Family> {
         let comparator = self.comparator_of(name, found)?;
         Ok(Family {

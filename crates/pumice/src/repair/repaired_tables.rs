@@ -18,9 +18,9 @@ use pumice_manifest::FileMetaData;
 use pumice_table::{TableBuildContext, TableBuilder, TableReason};
 
 use crate::options::codec::compression_of;
-use crate::repair::site::{Family, Site};
+use crate::repair::context::{Family, RepairContext};
 use crate::repair::tables::{Bounds, MARK};
-use crate::table_output::collectors::Collectors;
+use crate::table_output::table_collectors::Collectors;
 use crate::version::identity::{host_id, new_session_id};
 
 /// Entries in internal-key order.
@@ -33,7 +33,7 @@ pub(super) trait Entries {
 
 /// Writes tables into the directory.
 pub(super) struct Outputs<'a> {
-    site: &'a Site<'a>,
+    context: &'a RepairContext<'a>,
     db_id: String,
     session_id: String,
     next_number: FileNumber,
@@ -52,9 +52,9 @@ struct Open {
 
 impl<'a> Outputs<'a> {
     /// Files get numbers from `next_number` on.
-    pub fn new(site: &'a Site<'a>, db_id: &str, next_number: FileNumber) -> Self {
+    pub fn new(context: &'a RepairContext<'a>, db_id: &str, next_number: FileNumber) -> Self {
         let (db_id, session_id) = (db_id.to_string(), new_session_id());
-        Outputs { site, db_id, session_id, next_number, written: Vec::new() }
+        Outputs { context, db_id, session_id, next_number, written: Vec::new() }
     }
 
     /// A number for a new file.
@@ -112,7 +112,7 @@ impl<'a> Outputs<'a> {
 
     fn open(&mut self, family: &Family, level: usize) -> Result<Open> {
         let number = self.new_number();
-        let path = filename::table_file(self.site.dir, number);
+        let path = filename::table_file(self.context.dir, number);
         let options = &family.options;
         let (kind, parameters) = compression_of(options, level, 1, level > 0, None);
         let now = pumice_port::time::wall_seconds();
@@ -129,18 +129,18 @@ impl<'a> Outputs<'a> {
             original_file_number: number,
             db_id: self.db_id.clone(),
             db_session_id: self.session_id.clone(),
-            db_host_id: host_id(self.site.db),
+            db_host_id: host_id(self.context.db),
             merge_operator_name: options.merge_operator.as_ref().map(|m| m.name().to_string()),
             prefix_extractor: options.prefix_extractor.clone(),
             reason: TableReason::Recovery,
             user_collected: vec![(MARK.to_string(), b"1".to_vec())],
             property_collectors: Collectors::names(options),
-            limits: self.site.db.limits,
+            limits: self.context.db.limits,
             ..TableBuildContext::default()
         };
-        let file = self.site.fs.create(&path, &FileOptions::default())?;
+        let file = self.context.fs.create(&path, &FileOptions::default())?;
         self.written.push(path.clone());
-        let writer = BufferedWriter::new(file, self.site.db.table_writer(0));
+        let writer = BufferedWriter::new(file, self.context.db.table_writer(0));
         Ok(Open {
             number,
             path,
@@ -172,12 +172,12 @@ impl<'a> Outputs<'a> {
         }
         if file.bounds.is_empty() {
             file.builder.abandon()?;
-            self.site.fs.remove(&file.path)?;
+            self.context.fs.remove(&file.path)?;
             return Ok(None);
         }
         file.collectors.finish(&mut file.builder)?;
         file.builder.finish()?;
-        file.builder.finish_file(true, self.site.db.use_fsync)?;
+        file.builder.finish_file(true, self.context.db.use_fsync)?;
         let meta = FileMetaData {
             tail_size: file.builder.tail_size(),
             ..file.bounds.meta(file.number, file.builder.file_size(), file.builder.properties())

@@ -29,7 +29,7 @@ use std::sync::atomic::{
 
 use crossbeam_utils::CachePadded;
 use pumice_base::histogram::{BUCKETS, Histogram, bucket_index};
-use pumice_port::lane::unlowered;
+use pumice_port::lane::at_normal_priority;
 use pumice_port::os::is_forked;
 use pumice_port::sync::Mutex;
 
@@ -234,7 +234,7 @@ impl Statistics {
         if is_forked() {
             return;
         }
-        let claim = unlowered(|| self.claim());
+        let claim = at_normal_priority(|| self.claim());
         count(&claim.shard);
         // Not kept when the task is ending: dropping the claim gives the shard back.
         CLAIMS

@@ -1,4 +1,4 @@
-//! What calls take from a fiber's budget (`pumice_port::fiber::spend`): about the time they take
+//! What calls take from a fiber's quantum (`pumice_port::fiber::spend`): about the time they take
 //! when everything is in memory, in units of 50 nanoseconds. Calls that wait let others run anyway.
 //!
 //! Constants only.

@@ -11,9 +11,10 @@ use pumice_env::perf::{self, PerfMetric};
 use pumice_port::fiber;
 use pumice_table::{ReadLimits, TableReadOptions};
 
-use crate::budget;
+use crate::cost;
 use crate::engine::DbInner;
 use crate::options::requests::{ContinueCallback, ReadOptions};
+use crate::read::answer::PointAnswer;
 use crate::read::get::{self, Hits, operands};
 use crate::read::iterator::DbIterator;
 use crate::read::iterator::view::{Renewal, View};
@@ -24,7 +25,6 @@ use crate::read::overlapping::OverlappingIterator;
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
-use crate::read::wanted::Wanted;
 use crate::snapshot::Snapshot;
 use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
 use crate::version::family::{CfData, ColumnFamily};
@@ -126,7 +126,7 @@ fn count_hits(tally: &Tally<'_>, hits: &Hits) {
     tally.tick(Ticker::GetHitL2AndUp, below);
 }
 
-fn count_multi_get<W: Wanted>(
+fn count_multi_get<W: PointAnswer>(
     statistics: &Statistics,
     hits: &Hits,
     answers: &[Result<Option<W>>],
@@ -199,7 +199,7 @@ pub(crate) fn get_operands(
 ) -> Result<Vec<PinnedSlice>> {
     db.check_snapshot(options)?;
     db.life.check_caller()?;
-    fiber::spend(budget::GET);
+    fiber::spend(cost::GET);
     let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
         operands::get_operands(cf, view, table, (sequence, key), go_on, hits)
     };
@@ -251,7 +251,7 @@ fn observed<T>(
 impl DbInner {
     /// The value or columns of `key`, or None. The handle instantiates it once for each kind.
     #[inline(always)]
-    pub(crate) fn get<W: Wanted>(
+    pub(crate) fn get<W: PointAnswer>(
         &self,
         options: &ReadOptions,
         cf: &CfData,
@@ -259,7 +259,7 @@ impl DbInner {
     ) -> Result<Option<W>> {
         self.check_snapshot(options)?;
         self.life.check_caller()?;
-        fiber::spend(budget::GET);
+        fiber::spend(cost::GET);
         if perf::is_any() || self.reports.observes_reads || self.background.regulator.reads.is_on()
         {
             return self.get_observed(options, cf, key);
@@ -270,7 +270,7 @@ impl DbInner {
 
     /// [`DbInner::get`] when it is counted or timed.
     #[inline(never)]
-    fn get_observed<W: Wanted>(
+    fn get_observed<W: PointAnswer>(
         &self,
         options: &ReadOptions,
         cf: &CfData,
@@ -283,7 +283,7 @@ impl DbInner {
     }
 
     /// The values of several keys in one state.
-    pub(crate) fn multi_get<W: Wanted>(
+    pub(crate) fn multi_get<W: PointAnswer>(
         &self,
         options: &ReadOptions,
         keys: &[(&ColumnFamily, &[u8])],
@@ -341,7 +341,7 @@ impl DbInner {
     ) -> Result<DbIterator> {
         self.check_snapshot(options)?;
         self.life.check_caller()?;
-        fiber::spend(budget::ITERATOR);
+        fiber::spend(cost::ITERATOR);
         let view = self.iterator_view(options, cf)?;
         let bounds = (options.iterate_lower_bound.clone(), options.iterate_upper_bound.clone());
         let snapshot = options.snapshot.clone();

@@ -16,13 +16,13 @@ use pumice_compress::CompressionType;
 use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions, filename};
 use pumice_manifest::FileMetaData;
 use pumice_port::helpers::HelperPool;
-use pumice_port::lane::unlowered;
+use pumice_port::lane::at_normal_priority;
 use pumice_table::{TableBuildContext, TableBuilder, TableReadOptions, TableReason, unique_id};
 
 use crate::options::CompactionStyle as Style;
 use crate::stats::{HistogramKind, Record};
-use crate::table_output::collectors::Collectors;
 use crate::table_output::env::OutputEnv;
+use crate::table_output::table_collectors::Collectors;
 use crate::version::family::CfData;
 use crate::version::identity::host_id;
 use crate::version::table_cache::file_stats;
@@ -86,7 +86,7 @@ impl OutputFile {
         let direct = db_options.use_direct_io_for_flush_and_compaction;
         let file_options = FileOptions { direct, ..FileOptions::default() };
         // Creating a file locks the directory in the kernel, and writers create logs in it.
-        let file = unlowered(|| env.file_system().create(&path, &file_options))?;
+        let file = at_normal_priority(|| env.file_system().create(&path, &file_options))?;
         let creation_time = pumice_port::time::wall_seconds();
         let (compression, compression_opts) = crate::options::codec::compression_of(
             options,
@@ -231,7 +231,7 @@ impl OutputFile {
         };
         timer.stop(env.statistics(), kind);
         let stats = self.builder.stats();
-        let helper_cpu_micros = unlowered(|| env.built(stats));
+        let helper_cpu_micros = at_normal_priority(|| env.built(stats));
         let (smallest_seq, largest_seq) = self.builder.seqno_bounds().unwrap_or((MAX_SEQUENCE, 0));
         let (db_id, db_session_id) = env.ids();
         let checksum = self.builder.file_checksum().cloned().unwrap_or_default();

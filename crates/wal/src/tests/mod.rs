@@ -305,7 +305,7 @@ fn a_compressed_record_grows_only_so_far() {
     let bomb = vec![0u8; crate::compression::GROWTH_BYTES_MAX + (1 << 20)];
     let bytes = compressed_log(&[b"small".to_vec(), bomb], false);
     assert!(bytes.len() < 20_000);
-    // Its checksum is right: no mode may take it for what a crash leaves, and drop it.
+    // The record's checksum is right: no mode may take it for what a crash leaves, and drop it.
     use WalRecoveryMode::*;
     for mode in [TolerateCorruptedTail, AbsoluteConsistency, PointInTime, SkipAnyCorrupted] {
         let outcome = read_log(&bytes, mode);
@@ -404,7 +404,7 @@ fn listing(bytes: &[u8]) -> Vec<(u64, u32, usize)> {
 /// Made by `db_bench --benchmarks=fillseq` of Debian's RocksDB 7.8.3 with values of 2000 bytes.
 #[pumice_test_macros::test]
 fn a_log_of_rocksdb_is_read_and_written_alike() {
-    let bytes = include_bytes!("../testdata/rocksdb-7.8.3-plain.log");
+    let bytes = include_bytes!("../../testdata/rocksdb-7.8.3-plain.log");
     let expected: Vec<_> = (1..=18).map(|sequence| (sequence, 1, 2032)).collect();
     assert_eq!(listing(bytes), expected);
     let records = read_log(bytes, WalRecoveryMode::PointInTime).records;
@@ -414,7 +414,7 @@ fn a_log_of_rocksdb_is_read_and_written_alike() {
 /// The same with two values of 70000 bytes and `--wal_compression=zstd`.
 #[pumice_test_macros::test]
 fn a_compressed_log_of_rocksdb_is_read() {
-    let bytes = include_bytes!("../testdata/rocksdb-7.8.3-zstd.log");
+    let bytes = include_bytes!("../../testdata/rocksdb-7.8.3-zstd.log");
     assert_eq!(listing(bytes), [(1, 1, 70_033), (2, 1, 70_033)]);
 }
 

@@ -13,8 +13,8 @@ use pumice_base::{FileNumber, Result};
 use pumice_manifest::FileMetaData;
 use pumice_table::SalvageIter;
 
-use crate::repair::output::Entries;
-use crate::repair::site::{Family, Site};
+use crate::repair::context::{Family, RepairContext};
+use crate::repair::repaired_tables::Entries;
 use crate::repair::tables;
 
 /// A table to read, and the bounds within which its entries count.
@@ -30,7 +30,7 @@ pub(super) struct Input {
 
 /// See the module head.
 pub(super) struct Merge<'a> {
-    site: &'a Site<'a>,
+    context: &'a RepairContext<'a>,
     family: &'a Family,
     /// Not begun yet, the one with the smallest key last.
     waiting: Vec<Input>,
@@ -46,13 +46,17 @@ impl<'a> Merge<'a> {
     /// At the first entry.
     ///
     /// # Errors
-    /// Those of opening the tables.
-    pub fn new(site: &'a Site<'a>, family: &'a Family, inputs: &[Input]) -> Result<Self> {
+    /// The errors of opening the tables.
+    pub fn new(
+        context: &'a RepairContext<'a>,
+        family: &'a Family,
+        inputs: &[Input],
+    ) -> Result<Self> {
         let mut waiting = inputs.to_vec();
         waiting.sort_by(|a, b| family.icmp.compare(&b.meta.smallest, &a.meta.smallest));
         let mut tombstones = Vec::new();
         for input in inputs {
-            let table = open(site, family, input)?;
+            let table = open(context, family, input)?;
             let all = tables::tombstones(&table).into_iter();
             match input.known {
                 true => tombstones.extend(
@@ -62,7 +66,7 @@ impl<'a> Merge<'a> {
             }
         }
         let (active, last) = (Vec::new(), Vec::new());
-        let mut merge = Merge { site, family, waiting, active, at: None, last, tombstones };
+        let mut merge = Merge { context, family, waiting, active, at: None, last, tombstones };
         merge.choose()?;
         Ok(merge)
     }
@@ -78,7 +82,7 @@ impl<'a> Merge<'a> {
                 smallest.is_none_or(|key| self.family.icmp.compare(begins, key).is_le())
             });
             if due && let Some(input) = self.waiting.pop() {
-                let table = open(self.site, self.family, &input)?;
+                let table = open(self.context, self.family, &input)?;
                 self.active.push((input.meta.number, table.salvage()));
                 continue;
             }
@@ -110,9 +114,13 @@ impl<'a> Merge<'a> {
     }
 }
 
-fn open(site: &Site<'_>, family: &Family, input: &Input) -> Result<Arc<pumice_table::Table>> {
+fn open(
+    context: &RepairContext<'_>,
+    family: &Family,
+    input: &Input,
+) -> Result<Arc<pumice_table::Table>> {
     let known = input.known.then_some(&*input.meta);
-    tables::open(site, &input.path, input.meta.number, &family.icmp.user, known)
+    tables::open(context, &input.path, input.meta.number, &family.icmp.user, known)
 }
 
 impl Entries for Merge<'_> {

@@ -201,7 +201,7 @@ impl SkipList {
         }
     }
 
-    /// It is so large that searches start from an index.
+    /// The list is so large that searches start from an index.
     #[inline]
     pub(crate) fn has_index(&self) -> bool {
         self.index.is_built()

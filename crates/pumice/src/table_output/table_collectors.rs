@@ -15,7 +15,7 @@ const TAKEN: &str = "rocksdb.";
 pub(crate) struct Collectors(Vec<Box<dyn TablePropertiesCollector>>);
 
 impl Collectors {
-    /// Those that `options` ask for.
+    /// The collectors that `options` ask for.
     pub fn new(options: &ColumnFamilyOptions, column_family_id: u32, level: i32) -> Self {
         let factories = &options.table_properties_collector_factories;
         let context = CollectorContext {
@@ -26,7 +26,7 @@ impl Collectors {
         Collectors(factories.iter().filter_map(|f| f.create_collector(&context)).collect())
     }
 
-    /// Their names, for the properties of the table.
+    /// The names of the collectors, for the properties of the table.
     pub fn names(options: &ColumnFamilyOptions) -> Vec<String> {
         let factories = options.table_properties_collector_factories.iter();
         factories.map(|factory| factory.name().to_string()).collect()

@@ -60,7 +60,7 @@ pub trait DeletionEvents: Send + Sync {
 pub struct Deletion<'a> {
     /// Where it is.
     pub fs: &'a Arc<dyn FileSystem>,
-    /// Its name.
+    /// The file's name.
     pub path: &'a Path,
     /// Receiver of the events.
     pub events: Option<&'a Arc<dyn DeletionEvents>>,
@@ -224,7 +224,7 @@ impl DeleteScheduler {
     /// Deletes a file, or makes it trash; see the head. Suspends.
     ///
     /// # Errors
-    /// Those of the deletion, if it is done at once.
+    /// The errors of the deletion, if it is done at once.
     pub fn delete_file(&self, file: Deletion<'_>) -> Result<()> {
         let shared = &self.shared;
         let limit = shared.tracked.total_bytes() as f64 * shared.max_trash_db_ratio();
@@ -242,7 +242,7 @@ impl DeleteScheduler {
     /// Deletes a file that was found as trash. One that is queued already is left alone. Suspends.
     ///
     /// # Errors
-    /// Those of checking the file, and of the deletion if it is done at once.
+    /// The errors of checking the file, and of the deletion if it is done at once.
     pub fn delete_existing(&self, file: Deletion<'_>) -> Result<()> {
         let shared = &self.shared;
         if shared.rate() == 0 {

@@ -23,7 +23,7 @@ pub struct BatchIter<'a> {
 
 impl<'a> BatchIter<'a> {
     /// The records not returned yet.
-    pub(super) fn rest(&self) -> &'a [u8] {
+    pub(crate) fn rest(&self) -> &'a [u8] {
         self.input.rest()
     }
 

@@ -259,7 +259,7 @@ mod tests {
         let files = ["docs/format/table.md", "docs/a.md", "docs/decisions/0016-x.md", "crates/wal"];
         Known {
             anchors: anchors.collect(),
-            sources: vec!["crates/x/src/read/get.rs"],
+            sources: vec!["crates/x/src/read/merge.rs"],
             exists: Box::new(move |path| files.contains(&path)),
         }
     }

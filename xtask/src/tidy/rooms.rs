@@ -18,6 +18,7 @@ const ROOMS: &[&str] = &[
     "perf",
     "row_cache",
     "snapshot",
+    "locks",
     "stats",
     "options",
     "callbacks",
@@ -35,6 +36,8 @@ const ROOMS: &[&str] = &[
     "engine",
     "repair",
     "db",
+    "batch_index",
+    "transactions",
     "backup",
     "ttl",
 ];

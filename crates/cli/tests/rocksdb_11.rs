@@ -149,7 +149,8 @@ fn a_database_of_a_newer_rocksdb_can_be_written() {
     assert_eq!(err, "", "our own OPTIONS file has nothing to skip");
 }
 
-/// Its runs are compacted as universal compaction does it, by the library and by ldb.
+/// The runs of such a database are compacted as universal compaction does, by the library and by
+/// ldb.
 #[pumice_test_macros::test]
 fn a_universal_database_of_a_newer_rocksdb_can_be_compacted() {
     let it = Unpacked::new("universal", "compacted");

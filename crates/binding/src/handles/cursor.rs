@@ -90,7 +90,7 @@ impl Iterator {
         Ok(())
     }
 
-    /// It is at an entry.
+    /// The cursor is at an entry.
     pub fn valid(&self) -> bool {
         self.cursor.as_ref().is_some_and(|cursor| each!(cursor, it => it.key().is_some()))
     }
@@ -158,7 +158,7 @@ impl Iterator {
     /// What stopped it.
     ///
     /// # Errors
-    /// Its own.
+    /// The cursor's own error.
     pub fn status(&self) -> Result<()> {
         match (&self.refused, &self.cursor) {
             (Some(error), _) => Err(error.clone()),

@@ -20,8 +20,8 @@ use crate::options::requests::{
     CheckpointOptions, CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions,
 };
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
+use crate::recovery::consistent_read::read_settled;
 use crate::recovery::lock::Mode;
-use crate::recovery::moment::read_settled;
 use crate::recovery::{manifest_reader, version_recovery};
 use crate::snapshot::Snapshot;
 use crate::stats::listener::FlushReason;

@@ -26,7 +26,7 @@ use crate::commit::wal::{LogSettings, Wals};
 use crate::engine::life::Life;
 use crate::engine::open::ColumnFamilyDescriptor;
 use crate::engine::{DbInner, compaction_tuning};
-use crate::log_tail::history::LogHistory;
+use crate::log_tail::log_history::LogHistory;
 use crate::options::DbOptions;
 use crate::recovery::lock::Mode;
 use crate::recovery::version_recovery::{RecoveredFamily, RecoveredVersions};

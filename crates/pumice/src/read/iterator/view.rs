@@ -13,8 +13,8 @@ use pumice_port::fiber;
 use pumice_port::os::is_forked;
 use pumice_table::Extractor;
 
-use crate::budget;
 use crate::callbacks::check_not_forked;
+use crate::cost;
 use crate::read::iterator::{DbIterator, Direction, Place};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
@@ -42,7 +42,7 @@ impl DbIterator {
     /// # Errors
     /// Where the cursor may not move; its status then has the error too.
     pub(super) fn start(&mut self) -> Result<()> {
-        fiber::spend(budget::SEEK);
+        fiber::spend(cost::SEEK);
         self.status = Ok(());
         self.at.place = Place::Nowhere;
         self.at.direction = Direction::Forward;

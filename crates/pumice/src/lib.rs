@@ -90,6 +90,7 @@ mod engine;
 pub mod fiber;
 mod flush;
 mod ingest;
+mod lock_order;
 mod log_tail;
 pub mod options;
 pub mod perf;

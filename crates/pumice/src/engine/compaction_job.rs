@@ -19,6 +19,7 @@ use crate::compaction::env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::{CompactionReason, Reach};
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
 use crate::engine::DbInner;
+use crate::lock_order;
 use crate::snapshot::SnapshotList;
 use crate::state::DbState;
 use crate::state::errors::Reason;
@@ -343,7 +344,7 @@ impl DbInner {
             io: work.io.clone(),
             lane,
             floor: Floor::of_caller(),
-            outputs: Mutex::new(Vec::new()),
+            outputs: Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new()),
         }))
     }
 

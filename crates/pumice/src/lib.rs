@@ -60,6 +60,8 @@
 //! | values that expire | [`DbWithTtl`] |
 //! | wide columns | [`Db::put_entity`], [`Db::get_entity`], [`DbIterator::columns`] |
 //! | operands that are not merged yet | [`Db::get_merge_operands`] |
+//! | transactions | [`TransactionDb`], [`OptimisticTransactionDb`], [`Transaction`] |
+//! | a batch that can be read before it is written | [`WriteBatchWithIndex`] |
 //! | all writes, in order | [`Db::get_updates_since`] |
 //! | futures | [`Db::get_async`], [`Db::put_async`], .., [`Db::call_async`] for the rest |
 //! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
@@ -80,6 +82,7 @@
 #![deny(clippy::return_self_not_must_use)]
 
 pub mod backup;
+mod batch_index;
 mod budget;
 mod callbacks;
 mod commit;
@@ -91,6 +94,7 @@ pub mod fiber;
 mod flush;
 mod ingest;
 mod lock_order;
+mod locks;
 mod log_tail;
 pub mod options;
 pub mod perf;
@@ -102,9 +106,14 @@ mod snapshot;
 mod state;
 pub mod stats;
 mod table_output;
+mod transactions;
 mod ttl;
 mod version;
 
+pub use batch_index::{
+    BaseDeltaIterator, BatchView, SharedBatch, WriteBatchEntry, WriteBatchIndexIterator,
+    WriteBatchWithIndex, WriteBatchWithIndexOptions, WriteType,
+};
 pub use commit::batch::{BatchIter, BatchRecord, WriteBatch};
 pub use commit::update_family::UpdateFamily;
 pub use db::api::Db;
@@ -117,6 +126,7 @@ pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,
 };
+pub use locks::{DeadlockPath, HeldLock, TransactionState, Wait};
 pub use log_tail::files::{WalFile, WalFileType};
 pub use log_tail::iterator::WalIterator;
 pub use options::requests::{
@@ -142,6 +152,12 @@ pub use stats::listener::{
     TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
 };
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, StatsHistoryEntry, Ticker};
+pub use transactions::{
+    OccValidationPolicy, OptimisticTransactionDb, OptimisticTransactionDbBuilder,
+    OptimisticTransactionDbOptions, OptimisticTransactionOptions, RetryOptions, Transaction,
+    TransactionDb, TransactionDbBuilder, TransactionDbOptions, TransactionOptions,
+    TxnDbWritePolicy,
+};
 pub use ttl::{DbWithTtl, TtlDescriptor, TtlEntries, TtlIterator};
 pub use version::family::ColumnFamily;
 

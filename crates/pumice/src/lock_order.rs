@@ -11,8 +11,9 @@
 //! "I/O": it is held over reads and writes of files.
 //!
 //! Not here: locks of other crates (files, caches, the pools), which call nothing above them; those
-//! of the counts in `stats`, which are leaves; the turn of a backup engine, which comes before all
-//! of these, and the map of a database with TTL, under which none of these is taken.
+//! of the counts in `stats`, which are leaves; those of transactions and the turn of a backup
+//! engine, which come before all of these; the map of a database with TTL, under which none of
+//! these is taken.
 //!
 //! Thread safety: constants.
 

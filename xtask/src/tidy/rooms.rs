@@ -19,6 +19,7 @@ const ROOMS: &[&str] = &[
     "perf",
     "row_cache",
     "snapshot",
+    "locks",
     "stats",
     "options",
     "callbacks",
@@ -36,6 +37,8 @@ const ROOMS: &[&str] = &[
     "engine",
     "repair",
     "db",
+    "batch_index",
+    "transactions",
     "backup",
     "ttl",
 ];

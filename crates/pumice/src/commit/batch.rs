@@ -15,10 +15,10 @@ use std::sync::Weak;
 
 use pumice_base::coding::{put_length_prefixed, put_varint32};
 use pumice_base::narrow::len_u32;
-use pumice_base::{Error, Result, SequenceNumber, SizeLimits, ValueType, wide_columns};
+use pumice_base::{Error, Result, SequenceNumber, SizeLimits, SubCode, ValueType, wide_columns};
 
 pub use crate::commit::batch::records::BatchIter;
-pub(crate) use crate::commit::batch::records::records;
+pub(crate) use crate::commit::batch::records::{record_at, records};
 use crate::commit::update_family::UpdateFamily;
 use crate::snapshot::SnapshotOwner;
 use crate::version::family::ColumnFamily;
@@ -373,6 +373,28 @@ impl WriteBatch {
         self.range_bytes = point.range_bytes;
         self.refused = point.refused;
         Ok(())
+    }
+
+    /// Adds what `add` adds, or nothing if an update of it is refused or the batch would have more
+    /// than `bytes_max` bytes (0: no such limit).
+    ///
+    /// # Errors
+    /// That of the refused update; Aborted with subcode MemoryLimit.
+    pub(crate) fn try_add(
+        &mut self,
+        bytes_max: usize,
+        add: impl FnOnce(&mut WriteBatch),
+    ) -> Result<()> {
+        self.set_save_point();
+        add(self);
+        let full = bytes_max > 0 && self.rep.len() > bytes_max;
+        let error = match self.status() {
+            Err(refused) => refused,
+            Ok(()) if full => Error::aborted("").with_subcode(SubCode::MemoryLimit),
+            Ok(()) => return self.pop_save_point(),
+        };
+        self.rollback_to_save_point()?;
+        Err(error)
     }
 
     /// Forgets the newest save point; what was added since stays.

@@ -178,6 +178,7 @@ impl DbInner {
         let old = std::mem::replace(&mut cf.mem, fresh);
         old.mark_immutable();
         cf.imm.push_back(ImmutableMemTable { mem: Arc::clone(&old), next_log: log_number, reason });
+        cf.trim_history();
         cf.publish();
         self.reports.info(format_args!(
             "[{}] New memtable created with log file: #{log_number}. Immutable memtables: {}.",

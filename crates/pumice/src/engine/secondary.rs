@@ -296,7 +296,7 @@ impl Follower {
         for (id, family) in &prepared.families {
             if let Some(cf) = state.cfs.get_mut(id).filter(|cf| family.differs(cf)) {
                 // Before the sequence number: see invariant 4.
-                cf.count_ingestion();
+                cf.count_ingestion(0);
                 changed.push(*id);
             }
         }

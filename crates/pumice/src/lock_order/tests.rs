@@ -22,13 +22,13 @@ fn a_wrong_order_panics_and_the_right_one_does_not() {
     let wait = || lock_order::LEADERSHIP.check_none_held(lock_order::UNDER_LEADERSHIP);
     let panic = thread::contain("The test", wait).unwrap_err();
     assert!(panic.to_string().contains("`leadership` (place 20)"), "{panic}");
-    let panic = thread::contain("The test", || drop(inner.settings.change.lock())).unwrap_err();
+    let panic = thread::contain("The test", || lock_order::OPTIONS_CHANGE.check()).unwrap_err();
     assert!(panic.to_string().contains("`Settings::change` (place 10)"), "{panic}");
     drop(state);
     // Code that a leader calls writes to another database.
     let scratch = inner.writes.scratch.lock();
     wait();
-    drop(inner.settings.change.lock());
+    lock_order::OPTIONS_CHANGE.check();
     drop(scratch);
     drop((inner.manifest.lock(), inner.state.lock(), inner.logs.wal.lock()));
     db.close().unwrap();

@@ -93,6 +93,7 @@ mod engine;
 pub mod fiber;
 mod flush;
 mod ingest;
+mod lock_order;
 mod locks;
 mod log_tail;
 pub mod options;

@@ -18,6 +18,8 @@ use pumice_base::dbformat::MAX_SEQUENCE;
 use pumice_port::os::is_forked;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 
+use crate::lock_order;
+
 /// What snapshots and handles belong to: a database.
 pub(crate) trait SnapshotOwner: Send + Sync {
     /// The last clone of a snapshot was dropped.
@@ -66,7 +68,7 @@ struct Held {
 impl Default for SnapshotList {
     fn default() -> Self {
         SnapshotList {
-            live: Mutex::foreground(Live::default()),
+            live: Mutex::ranked(&lock_order::SNAPSHOTS, Live::default()),
             opened: Condvar::new(),
             released: AtomicBool::new(false),
             catch_up_limit: AtomicU64::new(0),

@@ -15,8 +15,8 @@
 //! at: a file `tests.rs` or in a folder `tests`, and everything below `#[cfg(test)]`.
 //!
 //! Not detected: items named through an alias (`use a as b`), methods, which are called without
-//! naming their file, what a macro of another file names, and an item that a file passes on
-//! (`pub use`) and then uses by its bare name.
+//! naming their file (`calls` sees those of the engine), what a macro of another file names, and an
+//! item that a file passes on (`pub use`) and then uses by its bare name.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,6 +15,7 @@ const ROOT: &str = "crates/pumice/src/";
 const ROOMS: &[&str] = &[
     "cost",
     "fiber",
+    "lock_order",
     "perf",
     "row_cache",
     "snapshot",

@@ -28,6 +28,12 @@ const PLANTED: &[(&str, &str, &str, &str)] = &[
         "crates/wal/src/: ",
     ),
     (
+        "crates/pumice/src/engine/scheduler.rs",
+        "use ",
+        "fn planted(db: &DbInner) { db.switch_memtables(); }",
+        "crates/pumice/src/engine/: ",
+    ),
+    (
         "crates/wal/src/physical.rs",
         "use ",
         "// See docs/gone.md.",

@@ -12,6 +12,7 @@
 mod condvar;
 mod event;
 mod mutex;
+mod order;
 #[doc(hidden)]
 pub mod planted;
 mod queue;
@@ -24,6 +25,7 @@ mod shared_work;
 pub use condvar::Condvar;
 pub use event::Event;
 pub use mutex::{Mutex, MutexGuard};
+pub use order::{LockRank, RankHeld};
 #[cfg(loom)]
 #[doc(hidden)]
 pub use raw_lock::RawLock;

@@ -562,7 +562,7 @@ impl Db {
     /// whether [`Db::resume`] can clear it. None in code that the database calls under its locks.
     pub fn background_error(&self) -> Option<Error> {
         self.inner().life.check_caller().ok()?;
-        self.inner().stopping_error()
+        self.inner().faults().stopping_error()
     }
     /// Clears a recoverable background error.
     ///

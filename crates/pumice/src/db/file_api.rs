@@ -173,7 +173,7 @@ impl DbInner {
         if let Err(error) = &deleted
             && tried
         {
-            self.background_error(error, Reason::Manifest);
+            self.faults().background_error(error, Reason::Manifest);
         }
         deleted?;
         self.delete_obsolete_files();
@@ -214,14 +214,14 @@ impl DbInner {
         end: Option<&[u8]>,
     ) -> Result<()> {
         self.check_writable()?;
-        let freed = self.caught_up_below();
+        let freed = self.scheduler().caught_up_below();
         let mut state = self.state.lock();
         if let Some(family) = state.cfs.get_mut(&cf.id) {
             let version = Arc::clone(&family.version);
             family.plan.suggest(&version, &UserRange::closed(begin, end), freed);
         }
         state.queue_compaction(cf.id);
-        self.schedule_background(&mut state);
+        self.scheduler().schedule_background(&mut state);
         Ok(())
     }
 }

@@ -26,6 +26,7 @@ use crate::commit::wal::{LogSettings, Wals};
 use crate::engine::life::Life;
 use crate::engine::open::ColumnFamilyDescriptor;
 use crate::engine::{DbInner, compaction_tuning};
+use crate::lock_order;
 use crate::log_tail::log_history::LogHistory;
 use crate::options::DbOptions;
 use crate::recovery::lock::Mode;
@@ -97,10 +98,23 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         let state = new_family_state(&open_tables, counted, id, d, family)?;
         cfs.insert(id, state);
     }
+    let state = DbState {
+        cfs,
+        max_column_family: a.recovered.max_column_family,
+        files: Files {
+            min_log_to_keep: a.recovered.min_log_to_keep,
+            dropped_tail: a.recovered.dropped,
+            ..Files::default()
+        },
+        ..DbState::default()
+    };
+    let manifest = ManifestLog::replacing(a.recovered.manifest_number);
+    let families = state.cfs.values().map(|cf| Arc::clone(&cf.data));
+    let families = CfMap::new(families);
     Ok(DbInner {
         settings: Settings {
             options: ArcSwap::from_pointee(options.clone()),
-            change: Mutex::foreground(()),
+            change: Mutex::ranked(&lock_order::OPTIONS_CHANGE, ()),
             limits: options.limits,
         },
         reports: new_reports(options, a.info_log),
@@ -111,28 +125,11 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         },
         background: new_background(options, a.fs.as_ref(), a.path)?,
         snapshots: Arc::new(SnapshotList::default()),
-        cfs: ArcSwap::from_pointee(CfMap::new(cfs.values().map(|cf| Arc::clone(&cf.data)))),
-        state: Mutex::foreground(DbState {
-            cfs,
-            max_column_family: a.recovered.max_column_family,
-            files: Files {
-                min_log_to_keep: a.recovered.min_log_to_keep,
-                dropped_tail: a.recovered.dropped,
-                ..Files::default()
-            },
-            ..DbState::default()
-        }),
+        cfs: ArcSwap::from_pointee(families),
+        state: Mutex::ranked(&lock_order::STATE, state),
         changed: Condvar::new(),
-        manifest: Mutex::foreground(ManifestLog::replacing(a.recovered.manifest_number)),
-        writes: Writes {
-            queue: WriteQueue::new(group_bytes_max(options)),
-            helpers: Mutex::foreground(write_helpers(options)),
-            scratch: Mutex::foreground(WriteBatch::with_limits(options.limits)),
-            controller: WriteController::new(options.delayed_write_rate),
-            attention: AtomicBool::new(false),
-            full_memtables: Mutex::foreground(BTreeSet::new()),
-            last_unlogged: AtomicU64::new(0),
-        },
+        manifest: Mutex::ranked(&lock_order::MANIFEST, manifest),
+        writes: new_writes(options),
         logs: no_logs(&a.fs, a.wal_dir, options),
         last_sequence: AtomicU64::new(a.recovered.last_sequence),
         next_file_number: AtomicU64::new(a.recovered.next_file_number),
@@ -142,7 +139,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             mark: a.mark,
             runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
             me: OnceLock::new(),
-            follower: Mutex::foreground(None),
+            follower: Mutex::ranked(&lock_order::FOLLOWER, None),
         },
         dir: Directory {
             path: a.path.to_path_buf(),
@@ -151,9 +148,21 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             secondary: matches!(a.mode, Mode::Secondary { .. }),
             db_id: a.db_id,
             session_id: crate::version::identity::new_session_id(),
-            lock: Mutex::new(a.lock),
+            lock: Mutex::ranked(&lock_order::DIRECTORY, a.lock),
         },
     })
+}
+
+fn new_writes(options: &DbOptions) -> Writes {
+    Writes {
+        queue: WriteQueue::new(group_bytes_max(options)),
+        helpers: Mutex::ranked(&lock_order::HELPERS, write_helpers(options)),
+        scratch: Mutex::ranked(&lock_order::SCRATCH, WriteBatch::with_limits(options.limits)),
+        controller: WriteController::new(options.delayed_write_rate),
+        attention: AtomicBool::new(false),
+        full_memtables: Mutex::ranked(&lock_order::FULL_MEMTABLES, BTreeSet::new()),
+        last_unlogged: AtomicU64::new(0),
+    }
 }
 
 fn new_background(options: &DbOptions, fs: &dyn FileSystem, path: &Path) -> Result<Background> {
@@ -184,7 +193,7 @@ fn no_logs(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Logs {
     let how = LogSettings { use_fsync, manual_flush: manual, compresses };
     let wals = Wals::new(Arc::clone(fs), dir.to_path_buf(), how, writer);
     Logs {
-        wal: Mutex::foreground(wals),
+        wal: Mutex::ranked(&lock_order::LOGS, wals),
         synced: Condvar::new(),
         bytes: AtomicU64::new(0),
         bytes_limit: AtomicU64::new(u64::MAX),

@@ -63,7 +63,7 @@ impl DbInner {
         let flushed = thread::contain("Flush", || self.flush_together(&works));
         let flushed = flushed.and_then(|done| done);
         if let Err(error) = &flushed {
-            self.background_error(error, Reason::Flush);
+            self.faults().background_error(error, Reason::Flush);
         }
         let mut state = self.state.lock();
         state.jobs.running_flushes -= 1;
@@ -250,7 +250,7 @@ impl DbInner {
             self.background.regulator.flush_released(cf);
         }
         state.queue_compaction(work.cf.id);
-        self.schedule_background(state);
+        self.scheduler().schedule_background(state);
     }
 }
 

@@ -39,7 +39,7 @@ impl OutputEnv for DbInner {
         self.settings.limits
     }
     fn pace(&self, reason: TableReason) -> (IoPriority, Option<Arc<dyn RateLimiterEvents>>) {
-        (self.io_priority(reason), self.job_events(reason))
+        (self.scheduler().io_priority(reason), self.job_events(reason))
     }
     fn built(&self, table: &BuildStats) -> u64 {
         self.reports.count_build(table)

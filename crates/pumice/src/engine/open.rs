@@ -328,7 +328,7 @@ impl DbInner {
         let ids: Vec<u32> = state.cfs.keys().copied().collect();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(&id) {
-                self.refresh_scores(cf);
+                self.scheduler().refresh_scores(cf);
                 self.update_stall(cf);
             }
             state.queue_compaction(id);

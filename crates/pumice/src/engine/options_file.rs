@@ -101,13 +101,13 @@ impl DbInner {
             family.mem.set_write_buffer_bytes(cf.options().write_buffer_size);
             self.background.refresh_tuning(&state, self.options().background_policy);
             if let Some(family) = state.cfs.get_mut(&cf.id) {
-                self.refresh_scores(family);
+                self.scheduler().refresh_scores(family);
                 self.update_stall(family);
             }
             self.refresh_wal_settings(&state);
             state.queue_flush(cf.id); // Fewer memtables may be enough now.
             state.queue_compaction(cf.id);
-            self.schedule_background(&mut state);
+            self.scheduler().schedule_background(&mut state);
             self.changed.notify_all();
         }
         for (name, value) in changes {
@@ -145,12 +145,12 @@ impl DbInner {
             let ids: Vec<u32> = state.cfs.keys().copied().collect();
             for id in ids {
                 if let Some(cf) = state.cfs.get_mut(&id) {
-                    self.refresh_scores(cf);
+                    self.scheduler().refresh_scores(cf);
                     self.update_stall(cf);
                 }
                 state.queue_compaction(id);
             }
-            self.schedule_background(&mut state);
+            self.scheduler().schedule_background(&mut state);
         }
         self.refresh_lanes();
         self.resources.open_tables.set_max_open_files(max_open_files);

@@ -306,7 +306,7 @@ impl Follower {
                 (state.cfs.get_mut(&id), prepared.families.get_mut(&id))
             {
                 family.publish(cf);
-                db.refresh_scores(cf);
+                db.scheduler().refresh_scores(cf);
             }
         }
         Ok(())

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pumice_base::{FileNumber, SequenceNumber};
 use pumice_port::sync::Mutex;
 
+use crate::lock_order;
+
 /// Ends of this many logs are remembered. For older ones the beginning of the next log is used.
 const ENDS_MAX: usize = 4096;
 
@@ -36,7 +38,8 @@ struct Facts {
 
 impl LogHistory {
     pub fn new() -> Self {
-        LogHistory { facts: Mutex::foreground(Facts::default()), purged: AtomicU64::new(0) }
+        let facts = Mutex::ranked(&lock_order::LOG_HISTORY, Facts::default());
+        LogHistory { facts, purged: AtomicU64::new(0) }
     }
 
     /// The database is open: log `first` receives writes after sequence number `recovered`.

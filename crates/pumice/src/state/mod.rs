@@ -12,6 +12,7 @@
 //! | `manifest_log` | the MANIFEST's state, and edits that take effect together |
 //! | `log_holders` | which logs stay |
 //! | `errors`, `retry` | background errors, and compactions that failed |
+//! | `job` | what pools and tasks are asked to do |
 //! | `work`, `manual_queue` | picked compactions, and those that callers asked for |
 //! | `obsolete`, `expiry` | files that nothing needs, and files that get too old |
 //! | `lanes`, `regulator` | at which priority jobs compute; the adaptive policy's state |
@@ -26,6 +27,7 @@ pub(crate) mod errors;
 pub(crate) mod events;
 pub(crate) mod expiry;
 pub(crate) mod family;
+pub(crate) mod job;
 pub(crate) mod lanes;
 pub(crate) mod log_holders;
 pub(crate) mod manifest_log;

@@ -1,7 +1,7 @@
 //! The parts of a database, by what they serve; each has the methods that need nothing else.
 //!
 //! Thread safety: as the fields say; fields that are neither locked nor atomic never change after
-//! the open. The order of the locks is in `engine`.
+//! the open. The order of the locks is in `lock_order`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ pub(crate) struct Writes {
     pub queue: WriteQueue,
     /// How many members a leader asks to insert concurrently with it; used by the leader.
     pub helpers: Mutex<Helpers>,
-    /// The leader's batch for groups of several writers.
+    /// The leader's batch for an update that is written alone, without a batch of its caller's.
     pub scratch: Mutex<WriteBatch>,
     pub controller: WriteController,
     /// There may be something for `DbInner::handle_pending`, which the next leader calls.
@@ -320,6 +320,11 @@ impl Resources {
 }
 
 impl Settings {
+    /// The options as they are now.
+    pub fn current(&self) -> Arc<DbOptions> {
+        self.options.load_full()
+    }
+
     pub fn one_update(&self, fill: impl FnOnce(&mut WriteBatch)) -> Result<WriteBatch> {
         let mut own = WriteBatch::sized(256, self.limits);
         fill(&mut own);

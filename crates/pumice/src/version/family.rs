@@ -21,6 +21,7 @@ use pumice_memtable::{BloomOptions, MemTable, MemTableOptions, WriteBufferManage
 use pumice_port::sync::Mutex;
 use pumice_table::{Extractor, TableOptions};
 
+use crate::lock_order;
 use crate::options::ColumnFamilyOptions;
 use crate::snapshot::SnapshotOwner;
 use crate::version::counters::CfCounters;
@@ -79,8 +80,9 @@ impl CfData {
         first: Arc<SuperVersion>,
     ) -> (Self, Publisher) {
         let versions = vec![Arc::downgrade(&first.version)];
+        let history = History { super_versions: 1, versions };
         let data = CfData {
-            history: Mutex::foreground(History { super_versions: 1, versions }),
+            history: Mutex::ranked(&lock_order::VERSIONS, history),
             id,
             name: name.to_string(),
             icmp: InternalKeyComparator::new(options.comparator.clone()),

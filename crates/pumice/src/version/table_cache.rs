@@ -30,6 +30,7 @@ use pumice_table::{
     Extractor, Table, TableOptions, TableProperties, TableReadContext, TableReadOptions, TableStats,
 };
 
+use crate::lock_order;
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::row_cache::Rows;
 use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
@@ -138,7 +139,7 @@ impl OpenTables {
             rate_events: options.rate_events(),
             file_times: options.file_times(),
             max_open_files: AtomicI32::new(options.max_open_files),
-            recent: Mutex::foreground(Recent::default()),
+            recent: Mutex::ranked(&lock_order::OPEN_TABLES, Recent::default()),
         }
     }
 

@@ -25,11 +25,12 @@ use std::sync::Arc;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
-use pumice_port::sync::Mutex;
+use pumice_port::sync::{Mutex, RankHeld};
 use pumice_port::task::{self, TaskRef, WaitReason};
 
 use super::shared_insert::SharedInsert;
 use super::two_phase::Taken;
+use crate::lock_order;
 use crate::options::requests::WriteOptions;
 
 /// A leader with a small batch takes at most this fraction of a group's bytes, so that its own
@@ -72,7 +73,8 @@ enum Entry {
 
 /// What a waiting writer finds in its entry.
 enum News {
-    Left(Joined),
+    Leads(QueuedBatch),
+    Done(Vec<u8>, Result<()>),
     Asked(Arc<SharedInsert>),
 }
 
@@ -85,11 +87,20 @@ pub(crate) enum Joined {
 }
 
 /// Proof that the task which holds it leads. A queue has one at a time, and only the queue makes
-/// it. It has zero size. Giving up leadership takes it by `&mut` and not by value, because guards
-/// do that in `drop` and cannot move it out.
+/// it. In release builds it has zero size. Giving up leadership takes it by `&mut` and not by
+/// value, because guards do that in `drop` and cannot move it out.
 #[derive(Debug)]
 #[must_use = "leadership that is not given away stops all writers"]
-pub(crate) struct Leadership(());
+pub(crate) struct Leadership {
+    _place: RankHeld,
+}
+
+impl Leadership {
+    /// The queue's lock is free.
+    fn taken() -> Self {
+        Leadership { _place: lock_order::LEADERSHIP.enter_untested() }
+    }
+}
 
 /// A batch that a leader carries for another writer.
 pub(crate) struct Follower {
@@ -128,9 +139,9 @@ impl State {
     /// The answer in entry `at`, which is then free, or the request to its writer; None while there
     /// is neither.
     fn collect(&mut self, at: usize) -> Option<News> {
-        let joined = match std::mem::replace(&mut self.entries[at], Entry::Free) {
-            Entry::Leader(batch) => Joined::Leader(batch, Leadership(())),
-            Entry::Done(rep, result) => Joined::Done(rep, result),
+        let news = match std::mem::replace(&mut self.entries[at], Entry::Free) {
+            Entry::Leader(batch) => News::Leads(batch),
+            Entry::Done(rep, result) => News::Done(rep, result),
             Entry::Asked(task, shared) => {
                 self.entries[at] = Entry::Taken(task);
                 return Some(News::Asked(shared));
@@ -141,7 +152,7 @@ impl State {
             }
         };
         self.free.push(at);
-        Some(News::Left(joined))
+        Some(news)
     }
 
     /// Hands leadership to the first waiter, if there is one, and returns the task to wake.
@@ -168,7 +179,8 @@ pub(crate) struct WriteQueue {
 impl WriteQueue {
     /// An empty queue whose leaders write at most `group_bytes_max` bytes together.
     pub fn new(group_bytes_max: usize) -> Self {
-        WriteQueue { state: Mutex::foreground(State::default()), group_bytes_max }
+        let state = Mutex::ranked(&lock_order::WRITE_QUEUE, State::default());
+        WriteQueue { state, group_bytes_max }
     }
 
     /// Becomes leader unless there is one: then `None`. Never waits.
@@ -179,7 +191,8 @@ impl WriteQueue {
             return None;
         }
         state.busy = true;
-        Some(Leadership(()))
+        drop(state);
+        Some(Leadership::taken())
     }
 
     /// Becomes leader with `batch`, or waits until a leader wrote it. Suspends, unless the batch
@@ -197,7 +210,8 @@ impl WriteQueue {
             let mut state = self.state.lock();
             if !state.busy {
                 state.busy = true;
-                return Joined::Leader(batch, Leadership(()));
+                drop(state);
+                return Joined::Leader(batch, Leadership::taken());
             }
             match patient() {
                 Ok(patient) => batch.options.no_slowdown |= !patient,
@@ -206,13 +220,15 @@ impl WriteQueue {
             if state.stalled && batch.options.no_slowdown {
                 return Joined::Done(batch.rep, Err(stalled()));
             }
+            lock_order::LEADERSHIP.check_none_held(lock_order::UNDER_LEADERSHIP);
             state.add(batch, task::current())
         };
         task::park(&WRITE_QUEUE);
         loop {
             let news = self.state.lock().collect(at);
             match news {
-                Some(News::Left(joined)) => return joined,
+                Some(News::Leads(batch)) => return Joined::Leader(batch, Leadership::taken()),
+                Some(News::Done(rep, result)) => return Joined::Done(rep, result),
                 // The answer may already be there, and its wake-up consumed by waiting for a lock.
                 Some(News::Asked(shared)) => help(&shared),
                 None => task::park(&WRITE_QUEUE),

@@ -1,37 +1,25 @@
-//! What a leader does before it writes: wait out stalls, seal full memtables, start a new log.
+//! Leadership without a write, and what needs it: sealing memtables, starting a new log.
 //!
 //! Thread safety: what seals or waits takes [`Leadership`], so that a memtable or the current log
-//! is replaced by its holder alone. Lock order: leadership > manifest >
-//! state > wal. May wait and do I/O, and so suspends.
+//! is replaced by its holder alone. May wait and do I/O, and so suspends.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, FileNumber, Result};
-use pumice_env::perf::{self, PerfMetric};
+use pumice_base::{FileNumber, Result};
 
-use crate::commit::queue::{Joined, Leadership, QueuedBatch, WriteQueue, stalled};
+use crate::commit::queue::{Joined, Leadership, QueuedBatch, stalled};
 use crate::engine::DbInner;
 use crate::flush::dead_ranges::hand_over;
 use crate::flush::grouping::to_seal;
-use crate::options::BackgroundPolicy;
-use crate::options::requests::WriteOptions;
 use crate::state::DbState;
 use crate::state::errors::Reason;
-use crate::state::family::{CfState, Deferral, ImmutableMemTable};
+use crate::state::family::{CfState, ImmutableMemTable};
 use crate::state::log_holders::LogHolder;
 use crate::stats::listener::FlushReason;
-use crate::stats::{HistogramKind, Ticker};
 use crate::version::family::new_memtable;
-
-/// A stopped writer checks again at least this often, in case no wake-up comes.
-pub(super) const STOP_POLL: Duration = Duration::from_secs(1);
-/// A slowed writer sleeps at most this long at a time.
-const DELAY_STEP_MICROS: u64 = 1024;
 
 /// Leadership without a write; given up when dropped.
 pub(crate) struct Exclusive<'a> {
@@ -49,15 +37,6 @@ impl Deref for Exclusive<'_> {
 impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
         self.db.writes.queue.leave(&mut self.leader);
-    }
-}
-
-/// A stall of the leader; over when dropped.
-pub(crate) struct Stall<'a>(&'a WriteQueue);
-
-impl Drop for Stall<'_> {
-    fn drop(&mut self) {
-        self.0.end_stall();
     }
 }
 
@@ -85,142 +64,6 @@ impl DbInner {
         }
     }
 
-    /// Makes room for a write of `bytes`.
-    pub(crate) fn prepare_write(
-        &self,
-        leader: &Leadership,
-        options: &WriteOptions,
-        bytes: usize,
-    ) -> Result<()> {
-        if self.writes.attention.load(Ordering::Acquire) {
-            self.handle_pending(leader)?;
-        }
-        let limit = self.logs.bytes_limit.load(Ordering::Relaxed);
-        if self.logs.bytes.load(Ordering::Relaxed) > limit {
-            self.switch_oldest_log(leader)?;
-        }
-        if let Some(manager) = &self.resources.write_buffer_manager
-            && manager.should_flush()
-        {
-            self.switch_oldest_idle(leader)?;
-        }
-        if let Some(manager) = &self.resources.write_buffer_manager
-            && manager.should_stall()
-        {
-            self.wait_for_buffer_memory(leader, options, manager)?;
-        }
-        if self.writes.controller.is_stopped() || self.writes.controller.is_delayed() {
-            self.stall(leader, options, bytes as u64)?;
-        }
-        Ok(())
-    }
-
-    /// Checks all rare conditions: background error, shutdown, full memtables.
-    fn handle_pending(&self, leader: &Leadership) -> Result<()> {
-        self.writes.attention.store(false, Ordering::Release);
-        if self.life.closing.load(Ordering::Acquire) {
-            self.writes.attention.store(true, Ordering::Release);
-            return Err(Error::shutdown("the database is closing"));
-        }
-        if let Some(error) = self.stopping_error() {
-            self.writes.attention.store(true, Ordering::Release);
-            return Err(error);
-        }
-        let full = std::mem::take(&mut *self.writes.full_memtables.lock());
-        if full.is_empty() {
-            return Ok(());
-        }
-        self.switch_memtables(leader, &full, FlushReason::WriteBufferFull)
-    }
-
-    /// Waits while writes are stopped, then as long as a slowed write of `bytes` has to.
-    fn stall(&self, leader: &Leadership, options: &WriteOptions, bytes: u64) -> Result<()> {
-        let started = pumice_port::time::now_micros();
-        let _time = perf::time(PerfMetric::WriteDelayTime);
-        let mut stall = None;
-        if self.writes.controller.is_stopped() {
-            stall = Some(self.begin_stall(leader, options)?);
-            self.wait_while_stopped()?;
-        }
-        let now = pumice_port::time::now_micros;
-        let controller = &self.writes.controller;
-        if self.life.must_not_wait(options) && !controller.affords(leader, now(), bytes) {
-            return Err(stalled());
-        }
-        let mut unpaid = controller.pay(leader, now(), bytes);
-        if unpaid > 0 && stall.is_none() {
-            stall = Some(self.begin_stall(leader, options)?);
-        }
-        // The rate may change at any time.
-        while unpaid > 0 && controller.is_delayed() {
-            self.check_waiting()?;
-            let step = controller.wait_micros(unpaid).min(DELAY_STEP_MICROS);
-            pumice_port::thread::sleep(Duration::from_micros(step));
-            unpaid = controller.pay_rest(leader, now(), unpaid);
-        }
-        if stall.is_some() {
-            let micros = now() - started;
-            self.reports.stats.stalled(micros);
-            self.reports.tick(Ticker::StallMicros, micros);
-            if self.reports.statistics.as_ref().is_some_and(|statistics| statistics.wants_timers())
-            {
-                self.reports.measure(HistogramKind::WriteStall, micros);
-            }
-        }
-        Ok(())
-    }
-
-    /// Fails once a waiting write can no longer succeed.
-    pub(super) fn check_waiting(&self) -> Result<()> {
-        if self.life.closing.load(Ordering::Acquire) {
-            return Err(Error::shutdown("the database is closing"));
-        }
-        self.stopping_error().map_or(Ok(()), Err)
-    }
-
-    /// Sleeps `micros`, in steps, and checks in between whether the write can still succeed.
-    pub(super) fn sleep_slowed(&self, mut micros: u64) -> Result<()> {
-        while micros > 0 {
-            self.check_waiting()?;
-            let step = micros.min(DELAY_STEP_MICROS);
-            pumice_port::thread::sleep(Duration::from_micros(step));
-            micros -= step;
-        }
-        Ok(())
-    }
-
-    /// Until the returned guard is dropped, writers that do not want to wait are refused.
-    pub(crate) fn begin_stall(
-        &self,
-        leader: &Leadership,
-        options: &WriteOptions,
-    ) -> Result<Stall<'_>> {
-        if self.life.must_not_wait(options) {
-            return Err(stalled());
-        }
-        self.writes.queue.begin_stall(leader);
-        Ok(Stall(&self.writes.queue))
-    }
-
-    fn wait_while_stopped(&self) -> Result<()> {
-        let mut state = self.state.lock();
-        while self.writes.controller.is_stopped() {
-            if self.life.closing.load(Ordering::Acquire) {
-                return Err(Error::shutdown("the database is closing"));
-            }
-            if let Some(error) = state.errors.current()
-                && !planted::is(Bug::StallIgnoresError)
-            {
-                return Err(error.clone());
-            }
-            if let Some(error) = state.hopeless_stop() {
-                return Err(error.clone());
-            }
-            state = self.changed.wait_timeout(state, STOP_POLL).0;
-        }
-        Ok(())
-    }
-
     /// Log `log` stays until as many calls of `release_log` as of this one. The leader that wrote
     /// there calls it before it leaves: only a leader replaces the current log, so none can release
     /// it before.
@@ -240,7 +83,7 @@ impl DbInner {
 
     /// All logs together are too long: seals the column families that hold the oldest one. Logs are
     /// released from the oldest on, so while something else holds that one, no flush helps.
-    fn switch_oldest_log(&self, leader: &Leadership) -> Result<()> {
+    pub(super) fn switch_oldest_log(&self, leader: &Leadership) -> Result<()> {
         let mut oldest = self.logs.wal.lock().oldest();
         if self.logs.relieved.swap(oldest, Ordering::Relaxed) == oldest {
             // Already requested: the flushes that release it are under way, or would not.
@@ -273,7 +116,7 @@ impl DbInner {
             for id in waiting {
                 state.queue_flush(id);
             }
-            self.schedule_background(&mut state);
+            self.scheduler().schedule_background(&mut state);
             holders
         };
         if holders.is_empty() {
@@ -321,7 +164,7 @@ impl DbInner {
         for id in ids.iter().chain(&sealed) {
             state.queue_flush(*id);
         }
-        self.schedule_background(&mut state);
+        self.scheduler().schedule_background(&mut state);
         Ok(())
     }
 
@@ -361,29 +204,11 @@ impl DbInner {
         let several = self.cfs.load().all().nth(1).is_some();
         if let Err(error) = wal.switch(number, several) {
             drop(wal);
-            self.background_error_of_leader(&error, Reason::WriteCallback);
+            self.faults().background_error_of_leader(&error, Reason::WriteCallback);
             return Err(error);
         }
         self.logs.history.end(old, self.last_sequence.load(Ordering::Acquire));
         Ok(number)
-    }
-
-    /// Recomputes the stall cause of a column family.
-    pub(crate) fn update_stall(&self, cf: &mut CfState) {
-        let policy = self.options().background_policy;
-        self.background.refresh_deferral(cf, policy);
-        let options = cf.data.options();
-        let inputs = cf.stall_inputs(policy == BackgroundPolicy::Adaptive);
-        let old = cf.stall;
-        self.writes.controller.update(&mut cf.stall, &inputs, &options);
-        if cf.deferral == Deferral::Guarded && cf.must_compact() {
-            // The caller schedules what may run next.
-            cf.deferral = Deferral::None;
-        }
-        if old != cf.stall {
-            self.refresh_urgency();
-            self.note_stall(&cf.data, old, cf.stall, &inputs);
-        }
     }
 
     /// Becomes leader and seals the memtables of `ids` for `reason`. Suspends.
@@ -393,7 +218,7 @@ impl DbInner {
 
     fn seal_alone(&self, ids: &BTreeSet<u32>, reason: FlushReason) -> Result<()> {
         let leader = self.exclusive_here()?;
-        if let Some(error) = self.stopping_error() {
+        if let Some(error) = self.faults().stopping_error() {
             return Err(error);
         }
         self.switch_memtables(&leader, ids, reason)

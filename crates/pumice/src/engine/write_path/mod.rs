@@ -5,8 +5,7 @@
 //! (`write_insert`), and publishes the last sequence.
 //!
 //! Thread safety: `DbInner::write` from anywhere; functions that run as leader take [`Leadership`].
-//! Lock order: leadership > manifest > state > wal. May wait for other writers, for a stall and for
-//! the log device, and so suspend.
+//! May wait for other writers, for a stall and for the log device, and so suspend.
 
 use std::sync::atomic::Ordering;
 
@@ -46,7 +45,7 @@ impl Turn<'_> {
     #[cold]
     fn lost(&mut self) {
         let error = Error::aborted("A write panicked").with_severity(Severity::Unrecoverable);
-        self.db.poison(&error);
+        self.db.faults().poison(&error);
         self.end(&Err(error));
     }
 
@@ -435,7 +434,7 @@ impl DbInner {
         if let Err(error) = inserted {
             // The group is logged but only partly in memory: the memory state no longer is what
             // recovery would build, so nothing more may be written until it is reopened.
-            self.poison(&error);
+            self.faults().poison(&error);
             return Err(error);
         }
         self.last_sequence.store(last, Ordering::Release);
@@ -479,7 +478,7 @@ impl DbInner {
                 Ok(())
             }
             Err(error) => {
-                self.background_error_of_leader(&error, Reason::WriteCallback);
+                self.faults().background_error_of_leader(&error, Reason::WriteCallback);
                 Err(error)
             }
         }

@@ -27,6 +27,7 @@ use pumice_port::sync::Mutex;
 use pumice_port::{thread, time};
 
 use super::InfoLogLevel;
+use crate::lock_order;
 
 /// Receiver of info-log lines.
 pub trait Logger: Send + Sync {
@@ -168,12 +169,10 @@ impl InfoLog {
             max_bytes: settings.max_bytes,
             roll_micros: settings.roll_seconds.saturating_mul(1_000_000),
             keep: settings.keep.max(1),
-            open: Mutex::foreground(OpenFile {
-                file: None,
-                bytes: 0,
-                opened_micros: 0,
-                dropped_lines: 0,
-            }),
+            open: Mutex::ranked(
+                &lock_order::INFO_LOG,
+                OpenFile { file: None, bytes: 0, opened_micros: 0, dropped_lines: 0 },
+            ),
         };
         log.roll(&mut log.open.lock())?;
         Ok(log)

@@ -9,7 +9,7 @@
 //! | `test --quick` | fmt, clippy, tidy, the libraries' tests and a few suites on threads |
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
 //! | `clients` | the Redis clients of other languages against the server |
-//! | `clients NAME` | `c_test`, `rust-rocksdb`, `grocksdb`, `balboa` on the library in `target/capi` |
+//! | `clients NAME` | `c_test`, `rust-rocksdb`, `grocksdb`, `balboa` on the C library |
 //! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
 //! | `capi` | the C library, its header and pkg-config file; `--install PREFIX`, `--soname NAME` |
 //! | `api-lines` | the table of docs/api-comparison.md, which tidy compares |

@@ -1,10 +1,10 @@
-//! `cargo xtask clients balboa`: Debian's store for passive DNS, as Debian built it for RocksDB 7.8,
-//! on our library under the name that it was linked with.
+//! `cargo xtask clients balboa`: Debian's store for passive DNS, as Debian built it for RocksDB
+//! 7.8, on our library under the name that it was linked with.
 //!
 //! It gets 10,000 observations of 5,000 names over its port, which its merge operator in C adds up,
 //! then is asked for a dump and for a backup. The dump must have every name with its count; what
 //! RocksDB's `ldb` restores from the backup must have as many keys. Messages are msgpack, an inner
-//! one as bytes in an outer one `{T: type, M: bytes}` (its `backend/PROTOCOL.md`).
+//! one as bytes in an outer one `{T: type, M: bytes}` (page PROTOCOL of its sources).
 
 use std::fs;
 use std::io::Write;

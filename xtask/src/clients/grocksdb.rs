@@ -1,6 +1,6 @@
 //! `cargo xtask clients grocksdb`: the tests of the Go package grocksdb on the C library.
 //!
-//! Its sources come from the Go module proxy and are built by cgo. `tests/clients/grocksdb.txt` lists the tests that pass on RocksDB 11.8.1.
+//! Its sources come from the Go module proxy and are built by cgo.
 
 use std::fs;
 use std::path::{Path, PathBuf};

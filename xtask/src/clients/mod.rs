@@ -6,10 +6,11 @@
 //! | `clients c_test` | RocksDB's test of its C interface | `target/capi` |
 //! | `clients rust-rocksdb` | the tests of the crate `rocksdb` | `target/capi` |
 //! | `clients grocksdb` | the tests of the Go package | `target/capi` |
-//! | `clients balboa` | Debian's passive-DNS store, as it was built for RocksDB 7.8 | `target/capi` |
+//! | `clients balboa` | Debian's store for passive DNS, built for RocksDB 7.8 | `target/capi` |
 //!
 //! `--library DIR` runs the tests of a binding on another library, for example RocksDB's own:
-//! `DIR/lib/librocksdb.so` with its header in `DIR/include`. All sources come from registries, are pinned, and are never committed.
+//! `DIR/lib/librocksdb.so` with its header in `DIR/include`. All sources come from registries, are
+//! pinned, and are never committed.
 //!
 //! Thread safety: one command at a time in a folder of build output.
 
@@ -23,8 +24,6 @@ mod grocksdb;
 mod library;
 mod redis;
 mod rust_rocksdb;
-
-pub use redis::PYTHON_VARIABLE;
 
 const USAGE: &str = "usage: cargo xtask clients \
     [c_test | rust-rocksdb [--library DIR] | grocksdb [--library DIR] | balboa]";

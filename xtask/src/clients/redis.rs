@@ -18,9 +18,6 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use crate::peers;
 
-/// The variable with the folder of redis-py for tests.
-pub const PYTHON_VARIABLE: &str = "PUMICE_REDIS_PY";
-
 /// A server on its own port, which is ended on drop.
 struct Server {
     child: Child,

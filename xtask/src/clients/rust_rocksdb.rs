@@ -26,6 +26,8 @@ pub fn run(root: &Path, library: &Library) -> Result<(), String> {
     let manifest = sources.join("Cargo.toml");
     let text = fs::read_to_string(&manifest).map_err(|e| format!("{}: {e}", manifest.display()))?;
     library::write(&manifest, &format!("{text}\n[workspace]\n"))?;
+    // It names the toolchain that it is developed with.
+    fs::remove_file(sources.join("rust-toolchain.toml")).ok();
     // The build script of its part in C does not look whether the header is another one.
     let mut clean = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     clean.args(["clean", "--quiet", "-p", "librocksdb-sys"]).current_dir(&sources);
@@ -36,9 +38,6 @@ pub fn run(root: &Path, library: &Library) -> Result<(), String> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     command.args(["test", "--no-default-features", "--features", "bindgen-runtime"]);
     command.arg("--no-fail-fast").current_dir(&sources);
-    // The crate names a toolchain that it is developed with.
-    command.env_remove("RUSTUP_TOOLCHAIN");
-    fs::remove_file(sources.join("rust-toolchain.toml")).ok();
     command.env("CARGO_TARGET_DIR", folder.join("target")).env("ROCKSDB_LIB_DIR", &library.lib);
     command.env("LD_LIBRARY_PATH", &library.lib).env("LIBCLANG_PATH", libclang(&folder)?);
     command.env("BINDGEN_EXTRA_CLANG_ARGS", format!("-I{}", compiler_headers()?.display()));

@@ -28,7 +28,7 @@ use super::program::{self, Ended};
 use super::queue::{Done, Job};
 use super::tally::{self, Tally};
 use crate::peers::{self, Peers};
-use crate::{clients, examples, sim, tidy};
+use crate::{examples, sim, tidy};
 
 /// What all jobs know.
 pub struct Context {
@@ -101,7 +101,7 @@ impl Context {
         }
         if let Ok(peers) = self.peers() {
             command.env(peers::LIBRARY_VARIABLE, &peers.rocksdb_so);
-            command.env(clients::PYTHON_VARIABLE, &peers.redis_py);
+            command.env(peers::PYTHON_VARIABLE, &peers.redis_py);
             command.envs(peers.browser.as_ref().map(|browser| (peers::BROWSER_VARIABLE, browser)));
         }
     }

@@ -45,8 +45,8 @@ pub struct ReadOptions {
     /// Unlike RocksDB's it is on by default.
     pub auto_prefix_mode: bool,
     /// Each seek of a cursor sees everything that was written before it, not only what was written
-    /// before the cursor was made; so does a step forward from what was the last key. Unlike RocksDB's, such a cursor also moves backwards. Refused
-    /// with a snapshot.
+    /// before the cursor was made; so does a step forward from what was the last key. Unlike
+    /// RocksDB's, such a cursor also moves backwards. Refused with a snapshot.
     pub tailing: bool,
 }
 

@@ -1,5 +1,5 @@
-//! `wal_compression`: records of the log are compressed by zstd, and come back in every way in which
-//! a log is read.
+//! `wal_compression`: records of the log are compressed by zstd, and come back in every way in
+//! which a log is read.
 #![cfg(feature = "zstd")]
 
 use crate::common::{DIR, memory, options};

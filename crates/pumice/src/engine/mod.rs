@@ -53,6 +53,7 @@ pub(crate) mod reserve;
 pub(crate) mod retry;
 pub(crate) mod secondary;
 pub(crate) mod space;
+pub(crate) mod two_phase;
 pub(crate) mod wal_files;
 mod write_insert;
 pub(crate) mod write_merge;

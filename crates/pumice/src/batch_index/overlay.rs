@@ -108,8 +108,8 @@ impl WriteBatchWithIndex {
 }
 
 impl<C: Cursor, B: BatchView> BaseDeltaIterator<C, B> {
-    /// A cursor over `base` and that family of the batch, or, without its handle, the default one. See
-    /// [`WriteBatchWithIndex::iterator_with_base`].
+    /// A cursor over `base` and that family of the batch, or, without its handle, the default one.
+    /// See [`WriteBatchWithIndex::iterator_with_base`].
     pub fn new(
         batch: B,
         family: Option<ColumnFamily>,

@@ -23,7 +23,7 @@ use crate::options::{ColumnFamilyOptions, DbOptions, Options};
 use crate::recovery::consistent_read::read_settled;
 use crate::recovery::lock::Mode;
 use crate::recovery::{manifest_reader, version_recovery};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Purpose, Snapshot};
 use crate::stats::listener::FlushReason;
 use crate::stats::{Statistics, StatsHistoryEntry};
 use crate::version::family::{CfData, ColumnFamily};
@@ -108,7 +108,7 @@ impl Db {
         Self::open_with(options, path.as_ref(), families, mode)
     }
 
-    pub(super) fn open_with(
+    pub(crate) fn open_with(
         options: &DbOptions,
         path: &Path,
         families: &[ColumnFamilyDescriptor],
@@ -204,7 +204,7 @@ impl Db {
     #[must_use = "it is released when it is dropped"]
     pub fn snapshot(&self) -> Snapshot {
         self.inner().life.mark.assert_may_lock();
-        self.inner().snapshot()
+        self.inner().snapshot(Purpose::Reads)
     }
     /// Sequence number of the newest write. Does not suspend.
     pub fn latest_sequence_number(&self) -> SequenceNumber {

@@ -144,7 +144,8 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         dir: Directory {
             path: a.path.to_path_buf(),
             fs: a.fs,
-            read_only: a.mode != Mode::ReadWrite,
+            read_only: !a.mode.writes(),
+            two_phase: a.mode == Mode::TwoPhase,
             secondary: matches!(a.mode, Mode::Secondary { .. }),
             db_id: a.db_id,
             session_id: crate::version::identity::new_session_id(),

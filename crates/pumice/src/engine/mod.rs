@@ -53,6 +53,7 @@ mod scheduler;
 pub(crate) mod secondary;
 pub(crate) mod space;
 mod stalls;
+pub(crate) mod two_phase;
 pub(crate) mod wal_files;
 mod write_insert;
 pub(crate) mod write_merge;

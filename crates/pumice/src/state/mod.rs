@@ -48,6 +48,7 @@ use std::sync::atomic::AtomicBool;
 
 use pumice_base::{FileNumber, Result};
 
+use crate::commit::two_phase::Section;
 use crate::recovery::manifest_reader::DroppedTail;
 use crate::state::errors::ErrorState;
 use crate::state::expiry::ExpiryWatch;
@@ -163,6 +164,8 @@ pub(crate) struct Files {
     pub copies: usize,
     /// What else needs logs than the families' unflushed data.
     pub log_holders: LogHolders,
+    /// Prepared transactions that the open found, until their owner asks for them.
+    pub recovered_sections: Vec<Section>,
     /// Smallest log that recovery may need, as last written to the MANIFEST.
     pub min_log_to_keep: FileNumber,
     pub options_file_number: FileNumber,

@@ -42,6 +42,8 @@ pub(crate) struct Directory {
     pub path: PathBuf,
     pub fs: Arc<dyn FileSystem>,
     pub read_only: bool,
+    /// Prepared transactions in the logs are kept; without it they are refused.
+    pub two_phase: bool,
     /// Another process writes, and this one follows. Then it is also `read_only`.
     pub secondary: bool,
     pub db_id: String,

@@ -321,6 +321,13 @@ impl WriteBatch {
         }
     }
 
+    /// Ends the prepared section of the transaction `name`: its updates, if it is committed, follow
+    /// in this batch.
+    pub(crate) fn put_section_end(&mut self, name: &[u8]) {
+        self.rep.push(ValueType::RollbackXid as u8);
+        self.push(name);
+    }
+
     /// Adds an annotation to the log only.
     pub fn put_log_data(&mut self, blob: &[u8]) {
         if self.admits_within(blob, b"", 0, |_, _, _| Ok(())) {

@@ -67,14 +67,12 @@ impl DbInner {
     /// Log `log` stays until as many calls of `release_log` as of this one. The leader that wrote
     /// there calls it before it leaves: only a leader replaces the current log, so none can release
     /// it before.
-    #[cfg_attr(not(test), expect(dead_code, reason = "transactions are the first other holder"))]
     pub(crate) fn hold_log(&self, _: &Leadership, log: FileNumber, holder: LogHolder) {
         self.state.lock().files.log_holders.hold(log, holder);
     }
 
     /// Ends one `hold_log`. If nothing needs the log any more, the next flush releases it; logs
     /// that are too long ask for that flush.
-    #[cfg_attr(not(test), expect(dead_code, reason = "transactions are the first other holder"))]
     pub(crate) fn release_log(&self, log: FileNumber, holder: LogHolder) {
         if self.state.lock().files.log_holders.release(log, holder) {
             self.logs.relieved.store(0, Ordering::Relaxed);

@@ -310,7 +310,7 @@ impl DbInner {
                 let snapshot = match &options.snapshot {
                     Some(given) => given,
                     None => {
-                        own = self.snapshot();
+                        own = self.snapshot(Purpose::Reads);
                         &own
                     }
                 };
@@ -464,12 +464,7 @@ impl DbInner {
     }
 
     /// A snapshot of the present state.
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        self.snapshot_for(Purpose::Reads)
-    }
-
-    /// As [`DbInner::snapshot`], for this purpose.
-    pub(crate) fn snapshot_for(&self, purpose: Purpose) -> Snapshot {
+    pub(crate) fn snapshot(&self, purpose: Purpose) -> Snapshot {
         let me = self.life.me.get().cloned().unwrap_or_default();
         let latest = || self.last_sequence.load(Ordering::Acquire);
         let keep = || keep_views(self.cfs.load().all());

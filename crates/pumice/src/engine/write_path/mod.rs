@@ -73,7 +73,7 @@ impl Drop for Turn<'_> {
 }
 
 /// What the leader of a batch that is written alone asks before it writes.
-type Check<'a> = &'a dyn Fn() -> Result<()>;
+pub(super) type Check<'a> = &'a dyn Fn() -> Result<()>;
 
 /// The leader's own batch.
 pub(super) struct Own<'a> {
@@ -134,7 +134,6 @@ impl DbInner {
     /// # Errors
     /// That of `check`, or Aborted if it panics: no other write fails, and the batch takes no
     /// sequence number. Those of `write`.
-    #[cfg_attr(not(test), expect(dead_code, reason = "optimistic transactions validate in it"))]
     pub(crate) fn write_checked(
         &self,
         options: &WriteOptions,
@@ -285,7 +284,7 @@ impl DbInner {
         self.with_errors_reported(result)
     }
 
-    fn check_write(&self, options: &WriteOptions) -> Result<()> {
+    pub(super) fn check_write(&self, options: &WriteOptions) -> Result<()> {
         if options.sync && options.disable_wal {
             return Err(Error::invalid_argument("Sync writes has to enable WAL."));
         }
@@ -342,7 +341,7 @@ impl DbInner {
                 let own = Own { rep: &mut batch.rep, taken: batch.taken, put: None };
                 let result = match check {
                     None => self.lead(leader, options, own),
-                    Some(check) => self.lead_alone(leader, options, own, check),
+                    Some(check) => self.lead_alone(leader, options, own, check, &|_| ()),
                 };
                 (batch.rep, self.with_errors_reported(result))
             }
@@ -369,21 +368,23 @@ impl DbInner {
         result
     }
 
-    /// Writes as leader without any other batch, once `check` has allowed it, and gives up
-    /// leadership.
+    /// Writes as leader without any other batch, once `check` has allowed it, calls `written`, and
+    /// gives up leadership.
     #[cold]
-    fn lead_alone(
+    pub(super) fn lead_alone(
         &self,
         leader: Leadership,
         options: &WriteOptions,
         own: Own<'_>,
         check: Check<'_>,
+        written: &dyn Fn(&Leadership),
     ) -> Result<()> {
         let mut turn = Turn { db: self, leader, followers: Vec::new(), ended: false };
         let result = self
             .prepare_write(&turn.leader, options, own.bytes())
             .and_then(|()| run_check(check))
-            .and_then(|()| self.write_group(&turn.leader, options, own, &mut []));
+            .and_then(|()| self.write_group(&turn.leader, options, own, &mut []))
+            .map(|()| written(&turn.leader));
         turn.end(&result);
         result
     }
@@ -429,7 +430,11 @@ impl DbInner {
             self.writes.last_unlogged.store(last, Ordering::Relaxed);
         }
         clock.turn_to(PerfMetric::WriteMemtableTime);
-        let inserted = self.insert_group(leader, first..last + 1, &own, followers);
+        // A prepared section takes no numbers: its updates are not part of the database yet.
+        let inserted = match taken {
+            0 => Ok(()),
+            _ => self.insert_group(leader, first..last + 1, &own, followers),
+        };
         clock.turn_to(PerfMetric::WritePreAndPostProcessTime);
         if let Err(error) = inserted {
             // The group is logged but only partly in memory: the memory state no longer is what

@@ -391,7 +391,7 @@ fn build_tls(context: &Arc<Context>) -> Done {
 
 /// Models are built separately, since `--cfg loom` replaces the atomics of the whole crate.
 fn build_loom(context: &Arc<Context>) -> Done {
-    let mut command = cargo(&context.root, &["test", "-p", "pumice-port", "--test=loom"]);
+    let mut command = cargo(&context.root, &["test", "-p", "pumice-port", "--lib"]);
     let folder = target(&context.root).join("loom");
     command.arg("--release").env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", folder);
     context.build("loom", command, |programs| {

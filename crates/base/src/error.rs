@@ -61,8 +61,16 @@ pub enum SubCode {
     /// No finer reason.
     #[default]
     None = 0,
+    /// A lock of the lock table itself was not free in time.
+    MutexTimeout = 1,
+    /// A key was locked by another transaction for too long.
+    LockTimeout = 2,
+    /// As many keys are locked as options allow.
+    LockLimit = 3,
     /// The device or quota is full.
     NoSpace = 4,
+    /// Waiting for a lock would never have ended.
+    Deadlock = 5,
     /// A file handle of a removed file (ESTALE).
     StaleFile = 6,
     /// A configured memory limit was reached.
@@ -75,6 +83,8 @@ pub enum SubCode {
     MergeOperandsInsufficientCapacity = 10,
     /// A manual compaction was paused or cancelled.
     ManualCompactionPaused = 11,
+    /// A transaction is not prepared, and must be.
+    TxnNotPrepared = 13,
     /// The user's merge operator returned failure.
     MergeOperatorFailed = 15,
 }
@@ -84,6 +94,11 @@ impl SubCode {
     fn text(self) -> &'static str {
         match self {
             SubCode::None => "",
+            SubCode::MutexTimeout => "Timeout Acquiring Mutex",
+            SubCode::LockTimeout => "Timeout waiting to lock key",
+            SubCode::LockLimit => "Failed to acquire lock due to max_num_locks limit",
+            SubCode::Deadlock => "Deadlock",
+            SubCode::TxnNotPrepared => "Txn not prepared",
             SubCode::NoSpace => "No space left on device",
             SubCode::StaleFile => "Stale file handle",
             SubCode::MemoryLimit => "Memory limit reached",
@@ -252,6 +267,29 @@ impl Error {
     /// A file or name does not exist (`NotFound`, or an I/O error with ENOENT).
     pub fn is_not_found(&self) -> bool {
         self.0.kind == ErrorKind::NotFound || self.0.subcode == SubCode::PathNotFound
+    }
+    /// Something is in use: with transactions, another one has changed what this one read or
+    /// wants to change, or the two wait for each other. Repeat the whole transaction.
+    pub fn is_busy(&self) -> bool {
+        self.0.kind == ErrorKind::Busy
+    }
+    /// The operation could not decide and may succeed if it is repeated: with optimistic
+    /// transactions, memory does not reach back far enough. Repeat the whole transaction.
+    pub fn is_try_again(&self) -> bool {
+        self.0.kind == ErrorKind::TryAgain
+    }
+    /// Transactions wait for each other in a circle; this one gives way. Roll it back, and repeat
+    /// it.
+    pub fn is_deadlock(&self) -> bool {
+        self.0.subcode == SubCode::Deadlock
+    }
+    /// A time limit passed.
+    pub fn is_timed_out(&self) -> bool {
+        self.0.kind == ErrorKind::TimedOut
+    }
+    /// A transaction is past its time.
+    pub fn is_expired(&self) -> bool {
+        self.0.kind == ErrorKind::Expired
     }
     /// The device is full.
     pub fn is_no_space(&self) -> bool {

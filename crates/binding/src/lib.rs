@@ -10,6 +10,7 @@
 //! | `options`, `requests` | options of databases, tables, reads, writes and other requests |
 //! | `handles` | databases, cursors, batches: contents of handles |
 //! | `reports`, `statistics`, `status` | what the engine reports, in RocksDB's numbers and texts |
+//! | `transactions` | options of databases with transactions |
 //! | `env` | file systems and threads |
 //!
 //! Thread safety: see each module.
@@ -26,6 +27,7 @@ pub mod statistics;
 pub mod status;
 pub mod store;
 pub mod table;
+pub mod transactions;
 pub mod value;
 
 pub use handles::{batch, cursor, database, log_cursor};

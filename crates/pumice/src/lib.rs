@@ -63,6 +63,8 @@
 //! | files of one's own | [`FileSystem`], [`FileSystemWrapper`], [`MemFs`] |
 //! | wide columns | [`Db::put_entity`], [`Db::get_entity`], [`DbIterator::columns`] |
 //! | operands that are not merged yet | [`Db::get_merge_operands`] |
+//! | transactions | [`TransactionDb`], [`OptimisticTransactionDb`], [`Transaction`] |
+//! | a batch that can be read before it is written | [`WriteBatchWithIndex`] |
 //! | all writes, in order | [`Db::get_updates_since`] |
 //! | futures | [`Db::get_async`], [`Db::put_async`], .., [`Db::call_async`] for the rest |
 //! | a stream of entries | [`Db::stream`] |
@@ -89,6 +91,7 @@
 mod migration {}
 
 pub mod backup;
+mod batch_index;
 mod budget;
 mod callbacks;
 mod commit;
@@ -99,6 +102,7 @@ mod engine;
 pub mod fiber;
 mod flush;
 mod ingest;
+mod locks;
 mod log_tail;
 pub mod options;
 pub mod perf;
@@ -110,10 +114,15 @@ mod snapshot;
 mod state;
 pub mod stats;
 mod table_output;
+mod transactions;
 mod ttl;
 mod typed;
 mod version;
 
+pub use batch_index::{
+    BaseDeltaIterator, BatchView, SharedBatch, WriteBatchEntry, WriteBatchIndexIterator,
+    WriteBatchWithIndex, WriteBatchWithIndexOptions, WriteType,
+};
 pub use commit::batch::{BatchIter, BatchRecord, WriteBatch};
 pub use commit::update_family::UpdateFamily;
 pub use db::api::Db;
@@ -128,6 +137,7 @@ pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,
 };
+pub use locks::{DeadlockPath, HeldLock, TransactionState, Wait};
 pub use log_tail::files::{WalFile, WalFileType};
 pub use log_tail::iterator::WalIterator;
 pub use options::requests::{
@@ -153,6 +163,12 @@ pub use stats::listener::{
     TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
 };
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, StatsHistoryEntry, Ticker};
+pub use transactions::{
+    OccValidationPolicy, OptimisticTransactionDb, OptimisticTransactionDbBuilder,
+    OptimisticTransactionDbOptions, OptimisticTransactionOptions, RetryOptions, Transaction,
+    TransactionDb, TransactionDbBuilder, TransactionDbOptions, TransactionOptions,
+    TxnDbWritePolicy,
+};
 pub use ttl::{DbWithTtl, TtlDescriptor, TtlEntries, TtlIterator};
 pub use typed::{Key, Table, TableEntries, Value};
 pub use version::family::ColumnFamily;

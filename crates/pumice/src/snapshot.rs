@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use pumice_base::SequenceNumber;
+use pumice_base::dbformat::MAX_SEQUENCE;
 use pumice_port::os::is_forked;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 
@@ -44,9 +45,21 @@ struct Live {
     closed: bool,
 }
 
+/// The live snapshots of one moment, as jobs need them.
+#[derive(Clone, Debug)]
+pub(crate) struct LiveSnapshots {
+    /// Ascending.
+    pub sequences: Vec<SequenceNumber>,
+    /// The oldest one by which a transaction checks whether keys have changed: a job must leave
+    /// something of each key that has changed since. MAX_SEQUENCE without one.
+    pub earliest_write_conflict: SequenceNumber,
+}
+
 #[derive(Clone, Copy)]
 struct Held {
     count: usize,
+    /// How many of them are transactions', see `LiveSnapshots::earliest_write_conflict`.
+    boundaries: usize,
     since_seconds: u64,
 }
 
@@ -68,6 +81,7 @@ impl SnapshotList {
     /// be running.
     pub fn acquire(
         self: &Arc<Self>,
+        purpose: Purpose,
         now_seconds: u64,
         db: Weak<impl SnapshotOwner + 'static>,
         latest: impl FnOnce() -> SequenceNumber,
@@ -75,11 +89,14 @@ impl SnapshotList {
     ) -> Snapshot {
         let mut live = self.open();
         let sequence = latest();
-        let first = Held { count: 0, since_seconds: now_seconds };
-        live.held.entry(sequence).or_insert(first).count += 1;
+        let first = Held { count: 0, boundaries: 0, since_seconds: now_seconds };
+        let held = live.held.entry(sequence).or_insert(first);
+        held.count += 1;
+        held.boundaries += usize::from(purpose == Purpose::WriteConflicts);
         drop(live);
         let kept = (self.filtering.load(Ordering::Acquire) > 0).then(keep);
-        Snapshot { inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self), db, kept }) }
+        let list = Arc::clone(self);
+        Snapshot { inner: Arc::new(SnapshotInner { sequence, purpose, list, db, kept }) }
     }
 
     /// A job with filters begins: it lists the snapshots after this call, and drops the guard when
@@ -112,6 +129,16 @@ impl SnapshotList {
         self.live.lock().held.keys().copied().collect()
     }
 
+    /// The live snapshots, for a job.
+    pub fn live(&self) -> LiveSnapshots {
+        let live = self.live.lock();
+        let boundary = live.held.iter().find(|(_, held)| held.boundaries > 0);
+        LiveSnapshots {
+            sequences: live.held.keys().copied().collect(),
+            earliest_write_conflict: boundary.map_or(MAX_SEQUENCE, |(sequence, _)| *sequence),
+        }
+    }
+
     /// Number of live snapshots.
     pub fn len(&self) -> usize {
         self.live.lock().held.values().map(|h| h.count).sum()
@@ -136,10 +163,11 @@ impl SnapshotList {
         self.catch_up_limit.load(Ordering::Acquire)
     }
 
-    fn release(&self, sequence: SequenceNumber) {
+    fn release(&self, sequence: SequenceNumber, purpose: Purpose) {
         let mut live = self.live.lock();
         if let Some(entry) = live.held.get_mut(&sequence) {
             entry.count -= 1;
+            entry.boundaries -= usize::from(purpose == Purpose::WriteConflicts);
             if entry.count == 0 {
                 live.held.remove(&sequence);
                 self.released.store(true, Ordering::Release);
@@ -171,8 +199,17 @@ impl Drop for ClosedSnapshots<'_> {
     }
 }
 
+/// What a snapshot is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Reads,
+    /// A transaction also checks by it whether keys have changed.
+    WriteConflicts,
+}
+
 struct SnapshotInner {
     sequence: SequenceNumber,
+    purpose: Purpose,
     list: Arc<SnapshotList>,
     db: Weak<dyn SnapshotOwner>,
     kept: Option<Kept>,
@@ -185,7 +222,7 @@ impl Drop for SnapshotInner {
             return;
         }
         drop(self.kept.take());
-        self.list.release(self.sequence);
+        self.list.release(self.sequence, self.purpose);
         if let Some(db) = self.db.upgrade() {
             db.snapshot_released();
         }
@@ -275,14 +312,16 @@ mod tests {
         ended.store(true, Ordering::Relaxed);
         drop(first);
         assert_eq!(second.join().unwrap(), (true, false));
-        drop(list.acquire(0, Weak::<Nobody>::new(), || 1, || Box::new(())));
+        drop(list.acquire(Purpose::Reads, 0, Weak::<Nobody>::new(), || 1, || Box::new(())));
     }
 
     #[pumice_test_macros::test]
     fn the_limit_grows_only_when_snapshots_go() {
         let list = Arc::new(SnapshotList::default());
         assert_eq!(list.catch_up_limit(|| 100), 0);
-        let take = |sequence| list.acquire(0, Weak::<Nobody>::new(), || sequence, || Box::new(()));
+        let take = |sequence| {
+            list.acquire(Purpose::Reads, 0, Weak::<Nobody>::new(), || sequence, || Box::new(()))
+        };
         let (old, new) = (take(10), take(20));
         let clone = old.clone();
         drop(old);

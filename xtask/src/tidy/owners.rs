@@ -13,7 +13,7 @@ use super::source::{Source, Token};
 const CRATE: &str = "crates/pumice/src/";
 const ROOM: &str = "crates/pumice/src/engine/";
 /// Methods in blocks `impl DbInner`.
-const METHODS_MAX: usize = 240;
+const METHODS_MAX: usize = 244;
 /// The room's share of the crate's lines.
 const SHARE_PERCENT_MAX: usize = 20;
 

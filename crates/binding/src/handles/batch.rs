@@ -71,29 +71,34 @@ impl Batch {
     /// Walks over the records as a handler of RocksDB's does that knows puts, deletions and, if
     /// `families`, column families and merges: it ends at the first record that it has no function
     /// for. `see` gets the column family's id.
-    pub fn walk(&self, families: bool, mut see: impl FnMut(u32, Update<'_>)) {
-        for record in self.updates.iter() {
-            let Ok(record) = record else { return };
-            let (cf, value_type, key, value) = match record {
-                BatchRecord::LogData(blob) => {
-                    see(0, Update::LogData(blob));
-                    continue;
-                }
-                BatchRecord::Marker(..) => continue,
-                BatchRecord::Entry { column_family, value_type, key, value } => {
-                    (column_family, value_type, key, value)
-                }
-            };
-            match value_type {
-                _ if !families && cf != 0 => return,
-                ValueType::Value => see(cf, Update::Put(key, value)),
-                ValueType::Deletion => see(cf, Update::Delete(key)),
-                ValueType::Merge if families => see(cf, Update::Merge(key, value)),
-                // The functions that RocksDB's handlers have for these do nothing.
-                ValueType::Merge => {}
-                ValueType::SingleDeletion if cf == 0 => {}
-                _ => return,
+    pub fn walk(&self, families: bool, see: impl FnMut(u32, Update<'_>)) {
+        walk(&self.updates, families, see);
+    }
+}
+
+/// [`Batch::walk`] over the records of `updates`.
+pub fn walk(updates: &WriteBatch, families: bool, mut see: impl FnMut(u32, Update<'_>)) {
+    for record in updates.iter() {
+        let Ok(record) = record else { return };
+        let (cf, value_type, key, value) = match record {
+            BatchRecord::LogData(blob) => {
+                see(0, Update::LogData(blob));
+                continue;
             }
+            BatchRecord::Marker(..) => continue,
+            BatchRecord::Entry { column_family, value_type, key, value } => {
+                (column_family, value_type, key, value)
+            }
+        };
+        match value_type {
+            _ if !families && cf != 0 => return,
+            ValueType::Value => see(cf, Update::Put(key, value)),
+            ValueType::Deletion => see(cf, Update::Delete(key)),
+            ValueType::Merge if families => see(cf, Update::Merge(key, value)),
+            // The functions that RocksDB's handlers have for these do nothing.
+            ValueType::Merge => {}
+            ValueType::SingleDeletion if cf == 0 => {}
+            _ => return,
         }
     }
 }

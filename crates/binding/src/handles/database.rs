@@ -1,4 +1,4 @@
-//! `rocksdb_t`: an open database, plain or with values that expire.
+//! `rocksdb_t` and the like: an open database, plain, with values that expire or with transactions.
 //!
 //! A handle may outlive the close of its database: calls then fail, and nothing is freed twice.
 //!
@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use pumice::{
-    ColumnFamily, ColumnFamilyOptions, Db, DbWithTtl, Error, PinnedSlice, ReadOptions, Result,
-    WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, Db, DbWithTtl, Error, OptimisticTransactionDb,
+    OptimisticTransactionOptions, PinnedSlice, ReadOptions, Result, Transaction, TransactionDb,
+    TransactionOptions, WriteBatch, WriteBatchWithIndex, WriteOptions,
 };
 
 use super::cursor::Cursor;
@@ -34,6 +35,20 @@ impl Slot {
 enum Kind {
     Plain(Db),
     Ttl(DbWithTtl),
+    Locking(TransactionDb),
+    Optimistic(OptimisticTransactionDb),
+}
+
+/// Does the same with each kind of handle.
+macro_rules! each {
+    ($kind:expr, $db:ident => $call:expr) => {
+        match $kind {
+            Kind::Plain($db) => $call,
+            Kind::Ttl($db) => $call,
+            Kind::Locking($db) => $call,
+            Kind::Optimistic($db) => $call,
+        }
+    };
 }
 
 /// An open database.
@@ -58,20 +73,41 @@ impl Database {
         Database::new(Kind::Ttl(db), slot)
     }
 
+    /// The handle of `db`, whose transactions lock.
+    pub fn locking(db: TransactionDb, slot: Arc<Slot>) -> Database {
+        Database::new(Kind::Locking(db), slot)
+    }
+
+    /// The handle of `db`, whose transactions are checked at their commit.
+    pub fn optimistic(db: OptimisticTransactionDb, slot: Arc<Slot>) -> Database {
+        Database::new(Kind::Optimistic(db), slot)
+    }
+
+    /// A handle of the plain database below.
+    pub fn base(&self) -> Database {
+        Database::plain(self.db().clone(), self.slot_handle())
+    }
+
     fn new(kind: Kind, slot: Arc<Slot>) -> Database {
-        let db = match &kind {
-            Kind::Plain(db) => db,
-            Kind::Ttl(db) => db.db(),
-        };
-        let default = db.default_column_family().clone();
+        let default = plain_of(&kind).default_column_family().clone();
         Database { kind, default, slot, manual_pauses: Arc::default() }
     }
 
     /// The plain database, for what concerns no values.
     pub fn db(&self) -> &Db {
-        match &self.kind {
-            Kind::Plain(db) => db,
-            Kind::Ttl(db) => db.db(),
+        plain_of(&self.kind)
+    }
+
+    /// Begins a transaction; None for a database without.
+    pub fn begin(&self, write: &WriteOptions, options: &Begin) -> Option<Transaction> {
+        match (&self.kind, options) {
+            (Kind::Locking(db), Begin::Locking(options)) => {
+                Some(db.transaction_opt(write, options))
+            }
+            (Kind::Optimistic(db), Begin::Optimistic(options)) => {
+                Some(db.transaction_opt(write, options))
+            }
+            _ => None,
         }
     }
 
@@ -100,10 +136,7 @@ impl Database {
         cf: &ColumnFamily,
         key: &[u8],
     ) -> Result<Option<PinnedSlice>> {
-        match &self.kind {
-            Kind::Plain(db) => db.get_cf_opt(options, cf, key),
-            Kind::Ttl(db) => db.get_cf_opt(options, cf, key),
-        }
+        each!(&self.kind, db => db.get_cf_opt(options, cf, key))
     }
 
     /// Reads values of one column family; results are in the order of the keys.
@@ -113,16 +146,8 @@ impl Database {
         cf: &ColumnFamily,
         keys: &[&[u8]],
     ) -> Vec<Result<Option<PinnedSlice>>> {
-        match &self.kind {
-            Kind::Plain(db) => {
-                let keys: Vec<_> = keys.iter().map(|key| (cf, *key)).collect();
-                db.multi_get_cf_opt(options, &keys)
-            }
-            Kind::Ttl(db) => {
-                let keys: Vec<_> = keys.iter().map(|key| (cf, *key)).collect();
-                db.multi_get_cf_opt(options, &keys)
-            }
-        }
+        let keys: Vec<_> = keys.iter().map(|key| (cf, *key)).collect();
+        each!(&self.kind, db => db.multi_get_cf_opt(options, &keys))
     }
 
     /// Reads values of several column families.
@@ -131,10 +156,7 @@ impl Database {
         options: &ReadOptions,
         keys: &[(&ColumnFamily, &[u8])],
     ) -> Vec<Result<Option<PinnedSlice>>> {
-        match &self.kind {
-            Kind::Plain(db) => db.multi_get_cf_opt(options, keys),
-            Kind::Ttl(db) => db.multi_get_cf_opt(options, keys),
-        }
+        each!(&self.kind, db => db.multi_get_cf_opt(options, keys))
     }
 
     /// Writes a value.
@@ -148,10 +170,15 @@ impl Database {
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        match &self.kind {
-            Kind::Plain(db) => db.put_cf_opt(options, cf, key, value),
-            Kind::Ttl(db) => db.put_cf_opt(options, cf, key, value),
-        }
+        each!(&self.kind, db => db.put_cf_opt(options, cf, key, value))
+    }
+
+    /// Deletes a key.
+    ///
+    /// # Errors
+    /// As `pumice::Db::delete`.
+    pub fn delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
+        each!(&self.kind, db => db.delete_cf_opt(options, cf, key))
     }
 
     /// Writes a merge operand.
@@ -165,10 +192,7 @@ impl Database {
         key: &[u8],
         operand: &[u8],
     ) -> Result<()> {
-        match &self.kind {
-            Kind::Plain(db) => db.merge_cf_opt(options, cf, key, operand),
-            Kind::Ttl(db) => db.merge_cf_opt(options, cf, key, operand),
-        }
+        each!(&self.kind, db => db.merge_cf_opt(options, cf, key, operand))
     }
 
     /// Writes a batch.
@@ -176,10 +200,7 @@ impl Database {
     /// # Errors
     /// As `pumice::Db::write`.
     pub fn write(&self, options: &WriteOptions, batch: &mut WriteBatch) -> Result<()> {
-        match &self.kind {
-            Kind::Plain(db) => db.write_opt(options, batch),
-            Kind::Ttl(db) => db.write_opt(options, batch),
-        }
+        each!(&self.kind, db => db.write_opt(options, batch))
     }
 
     /// A cursor over a column family.
@@ -188,9 +209,33 @@ impl Database {
     /// As `pumice::Db::cursor`.
     pub fn cursor(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<Cursor> {
         Ok(match &self.kind {
-            Kind::Plain(db) => Cursor::Plain(db.cursor_cf_opt(options, cf)?),
+            Kind::Plain(_) | Kind::Locking(_) | Kind::Optimistic(_) => {
+                Cursor::Plain(self.db().cursor_cf_opt(options, cf)?)
+            }
             Kind::Ttl(db) => Cursor::Ttl(db.cursor_cf_opt(options, cf)?),
         })
+    }
+
+    /// Reads a value as it would be if `batch` were written now.
+    ///
+    /// # Errors
+    /// As `pumice::WriteBatchWithIndex::get_from_batch_and_db`.
+    pub fn get_through(
+        &self,
+        batch: &WriteBatchWithIndex,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+    ) -> Result<Option<PinnedSlice>> {
+        each!(&self.kind, db => batch.get_from_batch_and_db(db, options, cf, key))
+    }
+
+    /// Creates a column family.
+    ///
+    /// # Errors
+    /// As `pumice::Db::create_column_family`.
+    pub fn create_family(&self, options: &ColumnFamilyOptions, name: &str) -> Result<ColumnFamily> {
+        self.create_family_with_ttl(options, name, 0)
     }
 
     /// Whether a key may exist, and its value if that was in memory.
@@ -233,6 +278,8 @@ impl Database {
                 Err(Error::invalid_argument("the database was not opened with a time to live"))
             }
             Kind::Ttl(db) => db.create_column_family(options, name, ttl),
+            Kind::Locking(db) => db.create_column_family(options, name),
+            Kind::Optimistic(db) => db.create_column_family(options, name),
         }
     }
 
@@ -259,4 +306,22 @@ impl Database {
     pub fn updates_since(&self, sequence: u64) -> Result<super::log_cursor::LogCursor> {
         Ok(super::log_cursor::LogCursor::new(self.db().get_updates_since(sequence)?))
     }
+}
+
+fn plain_of(kind: &Kind) -> &Db {
+    match kind {
+        Kind::Plain(db) => db,
+        Kind::Ttl(db) => db.db(),
+        Kind::Locking(db) => db.db(),
+        Kind::Optimistic(db) => db.db(),
+    }
+}
+
+/// Options of a transaction, of either kind of database.
+#[derive(Clone, Debug)]
+pub enum Begin {
+    /// Of a database whose transactions lock.
+    Locking(TransactionOptions),
+    /// Of one whose transactions are checked at their commit.
+    Optimistic(OptimisticTransactionOptions),
 }

@@ -10,10 +10,14 @@ use crate::ffi::macros::c_api;
 use crate::ffi::types::{Family, ReadOptions};
 
 /// An iterator; one that cannot be made has the reason as its status.
-fn iterator(db: &Database, options: &ReadOptions, cf: &pumice::ColumnFamily) -> Iterator {
+pub(super) fn iterator(
+    db: &Database,
+    options: &ReadOptions,
+    cf: &pumice::ColumnFamily,
+) -> Iterator {
     match options.scan() {
         Ok(options) => Iterator::new(db, options, cf),
-        Err(error) => Iterator::refused(db, error),
+        Err(error) => Iterator::refused(error),
     }
 }
 

@@ -19,13 +19,13 @@ use crate::ffi::types::{Cache, Family, Options};
 type Descriptor = pumice::ColumnFamilyDescriptor;
 
 /// What an open needs: the options of the database, and where listeners will find it.
-struct Opening {
-    options: pumice::Options,
+pub(super) struct Opening {
+    pub options: pumice::Options,
     slot: Arc<Slot>,
 }
 
 impl Opening {
-    fn new(options: &Options, path: Text<'_>) -> Result<Opening> {
+    pub fn new(options: &Options, path: Text<'_>) -> Result<Opening> {
         let mut engine = options.values.to_engine()?;
         let slot = Arc::new(Slot::default());
         for listener in &options.listeners {
@@ -34,7 +34,7 @@ impl Opening {
         Ok(Opening { options: engine, slot })
     }
 
-    fn only(&self) -> Vec<Descriptor> {
+    pub fn only(&self) -> Vec<Descriptor> {
         vec![Descriptor::new(pumice::DEFAULT_COLUMN_FAMILY_NAME, self.options.cf.clone())]
     }
 
@@ -42,12 +42,20 @@ impl Opening {
         Opened(Database::plain(db, self.slot))
     }
 
+    pub fn locking(self, db: pumice::TransactionDb) -> Opened {
+        Opened(Database::locking(db, self.slot))
+    }
+
+    pub fn optimistic(self, db: pumice::OptimisticTransactionDb) -> Opened {
+        Opened(Database::optimistic(db, self.slot))
+    }
+
     fn with_ttl(self, db: DbWithTtl) -> Opened {
         Opened(Database::with_ttl(db, self.slot))
     }
 }
 
-fn descriptors(families: &Families<'_>) -> Result<Vec<Descriptor>> {
+pub(super) fn descriptors(families: &Families<'_>) -> Result<Vec<Descriptor>> {
     let named = families.names.iter().zip(&families.options);
     let descriptor = |(name, options): (&String, &&Options)| {
         Ok(Descriptor::new(name.as_str(), options.values.to_engine()?.cf))
@@ -55,12 +63,12 @@ fn descriptors(families: &Families<'_>) -> Result<Vec<Descriptor>> {
     named.map(descriptor).collect()
 }
 
-fn handles(families: Vec<pumice::ColumnFamily>) -> Vec<Family> {
+pub(super) fn handles(families: Vec<pumice::ColumnFamily>) -> Vec<Family> {
     families.into_iter().map(Family).collect()
 }
 
 /// Ends an open database. The first error of a close has no place to go.
-fn close(database: &Database) {
+pub(super) fn close(database: &Database) {
     database.db().close().ok();
     database.slot().set_address(0);
 }

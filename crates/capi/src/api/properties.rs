@@ -11,18 +11,18 @@ use crate::ffi::lists::SizesOut;
 use crate::ffi::macros::c_api;
 use crate::ffi::types::{Cache, Family, MemoryConsumers};
 
-fn text(value: Option<String>) -> Option<Copied> {
+pub(super) fn text(value: Option<String>) -> Option<Copied> {
     value.map(|value| Copied::of(value.as_bytes()))
 }
 
 /// These are texts in RocksDB, although a number is in them.
-fn is_number(name: &str) -> bool {
+pub(super) fn is_number(name: &str) -> bool {
     !name.starts_with("rocksdb.num-files-at-level")
         && !name.starts_with("rocksdb.compression-ratio-at-level")
 }
 
 /// 0 if there is such a number, else -1.
-fn number(value: Option<u64>, mut out: Out<'_, u64>) -> i32 {
+pub(super) fn number(value: Option<u64>, mut out: Out<'_, u64>) -> i32 {
     match value {
         Some(value) => {
             out.set(value);

@@ -11,10 +11,10 @@ use crate::ffi::types::{Family, Pinned, PinnedValue, PinnedValues, ReadOptions, 
 
 type Found = Result<Option<PinnedSlice>>;
 
-/// A value as C takes it; nothing found is null and length 0.
-fn copied(found: Option<PinnedSlice>, mut length: Out<'_, usize>) -> Option<Copied> {
-    length.set(found.as_ref().map_or(0, |value| value.len()));
-    found.map(|value| Copied::of(&value))
+/// A value as C takes it; nothing found is null and length 0, as is an error.
+pub(super) fn copied(found: Found, mut length: Out<'_, usize>) -> Result<Option<Copied>> {
+    length.set(found.as_ref().ok().and_then(Option::as_ref).map_or(0, |value| value.len()));
+    Ok(found?.map(|value| Copied::of(&value)))
 }
 
 /// The value in a buffer of the program's. False if the buffer is too small.
@@ -70,7 +70,7 @@ fn refused(count: usize, error: &pumice::Error) -> Vec<Found> {
     (0..count).map(|_| Err(error.clone())).collect()
 }
 
-fn read_many(
+pub(super) fn read_many(
     db: &Database,
     options: &ReadOptions,
     keys: &[&[u8]],
@@ -98,24 +98,14 @@ c_api! {
     fn rocksdb_get(
         db: &Database, options: &ReadOptions, key: Bytes, length: Out<'_, usize>, errptr: Fail
     ) -> Option<Copied> {
-        let found = options.point().and_then(|o| db.get(o, db.default_family(), key));
-        let mut length = length;
-        if found.is_err() {
-            length.set(0);
-        }
-        Ok(copied(found?, length))
+        copied(options.point().and_then(|o| db.get(o, db.default_family(), key)), length)
     }
 
     fn rocksdb_get_cf(
         db: &Database, options: &ReadOptions, cf: &Family, key: Bytes, length: Out<'_, usize>,
         errptr: Fail
     ) -> Option<Copied> {
-        let found = options.point().and_then(|o| db.get(o, &cf.0, key));
-        let mut length = length;
-        if found.is_err() {
-            length.set(0);
-        }
-        Ok(copied(found?, length))
+        copied(options.point().and_then(|o| db.get(o, &cf.0, key)), length)
     }
 
     fn rocksdb_get_pinned(

@@ -272,6 +272,7 @@ pub struct Block(*mut c_void);
 impl Block {
     /// Frees it.
     pub fn free(self) {
+        handle::forget(self.0);
         // SAFETY: the block came from malloc (invariant 1 of ffi).
         unsafe { pumice_port::os::c_memory::free(self.0) };
     }

@@ -12,6 +12,19 @@ pub fn give<T>(object: T) -> *mut T {
     handle
 }
 
+/// A handle that is no box of its own: C frees its memory and never destroys it.
+pub fn lend<T>(handle: *mut T) -> *mut T {
+    if !handle.is_null() {
+        known::add(handle);
+    }
+    handle
+}
+
+/// C is about to free the memory of a handle that was lent.
+pub fn forget<T>(handle: *mut T) {
+    known::forget(handle);
+}
+
 /// The handle of a new object with the values of its type.
 pub fn create<T: Default>() -> *mut T {
     give(T::default())
@@ -105,6 +118,10 @@ mod known {
         }
     }
 
+    pub fn forget<T>(handle: *mut T) {
+        HANDLES.lock().live.remove(&handle.addr());
+    }
+
     pub fn remove<T>(handle: *mut T) {
         let mut handles = HANDLES.lock();
         if let Some(name) = handles.live.remove(&handle.addr()) {
@@ -135,6 +152,8 @@ mod known {
     pub fn add<T>(_handle: *mut T) {}
     #[inline]
     pub fn remove<T>(_handle: *mut T) {}
+    #[inline]
+    pub fn forget<T>(_handle: *mut T) {}
     #[inline]
     pub fn check<T>(_function: &str, _handle: *mut T) {}
 }

@@ -83,6 +83,51 @@ impl<R: IntoC> IntoC for Option<R> {
     }
 }
 
+/// A handle that is new, or one that was given.
+pub enum Begun<T> {
+    /// C destroys it.
+    New(T),
+    /// C has it already.
+    Old(Part<T>),
+}
+
+impl<T> IntoC for Begun<T> {
+    type Raw = *mut T;
+    fn into_c(self) -> *mut T {
+        match self {
+            Begun::New(object) => handle::give(object),
+            Begun::Old(object) => object.into_c(),
+        }
+    }
+    fn failed() -> *mut T {
+        std::ptr::null_mut()
+    }
+}
+
+/// A handle that C frees like any block of memory: the bits of an object that another handle keeps
+/// for as long. Nothing is dropped with the block.
+pub struct Alias<T>(*mut T);
+
+impl<T> Alias<T> {
+    /// A copy of the bits of `object`.
+    pub fn of(object: &T) -> Alias<T> {
+        let bits = std::ptr::from_ref(object).cast::<u8>();
+        // SAFETY: the object's own bytes; handles of this kind are pointers, which have no padding.
+        let bits = unsafe { std::slice::from_raw_parts(bits, size_of::<T>()) };
+        Alias(handle::lend(c_memory::copy(bits).cast()))
+    }
+}
+
+impl<T> IntoC for Alias<T> {
+    type Raw = *mut T;
+    fn into_c(self) -> *mut T {
+        self.0
+    }
+    fn failed() -> *mut T {
+        std::ptr::null_mut()
+    }
+}
+
 /// A handle that belongs to another one, which must stay.
 pub struct Part<T>(*mut T);
 

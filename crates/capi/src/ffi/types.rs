@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 use pumice::backup::{BackupEngine, BackupInfo};
 use pumice::{
     BlockCache, ColumnFamily, CompactionFilter, CompactionFilterFactory, Comparator, Error,
-    FilterPolicy, LiveFile, Logger, MergeOperator, PinnedSlice, RateLimiter, Result,
-    SliceTransform, Snapshot, SstFileManager, SstFileWriter, WriteBufferManager,
+    FilterPolicy, LiveFile, Logger, MergeOperator, PinnedSlice, RateLimiter, Result, SharedBatch,
+    SliceTransform, Snapshot, SstFileManager, SstFileWriter, Transaction, WriteBufferManager,
 };
 use pumice_binding::batch::Batch;
 use pumice_binding::database::Database;
@@ -24,6 +24,11 @@ use crate::ffi::from::Kept;
 use crate::ffi::listener::Listener;
 
 pub type rocksdb_t = Database;
+pub type rocksdb_transactiondb_t = Database;
+pub type rocksdb_optimistictransactiondb_t = Database;
+pub type rocksdb_transaction_t = OpenTransaction;
+pub type rocksdb_writebatch_wi_t = SharedBatch;
+pub type rocksdb_optimistictransactiondb_lock_buckets_t = LockBuckets;
 pub type rocksdb_options_t = Options;
 pub type rocksdb_block_based_table_options_t = options::TableOptions;
 pub type rocksdb_column_family_handle_t = Family;
@@ -317,6 +322,43 @@ impl NewLiveFile {
         description
     }
 }
+
+/// A transaction, and what was given out of it, which stays until the handle is destroyed.
+#[derive(Debug)]
+pub struct OpenTransaction {
+    pub transaction: Transaction,
+    snapshots: Vec<Snapshot>,
+    batches: Vec<SharedBatch>,
+}
+
+impl OpenTransaction {
+    /// The handle of `transaction`.
+    pub fn new(transaction: Transaction) -> OpenTransaction {
+        OpenTransaction { transaction, snapshots: Vec::new(), batches: Vec::new() }
+    }
+
+    /// Its snapshot, if it has one.
+    pub fn keep_snapshot(&mut self) -> Option<&Snapshot> {
+        let snapshot = self.transaction.snapshot()?;
+        if self.snapshots.last() != Some(&snapshot) {
+            self.snapshots.push(snapshot);
+        }
+        self.snapshots.last()
+    }
+
+    /// Its writes.
+    pub fn keep_batch(&mut self) -> &SharedBatch {
+        let batch = self.transaction.shared_batch();
+        if self.batches.last() != Some(&batch) {
+            self.batches.push(batch);
+        }
+        self.batches.last().expect("it was just added")
+    }
+}
+
+/// How many locks commits of optimistic transactions would have.
+#[derive(Clone, Debug)]
+pub struct LockBuckets(pub usize);
 
 /// What a listener hears of an error.
 #[derive(Clone, Debug, Default)]

@@ -87,6 +87,11 @@ fn options() {
 }
 
 #[test]
+fn transactions() {
+    same_on_both("transactions");
+}
+
+#[test]
 fn files() {
     same_on_both("files");
 }

@@ -6,7 +6,7 @@
 //!
 //! A batch is one WAL record, so it is recovered whole or not at all. Thread safety: a plain value,
 //! `Send + Sync`; mutate through `&mut`. Invariants: (1) `rep` is at least 12 bytes; (2) bytes
-//! 8..12 count the records that consume a sequence number; (3) records of column family 0 use the
+//! 8..12 count the updates; (3) records of column family 0 use the
 //! short tags; (4) every record and the whole batch are within `limits`: a record that is not is
 //! left out and remembered in `refused`. It does not check that column families exist: the write
 //! does.
@@ -15,10 +15,10 @@ use std::sync::Weak;
 
 use pumice_base::coding::{put_length_prefixed, put_varint32};
 use pumice_base::narrow::len_u32;
-use pumice_base::{Error, Result, SequenceNumber, SizeLimits, ValueType, wide_columns};
+use pumice_base::{Error, Result, SequenceNumber, SizeLimits, SubCode, ValueType, wide_columns};
 
 pub use crate::commit::batch::records::BatchIter;
-pub(crate) use crate::commit::batch::records::records;
+pub(crate) use crate::commit::batch::records::{record_at, records};
 use crate::commit::update_family::UpdateFamily;
 use crate::snapshot::SnapshotOwner;
 use crate::version::family::ColumnFamily;
@@ -178,7 +178,7 @@ impl WriteBatch {
         &self.rep
     }
 
-    /// Updates that consume a sequence number.
+    /// Updates in the batch. Each takes a sequence number when the batch is written.
     pub fn count(&self) -> u32 {
         count(&self.rep)
     }
@@ -392,6 +392,28 @@ impl WriteBatch {
         Ok(())
     }
 
+    /// Adds what `add` adds, or nothing if an update of it is refused or the batch would have more
+    /// than `bytes_max` bytes (0: no such limit).
+    ///
+    /// # Errors
+    /// That of the refused update; Aborted with subcode MemoryLimit.
+    pub(crate) fn try_add(
+        &mut self,
+        bytes_max: usize,
+        add: impl FnOnce(&mut WriteBatch),
+    ) -> Result<()> {
+        self.set_save_point();
+        add(self);
+        let full = bytes_max > 0 && self.rep.len() > bytes_max;
+        let error = match self.status() {
+            Err(refused) => refused,
+            Ok(()) if full => Error::aborted("").with_subcode(SubCode::MemoryLimit),
+            Ok(()) => return self.pop_save_point(),
+        };
+        self.rollback_to_save_point()?;
+        Err(error)
+    }
+
     /// Forgets the newest save point; what was added since stays.
     ///
     /// # Errors
@@ -453,7 +475,7 @@ impl WriteBatch {
     }
 
     fn set_count(&mut self, count: u32) {
-        self.rep[8..HEADER_LEN].copy_from_slice(&count.to_le_bytes());
+        set_count(&mut self.rep, count);
     }
 
     /// Moves the wire form out, which leaves the batch unusable; see [`WriteBatch::restore`].
@@ -507,9 +529,15 @@ pub(crate) fn header(sequence: SequenceNumber, count: u32) -> [u8; HEADER_LEN] {
     out
 }
 
-/// Records that consume a sequence number in wire form `rep`.
+/// Updates in wire form `rep`, as its header says. What it takes from the sequence space is
+/// [`super::two_phase::Taken`].
 pub(crate) fn count(rep: &[u8]) -> u32 {
     rep.get(8..HEADER_LEN).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+}
+
+/// See [`count`]. Panics if `rep` is shorter than a header.
+pub(crate) fn set_count(rep: &mut [u8], count: u32) {
+    rep[8..HEADER_LEN].copy_from_slice(&count.to_le_bytes());
 }
 
 /// First sequence number of wire form `rep`.
@@ -517,19 +545,24 @@ pub(crate) fn sequence(rep: &[u8]) -> SequenceNumber {
     pumice_base::coding::get_fixed64(rep).unwrap_or(0)
 }
 
-/// Checks the layout of a batch that came from outside.
-pub(crate) fn check(rep: &[u8]) -> Result<()> {
+/// Checks the layout of a batch that came from outside. Returns whether it has markers of
+/// transactions.
+pub(crate) fn check(rep: &[u8]) -> Result<bool> {
     if rep.len() < HEADER_LEN {
         return Err(Error::corruption("malformed WriteBatch (too small)"));
     }
-    let mut found = 0u64;
+    let (mut found, mut markers) = (0u64, false);
     for record in records(rep) {
-        found += u64::from(matches!(record?, BatchRecord::Entry { .. }));
+        match record? {
+            BatchRecord::Entry { .. } => found += 1,
+            BatchRecord::Marker(tag, _) => markers |= tag != ValueType::Noop,
+            BatchRecord::LogData(_) => {}
+        }
     }
     if found != u64::from(count(rep)) {
         return Err(Error::corruption("WriteBatch has wrong count"));
     }
-    Ok(())
+    Ok(markers)
 }
 
 /// Refuses what a database cannot store, or could not recover from its log. Returns the bytes of a

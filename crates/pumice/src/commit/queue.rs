@@ -29,6 +29,7 @@ use pumice_port::sync::Mutex;
 use pumice_port::task::{self, TaskRef, WaitReason};
 
 use super::shared_insert::SharedInsert;
+use super::two_phase::Taken;
 use crate::options::requests::WriteOptions;
 
 /// A leader with a small batch takes at most this fraction of a group's bytes, so that its own
@@ -41,9 +42,23 @@ static WRITE_QUEUE: WaitReason = WaitReason("write queue");
 pub(crate) struct QueuedBatch {
     /// Wire form, moved here while the leader has it.
     pub rep: Vec<u8>,
+    pub taken: Taken,
     pub options: WriteOptions,
     /// Not a write: the caller wants to be alone (memtable switch, column family change).
     pub exclusive: bool,
+}
+
+impl QueuedBatch {
+    /// A write of `rep`, which has no markers of transactions.
+    pub fn plain(rep: Vec<u8>, options: WriteOptions) -> Self {
+        QueuedBatch { taken: Taken::plain(&rep), rep, options, exclusive: false }
+    }
+
+    /// No write: its caller leads alone.
+    pub fn exclusive() -> Self {
+        let options = WriteOptions::default();
+        QueuedBatch { rep: Vec::new(), taken: Taken::default(), options, exclusive: true }
+    }
 }
 
 enum Entry {
@@ -234,8 +249,8 @@ impl WriteQueue {
                 break;
             }
             bytes += batch.rep.len();
-            let rep = std::mem::take(&mut batch.rep);
-            let batch = QueuedBatch { rep, options: batch.options, exclusive: false };
+            let (rep, taken) = (std::mem::take(&mut batch.rep), batch.taken.clone());
+            let batch = QueuedBatch { rep, taken, options: batch.options, exclusive: false };
             state.entries[at] = Entry::Taken(*task);
             state.order.pop_front();
             out.push(Follower { entry: at, batch });

@@ -19,8 +19,6 @@ use pumice_base::{Error, Result, SequenceNumber};
 use pumice_port::sync::SharedWork;
 use pumice_port::thread;
 
-use super::batch;
-
 /// Updates that are worth the wake-up of a member that inserts them: some 40 us of one core.
 const UPDATES_PER_MEMBER: u64 = 64;
 /// When no member came, no member is asked for the next this many updates, so that asking costs
@@ -79,11 +77,11 @@ pub(crate) struct SharedInsert {
 }
 
 impl SharedInsert {
-    /// Batches in wire form, the first update of which has sequence `next`.
-    pub fn new(reps: impl Iterator<Item = Vec<u8>>, mut next: SequenceNumber) -> Self {
-        let portions = reps.map(|rep| {
+    /// Batches in wire form and how many sequence numbers each takes, from `next` on.
+    pub fn new(batches: impl Iterator<Item = (Vec<u8>, u64)>, mut next: SequenceNumber) -> Self {
+        let portions = batches.map(|(rep, sequences)| {
             let first = next;
-            next += u64::from(batch::count(&rep));
+            next += sequences;
             Portion { first, rep }
         });
         let work = SharedWork::new(portions);

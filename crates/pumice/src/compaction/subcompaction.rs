@@ -25,6 +25,7 @@ use crate::options::{ColumnFamilyOptions, CompactionFilterContext};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
+use crate::snapshot::LiveSnapshots;
 use crate::stats::listener::{CompactionReason, TableFileCreationReason};
 use crate::table_output::counts::IterationCounts;
 use crate::table_output::iterator::{Beyond, CompactionIterator, CompactionSettings};
@@ -42,7 +43,7 @@ pub(crate) struct JobContext {
     pub version: Arc<Version>,
     pub pick: CompactionPick,
     pub base_level: usize,
-    pub snapshots: Vec<u64>,
+    pub snapshots: LiveSnapshots,
     pub tombstones: Option<Arc<FragmentedTombstones>>,
     pub oldest_ancestor_time: u64,
     /// Bytes of an output file, roughly.
@@ -121,7 +122,8 @@ fn compact(
     let options = job.cf.options();
     let settings = CompactionSettings {
         comparator: job.cf.icmp.clone(),
-        snapshots: job.snapshots.clone(),
+        snapshots: job.snapshots.sequences.clone(),
+        earliest_write_conflict_snapshot: job.snapshots.earliest_write_conflict,
         merge_operator: job.cf.merge_operator(),
         merge_failure_scope: options.merge_operator_failure_scope,
         compaction_filter: filter(job, &options)
@@ -333,7 +335,7 @@ impl Writer<'_> {
             self.job.cf.comparator(),
             self.low.as_deref(),
             high,
-            &self.job.snapshots,
+            &self.job.snapshots.sequences,
             self.job.pick.bottommost,
         );
         self.dropped_tombstones += done;

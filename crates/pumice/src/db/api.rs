@@ -244,6 +244,16 @@ impl Db {
         Some(ColumnFamily::new(data, Arc::downgrade(self.inner())))
     }
 
+    /// The open column family with that id.
+    pub(crate) fn column_family_of(&self, id: u32) -> Result<ColumnFamily> {
+        let families = self.inner().cfs.load();
+        let Some(data) = families.by_id(id) else {
+            let text = "Invalid column family specified in write batch";
+            return Err(Error::invalid_argument(text));
+        };
+        Ok(ColumnFamily::new(Arc::clone(data), Arc::downgrade(self.inner())))
+    }
+
     /// A snapshot of the present state. Waits, and so suspends, only while files are ingested.
     ///
     /// # Panics

@@ -48,6 +48,8 @@ pub struct DbBuilder {
     settings: Vec<(String, String)>,
     read_only: Option<ReadOnly>,
     secondary: Option<PathBuf>,
+    /// A change of the options of every column family that is opened.
+    adapt: Option<fn(&mut ColumnFamilyOptions)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,6 +69,7 @@ impl Db {
             settings: Vec::new(),
             read_only: None,
             secondary: None,
+            adapt: None,
         }
     }
 }
@@ -146,6 +149,12 @@ impl DbBuilder {
         self
     }
 
+    /// Changes the options of every column family that is opened, after all other settings.
+    pub(crate) fn each_column_family(mut self, adapt: fn(&mut ColumnFamilyOptions)) -> Self {
+        self.adapt = Some(adapt);
+        self
+    }
+
     /// Opens the database.
     ///
     /// # Errors
@@ -219,6 +228,9 @@ impl DbBuilder {
                 continue;
             }
             families.iter_mut().try_for_each(|family| family.options.set(name, value))?;
+        }
+        if let Some(adapt) = self.adapt {
+            families.iter_mut().for_each(|family| adapt(&mut family.options));
         }
         let mode = match (&self.secondary, self.read_only) {
             (Some(path), _) => Mode::Secondary { path },

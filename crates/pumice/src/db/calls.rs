@@ -11,10 +11,10 @@ use crate::db::api::Db;
 use crate::db::forms::*;
 use crate::engine::expiry::note_range_deletion;
 use crate::engine::read_api;
-use crate::engine::write_path::check_range;
 use crate::options::DbOptions;
 use crate::read::iterator::DbIterator;
 use crate::read::wanted::Wanted;
+use crate::state::batch_check::check_range;
 
 store_forms!(Db);
 

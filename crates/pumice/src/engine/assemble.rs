@@ -239,6 +239,7 @@ pub(crate) fn new_family_state(
     let first = Arc::new(SuperVersion {
         mem: Arc::clone(&mem),
         imm: Vec::new(),
+        history: Vec::new(),
         version: Arc::clone(&version),
         ingestions: 0,
         removals: 0,

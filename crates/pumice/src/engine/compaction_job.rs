@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
+use pumice_base::{Error, ErrorKind, Result};
 use pumice_env::IoClass;
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::lane::Floor;
@@ -19,7 +19,7 @@ use crate::compaction::env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::{CompactionReason, Reach};
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
 use crate::engine::DbInner;
-use crate::snapshot::SnapshotList;
+use crate::snapshot::{LiveSnapshots, SnapshotList};
 use crate::state::DbState;
 use crate::state::errors::Reason;
 use crate::state::family::CfState;
@@ -425,6 +425,10 @@ impl DbInner {
 }
 
 /// The sequence numbers that must stay readable.
-fn to_keep(snapshots: &SnapshotList) -> Vec<SequenceNumber> {
-    if planted::is(Bug::SnapshotIgnored) { Vec::new() } else { snapshots.sequences() }
+fn to_keep(snapshots: &SnapshotList) -> LiveSnapshots {
+    let mut live = snapshots.live();
+    if planted::is(Bug::SnapshotIgnored) {
+        live.sequences.clear();
+    }
+    live
 }

@@ -243,6 +243,7 @@ impl DbInner {
                 if cf.imm.front().is_some_and(|first| Arc::ptr_eq(&first.mem, mem)) {
                     cf.imm.pop_front();
                     mem.mark_flushed();
+                    cf.keep_for_conflicts(Arc::clone(mem));
                 }
             }
             // In the same step, so that no tick sees the memtables in both places, or in none.

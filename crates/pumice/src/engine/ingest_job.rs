@@ -358,7 +358,7 @@ impl DbInner {
             for request in requests {
                 // It is not dropped meanwhile: that takes the MANIFEST lock too.
                 if let Some(cf) = state.cfs.get_mut(&request.cf.id) {
-                    cf.count_ingestion();
+                    cf.count_ingestion(last);
                 }
                 let level0 = request.files.iter().filter(|file| file.placed.level == 0);
                 let bytes = level0.map(|file| file.external.bytes).sum();

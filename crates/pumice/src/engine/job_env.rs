@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::{Error, FileNumber, Result, SequenceNumber, SizeLimits};
+use pumice_base::{Error, FileNumber, Result, SizeLimits};
 use pumice_env::{FileSystem, IoPriority, RateLimiterEvents};
 use pumice_port::lane::{Lane, unlowered};
 use pumice_table::{BuildStats, TableReason};
@@ -15,6 +15,7 @@ use crate::callbacks::Entered;
 use crate::compaction::env::{CompactionEnv, LaneKind};
 use crate::engine::DbInner;
 use crate::options::DbOptions;
+use crate::snapshot::LiveSnapshots;
 use crate::stats::Statistics;
 use crate::table_output::env::OutputEnv;
 
@@ -43,8 +44,8 @@ impl OutputEnv for DbInner {
     fn built(&self, table: &BuildStats) -> u64 {
         self.reports.count_build(table)
     }
-    fn snapshots(&self) -> Vec<SequenceNumber> {
-        self.snapshots.sequences()
+    fn snapshots(&self) -> LiveSnapshots {
+        self.snapshots.live()
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, Result};
+use pumice_base::{Error, FileNumber, Result};
 use pumice_env::perf::{self, PerfMetric};
 
 use crate::commit::queue::{Joined, Leadership, QueuedBatch, WriteQueue, stalled};
@@ -23,6 +23,7 @@ use crate::options::requests::WriteOptions;
 use crate::state::DbState;
 use crate::state::errors::Reason;
 use crate::state::family::{CfState, Deferral, ImmutableMemTable};
+use crate::state::log_holders::LogHolder;
 use crate::stats::listener::FlushReason;
 use crate::stats::{HistogramKind, Ticker};
 use crate::version::family::new_memtable;
@@ -63,8 +64,7 @@ impl Drop for Stall<'_> {
 impl DbInner {
     /// Waits for leadership and keeps it until the guard drops. Suspends.
     pub(crate) fn exclusive(&self) -> Exclusive<'_> {
-        let batch =
-            QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
+        let batch = QueuedBatch::exclusive();
         match self.writes.queue.join(batch, || Ok(true), |_| ()) {
             Joined::Leader(_, leader) => Exclusive { db: self, leader },
             Joined::Done(..) => unreachable!("a leader never takes an exclusive entry along"),
@@ -78,8 +78,7 @@ impl DbInner {
     /// Incomplete for such a stall; Aborted from code that runs under locks.
     pub(crate) fn exclusive_here(&self) -> Result<Exclusive<'_>> {
         self.life.mark.check_may_lock()?;
-        let batch =
-            QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
+        let batch = QueuedBatch::exclusive();
         match self.writes.queue.join(batch, || self.life.may_wait_for_stall(), |_| ()) {
             Joined::Leader(_, leader) => Ok(Exclusive { db: self, leader }),
             Joined::Done(_, result) => Err(result.err().unwrap_or_else(stalled)),
@@ -222,15 +221,43 @@ impl DbInner {
         Ok(())
     }
 
-    /// All logs together are too long: seals the column families that hold the oldest one.
+    /// Log `log` stays until as many calls of `release_log` as of this one. The leader that wrote
+    /// there calls it before it leaves: only a leader replaces the current log, so none can release
+    /// it before.
+    #[cfg_attr(not(test), expect(dead_code, reason = "transactions are the first other holder"))]
+    pub(crate) fn hold_log(&self, _: &Leadership, log: FileNumber, holder: LogHolder) {
+        self.state.lock().files.log_holders.hold(log, holder);
+    }
+
+    /// Ends one `hold_log`. If nothing needs the log any more, the next flush releases it; logs
+    /// that are too long ask for that flush.
+    #[cfg_attr(not(test), expect(dead_code, reason = "transactions are the first other holder"))]
+    pub(crate) fn release_log(&self, log: FileNumber, holder: LogHolder) {
+        if self.state.lock().files.log_holders.release(log, holder) {
+            self.logs.relieved.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// All logs together are too long: seals the column families that hold the oldest one. Logs are
+    /// released from the oldest on, so while something else holds that one, no flush helps.
     fn switch_oldest_log(&self, leader: &Leadership) -> Result<()> {
-        let oldest = self.logs.wal.lock().oldest();
+        let mut oldest = self.logs.wal.lock().oldest();
         if self.logs.relieved.swap(oldest, Ordering::Relaxed) == oldest {
-            // Already requested: the flushes that release it are under way.
+            // Already requested: the flushes that release it are under way, or would not.
             return Ok(());
         }
         let holders: BTreeSet<u32> = {
             let mut state = self.state.lock();
+            match state.files.log_holders.oldest() {
+                Some((held, holder)) if held <= oldest => {
+                    self.reports.info(format_args!(
+                        "Unable to release WAL number {oldest}, which is held by {holder:?}"
+                    ));
+                    return Ok(());
+                }
+                // Its last holder was no family: the edit of any flush releases it.
+                _ => oldest = oldest.max(state.oldest_unflushed_log(&[]).unwrap_or(0)),
+            }
             let holding = state.cfs.values_mut().filter(|cf| cf.log_number <= oldest);
             let mut waiting = Vec::new();
             let mut holders = BTreeSet::new();
@@ -308,6 +335,7 @@ impl DbInner {
         let old = std::mem::replace(&mut cf.mem, fresh);
         old.mark_immutable();
         cf.imm.push_back(ImmutableMemTable { mem: Arc::clone(&old), next_log: log_number, reason });
+        cf.trim_history();
         cf.publish();
         self.reports.info(format_args!(
             "[{}] New memtable created with log file: #{log_number}. Immutable memtables: {}.",
@@ -376,3 +404,6 @@ impl DbInner {
 pub(crate) fn all_ids(state: &DbState) -> BTreeSet<u32> {
     state.cfs.keys().copied().collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,7 @@ use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
 use crate::read::wanted::Wanted;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Purpose, Snapshot};
 use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
 use crate::version::family::{CfData, ColumnFamily};
 use crate::version::super_version::{SuperVersion, keep_views, kept_view};
@@ -465,10 +465,15 @@ impl DbInner {
 
     /// A snapshot of the present state.
     pub(crate) fn snapshot(&self) -> Snapshot {
+        self.snapshot_for(Purpose::Reads)
+    }
+
+    /// As [`DbInner::snapshot`], for this purpose.
+    pub(crate) fn snapshot_for(&self, purpose: Purpose) -> Snapshot {
         let me = self.life.me.get().cloned().unwrap_or_default();
         let latest = || self.last_sequence.load(Ordering::Acquire);
         let keep = || keep_views(self.cfs.load().all());
-        self.snapshots.acquire(pumice_port::time::wall_seconds(), me, latest, keep)
+        self.snapshots.acquire(purpose, pumice_port::time::wall_seconds(), me, latest, keep)
     }
 }
 

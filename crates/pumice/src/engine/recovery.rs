@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::dbformat::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, ValueType};
+use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber};
 use pumice_env::SequentialFile;
 use pumice_env::filename::{self, FileType};
 use pumice_manifest::VersionEdit;
@@ -27,10 +27,10 @@ use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
 use crate::commit::batch::{self, BatchRecord};
 use crate::commit::predecessor::Predecessor;
+use crate::commit::two_phase::{self, PreparedSections};
 use crate::engine::DbInner;
 use crate::flush::{FlushOutput, write_level0};
 use crate::recovery::moment::Stamp;
-use crate::recovery::prepared::{self, PreparedSections};
 use crate::recovery::version_recovery::check_found;
 use crate::state::DbState;
 use crate::state::parts::Directory;
@@ -309,13 +309,17 @@ impl<'a> Replay<'a> {
         if record.len() < batch::HEADER_LEN {
             return self.bad_record(log, Error::corruption("log record too small"));
         }
-        if let Err(error) = batch::check(record)
-            && !planted::is(Bug::TornBatchAccepted)
-        {
-            return self.bad_record(log, error);
-        }
+        let markers = match batch::check(record) {
+            Ok(markers) => markers,
+            Err(_) if planted::is(Bug::TornBatchAccepted) => false,
+            Err(error) => return self.bad_record(log, error),
+        };
+        let taken = match markers {
+            true => self.order.sections.taken(record),
+            false => u64::from(batch::count(record)),
+        };
         let first = batch::sequence(record);
-        let next = first.checked_add(self.order.sections.taken(record));
+        let next = first.checked_add(taken);
         let Some(next) = next.filter(|next| *next <= LAST_SEQUENCE_MAX + 1) else {
             // No crash produces a record with a correct checksum and such a number.
             return match self.mode {
@@ -360,31 +364,13 @@ impl<'a> Replay<'a> {
 
     /// A prepared section only waits for its commit, and a writer cannot keep it.
     fn apply(&mut self, log: FileNumber, first: SequenceNumber, record: &[u8]) -> Result<()> {
-        if prepared::is_section(record) {
-            return match self.db.dir.read_only {
-                true => self.order.sections.add(record),
-                false => Err(prepared::refused()),
-            };
-        }
         let mut sequence = first;
-        for entry in batch::records(record) {
-            if planted::is(Bug::TornBatchAccepted) && entry.is_err() {
-                break;
-            }
-            match entry? {
-                BatchRecord::LogData(_) | BatchRecord::Marker(ValueType::Noop, _) => {}
-                BatchRecord::Marker(ValueType::RollbackXid, name) => {
-                    self.order.sections.end(name);
-                }
-                BatchRecord::Marker(ValueType::CommitXid, name) => {
-                    let section = self.order.sections.end(name).unwrap_or_default();
-                    for entry in batch::records(&section) {
-                        self.insert(log, &mut sequence, entry?)?;
-                    }
-                }
-                BatchRecord::Marker(..) => return Err(prepared::refused()),
-                entry => self.insert(log, &mut sequence, entry)?,
-            }
+        let mut sections = std::mem::take(&mut self.order.sections);
+        let read = sections.read(record, |update| self.insert(log, &mut sequence, update));
+        self.order.sections = sections;
+        read?;
+        if !self.db.dir.read_only && !self.order.sections.is_empty() {
+            return Err(two_phase::refused());
         }
         Ok(())
     }

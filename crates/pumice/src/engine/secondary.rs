@@ -28,13 +28,13 @@ use pumice_memtable::MemTable;
 
 use crate::commit::batch;
 use crate::commit::predecessor::Predecessor;
+use crate::commit::two_phase::PreparedSections;
 use crate::engine::DbInner;
 use crate::engine::found_files::check_length;
 use crate::engine::recovery::{Order, Replay};
 use crate::log_tail::follow::{LogFollower, LogSink};
 use crate::recovery::manifest_tail::ManifestTail;
 use crate::recovery::moment::{Stamp, read_settled};
-use crate::recovery::prepared::PreparedSections;
 use crate::recovery::version_recovery::{RecoveredVersions, Shape, check_found};
 use crate::state::family::{CfState, ImmutableMemTable};
 use crate::stats::listener::FlushReason;
@@ -296,7 +296,7 @@ impl Follower {
         for (id, family) in &prepared.families {
             if let Some(cf) = state.cfs.get_mut(id).filter(|cf| family.differs(cf)) {
                 // Before the sequence number: see invariant 4.
-                cf.count_ingestion();
+                cf.count_ingestion(0);
                 changed.push(*id);
             }
         }

@@ -57,8 +57,7 @@ fn warm<'a>(
 }
 
 impl DbInner {
-    /// Inserts the leader's batch and those of `followers`, `count` updates with sequences from
-    /// `first` on.
+    /// Inserts the leader's batch and those of `followers`, which take `sequences`.
     ///
     /// # Errors
     /// Part of the group is then not inserted.
@@ -66,25 +65,20 @@ impl DbInner {
     pub(super) fn insert_group(
         &self,
         leader: &Leadership,
-        (first, count): (SequenceNumber, u32),
+        sequences: Range<SequenceNumber>,
         own: &Own<'_>,
         followers: &mut [Follower],
     ) -> Result<()> {
         let key_space = self.cfs.load();
         if !followers.is_empty() {
-            let asked = self.writes.helpers_to_ask(&key_space, followers.len(), count);
+            let updates = sequences.end - sequences.start;
+            let asked = self.writes.helpers_to_ask(&key_space, followers.len(), updates);
             if asked > 0 {
-                let end = first + u64::from(count);
-                return self.insert_with_helpers(
-                    leader,
-                    &key_space,
-                    first..end,
-                    own,
-                    (followers, asked),
-                );
+                let next = sequences.start;
+                return self.insert_with_helpers(leader, &key_space, next, own, (followers, asked));
             }
         }
-        let mut next = first;
+        let mut next = sequences.start;
         self.insert_own::<false>(&key_space, &mut next, own)?;
         let mut batches = followers.iter().map(|f| batch::records(&f.batch.rep));
         batches.try_for_each(|records| self.insert::<false>(&key_space, &mut next, records))
@@ -95,16 +89,15 @@ impl DbInner {
         &self,
         leader: &Leadership,
         key_space: &CfMap,
-        sequences: Range<SequenceNumber>,
+        mut next: SequenceNumber,
         own: &Own<'_>,
         (followers, asked): (&mut [Follower], usize),
     ) -> Result<()> {
-        // If the group is logged, the header of `own` already counts the whole group.
-        let theirs = followers.iter().map(|follower| u64::from(batch::count(&follower.batch.rep)));
-        let after_own = sequences.end - theirs.sum::<u64>();
-        let mut next = sequences.start;
-        let reps = followers.iter_mut().map(|follower| std::mem::take(&mut follower.batch.rep));
-        let shared = Arc::new(SharedInsert::new(reps, after_own));
+        let batches = followers.iter_mut().map(|follower| {
+            let batch = &mut follower.batch;
+            (std::mem::take(&mut batch.rep), batch.taken.sequences)
+        });
+        let shared = Arc::new(SharedInsert::new(batches, next + own.taken.sequences));
         self.writes.queue.ask(leader, followers, asked, &shared);
         // Even after a panic the leader has to wait for its members.
         let own_in =

@@ -12,18 +12,20 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::dbformat::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, Result, Severity, ValueType};
+use pumice_base::{Error, Result, Severity};
 use pumice_env::perf::{self, PerfMetric};
 use pumice_env::{IoKind, IoPriority};
 use pumice_port::{fiber, thread};
 
 use crate::budget;
-use crate::commit::batch::{self, BatchRecord, WriteBatch};
+use crate::commit::batch::{self, WriteBatch};
 use crate::commit::queue::{Follower, Joined, Leadership, QueuedBatch};
+use crate::commit::two_phase::Taken;
 use crate::engine::DbInner;
 use crate::engine::expiry::note_range_deletion;
 use crate::options::requests::WriteOptions;
 use crate::state::CfMap;
+use crate::state::batch_check::check_batch;
 use crate::state::errors::Reason;
 use crate::state::parts::Settings;
 use crate::stats::{HistogramKind, Record};
@@ -71,9 +73,13 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// What the leader of a batch that is written alone asks before it writes.
+type Check<'a> = &'a dyn Fn() -> Result<()>;
+
 /// The leader's own batch.
 pub(super) struct Own<'a> {
     pub rep: &'a mut [u8],
+    pub taken: Taken,
     /// The only update, if it is a put whose value is not in `rep`, which ends before it.
     pub put: Option<Put<'a>>,
 }
@@ -90,15 +96,16 @@ impl<'a> Own<'a> {
     fn value(&self) -> &'a [u8] {
         self.put.map_or(&[], |put| put.value)
     }
+    /// Bytes of the log record, if the batch is written alone.
     fn bytes(&self) -> usize {
-        self.rep.len() + self.value().len()
+        self.taken.logged.end + self.value().len()
     }
 }
 
 /// A batch whose bytes have been moved out. After a panic they are gone and the batch is empty.
-struct Taken<'a>(&'a mut WriteBatch);
+struct Emptied<'a>(&'a mut WriteBatch);
 
-impl Drop for Taken<'_> {
+impl Drop for Emptied<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.0.is_taken() {
@@ -115,13 +122,39 @@ impl DbInner {
     /// background error while there is one; I/O errors of the log. Suspends.
     pub(crate) fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
         let timer = self.reports.statistics.timer();
-        let written = self.write_batch(options, updates);
+        let written = self.write_batch(options, updates, None);
+        timer.stop(&self.reports.statistics, HistogramKind::DbWrite);
+        written
+    }
+
+    /// As `write`, alone and only if `check` allows it. `check` runs once all writes before this
+    /// one are published, and no other is until this one is: what it reads is the state to which
+    /// the batch is applied. It may read the database and must not write. It runs after a stall, so
+    /// that it holds up no writer longer than it takes.
+    ///
+    /// # Errors
+    /// That of `check`, or Aborted if it panics: no other write fails, and the batch takes no
+    /// sequence number. Those of `write`.
+    #[cfg_attr(not(test), expect(dead_code, reason = "optimistic transactions validate in it"))]
+    pub(crate) fn write_checked(
+        &self,
+        options: &WriteOptions,
+        updates: &mut WriteBatch,
+        check: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let timer = self.reports.statistics.timer();
+        let written = self.write_batch(options, updates, Some(check));
         timer.stop(&self.reports.statistics, HistogramKind::DbWrite);
         written
     }
 
     #[inline(always)]
-    fn write_batch(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
+    fn write_batch(
+        &self,
+        options: &WriteOptions,
+        updates: &mut WriteBatch,
+        check: Option<Check<'_>>,
+    ) -> Result<()> {
         let cost = updates.count().saturating_mul(budget::UPDATE);
         fiber::spend(budget::WRITE.saturating_add(cost).min(fiber::BUDGET));
         self.check_write(options)?;
@@ -132,12 +165,12 @@ impl DbInner {
         let key_space = self.cfs.load();
         let found = check_batch(&key_space, updates, options.ignore_missing_column_families)?;
         let result = if found.missing {
-            self.write_known(options, updates, &key_space)
+            self.write_known(options, updates, &key_space, check)
         } else {
-            let taken = Taken(updates);
-            let rep = taken.0.take_rep();
-            let (rep, result) = self.write_rep(options, rep);
-            taken.0.restore(rep);
+            let emptied = Emptied(updates);
+            let rep = emptied.0.take_rep();
+            let (rep, result) = self.write_rep(options, rep, check);
+            emptied.0.restore(rep);
             result
         };
         if found.range_deletions && result.is_ok() {
@@ -154,9 +187,10 @@ impl DbInner {
         options: &WriteOptions,
         updates: &WriteBatch,
         key_space: &CfMap,
+        check: Option<Check<'_>>,
     ) -> Result<()> {
         let known = updates.filtered(|id| key_space.by_id(id).is_some())?;
-        self.write_rep(options, known).1
+        self.write_rep(options, known, check).1
     }
 
     /// Sets `key` to `value`.
@@ -190,8 +224,8 @@ impl DbInner {
             let put = Some(Put { column_family: cf, key, value });
             return self.lead_one(leader, options, |b| b.put_cf_but_value(cf, key, value), put);
         }
-        self.write_rep(options, self.settings.one_update(|b| b.put_cf(cf, key, value))?.take_rep())
-            .1
+        let rep = self.settings.one_update(|b| b.put_cf(cf, key, value))?.take_rep();
+        self.write_rep(options, rep, None).1
     }
 
     /// Applies one update built by `fill`, without an allocation when there is no other writer.
@@ -217,12 +251,12 @@ impl DbInner {
         if options.low_pri {
             let mut own = self.settings.one_update(fill)?;
             self.yield_low_priority(options, own.data_bytes() as u64)?;
-            return self.write_rep(options, own.take_rep()).1;
+            return self.write_rep(options, own.take_rep(), None).1;
         }
         if let Some(leader) = self.writes.queue.try_lead() {
             return self.lead_one(leader, options, fill, None);
         }
-        self.write_rep(options, self.settings.one_update(fill)?.take_rep()).1
+        self.write_rep(options, self.settings.one_update(fill)?.take_rep(), None).1
     }
 
     /// Writes, as leader, the one update that `fill` builds, which lacks its value if it is `put`.
@@ -242,7 +276,8 @@ impl DbInner {
             return Err(refused);
         }
         let mut rep = scratch.take_rep();
-        let result = self.lead(leader, options, Own { rep: &mut rep, put });
+        let own = Own { taken: Taken::plain(&rep), rep: &mut rep, put };
+        let result = self.lead(leader, options, own);
         if rep.capacity() > SCRATCH_BYTES_KEPT {
             rep = Vec::new();
         }
@@ -289,8 +324,14 @@ impl DbInner {
         self.sleep_slowed(self.writes.controller.low_priority_micros(bytes))
     }
 
-    fn write_rep(&self, options: &WriteOptions, rep: Vec<u8>) -> (Vec<u8>, Result<()>) {
-        let batch = QueuedBatch { rep, options: *options, exclusive: false };
+    fn write_rep(
+        &self,
+        options: &WriteOptions,
+        rep: Vec<u8>,
+        check: Option<Check<'_>>,
+    ) -> (Vec<u8>, Result<()>) {
+        let mut batch = QueuedBatch::plain(rep, *options);
+        batch.exclusive = check.is_some();
         let wait = perf::time(PerfMetric::WriteThreadWaitNanos);
         let queue = &self.writes.queue;
         let joined =
@@ -299,8 +340,11 @@ impl DbInner {
         match joined {
             Joined::Done(rep, result) => (rep, result),
             Joined::Leader(mut batch, leader) => {
-                let own = Own { rep: &mut batch.rep, put: None };
-                let result = self.lead(leader, options, own);
+                let own = Own { rep: &mut batch.rep, taken: batch.taken, put: None };
+                let result = match check {
+                    None => self.lead(leader, options, own),
+                    Some(check) => self.lead_alone(leader, options, own, check),
+                };
                 (batch.rep, self.with_errors_reported(result))
             }
         }
@@ -326,47 +370,67 @@ impl DbInner {
         result
     }
 
+    /// Writes as leader without any other batch, once `check` has allowed it, and gives up
+    /// leadership.
+    #[cold]
+    fn lead_alone(
+        &self,
+        leader: Leadership,
+        options: &WriteOptions,
+        own: Own<'_>,
+        check: Check<'_>,
+    ) -> Result<()> {
+        let mut turn = Turn { db: self, leader, followers: Vec::new(), ended: false };
+        let result = self
+            .prepare_write(&turn.leader, options, own.bytes())
+            .and_then(|()| run_check(check))
+            .and_then(|()| self.write_group(&turn.leader, options, own, &mut []));
+        turn.end(&result);
+        result
+    }
+
     fn write_group(
         &self,
         leader: &Leadership,
         options: &WriteOptions,
-        own: Own<'_>,
+        mut own: Own<'_>,
         followers: &mut [Follower],
     ) -> Result<()> {
         let mut clock = perf::phases(PerfMetric::WritePreAndPostProcessTime);
-        let mut count = batch::count(own.rep);
+        let (mut updates, mut taken) = (batch::count(own.rep), own.taken.sequences);
         let mut bytes = own.bytes();
         for Follower { batch: other, .. } in &*followers {
-            count += batch::count(&other.rep);
-            bytes += other.rep.len() - batch::HEADER_LEN;
+            updates += batch::count(&other.rep);
+            taken += other.taken.sequences;
+            bytes += other.taken.logged.len();
         }
         if bytes > own.bytes() {
             self.writes.controller.owe(leader, (bytes - own.bytes()) as u64);
         }
         let last = self.last_sequence.load(Ordering::Relaxed);
-        if u64::from(count) > LAST_SEQUENCE_MAX - last {
+        if taken > LAST_SEQUENCE_MAX - last {
             return Err(no_sequence());
         }
-        let first = last + 1;
+        let (first, last) = (last + 1, last + taken);
         if planted::is(Bug::PublishedBeforeInsert) {
-            self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
+            self.last_sequence.store(last, Ordering::Release);
         }
         if !options.disable_wal {
             if let Some(priority) = options.rate_limiter_priority {
                 self.wait_for_pace(bytes, priority)?;
             }
-            own.rep[..batch::HEADER_LEN].copy_from_slice(&batch::header(first, count));
+            let header = batch::header(first, updates);
             clock.turn_to(PerfMetric::WriteWalTime);
-            let logged = self.log_group(options.sync, bytes, &own, followers);
+            let logged = self.log_group(options.sync, bytes, header, &mut own, followers);
             if planted::is(Bug::GroupPartlyInserted) && logged.is_err() {
-                self.insert_group(leader, (first, batch::count(own.rep)), &own, &mut [])?;
+                self.insert_group(leader, first..first + own.taken.sequences, &own, &mut [])?;
             }
             logged?;
         } else {
-            self.writes.last_unlogged.store(first + u64::from(count) - 1, Ordering::Relaxed);
+            self.writes.last_unlogged.store(last, Ordering::Relaxed);
         }
         clock.turn_to(PerfMetric::WriteMemtableTime);
-        let inserted = self.insert_group(leader, (first, count), &own, followers);
+        let inserted = self.insert_group(leader, first..last + 1, &own, followers);
         clock.turn_to(PerfMetric::WritePreAndPostProcessTime);
         if let Err(error) = inserted {
             // The group is logged but only partly in memory: the memory state no longer is what
@@ -374,34 +438,33 @@ impl DbInner {
             self.poison(&error);
             return Err(error);
         }
-        self.last_sequence.store(first + u64::from(count) - 1, Ordering::Release);
-        self.reports.count_writes(
-            options,
-            1 + followers.len() as u64,
-            u64::from(count),
-            bytes as u64,
-        );
+        self.last_sequence.store(last, Ordering::Release);
+        self.reports.count_writes(options, 1 + followers.len() as u64, taken, bytes as u64);
         Ok(())
     }
 
-    /// Logs a group of `bytes`.
+    /// Logs a group of `bytes` as one record with `header`.
     fn log_group(
         &self,
         sync: bool,
         bytes: usize,
-        own: &Own<'_>,
+        header: [u8; batch::HEADER_LEN],
+        own: &mut Own<'_>,
         followers: &[Follower],
     ) -> Result<()> {
         let times = self.background.regulator.times_log();
         let started = if sync || times { pumice_port::time::now_micros() } else { 0 };
         let mut wal = if sync { self.logs.at_rest() } else { self.logs.wal.lock() };
         let appended = if followers.is_empty() {
-            let parts = [&*own.rep, own.value()];
+            own.rep[..batch::HEADER_LEN].copy_from_slice(&header);
+            let parts = [&own.rep[..own.taken.logged.end], own.value()];
             wal.append(if own.put.is_some() { &parts } else { &parts[..1] }, sync)
         } else {
-            let mut parts: Vec<&[u8]> = Vec::with_capacity(2 + followers.len());
-            parts.extend([&*own.rep, own.value()]);
-            parts.extend(followers.iter().map(|f| &f.batch.rep[batch::HEADER_LEN..]));
+            // The batch of the leader may be written again: its own header stays.
+            let mut parts: Vec<&[u8]> = Vec::with_capacity(3 + followers.len());
+            parts.extend([&header[..], &own.rep[own.taken.logged.clone()], own.value()]);
+            let theirs = followers.iter().map(|Follower { batch, .. }| batch);
+            parts.extend(theirs.map(|batch| &batch.rep[batch.taken.logged.clone()]));
             wal.append(&parts, sync)
         };
         let total = wal.total_bytes();
@@ -423,61 +486,16 @@ impl DbInner {
     }
 }
 
+/// A panic of `check` has changed nothing, so it ends only this write.
+fn run_check(check: Check<'_>) -> Result<()> {
+    let checked = thread::contain("The check of a write", check);
+    checked.map_err(|panic| panic.with_severity(Severity::None))?
+}
+
 /// Only a recovered database may be near the end of its sequence numbers: writing never gets there.
 #[cold]
 pub(crate) fn no_sequence() -> Error {
     Error::aborted("sequence numbers are exhausted")
-}
-
-/// What a batch has.
-#[derive(Default)]
-struct Found {
-    /// Records of column families that do not exist, which have to be left out.
-    missing: bool,
-    range_deletions: bool,
-}
-
-/// Refuses a batch that could not be applied completely.
-fn check_batch(key_space: &CfMap, updates: &WriteBatch, ignore_missing: bool) -> Result<Found> {
-    let mut found = Found::default();
-    for record in updates.iter() {
-        let BatchRecord::Entry { column_family, value_type, key, value } = record? else {
-            continue;
-        };
-        let Some(cf) = key_space.by_id(column_family) else {
-            if ignore_missing {
-                found.missing = true;
-                continue;
-            }
-            return Err(Error::invalid_argument("Invalid column family specified in write batch"));
-        };
-        match value_type {
-            ValueType::Value | ValueType::Deletion | ValueType::SingleDeletion => {}
-            ValueType::WideColumnEntity => {}
-            ValueType::Merge if cf.merge_operator().is_some() => {}
-            ValueType::Merge => {
-                return Err(Error::not_supported("Provide a merge_operator when opening DB"));
-            }
-            ValueType::RangeDeletion => {
-                check_range(cf.comparator(), key, value)?;
-                found.range_deletions = true;
-            }
-            other => return Err(Error::not_supported(format!("{other:?} in a WriteBatch"))),
-        }
-    }
-    Ok(found)
-}
-
-/// A range must not end before it begins.
-pub(crate) fn check_range(
-    comparator: &pumice_base::Comparator,
-    begin: &[u8],
-    end: &[u8],
-) -> Result<()> {
-    if comparator.compare(begin, end) == std::cmp::Ordering::Greater {
-        return Err(Error::invalid_argument("end key comes before start key"));
-    }
-    Ok(())
 }
 
 /// RocksDB's rules for `rate_limiter_priority`.
@@ -500,75 +518,4 @@ fn check_pace(settings: &Settings, options: &WriteOptions, priority: IoPriority)
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::{Db, MemFs, Options};
-
-    /// A large update does not keep its memory for as long as the database is open.
-    #[pumice_test_macros::test]
-    fn the_buffer_of_a_large_update_is_given_back() {
-        let mut options = Options::default();
-        options.db.create_if_missing = true;
-        options.db.file_system = MemFs::new(1).shared();
-        let db = Db::open(&options, "/db").unwrap();
-        let kept = || {
-            let mut scratch = db.inner().writes.scratch.lock();
-            let rep = scratch.take_rep();
-            let bytes = rep.capacity();
-            scratch.restore(rep);
-            bytes
-        };
-        db.delete_opt(&WriteOptions::default(), [1; 1000]).unwrap();
-        assert!((1000..4096).contains(&kept()), "the usual one stays: {}", kept());
-        db.delete_opt(&WriteOptions::default(), &vec![1; 1 << 20]).unwrap();
-        assert!(kept() <= SCRATCH_BYTES_KEPT);
-        db.put_opt(&WriteOptions::default(), b"k", b"v").unwrap();
-        db.close().unwrap();
-    }
-
-    /// A put, whose value is not copied, leaves the log that a batch would.
-    #[pumice_test_macros::test]
-    fn puts_are_logged_as_batches_are() {
-        let log_of = |in_batches: bool| {
-            let fs = MemFs::new(1).shared();
-            let mut options = Options::default();
-            options.db.create_if_missing = true;
-            options.db.file_system = Arc::clone(&fs);
-            let db = Db::open(&options, "/db").unwrap();
-            let cf = db.create_column_family(&options.cf, "other").unwrap();
-            let write = WriteOptions::default();
-            let sizes = [0, 1, 127, 128, 4096, 32 << 10, 100_000, 3 << 20];
-            for (i, bytes) in sizes.into_iter().enumerate() {
-                let (key, value) = (format!("key{i}").into_bytes(), vec![i as u8; bytes]);
-                let mut batch = WriteBatch::new();
-                if in_batches {
-                    batch.put(&key, &value);
-                    db.write_opt(&write, &mut batch).unwrap();
-                    batch.clear();
-                    batch.put_cf(cf.id(), &key, &value);
-                    db.write_opt(&write, &mut batch).unwrap();
-                } else {
-                    db.put_opt(&write, &key, &value).unwrap();
-                    db.put_cf_opt(&write, &cf, &key, &value).unwrap();
-                }
-                assert_eq!(
-                    db.get_opt(&Default::default(), &key).unwrap().as_deref(),
-                    Some(&*value)
-                );
-                let read = db.get_cf_opt(&Default::default(), &cf, &key).unwrap();
-                assert_eq!(read.as_deref(), Some(&*value));
-            }
-            let names = fs.list("/db".as_ref()).unwrap();
-            let log = names.iter().filter(|name| name.ends_with(".log")).max().unwrap().clone();
-            let bytes = fs.read_file(format!("/db/{log}").as_ref()).unwrap();
-            db.close().unwrap();
-            bytes
-        };
-        let log = log_of(false);
-        assert!(log.len() > 6 << 20);
-        assert!(log == log_of(true), "the logs differ");
-    }
-}
+mod tests;

@@ -77,7 +77,8 @@ pub(crate) fn write_level0(
         unlowered(|| (of_memtables(mems, cf.comparator()), env.snapshots()));
     let settings = CompactionSettings {
         comparator: cf.icmp.clone(),
-        snapshots: snapshots.clone(),
+        snapshots: snapshots.sequences.clone(),
+        earliest_write_conflict_snapshot: snapshots.earliest_write_conflict,
         merge_operator: cf.merge_operator(),
         merge_failure_scope: cf.options().merge_operator_failure_scope,
         compaction_filter: filter(cf, reason),
@@ -118,7 +119,7 @@ pub(crate) fn write_level0(
         verify_count(mems, entries.counts().entries_in)?;
     }
     if let Some(list) = &tombstones {
-        for t in surviving(list, cf.comparator(), None, None, &snapshots, false).0 {
+        for t in surviving(list, cf.comparator(), None, None, &snapshots.sequences, false).0 {
             output.add_tombstone(cf, &t.start, &t.end, t.seq)?;
         }
     }

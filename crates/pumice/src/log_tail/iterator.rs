@@ -23,9 +23,9 @@ use pumice_env::SequentialFile;
 use pumice_wal::{LogReader, LogReaderOptions};
 
 use super::files::LogFile;
-use crate::commit::batch::logged::sequences_taken;
 use crate::commit::batch::{self, WriteBatch};
 use crate::commit::predecessor::Predecessor;
+use crate::commit::two_phase::sequences_taken;
 
 /// The database, as an iterator over its logs sees it.
 pub(crate) trait LogSource: Send + Sync {
@@ -91,7 +91,7 @@ pub struct WalIterator {
 /// The result of reading.
 enum Found {
     /// `record` is a batch: its first sequence number and how many it took.
-    Batch(SequenceNumber, Option<u32>),
+    Batch(SequenceNumber, Option<u64>),
     /// The next batch is not published.
     Later,
     /// There is no further record now in the last log.
@@ -167,8 +167,8 @@ impl WalIterator {
     }
 
     /// `record` as a batch, unless it is before the requested sequence number.
-    fn take(&mut self, first: SequenceNumber, taken: Option<u32>) -> Result<Option<WriteBatch>> {
-        let after = first.saturating_add(u64::from(taken.unwrap_or(1)));
+    fn take(&mut self, first: SequenceNumber, taken: Option<u64>) -> Result<Option<WriteBatch>> {
+        let after = first.saturating_add(taken.unwrap_or(1));
         match (self.last, self.next) {
             (None, _) if after <= self.from => {
                 self.held = false;
@@ -204,8 +204,8 @@ impl WalIterator {
                     continue; // Pumice's own.
                 }
                 let first = batch::sequence(&self.record);
-                let taken = sequences_taken(&self.record);
-                let last = first.saturating_add(u64::from(taken.unwrap_or(1))).saturating_sub(1);
+                let taken = sequences_taken(&self.record, |_| None);
+                let last = first.saturating_add(taken.unwrap_or(1)).saturating_sub(1);
                 if last > limit {
                     break; // Other writes have these numbers.
                 }

@@ -56,6 +56,12 @@ option_table! {
         /// Most memtables, including the one being written to; writes stop when all are full.
         max_write_buffer_number: i32 = 2, mutable, saved, at_least(1)
             => "controller::causes_follow_the_documented_order";
+        /// Memtable bytes, flushed ones included, that say which keys were written lately: conflict
+        /// checks of transactions look there, optimistic ones nowhere else. 0 keeps no flushed
+        /// memtable; less means `max_write_buffer_number * write_buffer_size`, which is what
+        /// databases with transactions make of 0.
+        max_write_buffer_size_to_maintain: i64 = 0, fixed, saved
+            => "history::flushed_memtables_stay_for_conflict_checks";
         /// Fewest memtables that one flush merges.
         min_write_buffer_number_to_merge: i32 = 1, fixed, saved, at_least(1)
             => "buffer_stall::memtables_that_wait_to_be_merged_are_flushed";
@@ -226,8 +232,6 @@ option_table! {
             Vec::new();
     }
     hints {
-        /// Memtable bytes kept for conflict checks of transactions, which are not built.
-        "max_write_buffer_size_to_maintain": i64 = "0", fixed, saved;
         /// See max_write_buffer_size_to_maintain (removed in RocksDB 10).
         "max_write_buffer_number_to_maintain": i32 = "0", fixed, saved;
         /// Huge pages for the memtable.
@@ -347,6 +351,17 @@ impl ColumnFamilyOptions {
         let is_leveled = self.compaction_style == CompactionStyle::Level;
         if is_leveled && self.periodic_compaction_seconds == UNSET_SECONDS {
             self.periodic_compaction_seconds = seconds;
+        }
+    }
+
+    /// See `max_write_buffer_size_to_maintain`; 0 for none.
+    pub(crate) fn history_bytes(&self) -> usize {
+        match usize::try_from(self.max_write_buffer_size_to_maintain) {
+            Ok(bytes) => bytes,
+            Err(_) => {
+                let memtables = usize::try_from(self.max_write_buffer_number).unwrap_or(1);
+                self.write_buffer_size.saturating_mul(memtables)
+            }
         }
     }
 

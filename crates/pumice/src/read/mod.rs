@@ -8,6 +8,7 @@ pub(crate) mod level_iterator;
 pub(crate) mod merge;
 pub(crate) mod merging_iterator;
 pub(crate) mod multi_get;
+pub(crate) mod newest;
 pub(crate) mod overlapping;
 pub(crate) mod pinned;
 pub(crate) mod range_del;

@@ -6,5 +6,4 @@ pub(crate) mod lock;
 pub(crate) mod manifest_reader;
 pub(crate) mod manifest_tail;
 pub(crate) mod moment;
-pub(crate) mod prepared;
 pub(crate) mod version_recovery;

@@ -13,8 +13,8 @@ use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result, 
 use pumice_env::{FileSystem, filename};
 use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};
 
+use crate::commit::two_phase::{self, PreparedSections};
 use crate::recovery::manifest_reader::{DroppedTail, for_each_edit};
-use crate::recovery::prepared::{self, PreparedSections};
 
 /// A column family as the MANIFEST describes it.
 pub(crate) struct RecoveredFamily {
@@ -61,7 +61,7 @@ impl RecoveredVersions {
         let kept = self.min_log_to_keep..self.oldest_log();
         match PreparedSections::find(fs, wal_dir, kept)?.is_empty() {
             true => Ok(()),
-            false => Err(prepared::refused()),
+            false => Err(two_phase::refused()),
         }
     }
 

@@ -20,6 +20,7 @@ use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 
 use crate::commit::batch::{self, BatchRecord};
 use crate::commit::predecessor::Predecessor;
+use crate::commit::two_phase::{PreparedSections, refused};
 use crate::repair::output::{Entries, Outputs};
 use crate::repair::site::{Family, Site};
 use crate::version::family::new_memtable;
@@ -156,7 +157,7 @@ impl Place {
         self.before = Some((number, end));
         count(record, &mut log.entries)?;
         let first = batch::sequence(record);
-        let next = first + u64::from(batch::count(record));
+        let next = first + taken(record);
         match (&self.stopped, self.next) {
             (Some(_), Some(expected)) if first == expected => self.stopped = None,
             (Some(why), _) => note(&mut log.damage, why.clone()),
@@ -188,7 +189,7 @@ fn count(record: &[u8], entries: &mut BTreeMap<u32, u64>) -> Result<()> {
                 _,
             ) => {}
             BatchRecord::Marker(..) => {
-                return Err(crate::recovery::prepared::refused());
+                return Err(refused());
             }
         }
     }
@@ -252,9 +253,15 @@ fn sound_records(
     Ok(reading)
 }
 
+/// The sequence numbers that a record takes: `count` refuses prepared sections, so those that a
+/// commit ends are unknown.
+fn taken(record: &[u8]) -> u64 {
+    PreparedSections::default().taken(record)
+}
+
 fn sound(record: &[u8]) -> Result<()> {
     batch::check(record)?;
-    let next = batch::sequence(record).checked_add(u64::from(batch::count(record)));
+    let next = batch::sequence(record).checked_add(taken(record));
     match next {
         Some(next) if next <= LAST_SEQUENCE_MAX + 1 => Ok(()),
         _ => Err(Error::corruption("sequence number is out of range")),

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pumice_base::FileNumber;
+use pumice_base::{FileNumber, SequenceNumber};
 use pumice_env::JobIo;
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
@@ -52,6 +52,8 @@ pub(crate) struct CfState {
     pub mem: Arc<MemTable>,
     /// Oldest first.
     pub imm: VecDeque<ImmutableMemTable>,
+    /// Flushed memtables that are kept for conflict checks, oldest first.
+    history: VecDeque<Arc<MemTable>>,
     pub version: Arc<Version>,
     /// Logs below this number hold nothing unflushed of this column family.
     pub log_number: FileNumber,
@@ -85,6 +87,7 @@ impl CfState {
             publisher,
             mem,
             imm: VecDeque::new(),
+            history: VecDeque::new(),
             version,
             log_number,
             plan,
@@ -108,10 +111,36 @@ impl CfState {
         self.data.super_version.store(Arc::new(SuperVersion {
             mem: Arc::clone(&self.mem),
             imm,
+            history: self.history.iter().rev().map(Arc::clone).collect(),
             version: Arc::clone(&self.version),
             ingestions: self.data.ingestions(),
             removals,
         }));
+    }
+
+    /// A memtable that was flushed, the newest so far, stays for conflict checks as long as options
+    /// say.
+    pub fn keep_for_conflicts(&mut self, mem: Arc<MemTable>) {
+        if self.data.options().history_bytes() > 0 {
+            self.history.push_back(mem);
+        }
+        self.trim_history();
+    }
+
+    /// Drops the oldest flushed memtables that are kept while the others have as many bytes as
+    /// options ask for. Their successor is published by the caller.
+    pub fn trim_history(&mut self) {
+        let target = self.data.options().history_bytes();
+        let waiting: usize = self.imm.iter().map(|sealed| sealed.mem.memory_bytes()).sum();
+        let kept: usize = self.history.iter().map(|mem| mem.memory_bytes()).sum();
+        let mut bytes = self.mem.memory_bytes() + waiting + kept;
+        while let Some(oldest) = self.history.front() {
+            bytes -= oldest.memory_bytes();
+            if bytes < target {
+                break;
+            }
+            self.history.pop_front();
+        }
     }
 
     /// Replaces the options.
@@ -125,7 +154,9 @@ impl CfState {
     }
 
     /// Files were ingested; readers find them in the next super version.
-    pub fn count_ingestion(&mut self) {
+    /// `last` is the newest sequence number that they may have.
+    pub fn count_ingestion(&mut self, last: SequenceNumber) {
+        self.data.ingested_up_to(&mut self.publisher, last);
         self.mem.forget_dead_ranges();
         self.data.count_ingestion(&mut self.publisher);
     }

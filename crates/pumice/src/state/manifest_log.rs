@@ -139,17 +139,8 @@ impl ManifestLog {
 impl EditGroup {
     /// Fills in the fields common to every edit.
     pub fn complete(&mut self, state: &DbState, next_file: FileNumber, last_sequence: u64) {
-        let log_number_of = |cf: &CfState, edits: &[VersionEdit]| {
-            let edited = edits.iter().filter(|e| e.column_family == cf.data.id);
-            edited.filter_map(|e| e.log_number).max().unwrap_or(0).max(cf.log_number)
-        };
         let has_log = self.edits.iter().any(|e| e.log_number.is_some());
-        let min_log = state
-            .cfs
-            .values()
-            .filter(|cf| !cf.data.is_dropped())
-            .map(|cf| log_number_of(cf, &self.edits))
-            .min();
+        let min_log = state.oldest_needed_log(&self.edits);
         let members = self.edits.len();
         for (index, edit) in self.edits.iter_mut().enumerate() {
             edit.prev_log_number = Some(0);

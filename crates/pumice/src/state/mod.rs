@@ -8,7 +8,9 @@
 //! | this file | what the state lock guards, and the map of column families |
 //! | `family` | a column family under the state lock |
 //! | `parts`, `reports` | the parts of a database: directory, logs, writes, reports, .. |
+//! | `batch_check` | whether a batch can be applied |
 //! | `manifest_log` | the MANIFEST's state, and edits that take effect together |
+//! | `log_holders` | which logs stay |
 //! | `errors`, `retry` | background errors, and compactions that failed |
 //! | `work`, `manual_queue` | picked compactions, and those that callers asked for |
 //! | `obsolete`, `expiry` | files that nothing needs, and files that get too old |
@@ -19,11 +21,13 @@
 //! Thread safety: [`DbState`] and the [`CfState`]s in it belong to the state lock: a reference to
 //! one is proof that the lock is held. A [`CfMap`] never changes.
 
+pub(crate) mod batch_check;
 pub(crate) mod errors;
 pub(crate) mod events;
 pub(crate) mod expiry;
 pub(crate) mod family;
 pub(crate) mod lanes;
+pub(crate) mod log_holders;
 pub(crate) mod manifest_log;
 pub(crate) mod manual_queue;
 pub(crate) mod obsolete;
@@ -46,6 +50,7 @@ use crate::recovery::manifest_reader::DroppedTail;
 use crate::state::errors::ErrorState;
 use crate::state::expiry::ExpiryWatch;
 use crate::state::family::CfState;
+use crate::state::log_holders::LogHolders;
 use crate::state::manual_queue::ManualQueue;
 use crate::state::obsolete::ObsoleteFiles;
 use crate::state::tree_shape::TreeShape;
@@ -154,6 +159,8 @@ pub(crate) struct Files {
     /// Checkpoints and backups that copy files. Not counted above: a caller may allow deletions
     /// once too often.
     pub copies: usize,
+    /// What else needs logs than the families' unflushed data.
+    pub log_holders: LogHolders,
     /// Smallest log that recovery may need, as last written to the MANIFEST.
     pub min_log_to_keep: FileNumber,
     pub options_file_number: FileNumber,

@@ -242,8 +242,8 @@ impl Writes {
 
     /// How many members of a group are asked to insert concurrently with their leader: none if a
     /// memtable takes one inserter only.
-    pub fn helpers_to_ask(&self, key_space: &CfMap, followers: usize, updates: u32) -> usize {
-        let asked = self.helpers.lock().decide(followers, u64::from(updates));
+    pub fn helpers_to_ask(&self, key_space: &CfMap, followers: usize, updates: u64) -> usize {
+        let asked = self.helpers.lock().decide(followers, updates);
         let concurrent = |cf: &CfData| cf.super_version.load().mem.takes_concurrent_adds();
         if asked > 0 && key_space.all().all(|cf| concurrent(cf)) { asked } else { 0 }
     }

@@ -74,9 +74,12 @@ pub(crate) fn memtable_number(view: &SuperVersion, name: &str) -> Option<u64> {
     let number = match name {
         "num-immutable-mem-table" => view.imm.len() as u64,
         // Memtables are not kept after their flush.
-        "num-immutable-mem-table-flushed" => 0,
+        "num-immutable-mem-table-flushed" => view.history.len() as u64,
         "cur-size-active-mem-table" => memory(&view.mem),
-        "cur-size-all-mem-tables" | "size-all-mem-tables" => all_memtables(view, memory),
+        "cur-size-all-mem-tables" => all_memtables(view, memory),
+        "size-all-mem-tables" => {
+            all_memtables(view, memory) + view.history.iter().map(|mem| memory(mem)).sum::<u64>()
+        }
         "num-entries-active-mem-table" => view.mem.num_entries(),
         "num-entries-imm-mem-tables" => immutable_memtables(view, MemTable::num_entries),
         "num-deletes-active-mem-table" => view.mem.num_deletes(),

@@ -5,11 +5,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice_base::{SequenceNumber, SizeLimits};
+use pumice_base::SizeLimits;
 use pumice_env::{FileSystem, IoPriority, RateLimiterEvents};
 use pumice_table::{BuildStats, TableReason};
 
 use crate::options::DbOptions;
+use crate::snapshot::LiveSnapshots;
 use crate::stats::Statistics;
 
 /// See the module head.
@@ -31,5 +32,5 @@ pub(crate) trait OutputEnv: Send + Sync {
     /// Counts a finished table; returns the CPU time that helpers spent on it, microseconds.
     fn built(&self, table: &BuildStats) -> u64;
     /// The sequence numbers that must stay readable, ascending.
-    fn snapshots(&self) -> Vec<SequenceNumber>;
+    fn snapshots(&self) -> LiveSnapshots;
 }

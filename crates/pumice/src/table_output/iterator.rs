@@ -43,6 +43,9 @@ pub(crate) struct CompactionSettings {
     pub comparator: InternalKeyComparator,
     /// Live snapshots, ascending.
     pub snapshots: Vec<SequenceNumber>,
+    /// The oldest snapshot by which a transaction checks for conflicts: something newer stays of
+    /// each key that was written since. MAX_SEQUENCE without one.
+    pub earliest_write_conflict_snapshot: SequenceNumber,
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// What it concerns that operands cannot be merged, unless the operator says it.
     pub merge_failure_scope: OpFailureScope,

@@ -46,6 +46,8 @@ pub struct CfData {
     /// Ingestions so far. Grows before a sequence number that sees the files is published, and
     /// before the super version that holds them.
     ingestions: AtomicU64,
+    /// Newest sequence number of an ingested file, of which memtables know nothing.
+    ingested_seq: AtomicU64,
     dropped: AtomicBool,
     settings: ArcSwap<CfSettings>,
     tables: ArcSwap<TableCache>,
@@ -84,6 +86,7 @@ impl CfData {
             icmp: InternalKeyComparator::new(options.comparator.clone()),
             super_version: ArcSwap::new(first),
             ingestions: AtomicU64::new(0),
+            ingested_seq: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
             stats: CfCounters::new(options.num_levels as usize),
             filter_balance: Arc::default(),
@@ -162,6 +165,16 @@ impl CfData {
     /// Files were ingested; readers find them in the next super version.
     pub(crate) fn count_ingestion(&self, _: &mut Publisher) {
         self.ingestions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Files were ingested with sequence numbers up to `last`.
+    pub(crate) fn ingested_up_to(&self, _: &mut Publisher, last: SequenceNumber) {
+        self.ingested_seq.fetch_max(last, Ordering::Release);
+    }
+
+    /// See the field.
+    pub(crate) fn ingested_seq(&self) -> SequenceNumber {
+        self.ingested_seq.load(Ordering::Acquire)
     }
 
     /// See the field.

@@ -26,6 +26,9 @@ pub struct SuperVersion {
     pub mem: Arc<MemTable>,
     /// Memtables waiting for flush, newest first.
     pub imm: Vec<Arc<MemTable>>,
+    /// Flushed memtables, newest first, that say which keys were written lately: for conflict
+    /// checks of transactions. Reads do not look here.
+    pub history: Vec<Arc<MemTable>>,
     /// The table files.
     pub version: Arc<Version>,
     /// `CfData::ingestions` when it was made.

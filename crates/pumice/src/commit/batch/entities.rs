@@ -36,6 +36,12 @@ impl WriteBatch {
         }
     }
 
+    /// Sets `key` in column family `cf` to an entity that is encoded.
+    pub(crate) fn put_encoded_cf(&mut self, cf: impl UpdateFamily, key: &[u8], entity: &[u8]) {
+        let id = self.family(&cf);
+        self.put_encoded(id, key, entity);
+    }
+
     /// Sets `key` to an entity that is encoded.
     pub(crate) fn put_encoded(&mut self, id: u32, key: &[u8], entity: &[u8]) {
         let (short, long) = (ValueType::WideColumnEntity, ValueType::ColumnFamilyWideColumnEntity);

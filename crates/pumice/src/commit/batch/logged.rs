@@ -2,8 +2,8 @@
 //!
 //! Thread safety: plain functions.
 
-use super::{BatchRecord, WriteBatch, check, check_record, count, records};
-use pumice_base::{Result, SizeLimits, ValueType};
+use super::{WriteBatch, check, check_record, records};
+use pumice_base::{Result, SizeLimits};
 
 impl WriteBatch {
     /// The batch in a log record. One with markers of transactions can be read; `status` says why
@@ -27,28 +27,6 @@ impl WriteBatch {
     }
 }
 
-/// How many sequence numbers the updates of a log record took. A prepared section takes none; its
-/// commit takes one for each update of the section, whose number the commit alone does not give
-/// (None).
-pub(crate) fn sequences_taken(rep: &[u8]) -> Option<u32> {
-    for record in records(rep) {
-        match record {
-            Ok(BatchRecord::Marker(
-                ValueType::BeginPrepareXid
-                | ValueType::BeginPersistedPrepareXid
-                | ValueType::BeginUnprepareXid,
-                _,
-            )) => return Some(0),
-            Ok(BatchRecord::Marker(ValueType::CommitXid | ValueType::CommitXidAndTimestamp, _)) => {
-                return None;
-            }
-            Ok(_) => {}
-            Err(_) => break,
-        }
-    }
-    Some(count(rep))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -64,16 +42,7 @@ mod tests {
     const PUT: &[u8] = b"\x01\x01k\x01v";
     const BEGIN: &[u8] = b"\x09";
     const END: &[u8] = b"\x0a\x03xid";
-    const COMMIT: &[u8] = b"\x0b\x03xid";
     const NOTE: &[u8] = b"\x03\x04note";
-
-    #[pumice_test_macros::test]
-    fn only_commits_take_numbers_that_they_do_not_tell() {
-        assert_eq!(sequences_taken(&logged(2, &[PUT, NOTE, PUT])), Some(2));
-        assert_eq!(sequences_taken(&logged(0, &[NOTE])), Some(0));
-        assert_eq!(sequences_taken(&logged(1, &[BEGIN, PUT, END])), Some(0));
-        assert_eq!(sequences_taken(&logged(0, &[COMMIT])), None);
-    }
 
     #[pumice_test_macros::test]
     fn a_transaction_is_read_and_not_written() {

@@ -15,6 +15,15 @@ pub(crate) fn records(rep: &[u8]) -> BatchIter<'_> {
     BatchIter { input: Decoder::new(rep.get(HEADER_LEN..).unwrap_or(&[])) }
 }
 
+/// The record of wire form `rep` that begins at byte `place`.
+///
+/// # Errors
+/// Corruption if there is none.
+pub(crate) fn record_at(rep: &[u8], place: usize) -> Result<BatchRecord<'_>> {
+    let mut from = BatchIter { input: Decoder::new(rep.get(place..).unwrap_or_default()) };
+    from.next().unwrap_or_else(|| Err(Error::corruption("malformed WriteBatch (too small)")))
+}
+
 /// Iterator over the records of a batch; fused after an error.
 #[derive(Clone, Debug)]
 pub struct BatchIter<'a> {
@@ -23,7 +32,7 @@ pub struct BatchIter<'a> {
 
 impl<'a> BatchIter<'a> {
     /// The records not returned yet.
-    pub(super) fn rest(&self) -> &'a [u8] {
+    pub(crate) fn rest(&self) -> &'a [u8] {
         self.input.rest()
     }
 

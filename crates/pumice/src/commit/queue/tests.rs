@@ -13,7 +13,7 @@ use super::*;
 const GROUP_BYTES_MAX: usize = 1 << 20;
 
 fn batch(rep: Vec<u8>, options: WriteOptions) -> QueuedBatch {
-    QueuedBatch { rep, options, exclusive: false }
+    QueuedBatch::plain(rep, options)
 }
 
 fn incomplete(result: &Result<()>) -> bool {
@@ -109,7 +109,7 @@ fn groups_are_limited_in_bytes() {
 fn an_exclusive_entry_is_never_taken_along_and_is_alone() {
     let queue = Arc::new(WriteQueue::new(GROUP_BYTES_MAX));
     let mut leader = queue.try_lead().unwrap();
-    let alone = QueuedBatch { rep: Vec::new(), options: WriteOptions::default(), exclusive: true };
+    let alone = QueuedBatch::exclusive();
     let first = enqueue(&queue, alone);
     let second = enqueue(&queue, batch(vec![1], WriteOptions::default()));
     let mut taken = Vec::new();
@@ -146,7 +146,7 @@ fn threads_with_mixed_options_write_every_batch_once() {
                     let exclusive = rng.one_in(50);
                     let id = thread * EACH + n;
                     let rep = id.to_le_bytes().to_vec();
-                    let mine = QueuedBatch { rep, options, exclusive };
+                    let mine = QueuedBatch { exclusive, ..QueuedBatch::plain(rep, options) };
                     let rep = match queue.join(mine, || Ok(true), |_| ()) {
                         Joined::Done(rep, result) => {
                             assert!(!exclusive);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pumice_port::sync::Mutex;
 
 use super::*;
+use crate::commit::batch;
 
 #[test] // Plain: a function of plain data.
 fn as_many_are_asked_as_the_group_can_use_and_as_came_before() {
@@ -58,10 +59,14 @@ fn batches(count: u8) -> impl Iterator<Item = Vec<u8>> {
     (0..count).map(|n| [&batch::header(0, u32::from(n) + 1)[..], &[n]].concat())
 }
 
+fn taken(count: u8) -> impl Iterator<Item = (Vec<u8>, u64)> {
+    batches(count).zip(1..)
+}
+
 #[pumice_test_macros::test]
 fn every_batch_is_inserted_once_with_its_sequences() {
     for members in 0..4 {
-        let shared = Arc::new(SharedInsert::new(batches(40), 1000));
+        let shared = Arc::new(SharedInsert::new(taken(40), 1000));
         let inserted = Arc::new(Mutex::new(Vec::new()));
         let helpers: Vec<_> = (0..members)
             .map(|_| {
@@ -92,7 +97,7 @@ fn every_batch_is_inserted_once_with_its_sequences() {
 #[pumice_test_macros::test]
 fn an_error_or_a_panic_is_returned_and_the_others_are_in() {
     for panics in [false, true] {
-        let shared = Arc::new(SharedInsert::new(batches(10), 1));
+        let shared = Arc::new(SharedInsert::new(taken(10), 1));
         let inserted = Arc::new(Mutex::new(0));
         let insert = {
             let inserted = Arc::clone(&inserted);

@@ -12,6 +12,9 @@
 //! | anything else | both are dropped, and still older versions in the stripe are hidden |
 //! | nothing | stays, unless no version of the key can exist below |
 //!
+//! While a transaction has an older snapshot by which it checks whether keys have changed, a pair
+//! that is newer stays, the lower entry without its value: RocksDB's write-conflict boundary.
+//!
 //! A key whose newest version got sequence 0 has no history any more: a single deletion below it is
 //! dropped with the next version, whatever that is, and nothing is reported. A range tombstone
 //! above a single deletion does not hide it.
@@ -50,6 +53,14 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.input.next();
         match self.below(stripe) {
             Below::SameStripe(_) | Below::OtherStripe if self.zeroed => self.drop_pair(),
+            Below::SameStripe(kind)
+                if kind != Some(ValueType::SingleDeletion)
+                    && kind != Some(ValueType::Deletion)
+                    && self.is_watched(sequence) =>
+            {
+                self.keep_pair(sequence);
+                return true;
+            }
             Below::SameStripe(Some(ValueType::SingleDeletion)) => {
                 self.counts.dropped_obsolete += 1;
                 return false;
@@ -93,6 +104,26 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.counts.dropped_hidden += 1;
         self.counts.dropped_obsolete += 1;
         self.input.next();
+    }
+
+    /// Whether a transaction may ask whether the key was written since a snapshot that is older
+    /// than `sequence`: then something must be left that says so.
+    fn is_watched(&self, sequence: SequenceNumber) -> bool {
+        let boundary = self.settings.earliest_write_conflict_snapshot;
+        sequence > boundary
+            && !(self.earliest_snapshot < boundary && sequence <= self.earliest_snapshot)
+    }
+
+    /// Writes the single deletion and, without its value, the entry below it that the input is on.
+    fn keep_pair(&mut self, sequence: SequenceNumber) {
+        let below = dbformat::sequence_and_type(self.input.key()).0;
+        for (sequence, kind) in [(sequence, ValueType::SingleDeletion), (below, ValueType::Value)] {
+            let key = dbformat::internal_key(&self.current, sequence, kind);
+            self.queue.push_back((key, Vec::new()));
+        }
+        self.counts.entries_in += 1;
+        self.input.next();
+        self.out = Out::Queued;
     }
 
     /// Processes the Deletion that the input is on as if nothing had been above it: without it

@@ -104,6 +104,7 @@ fn settings(
     CompactionSettings {
         comparator: icmp.clone(),
         snapshots: snapshots.iter().copied().collect(),
+        earliest_write_conflict_snapshot: MAX_SEQUENCE,
         merge_operator: Some(Arc::new(Join::default())),
         merge_failure_scope: OpFailureScope::Default,
         compaction_filter: None,

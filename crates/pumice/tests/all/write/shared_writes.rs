@@ -229,6 +229,44 @@ fn a_crash_leaves_whole_batches_and_all_that_were_answered() {
     assert!(seen.count() > 0, "members inserted in some life");
 }
 
+/// A leader whose batch kept the header of its group wrote a record with a wrong count the next
+/// time, at which recovery ends.
+// Plain #[test]: a simulation is a runtime of its own.
+#[test]
+fn a_batch_that_led_a_group_can_be_written_again() {
+    let write_twice = |db: &Db| {
+        thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                scope.spawn(move || {
+                    let mut batch = WriteBatch::new();
+                    (0..=writer).for_each(|n| batch.put(format!("{writer}:{n}"), "value"));
+                    for _ in 0..2 {
+                        db.write(&mut batch).unwrap();
+                        assert_eq!(batch.count() as usize, writer + 1);
+                    }
+                });
+            }
+        });
+    };
+    let leads = |seed: &u64| {
+        let seed = *seed;
+        let sizes = simulate(seed, || {
+            let fs = MemFs::new(seed).shared();
+            let (db, _) = open(&fs, |_| ());
+            write_twice(&db);
+            let (written, before) = (db.latest_sequence_number(), contents(&db));
+            let sizes = db.property("pumice.write-group-size").unwrap();
+            db.close().unwrap();
+            let (db, _) = open(&fs, |_| ());
+            assert_eq!(db.latest_sequence_number(), written);
+            assert!(contents(&db) == before);
+            sizes
+        });
+        !sizes.contains(" Max: 1\n")
+    };
+    assert!((0..10).filter(leads).count() > 0, "no batch led a group");
+}
+
 #[pumice_test_macros::test]
 fn a_group_is_seen_whole_and_in_order_by_tasks_that_run_at_once() {
     for seed in 0..3 {

@@ -1,0 +1,281 @@
+//! Write batches with an index.
+
+use pumice::{
+    BatchView, Error, Result, SharedBatch, WriteBatchWithIndex, WriteBatchWithIndexOptions,
+};
+use pumice_binding::batch::{Family as In, walk};
+use pumice_binding::cursor::Iterator;
+use pumice_binding::database::Database;
+use pumice_binding::requests::WriteOptions;
+use pumice_binding::status::of_write;
+
+use crate::api::reads::copied;
+use crate::ffi::from::{Out, State, Taken, Unused};
+use crate::ffi::into::{Copied, Lent, New};
+use crate::ffi::macros::c_api;
+use crate::ffi::types::{Family, Options, Order, Pinned, ReadOptions};
+use crate::ffi::walk::{KeyFn, PutFn, seen_plain};
+
+fn made(
+    order: Option<&Order>,
+    reserved: usize,
+    overwrite_key: bool,
+    max_bytes: usize,
+) -> SharedBatch {
+    let mut options = WriteBatchWithIndexOptions {
+        // A caller's mistake must not become an allocation that fails.
+        reserved_bytes: reserved.min(64 << 20),
+        overwrite_key,
+        max_bytes,
+        ..WriteBatchWithIndexOptions::default()
+    };
+    if let Some(order) = order {
+        options.backup_comparator = order.0.clone();
+    }
+    WriteBatchWithIndex::with_options(&options).into()
+}
+
+/// Adds an update. The functions have no place for an error: what is refused is left out.
+fn add(
+    batch: &SharedBatch,
+    cf: Option<&Family>,
+    add: impl FnOnce(&mut WriteBatchWithIndex, In<'_>) -> Result<()>,
+) {
+    let cf = cf.map_or(In::Default, |cf| In::Handle(&cf.0));
+    batch.with_mut(|batch| add(batch, cf)).ok();
+}
+
+/// A cursor over the batch and `base`, which it takes over.
+fn over(
+    batch: &SharedBatch,
+    base: Taken<Iterator>,
+    cf: Option<&Family>,
+    options: Option<&ReadOptions>,
+) -> Iterator {
+    let Some(base) = base else {
+        return Iterator::refused(Error::invalid_argument("the base iterator is NULL"));
+    };
+    let options = match options.map(ReadOptions::scan).transpose() {
+        Ok(options) => options,
+        Err(error) => return Iterator::refused(error),
+    };
+    let family = cf.map(|cf| cf.0.clone());
+    Iterator::over(pumice::BaseDeltaIterator::new(batch.clone(), family, *base, options.as_ref()))
+}
+
+fn through(
+    batch: &SharedBatch,
+    db: &Database,
+    options: &ReadOptions,
+    cf: &pumice::ColumnFamily,
+    key: &[u8],
+) -> Result<Option<pumice::PinnedSlice>> {
+    let options = options.point()?;
+    batch.with(|batch| db.get_through(batch, options, cf, key))
+}
+
+c_api! {
+    fn rocksdb_writebatch_wi_create(reserved: usize, overwrite_key: bool) -> New<SharedBatch> {
+        New(made(None, reserved, overwrite_key, 0))
+    }
+
+    fn rocksdb_writebatch_wi_create_with_params(
+        order: Option<&Order>, reserved: usize, overwrite_key: bool, max_bytes: usize,
+        _protection: usize
+    ) -> New<SharedBatch> {
+        New(made(order, reserved, overwrite_key, max_bytes))
+    }
+
+    fn rocksdb_writebatch_wi_clear(batch: &SharedBatch) {
+        batch.with_mut(WriteBatchWithIndex::clear);
+    }
+
+    fn rocksdb_writebatch_wi_count(batch: &SharedBatch) -> i32 {
+        i32::try_from(batch.with(WriteBatchWithIndex::count)).unwrap_or(i32::MAX)
+    }
+
+    fn rocksdb_writebatch_wi_put(batch: &SharedBatch, key: Bytes, value: Bytes) {
+        add(batch, None, |updates, cf| updates.put_cf(cf, key, value));
+    }
+
+    fn rocksdb_writebatch_wi_put_cf(batch: &SharedBatch, cf: &Family, key: Bytes, value: Bytes) {
+        add(batch, Some(cf), |updates, cf| updates.put_cf(cf, key, value));
+    }
+
+    fn rocksdb_writebatch_wi_putv(batch: &SharedBatch, keys: IntKeys, values: IntKeys) {
+        add(batch, None, |updates, cf| updates.put_cf(cf, keys.concat(), values.concat()));
+    }
+
+    fn rocksdb_writebatch_wi_putv_cf(
+        batch: &SharedBatch, cf: &Family, keys: IntKeys, values: IntKeys
+    ) {
+        add(batch, Some(cf), |updates, cf| updates.put_cf(cf, keys.concat(), values.concat()));
+    }
+
+    fn rocksdb_writebatch_wi_merge(batch: &SharedBatch, key: Bytes, operand: Bytes) {
+        add(batch, None, |updates, cf| updates.merge_cf(cf, key, operand));
+    }
+
+    fn rocksdb_writebatch_wi_merge_cf(
+        batch: &SharedBatch, cf: &Family, key: Bytes, operand: Bytes
+    ) {
+        add(batch, Some(cf), |updates, cf| updates.merge_cf(cf, key, operand));
+    }
+
+    fn rocksdb_writebatch_wi_mergev(batch: &SharedBatch, keys: IntKeys, values: IntKeys) {
+        add(batch, None, |updates, cf| updates.merge_cf(cf, keys.concat(), values.concat()));
+    }
+
+    fn rocksdb_writebatch_wi_mergev_cf(
+        batch: &SharedBatch, cf: &Family, keys: IntKeys, values: IntKeys
+    ) {
+        add(batch, Some(cf), |updates, cf| updates.merge_cf(cf, keys.concat(), values.concat()));
+    }
+
+    fn rocksdb_writebatch_wi_delete(batch: &SharedBatch, key: Bytes) {
+        add(batch, None, |updates, cf| updates.delete_cf(cf, key));
+    }
+
+    fn rocksdb_writebatch_wi_delete_cf(batch: &SharedBatch, cf: &Family, key: Bytes) {
+        add(batch, Some(cf), |updates, cf| updates.delete_cf(cf, key));
+    }
+
+    fn rocksdb_writebatch_wi_singledelete(batch: &SharedBatch, key: Bytes) {
+        add(batch, None, |updates, cf| updates.single_delete_cf(cf, key));
+    }
+
+    fn rocksdb_writebatch_wi_singledelete_cf(batch: &SharedBatch, cf: &Family, key: Bytes) {
+        add(batch, Some(cf), |updates, cf| updates.single_delete_cf(cf, key));
+    }
+
+    fn rocksdb_writebatch_wi_deletev(batch: &SharedBatch, keys: IntKeys) {
+        add(batch, None, |updates, cf| updates.delete_cf(cf, keys.concat()));
+    }
+
+    fn rocksdb_writebatch_wi_deletev_cf(batch: &SharedBatch, cf: &Family, keys: IntKeys) {
+        add(batch, Some(cf), |updates, cf| updates.delete_cf(cf, keys.concat()));
+    }
+
+    // Refused, and nothing says so, as in RocksDB.
+    fn rocksdb_writebatch_wi_delete_range(batch: &SharedBatch, start: Bytes, end: Bytes) {
+        add(batch, None, |updates, cf| updates.delete_range_cf(cf, start, end));
+    }
+
+    fn rocksdb_writebatch_wi_delete_range_cf(
+        batch: &SharedBatch, cf: &Family, start: Bytes, end: Bytes
+    ) {
+        add(batch, Some(cf), |updates, cf| updates.delete_range_cf(cf, start, end));
+    }
+
+    fn rocksdb_writebatch_wi_delete_rangev(batch: &SharedBatch, _parts: Ranges) {
+        add(batch, None, |updates, cf| updates.delete_range_cf(cf, b"", b""));
+    }
+
+    fn rocksdb_writebatch_wi_delete_rangev_cf(batch: &SharedBatch, cf: &Family, _parts: Ranges) {
+        add(batch, Some(cf), |updates, cf| updates.delete_range_cf(cf, b"", b""));
+    }
+
+    fn rocksdb_writebatch_wi_put_log_data(batch: &SharedBatch, blob: Bytes) {
+        batch.with_mut(|batch| batch.put_log_data(blob)).ok();
+    }
+
+    fn rocksdb_writebatch_wi_iterate(
+        batch: &SharedBatch, state: State, put: PutFn, deleted: KeyFn
+    ) {
+        batch.with(|batch| {
+            walk(batch.write_batch(), false, |_, update| {
+                seen_plain(state, put, deleted, None, update);
+            });
+        });
+    }
+
+    fn rocksdb_writebatch_wi_data(batch: &SharedBatch, length: Out<'_, usize>) -> Lent {
+        let mut length = length;
+        batch.with(|batch| {
+            length.set(batch.data().len());
+            Lent::of(batch.data())
+        })
+    }
+
+    fn rocksdb_writebatch_wi_set_save_point(batch: &SharedBatch) {
+        batch.with_mut(WriteBatchWithIndex::set_save_point);
+    }
+
+    fn rocksdb_writebatch_wi_rollback_to_save_point(batch: &SharedBatch, errptr: Fail) {
+        batch.with_mut(WriteBatchWithIndex::rollback_to_save_point)
+            .map_err(|_| Error::not_found(""))
+    }
+
+    fn rocksdb_writebatch_wi_get_from_batch(
+        batch: &SharedBatch, _options: Unused<Options>, key: Bytes, length: Out<'_, usize>,
+        errptr: Fail
+    ) -> Option<Copied> {
+        copied(batch.with(|batch| batch.get_from_batch(key)), length)
+    }
+
+    fn rocksdb_writebatch_wi_get_from_batch_cf(
+        batch: &SharedBatch, _options: Unused<Options>, cf: &Family, key: Bytes,
+        length: Out<'_, usize>, errptr: Fail
+    ) -> Option<Copied> {
+        copied(batch.with(|batch| batch.get_from_batch_cf(&cf.0, key)), length)
+    }
+
+    fn rocksdb_writebatch_wi_get_from_batch_and_db(
+        batch: &SharedBatch, db: &Database, options: &ReadOptions, key: Bytes,
+        length: Out<'_, usize>, errptr: Fail
+    ) -> Option<Copied> {
+        copied(through(batch, db, options, db.default_family(), key), length)
+    }
+
+    fn rocksdb_writebatch_wi_get_from_batch_and_db_cf(
+        batch: &SharedBatch, db: &Database, options: &ReadOptions, cf: &Family, key: Bytes,
+        length: Out<'_, usize>, errptr: Fail
+    ) -> Option<Copied> {
+        copied(through(batch, db, options, &cf.0, key), length)
+    }
+
+    fn rocksdb_writebatch_wi_get_pinned_from_batch_and_db(
+        batch: &SharedBatch, db: &Database, options: &ReadOptions, key: Bytes, errptr: Fail
+    ) -> Option<New<Pinned>> {
+        let found = through(batch, db, options, db.default_family(), key)?;
+        Ok(found.map(|value| New(Pinned(value))))
+    }
+
+    fn rocksdb_writebatch_wi_get_pinned_from_batch_and_db_cf(
+        batch: &SharedBatch, db: &Database, options: &ReadOptions, cf: &Family, key: Bytes,
+        errptr: Fail
+    ) -> Option<New<Pinned>> {
+        Ok(through(batch, db, options, &cf.0, key)?.map(|value| New(Pinned(value))))
+    }
+
+    fn rocksdb_write_writebatch_wi(
+        db: &Database, options: &WriteOptions, batch: &SharedBatch, errptr: Fail
+    ) {
+        batch.with_mut(|batch| db.write(options.engine(), batch.write_batch_mut()))
+            .map_err(of_write)
+    }
+
+    fn rocksdb_writebatch_wi_create_iterator_with_base(
+        batch: &SharedBatch, base: Taken<Iterator>
+    ) -> New<Iterator> {
+        New(over(batch, base, None, None))
+    }
+
+    fn rocksdb_writebatch_wi_create_iterator_with_base_readopts(
+        batch: &SharedBatch, base: Taken<Iterator>, options: Option<&ReadOptions>
+    ) -> New<Iterator> {
+        New(over(batch, base, None, options))
+    }
+
+    fn rocksdb_writebatch_wi_create_iterator_with_base_cf(
+        batch: &SharedBatch, base: Taken<Iterator>, cf: &Family
+    ) -> New<Iterator> {
+        New(over(batch, base, Some(cf), None))
+    }
+
+    fn rocksdb_writebatch_wi_create_iterator_with_base_cf_readopts(
+        batch: &SharedBatch, base: Taken<Iterator>, cf: &Family, options: Option<&ReadOptions>
+    ) -> New<Iterator> {
+        New(over(batch, base, Some(cf), options))
+    }
+}

@@ -1,0 +1,403 @@
+/* Batches with an index and transactions of both kinds: each rule alone, and drawn schedules of
+ * several transactions step by step. Waiting for locks is left out: its outcome is a matter of
+ * time. */
+#include "show.h"
+
+static rocksdb_options_t* options;
+static rocksdb_writeoptions_t* w;
+static rocksdb_readoptions_t* r;
+
+static void walk(rocksdb_iterator_t* it, int forward) {
+  size_t n;
+  while (rocksdb_iter_valid(it)) {
+    const char* k = rocksdb_iter_key(it, &n);
+    bytes("  key", k, n);
+    const char* v = rocksdb_iter_value(it, &n);
+    bytes("  value", v, n);
+    if (forward) rocksdb_iter_next(it);
+    else rocksdb_iter_prev(it);
+  }
+  rocksdb_iter_get_error(it, &err);
+  said("iterator");
+}
+
+/* The same numbers everywhere. */
+static unsigned long long state;
+static unsigned draw(unsigned below) {
+  state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+  return (unsigned)(state >> 33) % below;
+}
+
+static void indexed_update(rocksdb_writebatch_wi_t* b, rocksdb_t* db, const char* k, const char* v,
+                           unsigned what) {
+  size_t kl = strlen(k), vl = strlen(v);
+  switch (what) {
+    case 0:
+    case 1:
+      if (b) rocksdb_writebatch_wi_put(b, k, kl, v, vl);
+      else rocksdb_put(db, w, k, kl, v, vl, &err);
+      break;
+    case 2:
+      if (b) rocksdb_writebatch_wi_delete(b, k, kl);
+      else rocksdb_delete(db, w, k, kl, &err);
+      break;
+    default:
+      if (b) rocksdb_writebatch_wi_singledelete(b, k, kl);
+      else rocksdb_singledelete(db, w, k, kl, &err);
+  }
+}
+
+/* A drawn batch over a drawn database: gets, both directions, turns. */
+static void drawn_batch(unsigned seed) {
+  size_t n;
+  char name[32], k[16], v[16];
+  state = seed;
+  snprintf(name, sizeof name, "wi%u", seed);
+  rocksdb_t* db = rocksdb_open(options, dir(name), &err);
+  if (err) said("open");
+  for (int i = 0; i < 12; i++) {
+    snprintf(k, sizeof k, "k%02u", draw(16));
+    snprintf(v, sizeof v, "d%u", draw(100));
+    indexed_update(NULL, db, k, v, draw(3));
+  }
+  rocksdb_writebatch_wi_t* b = rocksdb_writebatch_wi_create(0, (unsigned char)draw(2));
+  int points = 0;
+  for (int i = 0; i < 20; i++) {
+    unsigned what = draw(12);
+    if (what == 10) {
+      rocksdb_writebatch_wi_set_save_point(b);
+      points++;
+    } else if (what == 11) {
+      rocksdb_writebatch_wi_rollback_to_save_point(b, &err);
+      printf("rollback with %d: %s\n", points, err ? err : "ok");
+      free(err);
+      err = NULL;
+      if (points > 0) points--;
+    } else {
+      snprintf(k, sizeof k, "k%02u", draw(16));
+      snprintf(v, sizeof v, "b%u", draw(100));
+      indexed_update(b, NULL, k, v, what % 4);
+    }
+  }
+  printf("seed %u count %d\n", seed, rocksdb_writebatch_wi_count(b));
+  BYTES("data", rocksdb_writebatch_wi_data(b, &n));
+  for (int i = 0; i < 16; i++) {
+    snprintf(k, sizeof k, "k%02d", i);
+    TAKEN("batch", rocksdb_writebatch_wi_get_from_batch(b, options, k, 3, &n, &err));
+    TAKEN("both", rocksdb_writebatch_wi_get_from_batch_and_db(b, db, r, k, 3, &n, &err));
+  }
+  rocksdb_iterator_t* it =
+      rocksdb_writebatch_wi_create_iterator_with_base(b, rocksdb_create_iterator(db, r));
+  rocksdb_iter_seek_to_first(it);
+  walk(it, 1);
+  rocksdb_iter_seek_to_last(it);
+  walk(it, 0);
+  for (int i = 0; i < 30; i++) {
+    unsigned what = draw(6);
+    if (what == 0 || !rocksdb_iter_valid(it)) {
+      snprintf(k, sizeof k, "k%02u", draw(17));
+      if (draw(2)) rocksdb_iter_seek(it, k, 3);
+      else rocksdb_iter_seek_for_prev(it, k, 3);
+    } else if (what < 4) {
+      rocksdb_iter_next(it);
+    } else {
+      rocksdb_iter_prev(it);
+    }
+    if (rocksdb_iter_valid(it)) {
+      BYTES("at", rocksdb_iter_key(it, &n));
+      BYTES("is", rocksdb_iter_value(it, &n));
+    } else {
+      printf("at the end\n");
+    }
+  }
+  rocksdb_iter_destroy(it);
+  rocksdb_write_writebatch_wi(db, w, b, &err);
+  said("write");
+  it = rocksdb_create_iterator(db, r);
+  rocksdb_iter_seek_to_first(it);
+  walk(it, 1);
+  rocksdb_iter_destroy(it);
+  rocksdb_writebatch_wi_destroy(b);
+  rocksdb_close(db);
+}
+
+/* What a batch refuses, and merges without what they need. */
+static void batch_rules(void) {
+  size_t n;
+  rocksdb_t* db = rocksdb_open(options, dir("rules"), &err);
+  said("open");
+  rocksdb_writebatch_wi_t* b = rocksdb_writebatch_wi_create(0, 1);
+  rocksdb_writebatch_wi_put(b, "bar", 3, "1", 1);
+  rocksdb_writebatch_wi_delete_range(b, "a", 1, "z", 1);
+  printf("count %d\n", rocksdb_writebatch_wi_count(b));
+  rocksdb_writebatch_wi_merge(b, "m", 1, "2", 1);
+  TAKEN("merge", rocksdb_writebatch_wi_get_from_batch(b, options, "m", 1, &n, &err));
+  said("get of a merge");
+  TAKEN("merge", rocksdb_writebatch_wi_get_from_batch_and_db(b, db, r, "m", 1, &n, &err));
+  said("get of a merge over the database");
+  rocksdb_writebatch_wi_merge(b, "bar", 3, "2", 1);
+  TAKEN("merge", rocksdb_writebatch_wi_get_from_batch(b, options, "bar", 3, &n, &err));
+  said("get of a merge over a put");
+  rocksdb_iterator_t* it =
+      rocksdb_writebatch_wi_create_iterator_with_base(b, rocksdb_create_iterator(db, r));
+  rocksdb_iter_seek_to_first(it);
+  walk(it, 1);
+  rocksdb_iter_destroy(it);
+  rocksdb_writebatch_wi_clear(b);
+  rocksdb_writebatch_wi_put_log_data(b, "note", 4);
+  printf("count %d\n", rocksdb_writebatch_wi_count(b));
+  rocksdb_writebatch_wi_destroy(b);
+  b = rocksdb_writebatch_wi_create_with_params(NULL, 0, 1, 40, 0);
+  rocksdb_writebatch_wi_put(b, "k", 1, "v", 1);
+  rocksdb_writebatch_wi_put(b, "l", 1, "a value that is too long for it", 31);
+  printf("count %d\n", rocksdb_writebatch_wi_count(b));
+  rocksdb_writebatch_wi_destroy(b);
+  rocksdb_close(db);
+}
+
+#define SLOTS 8
+
+/* A drawn schedule of transactions that do not wait for locks. */
+static void drawn_transactions(unsigned seed, int locking) {
+  size_t n;
+  char name[32], k[8], v[16];
+  state = seed + 1000003ULL * (unsigned)locking;
+  snprintf(name, sizeof name, "%s%u", locking ? "locks" : "checks", seed);
+  rocksdb_transactiondb_t* ldb = NULL;
+  rocksdb_optimistictransactiondb_t* odb = NULL;
+  rocksdb_transactiondb_options_t* ldbo = rocksdb_transactiondb_options_create();
+  rocksdb_transactiondb_options_set_default_lock_timeout(ldbo, 0);
+  rocksdb_transaction_options_t* lo = rocksdb_transaction_options_create();
+  rocksdb_transaction_options_set_lock_timeout(lo, 0);
+  rocksdb_optimistictransaction_options_t* oo = rocksdb_optimistictransaction_options_create();
+  if (locking) ldb = rocksdb_transactiondb_open(options, ldbo, dir(name), &err);
+  else odb = rocksdb_optimistictransactiondb_open(options, dir(name), &err);
+  said(name);
+  rocksdb_t* base = locking ? rocksdb_transactiondb_get_base_db(ldb)
+                            : rocksdb_optimistictransactiondb_get_base_db(odb);
+  rocksdb_flushoptions_t* fo = rocksdb_flushoptions_create();
+  rocksdb_transaction_t* t[SLOTS] = {NULL};
+  for (int step = 0; step < 80; step++) {
+    unsigned at = draw(SLOTS), what = draw(20);
+    snprintf(k, sizeof k, "k%u", draw(5));
+    snprintf(v, sizeof v, "v%d", step);
+    size_t vl = strlen(v);
+    printf("%d: t%u %u %s\n", step, at, what, k);
+    if (t[at] == NULL) {
+      unsigned char snap = (unsigned char)draw(2);
+      rocksdb_transaction_options_set_set_snapshot(lo, snap);
+      rocksdb_optimistictransaction_options_set_set_snapshot(oo, snap);
+      t[at] = locking ? rocksdb_transaction_begin(ldb, w, lo, NULL)
+                      : rocksdb_optimistictransaction_begin(odb, w, oo, NULL);
+      continue;
+    }
+    switch (what) {
+      case 0: case 1: case 2: case 3: case 4:
+        rocksdb_transaction_put(t[at], k, 2, v, vl, &err);
+        said("put");
+        break;
+      case 5: case 6:
+        rocksdb_transaction_delete(t[at], k, 2, &err);
+        said("delete");
+        break;
+      case 7: case 8:
+        TAKEN("get", rocksdb_transaction_get(t[at], r, k, 2, &n, &err));
+        said("get");
+        break;
+      case 9: case 10: case 11: {
+        unsigned char exclusive = (unsigned char)draw(2);
+        TAKEN("for update",
+              rocksdb_transaction_get_for_update(t[at], r, k, 2, &n, exclusive, &err));
+        said("get for update");
+        break;
+      }
+      case 12:
+        rocksdb_transaction_set_savepoint(t[at]);
+        break;
+      case 13:
+        rocksdb_transaction_rollback_to_savepoint(t[at], &err);
+        said("rollback to savepoint");
+        break;
+      case 14: case 15:
+        rocksdb_transaction_commit(t[at], &err);
+        said("commit");
+        rocksdb_transaction_destroy(t[at]);
+        t[at] = NULL;
+        break;
+      case 16:
+        rocksdb_transaction_rollback(t[at], &err);
+        said("rollback");
+        break;
+      case 17:
+        rocksdb_transaction_destroy(t[at]);
+        t[at] = NULL;
+        break;
+      case 18:
+        if (locking) rocksdb_transactiondb_put(ldb, w, k, 2, v, vl, &err);
+        else rocksdb_put(base, w, k, 2, v, vl, &err);
+        said("plain put");
+        break;
+      default:
+        rocksdb_flush(base, fo, &err);
+        said("flush");
+    }
+  }
+  for (int at = 0; at < SLOTS; at++) {
+    if (t[at] == NULL) continue;
+    rocksdb_iterator_t* it = rocksdb_transaction_create_iterator(t[at], r);
+    rocksdb_iter_seek_to_last(it);
+    walk(it, 0);
+    rocksdb_iter_destroy(it);
+    rocksdb_transaction_commit(t[at], &err);
+    said("commit at the end");
+    rocksdb_transaction_destroy(t[at]);
+  }
+  rocksdb_iterator_t* it = rocksdb_create_iterator(base, r);
+  rocksdb_iter_seek_to_first(it);
+  walk(it, 1);
+  rocksdb_iter_destroy(it);
+  rocksdb_flushoptions_destroy(fo);
+  if (locking) {
+    rocksdb_transactiondb_close_base_db(base);
+    rocksdb_transactiondb_close(ldb);
+  } else {
+    rocksdb_optimistictransactiondb_close_base_db(base);
+    rocksdb_optimistictransactiondb_close(odb);
+  }
+  rocksdb_transactiondb_options_destroy(ldbo);
+  rocksdb_transaction_options_destroy(lo);
+  rocksdb_optimistictransaction_options_destroy(oo);
+}
+
+/* Calls out of their time, and handles that are used again. */
+static void transaction_rules(void) {
+  size_t n;
+  rocksdb_transactiondb_options_t* dbo = rocksdb_transactiondb_options_create();
+  rocksdb_transaction_options_t* o = rocksdb_transaction_options_create();
+  rocksdb_transaction_options_set_lock_timeout(o, 0);
+  rocksdb_transactiondb_t* db = rocksdb_transactiondb_open(options, dbo, dir("txn"), &err);
+  said("open");
+  rocksdb_transaction_t* t = rocksdb_transaction_begin(db, w, o, NULL);
+  rocksdb_transaction_rollback_to_savepoint(t, &err);
+  said("rollback to savepoint");
+  rocksdb_transaction_put(t, "a", 1, "1", 1, &err);
+  said("put");
+  rocksdb_transaction_commit(t, &err);
+  said("commit");
+  rocksdb_transaction_commit(t, &err);
+  said("commit again");
+  rocksdb_transaction_rollback(t, &err);
+  said("rollback of a committed one");
+  t = rocksdb_transaction_begin(db, w, o, t);
+  rocksdb_transaction_put(t, "b", 1, "2", 1, &err);
+  rocksdb_writebatch_wi_t* wi = rocksdb_transaction_get_writebatch_wi(t);
+  printf("count %d\n", rocksdb_writebatch_wi_count(wi));
+  TAKEN("own write", rocksdb_writebatch_wi_get_from_batch(wi, options, "b", 1, &n, &err));
+  rocksdb_free(wi);
+  rocksdb_transaction_rollback(t, &err);
+  said("rollback");
+  rocksdb_transaction_put(t, "c", 1, "3", 1, &err);
+  rocksdb_transaction_commit(t, &err);
+  said("commit after a rollback");
+  rocksdb_transaction_destroy(t);
+  rocksdb_transaction_options_set_expiration(o, 0);
+  t = rocksdb_transaction_begin(db, w, o, NULL);
+  rocksdb_transaction_put(t, "d", 1, "4", 1, &err);
+  rocksdb_transaction_commit(t, &err);
+  said("commit of an expired one");
+  rocksdb_transaction_options_set_expiration(o, -1);
+  rocksdb_transaction_options_set_set_snapshot(o, 1);
+  rocksdb_transaction_t* u = rocksdb_transaction_begin(db, w, o, NULL);
+  rocksdb_transaction_put(u, "d", 1, "5", 1, &err);
+  said("put of a stolen lock");
+  rocksdb_transaction_commit(t, &err);
+  said("commit of one whose lock was stolen");
+  rocksdb_transaction_rollback(t, &err);
+  said("rollback of it");
+  rocksdb_transaction_destroy(t);
+  const rocksdb_snapshot_t* s = rocksdb_transaction_get_snapshot(u);
+  rocksdb_readoptions_t* at = rocksdb_readoptions_create();
+  rocksdb_readoptions_set_snapshot(at, s);
+  rocksdb_transactiondb_put(db, w, "a", 1, "new", 3, &err);
+  said("plain put");
+  TAKEN("at the snapshot", rocksdb_transaction_get(u, at, "a", 1, &n, &err));
+  TAKEN("now", rocksdb_transaction_get(u, r, "a", 1, &n, &err));
+  rocksdb_transaction_put(u, "a", 1, "6", 1, &err);
+  said("put of what has changed");
+  rocksdb_free((void*)s);
+  rocksdb_readoptions_destroy(at);
+  const char* keys[] = {"a", "d", "x"};
+  const size_t lens[] = {1, 1, 1};
+  char* values[3];
+  size_t sizes[3];
+  char* errs[3];
+  rocksdb_transaction_multi_get(u, r, 3, keys, lens, values, sizes, errs);
+  for (int i = 0; i < 3; i++) {
+    printf("%s\n", errs[i] ? errs[i] : "ok");
+    taken("many", values[i], sizes[i]);
+    free(errs[i]);
+  }
+  rocksdb_transaction_multi_get_for_update(u, r, 3, keys, lens, values, sizes, errs);
+  for (int i = 0; i < 3; i++) {
+    printf("%s\n", errs[i] ? errs[i] : "ok");
+    taken("many for update", values[i], sizes[i]);
+    free(errs[i]);
+  }
+  rocksdb_writebatch_t* b = rocksdb_writebatch_create();
+  rocksdb_writebatch_put(b, "r1", 2, "x", 1);
+  rocksdb_writebatch_delete(b, "r2", 2);
+  rocksdb_transaction_rebuild_from_writebatch(u, b, &err);
+  said("rebuild");
+  rocksdb_transactiondb_write(db, w, b, &err);
+  said("a batch with locked keys");
+  rocksdb_writebatch_clear(b);
+  rocksdb_writebatch_delete_range(b, "a", 1, "b", 1);
+  rocksdb_transactiondb_write(db, w, b, &err);
+  said("a range deletion");
+  rocksdb_writebatch_destroy(b);
+  rocksdb_transaction_commit(u, &err);
+  said("commit");
+  rocksdb_transaction_destroy(u);
+  rocksdb_transaction_options_set_skip_prepare(o, 0);
+  t = rocksdb_transaction_begin(db, w, o, NULL);
+  rocksdb_transaction_put(t, "e", 1, "7", 1, &err);
+  rocksdb_transaction_commit(t, &err);
+  said("commit of one that must be prepared");
+  rocksdb_transaction_destroy(t);
+  rocksdb_iterator_t* it = rocksdb_transactiondb_create_iterator(db, r);
+  rocksdb_iter_seek_to_first(it);
+  walk(it, 1);
+  rocksdb_iter_destroy(it);
+  rocksdb_transactiondb_close(db);
+  rocksdb_transactiondb_options_set_max_num_locks(dbo, 2);
+  db = rocksdb_transactiondb_open(options, dbo, dir("txn"), &err);
+  said("open again");
+  rocksdb_transaction_options_set_skip_prepare(o, 1);
+  t = rocksdb_transaction_begin(db, w, o, NULL);
+  for (const char* k = "abc"; *k; k++) {
+    rocksdb_transaction_put(t, k, 1, "8", 1, &err);
+    said("put with few locks");
+  }
+  rocksdb_transaction_destroy(t);
+  rocksdb_transactiondb_close(db);
+  rocksdb_transactiondb_options_destroy(dbo);
+  rocksdb_transaction_options_destroy(o);
+}
+
+int main(void) {
+  options = rocksdb_options_create();
+  rocksdb_options_set_create_if_missing(options, 1);
+  w = rocksdb_writeoptions_create();
+  r = rocksdb_readoptions_create();
+  batch_rules();
+  transaction_rules();
+  for (unsigned seed = 0; seed < 40; seed++) drawn_batch(seed);
+  for (unsigned seed = 0; seed < 60; seed++) {
+    drawn_transactions(seed, 1);
+    drawn_transactions(seed, 0);
+  }
+  rocksdb_readoptions_destroy(r);
+  rocksdb_writeoptions_destroy(w);
+  rocksdb_options_destroy(options);
+  return 0;
+}

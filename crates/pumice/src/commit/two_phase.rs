@@ -1,0 +1,277 @@
+//! What a batch takes from the sequence space and puts into the log, and RocksDB's two-phase
+//! transactions as logs have them.
+//!
+//! The header of a batch counts its updates. A plain batch takes a sequence number for each of them
+//! and is logged whole. With transactions neither follows from the count: a prepared section takes
+//! no numbers; the record that commits it, later and perhaps in another log, takes one for each of
+//! its updates and has none of them in the log. So a writer says both when its batch enters the
+//! queue ([`Taken`]), and a reader of logs walks the records ([`sequences_taken`],
+//! [`PreparedSections`]). Sections, markers and plain batches may stand in one log record, in any
+//! order: RocksDB writes a group of writers as one.
+//!
+//! Only a commit makes the updates of a section part of the database. A section can stand in a log
+//! below all those that an open replays: `min_log_number_to_keep` of the MANIFEST keeps it.
+//!
+//! What it does not do: sections that were written to memtables before their commit (the policies
+//! WritePrepared and WriteUnprepared) are refused. Thread safety: plain data; `find` suspends.
+//!
+//! Source: RocksDB's `WriteBatch::Iterate` and `MemTableInserter` (db/write_batch.cc).
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use pumice_base::planted::{self, Bug};
+use pumice_base::{Error, FileNumber, Result, ValueType};
+use pumice_env::FileSystem;
+use pumice_env::filename::{self, FileType};
+use pumice_wal::{LogReader, LogReaderOptions, WalRecoveryMode};
+
+use crate::commit::batch::{self, BatchRecord, HEADER_LEN};
+
+/// What a batch that is written takes; known when it enters the write queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// One for each update that goes into a memtable.
+    pub sequences: u64,
+    /// Which records of its wire form are logged, in bytes. The log record's count is that of the
+    /// batch's header ([`batch::count`]).
+    pub logged: Range<usize>,
+}
+
+impl Taken {
+    /// Of a batch without markers of transactions.
+    #[inline]
+    pub fn plain(rep: &[u8]) -> Self {
+        Taken { sequences: u64::from(batch::count(rep)), logged: HEADER_LEN..rep.len() }
+    }
+}
+
+/// How many sequence numbers a log record took: one for each update outside of prepared sections,
+/// and for each commit the `updates_of` the section with its name. None if one of these is unknown.
+pub(crate) fn sequences_taken(
+    record: &[u8],
+    updates_of: impl Fn(&[u8]) -> Option<u64>,
+) -> Option<u64> {
+    let (mut taken, mut in_section) = (0, false);
+    for part in batch::records(record) {
+        match part {
+            Ok(BatchRecord::Entry { .. }) => taken += u64::from(!in_section),
+            Ok(BatchRecord::Marker(
+                ValueType::BeginPrepareXid
+                | ValueType::BeginPersistedPrepareXid
+                | ValueType::BeginUnprepareXid,
+                _,
+            )) => in_section = true,
+            Ok(BatchRecord::Marker(ValueType::EndPrepareXid, _)) => in_section = false,
+            Ok(BatchRecord::Marker(
+                ValueType::CommitXid | ValueType::CommitXidAndTimestamp,
+                name,
+            )) => taken += updates_of(name)?,
+            Ok(BatchRecord::Marker(..) | BatchRecord::LogData(_)) => {}
+            Err(_) => break,
+        }
+    }
+    Some(taken)
+}
+
+/// What a plain database cannot go on with.
+#[cold]
+pub(crate) fn refused() -> Error {
+    Error::not_supported("the WAL holds prepared transactions. Open with TransactionDB")
+}
+
+/// The sections without an end so far, as batches in wire form, by the transaction's name.
+#[derive(Clone, Default)]
+pub(crate) struct PreparedSections(BTreeMap<Vec<u8>, Vec<u8>>);
+
+impl PreparedSections {
+    /// None is without an end.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The sequence numbers that a log record takes. A commit of an unknown section takes none: it
+    /// was released because all of it is in tables.
+    pub fn taken(&self, record: &[u8]) -> u64 {
+        let updates_of = |name: &[u8]| {
+            Some(self.0.get(name).map_or(0, |section| u64::from(batch::count(section))))
+        };
+        sequences_taken(record, updates_of).unwrap_or(0)
+    }
+
+    /// Reads a log record: gives `insert` each update that is part of the database now, in the
+    /// order of their sequence numbers, and keeps or forgets the sections that the record begins or
+    /// ends.
+    ///
+    /// # Errors
+    /// Corruption; NotSupported for what is not of the policy WriteCommitted; those of `insert`.
+    pub fn read(
+        &mut self,
+        record: &[u8],
+        mut insert: impl FnMut(BatchRecord<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut parts = batch::records(record);
+        let mut section: Option<Vec<u8>> = None;
+        loop {
+            let from = record.len() - parts.rest().len();
+            let Some(part) = parts.next() else { break };
+            if part.is_err() && planted::is(Bug::TornBatchAccepted) {
+                break;
+            }
+            let bytes = &record[from..record.len() - parts.rest().len()];
+            match (part?, &mut section) {
+                (BatchRecord::Marker(ValueType::EndPrepareXid, name), Some(_)) => {
+                    self.0.extend(section.take().map(|section| (name.to_vec(), section)));
+                }
+                (BatchRecord::Entry { .. }, Some(section)) => {
+                    section.extend_from_slice(bytes);
+                    let updates = batch::count(section) + 1;
+                    batch::set_count(section, updates);
+                }
+                (BatchRecord::LogData(_), Some(section)) => section.extend_from_slice(bytes),
+                (BatchRecord::Marker(ValueType::Noop, _) | BatchRecord::LogData(_), _) => {}
+                (BatchRecord::Marker(..), Some(_)) => return Err(endless()),
+                (BatchRecord::Marker(ValueType::BeginPrepareXid, _), None) => {
+                    section = Some(batch::header(0, 0).to_vec());
+                }
+                (BatchRecord::Marker(ValueType::CommitXid, name), None) => {
+                    let section = self.0.remove(name).unwrap_or_default();
+                    for part in batch::records(&section) {
+                        let part = part?;
+                        if matches!(part, BatchRecord::Entry { .. }) {
+                            insert(part)?;
+                        }
+                    }
+                }
+                (BatchRecord::Marker(ValueType::RollbackXid, name), None) => {
+                    drop(self.0.remove(name));
+                }
+                (BatchRecord::Marker(..), None) => return Err(refused()),
+                (update, None) => insert(update)?,
+            }
+        }
+        section.map_or(Ok(()), |_| Err(endless()))
+    }
+
+    /// Those without an end in the logs of `dir` with these numbers. No family needs these logs, so
+    /// they are looked through as far as they can be read.
+    ///
+    /// # Errors
+    /// I/O; as [`Self::read`].
+    pub fn find(fs: &dyn FileSystem, dir: &Path, numbers: Range<FileNumber>) -> Result<Self> {
+        let mut sections = PreparedSections::default();
+        if numbers.start == 0 || numbers.is_empty() {
+            return Ok(sections); // The MANIFEST keeps none.
+        }
+        let names = fs.list(dir)?;
+        let logs = names.iter().filter_map(|name| match filename::parse(name) {
+            Some((number, FileType::Wal)) if numbers.contains(&number) => Some((number, name)),
+            _ => None,
+        });
+        let logs: BTreeMap<_, _> = logs.collect();
+        let mode = WalRecoveryMode::SkipAnyCorrupted;
+        let mut record = Vec::new();
+        for (number, name) in logs {
+            let file = match fs.open_sequential(&dir.join(name)) {
+                Err(error) if error.is_not_found() => continue, // Its owner needs it no more.
+                file => file?,
+            };
+            let mut reader = LogReader::new(file, LogReaderOptions::wal(number, mode), None);
+            while let Ok(Some(_)) = reader.read_record(&mut record) {
+                pumice_port::fiber::maybe_yield();
+                if batch::check(&record).is_ok() {
+                    sections.read(&record, |_| Ok(()))?;
+                }
+            }
+        }
+        Ok(sections)
+    }
+}
+
+#[cold]
+fn endless() -> Error {
+    Error::corruption("a prepared section has no end")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const PUT: &[u8] = b"\x01\x01k\x01v";
+    const NOTE: &[u8] = b"\x03\x04note";
+    const BEGIN: &[u8] = b"\x09";
+    const END: &[u8] = b"\x0a\x03xid";
+    const COMMIT: &[u8] = b"\x0b\x03xid";
+    const ROLLBACK: &[u8] = b"\x0c\x03xid";
+    const NOOP: &[u8] = b"\x0d";
+
+    /// A log record with `count` updates: these records.
+    fn logged(count: u32, records: &[&[u8]]) -> Vec<u8> {
+        [&batch::header(7, count)[..], &records.concat()].concat()
+    }
+
+    /// How many updates a record makes part of the database.
+    fn read(sections: &mut PreparedSections, record: &[u8]) -> Result<u64> {
+        let mut inserted = 0;
+        sections.read(record, |update| {
+            assert!(matches!(update, BatchRecord::Entry { .. }));
+            inserted += 1;
+            Ok(())
+        })?;
+        Ok(inserted)
+    }
+
+    #[pumice_test_macros::test]
+    fn a_plain_batch_takes_a_number_for_each_update_and_is_logged_whole() {
+        let rep = logged(2, &[PUT, NOTE, PUT]);
+        assert_eq!(Taken::plain(&rep), Taken { sequences: 2, logged: 12..rep.len() });
+        assert_eq!(Taken::plain(&logged(0, &[])), Taken { sequences: 0, logged: 12..12 });
+    }
+
+    #[pumice_test_macros::test]
+    fn only_commits_take_numbers_that_they_do_not_tell() {
+        let taken = |record: &[u8]| sequences_taken(record, |_| None);
+        assert_eq!(taken(&logged(2, &[PUT, NOTE, PUT])), Some(2));
+        assert_eq!(taken(&logged(0, &[NOTE])), Some(0));
+        assert_eq!(taken(&logged(1, &[BEGIN, PUT, END])), Some(0));
+        assert_eq!(taken(&logged(0, &[COMMIT])), None);
+        assert_eq!(sequences_taken(&logged(0, &[COMMIT]), |_| Some(3)), Some(3));
+    }
+
+    #[pumice_test_macros::test]
+    fn sections_wait_for_their_end() {
+        let mut sections = PreparedSections::default();
+        let section = logged(2, &[BEGIN, PUT, PUT, END]);
+        let (commit, other) = (logged(0, &[COMMIT]), logged(0, &[b"\x0b\x01x"]));
+        assert_eq!((sections.taken(&section), sections.taken(&commit)), (0, 0));
+        assert_eq!(read(&mut sections, &section).unwrap(), 0);
+        assert_eq!((sections.taken(&commit), sections.taken(&other)), (2, 0));
+        assert_eq!(sections.taken(&logged(1, &[NOOP, PUT])), 1);
+        assert_eq!(read(&mut sections, &other).unwrap(), 0);
+        assert!(!sections.is_empty());
+        assert_eq!(read(&mut sections.clone(), &commit).unwrap(), 2);
+        assert_eq!(read(&mut sections, &logged(0, &[ROLLBACK])).unwrap(), 0);
+        assert!(sections.is_empty());
+        for strange in [&b"\x12"[..], b"\x13", b"\x15\x01t\x03xid"] {
+            assert!(read(&mut sections, &logged(0, &[strange])).is_err());
+        }
+        for torn in [&[BEGIN, PUT][..], &[BEGIN, BEGIN, PUT, END], &[BEGIN, PUT, COMMIT, END]] {
+            assert!(read(&mut sections, &logged(1, torn)).unwrap_err().is_corruption());
+        }
+    }
+
+    /// RocksDB writes a group of writers as one log record.
+    #[pumice_test_macros::test]
+    fn sections_and_batches_of_one_group_are_told_apart() {
+        let mut sections = PreparedSections::default();
+        let group = logged(4, &[NOOP, PUT, BEGIN, PUT, PUT, END, NOOP, PUT]);
+        assert_eq!(sequences_taken(&group, |_| None), Some(2));
+        assert_eq!((sections.taken(&group), read(&mut sections, &group).unwrap()), (2, 2));
+        let group = logged(2, &[PUT, COMMIT, PUT]);
+        assert_eq!(sequences_taken(&group, |_| None), None);
+        assert_eq!((sections.taken(&group), read(&mut sections, &group).unwrap()), (4, 4));
+        assert!(sections.is_empty());
+    }
+}

@@ -1,0 +1,137 @@
+//! Whether a key was written since a sequence number: the conflict check of transactions.
+//!
+//! Memtables are asked first, newest first, flushed ones that are kept for this too. If these do
+//! not reach back far enough, tables that have newer entries are asked, where the caller allows it.
+//! No value is read. Merges, deletions and range deletions over the key count as writes of it.
+//!
+//! Thread safety: as point reads. Reads of tables may suspend. Writes that are not published yet
+//! count: a caller that must not see its own has none under way.
+
+use std::sync::Arc;
+
+use pumice_base::dbformat::{self, MAX_SEQUENCE, ParsedInternalKey, VALUE_TYPE_FOR_SEEK};
+use pumice_base::hash::hash64;
+use pumice_base::{Result, SequenceNumber};
+use pumice_manifest::FileMetaData;
+use pumice_memtable::MemTable;
+use pumice_table::{PinnedBlock, TableReadOptions};
+
+use crate::read::range_del::inside_file;
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
+
+/// The answer of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Newer {
+    No,
+    Yes,
+    /// Memory does not say: it has all writes after this sequence number, but none before.
+    Unknown(SequenceNumber),
+}
+
+/// Whether `key` was written after `since`. Without options of tables these are not read.
+///
+/// # Errors
+/// I/O errors and Corruption of tables.
+pub(crate) fn newer_than(
+    cf: &CfData,
+    view: &SuperVersion,
+    key: &[u8],
+    since: SequenceNumber,
+    tables: Option<&TableReadOptions>,
+) -> Result<Newer> {
+    let mut reaches_to = SequenceNumber::MAX;
+    let memtables = std::iter::once(&view.mem).chain(&view.imm).chain(&view.history);
+    for mem in memtables {
+        let newest = newest_in_memtable(cf, mem, key);
+        if newest > since {
+            return Ok(Newer::Yes);
+        }
+        // Older memtables have older versions only.
+        reaches_to = if newest > 0 { 0 } else { mem.earliest_seq().saturating_sub(1) };
+        if reaches_to <= since {
+            break;
+        }
+    }
+    let ingested = cf.ingested_seq();
+    match tables {
+        _ if reaches_to <= since && ingested <= since => Ok(Newer::No),
+        None => Ok(Newer::Unknown(reaches_to.max(ingested))),
+        // The view may be of before the files came.
+        Some(_) if ingested > since && view.ingestions != cf.ingestions() => Ok(Newer::Yes),
+        Some(options) => Ok(match in_tables(cf, view, key, since, options)? {
+            true => Newer::Yes,
+            false => Newer::No,
+        }),
+    }
+}
+
+/// The newest sequence number of the key, or of a range over it; 0 for none.
+fn newest_in_memtable(cf: &CfData, mem: &MemTable, key: &[u8]) -> SequenceNumber {
+    let mut newest = match mem.range_tombstones() {
+        Some(list) => list.max_covering_seq(cf.comparator(), key, MAX_SEQUENCE),
+        None => 0,
+    };
+    mem.get_with(key, MAX_SEQUENCE, |sequence, _, _| {
+        newest = newest.max(sequence);
+        false
+    });
+    newest
+}
+
+fn in_tables(
+    cf: &CfData,
+    view: &SuperVersion,
+    key: &[u8],
+    since: SequenceNumber,
+    options: &TableReadOptions,
+) -> Result<bool> {
+    let mut seek_key = Vec::with_capacity(key.len() + dbformat::TRAILER_LEN);
+    dbformat::append_internal_key(&mut seek_key, key, MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK);
+    let order = cf.comparator();
+    for level in view.version.levels() {
+        // Files of a level are in order, but for those of L0 and of versions that overlap.
+        let sorted = level.number() > 0 && !view.version.is_overlapping();
+        let first = if sorted { level.find_file(&cf.icmp, &seek_key) } else { 0 };
+        for file in level.files().iter().skip(first) {
+            if order.compare(key, file.smallest_user_key()).is_lt() {
+                if sorted {
+                    break;
+                }
+                continue;
+            }
+            if file.largest_seq > since
+                && order.compare(key, file.largest_user_key()).is_le()
+                && in_table(cf, level.number(), file, (key, &seek_key), since, options)?
+            {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn in_table(
+    cf: &CfData,
+    level: usize,
+    file: &Arc<FileMetaData>,
+    (key, seek_key): (&[u8], &[u8]),
+    since: SequenceNumber,
+    options: &TableReadOptions,
+) -> Result<bool> {
+    let tables = cf.tables();
+    let table = tables.table_for(options, file, level)?;
+    if let Some(list) = table.range_tombstones_ref()
+        && inside_file(cf.comparator(), key, file)
+        && list.max_covering_seq(cf.comparator(), key, MAX_SEQUENCE) > since
+    {
+        return Ok(true);
+    }
+    let mut newest = 0;
+    let take = &mut |entry: ParsedInternalKey<'_>, _: &[u8], _: &PinnedBlock| {
+        newest = newest.max(entry.sequence);
+        false
+    };
+    table.get_hashed::<false, _>(options, seek_key, hash64(key), take)?;
+    Ok(newest > since)
+}

@@ -1,0 +1,37 @@
+//! Transactions: several reads and writes that take effect together or not at all.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `options` | the options of databases and transactions, RocksDB's names and defaults |
+//! | `transaction` | the handle of a transaction, of both kinds: its calls |
+//! | `content` | what a transaction has done so far, its save points, what happens to it at its end |
+//! | `tracker` | the keys that it has read for update or written |
+//! | `pessimistic` | `TransactionDb`: keys are locked as they are used |
+//! | `optimistic` | `OptimisticTransactionDb`: keys are checked at the commit |
+//! | `validate` | whether a key has changed since the transaction saw it |
+//! | `retry` | the whole transaction once more, where that helps |
+//!
+//! What it promises in which isolation, and what survives which crash: docs/transactions.md. Texts
+//! are RocksDB's. Thread safety: handles of databases and transactions may be shared and moved;
+//! calls of one transaction take turns. Lock order: a transaction's content, its batch, the lock
+//! table, the engine's locks. Every call that reads, writes or locks may suspend.
+
+mod content;
+mod optimistic;
+mod options;
+mod pessimistic;
+mod retry;
+mod tracker;
+mod transaction;
+mod validate;
+
+pub use optimistic::{OptimisticTransactionDb, OptimisticTransactionDbBuilder};
+pub use options::{
+    OccValidationPolicy, OptimisticTransactionDbOptions, OptimisticTransactionOptions,
+    RetryOptions, TransactionDbOptions, TransactionOptions, TxnDbWritePolicy,
+};
+pub use pessimistic::{TransactionDb, TransactionDbBuilder};
+pub use transaction::Transaction;
+
+#[cfg(test)]
+mod tests;

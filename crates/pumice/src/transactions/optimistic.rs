@@ -1,0 +1,388 @@
+//! `OptimisticTransactionDb`: transactions that lock nothing and are checked at their commit.
+//!
+//! A commit locks the keys of the transaction, for as long as it takes, checks that none has
+//! changed since the transaction first used it (or since its snapshot), and writes. The check looks
+//! only at memtables, flushed ones that are kept for it included
+//! (`max_write_buffer_size_to_maintain`): where these do not reach back far enough the commit fails
+//! with TryAgain.
+//!
+//! Thread safety: from any task. Writes outside of transactions go straight to the database and
+//! lock nothing: a commit that checks a key at the same moment may miss them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use pumice_base::{Error, ValueType};
+use pumice_port::sync::Mutex;
+
+use crate::commit::batch::BatchRecord;
+use crate::db::api::Db;
+use crate::db::builder::DbBuilder;
+use crate::db::forms::*;
+use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
+use crate::locks::{Holder, LockOptions, LockTables, Wanted};
+use crate::options::{ColumnFamilyOptions, DbOptions, Options};
+use crate::read::iterator::DbIterator;
+use crate::snapshot::Snapshot;
+use crate::transactions::content::{Content, Control, Inner, Use, new_holder};
+use crate::transactions::options::{
+    OccValidationPolicy, OptimisticTransactionDbOptions, OptimisticTransactionOptions,
+    RetryOptions, TransactionOptions,
+};
+use crate::transactions::pessimistic::{builder_forms, with_history};
+use crate::transactions::retry;
+use crate::transactions::transaction::Transaction;
+use crate::transactions::validate::check_unchanged;
+
+/// Most parts of the lock table of commits.
+const STRIPES_MAX: u32 = 64;
+
+/// What the handles of a database share besides the database.
+pub(super) struct Optimistic {
+    /// The keys of the commits that are under way.
+    committing: LockTables,
+    /// One commit at a time, if that is the policy.
+    turn: Option<Mutex<()>>,
+    runs: AtomicU64,
+}
+
+/// A database whose transactions are checked at their commit. See the module head.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::OptimisticTransactionDb;
+/// # let dir = std::env::temp_dir().join(format!("pumice-occ-{}", std::process::id()));
+/// let db = OptimisticTransactionDb::builder(&dir).create(true).open()?;
+/// let (first, second) = (db.transaction(), db.transaction());
+/// first.put("seat", "Ada")?; // Neither waits for the other.
+/// second.put("seat", "Grace")?;
+/// first.commit()?;
+/// assert!(second.commit().is_err_and(|error| error.is_busy()));
+/// # drop((first, second));
+/// # db.db().close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct OptimisticTransactionDb {
+    db: Db,
+    commits: Arc<Optimistic>,
+}
+
+store_forms!(OptimisticTransactionDb);
+
+impl std::fmt::Debug for OptimisticTransactionDb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OptimisticTransactionDb").field("db", &self.db).finish_non_exhaustive()
+    }
+}
+
+/// A database with optimistic transactions that is to be opened, see
+/// [`OptimisticTransactionDb::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is open before `open`"]
+pub struct OptimisticTransactionDbBuilder {
+    db: DbBuilder,
+    options: OptimisticTransactionDbOptions,
+}
+
+impl OptimisticTransactionDbBuilder {
+    builder_forms!();
+
+    /// Options of the commits.
+    pub fn transactions(mut self, options: OptimisticTransactionDbOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Opens the database.
+    ///
+    /// # Errors
+    /// As [`DbBuilder::open`].
+    pub fn open(self) -> Result<OptimisticTransactionDb> {
+        let db = self.db.each_column_family(with_history).open()?;
+        Ok(OptimisticTransactionDb::over(db, &self.options))
+    }
+
+    /// Opens the database with the settings that it had, see [`DbBuilder::open_latest`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_latest(self) -> Result<OptimisticTransactionDb> {
+        let db = self.db.each_column_family(with_history).open_latest()?;
+        Ok(OptimisticTransactionDb::over(db, &self.options))
+    }
+}
+
+impl OptimisticTransactionDb {
+    /// Begins to describe a database to be opened. Nothing is read or written yet.
+    pub fn builder(path: impl Into<PathBuf>) -> OptimisticTransactionDbBuilder {
+        let options = OptimisticTransactionDbOptions::default();
+        OptimisticTransactionDbBuilder { db: Db::builder(path), options }
+    }
+
+    /// Opens or creates a database with only the default column family.
+    ///
+    /// # Errors
+    /// As [`Db::open`].
+    pub fn open(
+        options: &Options,
+        transactions: &OptimisticTransactionDbOptions,
+        path: impl AsRef<Path>,
+    ) -> Result<OptimisticTransactionDb> {
+        let only = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, options.cf.clone());
+        Ok(Self::open_cf(&options.db, transactions, path, &[only])?.0)
+    }
+
+    /// As [`Db::open_cf`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_cf(
+        options: &DbOptions,
+        transactions: &OptimisticTransactionDbOptions,
+        path: impl AsRef<Path>,
+        families: &[ColumnFamilyDescriptor],
+    ) -> Result<(OptimisticTransactionDb, Vec<ColumnFamily>)> {
+        let mut families = families.to_vec();
+        families.iter_mut().for_each(|family| with_history(&mut family.options));
+        let (db, handles) = Db::open_cf(options, path, &families)?;
+        Ok((Self::over(db, transactions), handles))
+    }
+
+    fn over(db: Db, options: &OptimisticTransactionDbOptions) -> Self {
+        let stripes = options.occ_lock_buckets.clamp(1, STRIPES_MAX) as usize;
+        let committing =
+            LockTables::new(LockOptions { locks_max: None, stripes, deadlocks_max: 0 });
+        let serial = options.validate_policy == OccValidationPolicy::ValidateSerial;
+        let turn = serial.then(|| Mutex::foreground(()));
+        let commits = Arc::new(Optimistic { committing, turn, runs: AtomicU64::new(1) });
+        OptimisticTransactionDb { db, commits }
+    }
+
+    /// The plain database.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// The column family that calls without one use.
+    pub fn default_column_family(&self) -> &ColumnFamily {
+        self.db.default_column_family()
+    }
+
+    /// Begins a transaction with the default options.
+    #[must_use = "dropped, it is rolled back"]
+    pub fn transaction(&self) -> Transaction {
+        self.transaction_opt(&WRITE_DEFAULT, &OptimisticTransactionOptions::default())
+    }
+
+    /// Begins a transaction whose commit writes with the options `write`.
+    #[must_use = "dropped, it is rolled back"]
+    pub fn transaction_opt(
+        &self,
+        write: &WriteOptions,
+        options: &OptimisticTransactionOptions,
+    ) -> Transaction {
+        let set_snapshot = options.set_snapshot;
+        let options = TransactionOptions { set_snapshot, ..TransactionOptions::default() };
+        let content = Content::new(&self.db, write, &options);
+        let control = Control::Validation(Arc::clone(&self.commits));
+        Transaction::new(Inner::new(self.db.clone(), control, content))
+    }
+
+    /// Runs `body` in a transaction and commits it. If it was in conflict with others all of it is
+    /// repeated, with pauses that grow. See [`TransactionDb::run`](crate::TransactionDb::run).
+    ///
+    /// # Errors
+    /// Those of `body` and of the commit; the last one, after as many attempts as
+    /// [`RetryOptions`] say.
+    pub fn run<T>(&self, body: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
+        let options = OptimisticTransactionOptions::default();
+        self.run_opt(&WRITE_DEFAULT, &options, &RetryOptions::default(), body)
+    }
+
+    /// [`OptimisticTransactionDb::run`] with options.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_opt<T>(
+        &self,
+        write: &WriteOptions,
+        options: &OptimisticTransactionOptions,
+        retry: &RetryOptions,
+        body: impl FnMut(&Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let begin = || self.transaction_opt(write, options);
+        retry::run(retry, &self.commits.runs, begin, body)
+    }
+
+    /// Creates a column family.
+    ///
+    /// # Errors
+    /// As [`Db::create_column_family`].
+    pub fn create_column_family(
+        &self,
+        options: &ColumnFamilyOptions,
+        name: &str,
+    ) -> Result<ColumnFamily> {
+        let mut options = options.clone();
+        with_history(&mut options);
+        self.db.create_column_family(&options, name)
+    }
+}
+
+impl Optimistic {
+    /// Notes a use of a key, which the commit checks.
+    pub fn acquire(db: &Db, content: &mut Content, cf: &ColumnFamily, key: &[u8], how: Use) {
+        if !how.validate {
+            return;
+        }
+        content.take_wanted_snapshot(db);
+        let snapshot = content.snapshot.as_ref().map(Snapshot::sequence_number);
+        let sequence = snapshot.unwrap_or_else(|| db.latest_sequence_number());
+        content.track(cf.id(), key, sequence, how);
+    }
+
+    pub fn commit(&self, inner: &Inner, content: &mut Content) -> Result<()> {
+        let _turn = self.turn.as_ref().map(Mutex::lock);
+        let held = Committing { tables: &self.committing, content, holder: new_holder(-1) };
+        // In the order of families and keys: no two commits wait for each other.
+        for (column_family, key, _) in held.content.used.iter() {
+            let wanted =
+                Wanted { column_family, key, exclusive: true, timeout: None, deadlock_depth: None };
+            self.committing.lock(&held.holder, &wanted)?;
+        }
+        let families = inner.db.inner().cfs.load();
+        for (family, key, used) in held.content.used.iter() {
+            let Some(cf) = families.by_id(family) else {
+                return Err(Error::column_family_dropped(format!("column family {family}")));
+            };
+            check_unchanged(cf, key, used.sequence, false)?;
+        }
+        let write_options = held.content.write_options;
+        inner
+            .batch
+            .with_mut(|batch| Store::write(&inner.db, &write_options, batch.write_batch_mut()))?;
+        drop(held);
+        content.committed_at = Some(inner.db.latest_sequence_number());
+        inner.clear(content);
+        Ok(())
+    }
+}
+
+/// The locks of a commit under way, which are released in any case.
+struct Committing<'a> {
+    tables: &'a LockTables,
+    content: &'a Content,
+    holder: Arc<Holder>,
+}
+
+impl Drop for Committing<'_> {
+    fn drop(&mut self) {
+        for (family, keys) in self.content.used.keys() {
+            self.tables.unlock(&self.holder, family, keys);
+        }
+    }
+}
+
+impl Store for OptimisticTransactionDb {
+    type Cursor = DbIterator;
+
+    fn default_column_family(&self) -> &ColumnFamily {
+        self.db.default_column_family()
+    }
+    fn options(&self) -> Arc<DbOptions> {
+        self.db.options()
+    }
+    fn get(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+    ) -> Result<Option<PinnedSlice>> {
+        Store::get(&self.db, options, cf, key)
+    }
+    fn multi_get(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&ColumnFamily, &[u8])],
+    ) -> Vec<Result<Option<PinnedSlice>>> {
+        Store::multi_get(&self.db, options, keys)
+    }
+    fn get_entity(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+    ) -> Result<Option<PinnedColumns>> {
+        Store::get_entity(&self.db, options, cf, key)
+    }
+    fn multi_get_entity(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&ColumnFamily, &[u8])],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        Store::multi_get_entity(&self.db, options, keys)
+    }
+    fn get_merge_operands(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        how: &GetMergeOperandsOptions<'_>,
+        number_of_operands: &mut usize,
+    ) -> Result<Vec<PinnedSlice>> {
+        Store::get_merge_operands(&self.db, options, cf, key, how, number_of_operands)
+    }
+    fn cursor(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<DbIterator> {
+        Store::cursor(&self.db, options, cf)
+    }
+    fn put(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        Store::put(&self.db, options, cf, key, value)
+    }
+    fn put_encoded_entity(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        entity: &[u8],
+    ) -> Result<()> {
+        Store::put_encoded_entity(&self.db, options, cf, key, entity)
+    }
+    fn delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
+        Store::delete(&self.db, options, cf, key)
+    }
+    fn single_delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
+        Store::single_delete(&self.db, options, cf, key)
+    }
+    fn merge(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Result<()> {
+        Store::merge(&self.db, options, cf, key, operand)
+    }
+    /// Refused, as in RocksDB.
+    fn delete_range(&self, _: &WriteOptions, _: &ColumnFamily, _: &[u8], _: &[u8]) -> Result<()> {
+        Err(Error::not_supported(""))
+    }
+    /// Range deletions are refused, as in RocksDB.
+    fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
+        for record in updates.iter() {
+            if let BatchRecord::Entry { value_type: ValueType::RangeDeletion, .. } = record? {
+                return Err(Error::not_supported(""));
+            }
+        }
+        Store::write(&self.db, options, updates)
+    }
+}

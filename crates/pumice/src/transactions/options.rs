@@ -1,0 +1,147 @@
+//! Options of databases with transactions, and of transactions.
+//!
+//! Names, defaults and units are RocksDB's. Thread safety: plain data.
+
+/// When and how a transaction's writes reach the memtables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TxnDbWritePolicy {
+    /// At the commit.
+    #[default]
+    WriteCommitted = 0,
+    /// RocksDB: at the prepare. Here as [`TxnDbWritePolicy::WriteCommitted`], whose logs RocksDB
+    /// reads too as long as they hold no prepared transaction.
+    WritePrepared = 1,
+    /// RocksDB: before the prepare. Here as [`TxnDbWritePolicy::WriteCommitted`].
+    WriteUnprepared = 2,
+}
+
+/// Options of a [`TransactionDb`](crate::TransactionDb).
+#[derive(Clone, Debug)]
+pub struct TransactionDbOptions {
+    /// Most keys locked at a time in a column family; 0 or less: no limit. Default: -1.
+    pub max_num_locks: i64,
+    /// Deadlocks that are remembered. Default: 5.
+    pub max_num_deadlocks: u32,
+    /// Parts of a column family's lock table that are used at the same time; 0 is 1. Default: 16.
+    pub num_stripes: usize,
+    /// Milliseconds that a transaction waits for a lock; 0: it does not; less: for ever. Default:
+    /// 1000.
+    pub transaction_lock_timeout: i64,
+    /// The same for writes outside of transactions. Default: 1000.
+    pub default_lock_timeout: i64,
+    /// See [`TxnDbWritePolicy`].
+    pub write_policy: TxnDbWritePolicy,
+    /// Neither writes outside of transactions nor transactions lock keys: whoever writes sees to it
+    /// that no two write the same. Default: false.
+    pub skip_concurrency_control: bool,
+}
+
+impl Default for TransactionDbOptions {
+    fn default() -> Self {
+        TransactionDbOptions {
+            max_num_locks: -1,
+            max_num_deadlocks: 5,
+            num_stripes: 16,
+            transaction_lock_timeout: 1000,
+            default_lock_timeout: 1000,
+            write_policy: TxnDbWritePolicy::default(),
+            skip_concurrency_control: false,
+        }
+    }
+}
+
+/// Options of a transaction of a [`TransactionDb`](crate::TransactionDb).
+#[derive(Clone, Debug)]
+pub struct TransactionOptions {
+    /// Take a snapshot at the begin: keys that have changed since cannot be locked. Default: false.
+    pub set_snapshot: bool,
+    /// Search for deadlocks before waiting for a lock. Default: false, and then the timeout ends
+    /// them.
+    pub deadlock_detect: bool,
+    /// Milliseconds that it waits for a lock; less than 0: the database's
+    /// `transaction_lock_timeout`. Default: -1.
+    pub lock_timeout: i64,
+    /// Milliseconds after the begin from which on it cannot commit and others may take its locks;
+    /// less than 0: never. Default: -1.
+    pub expiration: i64,
+    /// Transactions that a search for deadlocks visits at most. Default: 50.
+    pub deadlock_detect_depth: i64,
+    /// Most bytes of its writes; 0: no limit but that of batches. Default: 0.
+    pub max_write_batch_size: usize,
+    /// It takes no locks. Default: false.
+    pub skip_concurrency_control: bool,
+    /// It may commit without having been prepared. Default: true.
+    pub skip_prepare: bool,
+}
+
+impl Default for TransactionOptions {
+    fn default() -> Self {
+        TransactionOptions {
+            set_snapshot: false,
+            deadlock_detect: false,
+            lock_timeout: -1,
+            expiration: -1,
+            deadlock_detect_depth: 50,
+            max_write_batch_size: 0,
+            skip_concurrency_control: false,
+            skip_prepare: true,
+        }
+    }
+}
+
+/// How the commits of an [`OptimisticTransactionDb`](crate::OptimisticTransactionDb) exclude each
+/// other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OccValidationPolicy {
+    /// One commit at a time.
+    ValidateSerial = 0,
+    /// Commits that have no key in common run at the same time.
+    #[default]
+    ValidateParallel = 1,
+}
+
+/// Options of an [`OptimisticTransactionDb`](crate::OptimisticTransactionDb).
+#[derive(Clone, Debug)]
+pub struct OptimisticTransactionDbOptions {
+    /// See [`OccValidationPolicy`].
+    pub validate_policy: OccValidationPolicy,
+    /// RocksDB: mutexes that commits lock. Here commits lock their keys in a lock table, which
+    /// takes memory only while they run; the number is the limit of its parts. Default: 2^20.
+    pub occ_lock_buckets: u32,
+}
+
+impl Default for OptimisticTransactionDbOptions {
+    fn default() -> Self {
+        let validate_policy = OccValidationPolicy::default();
+        OptimisticTransactionDbOptions { validate_policy, occ_lock_buckets: 1 << 20 }
+    }
+}
+
+/// Options of a transaction of an [`OptimisticTransactionDb`](crate::OptimisticTransactionDb).
+#[derive(Clone, Debug, Default)]
+pub struct OptimisticTransactionOptions {
+    /// Take a snapshot at the begin: the commit fails if a key of the transaction has changed
+    /// since, instead of since it was first used. Default: false.
+    pub set_snapshot: bool,
+}
+
+/// How often and how fast a transaction is repeated, see
+/// [`TransactionDb::run`](crate::TransactionDb::run).
+#[derive(Clone, Debug)]
+pub struct RetryOptions {
+    /// Attempts in all; 0 is 1. Default: 16.
+    pub attempts_max: u32,
+    /// Microseconds before the second attempt, at most; doubled before each further one. Default:
+    /// 200.
+    pub first_delay_micros: u64,
+    /// Most microseconds before an attempt. Default: 100,000.
+    pub delay_micros_max: u64,
+}
+
+impl Default for RetryOptions {
+    fn default() -> Self {
+        RetryOptions { attempts_max: 16, first_delay_micros: 200, delay_micros_max: 100_000 }
+    }
+}

@@ -1,0 +1,600 @@
+//! `TransactionDb`: transactions that lock keys as they use them.
+//!
+//! Writes outside of transactions lock their keys too, for as long as they take; a batch locks its
+//! keys in their order, so two batches never wait for each other. What goes through
+//! [`TransactionDb::db`] locks nothing.
+//!
+//! Thread safety: from any task. Calls that lock may suspend. Differences from RocksDB: single
+//! deletions in a batch lock their keys, in all column families; a commit that fails leaves the
+//! transaction as it was.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use pumice_base::{Error, ErrorKind, SubCode, ValueType};
+use pumice_port::time::now_micros;
+
+use crate::commit::batch::BatchRecord;
+use crate::db::api::Db;
+use crate::db::builder::DbBuilder;
+use crate::db::forms::*;
+use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
+use crate::locks::{
+    DeadlockPath, HeldLock, Holder, LockOptions, LockTables, TransactionState, Wait, Wanted,
+};
+use crate::options::{ColumnFamilyOptions, DbOptions, Options};
+use crate::read::iterator::DbIterator;
+use crate::transactions::content::{Content, Control, Inner, Use, new_holder};
+use crate::transactions::options::{RetryOptions, TransactionDbOptions, TransactionOptions};
+use crate::transactions::retry;
+use crate::transactions::transaction::Transaction;
+use crate::transactions::validate::check_unchanged;
+
+/// What the handles of a database share besides the database.
+pub(super) struct Pessimistic {
+    pub tables: LockTables,
+    options: TransactionDbOptions,
+    runs: AtomicU64,
+}
+
+/// A database whose transactions lock keys. See the module head.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::TransactionDb;
+/// # let dir = std::env::temp_dir().join(format!("pumice-txn-{}", std::process::id()));
+/// let db = TransactionDb::builder(&dir).create(true).open()?;
+/// db.put("account:1", "100")?;
+/// let transaction = db.transaction();
+/// let balance = transaction.get_for_update("account:1")?; // Nobody else changes it now.
+/// assert_eq!(balance.as_deref(), Some(&b"100"[..]));
+/// transaction.put("account:1", "70")?;
+/// transaction.put("account:2", "30")?;
+/// transaction.commit()?; // Both, or, without it, neither.
+/// assert_eq!(db.get("account:2")?.as_deref(), Some(&b"30"[..]));
+/// # drop(transaction);
+/// # db.db().close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct TransactionDb {
+    db: Db,
+    locks: Arc<Pessimistic>,
+}
+
+store_forms!(TransactionDb);
+
+impl std::fmt::Debug for TransactionDb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TransactionDb").field("db", &self.db).finish_non_exhaustive()
+    }
+}
+
+/// A database with transactions that is to be opened, see [`TransactionDb::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is open before `open`"]
+pub struct TransactionDbBuilder {
+    db: DbBuilder,
+    options: TransactionDbOptions,
+}
+
+/// Gives a family the memory of what was written lately that checks of conflicts need.
+pub(super) fn with_history(options: &mut ColumnFamilyOptions) {
+    if options.max_write_buffer_size_to_maintain == 0 {
+        options.max_write_buffer_size_to_maintain = -1;
+    }
+}
+
+/// Writes the methods of a builder that a [`DbBuilder`] has too.
+macro_rules! builder_forms {
+    () => {
+        /// See [`DbBuilder::create`].
+        pub fn create(mut self, create: bool) -> Self {
+            self.db = self.db.create(create);
+            self
+        }
+        /// See [`DbBuilder::set`].
+        pub fn set(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+            self.db = self.db.set(name, value);
+            self
+        }
+        /// See [`DbBuilder::options`].
+        pub fn options(mut self, options: Options) -> Self {
+            self.db = self.db.options(options);
+            self
+        }
+        /// Every other setting of the database, such as its column families.
+        pub fn configure(mut self, change: impl FnOnce(DbBuilder) -> DbBuilder) -> Self {
+            self.db = change(self.db);
+            self
+        }
+    };
+}
+pub(super) use builder_forms;
+
+impl TransactionDbBuilder {
+    builder_forms!();
+
+    /// Options of transactions and locks.
+    pub fn transactions(mut self, options: TransactionDbOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Opens the database.
+    ///
+    /// # Errors
+    /// As [`DbBuilder::open`].
+    pub fn open(self) -> Result<TransactionDb> {
+        let db = self.db.each_column_family(with_history).open()?;
+        Ok(TransactionDb::over(db, self.options))
+    }
+
+    /// Opens the database with the settings that it had, see [`DbBuilder::open_latest`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_latest(self) -> Result<TransactionDb> {
+        let db = self.db.each_column_family(with_history).open_latest()?;
+        Ok(TransactionDb::over(db, self.options))
+    }
+}
+
+impl TransactionDb {
+    /// Begins to describe a database to be opened. Nothing is read or written yet.
+    pub fn builder(path: impl Into<PathBuf>) -> TransactionDbBuilder {
+        TransactionDbBuilder { db: Db::builder(path), options: TransactionDbOptions::default() }
+    }
+
+    /// Opens or creates a database with only the default column family.
+    ///
+    /// # Errors
+    /// As [`Db::open`].
+    pub fn open(
+        options: &Options,
+        transactions: &TransactionDbOptions,
+        path: impl AsRef<Path>,
+    ) -> Result<TransactionDb> {
+        let only = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, options.cf.clone());
+        Ok(Self::open_cf(&options.db, transactions, path, &[only])?.0)
+    }
+
+    /// As [`Db::open_cf`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_cf(
+        options: &DbOptions,
+        transactions: &TransactionDbOptions,
+        path: impl AsRef<Path>,
+        families: &[ColumnFamilyDescriptor],
+    ) -> Result<(TransactionDb, Vec<ColumnFamily>)> {
+        let mut families = families.to_vec();
+        families.iter_mut().for_each(|family| with_history(&mut family.options));
+        let (db, handles) = Db::open_cf(options, path, &families)?;
+        Ok((Self::over(db, transactions.clone()), handles))
+    }
+
+    fn over(db: Db, options: TransactionDbOptions) -> Self {
+        let tables = LockTables::new(LockOptions {
+            locks_max: usize::try_from(options.max_num_locks).ok().filter(|most| *most > 0),
+            stripes: options.num_stripes,
+            deadlocks_max: options.max_num_deadlocks as usize,
+        });
+        TransactionDb {
+            db,
+            locks: Arc::new(Pessimistic { tables, options, runs: AtomicU64::new(1) }),
+        }
+    }
+
+    /// The plain database, for calls that read and write no values. Writes there lock nothing.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// The column family that calls without one use.
+    pub fn default_column_family(&self) -> &ColumnFamily {
+        self.db.default_column_family()
+    }
+
+    /// Begins a transaction with the default options.
+    #[must_use = "dropped, it is rolled back"]
+    pub fn transaction(&self) -> Transaction {
+        self.transaction_opt(&WRITE_DEFAULT, &TransactionOptions::default())
+    }
+
+    /// Begins a transaction whose commit writes with the options `write`.
+    #[must_use = "dropped, it is rolled back"]
+    pub fn transaction_opt(
+        &self,
+        write: &WriteOptions,
+        options: &TransactionOptions,
+    ) -> Transaction {
+        let content = Content::new(&self.db, write, options);
+        let control = Control::Locks(Arc::clone(&self.locks));
+        Transaction::new(Inner::new(self.db.clone(), control, content))
+    }
+
+    /// Runs `body` in a transaction and commits it. If others were in its way (Busy, TryAgain, a
+    /// deadlock) all of it is repeated, with pauses that grow. Deadlocks are searched for. A lock
+    /// that others hold too long, TimedOut, is not a reason to repeat.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pumice::Error> {
+    /// # let dir = std::env::temp_dir().join(format!("pumice-run-{}", std::process::id()));
+    /// # let db = pumice::TransactionDb::builder(&dir).create(true).open()?;
+    /// let visits = db.run(|transaction| {
+    ///     let visits = transaction.get_for_update("visits")?.map_or(0, |n| n[0]) + 1;
+    ///     transaction.put("visits", [visits])?;
+    ///     Ok(visits)
+    /// })?;
+    /// assert_eq!(visits, 1);
+    /// # db.db().close()?;
+    /// # pumice::Db::destroy(&Default::default(), &dir)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `body` and of the commit; the last one, after as many attempts as
+    /// [`RetryOptions`] say.
+    pub fn run<T>(&self, body: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
+        let options = TransactionOptions { deadlock_detect: true, ..TransactionOptions::default() };
+        self.run_opt(&WRITE_DEFAULT, &options, &RetryOptions::default(), body)
+    }
+
+    /// [`TransactionDb::run`] with options.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_opt<T>(
+        &self,
+        write: &WriteOptions,
+        options: &TransactionOptions,
+        retry: &RetryOptions,
+        body: impl FnMut(&Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let begin = || self.transaction_opt(write, options);
+        retry::run(retry, &self.locks.runs, begin, body)
+    }
+
+    /// Creates a column family.
+    ///
+    /// # Errors
+    /// As [`Db::create_column_family`].
+    pub fn create_column_family(
+        &self,
+        options: &ColumnFamilyOptions,
+        name: &str,
+    ) -> Result<ColumnFamily> {
+        let mut options = options.clone();
+        with_history(&mut options);
+        self.db.create_column_family(&options, name)
+    }
+
+    /// Drops a column family. Transactions that use it cannot commit.
+    ///
+    /// # Errors
+    /// As [`Db::drop_column_family`].
+    pub fn drop_column_family(&self, cf: &ColumnFamily) -> Result<()> {
+        self.db.drop_column_family(cf)?;
+        self.locks.tables.forget_family(cf.id());
+        Ok(())
+    }
+
+    /// The locks that are held, by column family and key. Each takes, besides its key, some 150
+    /// bytes.
+    pub fn held_locks(&self) -> Vec<HeldLock> {
+        self.locks.tables.held()
+    }
+    /// The transactions that wait for locks, of those that search for deadlocks.
+    pub fn waiting(&self) -> Vec<Wait> {
+        self.locks.tables.waiting()
+    }
+    /// The last deadlocks, the oldest first.
+    pub fn deadlocks(&self) -> Vec<DeadlockPath> {
+        self.locks.tables.deadlocks()
+    }
+    /// Remembers so many deadlocks from now on.
+    pub fn set_max_num_deadlocks(&self, most: usize) {
+        self.locks.tables.remember_deadlocks(most);
+    }
+
+    /// Writes while the keys are locked.
+    fn locked<'k>(
+        &self,
+        keys: impl Iterator<Item = (u32, &'k [u8])> + Clone,
+        write: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        if self.locks.options.skip_concurrency_control {
+            return write();
+        }
+        let held = Held { tables: &self.locks.tables, holder: new_holder(-1), keys: keys.clone() };
+        let timeout = timeout_of(self.locks.options.default_lock_timeout);
+        for (column_family, key) in keys {
+            let wanted =
+                Wanted { column_family, key, exclusive: true, timeout, deadlock_depth: None };
+            self.locks.tables.lock(&held.holder, &wanted)?;
+        }
+        write()
+    }
+
+    fn locked_key(
+        &self,
+        cf: &ColumnFamily,
+        key: &[u8],
+        write: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        self.db.live(cf)?;
+        self.locked(std::iter::once((cf.id(), key)), write)
+    }
+}
+
+/// The locks of a write outside of transactions, which are released in any case.
+struct Held<'t, 'k, K: Iterator<Item = (u32, &'k [u8])> + Clone> {
+    tables: &'t LockTables,
+    holder: Arc<Holder>,
+    keys: K,
+}
+
+impl<'k, K: Iterator<Item = (u32, &'k [u8])> + Clone> Drop for Held<'_, 'k, K> {
+    fn drop(&mut self) {
+        for (family, key) in self.keys.clone() {
+            self.tables.unlock(&self.holder, family, [key]);
+        }
+    }
+}
+
+/// A time limit from an option in milliseconds.
+fn timeout_of(millis: i64) -> Option<Duration> {
+    u64::try_from(millis).ok().map(Duration::from_millis)
+}
+
+impl Pessimistic {
+    /// Locks `key` for a transaction, checks it if that is wanted, and notes its use.
+    pub fn acquire(
+        &self,
+        db: &Db,
+        content: &mut Content,
+        cf: &ColumnFamily,
+        key: &[u8],
+        how: Use,
+    ) -> Result<()> {
+        if content.options.skip_concurrency_control || self.options.skip_concurrency_control {
+            return Ok(());
+        }
+        let known = content.used.get(cf.id(), key);
+        let upgrade = known.is_some_and(|known| !known.exclusive && how.exclusive);
+        let mut wanted = Wanted {
+            column_family: cf.id(),
+            key,
+            exclusive: how.exclusive,
+            timeout: timeout_of(match content.options.lock_timeout {
+                own @ 0.. => own,
+                _ => self.options.transaction_lock_timeout,
+            }),
+            deadlock_depth: content
+                .options
+                .deadlock_detect
+                .then(|| usize::try_from(content.options.deadlock_detect_depth).unwrap_or(0)),
+        };
+        if known.is_none() || upgrade {
+            self.tables.lock(&content.holder, &wanted)?;
+        }
+        content.take_wanted_snapshot(db);
+        let checked = content.snapshot.as_ref().filter(|_| how.validate);
+        let sequence = match (checked, known) {
+            (None, Some(known)) => known.sequence,
+            (None, None) => db.latest_sequence_number(),
+            (Some(snapshot), Some(known)) if known.sequence <= snapshot.sequence_number() => {
+                known.sequence
+            }
+            (Some(snapshot), _) => {
+                let since = snapshot.sequence_number();
+                if let Err(error) = check_unchanged(&cf.data, key, since, true) {
+                    if known.is_none() {
+                        self.tables.unlock(&content.holder, cf.id(), [key]);
+                    } else if upgrade {
+                        // Back to what it was: it is the only holder, so nobody is in the way.
+                        wanted.exclusive = false;
+                        self.tables.lock(&content.holder, &wanted)?;
+                    }
+                    return Err(error);
+                }
+                since
+            }
+        };
+        content.track(cf.id(), key, sequence, how);
+        Ok(())
+    }
+
+    pub fn commit(&self, inner: &Inner, content: &mut Content) -> Result<()> {
+        let holder = Arc::clone(&content.holder);
+        if holder.is_expired(now_micros()) {
+            return Err(expired());
+        }
+        match holder.state() {
+            TransactionState::Started if !content.options.skip_prepare => {
+                let error = Error::new(ErrorKind::InvalidArgument, "");
+                return Err(error.with_subcode(SubCode::TxnNotPrepared));
+            }
+            TransactionState::Started if !content.commit_time.is_empty() => {
+                return Err(Error::invalid_argument(
+                    "Commit-time batch contains values that will not be committed.",
+                ));
+            }
+            TransactionState::Started => {}
+            state => return Err(cannot_commit(state)),
+        }
+        if content.snapshot_wanted {
+            return Err(Error::invalid_argument("Must set transaction commit timestamp"));
+        }
+        if !holder.change(TransactionState::Started, TransactionState::AwaitingCommit) {
+            return Err(expired());
+        }
+        let written = inner.batch.with_mut(|batch| {
+            Store::write(&inner.db, &content.write_options, batch.write_batch_mut())
+        });
+        if let Err(error) = written {
+            holder.change(TransactionState::AwaitingCommit, TransactionState::Started);
+            return Err(error);
+        }
+        content.committed_at = Some(inner.db.latest_sequence_number());
+        inner.clear(content);
+        holder.change(TransactionState::AwaitingCommit, TransactionState::Committed);
+        Ok(())
+    }
+
+    pub fn rollback(&self, inner: &Inner, content: &mut Content) -> Result<()> {
+        match content.holder.state() {
+            TransactionState::Started => {
+                inner.clear(content);
+                Ok(())
+            }
+            TransactionState::Committed => {
+                Err(Error::invalid_argument("This transaction has already been committed."))
+            }
+            _ => {
+                Err(Error::invalid_argument("Two phase transaction is not in state for rollback."))
+            }
+        }
+    }
+}
+
+fn expired() -> Error {
+    Error::new(ErrorKind::Expired, "")
+}
+
+fn cannot_commit(state: TransactionState) -> Error {
+    Error::invalid_argument(match state {
+        TransactionState::Committed => "Transaction has already been committed.",
+        TransactionState::RolledBack => "Transaction has already been rolledback.",
+        TransactionState::LocksStolen => return expired(),
+        _ => "Transaction is not in state for commit.",
+    })
+}
+
+/// The keys of a batch, in the order in which they are locked.
+fn keys_of(updates: &WriteBatch) -> Result<BTreeSet<(u32, &[u8])>> {
+    let mut keys = BTreeSet::new();
+    for record in updates.iter() {
+        match record? {
+            BatchRecord::Entry { value_type: ValueType::RangeDeletion, .. } => {
+                return Err(Error::invalid_argument("DeleteRangeCF not implemented"));
+            }
+            BatchRecord::Entry { column_family, key, .. } => {
+                keys.insert((column_family, key));
+            }
+            BatchRecord::LogData(_) | BatchRecord::Marker(..) => {}
+        }
+    }
+    Ok(keys)
+}
+
+impl Store for TransactionDb {
+    type Cursor = DbIterator;
+
+    fn default_column_family(&self) -> &ColumnFamily {
+        self.db.default_column_family()
+    }
+    fn options(&self) -> Arc<DbOptions> {
+        self.db.options()
+    }
+    fn get(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+    ) -> Result<Option<PinnedSlice>> {
+        Store::get(&self.db, options, cf, key)
+    }
+    fn multi_get(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&ColumnFamily, &[u8])],
+    ) -> Vec<Result<Option<PinnedSlice>>> {
+        Store::multi_get(&self.db, options, keys)
+    }
+    fn get_entity(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+    ) -> Result<Option<PinnedColumns>> {
+        Store::get_entity(&self.db, options, cf, key)
+    }
+    fn multi_get_entity(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&ColumnFamily, &[u8])],
+    ) -> Vec<Result<Option<PinnedColumns>>> {
+        Store::multi_get_entity(&self.db, options, keys)
+    }
+    fn get_merge_operands(
+        &self,
+        options: &ReadOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        how: &GetMergeOperandsOptions<'_>,
+        number_of_operands: &mut usize,
+    ) -> Result<Vec<PinnedSlice>> {
+        Store::get_merge_operands(&self.db, options, cf, key, how, number_of_operands)
+    }
+    fn cursor(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<DbIterator> {
+        Store::cursor(&self.db, options, cf)
+    }
+    fn put(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        self.locked_key(cf, key, || Store::put(&self.db, options, cf, key, value))
+    }
+    fn put_encoded_entity(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        entity: &[u8],
+    ) -> Result<()> {
+        self.locked_key(cf, key, || Store::put_encoded_entity(&self.db, options, cf, key, entity))
+    }
+    fn delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
+        self.locked_key(cf, key, || Store::delete(&self.db, options, cf, key))
+    }
+    fn single_delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
+        self.locked_key(cf, key, || Store::single_delete(&self.db, options, cf, key))
+    }
+    fn merge(
+        &self,
+        options: &WriteOptions,
+        cf: &ColumnFamily,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Result<()> {
+        self.locked_key(cf, key, || Store::merge(&self.db, options, cf, key, operand))
+    }
+    /// Refused: a range cannot be locked.
+    fn delete_range(&self, _: &WriteOptions, _: &ColumnFamily, _: &[u8], _: &[u8]) -> Result<()> {
+        Err(Error::not_supported(""))
+    }
+    /// Range deletions are refused, unless the database has `skip_concurrency_control`.
+    fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
+        updates.status()?;
+        updates.check_owner(&**self.db.inner())?;
+        if self.locks.options.skip_concurrency_control {
+            return Store::write(&self.db, options, updates);
+        }
+        // The batch's bytes are taken from it while it is written.
+        let keys: Vec<(u32, Vec<u8>)> =
+            keys_of(updates)?.into_iter().map(|(family, key)| (family, key.to_vec())).collect();
+        let keys = keys.iter().map(|(family, key)| (*family, key.as_slice()));
+        self.locked(keys, || Store::write(&self.db, options, updates))
+    }
+}

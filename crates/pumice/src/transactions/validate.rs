@@ -1,0 +1,39 @@
+//! Whether a key has changed since a transaction saw it.
+//!
+//! Thread safety: from any task; may read tables and so suspend.
+
+use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
+
+use crate::engine::read_api::point_options;
+use crate::options::requests::ReadOptions;
+use crate::read::newest::{Newer, newer_than};
+use crate::version::family::CfData;
+
+/// Checks that `key` was not written after `since`. Only a caller that may wait for tables has
+/// `read_tables`.
+///
+/// # Errors
+/// Busy if it was; TryAgain if memory does not say; those of reading tables.
+pub(super) fn check_unchanged(
+    cf: &CfData,
+    key: &[u8],
+    since: SequenceNumber,
+    read_tables: bool,
+) -> Result<()> {
+    let view = cf.super_version.load();
+    let options = read_tables.then(|| point_options(&ReadOptions::DEFAULT));
+    match newer_than(cf, &view, key, since, options.as_ref())? {
+        Newer::No => Ok(()),
+        Newer::Yes => Err(Error::busy("")),
+        Newer::Unknown(earliest) => Err(Error::new(
+            ErrorKind::TryAgain,
+            // RocksDB's text, with both its spaces.
+            format!(
+                "Transaction could not check for conflicts for operation at SequenceNumber \
+                 {since} as the MemTable only contains changes newer than SequenceNumber \
+                 {earliest}.  Increasing the value of the max_write_buffer_size_to_maintain \
+                 option could reduce the frequency of this error."
+            ),
+        )),
+    }
+}

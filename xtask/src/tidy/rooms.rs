@@ -41,6 +41,7 @@ const ROOMS: &[&str] = &[
     "transactions",
     "backup",
     "ttl",
+    "typed",
 ];
 
 /// Reports each name of a room that the file's own room may not name, and files in no room.

@@ -126,9 +126,24 @@ pub fn compact<H: Handle>(it: &Invocation, _out: &mut Output) -> Result<(), Fail
         ..CompactRangeOptions::default()
     };
     let (db, cf) = (&opened.db, &opened.cf);
+    let files = db.live_files_metadata();
+    let files = files.iter().filter(|file| file.column_family_name == it.family);
+    let files: Vec<_> = files.map(|file| (file.level, file.size)).collect();
+    it.progress.meter().expect(bytes_to_compact(&files));
     db.compact_range_cf(&options, cf, begin.as_deref(), end.as_deref())
         .map_err(|error| format!("Compaction failed: {error}"))?;
     opened.db.close().map_err(failure)
+}
+
+/// Bytes that a compaction of everything reads: each level that has files and is not the last one
+/// goes with the next one, and the last one is rewritten if there is no other. `files` have a level
+/// and a size.
+fn bytes_to_compact(files: &[(usize, u64)]) -> u64 {
+    let first = files.iter().map(|(level, _)| *level).min().unwrap_or(0);
+    let last = files.iter().map(|(level, _)| *level).max().unwrap_or(0);
+    let above =
+        |end: usize| files.iter().filter(|(level, _)| *level <= end).map(|f| f.1).sum::<u64>();
+    (first + 1..=last.max(first + 1)).map(above).sum::<u64>()
 }
 
 /// `approxsize --from --to`
@@ -156,4 +171,17 @@ pub fn checkpoint(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     opened.db.close().map_err(failure)?;
     out.line(&[b"OK"]);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes_to_compact;
+
+    #[pumice_test_macros::test]
+    fn each_level_is_read_with_those_above() {
+        assert_eq!(bytes_to_compact(&[]), 0);
+        assert_eq!(bytes_to_compact(&[(0, 5)]), 5);
+        assert_eq!(bytes_to_compact(&[(6, 5)]), 5);
+        assert_eq!(bytes_to_compact(&[(0, 1), (1, 10), (2, 100)]), 11 + 111);
+    }
 }

@@ -207,6 +207,8 @@ pub fn dump<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure>
     let times = it.times()?;
     let opened = it.open_read_only::<H>()?;
     it.print_stats(&opened, out);
+    let is_whole = !it.arguments.has("from") && !it.arguments.has("to") && limit == u64::MAX;
+    it.progress.meter().expect(if is_whole { it.table_bytes() } else { 0 });
     let mut cursor = opened.first(&options)?;
     let mut tally = Tally::new(it);
     let mut parts = times.parts();

@@ -3,6 +3,7 @@
 //! RocksDB's ldb reports success on stderr, so this does too.
 
 use std::io::BufRead;
+use std::path::Path;
 
 use super::open::text as failure;
 use super::opened::Opened;
@@ -14,6 +15,7 @@ use pumice::{
     CompactRangeOptions, Db, FlushOptions, IngestExternalFileOptions, Options, SstFileWriter,
     WriteBatch, WriteOptions,
 };
+use pumice_port::os;
 
 /// Between key and value in a line.
 const DELIMITER: &[u8] = b" ==> ";
@@ -27,8 +29,12 @@ fn for_each_pair(
     mut take: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
     let mut bad_lines = 0;
+    let meter = it.progress.meter();
+    // Pipes have no length.
+    meter.expect(os::stat(Path::new("/proc/self/fd/0")).map_or(0, |stat| stat.bytes));
     for line in std::io::stdin().lock().split(b'\n') {
         let line = line.map_err(|error| format!("reading standard input: {error}"))?;
+        meter.add(line.len() as u64 + 1);
         match line.windows(DELIMITER.len()).position(|window| window == DELIMITER) {
             Some(at) => {
                 let (key, value) = (&line[..at], &line[at + DELIMITER.len()..]);

@@ -14,6 +14,7 @@ use pumice_env::filename::table_file;
 use pumice_table::footer::{FOOTER_LEN, Footer};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Options of a database at `path`: of the database, and of each column family.
 pub struct Found {
@@ -119,6 +120,7 @@ impl Invocation {
         if access == Access::Write {
             self.refuse_foreign_tables()?;
         }
+        found.db.file_system = Arc::clone(&self.fs);
         found.db.create_if_missing = self.arguments.flag("create_if_missing");
         let names = match Db::list_column_families(&found.db, &self.db) {
             Ok(names) => names,
@@ -155,6 +157,7 @@ impl Invocation {
                 found.families.push(ColumnFamilyDescriptor::new(family.name, family.options));
             }
         }
+        found.db.file_system = Arc::clone(&self.fs);
         self.apply_flags(&mut found.db, &mut found.unknown)?;
         Ok(found)
     }

@@ -34,7 +34,7 @@ mod words;
 
 pub use baselines::{CHILD as BASELINES_CHILD, run as run_baselines};
 
-use crate::arguments::{Arguments, Known};
+use crate::arguments::{Arguments, Flag, Known};
 use crate::folder;
 use data::Data;
 use journal::Journal;
@@ -51,7 +51,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "\
+pub const USAGE: &str = "\
 pumice report: measures everything against RocksDB and writes a page about it
 
 USAGE: pumice report [--time=10m] [--only=SECTION] [--out=pumice-report] [FLAGS]
@@ -73,6 +73,11 @@ USAGE: pumice report [--time=10m] [--only=SECTION] [--out=pumice-report] [FLAGS]
 
 const VALUES: &[&str] = &["time", "only", "out", "engine", "memory", "disk"];
 const KNOWN: Known<'_> = Known { switches: &[&["plan", "render"]], values: &[VALUES] };
+
+/// The flags, for completions.
+pub fn flags() -> Vec<Flag> {
+    KNOWN.flags()
+}
 
 /// Runs the subcommand with the words after its name.
 pub fn run(args: &[OsString]) -> ExitCode {

@@ -16,6 +16,8 @@ pub struct Line {
     pub title: String,
     /// What its first ratio is of.
     pub measure: &'static str,
+    /// The name of that value in the data.
+    pub value: &'static str,
     /// That ratio.
     pub first: Means,
     /// The ratio of the CPU, where the table has it.
@@ -54,6 +56,7 @@ pub fn of(plan: &Plan, data: &Data) -> Vec<Line> {
             section: table.section,
             title: table.title.clone(),
             measure: measure.title,
+            value: measure.value,
             first: means(measure)?,
             cpu: rest.iter().find(|column| column.value.contains("cpu")).and_then(means),
         })

@@ -24,9 +24,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+mod datagram;
 mod incoming;
 mod raw;
 
+pub use datagram::send_unix_datagram;
 pub use incoming::Incoming;
 
 /// No limit.

@@ -6,7 +6,7 @@
 //! panics while it holds a guard only releases the lock: code that needs to know that an invariant
 //! may be broken keeps its own failed state. Any blocking call here suspends.
 //!
-//! Contracts (order, fairness, what suspends): docs/port/. Models: `tests/loom/main.rs`.
+//! Contracts (order, fairness, what suspends): docs/port/. Models: `models/mod.rs`.
 //! Thread safety: all types are `Sync` as their std counterparts are.
 
 mod condvar;

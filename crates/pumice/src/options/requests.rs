@@ -10,6 +10,21 @@ use pumice_env::IoPriority;
 use pumice_port::time::wall_micros;
 
 /// Options of a read.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-readoptions-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::ReadOptions;
+/// db.put("a", "1")?;
+/// // Only what is in memory, and nothing from the disk.
+/// let options = ReadOptions { cache_only: true, ..ReadOptions::default() };
+/// assert_eq!(db.get_opt(&options, "a")?.as_deref(), Some(&b"1"[..]));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadOptions {
     /// Read as of this snapshot, which must be of the same database; None reads the latest state.
@@ -164,6 +179,20 @@ impl fmt::Debug for GetMergeOperandsAsyncOptions {
 }
 
 /// Options of a write.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-writeoptions-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::WriteOptions;
+/// // On the disk when the call returns.
+/// let durable = WriteOptions { sync: true, ..WriteOptions::default() };
+/// db.put_opt(&durable, "a", "1")?;
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// Return only when the write is durable against power loss.
@@ -191,6 +220,20 @@ pub struct CheckpointOptions {
 }
 
 /// Options of a flush.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-flushoptions-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::FlushOptions;
+/// db.put("a", "1")?;
+/// db.flush_opt(&FlushOptions::default())?;
+/// assert_eq!(db.property("rocksdb.num-files-at-level0").as_deref(), Some("1"));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushOptions {
     /// Return when the data is in table files.
@@ -220,6 +263,20 @@ pub enum BottommostLevelCompaction {
 }
 
 /// Options of a manual compaction.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-compact-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::CompactRangeOptions;
+/// db.put("a", "1")?;
+/// db.compact_range(&CompactRangeOptions::default(), None, None)?;
+/// assert_eq!(db.property("rocksdb.num-files-at-level0").as_deref(), Some("0"));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactRangeOptions {
     /// No automatic compaction runs meanwhile.
@@ -271,6 +328,20 @@ impl Default for CompactFilesOptions {
 }
 
 /// Options of [`crate::Db::wait_for_compact`].
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-wait-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::WaitForCompactOptions;
+/// db.put("a", "1")?;
+/// db.flush()?;
+/// db.wait_for_compact(&WaitForCompactOptions::default())?;
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitForCompactOptions {
     /// Flush memtables first.

@@ -55,7 +55,9 @@ pub type TtlDescriptor = (ColumnFamilyDescriptor, i32);
 /// Id of a column family, and for how long its values live.
 type FamilyTtl = (u32, Arc<AtomicI32>);
 
-/// An open database whose values expire. See the module head.
+/// An open database whose values expire, in the format of RocksDB's `DBWithTTL`: each value ends
+/// with the second of its write. Compactions drop what is older than the time to live; until then
+/// it is read.
 ///
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {

@@ -241,6 +241,19 @@ pub(crate) fn new_memtable(
 }
 
 /// A handle to a column family; cheap to clone.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-columnfamily-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// let users = db.create_cf("users", &Default::default())?;
+/// db.put_cf(&users, "1", "Ada")?;
+/// assert_eq!((users.name(), db.get("1")?.is_none()), ("users", true));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ColumnFamily {
     pub(crate) data: Arc<CfData>,

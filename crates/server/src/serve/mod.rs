@@ -32,12 +32,13 @@ mod status;
 pub mod tls;
 mod upkeep;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pumice::{BlockCache, CacheOptions, FilterPolicy, Options};
+use pumice::{BlockCache, CacheOptions, FileSystem, FilterPolicy, Options};
 use pumice_port::fiber::{IoMode, Runtime};
 use pumice_port::net::{Direction, Listener, SocketAddr, Stream};
 use pumice_port::thread::{self, JoinHandle};
@@ -126,33 +127,70 @@ impl EngineSettings {
     }
 }
 
-/// Opens the database that the settings name.
-fn open(config: &Config, runtime: &Runtime) -> Result<Keyspace, String> {
+/// Opens the database that the settings name, on `files`, or on the machine's.
+fn open(
+    config: &Config,
+    runtime: &Runtime,
+    files: Option<Arc<dyn FileSystem>>,
+) -> Result<Keyspace, String> {
     let settings = EngineSettings::of(config);
-    let options = settings.options()?;
+    let mut options = settings.options()?;
+    if let Some(files) = files {
+        options.db.file_system = files;
+    }
     let opened = runtime.run("open", || Keyspace::open(options, &settings.dir));
     opened.map_err(|error| format!("{}: {error}", settings.dir.display()))
 }
 
+/// An address to listen on.
+struct Address {
+    at: SocketAddr,
+    /// The server starts without it where the machine has no such address.
+    is_optional: bool,
+}
+
+impl Address {
+    /// Listens there; None: the machine has no such address, and need not have it.
+    fn bind(&self, what: &str) -> Result<Option<Listener>, String> {
+        match Listener::bind_tcp(self.at) {
+            Ok(listener) => Ok(Some(listener)),
+            Err(error) if self.is_optional && is_no_address(&error) => Ok(None),
+            Err(error) => Err(format!("{what}{}: {error}", self.at)),
+        }
+    }
+}
+
+/// There is no such address, or no such family of addresses, on this machine.
+fn is_no_address(error: &std::io::Error) -> bool {
+    const EAFNOSUPPORT: i32 = 97;
+    error.kind() == ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
+}
+
 /// The addresses of one setting with the port of another.
-fn tcp_addresses(config: &Config, bind: &str, port: &str) -> Result<Vec<SocketAddr>, String> {
+///
+/// One with `-` before it need not exist on this machine.
+fn tcp_addresses(config: &Config, bind: &str, port: &str) -> Result<Vec<Address>, String> {
     let port = config.number(port) as u16;
     let mut addresses = Vec::new();
     for word in config.get(bind).split_whitespace() {
-        let host = match word.trim_start_matches('-') {
+        let (host, is_optional) = match word.strip_prefix('-') {
+            Some(host) => (host, true),
+            None => (word, false),
+        };
+        let host = match host {
             "*" => "0.0.0.0",
             "localhost" => "127.0.0.1",
             other => other,
         };
         let host = host.parse().map_err(|_| format!("{bind}: '{word}' is not an address"))?;
-        addresses.push(SocketAddr::new(host, port));
+        addresses.push(Address { at: SocketAddr::new(host, port), is_optional });
     }
     Ok(addresses)
 }
 
 /// The addresses for plain connections; with port 0: any port if there is no other listener, else
 /// none.
-fn plain_addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
+fn plain_addresses(config: &Config) -> Result<Vec<Address>, String> {
     let has_others = !config.get("unixsocket").is_empty() || config.number("tls-port") != 0;
     if config.number("port") == 0 && has_others {
         return Ok(Vec::new());
@@ -161,7 +199,7 @@ fn plain_addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
 }
 
 /// The addresses for TLS, and its settings.
-type ForTls = (Vec<SocketAddr>, Cover);
+type ForTls = (Vec<Address>, Cover);
 
 #[cfg(feature = "tls")]
 fn for_tls(config: &Config) -> Result<Option<ForTls>, String> {
@@ -199,7 +237,19 @@ impl Running {
     /// # Errors
     /// An error text.
     pub fn start(config: Config, mode: IoMode) -> Result<Running, String> {
-        Running::start_over(config, mode, open)
+        Running::start_with(config, mode, None)
+    }
+
+    /// As [`Running::start`], on `files`, or on the machine's.
+    ///
+    /// # Errors
+    /// An error text.
+    pub fn start_with(
+        config: Config,
+        mode: IoMode,
+        files: Option<Arc<dyn FileSystem>>,
+    ) -> Result<Running, String> {
+        Running::start_over(config, mode, |config, runtime| open(config, runtime, files))
     }
 
     /// As [`Running::start`], over the keyspace that `open` returns, which may run tasks on the
@@ -257,18 +307,16 @@ impl Running {
         }
     }
 
-    fn listen(&mut self, plain: &[SocketAddr], tls: Option<ForTls>) -> Result<(), String> {
+    fn listen(&mut self, plain: &[Address], tls: Option<ForTls>) -> Result<(), String> {
         let mut bound = Vec::new();
         for address in plain {
-            let listener = Listener::bind_tcp(*address);
-            let listener = listener.map_err(|error| format!("{address}: {error}"))?;
+            let Some(listener) = address.bind("")? else { continue };
             self.addresses.extend(listener.address());
             bound.push((listener, Cover::Plain));
         }
         let (addresses, cover) = tls.unwrap_or((Vec::new(), Cover::Plain));
         for address in addresses {
-            let listener = Listener::bind_tcp(address);
-            let listener = listener.map_err(|error| format!("tls-port: {address}: {error}"))?;
+            let Some(listener) = address.bind("tls-port: ")? else { continue };
             self.tls_addresses.extend(listener.address());
             bound.push((listener, cover.clone()));
         }
@@ -312,8 +360,7 @@ impl Running {
         }
         let mut first = None;
         for address in tcp_addresses(config, bind, port)? {
-            let listener = Listener::bind_tcp(address);
-            let listener = listener.map_err(|error| format!("{port}: {address}: {error}"))?;
+            let Some(listener) = address.bind(&format!("{port}: "))? else { continue };
             first = first.or(listener.address());
             let (listener, server) = (Arc::new(listener), Arc::clone(&self.server));
             self.listeners.push(Arc::clone(&listener));

@@ -34,6 +34,23 @@ const RECORD_OVERHEAD_BYTES: usize = 16;
 /// An update that cannot be stored, because of its size or the batch's, is left out; from then on
 /// [`WriteBatch::status`] and every attempt to write the batch return the error that gives the
 /// reason.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-writebatch-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::WriteBatch;
+/// let mut batch = WriteBatch::new();
+/// batch.put("a", "1");
+/// batch.delete("b");
+/// assert_eq!(batch.count(), 2);
+/// db.write(&mut batch)?;
+/// assert_eq!(db.get("a")?.as_deref(), Some(&b"1"[..]));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct WriteBatch {
     rep: Vec<u8>,

@@ -102,7 +102,24 @@ impl Buffers {
     }
 }
 
-/// A cursor over the keys of a column family. See the module head.
+/// A cursor over the keys of a column family, both ways.
+///
+/// It sees the state in which it was made. It has no position at first and after the last entry;
+/// [`DbIterator::status`] then says whether that is the end or an error. Keys and values are lent
+/// until the next move. [`Db::iter`](crate::Db::iter) is the same as a Rust iterator.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::Db;
+/// # let dir = std::env::temp_dir().join(format!("pumice-cursor-{}", std::process::id()));
+/// let db = Db::builder(&dir).create(true).open()?;
+/// db.put("a", "1")?;
+/// let mut cursor = db.cursor()?;
+/// cursor.seek_for_prev(b"b");
+/// assert_eq!((cursor.key(), cursor.value()), (Some(&b"a"[..]), Some(&b"1"[..])));
+/// # db.close()
+/// # }
+/// ```
 pub struct DbIterator {
     pub(super) inner: MergingIterator<Source>,
     comparator: Comparator,

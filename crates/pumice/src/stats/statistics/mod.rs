@@ -179,6 +179,24 @@ struct Baseline {
 }
 
 /// Tickers and histograms, shared by `Arc`; several databases may share one.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use std::sync::Arc;
+/// use pumice::{Db, Options, Statistics, Ticker};
+/// let mut options = Options::default();
+/// options.db.create_if_missing = true;
+/// options.db.statistics = Some(Arc::new(Statistics::new()));
+/// # let dir = std::env::temp_dir().join(format!("pumice-tickers-{}", std::process::id()));
+/// let db = Db::open(&options, &dir)?;
+/// db.put("a", "1")?;
+/// let statistics = db.statistics().expect("they are on");
+/// assert_eq!(statistics.ticker(Ticker::NumberKeysWritten), 1);
+/// # db.close()?;
+/// # Db::destroy(&options, &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Statistics {
     number: u64,
     level: AtomicU8,

@@ -1,10 +1,10 @@
 //! Models of parking: permits, deadlines, and fibers sharing a primitive with threads.
 
-use crate::{holds, holds_with_hand_off, rejects};
+use super::{holds, holds_with_hand_off, rejects};
+use crate::sync::{Condvar, Event, Mutex, Semaphore};
+use crate::task::{self, TaskRef, WaitReason, model, unpark_all};
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
-use pumice_port::sync::{Condvar, Event, Mutex, Semaphore};
-use pumice_port::task::{self, TaskRef, WaitReason, model, unpark_all};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! Models of Mutex, Condvar, RwLock, Semaphore, Event and of the queue's own lock.
 
-use crate::{holds, holds_with_hand_off, is_caught};
+use super::{holds, holds_with_hand_off, is_caught};
+use crate::sync::planted::Planted;
+use crate::sync::{Condvar, Event, Mutex, RawLock, RwLock, Semaphore};
 use loom::cell::UnsafeCell;
 use loom::thread;
-use pumice_port::sync::planted::Planted;
-use pumice_port::sync::{Condvar, Event, Mutex, RawLock, RwLock, Semaphore};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,13 +1,12 @@
 //! Models of the primitives: loom runs them under every order of their steps and every value that
 //! the memory model allows a load to return.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p pumice-port --test loom --release` (cargo xtask loom).
+//! `RUSTFLAGS="--cfg loom" cargo test -p pumice-port --lib --release` (cargo xtask loom).
 //! A lost wake-up is a deadlock, which loom reports; a missing order is a concurrent access to one
 //! of its cells; a double wake-up of a fiber is an assertion. Each primitive also has models
 //! with a wrong line switched on (`sync::planted`), which loom must reject: a model that cannot see
 //! the bug proves nothing. At most three threads per model; time runs out at every possible moment
 //! (there is no clock).
-#![cfg(loom)]
 #![allow(clippy::unwrap_used)]
 
 mod kicks;
@@ -16,7 +15,7 @@ mod ring;
 mod tasks;
 mod work;
 
-use pumice_port::sync::planted::{ACTIVE, HAND_OFF, Planted};
+use crate::sync::planted::{ACTIVE, HAND_OFF, Planted};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 

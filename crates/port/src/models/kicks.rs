@@ -1,10 +1,10 @@
 //! Models of the kick protocol: the real `fiber/kick.rs` over a model of a loop and its eventfd.
 
-use crate::{holds, rejects};
+use super::{holds, rejects};
+use crate::task::model::Kick;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
-use pumice_port::task::model::Kick;
 use std::sync::Arc;
 
 /// A loop that has `work` units to do and sleeps on `bell`, a counter like an eventfd.

@@ -6,11 +6,11 @@
 //! per execution with one helper and three with two. Without a bound on switches, but over changes
 //! of the word as single steps, the ring's own unit tests explore rings of up to three helpers.
 
-use crate::{holds, is_caught};
+use super::{holds, is_caught};
+use crate::ring::{Ring, Task};
+use crate::sync::planted::Planted;
 use loom::cell::UnsafeCell;
 use loom::thread;
-use pumice_port::ring::{Ring, Task};
-use pumice_port::sync::planted::Planted;
 use std::sync::Arc;
 
 /// A build whose blocks are numbers: block n is written as 10 n + 1.

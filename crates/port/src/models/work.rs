@@ -1,10 +1,10 @@
 //! Models of SharedWork: each piece is done once, and its owner sees it done.
 
-use crate::locks::Watched;
-use crate::{holds, is_caught};
+use super::locks::Watched;
+use super::{holds, is_caught};
+use crate::sync::SharedWork;
+use crate::sync::planted::Planted;
 use loom::thread;
-use pumice_port::sync::SharedWork;
-use pumice_port::sync::planted::Planted;
 use std::sync::Arc;
 
 /// Pieces that are numbers; doing piece n counts at place n.

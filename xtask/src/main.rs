@@ -9,7 +9,7 @@
 //! | `test --quick` | fmt, clippy, tidy, the libraries' tests and a few suites on threads |
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
 //! | `clients` | the Redis clients of other languages against the server |
-//! | `clients c_test` | RocksDB's test of its C interface on the library in `target/capi` |
+//! | `clients NAME` | `c_test`, `rust-rocksdb`, `grocksdb`, `balboa` on the library in `target/capi` |
 //! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
 //! | `capi` | the C library, its header and pkg-config file; `--install PREFIX`, `--soname NAME` |
 //! | `api-lines` | the table of docs/api-comparison.md, which tidy compares |
@@ -23,7 +23,6 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-mod c_test;
 mod capi;
 mod clients;
 mod examples;
@@ -75,14 +74,7 @@ fn main() -> ExitCode {
             _ => ExitCode::FAILURE,
         },
         ["test", rest @ ..] => suite::run(&root, rest),
-        ["clients"] => clients::run(&root),
-        ["clients", "c_test"] => match c_test::run(&root) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(message) => {
-                eprintln!("cargo xtask clients c_test: {message}");
-                ExitCode::FAILURE
-            }
-        },
+        ["clients", rest @ ..] => clients::run(&root, rest),
         ["capi", rest @ ..] => capi::run(&root, rest),
         ["examples"] => examples::run(&root),
         ["api-lines"] => match tidy::api_lines::table(&root) {

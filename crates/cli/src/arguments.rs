@@ -18,9 +18,9 @@ use std::path::Path;
 /// The flags that a command knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// They stand alone or have a value that is true or false.
+    /// Flags that stand alone or have a value that is true or false.
     pub switches: &'a [&'a [&'static str]],
-    /// They have any value.
+    /// Flags that have any value.
     pub values: &'a [&'a [&'static str]],
 }
 

@@ -83,11 +83,11 @@
 
 pub mod backup;
 mod batch_index;
-mod budget;
 mod callbacks;
 mod commit;
 mod compaction;
 mod control;
+mod cost;
 mod db;
 mod engine;
 pub mod fiber;
@@ -126,12 +126,12 @@ pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,
 };
 pub use locks::{DeadlockPath, HeldLock, TransactionState, Wait};
-pub use log_tail::files::{WalFile, WalFileType};
-pub use log_tail::iterator::WalIterator;
+pub use log_tail::log_files::{WalFile, WalFileType};
+pub use log_tail::wal_iterator::WalIterator;
 pub use options::requests::{
-    BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, ContinueCallback,
-    FlushOptions, GetMergeOperandsAsyncOptions, GetMergeOperandsOptions, ReadOptions,
-    WaitForCompactOptions, WriteOptions,
+    BottommostLevelCompaction, CheckpointOptions, CompactFilesOptions, CompactRangeOptions,
+    ContinueCallback, FlushOptions, GetMergeOperandsAsyncOptions, GetMergeOperandsOptions,
+    ReadOptions, WaitForCompactOptions, WriteOptions,
 };
 pub use options::{
     BlockBasedTableOptions, Budget, CollectorContext, ColumnFamilyOptions, CompactionFilterContext,

@@ -6,6 +6,7 @@
 //! | a room of the engine names only rooms below it | `rooms` |
 //! | no circle of files across the folders of a crate | `circles` |
 //! | the port seam, unsafe code and unfinished work | `bans` |
+//! | a module with a folder is its mod.rs | `layout` |
 //! | file heads, lengths of files, functions and lines | `lengths` |
 //! | methods belong to the part they use; the engine's wiring only shrinks | `owners` |
 //! | no file that no crate reaches | `reach` |
@@ -27,6 +28,7 @@ mod bans;
 mod circles;
 mod defaults;
 mod floors;
+mod layout;
 mod lengths;
 mod owners;
 mod proofs;
@@ -98,6 +100,7 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
     violations.extend(circles::check(&sources));
     violations.extend(owners::check(&sources));
     violations.extend(wrappers::check(&sources));
+    violations.extend(layout::check(&sources));
     violations.extend(walks::check(root, &sources)?);
     violations.extend(proofs::check(&sources));
     violations.extend(defaults::check(&sources));

@@ -13,7 +13,7 @@ const ROOT: &str = "crates/pumice/src/";
 
 /// From the room that needs nothing to the one that none may need. ARCHITECTURE.md describes each.
 const ROOMS: &[&str] = &[
-    "budget",
+    "cost",
     "fiber",
     "perf",
     "row_cache",

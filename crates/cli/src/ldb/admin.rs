@@ -3,6 +3,7 @@
 use super::data::no_words;
 use super::manifest::{ManifestState, current_manifest};
 use super::open::{Access, text as failure};
+use super::opened::Handle;
 use super::{Failure, Invocation, family_name};
 use crate::arguments::utf8;
 use crate::output::Output;
@@ -32,7 +33,7 @@ pub fn create_column_family(it: &Invocation, out: &mut Output) -> Result<(), Fai
     let options = it.options(Access::Write)?;
     let default = options.families.iter().find(|family| family.name == "default");
     let family = default.map(|family| family.options.clone()).unwrap_or_default();
-    let opened = it.open_found(&options)?;
+    let opened = it.open_found::<Db>(&options)?;
     opened
         .db
         .create_column_family(&family, &name)
@@ -49,7 +50,7 @@ pub fn drop_column_family(it: &Invocation, out: &mut Output) -> Result<(), Failu
     };
     let name = family_name(name);
     it.check_present()?;
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let Some(family) = opened.db.column_family(&name) else {
         return Err(format!("Column family: {name} doesn't exist in db."));
     };
@@ -86,7 +87,7 @@ pub fn check_consistency(it: &Invocation, out: &mut Output) -> Result<(), Failur
     if !complaints.is_empty() {
         return Err(format!("Corruption: {complaints}"));
     }
-    it.open_read_only()?;
+    it.open_read_only::<Db>()?;
     out.line(&[b"OK"]);
     Ok(())
 }
@@ -97,7 +98,7 @@ pub fn get_property(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
         return Err("property name must be specified".into());
     };
     let name = utf8(name, "property name")?;
-    let opened = it.open_read_only()?;
+    let opened = it.open_read_only::<Db>()?;
     if let Some(map) = opened.db.property_map_cf(&opened.cf, name) {
         map.iter().for_each(|(key, value)| out.text(&format!("{name}.{key}: {value}\n")));
         return Ok(());
@@ -116,10 +117,10 @@ pub fn get_property(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 
 /// `compact`: everything in the range is rewritten, the last level too, as RocksDB's does: files
 /// get the options of today.
-pub fn compact(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
+pub fn compact<H: Handle>(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
     no_words(it, "compact")?;
     let (begin, end) = (it.bound("from", it.key_hex)?, it.bound("to", it.key_hex)?);
-    let opened = it.open()?;
+    let opened = it.open::<H>()?;
     let options = CompactRangeOptions {
         bottommost_level_compaction: BottommostLevelCompaction::ForceOptimized,
         ..CompactRangeOptions::default()
@@ -138,7 +139,7 @@ pub fn approximate_size(it: &Invocation, out: &mut Output) -> Result<(), Failure
         None => Err(format!("{flag} must be specified for approxsize command")),
     };
     let (from, to) = (bound("from")?, bound("to")?);
-    let opened = it.open_read_only()?;
+    let opened = it.open_read_only::<Db>()?;
     let sizes = opened.db.approximate_sizes_cf(&opened.cf, &[(&from, &to)]).map_err(failure)?;
     out.text(&format!("{}\n", sizes.iter().sum::<u64>()));
     Ok(())
@@ -147,7 +148,7 @@ pub fn approximate_size(it: &Invocation, out: &mut Output) -> Result<(), Failure
 /// `checkpoint --checkpoint_dir=PATH`
 pub fn checkpoint(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "checkpoint")?;
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let Some(target) = it.arguments.path("checkpoint_dir") else {
         return Err("Invalid argument: invalid checkpoint directory name".into());
     };

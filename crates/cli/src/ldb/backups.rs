@@ -6,6 +6,7 @@ use super::data::no_words;
 use super::open::text as failure;
 use super::{Failure, Invocation};
 use crate::output::Output;
+use pumice::Db;
 use pumice::backup::BackupEngine;
 use pumice_env::PosixFs;
 
@@ -20,7 +21,7 @@ fn backup_dir(it: &Invocation) -> Result<PathBuf, Failure> {
 pub fn backup(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "backup")?;
     let dir = backup_dir(it)?;
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     out.text("open db OK\n");
     let engine = BackupEngine::open(PosixFs::shared(), &dir).map_err(failure)?;
     out.text("open backup engine OK\n");

@@ -7,6 +7,7 @@ use super::{
     shell, wal,
 };
 use crate::output::Output;
+use pumice::{Db, DbWithTtl};
 
 /// One row of the command table.
 pub struct Command {
@@ -22,27 +23,37 @@ pub struct Command {
     pub run: fn(&Invocation, &mut Output) -> Result<(), Failure>,
 }
 
+/// A command that works on plain databases and, with `--ttl`, on those whose values expire.
+macro_rules! with_ttl {
+    ($($command:ident)::+) => {
+        |it, out| match it.arguments.flag("ttl") {
+            true => $($command)::+::<DbWithTtl>(it, out),
+            false => $($command)::+::<Db>(it, out),
+        }
+    };
+}
+
 pub const COMMANDS: &[Command] = &[
     Command {
         name: "put",
         usage: "<key> <value> [--create_if_missing] [--ttl]",
         switches: &["ttl"],
         values: &[],
-        run: data::put,
+        run: with_ttl!(data::put),
     },
     Command {
         name: "get",
         usage: "<key> [--ttl]",
         switches: &["ttl"],
         values: &[],
-        run: data::get,
+        run: with_ttl!(data::get),
     },
     Command {
         name: "batchput",
         usage: "<key> <value> [<key> <value>] [..] [--create_if_missing] [--ttl]",
         switches: &["ttl"],
         values: &[],
-        run: data::batch_put,
+        run: with_ttl!(data::batch_put),
     },
     Command {
         name: "scan",
@@ -50,7 +61,7 @@ pub const COMMANDS: &[Command] = &[
                 [--start_time=<N>:- is inclusive] [--end_time=<N>:- is exclusive] [--no_value]",
         switches: &["ttl", "timestamp", "no_value"],
         values: &["from", "to", "max_keys", "start_time", "end_time"],
-        run: data::scan,
+        run: with_ttl!(data::scan),
     },
     Command { name: "delete", usage: "<key>", switches: &[], values: &[], run: data::delete },
     Command {
@@ -77,7 +88,7 @@ pub const COMMANDS: &[Command] = &[
             "end_time",
             "path",
         ],
-        run: data::dump,
+        run: with_ttl!(data::dump),
     },
     Command {
         name: "idump",
@@ -156,7 +167,7 @@ pub const COMMANDS: &[Command] = &[
         usage: "[--from] [--to] [--ttl]",
         switches: &["ttl"],
         values: &["from", "to"],
-        run: admin::compact,
+        run: with_ttl!(admin::compact),
     },
     Command {
         name: "singledelete",
@@ -185,14 +196,14 @@ pub const COMMANDS: &[Command] = &[
                 [--create_if_missing] [--ttl]",
         switches: &["ttl"],
         values: &[],
-        run: entities::put_entity,
+        run: with_ttl!(entities::put_entity),
     },
     Command {
         name: "get_entity",
         usage: "<key> [--ttl]",
         switches: &["ttl"],
         values: &[],
-        run: entities::get_entity,
+        run: with_ttl!(entities::get_entity),
     },
     Command {
         name: "multi_get_entity",
@@ -206,7 +217,7 @@ pub const COMMANDS: &[Command] = &[
         usage: "[--ttl]  (get <key>, put <key> <value>, delete <key>, help on standard input)",
         switches: &["ttl"],
         values: &[],
-        run: shell::query,
+        run: with_ttl!(shell::query),
     },
     Command {
         name: "approxsize",

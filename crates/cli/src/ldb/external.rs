@@ -11,7 +11,7 @@ use crate::arguments;
 use crate::output::Output;
 use crate::text::parse;
 use pumice::{
-    CompactRangeOptions, FlushOptions, IngestExternalFileOptions, Options, SstFileWriter,
+    CompactRangeOptions, Db, FlushOptions, IngestExternalFileOptions, Options, SstFileWriter,
     WriteBatch, WriteOptions,
 };
 
@@ -47,7 +47,7 @@ pub fn write_extern_sst(it: &Invocation, _out: &mut Output) -> Result<(), Failur
     let [path] = it.arguments.words.as_slice() else {
         return Err("output SST file path must be specified".into());
     };
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let options = Options {
         db: (*opened.db.options()).clone(),
         cf: (*opened.db.column_family_options(&opened.cf).map_err(failure)?).clone(),
@@ -96,7 +96,7 @@ pub fn ingest_extern_sst(it: &Invocation, _out: &mut Output) -> Result<(), Failu
              RocksDB from being able to open it"
         );
     }
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let ingested =
         opened.db.ingest_external_file_cf(&options, &opened.cf, &[arguments::path(path)]);
     ingested.map_err(|error| format!("failed to ingest external SST: {error}"))?;
@@ -110,7 +110,7 @@ const LOAD_BATCH: u32 = 1000;
 
 /// `load`: the pairs on standard input, `key ==> value` lines as `dump` prints them, are put.
 pub fn load(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let (db, cf) = (&opened.db, &opened.cf);
     let manual = db.column_family_options(cf).map_err(failure)?.disable_auto_compactions;
     let set_manual = |on: bool| {
@@ -142,7 +142,7 @@ pub fn load(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 }
 
 /// Puts the lines, and counts those that are not pairs.
-fn load_lines(it: &Invocation, opened: &Opened) -> Result<u64, Failure> {
+fn load_lines(it: &Invocation, opened: &Opened<Db>) -> Result<u64, Failure> {
     let options =
         WriteOptions { disable_wal: it.arguments.flag("disable_wal"), ..WriteOptions::default() };
     let mut batch = WriteBatch::new();

@@ -10,9 +10,9 @@ use super::words::{self, Against};
 /// A table in one line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Its section.
+    /// The table's section.
     pub section: Section,
-    /// Its title.
+    /// The table's title.
     pub title: String,
     /// What its first ratio is of.
     pub measure: &'static str,
@@ -27,7 +27,7 @@ pub struct Line {
 pub struct Means {
     /// How many.
     pub count: usize,
-    /// Their geometric mean.
+    /// The geometric mean of the ratios.
     pub mean: f64,
     /// How many are losses.
     pub losses: usize,
@@ -78,7 +78,7 @@ mod tests {
         };
         let all = [
             found("RocksDB", 4.0),
-            found("the same over RocksDB", 0.25),
+            found("RocksDB, 4 threads", 0.25),
             found("redis-server", 100.0),
         ];
         let means = Means::of(&all, "ops_per_sec").unwrap();

@@ -6,8 +6,6 @@
 //!
 //! Thread safety: everything runs on the main thread but for the wait for signals.
 
-mod rocksdb;
-
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -19,7 +17,6 @@ use std::time::Duration;
 
 use crate::arguments::utf8;
 use pumice_port::{os, thread};
-use pumice_server::keyspace::engine::Engine;
 use pumice_server::{Config, IoMode, Running, SETTINGS};
 
 const USAGE: &str = "\
@@ -116,7 +113,7 @@ fn serve(config: Config) -> Result<(), String> {
     let signals = os::Signals::install().map_err(|error| format!("signals: {error}"))?;
     let dir = config.get("dir");
     let fsync = config.get("appendfsync");
-    let running = Running::start_with(config, IoMode::Auto, rocksdb::open)?;
+    let running = Running::start(config, IoMode::Auto)?;
     let end: Arc<dyn Fn() + Send + Sync> = Arc::new(running.ask_to_end());
     // It ends with the process.
     drop(thread::spawn_os("signals", move || {
@@ -131,9 +128,6 @@ fn serve(config: Config) -> Result<(), String> {
         }
     }));
     print(format_args!("pumice {} serves {dir} (appendfsync {fsync})", env!("CARGO_PKG_VERSION")));
-    if let Engine::Foreign(engine) = running.shared().keyspace.engine() {
-        print(format_args!("the engine is {}", engine.name()));
-    }
     for address in running.addresses() {
         print(format_args!("listening on {address}: redis-cli -p {}", address.port()));
     }

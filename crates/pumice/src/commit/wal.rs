@@ -44,7 +44,18 @@ pub(crate) struct Wals {
     syncing: bool,
     use_fsync: bool,
     manual_flush: bool,
+    compresses: bool,
     writer_options: WriterOptions,
+}
+
+/// How all logs of a database are written.
+#[derive(Clone, Copy)]
+pub(crate) struct LogSettings {
+    pub use_fsync: bool,
+    /// Records go to the operating system only when they are flushed.
+    pub manual_flush: bool,
+    /// By zstd.
+    pub compresses: bool,
 }
 
 /// A sync of the current log, done without the lock while others append.
@@ -76,10 +87,10 @@ impl Wals {
     pub fn new(
         fs: Arc<dyn FileSystem>,
         dir: PathBuf,
-        use_fsync: bool,
-        manual_flush: bool,
+        how: LogSettings,
         writer_options: WriterOptions,
     ) -> Self {
+        let LogSettings { use_fsync, manual_flush, compresses } = how;
         Wals {
             fs,
             dir,
@@ -95,6 +106,7 @@ impl Wals {
             syncing: false,
             use_fsync,
             manual_flush,
+            compresses,
             writer_options,
         }
     }
@@ -189,7 +201,14 @@ impl Wals {
             }
         };
         let writer = BufferedWriter::new(file, self.writer_options.clone());
-        self.current = Some(LogWriter::new(writer, number, false, self.manual_flush));
+        let mut log = LogWriter::new(writer, number, false, self.manual_flush);
+        if self.compresses
+            && let Err(error) = log.enable_compression()
+        {
+            self.failed.get_or_insert_with(|| error.clone());
+            return Err(error);
+        }
+        self.current = Some(log);
         self.number = number;
         self.sizes.start(number);
         self.unsynced = false;

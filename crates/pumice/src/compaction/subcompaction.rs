@@ -17,8 +17,8 @@ use pumice_port::sync::Mutex;
 use pumice_port::time::thread_cpu_nanos;
 use pumice_table::{TableReadOptions, TableReason};
 
+use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::compaction::cut::OutputCut;
-use crate::compaction::env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::CompactionPick;
 use crate::compaction::timed_filter;
 use crate::options::{ColumnFamilyOptions, CompactionFilterContext};
@@ -27,9 +27,9 @@ use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 use crate::snapshot::LiveSnapshots;
 use crate::stats::listener::{CompactionReason, TableFileCreationReason};
+use crate::table_output::compaction_iterator::{Beyond, CompactionIterator, CompactionSettings};
 use crate::table_output::counts::IterationCounts;
-use crate::table_output::iterator::{Beyond, CompactionIterator, CompactionSettings};
-use crate::table_output::output::{OutputFile, OutputSpec};
+use crate::table_output::output_file::{OutputFile, OutputSpec};
 use crate::table_output::tombstones;
 use crate::version::family::CfData;
 

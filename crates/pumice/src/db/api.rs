@@ -17,11 +17,11 @@ use crate::engine::live_files;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use crate::options::requests::{
-    CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions,
+    CheckpointOptions, CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions,
 };
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
+use crate::recovery::consistent_read::read_settled;
 use crate::recovery::lock::Mode;
-use crate::recovery::moment::read_settled;
 use crate::recovery::{manifest_reader, version_recovery};
 use crate::snapshot::{Purpose, Snapshot};
 use crate::stats::listener::FlushReason;
@@ -545,7 +545,18 @@ impl Db {
     /// InvalidArgument if `path` exists, even if another process creates it meanwhile; Aborted in
     /// code that a job calls; I/O.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.inner().checkpoint(path.as_ref())
+        self.checkpoint_opt(&CheckpointOptions::default(), path)
+    }
+    /// As [`Db::checkpoint`], with options.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint`].
+    pub fn checkpoint_opt(
+        &self,
+        options: &CheckpointOptions,
+        path: impl AsRef<Path>,
+    ) -> Result<()> {
+        self.inner().checkpoint(options, path.as_ref())
     }
     /// The background error because of which writes fail, if there is one; its severity tells
     /// whether [`Db::resume`] can clear it. None in code that the database calls under its locks.

@@ -96,7 +96,7 @@ impl Db {
     /// Compacts the table files of the default column family with these names (as in
     /// [`crate::LiveFile::name`]) into `output_level`, with every file that has to be included:
     /// older ones of level 0, those between the named ones, and what overlaps down to that level.
-    /// They are always rewritten, by a background thread. Returns the names of the new files.
+    /// The files are always rewritten, by a background thread. Returns the names of the new files.
     ///
     /// # Errors
     /// InvalidArgument if there is no such file or the level does not fit; Aborted if a running

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use pumice_base::narrow::to_usize;
 use pumice_base::{InternalKeyComparator, Result};
+use pumice_compress::CompressionType;
 use pumice_env::{FileLock, FileSystem};
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
@@ -21,11 +22,11 @@ use crate::commit::batch::WriteBatch;
 use crate::commit::controller::WriteController;
 use crate::commit::queue::WriteQueue;
 use crate::commit::shared_insert::Helpers;
-use crate::commit::wal::Wals;
+use crate::commit::wal::{LogSettings, Wals};
 use crate::engine::life::Life;
 use crate::engine::open::ColumnFamilyDescriptor;
 use crate::engine::{DbInner, compaction_tuning};
-use crate::log_tail::history::LogHistory;
+use crate::log_tail::log_history::LogHistory;
 use crate::options::DbOptions;
 use crate::recovery::lock::Mode;
 use crate::recovery::version_recovery::{RecoveredFamily, RecoveredVersions};
@@ -180,7 +181,9 @@ fn runs_code(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> boo
 fn no_logs(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Logs {
     let (use_fsync, manual) = (options.use_fsync, options.manual_wal_flush);
     let writer = options.wal_writer(0);
-    let wals = Wals::new(Arc::clone(fs), dir.to_path_buf(), use_fsync, manual, writer);
+    let compresses = options.wal_compression != CompressionType::None;
+    let how = LogSettings { use_fsync, manual_flush: manual, compresses };
+    let wals = Wals::new(Arc::clone(fs), dir.to_path_buf(), how, writer);
     Logs {
         wal: Mutex::foreground(wals),
         synced: Condvar::new(),

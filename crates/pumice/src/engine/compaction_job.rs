@@ -15,7 +15,7 @@ use pumice_port::pool::Priority;
 use pumice_port::sync::{Mutex, MutexGuard};
 use pumice_port::{thread, time};
 
-use crate::compaction::env::{CompactionEnv, LaneKind};
+use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::compaction::picker::{CompactionReason, Reach};
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
 use crate::engine::DbInner;

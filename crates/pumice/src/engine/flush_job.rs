@@ -18,7 +18,7 @@ use pumice_port::lane::Floor;
 use pumice_port::{thread, time};
 use pumice_table::TableReason;
 
-use crate::compaction::env::LaneKind;
+use crate::compaction::compaction_env::LaneKind;
 use crate::engine::DbInner;
 use crate::flush::grouping::{Grouping, flushed_together};
 use crate::flush::{FlushOutput, write_level0};

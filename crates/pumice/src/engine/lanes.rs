@@ -15,7 +15,7 @@
 //!
 //! Thread safety: everything from anywhere.
 
-use crate::compaction::env::LaneKind;
+use crate::compaction::compaction_env::LaneKind;
 use crate::engine::DbInner;
 use crate::state::DbState;
 use crate::state::lanes::{Lanes, URGENT_PRESSURE, wanted};

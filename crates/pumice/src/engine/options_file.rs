@@ -76,6 +76,7 @@ impl DbInner {
     /// changes then.
     pub(crate) fn set_cf_options(&self, cf: &Arc<CfData>, changes: &[(&str, &str)]) -> Result<()> {
         self.check_writable()?;
+        check_not_empty(changes)?;
         if cf.is_dropped() {
             return Err(Error::column_family_dropped(cf.name.clone()));
         }
@@ -121,6 +122,7 @@ impl DbInner {
     /// As `set_cf_options`.
     pub(crate) fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
         self.check_writable()?;
+        check_not_empty(changes)?;
         // Held from reading the options to storing them, so that of two changes neither is lost.
         let changing = self.settings.change.lock();
         let changed = self.options().with_changes(changes)?.sanitized()?;
@@ -157,5 +159,13 @@ impl DbInner {
             self.reports.info(format_args!("SetDBOptions() {name}: {value}"));
         }
         self.write_options_file()
+    }
+}
+
+/// RocksDB's answer to no changes.
+fn check_not_empty(changes: &[(&str, &str)]) -> Result<()> {
+    match changes {
+        [] => Err(Error::invalid_argument("empty input")),
+        _ => Ok(()),
     }
 }

@@ -30,7 +30,7 @@ use crate::commit::predecessor::Predecessor;
 use crate::commit::two_phase::{self, PreparedSections};
 use crate::engine::DbInner;
 use crate::flush::{FlushOutput, write_level0};
-use crate::recovery::moment::Stamp;
+use crate::recovery::consistent_read::Stamp;
 use crate::recovery::version_recovery::check_found;
 use crate::state::DbState;
 use crate::state::parts::Directory;

@@ -16,7 +16,7 @@
 //! | `codec` | which codec a file is written with |
 //! | `latest` | finding the OPTIONS file of a database |
 //! | `sanitize` | the values an open database works with |
-//! | `docs` | the reference page |
+//! | `docs`, `printed` | the reference page; options as RocksDB prints them in its log |
 //! | `merge_operators` | built-in merge operators |
 //!
 //! Thread safety: plain data. An open database shares `Arc<DbOptions>` and
@@ -41,6 +41,7 @@ pub mod merge_operators;
 pub mod objects;
 mod on_disk;
 mod presets;
+pub(crate) mod printed;
 pub mod requests;
 pub mod row;
 mod sanitize;

@@ -45,7 +45,7 @@ pub struct ReadOptions {
     /// Unlike RocksDB's it is on by default.
     pub auto_prefix_mode: bool,
     /// Each seek of a cursor sees everything that was written before it, not only what was written
-    /// before the cursor was made. Unlike RocksDB's, such a cursor also moves backwards. Refused
+    /// before the cursor was made; so does a step forward from what was the last key. Unlike RocksDB's, such a cursor also moves backwards. Refused
     /// with a snapshot.
     pub tailing: bool,
 }
@@ -179,6 +179,15 @@ pub struct WriteOptions {
     /// Wait for the rate limiter before the write is logged; only `User`, and only if the log is
     /// written with each write (`disable_wal` and `manual_wal_flush` off).
     pub rate_limiter_priority: Option<IoPriority>,
+}
+
+/// Options of a checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointOptions {
+    /// Memtables are flushed first if the live logs have at least this many bytes together; 0
+    /// always, `u64::MAX` never. What is not flushed is copied as logs, so that an open of the
+    /// checkpoint reads it from there; writes without a log are then missing.
+    pub log_size_for_flush: u64,
 }
 
 /// Options of a flush.

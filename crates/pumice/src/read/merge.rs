@@ -85,7 +85,7 @@ pub(crate) fn plain_value(tag: u8, stored: &[u8]) -> Result<&[u8]> {
 /// default column.
 ///
 /// # Errors
-/// Those of encoding the entity.
+/// The errors of encoding the entity.
 pub(crate) fn stored_merge(
     base: Option<(u8, &[u8])>,
     merged: Vec<u8>,

@@ -1,5 +1,6 @@
 //! Reading: point lookups and iterators over a super version.
 
+pub(crate) mod answer;
 pub(crate) mod columns;
 pub(crate) mod entries;
 pub(crate) mod get;
@@ -13,4 +14,3 @@ pub(crate) mod overlapping;
 pub(crate) mod pinned;
 pub(crate) mod range_del;
 pub(crate) mod source;
-pub(crate) mod wanted;

@@ -15,7 +15,7 @@ use pumice_port::sync::Mutex;
 use pumice_port::thread;
 use pumice_port::time::now_micros;
 
-use crate::compaction::env::LaneKind;
+use crate::compaction::compaction_env::LaneKind;
 use crate::control::level0_cost::{LOWERED_FROM, Level0Cost};
 use crate::options::{BackgroundPriority, DbOptions};
 use crate::state::family::CfState;

@@ -110,7 +110,7 @@ fn add_latencies(shared: &Shared, page: &mut MetricsPage) {
 }
 
 fn add_engine(shared: &Shared, page: &mut MetricsPage) {
-    let db = shared.keyspace.engine();
+    let db = shared.keyspace.db();
     for (property, help) in [
         ("cur-size-all-mem-tables", "Bytes of memtables."),
         ("num-immutable-mem-table", "Memtables that wait to be flushed."),

@@ -38,7 +38,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pumice::{BlockCache, CacheOptions, FilterPolicy, Options};
-use pumice_port::fiber::{IoMode, Runtime, offload};
+use pumice_port::fiber::{IoMode, Runtime};
 use pumice_port::net::{Direction, Listener, SocketAddr, Stream};
 use pumice_port::thread::{self, JoinHandle};
 use pumice_port::{os, time};
@@ -49,7 +49,6 @@ pub use server::Server;
 
 use crate::commands::acl_rules;
 use crate::keyspace::Keyspace;
-use crate::keyspace::engine::Foreign;
 use crate::session::Shared;
 use crate::session::clients::Peer;
 use crate::session::config::Config;
@@ -59,8 +58,6 @@ use crate::session::stats::Stats;
 const END: Duration = Duration::from_secs(10);
 /// How long sending the refusal of a connection may take.
 const REFUSAL: Duration = Duration::from_secs(1);
-/// Stack of a fiber that may call a foreign engine.
-const FOREIGN_STACK_BYTES: usize = 1 << 20;
 
 /// The settings of an engine.
 #[derive(Clone, Debug)]
@@ -80,9 +77,6 @@ pub struct EngineSettings {
     /// Tables are read past the system's cache.
     pub direct_reads: bool,
 }
-
-/// Opens the foreign engine whose library is at a path.
-pub type OpenForeign = fn(&Path, &EngineSettings) -> Result<Box<dyn Foreign>, String>;
 
 /// A server that runs.
 pub struct Running {
@@ -132,21 +126,12 @@ impl EngineSettings {
     }
 }
 
-/// Opens the database with the engine that the settings name.
-fn open(config: &Config, runtime: &Runtime, foreign: OpenForeign) -> Result<Keyspace, String> {
+/// Opens the database that the settings name.
+fn open(config: &Config, runtime: &Runtime) -> Result<Keyspace, String> {
     let settings = EngineSettings::of(config);
-    let failed = |error: pumice::Error| format!("{}: {error}", settings.dir.display());
-    let library = config.get("engine");
-    if library.is_empty() {
-        let options = settings.options()?;
-        let opened = runtime.run("open", || Keyspace::open(options, &settings.dir));
-        return opened.map_err(failed);
-    }
-    // It blocks, and needs as much stack as a thread has.
-    offload(|| {
-        let engine = foreign(Path::new(&library), &settings)?;
-        Keyspace::open_foreign(engine).map_err(failed)
-    })
+    let options = settings.options()?;
+    let opened = runtime.run("open", || Keyspace::open(options, &settings.dir));
+    opened.map_err(|error| format!("{}: {error}", settings.dir.display()))
 }
 
 /// The addresses of one setting with the port of another.
@@ -214,21 +199,7 @@ impl Running {
     /// # Errors
     /// An error text.
     pub fn start(config: Config, mode: IoMode) -> Result<Running, String> {
-        Running::start_with(config, mode, |_, _| {
-            Err("engine: this build supports only Pumice".into())
-        })
-    }
-
-    /// As [`Running::start`]; `foreign` opens the engine that the setting `engine` names.
-    ///
-    /// # Errors
-    /// An error text.
-    pub fn start_with(
-        config: Config,
-        mode: IoMode,
-        foreign: OpenForeign,
-    ) -> Result<Running, String> {
-        Running::start_over(config, mode, |config, runtime| open(config, runtime, foreign))
+        Running::start_over(config, mode, open)
     }
 
     /// As [`Running::start`], over the keyspace that `open` returns, which may run tasks on the
@@ -245,11 +216,8 @@ impl Running {
             0 => thread::available_parallelism(),
             loops => loops,
         };
-        let mut runtime = Runtime::builder().loops(loops).io(mode).name("pumice:serve");
-        if !config.get("engine").is_empty() {
-            runtime = runtime.stack_bytes(FOREIGN_STACK_BYTES);
-        }
-        let runtime = runtime.build().map_err(|error| format!("event loops: {error}"))?;
+        let runtime = Runtime::builder().loops(loops).io(mode).name("pumice:serve").build();
+        let runtime = runtime.map_err(|error| format!("event loops: {error}"))?;
         let runtime = Arc::new(runtime);
         let addresses = plain_addresses(&config)?;
         let tls = for_tls(&config)?;
@@ -279,7 +247,7 @@ impl Running {
                 let upkeep = upkeep::start(&running.server, &running.runtime);
                 let (tasks, giver) = upkeep?;
                 running.tasks.extend(tasks);
-                running.giver = giver;
+                running.giver = Some(giver);
                 Ok(running)
             }
             Err(why) => {
@@ -419,11 +387,7 @@ impl Running {
         if let Some(path) = &self.socket {
             os::unlink(path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        let close = || server.shared.keyspace.close();
-        let closed = match server.shared.keyspace.engine().pumice() {
-            Some(_) => self.runtime.run("close", close),
-            None => offload(close),
-        };
+        let closed = self.runtime.run("close", || server.shared.keyspace.close());
         if let Some(giver) = self.giver.take() {
             giver.join().map_err(|_| "a task of the server has panicked".to_string())?;
         }

@@ -115,12 +115,6 @@ pub const SETTINGS: &[Setting] = &[
         "no",
         "Read table files without the system's cache, so that only cache-bytes are cached.",
     ),
-    fixed(
-        "engine",
-        Form::Text,
-        "",
-        "Path of RocksDB's C library, to compare with; empty for Pumice.",
-    ),
     mutable(
         "latency-monitor-threshold",
         Form::Number(0, i64::MAX),
@@ -251,7 +245,7 @@ const TLS_SETTINGS: [&str; 5] =
 const NO_TLS: &str = "this build has no TLS: build it with `--features tls`, as in \
 `cargo build --release --features tls`";
 
-/// It is known, but this build does not have it.
+/// The setting is known, but this build does not have it.
 fn is_left_out(name: &str) -> bool {
     !cfg!(feature = "tls") && TLS_SETTINGS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }

@@ -12,7 +12,7 @@ use pumice_env::perf::PerfMetric;
 use pumice_port::fiber;
 
 use super::{DbIterator, Direction, Place};
-use crate::budget;
+use crate::cost;
 
 impl DbIterator {
     /// From a key to the one before it.
@@ -69,7 +69,7 @@ impl DbIterator {
         let mut steps = 0;
         self.buffers.operands.clear();
         while self.inner.valid() {
-            fiber::spend(budget::STEP);
+            fiber::spend(cost::STEP);
             let ikey = self.inner.key();
             let key = dbformat::user_key(ikey);
             if !self.comparator.equal(key, &self.buffers.saved_key) {

@@ -255,8 +255,9 @@ impl<'a> Known<'a> {
             return Some(found);
         }
         if call.by_path {
-            let path = format!("{ROOM}{}.rs", call.on);
-            let mut found = self.functions.iter().filter(|(file, _)| *file == path);
+            let paths = [".rs", "/mod.rs"].map(|end| format!("{ROOM}{}{end}", call.on));
+            let mut found =
+                self.functions.iter().filter(|(file, _)| paths.iter().any(|p| p == file));
             return found.find(|(_, name)| *name == call.name).map(|(file, _)| *file);
         }
         self.by_name.get(call.name).and_then(one)

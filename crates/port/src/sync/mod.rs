@@ -25,7 +25,7 @@ mod shared_work;
 pub use condvar::Condvar;
 pub use event::Event;
 pub use mutex::{Mutex, MutexGuard};
-pub use order::{LockRank, RankHeld};
+pub use order::{HeldAside, LockRank, RankHeld};
 #[cfg(loom)]
 #[doc(hidden)]
 pub use raw_lock::RawLock;

@@ -92,6 +92,32 @@ impl LockRank {
     fn push(&self) {}
 }
 
+/// While it lives, what the calling task held before does not count: it calls code that is not the
+/// holder's, and whose locks have an order of their own.
+#[derive(Debug)]
+#[must_use = "what is held counts again once this is dropped"]
+pub struct HeldAside {
+    #[cfg(all(debug_assertions, not(loom)))]
+    held: [Option<&'static LockRank>; HELD_MAX],
+}
+
+impl HeldAside {
+    /// Begins now.
+    pub fn begin() -> Self {
+        HeldAside {
+            #[cfg(all(debug_assertions, not(loom)))]
+            held: HELD.with(|held| held.replace([None; HELD_MAX])),
+        }
+    }
+}
+
+impl Drop for HeldAside {
+    fn drop(&mut self) {
+        #[cfg(all(debug_assertions, not(loom)))]
+        HELD.set(self.held);
+    }
+}
+
 /// A task holds at most this many at once.
 #[cfg(all(debug_assertions, not(loom)))]
 const HELD_MAX: usize = 16;

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice_base::{Error, Result};
 use pumice_port::os::is_forked;
+use pumice_port::sync::HeldAside;
 
 pub(crate) use code::{has_code, has_db_code, mark_code, mark_db_code};
 pub(crate) use user_files::mark_files;
@@ -51,7 +52,7 @@ pub(crate) struct Mark(u64);
 
 /// The task works for a database until this is dropped.
 #[must_use]
-pub(crate) struct Entered(());
+pub(crate) struct Entered(Option<HeldAside>);
 
 impl Drop for Entered {
     fn drop(&mut self) {
@@ -67,7 +68,7 @@ fn enter(entry: u64) -> Entered {
         }
         marks.depth.set(depth + 1);
     });
-    Entered(())
+    Entered(None)
 }
 
 fn any(is: impl Fn(u64) -> bool) -> bool {
@@ -94,7 +95,10 @@ impl Mark {
     }
     /// This task calls code that runs under locks.
     pub fn enter_locked(self) -> Entered {
-        enter(self.locked_entry())
+        let mut entered = enter(self.locked_entry());
+        // The code may call another database.
+        entered.0 = Some(HeldAside::begin());
+        entered
     }
     /// The database waits for this task.
     pub fn is_inside(self) -> bool {

@@ -1,8 +1,8 @@
 //! `cargo xtask python`: the wheel of `crates/python`, installed and tested in a fresh environment.
 //!
-//! maturin and pytest come from PyPI into `target/python`. `--wheel` makes the wheel alone, `--quick`
-//! tests one that is not optimised, which is built in a fifth of the time. Needs Python 3.11 or
-//! later with `venv`.
+//! maturin and pytest come from PyPI into `target/python`. `--wheel` makes the wheel alone,
+//! `--quick` tests one that is not optimised, which is built in a fifth of the time. Needs Python
+//! 3.11 or later with `venv`.
 //!
 //! Thread safety: one caller, one process.
 

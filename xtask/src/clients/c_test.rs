@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn phases_are_left_out_whole() {
-        let text = "head\n  StartPhase(\"a\");\n  one\n  StartPhase(\"writebatch_wi\");\n  two\n  \
+        let text = "head\n  StartPhase(\"a\");\n  one\n  StartPhase(\"trace\");\n  two\n  \
                     StartPhase(\"b\");\n  three\n";
         let left = without_phases(text);
         assert_eq!(left, "head\n  StartPhase(\"a\");\n  one\n  StartPhase(\"b\");\n  three\n");

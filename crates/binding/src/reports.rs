@@ -11,6 +11,8 @@ use pumice::{
     ExternalFileIngestionInfo, FlushJobInfo, FlushReason, LiveFile, MemTableInfo, WalFile,
     WriteStallCondition, WriteStallInfo,
 };
+use pumice_base::UserKey;
+use pumice_env::filename::table_file_name;
 use pumice_table::TableProperties;
 
 use crate::store::{Fields, Store};
@@ -265,7 +267,8 @@ impl CompactionInfo {
 
 fn table_path(dir: &Path, number: u64) -> Vec<u8> {
     let mut path = bytes(dir).to_vec();
-    path.extend_from_slice(format!("/{number:06}.sst").as_bytes());
+    path.push(b'/');
+    path.extend_from_slice(table_file_name(number).as_bytes());
     path
 }
 
@@ -427,8 +430,9 @@ pub struct MetadataRange {
 
 impl MetadataRange {
     fn takes(&self, file: &LiveFile, order: &pumice::Comparator) -> bool {
-        let ends_before = |start: &Vec<u8>| order.compare(&file.largest_key, start).is_lt();
-        let begins_after = |end: &Vec<u8>| order.compare(&file.smallest_key, end).is_gt();
+        let compare = |a: &[u8], b: &[u8]| order.compare(UserKey::new(a), UserKey::new(b));
+        let ends_before = |start: &Vec<u8>| compare(&file.largest_key, start).is_lt();
+        let begins_after = |end: &Vec<u8>| compare(&file.smallest_key, end).is_gt();
         self.level.is_none_or(|level| level == file.level)
             && !self.start.as_ref().is_some_and(ends_before)
             && !self.end.as_ref().is_some_and(begins_after)

@@ -6,6 +6,7 @@
 //! | a room of the engine names only rooms below it | `rooms` |
 //! | no circle of files across the folders of a crate | `circles` |
 //! | the port seam, unsafe code and unfinished work | `bans` |
+//! | keys are split, built and compared as types; files are named in one place | `raw_keys` |
 //! | file heads, lengths of files, functions and lines | `lengths` |
 //! | methods belong to the part they use; the engine's wiring only shrinks | `owners` |
 //! | no file that no crate reaches | `reach` |
@@ -30,6 +31,7 @@ mod floors;
 mod lengths;
 mod owners;
 mod proofs;
+mod raw_keys;
 mod reach;
 mod references;
 mod rooms;
@@ -92,6 +94,7 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
         violations.extend(bans::check(source, &tokens));
         violations.extend(lengths::check(source, &tokens));
         violations.extend(rooms::check(source, &tokens));
+        violations.extend(raw_keys::check(source, &tokens));
     }
     violations.extend(reach::check(root, &sources)?);
     violations.extend(references::check(root, &sources)?);

@@ -13,4 +13,5 @@ pub(crate) mod overlapping;
 pub(crate) mod pinned;
 pub(crate) mod range_del;
 pub(crate) mod source;
+pub(crate) mod value;
 pub(crate) mod wanted;

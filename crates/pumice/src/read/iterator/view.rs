@@ -41,6 +41,7 @@ impl DbIterator {
     ///
     /// # Errors
     /// Where the cursor may not move; its status then has the error too.
+    #[inline]
     pub(super) fn start(&mut self) -> Result<()> {
         fiber::spend(budget::SEEK);
         self.status = Ok(());

@@ -246,8 +246,8 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pumice_base::UserKey;
     use crate::order::Forward;
+    use pumice_base::UserKey;
 
     /// Equal keys and padding, and targets that are below, at and above each.
     #[pumice_test_macros::test]

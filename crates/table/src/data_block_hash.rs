@@ -179,11 +179,11 @@ impl Buckets {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use pumice_base::InternalKey;
     use crate::build::block_builder::BlockBuilder;
     use crate::prefix::common_prefix;
     use crate::read::block::{Block, GlobalSeqno, KeyForm};
     use crate::read::scan::{Landing, find, find_version};
+    use pumice_base::InternalKey;
     use pumice_base::ValueType;
     use pumice_base::key::{internal_key, seek_key};
     use pumice_base::random::Rng;

@@ -1,27 +1,26 @@
-"""The load table of `pumice serve`: one server program in three modes, and redis-server next to them.
+"""The load table of `pumice serve`: one server program in two modes, and redis-server next to them.
 
-usage: server.py --load [--seconds S] [--runs N] [--workers N] [--dir DIR] [--program PATH] [--library PATH]
-       server.py --large [--runs N] [--rate N] [--keys N] [--dir DIR] [--program PATH] [--library PATH]
+usage: server.py --load [--seconds S] [--runs N] [--workers N] [--dir DIR] [--program PATH]
+       server.py --large [--runs N] [--rate N] [--keys N] [--dir DIR] [--program PATH]
        server.py [--rows WORDS] [--servers WORDS] [--seconds S] [--runs N] [--pools 16,64,256] [--growth]
-                 [--unpinned] [--foreign-load] [--redis-benchmark] [--dir DIR] [--program PATH] [--library PATH]
+                 [--unpinned] [--foreign-load] [--redis-benchmark] [--dir DIR] [--program PATH]
        (cargo build --release -p pumice-cli; cargo xtask peers)
 
 Without flags: every row for two seconds, server on core 0, client on core 1, by our own client.
 
---load          all rows of the load table in one run of about 20 minutes: fibers, threads over Pumice, threads over
-                RocksDB if a --library is named, and redis-server, with 1, 50 and 1,000 connections, with and without
-                pipelines of 16. Three rounds, each of them all rows on one server after the other, which begin with
+--load          all rows of the load table in one run of about 20 minutes: fibers, threads, and redis-server,
+                with 1, 50 and 1,000 connections, with and without pipelines of 16. Three rounds, each of them all rows on one server after the other, which begin with
                 another server each time; medians of the rounds (--runs) of three seconds (--seconds), with the range
-                of requests a second; then SETs at a fixed rate, four fifths (--offered) of what fibers or threads over
-                RocksDB can do, whichever is less, by 1,000 connections
+                of requests a second; then SETs at a fixed rate, four fifths (--offered) of what fibers or
+                threads can do, whichever is less, by 1,000 connections
 --large         values of 1,000 random bytes, 2.5 million of them (--keys), a cache of 256 MB and direct reads: fibers,
-                fibers over RocksDB, and redis-server, which holds all in memory and so shows the machine's own
-                lateness. All three are there at once, and take turns in each of seven rounds (--runs): 50
+                and redis-server, which holds all in memory and so shows the machine's own
+                lateness. Both are there at once, and take turns in each of seven rounds (--runs): 50
                 connections, GETs of all keys and of a 25th of them, as they come and 2,000 a second (--rate)
 --workers       of the threads in --load (64)
 
 --rows          rows whose names have all of these words, separated by commas: `set,c=1000`
---servers       of `fibers`, `threads`, `threads+rocksdb`, `redis`
+--servers       of `fibers`, `threads`, `redis`
 --pools         workers of the threads; each is run, the one with the most requests a second counts
 --growth        1 to 10,000 connections, and the memory of idle ones, instead of the load table
 --redis-benchmark  also what redis-benchmark says
@@ -30,13 +29,11 @@ Without flags: every row for two seconds, server on core 0, client on core 1, by
 --offered       rows at a fixed rate, a share of the weaker server's most (0.8), for p99
 
 Data lie below --dir (/dev/shm by default, where a sync costs nothing: give a disk for `always`).
-RocksDB's library computes the checksums of its log in software there (about 1 ns for 4 bytes).
 """
 import argparse
 import contextlib
 import csv
 import io
-import os
 import shutil
 import signal
 import socket
@@ -48,7 +45,7 @@ import time
 
 parser = argparse.ArgumentParser(usage=__doc__)
 parser.add_argument("--rows", default="")
-parser.add_argument("--servers", default="fibers,threads,threads+rocksdb,redis")
+parser.add_argument("--servers", default="fibers,threads,redis")
 parser.add_argument("--load", action="store_true")
 parser.add_argument("--large", action="store_true")
 parser.add_argument("--rate", type=int, default=2000)
@@ -65,7 +62,6 @@ parser.add_argument("--redis-benchmark", action="store_true")
 parser.add_argument("--offered", type=float, default=0.8)
 parser.add_argument("--dir", default="/dev/shm")
 parser.add_argument("--program", default="target/release/pumice")
-parser.add_argument("--library", default=os.environ.get("PUMICE_ROCKSDB_SO", ""))
 ASKED = parser.parse_args()
 ASKED.seconds = ASKED.seconds or (3 if ASKED.load or ASKED.large else 2)
 ASKED.runs = ASKED.runs or (3 if ASKED.load else 7 if ASKED.large else 1)
@@ -83,7 +79,7 @@ ROWS = [
 
 
 # Of the load table; reads come before writes, on what was filled in.
-LOADED = ("fibers", "threads") + ("threads+rocksdb",) * bool(ASKED.library) + ("redis",)
+LOADED = ("fibers", "threads", "redis")
 LOADS = {"everysec": ("get", "mget", "set"), "always": ("set",)}
 CONNECTIONS, PIPELINES = (1, 50, 1000), (1, 16)
 
@@ -103,10 +99,8 @@ class Server:
         else:
             command = [ASKED.program, "serve", "--port", str(port), "--dir", self.dir + "/db"]
             command += ["--loops", str(ASKED.loops), *flags]
-            if kind.startswith("threads"):
+            if kind == "threads":
                 command += ["--runtime", "threads", "--workers", str(workers)]
-            if kind.endswith("rocksdb"):
-                command += ["--engine", ASKED.library]
         command += ["--appendfsync", fsync, "--maxclients", "12000"]
         self.log = open(self.dir + "/log", "w")
         self.process = subprocess.Popen(pinned(0, command), stdout=self.log, stderr=self.log)
@@ -236,7 +230,7 @@ def table():
         if row[1:4] != ("set", 1000, 1):
             continue
         # A fixed rate that the weaker of the two we compare can bear.
-        compared = [kind for kind in ("fibers", "threads+rocksdb") if kind in found]
+        compared = [kind for kind in ("fibers", "threads") if kind in found]
         rate = ASKED.offered * min(found[kind]["requests_per_second"] for kind in compared or FULL)
         for kind in FULL:
             tell(row, kind, measure(kind, row, found[kind]["workers"], rate), rate)
@@ -264,7 +258,7 @@ def load_table():
             round_of(kind, found)
             passed = (time.monotonic() - began) / 60
             print(f"round {number + 1} of {ASKED.runs}, {kind}: {passed:.1f} minutes", file=sys.stderr, flush=True)
-    names = {"fibers": "fibers", "threads": "threads", "threads+rocksdb": "threads + RocksDB", "redis": "redis-server"}
+    names = {"fibers": "fibers", "threads": "threads", "redis": "redis-server"}
     heads = ["row", "connections", "pipeline", "server", "requests/s (range)", "p50 ms", "p99 ms", "p99.9 ms"]
     print("| " + " | ".join(heads + ["server us/request"]) + " |\n|" + "---|" * (len(heads) + 1))
     for fsync, tests in LOADS.items():
@@ -291,7 +285,7 @@ def load_table():
 def fixed_rate(found):
     """SETs that come whether or not the servers keep up."""
     median = lambda runs: statistics.median(run["requests_per_second"] for run in runs)
-    compared = [kind for kind in ("fibers", "threads+rocksdb") if kind in LOADED]
+    compared = [kind for kind in ("fibers", "threads") if kind in LOADED]
     print("\n| row | server | p50 ms | p99 ms (range) | p99.9 ms |\n|---|---|---|---|---|")
     for fsync in LOADS:
         rate = ASKED.offered * min(median(found[fsync, "set", 1000, 1, kind]) for kind in compared)
@@ -313,7 +307,7 @@ def fixed_rate(found):
 
 def large():
     """Data that the cache does not hold."""
-    kinds = ("fibers",) + ("fibers+rocksdb",) * bool(ASKED.library) + ("redis",)
+    kinds = ("fibers", "redis")
     flags = ("--cache-bytes", "256mb", "--direct-reads", "yes")
     with contextlib.ExitStack() as stack:
         servers = {}

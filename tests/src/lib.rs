@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `stores` | Pumice behind the testkit's interface, and the settings of databases |
+//! | `stores` | Pumice and RocksDB behind the testkit's interface, and the settings of databases |
 //! | `sim` | the simulation suites: random lives, crash points, failing operations, the ring |
 //!
 //! Reading order for `sim`: `verdict` (what can be wrong), `world` and `session` (a database with

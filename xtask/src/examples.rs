@@ -25,8 +25,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "prometheus",
         &[
-            "rocksdb_number_keys_written 1000",
-            "rocksdb_number_keys_read 500",
+            "rocksdb_number_keys_written_total 1000",
+            "rocksdb_number_keys_read_total 500",
             "rocksdb_estimate_num_keys 1000",
         ],
     ),

@@ -9,10 +9,13 @@
 //! | `test --quick` | fmt, clippy, tidy, the libraries' tests and a few suites on threads |
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
 //! | `clients` | the Redis clients of other languages against the server |
-//! | `clients c_test` | RocksDB's test of its C interface on the library in `target/capi` |
+//! | `clients NAME` | `c_test`, `rust-rocksdb`, `grocksdb`, `balboa` on the C library |
 //! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
 //! | `capi` | the C library, its header and pkg-config file; `--install PREFIX`, `--soname NAME` |
+//! | `deb` | a Debian package in `target/deb`; `--try` installs, upgrades and removes it |
+//! | `notices` | THIRD-PARTY.md: what is compiled into the program, and its licences |
 //! | `api-lines` | the table of docs/api-comparison.md, which tidy compares |
+//! | `python` | the wheel of crates/python, installed and tested; `--wheel` makes it alone |
 //! | `publish` | whether the crates could be published; it publishes none |
 //! | `loom`  | the models of port's primitives alone |
 //!
@@ -23,19 +26,22 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-mod c_test;
 mod capi;
 mod clients;
+mod deb;
 mod examples;
 mod native;
+mod notices;
 mod peers;
 mod publish;
+mod python;
 mod sim;
 mod suite;
 mod tidy;
 
 const USAGE: &str = "usage: cargo xtask (peers [--native [--configure]] | tidy | test | \
-    clients | capi | examples | api-lines | loom | publish | sim [arguments])";
+    clients | capi | deb | examples | notices | api-lines | loom | publish | python | \
+    sim [arguments])";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -75,15 +81,10 @@ fn main() -> ExitCode {
             _ => ExitCode::FAILURE,
         },
         ["test", rest @ ..] => suite::run(&root, rest),
-        ["clients"] => clients::run(&root),
-        ["clients", "c_test"] => match c_test::run(&root) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(message) => {
-                eprintln!("cargo xtask clients c_test: {message}");
-                ExitCode::FAILURE
-            }
-        },
+        ["clients", rest @ ..] => clients::run(&root, rest),
         ["capi", rest @ ..] => capi::run(&root, rest),
+        ["deb", rest @ ..] => deb::run(&root, rest),
+        ["notices"] => notices::run(&root),
         ["examples"] => examples::run(&root),
         ["api-lines"] => match tidy::api_lines::table(&root) {
             Ok(table) => {
@@ -95,6 +96,7 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        ["python", rest @ ..] => python::run(&root, rest),
         ["publish", rest @ ..] => publish::run(&root, rest),
         ["sim", rest @ ..] => sim::run(&root, rest),
         ["loom"] => suite::run(&root, &["--only", "loom"]),

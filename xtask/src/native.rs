@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use crate::peers::{apt_install, find_program, run_quietly};
 
-/// Its name in `.peers/`.
+/// The library's name in `.peers/`.
 pub const LIBRARY: &str = "librocksdb-native.so";
 const CRATE: &str = "librocksdb-sys";
 /// Carries RocksDB 11.8.1.

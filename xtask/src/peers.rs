@@ -32,6 +32,8 @@ const NEWER_VERSION: &str = "11.8.1";
 const SHARED_LIBRARY: &str = "/opt/pumice-peers/librocksdbjni-linux64.so";
 /// The variable with the library to use instead of any installed one.
 pub const LIBRARY_VARIABLE: &str = "PUMICE_ROCKSDB_SO";
+/// The variable with the folder of redis-py for tests.
+pub const PYTHON_VARIABLE: &str = "PUMICE_REDIS_PY";
 
 /// The variable with the browser, which then has to work.
 pub const BROWSER_VARIABLE: &str = "PUMICE_BROWSER";

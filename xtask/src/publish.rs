@@ -5,8 +5,9 @@
 //! 2. `cargo publish --dry-run` packs all of them in the order in which they would be published and
 //!    builds each from its package alone. `--no-verify` leaves out the builds; a tree with changes
 //!    needs `--allow-dirty`, as cargo's own command does.
-//! 3. With `--newest` instead: a program that depends on `pumice` and on the newest release of each
-//!    crate that `pumice` names resolves. That depends on the day, so no test does it.
+//! 3. With `--newest` instead: the lock file of a program that depends on `pumice` has no crate for
+//!    tests alone, and one that also depends on tokio, zstd and the newest release of each crate
+//!    that `pumice` names resolves. That depends on the day, so no test does it.
 //!
 //! Needs crates.io for its index. Thread safety: one caller, one process.
 
@@ -37,6 +38,11 @@ const CRATES: [&str; 14] = [
 const FILES: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 /// Fields that a manifest has as soon as there is an address.
 const ADDRESSES: [&str; 3] = ["repository", "homepage", "documentation"];
+
+/// Crates that programs with `pumice` are likely to have, and that share crates with it.
+const NEIGHBOURS: [&str; 2] = ["tokio", "zstd"];
+/// Crates for tests alone, which no user's lock file has.
+const FOR_TESTS: [&str; 3] = ["loom", "proptest", "tempfile"];
 
 /// Runs it with the words after `publish`.
 pub fn run(root: &Path, words: &[&str]) -> ExitCode {
@@ -112,7 +118,10 @@ fn check_files(root: &Path, name: &str) -> Result<(), String> {
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cargo: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    match FILES.iter().find(|file| !text.lines().any(|line| line == **file)) {
+    // The program has other crates in it; libraries are published without what they name.
+    let notices = (name == "pumice-cli").then_some("THIRD-PARTY.md");
+    let mut wanted = FILES.iter().copied().chain(notices);
+    match wanted.find(|file| !text.lines().any(|line| line == *file)) {
         Some(file) => Err(format!("the package of {name} has no {file}")),
         None => Ok(()),
     }
@@ -144,20 +153,22 @@ fn newest(root: &Path) -> Result<(), String> {
     }
     let workspace = read(&root.join("Cargo.toml"))?;
     let lock = read(&root.join("Cargo.lock"))?;
-    for (at, arguments) in [
-        [&["add", "--quiet"][..], &outside(&workspace)[..]].concat(),
-        vec!["generate-lockfile", "--quiet"],
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let status = cargo(&program).args(&arguments).status();
+    let run = |arguments: &[&str], what: &str| {
+        let status = cargo(&program).args(arguments).status();
         let status = status.map_err(|error| format!("cargo: {error}"))?;
-        if !status.success() {
-            let what = if at == 0 { "cannot be found" } else { "do not go with pumice" };
-            return Err(format!("the newest crates {what}: cargo {}", arguments.join(" ")));
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("the newest crates {what}: cargo {}", arguments.join(" "))),
         }
+    };
+    run(&["generate-lockfile", "--quiet"], "do not go with pumice")?;
+    let alone = read(&program.join("Cargo.lock"))?;
+    if let Some((name, _)) = versions(&alone).find(|(name, _)| FOR_TESTS.contains(name)) {
+        return Err(format!("users' lock files have {name}, which is for tests alone"));
     }
+    let newest = [&["add", "--quiet"][..], &outside(&workspace), &NEIGHBOURS].concat();
+    run(&newest, "cannot be found")?;
+    run(&["generate-lockfile", "--quiet"], "do not go with pumice")?;
     let resolved = read(&program.join("Cargo.lock"))?;
     let changed = versions(&resolved).filter(|entry| !versions(&lock).any(|own| own == *entry));
     for (name, version) in changed.filter(|(name, _)| outside(&workspace).contains(name)) {

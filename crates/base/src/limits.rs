@@ -41,7 +41,7 @@ impl Default for SizeLimits {
 }
 
 impl SizeLimits {
-    /// Those of the formats.
+    /// The limits of the formats.
     pub const FORMAT: SizeLimits = SizeLimits { block_bytes: u32::MAX as usize };
 
     /// Smaller limits, for tests: those for blocks of at most `block_bytes` bytes.

@@ -407,7 +407,7 @@ report! {
 report! {
     /// `rocksdb_level_metadata_t`.
     LevelMetadata, "level_metadata" {
-        /// Its tables.
+        /// The backup's tables.
         files: Vec<FileMetadata>,
     }
 }

@@ -33,7 +33,7 @@ pub enum Kind {
 /// What the value of a property does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// It is the engine's option of that name; the number stands for a text of the list.
+    /// The property is the engine's option of that name; the number stands for a text of the list.
     Row(&'static str, Option<&'static str>),
     /// Nothing by itself.
     Store,
@@ -46,11 +46,11 @@ pub enum Target {
 /// A property of a class.
 #[derive(Debug)]
 pub struct Property {
-    /// Its name.
+    /// The property's name.
     pub name: &'static str,
-    /// Its type.
+    /// The property's type.
     pub kind: Kind,
-    /// Its place among the numbers, or among the texts.
+    /// The property's place among the numbers, or among the texts.
     pub place: usize,
     /// What it does.
     pub target: Target,
@@ -60,9 +60,9 @@ pub struct Property {
 /// A type of object.
 #[derive(Debug)]
 pub struct Class {
-    /// Its name in the table.
+    /// The class's name in the table.
     pub name: &'static str,
-    /// Its properties, in the order of the table.
+    /// The class's properties, in the order of the table.
     pub properties: Vec<Property>,
     numbers: Box<[u64]>,
     texts: Box<[Vec<u8>]>,
@@ -170,7 +170,7 @@ impl Store {
         Store { class, numbers: class.numbers.clone(), texts: class.texts.clone() }
     }
 
-    /// Its class.
+    /// The object's class.
     pub fn class(&self) -> &'static Class {
         self.class
     }

@@ -22,7 +22,7 @@ pub struct Row<'a> {
     pub getter: &'a str,
     /// The C functions that set it, with commas; `-` for none.
     pub setters: &'a str,
-    /// Its place among the numbers of the object, or among its texts.
+    /// The property's place among the numbers of the object, or among its texts.
     pub place: usize,
 }
 

@@ -30,7 +30,7 @@ impl StatsAge {
 pub struct RoleSum {
     /// How many.
     pub entries: u64,
-    /// Their charges.
+    /// The sum of the charges of these entries.
     pub bytes: u64,
 }
 

@@ -70,8 +70,26 @@ fn structs<'a>(texts: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
     found
 }
 
+/// The constants, one `enum` for each group of lines.
+fn constants(table: &str, out: &mut String) {
+    let mut group = "";
+    for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let &[of, name, value] = columns.as_slice() else { panic!("constants.tsv: {line}") };
+        if of != group {
+            let end = if group.is_empty() { "" } else { "\n};\n" };
+            write!(out, "{end}\n/* {of} */\nenum {{").expect("a string takes all");
+        } else {
+            out.push(',');
+        }
+        write!(out, "\n  {name} = {value}").expect("a string takes all");
+        group = of;
+    }
+    out.push_str("\n};\n");
+}
+
 /// The header.
-pub fn header(symbols: &[Symbol], typedefs: &[(String, String)]) -> String {
+pub fn header(symbols: &[Symbol], typedefs: &[(String, String)], table: &str) -> String {
     let mut out = HEAD.to_string();
     let texts = symbols.iter().flat_map(|s| s.arguments.iter().chain([&s.result]));
     let texts = texts.chain(typedefs.iter().map(|(_, target)| target)).map(String::as_str);
@@ -82,6 +100,7 @@ pub fn header(symbols: &[Symbol], typedefs: &[(String, String)]) -> String {
     for (name, target) in typedefs {
         writeln!(out, "typedef {};", declare(target, name)).expect("a string takes all");
     }
+    constants(table, &mut out);
     let mut area = "";
     for symbol in symbols {
         if symbol.area != area {

@@ -81,7 +81,8 @@ fn main() {
     for (area, count) in stubs_by_area {
         state.push_str(&format!("  {count} {area}\n"));
     }
-    let header = header::header(&symbols, &typedefs);
+    let constants = read(&package.join("tables/constants.tsv"));
+    let header = header::header(&symbols, &typedefs, &constants);
     let checks = checks::checks(&symbols, &names, &rows, &stubs);
     let missing = stubs.join("\n");
     let others =

@@ -15,13 +15,47 @@ use std::num::IntErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
+/// A flag as it is typed, with its dashes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flag {
+    /// `--sync` or `-n`.
+    pub name: String,
+    /// It needs a value.
+    pub takes_value: bool,
+    /// What it does, in one line; empty where the table has no words for it.
+    pub meaning: String,
+}
+
+impl Flag {
+    /// The flag `--name`.
+    pub fn long(name: &str, takes_value: bool, meaning: &str) -> Flag {
+        Flag { name: format!("--{name}"), takes_value, meaning: meaning.to_string() }
+    }
+}
+
 /// The flags that a command knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// They stand alone or have a value that is true or false.
+    /// Flags that stand alone or have a value that is true or false.
     pub switches: &'a [&'a [&'static str]],
-    /// They have any value.
+    /// Flags that have any value.
     pub values: &'a [&'a [&'static str]],
+}
+
+impl Known<'_> {
+    /// The flags as they are typed, for completions.
+    pub fn flags(&self) -> Vec<Flag> {
+        let of = |lists: &[&[&'static str]], takes_value: bool| {
+            let names = lists.iter().flat_map(|list| list.iter());
+            names.map(|name| Flag::long(name, takes_value, "")).collect::<Vec<_>>()
+        };
+        [of(self.switches, false), of(self.values, true)].concat()
+    }
+
+    /// The names of the flags.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.switches.iter().chain(self.values).flat_map(|list| list.iter().copied())
+    }
 }
 
 /// Why a command line is refused.

@@ -49,7 +49,7 @@ fn names(dir: &Path) -> BTreeSet<String> {
 fn pumice_alone_gets_a_page_with_raw_data() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = scratch.path();
-    let output = report(dir, "--budget=1s --engine=none --only=compression");
+    let output = report(dir, "--time=1s --engine=none --only=compression");
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(printed.contains("Left out: RocksDB: there is no library"), "{printed}");
     let page = text(dir, "index.html");
@@ -96,8 +96,8 @@ fn both_engines_are_compared() {
     let library = pumice_peer::installed_library().expect("`cargo xtask peers` installs it");
     let scratch = tempfile::tempdir().unwrap();
     let dir = scratch.path();
-    report(dir, &format!("--budget 1s --only priorities --engine {}", library.display()));
-    report(dir, &format!("--budget 1s --only control --engine {}", library.display()));
+    report(dir, &format!("--time 1s --only priorities --engine {}", library.display()));
+    report(dir, &format!("--time 1s --only control --engine {}", library.display()));
     let page = text(dir, "index.html");
     // What one section found stays when another is run.
     for what in
@@ -120,7 +120,7 @@ fn both_engines_are_compared() {
 fn a_killed_report_goes_on() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = scratch.path();
-    let words = "--budget=2s --engine=none --only=core";
+    let words = "--time=2s --engine=none --only=core";
     let mut child =
         command(dir, words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let lines =
@@ -219,7 +219,7 @@ fn dies_with_its_child(mut command: Command) {
 #[test]
 fn a_killed_report_takes_its_children_with_it() {
     let scratch = tempfile::tempdir().unwrap();
-    dies_with_its_child(command(scratch.path(), "--budget=1h --engine=none --only=compression"));
+    dies_with_its_child(command(scratch.path(), "--time=1h --engine=none --only=compression"));
 }
 
 // Plain #[test]: see above.
@@ -239,7 +239,7 @@ fn a_killed_db_bench_takes_the_engine_with_it() {
 fn an_interrupt_ends_it_in_good_order_and_it_goes_on() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = scratch.path();
-    let words = "--budget=4s --engine=none --only=compression";
+    let words = "--time=4s --engine=none --only=compression";
     let mut first = command(dir, words);
     // As a terminal does it: the signal goes to the children, too.
     first.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -301,7 +301,7 @@ fn folders_that_are_missing_are_made_or_named() {
 fn other_engines_have_their_table_where_they_are_built() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = scratch.path();
-    report(dir, "--budget=1s --engine=none --only=engines");
+    report(dir, "--time=1s --engine=none --only=engines");
     let (page, journal) = (text(dir, "index.html"), text(dir, "runs.jsonl"));
     let are_built = cfg!(feature = "other-engines");
     for engine in ["fjall", "redb"] {
@@ -318,7 +318,7 @@ fn other_engines_have_their_table_where_they_are_built() {
 fn a_plan_is_printed_and_nothing_is_run() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = scratch.path();
-    let output = report(dir, "--plan --budget full --engine none");
+    let output = report(dir, "--plan --time full --engine none");
     let printed = String::from_utf8_lossy(&output.stdout);
     for what in ["It takes about ", "pumice serve --dir serve/db", "--num=1000000 "] {
         assert!(printed.contains(what), "{what}: {printed}");

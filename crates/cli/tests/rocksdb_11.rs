@@ -116,7 +116,6 @@ fn what_decides_how_files_are_written_is_refused_to_writers() {
     for (name, option) in [
         ("separated", "separate_key_value_in_data_block=true"),
         ("trie-index", "user_defined_index_factory=trie_index"),
-        ("wal-zstd", "wal_compression=kZSTD"),
         ("blob-lz4", "enable_blob_files=true"),
     ] {
         let it = Unpacked::new(name, "writers");
@@ -150,7 +149,8 @@ fn a_database_of_a_newer_rocksdb_can_be_written() {
     assert_eq!(err, "", "our own OPTIONS file has nothing to skip");
 }
 
-/// Its runs are compacted as universal compaction does it, by the library and by ldb.
+/// The runs of such a database are compacted as universal compaction does, by the library and by
+/// ldb.
 #[pumice_test_macros::test]
 fn a_universal_database_of_a_newer_rocksdb_can_be_compacted() {
     let it = Unpacked::new("universal", "compacted");

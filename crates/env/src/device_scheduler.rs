@@ -274,7 +274,7 @@ impl JobIo {
         self.entries.load(Ordering::Relaxed)
     }
 
-    /// It is done with this many more entries of its input, written or not.
+    /// The job is done with this many more entries of its input, written or not.
     pub fn took_in(&self, entries: u64) {
         self.entries.fetch_add(entries, Ordering::Relaxed);
         self.member.entries[self.class as usize].fetch_add(entries, Ordering::Relaxed);

@@ -102,7 +102,7 @@ impl dyn FileSystem + '_ {
     /// Opens a file for reads at any position, through the page cache where there is one.
     ///
     /// # Errors
-    /// Those of [`FileSystem::open_random_with`].
+    /// The errors of [`FileSystem::open_random_with`].
     pub fn open_random(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
         self.open_random_with(path, &ReadFileOptions::default())
     }
@@ -206,7 +206,7 @@ pub trait FileLock: Send + Sync {}
 /// Makes the file `path` with content `data`; with `sync` the content is durable, not the name.
 ///
 /// # Errors
-/// Those of creating, writing, syncing and closing.
+/// The errors of creating, writing, syncing and closing.
 pub fn write_file(fs: &dyn FileSystem, path: &Path, data: &[u8], sync: bool) -> Result<()> {
     let mut file = fs.create(path, &FileOptions::default())?;
     file.append(data)?;
@@ -231,7 +231,7 @@ pub fn parent_of(path: &Path) -> &Path {
 /// system does not support it, nothing can be done.
 ///
 /// # Errors
-/// Those of checking, making and syncing directories.
+/// The errors of checking, making and syncing directories.
 pub fn create_dir_durably(fs: &dyn FileSystem, path: &Path, doubtful: bool) -> Result<()> {
     let mut missing = Vec::new();
     let mut rest = path.ancestors().filter(|dir| !dir.as_os_str().is_empty());

@@ -200,7 +200,7 @@ pub fn parse(name: &str) -> Option<(u64, FileType)> {
 /// Whether `dir` exists and contains a write-ahead log.
 ///
 /// # Errors
-/// Those of looking.
+/// The errors of looking.
 pub fn holds_logs(fs: &dyn FileSystem, dir: &Path) -> Result<bool> {
     let is_log = |name: &String| matches!(parse(name), Some((_, FileType::Wal)));
     Ok(fs.exists(dir)? && fs.list(dir)?.iter().any(is_log))

@@ -1,6 +1,6 @@
 //! The operation names in error messages, shared by all backends.
 //!
-//! They are RocksDB's, letter case included: users and scripts search logs for them.
+//! The names are RocksDB's, letter case included: users and scripts search logs for them.
 
 use std::path::Path;
 

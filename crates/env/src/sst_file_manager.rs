@@ -179,14 +179,14 @@ impl SstFileManager {
     /// Deletes a file, [`DeleteScheduler::delete_file`].
     ///
     /// # Errors
-    /// Those of that method.
+    /// The errors of that method.
     pub fn delete_file(&self, file: Deletion<'_>) -> Result<()> {
         self.scheduler.delete_file(file)
     }
     /// Deletes a file that was found as trash, [`DeleteScheduler::delete_existing`].
     ///
     /// # Errors
-    /// Those of that method.
+    /// The errors of that method.
     pub fn delete_existing_trash(&self, file: Deletion<'_>) -> Result<()> {
         self.scheduler.delete_existing(file)
     }
@@ -194,7 +194,7 @@ impl SstFileManager {
     /// [`DeleteScheduler::delete_uncounted`].
     ///
     /// # Errors
-    /// Those of that method.
+    /// The errors of that method.
     pub fn delete_uncounted(&self, file: Deletion<'_>, bucket: &Arc<TrashBucket>) -> Result<()> {
         self.scheduler.delete_uncounted(file, bucket)
     }

@@ -20,7 +20,7 @@ pub struct KeyHashes<H> {
     /// Chunks of `CHUNK` hashes each, so that a table of a million keys copies none of them to
     /// make room, and holds no room that it does not use.
     full: Vec<Vec<H>>,
-    /// Those after them; not empty unless all is.
+    /// The hashes after `pending`; not empty unless all is.
     last: Vec<H>,
     previous_alt: Option<H>,
     checksum: H,

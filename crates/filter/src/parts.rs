@@ -11,8 +11,8 @@ use crate::dedup::KeyHashes;
 /// Calls `visit` with all of `hashes`, about `at_once` at a time, sorted by `part_of`, which is
 /// below `parts`; until `visit` returns false. Returns whether it never did.
 ///
-/// It takes 8 bytes for each hash that is sorted at once. The more there are, the more often each
-/// place of a part is touched while it is in the cache.
+/// The sort takes 8 bytes for each hash that is sorted at once. The more there are, the more often
+/// each place of a part is touched while it is in the cache.
 pub(crate) fn visit_by_part(
     hashes: &KeyHashes<u64>,
     at_once: usize,

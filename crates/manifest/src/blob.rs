@@ -14,7 +14,7 @@ pub struct BlobFileMetaData {
     pub addition: BlobFileAddition,
     /// Blobs that no table refers to any more.
     pub garbage_count: u64,
-    /// Their bytes.
+    /// Bytes of the values that are garbage.
     pub garbage_bytes: u64,
 }
 

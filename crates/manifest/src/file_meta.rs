@@ -49,7 +49,8 @@ impl FileStats {
 
 /// An action to run when the last reference to a file's metadata is dropped; none unless set.
 ///
-/// It runs on that holder's thread, after the reference count has become zero, and must not wait.
+/// The action runs on that holder's thread, after the reference count has become zero, and must not
+/// wait.
 #[derive(Default)]
 pub struct OnRelease(OnceLock<Box<dyn Fn() + Send + Sync>>);
 

@@ -69,7 +69,7 @@ pub(crate) struct Lane {
     unused: AtomicUsize,
     /// Entries, range tombstones not counted.
     pub(crate) entries: AtomicU64,
-    /// Those that are point deletions.
+    /// Entries that are point deletions.
     pub(crate) deletes: AtomicU64,
     /// Bytes of keys and values.
     pub(crate) data_bytes: AtomicU64,

@@ -95,7 +95,7 @@ impl Tree {
             at = at * FANOUT + group.below(prefix).checked_sub(1)?;
         }
         let node = self.nodes[at];
-        // Its links and its key, on either side.
+        // The node's links and its key, on either side.
         prefetch(node.cast_const().cast::<u8>().wrapping_sub(64));
         Some(node)
     }

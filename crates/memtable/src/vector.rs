@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use pumice_port::lane::unlowered;
+use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::{Mutex, MutexGuard};
 
 use crate::arena::{Arena, Bump};
@@ -87,7 +87,7 @@ impl VectorRep {
     /// Everything appended so far, sorted.
     pub(crate) fn sorted<O: KeyOrder>(&self, order: O) -> Sorted {
         // Readers wait for it, and a flush may be the first.
-        unlowered(|| {
+        at_normal_priority(|| {
             let mut state = self.state.lock();
             if let Some(sorted) = &state.sorted {
                 return Arc::clone(sorted);

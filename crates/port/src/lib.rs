@@ -32,6 +32,8 @@ mod local;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod machine;
+#[cfg(all(loom, test))]
+mod models;
 #[cfg(not(loom))]
 pub mod net;
 #[cfg(not(loom))]

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Of the seam itself.
 
-use pumice_port::lane::{Floor, Lane, LanePriority, unlowered};
+use pumice_port::lane::{Floor, Lane, LanePriority, at_normal_priority};
 use pumice_port::os::{self, CpuPriority, IoPriority, ThreadPriority};
 use pumice_port::sync::Semaphore;
 use pumice_port::thread;
@@ -53,7 +53,7 @@ fn running_threads_follow_at_once_and_up_only_with_the_privilege() {
         own.run(&Floor::default(), || {
             started.release(1);
             wait.acquire(1);
-            (starter, unlowered(os::thread_id), me())
+            (starter, at_normal_priority(os::thread_id), me())
         })
     });
     began.acquire(1);

@@ -58,12 +58,16 @@
 //! | the same as closures | [`ColumnFamilyOptions::set_merge_operator`] and similar calls |
 //! | custom table properties | [`TablePropertiesCollector`] |
 //! | values that expire | [`DbWithTtl`] |
+//! | keys and values as Rust types | [`Db::table`] |
+//! | reads as of one moment | [`Db::view`], [`Snapshot`] |
+//! | files of one's own | [`FileSystem`], [`FileSystemWrapper`], [`MemFs`] |
 //! | wide columns | [`Db::put_entity`], [`Db::get_entity`], [`DbIterator::columns`] |
 //! | operands that are not merged yet | [`Db::get_merge_operands`] |
 //! | transactions | [`TransactionDb`], [`OptimisticTransactionDb`], [`Transaction`] |
 //! | a batch that can be read before it is written | [`WriteBatchWithIndex`] |
 //! | all writes, in order | [`Db::get_updates_since`] |
 //! | futures | [`Db::get_async`], [`Db::put_async`], .., [`Db::call_async`] for the rest |
+//! | a stream of entries | [`Db::stream`] |
 //! | fibers | [`Runtime`]: every call works from a fiber and suspends it alone |
 //! | locks, sleep and the like for fibers | [`fiber`] |
 //! | what a call did, and how long it took | [`perf`] |
@@ -81,18 +85,24 @@
 #![deny(missing_docs, missing_debug_implementations)]
 #![deny(clippy::return_self_not_must_use)]
 
+/// The programs in the pages for those who come from other engines.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/migrating_from_rust_rocksdb.md")]
+mod migration {}
+
 pub mod backup;
 mod batch_index;
-mod budget;
 mod callbacks;
 mod commit;
 mod compaction;
 mod control;
+mod cost;
 mod db;
 mod engine;
 pub mod fiber;
 mod flush;
 mod ingest;
+mod lock_order;
 mod locks;
 mod log_tail;
 pub mod options;
@@ -107,6 +117,7 @@ pub mod stats;
 mod table_output;
 mod transactions;
 mod ttl;
+mod typed;
 mod version;
 
 pub use batch_index::{
@@ -120,18 +131,20 @@ pub use db::builder::DbBuilder;
 pub use db::file_api::KeyRange;
 pub use db::forms::futures::DbFuture;
 pub use db::store::Store;
+pub use db::stream::EntryStream;
+pub use db::view::DbView;
 pub use engine::live_files::LiveFile;
 pub use engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 pub use ingest::{
     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, SstFileWriter,
 };
 pub use locks::{DeadlockPath, HeldLock, TransactionState, Wait};
-pub use log_tail::files::{WalFile, WalFileType};
-pub use log_tail::iterator::WalIterator;
+pub use log_tail::log_files::{WalFile, WalFileType};
+pub use log_tail::wal_iterator::WalIterator;
 pub use options::requests::{
-    BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, ContinueCallback,
-    FlushOptions, GetMergeOperandsAsyncOptions, GetMergeOperandsOptions, ReadOptions,
-    WaitForCompactOptions, WriteOptions,
+    BottommostLevelCompaction, CheckpointOptions, CompactFilesOptions, CompactRangeOptions,
+    ContinueCallback, FlushOptions, GetMergeOperandsAsyncOptions, GetMergeOperandsOptions,
+    ReadOptions, WaitForCompactOptions, WriteOptions,
 };
 pub use options::{
     BlockBasedTableOptions, Budget, CollectorContext, ColumnFamilyOptions, CompactionFilterContext,
@@ -158,6 +171,7 @@ pub use transactions::{
     TxnDbWritePolicy,
 };
 pub use ttl::{DbWithTtl, TtlDescriptor, TtlEntries, TtlIterator};
+pub use typed::{Key, Table, TableEntries, Value};
 pub use version::family::ColumnFamily;
 
 #[doc(hidden)] // For tests, which lower them.
@@ -178,8 +192,10 @@ pub use pumice_base::{WideColumn, wide_columns::DEFAULT_COLUMN};
 pub use pumice_cache::CacheOptions;
 pub use pumice_compress::{CompressionOptions, CompressionType};
 pub use pumice_env::{
-    FileSystem, IoPriority, MemFs, PosixFs, RateLimiter, RateLimiterMode, RateLimiterOptions,
-    SstFileManager, SstFileManagerOptions,
+    FileLock, FileOptions, FileSyncer, FileSystem, FileSystemWrapper, IoPriority, MemFs, PosixFs,
+    RandomAccessFile, RandomAccessFileWrapper, RateLimiter, RateLimiterMode, RateLimiterOptions,
+    ReadFileOptions, ReadRequest, SequentialFile, SequentialFileWrapper, SstFileManager,
+    SstFileManagerOptions, WritableFile, WritableFileWrapper,
 };
 pub use pumice_filter::FilterPolicy;
 pub use pumice_memtable::WriteBufferManager;

@@ -18,6 +18,8 @@ use pumice_base::key::MAX_SEQUENCE;
 use pumice_port::os::is_forked;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 
+use crate::lock_order;
+
 /// What snapshots and handles belong to: a database.
 pub(crate) trait SnapshotOwner: Send + Sync {
     /// The last clone of a snapshot was dropped.
@@ -66,7 +68,7 @@ struct Held {
 impl Default for SnapshotList {
     fn default() -> Self {
         SnapshotList {
-            live: Mutex::foreground(Live::default()),
+            live: Mutex::ranked(&lock_order::SNAPSHOTS, Live::default()),
             opened: Condvar::new(),
             released: AtomicBool::new(false),
             catch_up_limit: AtomicU64::new(0),
@@ -233,6 +235,22 @@ impl Drop for SnapshotInner {
 ///
 /// One that is taken while a compaction filter runs (values that expire are dropped by one) keeps
 /// the memtables and tables of the families with filters until it is released, as an iterator does.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-snapshot-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::ReadOptions;
+/// db.put("a", "1")?;
+/// let snapshot = db.snapshot();
+/// db.put("a", "2")?;
+/// let then = db.get_opt(&ReadOptions::at(&snapshot), "a")?;
+/// assert_eq!(then.as_deref(), Some(&b"1"[..]));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Snapshot {
     inner: Arc<SnapshotInner>,

@@ -217,7 +217,7 @@ fn stands_still(iter: &mut DbIterator) -> bool {
         |iter| iter.seek_to_first(),
         |iter| iter.seek_to_last(),
     ];
-    // Its current entry may be read until then.
+    // The iterator's current entry may be read until then.
     let stood = !iter.valid() || iter.key().is_some() && iter.value().is_some();
     let was_valid = iter.valid();
     let mut still = moves.into_iter().enumerate().map(|(at, step)| {

@@ -23,5 +23,5 @@ pub mod session;
 
 pub use commands::about::page;
 pub use pumice_port::fiber::IoMode;
-pub use serve::{EngineSettings, OpenForeign, Running};
+pub use serve::Running;
 pub use session::config::{Config, SETTINGS};

@@ -65,9 +65,9 @@ pub enum PrepopulateBlockCache {
     /// None.
     #[default]
     Disable,
-    /// Those that a flush writes.
+    /// The blocks that a flush writes.
     FlushOnly,
-    /// Those that a flush or a compaction writes.
+    /// The blocks that a flush or a compaction writes.
     FlushAndCompaction,
 }
 

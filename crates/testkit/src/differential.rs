@@ -161,7 +161,8 @@ impl Driver<'_> {
         if lower.is_some() && upper.is_some() && lower > upper {
             std::mem::swap(&mut lower, &mut upper);
         }
-        let spec = CursorSpec { cf: self.family(), snapshot: self.some_snapshot(), lower, upper };
+        let (cf, snapshot) = (self.family(), self.some_snapshot());
+        let spec = CursorSpec { cf, snapshot, lower, upper, ..CursorSpec::default() };
         let name = self.name();
         self.store.open_cursor(name, &spec)?;
         self.model.open_cursor(name, &spec)?;

@@ -14,7 +14,7 @@
 //! | `alloc` | an allocator that remembers the largest request |
 //!
 //! Everything here is deterministic by its seed: no clock, no thread, no file except those that
-//! `contents` encodes. It does not depend on an engine: the suites implement `store::Store` for
+//! `contents` encodes. It does not depend on an engine: the suites implement `store::Engine` for
 //! each.
 #![deny(unsafe_code)]
 
@@ -34,7 +34,7 @@ pub use generator::{OpGenerator, Shape};
 pub use history::History;
 pub use model::Model;
 pub use op::Op;
-pub use store::Store;
+pub use store::{Engine, Store};
 
 /// What a key of a store holds.
 pub type Entry = (Vec<u8>, Vec<u8>);

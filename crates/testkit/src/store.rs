@@ -1,7 +1,10 @@
 //! The interface under which engines are compared: Pumice, RocksDB, and the model.
 //!
-//! Errors are texts: a suite only prints them. Snapshots and cursors are named by numbers that the
-//! caller chooses; a store keeps them until they are released.
+//! [`Store`] is what the model has too, [`Engine`] what only a database has: files, jobs, a log,
+//! counters. Errors are texts: a suite only prints them. Snapshots and cursors are named by numbers
+//! that the caller chooses; a store keeps them until they are released.
+
+use std::path::Path;
 
 use crate::{Entry, Op};
 
@@ -22,6 +25,18 @@ pub enum Step {
     Prev,
 }
 
+/// How a cursor treats prefixes, where there is an extractor of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// `total_order_seek`.
+    Total,
+    /// The default: results beyond the sought prefix are undefined.
+    #[default]
+    Prefix,
+    /// `prefix_same_as_start`.
+    SamePrefix,
+}
+
 /// What a cursor walks over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CursorSpec {
@@ -33,6 +48,8 @@ pub struct CursorSpec {
     pub lower: Option<Vec<u8>>,
     /// Keys from here on are excluded.
     pub upper: Option<Vec<u8>>,
+    /// How prefixes are treated.
+    pub order: Order,
 }
 
 /// A database as the suites see it.
@@ -76,19 +93,130 @@ pub trait Store {
     fn reopen(&mut self) -> Result<(), String>;
 }
 
+/// How a batch is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteMode {
+    /// The write is durable when the call returns.
+    pub sync: bool,
+    /// No log has it.
+    pub disable_wal: bool,
+}
+
+/// A table file of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableFile {
+    /// The name of its column family.
+    pub family: String,
+    /// The file's level.
+    pub level: usize,
+}
+
+/// How external files are ingested.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // RocksDB's words.
+pub struct IngestMode {
+    pub move_files: bool,
+    pub snapshot_consistency: bool,
+    pub allow_global_seqno: bool,
+    pub allow_blocking_flush: bool,
+    pub ingest_behind: bool,
+    pub fail_if_not_bottommost_level: bool,
+}
+
+impl Default for IngestMode {
+    fn default() -> Self {
+        IngestMode {
+            move_files: false,
+            snapshot_consistency: true,
+            allow_global_seqno: true,
+            allow_blocking_flush: true,
+            ingest_behind: false,
+            fail_if_not_bottommost_level: false,
+        }
+    }
+}
+
+/// Sequence number and bytes of each batch of a log.
+pub type Updates = Vec<(u64, Vec<u8>)>;
+
+/// A database of one of the two engines: Pumice or RocksDB.
+pub trait Engine: Store {
+    /// Applies `batch` as one, in this mode.
+    fn write_as(&mut self, batch: &[Op], mode: WriteMode) -> Result<(), String>;
+    /// Compacts everything of a column family, the last level too, and waits.
+    fn compact_all(&mut self, cf: usize) -> Result<(), String>;
+    /// Waits until all jobs that are due are done and their obsolete files are gone.
+    fn settle(&mut self) -> Result<(), String>;
+    /// Changes options of a column family.
+    fn set_options(&mut self, cf: usize, options: &[(&str, &str)]) -> Result<(), String>;
+    /// The table files of all column families.
+    fn files(&mut self) -> Vec<TableFile>;
+    /// The newest sequence number.
+    fn sequence(&mut self) -> u64;
+    /// A ticker by its name. Requires: statistics are on.
+    fn ticker(&mut self, name: &str) -> Result<u64, String>;
+    /// Makes an external file with these entries of a column family, in their order.
+    fn make_table(&mut self, path: &Path, entries: &[Op]) -> Result<(), String>;
+    /// Ingests external files into a column family.
+    fn ingest(&mut self, cf: usize, files: &[&Path], mode: &IngestMode) -> Result<(), String>;
+    /// The batches of the logs from `sequence` on up to the end, and how the iterator ended.
+    fn updates_since(&mut self, sequence: u64) -> Result<(Updates, Result<(), String>), String>;
+    /// The batches after those that were returned last, by the same iterator.
+    fn more_updates(&mut self) -> Result<(Updates, Result<(), String>), String>;
+    /// Checks everything stored against its checksums, if the engine has a call for that.
+    fn verify(&mut self) -> Result<(), String>;
+
+    /// Sets a key of the default column family.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
+        self.write(&[Op::Put { cf: 0, key: key.to_vec(), value: value.to_vec() }])
+    }
+    /// Moves a new cursor by each of `steps`.
+    fn walk(&mut self, spec: &CursorSpec, steps: &[Step]) -> Result<Option<Entry>, String> {
+        self.open_cursor(WALK, spec)?;
+        let mut at = None;
+        for step in steps {
+            at = self.step(WALK, step)?;
+        }
+        self.close_cursor(WALK);
+        Ok(at)
+    }
+    /// Up to `limit` entries from `start` on, backward after `Last` and `SeekForPrev`.
+    fn some(
+        &mut self,
+        spec: &CursorSpec,
+        start: &Step,
+        limit: usize,
+    ) -> Result<Vec<Entry>, String> {
+        self.open_cursor(WALK, spec)?;
+        let backward = matches!(start, Step::Last | Step::SeekForPrev(_));
+        let onward = if backward { Step::Prev } else { Step::Next };
+        let mut found = Vec::new();
+        let mut at = self.step(WALK, start)?;
+        while let Some(entry) = at {
+            found.push(entry);
+            // RocksDB counts an entry as soon as the iterator is on it.
+            at = if found.len() < limit { self.step(WALK, &onward)? } else { None };
+        }
+        self.close_cursor(WALK);
+        Ok(found)
+    }
+}
+
+/// The name of the cursor of a whole walk.
+const WALK: u64 = u64::MAX;
+
 /// Everything in a column family, walked forward, or backward and then reversed.
 pub fn scan(store: &mut dyn Store, cf: usize, backward: bool) -> Result<Vec<Entry>, String> {
-    const NAME: u64 = u64::MAX;
-    store.open_cursor(NAME, &CursorSpec { cf, ..CursorSpec::default() })?;
+    store.open_cursor(WALK, &CursorSpec { cf, ..CursorSpec::default() })?;
     let (start, onward) =
         if backward { (Step::Last, Step::Prev) } else { (Step::First, Step::Next) };
     let mut found = Vec::new();
-    let mut at = store.step(NAME, &start)?;
+    let mut at = store.step(WALK, &start)?;
     while let Some(entry) = at {
         found.push(entry);
-        at = store.step(NAME, &onward)?;
+        at = store.step(WALK, &onward)?;
     }
-    store.close_cursor(NAME);
+    store.close_cursor(WALK);
     if backward {
         found.reverse();
     }

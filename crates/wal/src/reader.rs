@@ -62,9 +62,9 @@ pub enum LogEnd {
 /// What a log records about the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PredecessorLog {
-    /// Its file number.
+    /// The log's file number.
     pub log_number: u64,
-    /// Its length in bytes.
+    /// The log's length in bytes.
     pub bytes: u64,
     /// The last sequence number in it.
     pub last_sequence: u64,

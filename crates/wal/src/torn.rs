@@ -220,7 +220,7 @@ impl Scan<'_> {
                 begun.extend_from_slice(&payload);
                 begun
             }
-            // Its beginning is lost.
+            // The beginning of this record is lost.
             _ => return Ok(()),
         };
         let Some(left) = (self.countdown)(&whole) else {

@@ -50,7 +50,7 @@ struct Boundaries {
     changes: u64,
     /// The boundaries right after writes, by kind of file.
     writes: Vec<Vec<u64>>,
-    /// Those at which a call has returned.
+    /// Boundaries at which a call has returned.
     returns: Vec<u64>,
 }
 

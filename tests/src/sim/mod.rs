@@ -9,12 +9,12 @@
 //!
 //! Which suite a seed belongs to follows from the seed, so a seed alone repeats a run.
 
-mod behind;
 pub mod boundaries;
 pub mod driver;
 pub mod external;
 pub mod failures;
 pub mod host;
+mod ingest_behind;
 pub mod life;
 pub mod operate;
 pub mod plan;

@@ -58,11 +58,11 @@ const TRIES_BY_ITSELF: u32 = 90;
 pub struct Session {
     /// The database.
     pub db: Db,
-    /// Its families that the history follows.
+    /// The database's families that the history follows.
     pub families: Vec<ColumnFamily>,
     /// How it was planned.
     pub plan: Plan,
-    /// Its disk.
+    /// The disk of the database.
     pub fs: MemFs,
     /// The judge.
     pub history: Arc<Mutex<History>>,

@@ -49,15 +49,15 @@ impl SideFamilies {
         self.known.insert(name.clone(), Side::default());
         name
     }
-    /// Its creation returned Ok.
+    /// The family's creation returned Ok.
     pub fn created(&mut self, name: &str) {
         self.side(name).created = true;
     }
-    /// It is about to be dropped.
+    /// The family is about to be dropped.
     pub fn drop_it(&mut self, name: &str) {
         self.side(name).dropping = true;
     }
-    /// Its drop returned Ok.
+    /// The family's drop returned Ok.
     pub fn dropped(&mut self, name: &str) {
         self.side(name).dropped = true;
     }
@@ -111,7 +111,7 @@ impl SideFamilies {
         side.used = side.used.clone().max(key.clone());
         Some(key)
     }
-    /// Its deletion is durable.
+    /// The key's deletion is durable.
     pub fn deleted(&mut self, name: &str, key: &[u8]) {
         let side = self.side(name);
         let value = side.issued.remove(key).unwrap_or_default();

@@ -26,7 +26,7 @@ pub enum Kind {
 /// What was wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Its kind.
+    /// The failure's kind.
     pub kind: Kind,
     /// All that is known.
     pub text: String,

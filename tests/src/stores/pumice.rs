@@ -1,4 +1,4 @@
-//! Pumice as a store.
+//! Pumice as an engine of the testkit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use pumice::stats::NullLogger;
 use pumice::{
-    BlockCache, CacheOptions, ColumnFamily, ColumnFamilyDescriptor, CompactRangeOptions, Db,
-    DbIterator, FlushOptions, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions,
+    BlockCache, BottommostLevelCompaction, CacheOptions, ColumnFamily, ColumnFamilyDescriptor,
+    CompactRangeOptions, Db, DbIterator, FlushOptions, IngestExternalFileOptions, Options,
+    ReadOptions, Snapshot, SstFileWriter, Statistics, Ticker, WaitForCompactOptions, WalIterator,
+    WriteBatch, WriteOptions,
 };
 use pumice_env::{FileSystem, PosixFs};
-use pumice_testkit::store::{CursorSpec, Step};
-use pumice_testkit::{Entry, Op, Store};
+use pumice_testkit::store::{CursorSpec, IngestMode, Order, Step, TableFile, Updates, WriteMode};
+use pumice_testkit::{Engine, Entry, Op, Store};
 
 use super::Settings;
 
@@ -22,6 +24,8 @@ pub struct Pumice {
     file_system: Arc<dyn FileSystem>,
     cursors: BTreeMap<u64, DbIterator>,
     snapshots: BTreeMap<u64, Snapshot>,
+    statistics: Arc<Statistics>,
+    updates: Option<WalIterator>,
     families: Vec<ColumnFamily>,
     db: Option<Db>,
 }
@@ -43,11 +47,17 @@ pub fn options(
     for (name, value) in &settings.options {
         base.set(name, value).map_err(text)?;
     }
+    base.set_from_text(&settings.text).map_err(text)?;
+    for (name, value) in &settings.own {
+        base.set(name, value).map_err(text)?;
+    }
     base.set("block_based_table_factory", &format!("{{{}}}", settings.table)).map_err(text)?;
     let mut families = Vec::new();
     for (name, compression) in &settings.families {
         let mut family = base.clone();
-        family.set("compression", compression).map_err(text)?;
+        if !compression.is_empty() {
+            family.set("compression", compression).map_err(text)?;
+        }
         let cache = |bytes| BlockCache::new(CacheOptions::new(bytes));
         family.cf.table_factory.block_cache = settings.cache_bytes.map(cache);
         families.push(ColumnFamilyDescriptor::new(name.clone(), family.cf));
@@ -96,6 +106,8 @@ impl Pumice {
             file_system,
             cursors: BTreeMap::new(),
             snapshots: BTreeMap::new(),
+            statistics: Arc::new(Statistics::new()),
+            updates: None,
             families: Vec::new(),
             db: None,
         };
@@ -104,7 +116,8 @@ impl Pumice {
     }
 
     fn open_again(&mut self) -> Result<(), String> {
-        let (base, families) = options(&self.settings, Arc::clone(&self.file_system))?;
+        let (mut base, families) = options(&self.settings, Arc::clone(&self.file_system))?;
+        base.db.statistics = self.settings.statistics.then(|| Arc::clone(&self.statistics));
         let (db, families) = Db::open_cf(&base.db, &self.path, &families).map_err(text)?;
         self.db = Some(db);
         self.families = families;
@@ -119,6 +132,11 @@ impl Pumice {
     /// The column families, in the order of the settings.
     pub fn families(&self) -> &[ColumnFamily] {
         &self.families
+    }
+
+    /// What was counted; nothing without statistics in the settings.
+    pub fn statistics(&self) -> &Arc<Statistics> {
+        &self.statistics
     }
 
     /// Writes with the given options.
@@ -142,6 +160,7 @@ impl Pumice {
     fn let_go(&mut self) {
         self.cursors.clear();
         self.snapshots.clear();
+        self.updates = None;
         self.families.clear();
     }
 
@@ -154,7 +173,7 @@ impl Pumice {
 impl Store for Pumice {
     fn write(&mut self, ops: &[Op]) -> Result<(), String> {
         let disable_wal = self.settings.disable_wal;
-        self.write_with(ops, &WriteOptions { disable_wal, ..WriteOptions::default() })
+        self.write_as(ops, WriteMode { disable_wal, ..WriteMode::default() })
     }
 
     fn get(
@@ -193,6 +212,8 @@ impl Store for Pumice {
         let reads = ReadOptions {
             iterate_lower_bound: spec.lower.clone(),
             iterate_upper_bound: spec.upper.clone(),
+            total_order_seek: spec.order == Order::Total,
+            prefix_same_as_start: spec.order == Order::SamePrefix,
             ..self.reads(spec.snapshot)
         };
         let cursor = self.db().cursor_cf_opt(&reads, &self.families[spec.cf]).map_err(text)?;
@@ -240,5 +261,94 @@ impl Store for Pumice {
         db.close().map_err(text)?;
         drop(db);
         self.open_again()
+    }
+}
+
+impl Engine for Pumice {
+    fn write_as(&mut self, ops: &[Op], mode: WriteMode) -> Result<(), String> {
+        let WriteMode { sync, disable_wal } = mode;
+        self.write_with(ops, &WriteOptions { sync, disable_wal, ..WriteOptions::default() })
+    }
+
+    fn compact_all(&mut self, cf: usize) -> Result<(), String> {
+        let how = CompactRangeOptions {
+            bottommost_level_compaction: BottommostLevelCompaction::Force,
+            ..CompactRangeOptions::default()
+        };
+        self.db().compact_range_cf(&how, &self.families[cf], None, None).map_err(text)
+    }
+
+    fn settle(&mut self) -> Result<(), String> {
+        self.db().wait_for_compact(&WaitForCompactOptions::default()).map_err(text)?;
+        // The last job may not have deleted its obsolete files yet.
+        self.db().disable_file_deletions();
+        self.db().enable_file_deletions();
+        Ok(())
+    }
+
+    fn set_options(&mut self, cf: usize, options: &[(&str, &str)]) -> Result<(), String> {
+        self.db().set_options_cf(&self.families[cf], options).map_err(text)
+    }
+
+    fn files(&mut self) -> Vec<TableFile> {
+        let files = self.db().live_files_metadata().into_iter();
+        files.map(|file| TableFile { family: file.column_family_name, level: file.level }).collect()
+    }
+
+    fn sequence(&mut self) -> u64 {
+        self.db().latest_sequence_number()
+    }
+
+    fn ticker(&mut self, name: &str) -> Result<u64, String> {
+        let ticker = Ticker::ALL.iter().find(|ticker| ticker.name() == name);
+        ticker.map(|ticker| self.statistics.ticker(*ticker)).ok_or(format!("no ticker {name}"))
+    }
+
+    fn make_table(&mut self, path: &Path, entries: &[Op]) -> Result<(), String> {
+        let (base, _) = options(&self.settings, Arc::clone(&self.file_system))?;
+        let mut writer = SstFileWriter::new(&base).map_err(text)?;
+        writer.open(path).map_err(text)?;
+        for entry in entries {
+            match entry {
+                Op::Put { key, value, .. } => writer.put(key, value),
+                Op::Merge { key, operand, .. } => writer.merge(key, operand),
+                Op::Delete { key, .. } => writer.delete(key),
+                Op::DeleteRange { begin, end, .. } => writer.delete_range(begin, end),
+                Op::SingleDelete { .. } => return Err("a file takes no single deletes".into()),
+            }
+            .map_err(text)?;
+        }
+        writer.finish().map(drop).map_err(text)
+    }
+
+    fn ingest(&mut self, cf: usize, files: &[&Path], mode: &IngestMode) -> Result<(), String> {
+        let options = IngestExternalFileOptions {
+            move_files: mode.move_files,
+            snapshot_consistency: mode.snapshot_consistency,
+            allow_global_seqno: mode.allow_global_seqno,
+            allow_blocking_flush: mode.allow_blocking_flush,
+            ingest_behind: mode.ingest_behind,
+            fail_if_not_bottommost_level: mode.fail_if_not_bottommost_level,
+            ..IngestExternalFileOptions::default()
+        };
+        self.db().ingest_external_file_cf(&options, &self.families[cf], files).map_err(text)
+    }
+
+    fn updates_since(&mut self, sequence: u64) -> Result<(Updates, Result<(), String>), String> {
+        self.updates = Some(self.db().get_updates_since(sequence).map_err(text)?);
+        self.more_updates()
+    }
+
+    fn more_updates(&mut self) -> Result<(Updates, Result<(), String>), String> {
+        let iterator = self.updates.as_mut().ok_or("no iterator")?;
+        let mut batches = Updates::new();
+        while let Some(Ok((sequence, batch))) = iterator.next() {
+            batches.push((sequence, batch.data().to_vec()));
+        }
+        Ok((batches, iterator.status().map_err(text)))
+    }
+
+    fn verify(&mut self) -> Result<(), String> {
+        self.db().verify_checksum().map_err(text)
     }
 }

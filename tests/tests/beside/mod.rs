@@ -4,13 +4,15 @@
 //! what the calls return, or their effect as seen from outside (files, logs, error texts). A run of
 //! RocksDB is a child process.
 
-mod engines;
-
 use std::path::Path;
 
+use pumice_testkit::store::{Updates, WriteMode};
+use pumice_testkit::{Engine, Op};
+
 use crate::child;
-use crate::stores::temp_folder;
-use engines::{Engine, Pumice, RocksDb};
+use crate::stores::pumice::Pumice;
+use crate::stores::rocksdb::{self, RocksDb};
+use crate::stores::{Settings, family_name, temp_folder};
 
 /// A call; `cf` is the place of a column family.
 #[derive(Clone, Copy, Debug)]
@@ -256,8 +258,24 @@ const CASES: &[Case] = &[
     },
 ];
 
-fn run_case<E: Engine>(case: &Case, path: &Path) -> Vec<String> {
-    let mut engine = match E::open(path, case.options, case.families) {
+/// A batch as an answer: its numbers, length and first bytes.
+fn described((sequence, data): &(u64, Vec<u8>)) -> String {
+    let shown = &data[..data.len().min(48)];
+    format!("{sequence} ({} bytes) {}", data.len(), shown.escape_ascii())
+}
+
+fn updates((batches, status): (Updates, Result<(), String>)) -> String {
+    let batches: Vec<String> = batches.iter().map(described).collect();
+    let end = status.err().unwrap_or_else(|| "OK".to_string());
+    format!("{}; {end}", batches.join(", "))
+}
+
+type Open<E> = fn(&Path, &Settings) -> Result<E, String>;
+
+fn run_case<E: Engine>(case: &Case, path: &Path, open: Open<E>) -> Vec<String> {
+    let text =
+        format!("create_if_missing=true;create_missing_column_families=true;{}", case.options);
+    let mut engine = match open(path, &Settings::of(&text, "").with_families(case.families)) {
         Ok(engine) => engine,
         Err(text) => return vec![format!("open: {text}")],
     };
@@ -266,26 +284,36 @@ fn run_case<E: Engine>(case: &Case, path: &Path) -> Vec<String> {
     case.script.iter().map(report).collect()
 }
 
-fn answer<E: Engine>(engine: &mut E, call: &Call, path: &Path) -> Result<String, String> {
+fn answer(engine: &mut dyn Engine, call: &Call, path: &Path) -> Result<String, String> {
     let key = |n: u32| format!("key{n:06}").into_bytes();
+    let put = |cf, n| Op::Put { cf, key: key(n), value: b"value".into() };
     match *call {
-        Put(cf, n) => engine.put(cf, &key(n), b"value")?,
-        Delete(n) => engine.delete(&key(n))?,
-        SingleDelete(n) => engine.single_delete(&key(n))?,
+        Put(cf, n) => engine.write(&[put(cf, n)])?,
+        Delete(n) => engine.write(&[Op::Delete { cf: 0, key: key(n) }])?,
+        SingleDelete(n) => engine.write(&[Op::SingleDelete { cf: 0, key: key(n) }])?,
         Fill(cf, count) => {
-            (0..count).try_for_each(|n| engine.put(cf, &key(n), &[b'v'; 1000]))?;
+            let long = |n| Op::Put { cf, key: key(n), value: vec![b'v'; 1000] };
+            (0..count).try_for_each(|n| engine.write(&[long(n)]))?;
         }
         Flush(cf) => engine.flush(cf)?,
-        Compact(begin, end) => engine.compact(&key(begin), &key(end))?,
+        Compact(begin, end) => engine.compact(0, Some(&key(begin)), Some(&key(end)))?,
         Settle => engine.settle()?,
-        Tables(cf) => return engine.tables(cf).map(|count| count.to_string()),
+        Tables(cf) => {
+            let files = engine.files();
+            let own = files.iter().filter(|file| file.family == family_name(cf));
+            return Ok(own.count().to_string());
+        }
         Get(n) => {
-            return Ok(engine.get(&key(n))?.map_or("none".to_string(), |v| v.len().to_string()));
+            let found = engine.get(0, &key(n), None)?;
+            return Ok(found.map_or("none".to_string(), |value| value.len().to_string()));
         }
         Exists(name) => return Ok(path.join(name).exists().to_string()),
-        Unlogged(n) => engine.put_unlogged(&key(n), b"value")?,
-        Since(sequence) => return engine.updates_since(sequence),
-        More => return engine.more_updates(),
+        Unlogged(n) => {
+            engine
+                .write_as(&[put(0, n)], WriteMode { disable_wal: true, ..WriteMode::default() })?;
+        }
+        Since(sequence) => return engine.updates_since(sequence).map(updates),
+        More => return engine.more_updates().map(updates),
         Archived => {
             let archive = std::fs::read_dir(path.join("archive"));
             return Ok(archive.map_or(0, |files| files.count()).to_string());
@@ -302,7 +330,9 @@ const ANSWERS: &str = "answers";
 
 /// Child job: RocksDB answers the case of that name.
 pub fn run(folder: &Path, argument: &str) -> Result<(), String> {
-    let answers = run_case::<RocksDb>(case_named(argument)?, &folder.join("rocksdb"));
+    let answers = run_case(case_named(argument)?, &folder.join("rocksdb"), |path, settings| {
+        RocksDb::open(&rocksdb::load()?, path, settings)
+    });
     std::fs::write(folder.join(ANSWERS), answers.join("\n")).map_err(|e| e.to_string())
 }
 
@@ -311,7 +341,7 @@ fn answers(name: &str) -> (String, String) {
     let folder = temp_folder();
     child::run("rocksdb-beside", folder.path(), name).unwrap();
     let theirs = std::fs::read_to_string(folder.path().join(ANSWERS)).unwrap();
-    let ours = run_case::<Pumice>(case_named(name).unwrap(), &folder.path().join("pumice"));
+    let ours = run_case(case_named(name).unwrap(), &folder.path().join("pumice"), Pumice::open);
     (ours.join("\n"), theirs)
 }
 

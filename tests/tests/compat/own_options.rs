@@ -40,7 +40,7 @@ fn pumice_writes(path: &Path) {
         db.put_cf_opt(&write, &other, &key(n), b"other").unwrap();
     }
     db.flush_opt(&pumice::FlushOptions::default()).unwrap();
-    // They are changed, too, and the file is rewritten.
+    // The options are changed, too, and the file is rewritten.
     db.set_db_options(&[("background_policy", "static"), ("background_cpu_priority", "idle")])
         .unwrap();
     db.set_options(&[("auto_tuned_compaction", "false"), ("write_buffer_size", "2097152")])

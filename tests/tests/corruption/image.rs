@@ -81,7 +81,7 @@ impl Image {
     /// Which allowed state `found` is.
     ///
     /// # Errors
-    /// It is none of them: wrong data.
+    /// The answer is none of them: wrong data.
     pub fn classify(&self, found: &Model, mode: &str) -> Result<Outcome, String> {
         let mut state = Model::new(FAMILIES);
         for (n, batch) in self.batches.iter().enumerate() {

@@ -16,7 +16,7 @@ pub enum Scope {
     Db,
     /// The column family.
     Cf,
-    /// Its tables.
+    /// The tables of a column family.
     Table,
 }
 
@@ -26,7 +26,7 @@ pub struct Subject {
     pub scope: Scope,
     /// `option` or `option.member`.
     pub name: String,
-    /// It may change while the database is open.
+    /// The option may change while the database is open.
     pub mutable: bool,
     /// Values that the row takes.
     pub accepted: Vec<String>,

@@ -28,7 +28,7 @@ const STALLS: &[(&str, &[&str])] = &[
     ("write_buffer_size", &["65536", "131072", "1000000"]),
 ];
 
-/// Those of them that are only given at the open.
+/// Options that are only given at the open.
 const AT_OPEN: &[(&str, &[&str])] = &[
     ("min_write_buffer_number_to_merge", &["1", "2", "3", "4"]),
     ("compaction_style", &["kCompactionStyleLevel", "kCompactionStyleUniversal"]),

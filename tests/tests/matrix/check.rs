@@ -4,61 +4,53 @@ use std::ops::Bound;
 
 use pumice_base::random::Rng;
 use pumice_testkit::model::{Bytes, Map};
-use pumice_testkit::store::Step;
-use pumice_testkit::{Entry, contents};
+use pumice_testkit::store::{CursorSpec, Order, Step};
+use pumice_testkit::{Engine, Entry, contents};
 
 use super::content;
 use super::variant::Variant;
 
-/// How an iterator treats prefixes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// `total_order_seek`.
-    Total,
-    /// The default: results beyond the sought prefix are undefined.
-    Prefix,
-    /// `prefix_same_as_start`.
-    SamePrefix,
+fn walk(
+    engine: &mut dyn Engine,
+    order: Order,
+    start: &Step,
+    limit: usize,
+) -> Result<Vec<Entry>, String> {
+    engine.some(&CursorSpec { order, ..CursorSpec::default() }, start, limit)
 }
 
-/// Calls that an engine must answer.
-pub trait Reader {
-    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, String>;
-    fn multi_get(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, String>;
-    /// Up to `limit` entries from `start` on, backward after `Last` and `SeekForPrev`.
-    fn walk(&mut self, order: Order, start: &Step, limit: usize) -> Result<Vec<Entry>, String>;
-    /// Entries from `start` on and before `upper`: filters may be used if the two share a prefix.
-    fn within(&mut self, start: &[u8], upper: &[u8]) -> Result<Vec<Entry>, String>;
-    /// Checks everything stored against its checksums, if the engine has a call for that.
-    fn verify(&mut self) -> Result<(), String>;
+/// Entries from `start` on and before `upper`: filters may be used if the two share a prefix.
+fn within(engine: &mut dyn Engine, start: &[u8], upper: &[u8]) -> Result<Vec<Entry>, String> {
+    let spec = CursorSpec { upper: Some(upper.to_vec()), ..CursorSpec::default() };
+    engine.some(&spec, &Step::Seek(start.to_vec()), usize::MAX)
 }
 
-/// Compares all results of `reader` with `model`.
+/// Compares all results of `engine` with `model`.
 ///
 /// # Errors
 /// The first difference.
-pub fn check(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
+pub fn check(variant: &Variant, engine: &mut dyn Engine, model: &Map) -> Result<(), String> {
     let mut rng = Rng::new(content::seed(variant) + 1);
-    reader.verify().map_err(|e| format!("verify: {e}"))?;
-    points(reader, model, &mut rng)?;
-    scans(reader, model)?;
-    group_edges(variant, reader, model)?;
+    engine.verify().map_err(|e| format!("verify: {e}"))?;
+    points(engine, model, &mut rng)?;
+    scans(engine, model)?;
+    group_edges(variant, engine, model)?;
     for target in targets(variant, model, &mut rng) {
         let name = String::from_utf8_lossy(&target).into_owned();
-        total_order(reader, model, &target).map_err(|e| format!("total order, {name}: {e}"))?;
-        within_prefix(variant, reader, model, &target)
+        total_order(engine, model, &target).map_err(|e| format!("total order, {name}: {e}"))?;
+        within_prefix(variant, engine, model, &target)
             .map_err(|e| format!("within the prefix, {name}: {e}"))?;
     }
     Ok(())
 }
 
-fn points(reader: &mut dyn Reader, model: &Map, rng: &mut Rng) -> Result<(), String> {
+fn points(engine: &mut dyn Engine, model: &Map, rng: &mut Rng) -> Result<(), String> {
     let mut keys: Vec<Vec<u8>> = model.keys().map(|key| key.to_vec()).collect();
     let mut asked = keys.len();
     keys.extend(content::absent_keys(rng));
     asked = keys.len() - asked;
     for key in &keys {
-        let found = reader.get(key).map_err(|e| format!("get {}: {e}", show(key)))?;
+        let found = engine.get(0, key, None).map_err(|e| format!("get {}: {e}", show(key)))?;
         if found.as_deref() != model.get(&key[..]).map(|value| &value[..]) {
             return Err(format!("get {}: found {:?}", show(key), found.is_some()));
         }
@@ -68,7 +60,7 @@ fn points(reader: &mut dyn Reader, model: &Map, rng: &mut Rng) -> Result<(), Str
         return Err("too few absent keys".to_string());
     }
     let some: Vec<Vec<u8>> = keys.into_iter().step_by(7).collect();
-    let found = reader.multi_get(&some)?;
+    let found = engine.multi_get(0, &some, None)?;
     for (key, value) in some.iter().zip(found) {
         if value.as_deref() != model.get(&key[..]).map(|value| &value[..]) {
             return Err(format!("multi_get {}", show(key)));
@@ -85,18 +77,18 @@ fn owned((key, value): (&Bytes, &Bytes)) -> Entry {
     (key.to_vec(), value.to_vec())
 }
 
-fn scans(reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
+fn scans(engine: &mut dyn Engine, model: &Map) -> Result<(), String> {
     let all: Vec<Entry> = model.iter().map(owned).collect();
-    let forward = reader.walk(Order::Total, &Step::First, usize::MAX)?;
+    let forward = walk(engine, Order::Total, &Step::First, usize::MAX)?;
     contents::same(&all, &forward).map_err(|e| format!("forward: {e}"))?;
-    let mut backward = reader.walk(Order::Total, &Step::Last, usize::MAX)?;
+    let mut backward = walk(engine, Order::Total, &Step::Last, usize::MAX)?;
     backward.reverse();
     contents::same(&all, &backward).map_err(|e| format!("backward: {e}"))
 }
 
 /// Every group by a prefix seek to its start, with and without a bound, and backward from after its
 /// end: where filters and index blocks end, a seek lands next to its match.
-fn group_edges(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Result<(), String> {
+fn group_edges(variant: &Variant, engine: &mut dyn Engine, model: &Map) -> Result<(), String> {
     for number in 0..content::GROUP_NUMBERS {
         let start = content::group(number);
         let end = [&start[..], b"~"].concat();
@@ -105,7 +97,7 @@ fn group_edges(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Resul
         let bounds = (Bound::Included(&start[..]), Bound::Excluded(&upper[..]));
         let group: Vec<Entry> = model.range::<[u8], _>(bounds).map(owned).collect();
         if !variant.has_prefix() || variant.prefix(&end) == Some(&start[..]) {
-            contents::same(&group, &reader.within(&start, &upper)?)
+            contents::same(&group, &within(engine, &start, &upper)?)
                 .map_err(|e| format!("within {}: {e}", show(&start)))?;
         }
         for (target, back) in [(&start, false), (&end, true)] {
@@ -118,7 +110,7 @@ fn group_edges(variant: &Variant, reader: &mut dyn Reader, model: &Map) -> Resul
             if back {
                 expected.reverse();
             }
-            let mut found = reader.walk(Order::Prefix, &step, expected.len() + 1)?;
+            let mut found = walk(engine, Order::Prefix, &step, expected.len() + 1)?;
             found.truncate(found.iter().take_while(|(key, _)| key.starts_with(&start)).count());
             contents::same(&expected, &found)
                 .map_err(|e| format!("prefix seek, {}, back {back}: {e}", show(target)))?;
@@ -140,14 +132,14 @@ fn targets(variant: &Variant, model: &Map, rng: &mut Rng) -> Vec<Vec<u8>> {
     targets
 }
 
-fn total_order(reader: &mut dyn Reader, model: &Map, target: &[u8]) -> Result<(), String> {
+fn total_order(engine: &mut dyn Engine, model: &Map, target: &[u8]) -> Result<(), String> {
     const SOME: usize = 4;
     let at = target.to_vec();
-    let found = reader.walk(Order::Total, &Step::Seek(at.clone()), SOME)?;
+    let found = walk(engine, Order::Total, &Step::Seek(at.clone()), SOME)?;
     let after = model.range::<[u8], _>((Bound::Included(target), Bound::Unbounded));
     let expected: Vec<Entry> = after.take(SOME).map(owned).collect();
     contents::same(&expected, &found).map_err(|e| format!("seek: {e}"))?;
-    let found = reader.walk(Order::Total, &Step::SeekForPrev(at), SOME)?;
+    let found = walk(engine, Order::Total, &Step::SeekForPrev(at), SOME)?;
     let before = model.range::<[u8], _>((Bound::Unbounded, Bound::Included(target))).rev();
     let expected: Vec<Entry> = before.take(SOME).map(owned).collect();
     contents::same(&expected, &found).map_err(|e| format!("seek_for_prev: {e}"))
@@ -155,7 +147,7 @@ fn total_order(reader: &mut dyn Reader, model: &Map, target: &[u8]) -> Result<()
 
 fn within_prefix(
     variant: &Variant,
-    reader: &mut dyn Reader,
+    engine: &mut dyn Engine,
     model: &Map,
     target: &[u8],
 ) -> Result<(), String> {
@@ -164,9 +156,9 @@ fn within_prefix(
     let after = model.range::<[u8], _>((Bound::Included(target), Bound::Unbounded));
     let expected: Vec<Entry> = after.take_while(|(key, _)| same(key)).map(owned).collect();
     let seek = Step::Seek(target.to_vec());
-    let found = reader.walk(Order::SamePrefix, &seek, usize::MAX)?;
+    let found = walk(engine, Order::SamePrefix, &seek, usize::MAX)?;
     contents::same(&expected, &found).map_err(|e| format!("same prefix as start: {e}"))?;
-    let mut found = reader.walk(Order::Prefix, &seek, expected.len() + 1)?;
+    let mut found = walk(engine, Order::Prefix, &seek, expected.len() + 1)?;
     found.truncate(found.iter().take_while(|(key, _)| same(key)).count());
     contents::same(&expected, &found).map_err(|e| format!("prefix seek: {e}"))?;
     if variant.is_hash_index() {
@@ -175,7 +167,7 @@ fn within_prefix(
     let before = model.range::<[u8], _>((Bound::Unbounded, Bound::Included(target))).rev();
     let expected: Vec<Entry> = before.take_while(|(key, _)| same(key)).map(owned).collect();
     let back = Step::SeekForPrev(target.to_vec());
-    let mut found = reader.walk(Order::Prefix, &back, expected.len() + 1)?;
+    let mut found = walk(engine, Order::Prefix, &back, expected.len() + 1)?;
     found.truncate(found.iter().take_while(|(key, _)| same(key)).count());
     contents::same(&expected, &found).map_err(|e| format!("prefix seek_for_prev: {e}"))
 }

@@ -8,7 +8,6 @@
 //! | `full` | the whole matrix, by number |
 //! | `content` | what is written: files on two levels, versions, deletions, range deletions |
 //! | `check` | gets, absent keys, scans, prefix seeks, all against the model |
-//! | `engines` | the engines as readers |
 //! | `planted` | which planted bugs the sample finds, on demand |
 //! | `rates` | false positives of filters, counted on both engines over the same content |
 //!
@@ -17,7 +16,6 @@
 
 mod check;
 mod content;
-mod engines;
 mod full;
 #[cfg(pumice_planted)]
 mod planted;

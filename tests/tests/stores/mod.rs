@@ -1,8 +1,6 @@
-//! The engines as stores of the testkit, and the settings both are opened with.
+//! The engines of the testkit's interface, and folders for their databases.
 
-pub mod rocksdb;
-
-pub use pumice_tests::stores::{Settings, pumice};
+pub use pumice_tests::stores::{Settings, family_name, pumice, rocksdb};
 use tempfile::TempDir;
 
 /// A folder in memory that is deleted with its handle.

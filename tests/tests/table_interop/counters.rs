@@ -2,17 +2,17 @@
 //! are in docs/statistics.md, each name with a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
-use pumice::options::BackgroundPolicy;
 use pumice::perf::{self, PerfLevel};
 use pumice::stats::StatsLevel;
-use pumice::{Db, HistogramKind, Statistics, Ticker};
-use pumice_peer::{
-    CompactRangeSettings, Db as PeerDb, Options as PeerOptions, Peer, PerfContext, ReadOptions,
-    ReadSettings, WriteBatch as PeerBatch, WriteOptions, WriteSettings,
-};
+use pumice::{HistogramKind, Statistics, Ticker};
+use pumice_peer::{Options as PeerOptions, Peer, PerfContext};
+use pumice_testkit::store::{CursorSpec, Step, WriteMode};
+use pumice_testkit::{Engine, Op};
+use pumice_tests::stores::Settings;
+use pumice_tests::stores::pumice::Pumice;
+use pumice_tests::stores::rocksdb::RocksDb;
 
 use crate::peer;
 
@@ -25,182 +25,37 @@ const OPTIONS: &str = "create_if_missing=true;allow_fallocate=false;compression=
 const TABLE: &str = "filter_policy=bloomfilter:10:false;cache_index_and_filter_blocks=false";
 const KEYS: u64 = 3000;
 
-/// What the test does to a database of either engine. Values and answers are not compared here.
-pub(crate) trait Engine {
-    fn put(&self, key: &[u8], value: &[u8], sync: bool);
-    fn put_logged_or_not(&self, key: &[u8], value: &[u8], unlogged: bool);
-    fn single_delete(&self, key: &[u8]);
-    fn delete(&self, key: &[u8]);
-    fn merge(&self, key: &[u8], operand: &[u8]);
-    fn delete_range(&self, begin: &[u8], end: &[u8]);
-    fn put_many(&self, entries: &[(Vec<u8>, Vec<u8>)]);
-    fn get(&self, key: &[u8]) -> bool;
-    fn multi_get(&self, keys: &[Vec<u8>]) -> usize;
-    fn flush(&self);
-    fn compact(&self);
-    /// Waits for flushes and compactions that are due.
-    fn settle(&self);
-    fn walk(&self, steps: &[Step]);
+/// The settings of both engines: counters are on, and Pumice's counts are RocksDB's.
+fn settings((text, table): (&str, &str)) -> Settings {
+    let settings = Settings::of(text, table).counted();
+    // As RocksDB 10.10.
+    settings.with_own("min_tombstones_for_range_conversion", "0")
 }
 
-/// A move of an iterator.
-pub(crate) enum Step {
-    First,
-    Last,
-    Seek(Vec<u8>),
-    SeekForPrev(Vec<u8>),
-    Next(u64),
-    Prev(u64),
+fn delete(db: &mut dyn Engine, n: u64) {
+    db.write(&[Op::Delete { cf: 0, key: key(n) }]).unwrap();
 }
 
-pub(crate) struct Ours(pub Db);
-
-impl Engine for Ours {
-    fn put(&self, key: &[u8], value: &[u8], sync: bool) {
-        let options = pumice::WriteOptions { sync, ..Default::default() };
-        self.0.put_opt(&options, key, value).unwrap();
-    }
-    fn put_logged_or_not(&self, key: &[u8], value: &[u8], unlogged: bool) {
-        let options = pumice::WriteOptions { disable_wal: unlogged, ..Default::default() };
-        self.0.put_opt(&options, key, value).unwrap();
-    }
-    fn single_delete(&self, key: &[u8]) {
-        self.0.single_delete(key).unwrap();
-    }
-    fn delete(&self, key: &[u8]) {
-        self.0.delete(key).unwrap();
-    }
-    fn merge(&self, key: &[u8], operand: &[u8]) {
-        self.0.merge(key, operand).unwrap();
-    }
-    fn delete_range(&self, begin: &[u8], end: &[u8]) {
-        self.0.delete_range(begin, end).unwrap();
-    }
-    fn put_many(&self, entries: &[(Vec<u8>, Vec<u8>)]) {
-        let mut batch = pumice::WriteBatch::new();
-        entries.iter().for_each(|(key, value)| batch.put(key, value));
-        self.0.write(&mut batch).unwrap();
-    }
-    fn get(&self, key: &[u8]) -> bool {
-        self.0.get(key).unwrap().is_some()
-    }
-    fn multi_get(&self, keys: &[Vec<u8>]) -> usize {
-        self.0.multi_get(keys).into_iter().filter(|value| value.as_ref().unwrap().is_some()).count()
-    }
-    fn flush(&self) {
-        self.0.flush().unwrap();
-    }
-    fn compact(&self) {
-        self.0.compact_range(&Default::default(), None, None).unwrap();
-    }
-    fn settle(&self) {
-        self.0.wait_for_compact(&Default::default()).unwrap();
-    }
-    fn walk(&self, steps: &[Step]) {
-        let mut iter = self.0.cursor_opt(&Default::default()).unwrap();
-        for step in steps {
-            match step {
-                Step::First => iter.seek_to_first(),
-                Step::Last => iter.seek_to_last(),
-                Step::Seek(key) => iter.seek(key),
-                Step::SeekForPrev(key) => iter.seek_for_prev(key),
-                Step::Next(count) => (0..*count).for_each(|_| iter.next()),
-                Step::Prev(count) => (0..*count).for_each(|_| iter.prev()),
-            }
-        }
-        iter.status().unwrap();
-    }
+fn merge(db: &mut dyn Engine, n: u64) {
+    db.write(&[Op::Merge { cf: 0, key: key(n), operand: b"operand".into() }]).unwrap();
 }
 
-pub(crate) struct Theirs {
-    pub db: PeerDb,
-    peer: Peer,
-    read: ReadOptions,
-    write: WriteOptions,
-    sync: WriteOptions,
-    unlogged: WriteOptions,
+fn delete_range(db: &mut dyn Engine, begin: u64, end: u64) {
+    db.write(&[Op::DeleteRange { cf: 0, begin: key(begin), end: key(end) }]).unwrap();
 }
 
-impl Theirs {
-    pub fn open(peer: &Peer, options: &PeerOptions, path: &Path) -> Self {
-        Theirs {
-            db: PeerDb::open(options, path).unwrap(),
-            peer: peer.clone(),
-            read: ReadOptions::new(peer, &ReadSettings::default()),
-            write: WriteOptions::new(peer, &WriteSettings::default()),
-            sync: WriteOptions::new(peer, &WriteSettings { sync: true, ..Default::default() }),
-            unlogged: WriteOptions::new(
-                peer,
-                &WriteSettings { disable_wal: true, ..Default::default() },
-            ),
-        }
-    }
+fn put(key: Vec<u8>, value: Vec<u8>) -> Op {
+    Op::Put { cf: 0, key, value }
 }
 
-impl Engine for Theirs {
-    fn put(&self, key: &[u8], value: &[u8], sync: bool) {
-        let options = if sync { &self.sync } else { &self.write };
-        self.db.put(options, self.db.default_column_family(), key, value).unwrap();
-    }
-    fn put_logged_or_not(&self, key: &[u8], value: &[u8], unlogged: bool) {
-        let options = if unlogged { &self.unlogged } else { &self.write };
-        self.db.put(options, self.db.default_column_family(), key, value).unwrap();
-    }
-    fn single_delete(&self, key: &[u8]) {
-        self.db.single_delete(&self.write, self.db.default_column_family(), key).unwrap();
-    }
-    fn delete(&self, key: &[u8]) {
-        self.db.delete(&self.write, self.db.default_column_family(), key).unwrap();
-    }
-    fn merge(&self, key: &[u8], operand: &[u8]) {
-        self.db.merge(&self.write, self.db.default_column_family(), key, operand).unwrap();
-    }
-    fn delete_range(&self, begin: &[u8], end: &[u8]) {
-        self.db.delete_range(&self.write, self.db.default_column_family(), begin, end).unwrap();
-    }
-    fn put_many(&self, entries: &[(Vec<u8>, Vec<u8>)]) {
-        let mut batch = PeerBatch::new(&self.peer);
-        let cf = self.db.default_column_family();
-        entries.iter().for_each(|(key, value)| batch.put(cf, key, value));
-        self.db.write(&self.write, &batch).unwrap();
-    }
-    fn get(&self, key: &[u8]) -> bool {
-        // Room enough, else the get is done twice.
-        let mut value = Vec::with_capacity(1 << 12);
-        self.db.get(&self.read, self.db.default_column_family(), key, &mut value).unwrap()
-    }
-    fn multi_get(&self, keys: &[Vec<u8>]) -> usize {
-        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        let mut found = 0;
-        let cf = self.db.default_column_family();
-        self.db.multi_get(&self.read, cf, &keys, |_, _| found += 1).unwrap();
-        found
-    }
-    fn flush(&self) {
-        self.db.flush(self.db.default_column_family()).unwrap();
-    }
-    fn compact(&self) {
-        let settings = CompactRangeSettings::default();
-        self.db.compact_range(self.db.default_column_family(), None, None, &settings);
-        self.settle();
-    }
-    fn settle(&self) {
-        self.db.wait_for_compact(false).unwrap();
-    }
-    fn walk(&self, steps: &[Step]) {
-        let mut iter = self.db.iter(&self.read, self.db.default_column_family());
-        for step in steps {
-            match step {
-                Step::First => iter.seek_to_first(),
-                Step::Last => iter.seek_to_last(),
-                Step::Seek(key) => iter.seek(key),
-                Step::SeekForPrev(key) => iter.seek_for_prev(key),
-                Step::Next(count) => (0..*count).for_each(|_| iter.next()),
-                Step::Prev(count) => (0..*count).for_each(|_| iter.prev()),
-            }
-        }
-        iter.status().unwrap();
-    }
+fn get(db: &mut dyn Engine, n: u64) -> bool {
+    db.get(0, &key(n), None).unwrap().is_some()
+}
+
+/// How many of these keys there are.
+fn multi_get(db: &mut dyn Engine, keys: impl Iterator<Item = u64>) -> usize {
+    let keys: Vec<_> = keys.map(key).collect();
+    db.multi_get(0, &keys, None).unwrap().iter().flatten().count()
 }
 
 fn key(i: u64) -> Vec<u8> {
@@ -212,55 +67,67 @@ fn value(i: u64) -> Vec<u8> {
 }
 
 /// Writes of every sort, and point reads of each memtable answer.
-fn write(db: &dyn Engine) {
-    (0..KEYS).for_each(|i| db.put(&key(i), &value(i), false));
-    db.put(&key(1), &value(2), true);
-    let many: Vec<_> = (0..50).map(|i| (key(KEYS + i), value(i))).collect();
-    db.put_many(&many);
-    (0..100).for_each(|i| db.delete(&key(10 * i)));
+fn write(db: &mut dyn Engine) {
+    (0..KEYS).for_each(|i| db.put(&key(i), &value(i)).unwrap());
+    let durable = WriteMode { sync: true, ..WriteMode::default() };
+    db.write_as(&[put(key(1), value(2))], durable).unwrap();
+    let many: Vec<_> = (0..50).map(|i| put(key(KEYS + i), value(i))).collect();
+    db.write(&many).unwrap();
+    (0..100).for_each(|i| delete(db, 10 * i));
     // Many versions of one key: an iterator seeks past them.
-    (0..20).for_each(|i| db.put(&key(77), &value(i), false));
-    (0..10).for_each(|i| db.merge(&key(5000 + i % 2), b"operand"));
-    assert!(db.get(&key(1)) && !db.get(&key(10)) && !db.get(&key(9999)));
-    assert!(db.get(&key(5000)));
+    (0..20).for_each(|i| db.put(&key(77), &value(i)).unwrap());
+    (0..10).for_each(|i| merge(db, 5000 + i % 2));
+    assert!(get(db, 1) && !get(db, 10) && !get(db, 9999));
+    assert!(get(db, 5000));
 }
 
-fn read(db: &dyn Engine) {
+fn read(db: &mut dyn Engine) {
     for i in (0..KEYS).step_by(7) {
-        db.get(&key(i));
+        get(db, i);
     }
-    (0..50).for_each(|i| assert!(!db.get(&key(7000 + i))));
-    assert!(db.get(&key(5000)));
-    let keys: Vec<_> = (0..40).map(|i| key(i * 13)).collect();
-    let found = db.multi_get(&keys);
+    (0..50).for_each(|i| assert!(!get(db, 7000 + i)));
+    assert!(get(db, 5000));
+    let found = multi_get(db, (0..40).map(|i| i * 13));
     assert!(found > 20 && found < 40, "{found}");
 }
 
-fn walk(db: &dyn Engine) {
-    use Step::{First, Last, Next, Prev, Seek, SeekForPrev};
-    db.walk(&[First, Next(500), Seek(key(70)), Next(20)]);
-    db.walk(&[Last, Prev(10), SeekForPrev(key(75)), Next(3)]);
-    db.walk(&[Seek(key(9999)), Seek(key(4999)), Next(1)]);
-    db.walk(&[]);
+fn walk(db: &mut dyn Engine) {
+    use Step::{First, Last, Seek, SeekForPrev};
+    let next = |count| vec![Step::Next; count];
+    let prev = |count| vec![Step::Prev; count];
+    let walks = [
+        [vec![First], next(500), vec![Seek(key(70))], next(20)].concat(),
+        [vec![Last], prev(10), vec![SeekForPrev(key(75))], next(3)].concat(),
+        [vec![Seek(key(9999)), Seek(key(4999))], next(1)].concat(),
+        Vec::new(),
+    ];
+    for steps in walks {
+        db.walk(&CursorSpec::default(), &steps).unwrap();
+    }
 }
 
 /// The whole run: from memtables, from L0, from L1.
-fn work(db: &dyn Engine) {
+fn work(db: &mut dyn Engine) {
     write(db);
     read(db);
     walk(db);
-    db.flush();
+    db.flush(0).unwrap();
     read(db);
     walk(db);
-    (0..KEYS).step_by(3).for_each(|i| db.put(&key(i), &value(i + 1), false));
-    db.delete_range(&key(100), &key(200));
+    (0..KEYS).step_by(3).for_each(|i| db.put(&key(i), &value(i + 1)).unwrap());
+    delete_range(db, 100, 200);
     read(db);
-    db.flush();
-    read(db);
-    walk(db);
-    db.compact();
+    db.flush(0).unwrap();
     read(db);
     walk(db);
+    compact(db);
+    read(db);
+    walk(db);
+}
+
+fn compact(db: &mut dyn Engine) {
+    db.compact(0, None, None).unwrap();
+    db.settle().unwrap();
 }
 
 /// Tickers by name, and the counts of histograms.
@@ -294,28 +161,19 @@ fn names_under(heading: &str) -> BTreeSet<&'static str> {
 /// What both engines counted in a run, by name; None where this engine has no such name.
 type Pairs = BTreeMap<String, (Option<u64>, u64)>;
 
-fn counted(peer: &Peer, (text, table): (&str, &str), work: fn(&dyn Engine)) -> Pairs {
+fn counted(peer: &Peer, texts: (&str, &str), work: fn(&mut dyn Engine)) -> Pairs {
     let dir = tempfile::tempdir().unwrap();
-    let statistics = Arc::new(Statistics::new());
-    assert_eq!(statistics.level(), StatsLevel::ExceptDetailedTimers, "as RocksDB's default");
-    let mut options = pumice::Options::default();
-    options.set_from_text(text).unwrap();
-    options.cf.min_tombstones_for_range_conversion = 0; // As RocksDB 10.10.
-    options.set("block_based_table_factory", &format!("{{{table}}}")).unwrap();
-    options.db.statistics = Some(Arc::clone(&statistics));
     // RocksDB's rules of when writes wait.
-    options.db.background_policy = BackgroundPolicy::Static;
-    let db = Ours(Db::open(&options, dir.path().join("ours")).unwrap());
-    work(&db);
-    db.0.close().unwrap();
-    drop(db);
+    let settings = settings(texts).with_own("background_policy", "static");
+    let mut db = Pumice::open(&dir.path().join("ours"), &settings).unwrap();
+    let statistics = Arc::clone(db.statistics());
+    assert_eq!(statistics.level(), StatsLevel::ExceptDetailedTimers, "as RocksDB's default");
+    work(&mut db);
+    db.close().unwrap();
 
-    let mut options = PeerOptions::new(peer);
-    options.set_many(text).unwrap();
-    options.set_table(table).unwrap();
-    options.enable_statistics();
-    let db = Theirs::open(peer, &options, &dir.path().join("theirs"));
-    work(&db);
+    let mut db = RocksDb::open(peer, &dir.path().join("theirs"), &settings).unwrap();
+    work(&mut db);
+    let options = db.options().clone();
     drop(db);
 
     let (ours, theirs) = (ours(&statistics), theirs(&options));
@@ -334,35 +192,33 @@ const LIVED_TABLE: &str = "filter_policy=bloomfilter:10:false;cache_index_and_fi
     block_size=1024";
 
 /// Rounds of writes, reads and flushes; compactions run when they are due.
-fn live(db: &dyn Engine) {
+fn live(db: &mut dyn Engine) {
     for round in 0..8 {
         for i in 0..1000 {
-            db.put_logged_or_not(
-                &key((i * 7 + round * 131) % KEYS),
-                &value(i + round),
-                i % 10 == 0,
-            );
+            let mode = WriteMode { disable_wal: i % 10 == 0, ..WriteMode::default() };
+            let op = put(key((i * 7 + round * 131) % KEYS), value(i + round));
+            db.write_as(&[op], mode).unwrap();
         }
-        db.put(&key(9000 + round), &value(round), false);
-        db.single_delete(&key(9000 + round));
-        (0..20).for_each(|i| db.delete(&key(i * 31 + round)));
-        (0..20).for_each(|i| db.merge(&key(6000 + i), b"operand"));
-        db.delete_range(&key(40 * round), &key(40 * round + 10));
+        db.put(&key(9000 + round), &value(round)).unwrap();
+        db.write(&[Op::SingleDelete { cf: 0, key: key(9000 + round) }]).unwrap();
+        (0..20).for_each(|i| delete(db, i * 31 + round));
+        (0..20).for_each(|i| merge(db, 6000 + i));
+        delete_range(db, 40 * round, 40 * round + 10);
         read_some(db);
-        db.flush();
-        db.settle();
+        db.flush(0).unwrap();
+        db.settle().unwrap();
         read_some(db);
     }
-    db.compact();
+    compact(db);
     read_some(db);
 }
 
-fn read_some(db: &dyn Engine) {
+fn read_some(db: &mut dyn Engine) {
     for i in (0..KEYS).step_by(11) {
-        db.get(&key(i));
+        get(db, i);
     }
-    (0..20).for_each(|i| assert!(!db.get(&key(7000 + i))));
-    assert!(db.multi_get(&(0..30).map(|i| key(i * 41)).collect::<Vec<_>>()) > 10);
+    (0..20).for_each(|i| assert!(!get(db, 7000 + i)));
+    assert!(multi_get(db, (0..30).map(|i| i * 41)) > 10);
     walk(db);
 }
 
@@ -445,28 +301,28 @@ fn parsed(report: &str) -> Counters {
 }
 
 /// What point reads, walks from memtables and walks from tables count, engine by engine.
-fn perf_work(db: &dyn Engine, reset: &dyn Fn(), report: &dyn Fn() -> String) -> Vec<Counters> {
+fn perf_work(db: &mut dyn Engine, reset: &dyn Fn(), report: &dyn Fn() -> String) -> Vec<Counters> {
     write(db);
     let mut all = Vec::new();
-    let mut measure = |work: &dyn Fn()| {
+    let mut measure = |db: &mut dyn Engine, work: fn(&mut dyn Engine)| {
         reset();
-        work();
+        work(db);
         all.push(parsed(&report()));
     };
-    measure(&|| read(db));
-    measure(&|| walk(db));
-    db.flush();
-    measure(&|| read(db));
-    measure(&|| walk(db));
-    measure(&|| read_within(db));
-    measure(&|| read_beyond(db));
+    measure(db, read);
+    measure(db, walk);
+    db.flush(0).unwrap();
+    measure(db, read);
+    measure(db, walk);
+    measure(db, read_within);
+    measure(db, read_beyond);
     all
 }
 
 /// Gets of keys between the first and the last of the table.
-fn read_within(db: &dyn Engine) {
+fn read_within(db: &mut dyn Engine) {
     for i in (0..=5000).step_by(7) {
-        db.get(&key(i));
+        get(db, i);
     }
 }
 
@@ -474,8 +330,8 @@ fn read_within(db: &dyn Engine) {
 const BEYOND: u64 = 500;
 
 /// Gets of keys after the last of the table.
-fn read_beyond(db: &dyn Engine) {
-    (0..BEYOND).for_each(|i| assert!(!db.get(&key(7000 + i))));
+fn read_beyond(db: &mut dyn Engine) {
+    (0..BEYOND).for_each(|i| assert!(!get(db, 7000 + i)));
 }
 
 /// For keys within a table's range filters get the same queries. RocksDB also queries them for keys
@@ -496,24 +352,17 @@ fn check_filters(ours: &[Counters], theirs: &[Counters]) {
 fn both_perf_contexts_count_the_same() {
     let Some(peer) = peer() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let mut options = pumice::Options::default();
-    options.set_from_text(OPTIONS).unwrap();
-    options.cf.min_tombstones_for_range_conversion = 0; // As RocksDB 10.10.
-    options.set("block_based_table_factory", &format!("{{{TABLE}}}")).unwrap();
-    let db = Ours(Db::open(&options, dir.path().join("ours")).unwrap());
-    perf::set_level(PerfLevel::EnableCount);
-    let ours = perf_work(&db, &perf::reset, &|| perf::context().report(false));
-    perf::set_level(PerfLevel::Disable);
-    db.0.close().unwrap();
-
-    let mut options = PeerOptions::new(&peer);
-    options.set_many(OPTIONS).unwrap();
-    options.set_table(TABLE).unwrap();
     // Without statistics RocksDB's iterators count no bytes of steps.
-    options.enable_statistics();
-    let db = Theirs::open(&peer, &options, &dir.path().join("theirs"));
+    let settings = settings((OPTIONS, TABLE));
+    let mut db = Pumice::open(&dir.path().join("ours"), &settings).unwrap();
+    perf::set_level(PerfLevel::EnableCount);
+    let ours = perf_work(&mut db, &perf::reset, &|| perf::context().report(false));
+    perf::set_level(PerfLevel::Disable);
+    db.close().unwrap();
+
+    let mut db = RocksDb::open(&peer, &dir.path().join("theirs"), &settings).unwrap();
     let context = PerfContext::new(&peer);
-    let theirs = perf_work(&db, &|| context.reset(), &|| context.report(false));
+    let theirs = perf_work(&mut db, &|| context.reset(), &|| context.report(false));
     let mut wrong = Vec::new();
     for (part, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
         // What this RocksDB has no name for is newer.

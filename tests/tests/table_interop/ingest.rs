@@ -4,312 +4,126 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pumice_peer as theirs;
-use pumice_peer::Peer;
+use pumice_peer::{self as theirs, Peer};
+use pumice_testkit::store::{IngestMode, scan};
+use pumice_testkit::{Engine, Op};
+use pumice_tests::stores::Settings;
+use pumice_tests::stores::pumice::Pumice;
+use pumice_tests::stores::rocksdb::RocksDb;
 
 use super::peer;
 
 pub type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A record of an external file.
-#[derive(Clone)]
-pub enum Record {
-    Put(&'static str, &'static str),
-    Merge(&'static str, &'static str),
-    Delete(&'static str),
-    DeleteRange(&'static str, &'static str),
+/// A put of the default column family, and so on.
+pub fn put(key: &str, value: &str) -> Op {
+    Op::Put { cf: 0, key: key.into(), value: value.into() }
+}
+pub fn merge(key: &str, operand: &str) -> Op {
+    Op::Merge { cf: 0, key: key.into(), operand: operand.into() }
+}
+pub fn delete(key: &str) -> Op {
+    Op::Delete { cf: 0, key: key.into() }
+}
+pub fn delete_range(begin: &str, end: &str) -> Op {
+    Op::DeleteRange { cf: 0, begin: begin.into(), end: end.into() }
 }
 
-use Record::{Delete, DeleteRange, Merge, Put};
-
-/// One engine on one directory.
-pub trait Engine {
-    fn write(&mut self, record: &Record);
-    fn flush(&mut self);
-    fn compact(&mut self);
-    fn take_snapshot(&mut self);
-    fn drop_snapshots(&mut self);
-    fn ingest(&mut self, files: &[&Path], settings: &theirs::IngestSettings) -> Result<(), String>;
-    /// Levels of all files, sorted.
-    fn levels(&self) -> Vec<usize>;
-    fn sequence(&self) -> u64;
-    fn scan(&self) -> State;
-    fn make(&self, path: &Path, records: &[Record]);
-    fn reopen(self: Box<Self>) -> Box<dyn Engine>;
+/// Whether a database takes files behind its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    No,
+    Yes,
 }
 
-struct Theirs {
-    peer: Peer,
-    options: theirs::Options,
-    path: PathBuf,
-    wo: theirs::WriteOptions,
-    snapshots: Vec<theirs::Snapshot>,
-    db: theirs::Db,
-}
-
-struct Ours {
-    options: pumice::Options,
-    path: PathBuf,
-    snapshots: Vec<pumice::Snapshot>,
-    db: pumice::Db,
+fn settings(format: u32, behind: Behind) -> Settings {
+    const BASE: &str = "create_if_missing=true;allow_fallocate=false;\
+                        disable_auto_compactions=true;merge_operator=stringappend";
+    const BEHIND: &str = ";cf_allow_ingest_behind=true;level_compaction_dynamic_level_bytes=false";
+    let more = if behind == Behind::Yes { BEHIND } else { "" };
+    let table = format!("format_version={format};filter_policy=bloomfilter:10:false");
+    Settings::of(&format!("{BASE}{more}"), &table)
 }
 
 pub fn open_theirs(peer: &Peer, path: &Path, format: u32) -> Box<dyn Engine> {
-    open_theirs_with(peer, path, format, false)
-}
-
-fn open_theirs_with(peer: &Peer, path: &Path, format: u32, behind: bool) -> Box<dyn Engine> {
-    let mut options = theirs::Options::new(peer);
-    let base = "create_if_missing=true;allow_fallocate=false;\
-                disable_auto_compactions=true;merge_operator=stringappend";
-    options.set_many(base).unwrap();
-    if behind {
-        options.set("cf_allow_ingest_behind", "true").unwrap();
-        options.set("level_compaction_dynamic_level_bytes", "false").unwrap();
-    }
-    options.set_table(&format!("format_version={format};filter_policy=bloomfilter:10")).unwrap();
-    let wo = theirs::WriteOptions::new(peer, &theirs::WriteSettings::default());
-    let db = theirs::Db::open(&options, path).unwrap();
-    let (peer, path) = (peer.clone(), path.to_path_buf());
-    Box::new(Theirs { peer, options, path, wo, snapshots: Vec::new(), db })
+    Box::new(RocksDb::open(peer, path, &settings(format, Behind::No)).unwrap())
 }
 
 fn open_ours(path: &Path, format: u32) -> Box<dyn Engine> {
-    open_ours_with(path, format, false)
+    Box::new(Pumice::open(path, &settings(format, Behind::No)).unwrap())
 }
 
-fn open_ours_with(path: &Path, format: u32, behind: bool) -> Box<dyn Engine> {
-    let mut options = pumice::Options::default();
-    options.db.create_if_missing = true;
-    options.cf.disable_auto_compactions = true;
-    options.cf.cf_allow_ingest_behind = behind;
-    options.cf.level_compaction_dynamic_level_bytes = !behind;
-    options.cf.merge_operator = pumice::options::merge_operator_by_name("stringappend");
-    options.cf.table_factory.set("format_version", &format.to_string()).unwrap();
-    options.cf.table_factory.set("filter_policy", "bloomfilter:10:false").unwrap();
-    let db = pumice::Db::open(&options, path).unwrap();
-    Box::new(Ours { options, path: path.to_path_buf(), snapshots: Vec::new(), db })
+/// All that there is, by an iterator and by gets.
+pub fn state_of(engine: &mut dyn Engine) -> State {
+    let state: State = scan(engine, 0, false).unwrap().into_iter().collect();
+    for (key, value) in &state {
+        assert_eq!(engine.get(0, key, None).unwrap().as_ref(), Some(value));
+    }
+    engine.verify().unwrap();
+    state
 }
 
-impl Engine for Theirs {
-    fn write(&mut self, record: &Record) {
-        let (db, wo, cf) = (&self.db, &self.wo, self.db.default_column_family());
-        match record {
-            Put(key, value) => db.put(wo, cf, key.as_bytes(), value.as_bytes()),
-            Merge(key, value) => db.merge(wo, cf, key.as_bytes(), value.as_bytes()),
-            Delete(key) => db.delete(wo, cf, key.as_bytes()),
-            DeleteRange(begin, end) => db.delete_range(wo, cf, begin.as_bytes(), end.as_bytes()),
-        }
-        .unwrap();
-    }
-    fn flush(&mut self) {
-        self.db.flush(self.db.default_column_family()).unwrap();
-    }
-    fn compact(&mut self) {
-        let all = theirs::CompactRangeSettings { bottommost_level: 2, ..Default::default() };
-        self.db.compact_range(self.db.default_column_family(), None, None, &all);
-    }
-    fn take_snapshot(&mut self) {
-        self.snapshots.push(self.db.snapshot());
-    }
-    fn drop_snapshots(&mut self) {
-        self.snapshots.clear();
-    }
-    fn ingest(&mut self, files: &[&Path], settings: &theirs::IngestSettings) -> Result<(), String> {
-        let done = self.db.ingest_with(self.db.default_column_family(), files, settings);
-        done.map_err(|error| error.to_string())
-    }
-    fn levels(&self) -> Vec<usize> {
-        let mut levels: Vec<usize> =
-            self.db.live_files().iter().map(|file| file.level as usize).collect();
-        levels.sort_unstable();
-        levels
-    }
-    fn sequence(&self) -> u64 {
-        self.db.latest_sequence_number()
-    }
-    fn scan(&self) -> State {
-        let ro = theirs::ReadOptions::new(&self.peer, &theirs::ReadSettings::default());
-        let mut iter = self.db.iter(&ro, self.db.default_column_family());
-        let mut state = State::new();
-        iter.seek_to_first();
-        while iter.valid() {
-            state.insert(iter.key().to_vec(), iter.value().to_vec());
-            iter.next();
-        }
-        iter.status().unwrap();
-        for (key, value) in &state {
-            let mut found = Vec::new();
-            let cf = self.db.default_column_family();
-            assert!(self.db.get(&ro, cf, key, &mut found).unwrap());
-            assert_eq!(&found, value);
-        }
-        state
-    }
-    fn make(&self, path: &Path, records: &[Record]) {
-        let mut writer = theirs::SstFileWriter::new(&self.options);
-        writer.open(path).unwrap();
-        for record in records {
-            match record {
-                Put(key, value) => writer.put(key.as_bytes(), value.as_bytes()),
-                Merge(key, value) => writer.merge(key.as_bytes(), value.as_bytes()),
-                Delete(key) => writer.delete(key.as_bytes()),
-                DeleteRange(begin, end) => writer.delete_range(begin.as_bytes(), end.as_bytes()),
-            }
-            .unwrap();
-        }
-        writer.finish().unwrap();
-    }
-    fn reopen(self: Box<Self>) -> Box<dyn Engine> {
-        let Theirs { peer, options, path, wo, snapshots, db } = *self;
-        drop((snapshots, db));
-        let db = theirs::Db::open(&options, &path).unwrap();
-        Box::new(Theirs { peer, options, path, wo, snapshots: Vec::new(), db })
-    }
-}
-
-impl Engine for Ours {
-    fn write(&mut self, record: &Record) {
-        let (db, wo) = (&self.db, &pumice::WriteOptions::default());
-        match record {
-            Put(key, value) => db.put_opt(wo, key.as_bytes(), value.as_bytes()),
-            Merge(key, value) => db.merge_opt(wo, key.as_bytes(), value.as_bytes()),
-            Delete(key) => db.delete_opt(wo, key.as_bytes()),
-            DeleteRange(begin, end) => db.delete_range_opt(wo, begin.as_bytes(), end.as_bytes()),
-        }
-        .unwrap();
-    }
-    fn flush(&mut self) {
-        self.db.flush_opt(&pumice::FlushOptions::default()).unwrap();
-    }
-    fn compact(&mut self) {
-        let all = pumice::CompactRangeOptions {
-            bottommost_level_compaction: pumice::BottommostLevelCompaction::Force,
-            ..Default::default()
-        };
-        self.db.compact_range(&all, None, None).unwrap();
-    }
-    fn take_snapshot(&mut self) {
-        self.snapshots.push(self.db.snapshot());
-    }
-    fn drop_snapshots(&mut self) {
-        self.snapshots.clear();
-    }
-    fn ingest(&mut self, files: &[&Path], settings: &theirs::IngestSettings) -> Result<(), String> {
-        let options = pumice::IngestExternalFileOptions {
-            move_files: settings.move_files,
-            snapshot_consistency: settings.snapshot_consistency,
-            allow_global_seqno: settings.allow_global_seqno,
-            allow_blocking_flush: settings.allow_blocking_flush,
-            ingest_behind: settings.ingest_behind,
-            fail_if_not_bottommost_level: settings.fail_if_not_bottommost_level,
-            ..Default::default()
-        };
-        self.db.ingest_external_file(&options, files).map_err(|error| error.to_string())
-    }
-    fn levels(&self) -> Vec<usize> {
-        let mut levels: Vec<usize> =
-            self.db.live_files_metadata().iter().map(|file| file.level).collect();
-        levels.sort_unstable();
-        levels
-    }
-    fn sequence(&self) -> u64 {
-        self.db.latest_sequence_number()
-    }
-    fn scan(&self) -> State {
-        let mut iter = self.db.cursor_opt(&Default::default()).unwrap();
-        let mut state = State::new();
-        iter.seek_to_first();
-        while iter.valid() {
-            state.insert(iter.key().unwrap().to_vec(), iter.value().unwrap().to_vec());
-            iter.next();
-        }
-        iter.status().unwrap();
-        drop(iter);
-        for (key, value) in &state {
-            let found = self.db.get_opt(&Default::default(), key).unwrap();
-            assert_eq!(found.as_deref(), Some(&value[..]));
-        }
-        self.db.verify_checksum().unwrap();
-        state
-    }
-    fn make(&self, path: &Path, records: &[Record]) {
-        let mut writer = pumice::SstFileWriter::new(&self.options).unwrap();
-        writer.open(path).unwrap();
-        for record in records {
-            match record {
-                Put(key, value) => writer.put(key.as_bytes(), value.as_bytes()),
-                Merge(key, value) => writer.merge(key.as_bytes(), value.as_bytes()),
-                Delete(key) => writer.delete(key.as_bytes()),
-                DeleteRange(begin, end) => writer.delete_range(begin.as_bytes(), end.as_bytes()),
-            }
-            .unwrap();
-        }
-        writer.finish().unwrap();
-    }
-    fn reopen(self: Box<Self>) -> Box<dyn Engine> {
-        self.db.close().unwrap();
-        let (options, path) = (self.options.clone(), self.path.clone());
-        drop(self);
-        let db = pumice::Db::open(&options, &path).unwrap();
-        Box::new(Ours { options, path, snapshots: Vec::new(), db })
-    }
+/// Levels of all files, sorted.
+fn levels(engine: &mut dyn Engine) -> Vec<usize> {
+    let mut levels: Vec<usize> = engine.files().iter().map(|file| file.level).collect();
+    levels.sort_unstable();
+    levels
 }
 
 /// What is done to both engines, in turn.
 enum Step {
-    Write(Record),
+    Write(Op),
     Flush,
     Compact,
     Snapshot,
     Release,
     /// Files of one call.
-    Ingest(Vec<Vec<Record>>),
+    Ingest(Vec<Vec<Op>>),
     /// The same, whether it succeeds or not: the outcome must be the same on both.
-    Try(Vec<Vec<Record>>, theirs::IngestSettings),
+    Try(Vec<Vec<Op>>, IngestMode),
     Reopen,
 }
 
 fn steps() -> Vec<Step> {
     use Step::{Compact, Flush, Ingest, Release, Reopen, Snapshot, Try, Write};
-    let settings = theirs::IngestSettings::default;
-    let no_flush = theirs::IngestSettings { allow_blocking_flush: false, ..settings() };
-    let no_seqno = theirs::IngestSettings { allow_global_seqno: false, ..settings() };
-    let last_level = theirs::IngestSettings { fail_if_not_bottommost_level: true, ..settings() };
-    let behind = theirs::IngestSettings { ingest_behind: true, ..settings() };
+    let mode = IngestMode::default;
+    let no_flush = IngestMode { allow_blocking_flush: false, ..mode() };
+    let no_seqno = IngestMode { allow_global_seqno: false, ..mode() };
+    let last_level = IngestMode { fail_if_not_bottommost_level: true, ..mode() };
+    let behind = IngestMode { ingest_behind: true, ..mode() };
     vec![
-        Ingest(vec![vec![Put("d", "1"), Put("g", "1")]]),
-        Write(Put("e", "memory")),
-        Try(vec![vec![Put("e", "x")]], no_flush),
-        Try(vec![vec![Put("e", "x")]], no_seqno),
-        Try(vec![vec![Put("e", "x")]], last_level),
-        Try(vec![vec![Put("zz", "x")]], behind),
-        Try(vec![], settings()),
-        Ingest(vec![vec![Put("e", "2"), Merge("g", "m"), Delete("h")]]),
-        Ingest(vec![vec![Put("x", "3")], vec![Put("y", "3")]]),
+        Ingest(vec![vec![put("d", "1"), put("g", "1")]]),
+        Write(put("e", "memory")),
+        Try(vec![vec![put("e", "x")]], no_flush),
+        Try(vec![vec![put("e", "x")]], no_seqno),
+        Try(vec![vec![put("e", "x")]], last_level),
+        Try(vec![vec![put("zz", "x")]], behind),
+        Try(vec![], mode()),
+        Ingest(vec![vec![put("e", "2"), merge("g", "m"), delete("h")]]),
+        Ingest(vec![vec![put("x", "3")], vec![put("y", "3")]]),
         Reopen,
         Ingest(vec![
-            vec![Put("a", "4"), Put("c", "4")],
-            vec![Put("b", "5"), Put("c", "5")],
-            vec![Put("p", "5")],
-            vec![DeleteRange("b", "c"), Merge("c", "6")],
+            vec![put("a", "4"), put("c", "4")],
+            vec![put("b", "5"), put("c", "5")],
+            vec![put("p", "5")],
+            vec![delete_range("b", "c"), merge("c", "6")],
         ]),
         Snapshot,
-        Ingest(vec![vec![Put("q", "7"), Put("r", "7")]]),
-        Ingest(vec![vec![DeleteRange("q", "r"), Put("qa", "8")]]),
+        Ingest(vec![vec![put("q", "7"), put("r", "7")]]),
+        Ingest(vec![vec![delete_range("q", "r"), put("qa", "8")]]),
         Release,
         Flush,
-        Try(vec![vec![Put("k", "1")], vec![Put("k", "2")]], no_seqno),
-        Ingest(vec![vec![DeleteRange("s", "v")]]),
-        Write(Put("t", "9")),
+        Try(vec![vec![put("k", "1")], vec![put("k", "2")]], no_seqno),
+        Ingest(vec![vec![delete_range("s", "v")]]),
+        Write(put("t", "9")),
         Reopen,
         Compact,
-        Ingest(vec![vec![Put("t", "10")], vec![Put("zz", "10")]]),
-        Try(vec![vec![Put("zzz", "11")]], last_level),
-        Write(Merge("zz", "12")),
-        Ingest(vec![vec![DeleteRange("a", "c"), Put("b", "13"), Put("s", "13")]]),
+        Ingest(vec![vec![put("t", "10")], vec![put("zz", "10")]]),
+        Try(vec![vec![put("zzz", "11")]], last_level),
+        Write(merge("zz", "12")),
+        Ingest(vec![vec![delete_range("a", "c"), put("b", "13"), put("s", "13")]]),
         Compact,
-        Ingest(vec![vec![Put("bb", "14")], vec![Put("s", "14")], vec![Put("s", "15")]]),
+        Ingest(vec![vec![put("bb", "14")], vec![put("s", "14")], vec![put("s", "15")]]),
         Reopen,
     ]
 }
@@ -320,46 +134,39 @@ fn words(result: Result<(), String>) -> String {
 }
 
 /// Does `step` on both; files begin with `prefix`, and each gets those that the other made.
-fn do_step(
-    engines: [Box<dyn Engine>; 2],
-    step: &Step,
-    prefix: &Path,
-    what: &str,
-) -> [Box<dyn Engine>; 2] {
-    let (files, settings) = match step {
-        Step::Ingest(files) => (files.as_slice(), theirs::IngestSettings::default()),
-        Step::Try(files, settings) => (files.as_slice(), *settings),
-        _ => (&[][..], theirs::IngestSettings::default()),
+fn do_step(engines: &mut [Box<dyn Engine>; 2], step: &Step, prefix: &Path, what: &str) {
+    let (files, mode) = match step {
+        Step::Ingest(files) => (files.as_slice(), IngestMode::default()),
+        Step::Try(files, mode) => (files.as_slice(), *mode),
+        _ => (&[][..], IngestMode::default()),
     };
     let made = [1, 0].map(|maker: usize| {
         let made = files.iter().enumerate().map(|(f, records)| {
             let path = PathBuf::from(format!("{}-{f}-{maker}.sst", prefix.display()));
-            engines[maker].make(&path, records);
+            engines[maker].make_table(&path, records).unwrap();
             path
         });
         made.collect::<Vec<PathBuf>>()
     });
     let mut outcomes = Vec::new();
-    let engines = engines.map(|mut engine| {
+    for engine in engines.iter_mut() {
         match step {
-            Step::Write(record) => engine.write(record),
-            Step::Flush => engine.flush(),
-            Step::Compact => engine.compact(),
-            Step::Snapshot => engine.take_snapshot(),
-            Step::Release => engine.drop_snapshots(),
-            Step::Reopen => engine = engine.reopen(),
+            Step::Write(record) => engine.write(std::slice::from_ref(record)).unwrap(),
+            Step::Flush => engine.flush(0).unwrap(),
+            Step::Compact => engine.compact_all(0).unwrap(),
+            Step::Snapshot => engine.snapshot(0).unwrap(),
+            Step::Release => engine.release(0),
+            Step::Reopen => engine.reopen().unwrap(),
             Step::Ingest(_) | Step::Try(..) => {
                 let mine: Vec<&Path> = made[outcomes.len()].iter().map(PathBuf::as_path).collect();
-                outcomes.push(words(engine.ingest(&mine, &settings)));
+                outcomes.push(words(engine.ingest(0, &mine, &mode)));
             }
         }
-        engine
-    });
+    }
     if matches!(step, Step::Ingest(_)) {
         assert_eq!(outcomes[0], "OK", "{what}");
     }
     assert!(outcomes.is_empty() || outcomes[0] == outcomes[1], "{what}: {outcomes:?}");
-    engines
 }
 
 /// The same steps on both, with each other's files.
@@ -374,13 +181,13 @@ fn both_engines_ingest_alike() {
         for (n, step) in steps().iter().enumerate() {
             let what = format!("format {format}, step {n}");
             let prefix = folder.path().join(n.to_string());
-            engines = do_step(engines, step, &prefix, &what);
-            let [a, b] = &engines;
-            assert_eq!(a.scan(), b.scan(), "{what}");
-            assert_eq!(a.levels(), b.levels(), "{what}");
+            do_step(&mut engines, step, &prefix, &what);
+            let [a, b] = &mut engines;
+            assert_eq!(state_of(&mut **a), state_of(&mut **b), "{what}");
+            assert_eq!(levels(&mut **a), levels(&mut **b), "{what}");
             assert_eq!(a.sequence(), b.sequence(), "{what}");
         }
-        let state = engines[0].scan();
+        let state = state_of(&mut *engines[0]);
         assert!(state.len() > 8);
         drop(engines);
         // Each continues in the other's database.
@@ -388,18 +195,18 @@ fn both_engines_ingest_alike() {
             (open_ours(&path("theirs"), format), "theirs"),
             (open_theirs(&peer, &path("ours"), format), "ours"),
         ] {
-            assert_eq!(engine.scan(), state, "{name}");
+            assert_eq!(state_of(&mut *engine), state, "{name}");
             let file = path(&format!("last-{name}.sst"));
-            engine.make(&file, &[Put("a", "last"), DeleteRange("d", "f")]);
-            engine.ingest(&[&file], &Default::default()).unwrap();
+            engine.make_table(&file, &[put("a", "last"), delete_range("d", "f")]).unwrap();
+            engine.ingest(0, &[&file], &IngestMode::default()).unwrap();
             let mut expected = state.clone();
             expected.retain(|key, _| !(&b"d"[..]..&b"f"[..]).contains(&&key[..]));
             expected.insert(b"a".to_vec(), b"last".to_vec());
-            assert_eq!(engine.scan(), expected, "{name}");
-            engine.compact();
-            assert_eq!(engine.scan(), expected, "{name}");
-            let engine = engine.reopen();
-            assert_eq!(engine.scan(), expected, "{name}");
+            assert_eq!(state_of(&mut *engine), expected, "{name}");
+            engine.compact_all(0).unwrap();
+            assert_eq!(state_of(&mut *engine), expected, "{name}");
+            engine.reopen().unwrap();
+            assert_eq!(state_of(&mut *engine), expected, "{name}");
         }
     }
 }
@@ -411,36 +218,39 @@ fn both_engines_ingest_alike() {
 fn both_engines_ingest_behind_alike() {
     use Step::{Compact, Flush, Ingest, Reopen, Try, Write};
     let Some(peer) = peer() else { return };
-    let behind = theirs::IngestSettings { ingest_behind: true, ..Default::default() };
+    let behind = IngestMode { ingest_behind: true, ..Default::default() };
     let steps = [
-        Write(Put("b", "first")),
-        Write(Put("c", "first")),
+        Write(put("b", "first")),
+        Write(put("c", "first")),
         Flush,
-        Write(Delete("c")),
+        Write(delete("c")),
         Compact,
-        Write(Put("h", "memory")),
-        Try(vec![vec![Put("a", "1"), Put("b", "1"), Put("c", "1"), Put("f", "1")]], behind),
-        Try(vec![vec![Put("c", "2")]], behind),
-        Try(vec![vec![Put("x", "2")], vec![Put("x", "3")]], behind),
-        Try(vec![vec![Put("g", "2"), Put("h", "2")]], behind),
+        Write(put("h", "memory")),
+        Try(vec![vec![put("a", "1"), put("b", "1"), put("c", "1"), put("f", "1")]], behind),
+        Try(vec![vec![put("c", "2")]], behind),
+        Try(vec![vec![put("x", "2")], vec![put("x", "3")]], behind),
+        Try(vec![vec![put("g", "2"), put("h", "2")]], behind),
         Compact,
         Reopen,
-        Ingest(vec![vec![Put("c", "4"), Put("d", "4")]]),
+        Ingest(vec![vec![put("c", "4"), put("d", "4")]]),
         Compact,
-        Try(vec![vec![Put("y", "5")]], behind),
+        Try(vec![vec![put("y", "5")]], behind),
     ];
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let mut engines =
-        [open_theirs_with(&peer, &path("theirs"), 6, true), open_ours_with(&path("ours"), 6, true)];
+    let settings = settings(6, Behind::Yes);
+    let mut engines: [Box<dyn Engine>; 2] = [
+        Box::new(RocksDb::open(&peer, &path("theirs"), &settings).unwrap()),
+        Box::new(Pumice::open(&path("ours"), &settings).unwrap()),
+    ];
     for (n, step) in steps.iter().enumerate() {
         let what = format!("step {n}");
-        engines = do_step(engines, step, &path(&n.to_string()), &what);
-        let [a, b] = &engines;
-        assert_eq!(a.scan(), b.scan(), "{what}");
+        do_step(&mut engines, step, &path(&n.to_string()), &what);
+        let [a, b] = &mut engines;
+        assert_eq!(state_of(&mut **a), state_of(&mut **b), "{what}");
         assert_eq!(a.sequence(), b.sequence(), "{what}");
     }
-    let state = engines[0].scan();
+    let state = state_of(&mut *engines[0]);
     let value = |key: &str| state.get(key.as_bytes()).map(Vec::as_slice);
     assert_eq!(
         (value("a"), value("b"), value("f")),
@@ -466,9 +276,10 @@ fn both_engines_refuse_alike() {
             "theirs" => open_theirs(&peer, &path(own), 6),
             _ => open_ours(&path(own), 6),
         };
-        engine.write(&Put("k", "v"));
-        engine.flush();
-        drop(engine.reopen());
+        engine.put(b"k", b"v").unwrap();
+        engine.flush(0).unwrap();
+        engine.reopen().unwrap();
+        drop(engine);
         let tables = std::fs::read_dir(path(own)).unwrap().map(|entry| entry.unwrap().path());
         let table = tables.into_iter().find(|path| path.extension().is_some_and(|e| e == "sst"));
         std::fs::copy(table.unwrap(), path(&format!("{own}.sst"))).unwrap();
@@ -476,7 +287,7 @@ fn both_engines_refuse_alike() {
     let mut engines = [open_theirs(&peer, &path("a"), 6), open_ours(&path("b"), 6)];
     for name in ["reverse.sst", "theirs.sst", "ours.sst"] {
         let [a, b] = engines.each_mut().map(|engine| {
-            let error = engine.ingest(&[&path(name)], &Default::default());
+            let error = engine.ingest(0, &[&path(name)], &IngestMode::default());
             error.err().unwrap_or_else(|| format!("{name} was taken"))
         });
         let named = format!("{}: ", path(name).display());

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use pumice::{IngestExternalFileArg, IngestExternalFileOptions, RangeOpt};
+use pumice_testkit::Engine;
 
-use super::ingest::{Engine, Record, State, open_theirs};
+use super::ingest::{State, delete_range, merge, open_theirs, put, state_of};
 use super::peer;
 
 fn open_ours(path: &Path) -> pumice::Db {
@@ -30,14 +31,14 @@ fn state(pairs: &[(&str, &str)]) -> State {
 /// RocksDB reads, writes, compacts and reopens what is at `path`.
 fn goes_on(peer: &pumice_peer::Peer, path: &Path, mut expected: State) {
     let mut engine: Box<dyn Engine> = open_theirs(peer, path, 6);
-    assert_eq!(engine.scan(), expected);
-    engine.write(&Record::Put("a", "theirs"));
+    assert_eq!(state_of(&mut *engine), expected);
+    engine.put(b"a", b"theirs").unwrap();
     expected.insert(b"a".to_vec(), b"theirs".to_vec());
-    assert_eq!(engine.scan(), expected);
-    engine.flush();
-    engine.compact();
-    let engine = engine.reopen();
-    assert_eq!(engine.scan(), expected);
+    assert_eq!(state_of(&mut *engine), expected);
+    engine.flush(0).unwrap();
+    engine.compact_all(0).unwrap();
+    engine.reopen().unwrap();
+    assert_eq!(state_of(&mut *engine), expected);
 }
 
 /// Files of a RocksDB database, with sequence numbers, become files of one of ours, and that one
@@ -50,17 +51,12 @@ fn files_of_rocksdb_come_and_go() {
         let (theirs, ours) = (folder.path().join("theirs"), folder.path().join("ours"));
         let mut engine = open_theirs(&peer, &theirs, format);
         for value in ["1", "2"] {
-            for record in [
-                Record::Put("a", value),
-                Record::Merge("b", value),
-                Record::Put("c", value),
-                Record::DeleteRange("c", "e"),
-            ] {
-                engine.write(&record);
-            }
-            engine.flush();
+            let records =
+                [put("a", value), merge("b", value), put("c", value), delete_range("c", "e")];
+            records.iter().for_each(|op| engine.write(std::slice::from_ref(op)).unwrap());
+            engine.flush(0).unwrap();
         }
-        let (expected, sequence) = (engine.scan(), engine.sequence());
+        let (expected, sequence) = (state_of(&mut *engine), engine.sequence());
         assert_eq!(expected, state(&[("a", "2"), ("b", "1,2")]));
         let files = tables(&theirs);
         assert_eq!(files.len(), 2);

@@ -1,14 +1,11 @@
 //! `read_amp_bytes_per_bit`: both engines count the same bytes as read and as used.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use pumice::Ticker;
 use pumice_base::random::Rng;
-use pumice_peer::{
-    Db as PeerDb, DbIterator as PeerIterator, Options as PeerOptions, Peer, ReadOptions,
-    ReadSettings, WriteOptions, WriteSettings,
-};
+use pumice_testkit::Engine;
+use pumice_testkit::store::{CursorSpec, Step};
+use pumice_tests::stores::Settings;
+use pumice_tests::stores::pumice::Pumice;
+use pumice_tests::stores::rocksdb::RocksDb;
 
 use crate::peer;
 
@@ -23,127 +20,46 @@ fn value(i: u64) -> Vec<u8> {
     Rng::new(i).bytes(20 + (i % 100) as usize)
 }
 
-/// A database of either engine, as far as this test needs one.
-trait Engine {
-    /// Useful and total bytes so far.
-    fn counted(&self) -> [u64; 2];
-    fn get(&self, key: &[u8]) -> bool;
-    /// Seeks, and reads `count` values forward or backward; returns how many there were.
-    fn walk(&self, from: &[u8], count: usize, forward: bool) -> usize;
+fn fill(engine: &mut dyn Engine) {
+    (0..KEYS).for_each(|i| engine.put(&key(i), &value(i)).unwrap());
+    engine.flush(0).unwrap();
 }
 
-struct Ours(pumice::Db, Arc<pumice::Statistics>);
-
-impl Ours {
-    fn open(path: &Path, table: &str) -> Self {
-        let mut options = pumice::Options::default();
-        options.set_from_text(BASE).unwrap();
-        options.set("block_based_table_factory", &format!("{{{table}}}")).unwrap();
-        let statistics = Arc::new(pumice::Statistics::new());
-        options.db.statistics = Some(Arc::clone(&statistics));
-        let db = pumice::Db::open(&options, path).unwrap();
-        for i in 0..KEYS {
-            db.put_opt(&pumice::WriteOptions::default(), &key(i), &value(i)).unwrap();
-        }
-        db.flush_opt(&pumice::FlushOptions::default()).unwrap();
-        Ours(db, statistics)
-    }
+/// Useful and total bytes so far.
+fn counted(engine: &mut dyn Engine) -> [u64; 2] {
+    ["rocksdb.read.amp.estimate.useful.bytes", "rocksdb.read.amp.total.read.bytes"]
+        .map(|name| engine.ticker(name).unwrap())
 }
 
-impl Engine for Ours {
-    fn counted(&self) -> [u64; 2] {
-        [Ticker::ReadAmpEstimateUsefulBytes, Ticker::ReadAmpTotalReadBytes]
-            .map(|t| self.1.ticker(t))
-    }
-    fn get(&self, key: &[u8]) -> bool {
-        self.0.get_opt(&pumice::ReadOptions::default(), key).unwrap().is_some()
-    }
-    fn walk(&self, from: &[u8], count: usize, forward: bool) -> usize {
-        let mut iter = self.0.cursor_opt(&pumice::ReadOptions::default()).unwrap();
-        if forward {
-            iter.seek(from)
-        } else {
-            iter.seek_for_prev(from)
-        }
-        let (mut bytes, mut taken) = (0, 0);
-        while iter.valid() && taken < count {
-            bytes += iter.value().unwrap().len();
-            taken += 1;
-            // RocksDB counts an entry as soon as the iterator is on it.
-            if taken < count {
-                if forward { iter.next() } else { iter.prev() }
-            }
-        }
-        assert!(bytes >= 20 * taken);
-        taken
-    }
+fn get(engine: &mut dyn Engine, n: u64) {
+    assert!(engine.get(0, &key(n), None).unwrap().is_some());
 }
 
-struct Theirs(PeerDb, PeerOptions, ReadOptions);
-
-impl Theirs {
-    fn open(peer: &Peer, path: &Path, table: &str) -> Self {
-        let mut options = PeerOptions::new(peer);
-        options.set_many(BASE).unwrap();
-        options.set_table(table).unwrap();
-        options.enable_statistics();
-        let db = PeerDb::open(&options, path).unwrap();
-        let (wo, cf) =
-            (WriteOptions::new(peer, &WriteSettings::default()), db.default_column_family());
-        for i in 0..KEYS {
-            db.put(&wo, cf, &key(i), &value(i)).unwrap();
-        }
-        db.flush(cf).unwrap();
-        let ro = ReadOptions::new(peer, &ReadSettings::default());
-        Theirs(db, options, ro)
-    }
-}
-
-impl Engine for Theirs {
-    fn counted(&self) -> [u64; 2] {
-        ["rocksdb.read.amp.estimate.useful.bytes", "rocksdb.read.amp.total.read.bytes"]
-            .map(|name| self.1.ticker(name).unwrap())
-    }
-    fn get(&self, key: &[u8]) -> bool {
-        let mut out = Vec::new();
-        self.0.get(&self.2, self.0.default_column_family(), key, &mut out).unwrap()
-    }
-    fn walk(&self, from: &[u8], count: usize, forward: bool) -> usize {
-        let mut iter: PeerIterator = self.0.iter(&self.2, self.0.default_column_family());
-        if forward {
-            iter.seek(from)
-        } else {
-            iter.seek_for_prev(from)
-        }
-        let mut taken = 0;
-        while iter.valid() && taken < count {
-            assert!(iter.value().len() >= 20);
-            taken += 1;
-            if taken < count {
-                if forward { iter.next() } else { iter.prev() }
-            }
-        }
-        taken
-    }
+/// Seeks, and reads `count` values; returns how many there were.
+fn walk(engine: &mut dyn Engine, from: u64, count: usize) -> usize {
+    let found = engine.some(&CursorSpec::default(), &Step::Seek(key(from)), count).unwrap();
+    assert!(found.iter().all(|(_, value)| value.len() >= 20));
+    found.len()
 }
 
 /// What each step counts.
-fn steps(engine: &dyn Engine) -> Vec<[u64; 2]> {
+fn steps(engine: &mut dyn Engine) -> Vec<[u64; 2]> {
+    fill(engine);
     let mut all = Vec::new();
-    let mut last = engine.counted();
-    let mut step = |work: &mut dyn FnMut()| {
-        work();
-        let now = engine.counted();
+    let mut last = counted(engine);
+    let mut step = |work: &dyn Fn(&mut dyn Engine)| {
+        work(engine);
+        let now = counted(engine);
         all.push([now[0] - last[0], now[1] - last[1]]);
         last = now;
     };
-    step(&mut || assert!(engine.get(&key(17))));
-    step(&mut || assert!(engine.get(&key(17))));
-    step(&mut || (0..KEYS).step_by(50).for_each(|i| assert!(engine.get(&key(i)))));
-    step(&mut || assert_eq!(engine.walk(&key(1001), 1, true), 1));
-    step(&mut || assert_eq!(engine.walk(&key(2000), 100, true), 100));
-    step(&mut || assert_eq!(engine.walk(&key(0), usize::MAX, true) as u64, KEYS));
-    step(&mut || assert_eq!(engine.walk(&key(0), usize::MAX, true) as u64, KEYS));
+    step(&|engine| get(engine, 17));
+    step(&|engine| get(engine, 17));
+    step(&|engine| (0..KEYS).step_by(50).for_each(|i| get(engine, i)));
+    step(&|engine| assert_eq!(walk(engine, 1001, 1), 1));
+    step(&|engine| assert_eq!(walk(engine, 2000, 100), 100));
+    step(&|engine| assert_eq!(walk(engine, 0, usize::MAX) as u64, KEYS));
+    step(&|engine| assert_eq!(walk(engine, 0, usize::MAX) as u64, KEYS));
     all
 }
 
@@ -153,8 +69,10 @@ fn bytes_read_and_used_are_those_of_rocksdb() {
     for (bytes_per_bit, exact) in [(0, true), (1, true), (8, false), (32, false)] {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let table = format!("format_version=5;read_amp_bytes_per_bit={bytes_per_bit}");
-        let ours = steps(&Ours::open(&dir.path().join("ours"), &table));
-        let theirs = steps(&Theirs::open(&peer, &dir.path().join("theirs"), &table));
+        let settings = Settings::of(BASE, &table).counted();
+        let ours = steps(&mut Pumice::open(&dir.path().join("ours"), &settings).unwrap());
+        let theirs = RocksDb::open(&peer, &dir.path().join("theirs"), &settings);
+        let theirs = steps(&mut theirs.unwrap());
         println!("{bytes_per_bit}: {ours:?} {theirs:?}");
         for (number, (mine, other)) in ours.iter().zip(&theirs).enumerate() {
             assert_eq!(mine[1], other[1], "total of step {number}, {bytes_per_bit}");

@@ -137,7 +137,7 @@ mod tests {
     fn tests_of_the_server_and_of_user_code_stay() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
         let server = names(&root.join("server")).expect("the sources are there");
-        // Its integration suite starts servers by the variable.
+        // The server's integration suite starts servers by the variable.
         assert!(server.contains("integers_are_strict"), "{server:?}");
         assert!(!server.contains("commands_of_a_turn_share_a_batch"), "{server:?}");
         let engine = names(&root.join("pumice")).expect("the sources are there");

@@ -156,6 +156,7 @@ pub const STAGES: &[(&str, bool)] = &[
     ("no-c", true),
     ("sim", true),
     ("examples", true),
+    ("python", true),
     ("planted", true),
     ("mutation", true),
     ("release", false),

@@ -1,4 +1,4 @@
-//! Makes the jobs of each stage. There are five chains of builds, each in a folder of its own,
+//! Makes the jobs of each stage. There are six chains of builds, each in a folder of its own,
 //! since cargo lets one build at a time into a folder:
 //!
 //! | chain | folder | leaves |
@@ -8,6 +8,7 @@
 //! | planted bugs, then those inside tables | `planted` | their tests |
 //! | loom | `loom` | the models |
 //! | no C compiler | `no-c` | the tests of a crate without the codecs in C |
+//! | Python | `python` | nothing: the wheel and its tests are one command |
 //!
 //! TLS is a feature of the binary that other programs call, and its build replaces that binary, so
 //! it runs when nothing else does.
@@ -28,7 +29,7 @@ use super::program::{self, Ended};
 use super::queue::{Done, Job};
 use super::tally::{self, Tally};
 use crate::peers::{self, Peers};
-use crate::{clients, examples, sim, tidy};
+use crate::{examples, sim, tidy};
 
 /// What all jobs know.
 pub struct Context {
@@ -101,7 +102,7 @@ impl Context {
         }
         if let Ok(peers) = self.peers() {
             command.env(peers::LIBRARY_VARIABLE, &peers.rocksdb_so);
-            command.env(clients::PYTHON_VARIABLE, &peers.redis_py);
+            command.env(peers::PYTHON_VARIABLE, &peers.redis_py);
             command.envs(peers.browser.as_ref().map(|browser| (peers::BROWSER_VARIABLE, browser)));
         }
     }
@@ -145,7 +146,7 @@ type Body = fn(&Arc<Context>) -> Done;
 
 /// The initial jobs; they add the others.
 pub fn first_jobs(context: &Arc<Context>) -> Vec<Job> {
-    let known: [(&'static str, Body); 9] = [
+    let known: [(&'static str, Body); 10] = [
         ("clippy", clippy),
         ("build", build_tests),
         ("peers", find_peers),
@@ -157,6 +158,7 @@ pub fn first_jobs(context: &Arc<Context>) -> Vec<Job> {
         ("planted", search_planted),
         ("loom", build_loom),
         ("no-c", build_without_c),
+        ("python", test_python),
     ];
     let has = |stage: &str| context.choice.has(stage);
     let mut jobs: Vec<Job> = Vec::new();
@@ -391,7 +393,7 @@ fn build_tls(context: &Arc<Context>) -> Done {
 
 /// Models are built separately, since `--cfg loom` replaces the atomics of the whole crate.
 fn build_loom(context: &Arc<Context>) -> Done {
-    let mut command = cargo(&context.root, &["test", "-p", "pumice-port", "--test=loom"]);
+    let mut command = cargo(&context.root, &["test", "-p", "pumice-port", "--lib"]);
     let folder = target(&context.root).join("loom");
     command.arg("--release").env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", folder);
     context.build("loom", command, |programs| {
@@ -410,6 +412,16 @@ fn build_without_c(context: &Arc<Context>) -> Done {
         let later = programs.into_iter().map(|program| tests(context, "no-c", program, |_, _| ()));
         Done { later: later.collect(), ..Done::default() }
     })
+}
+
+/// The wheel of crates/python, installed into an environment of its own, and its tests.
+fn test_python(context: &Arc<Context>) -> Done {
+    let program = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
+    let mut command = Command::new(program);
+    command.current_dir(&context.root).arg("python");
+    let mut done = context.check("python", command, None);
+    done.tally.passed = 1 - done.tally.failed;
+    done
 }
 
 /// The search for planted bugs, which is also built first.

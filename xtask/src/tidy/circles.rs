@@ -1,8 +1,9 @@
 //! No circle of files across folders: within a crate, files that need each other lie in one folder.
 //!
 //! A file needs another one if it names an item of it by a path; a re-export is followed to the
-//! file that has the item. A file `x.rs` belongs to the folder `x` if there is one. Files right in
-//! `src` belong to no folder, so that no two of them may need each other.
+//! file that has the item. A file `x/mod.rs` belongs to the folder `x` if that has other files,
+//! else it stands for `x.rs`. Files right in `src` belong to no folder, so that no two of them may
+//! need each other.
 //!
 //! | | may be in a circle |
 //! |---|---|
@@ -14,8 +15,8 @@
 //! at: a file `tests.rs` or in a folder `tests`, and everything below `#[cfg(test)]`.
 //!
 //! Not detected: items named through an alias (`use a as b`), methods, which are called without
-//! naming their file, what a macro of another file names, and an item that a file passes on
-//! (`pub use`) and then uses by its bare name.
+//! naming their file (`calls` sees those of the engine), what a macro of another file names, and an
+//! item that a file passes on (`pub use`) and then uses by its bare name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,6 +65,11 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
     violations
 }
 
+/// Whether a path ends here or goes on in the folder.
+fn is_end_of_a_name(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('/')
+}
+
 /// What a file says, as far as other files are concerned.
 #[derive(Default)]
 struct File<'a> {
@@ -92,7 +98,9 @@ impl<'a> House<'a> {
             House { files: BTreeMap::new(), needs: BTreeMap::new(), folders: BTreeSet::new() };
         for source in sources {
             let (_, path) = source.path.split_once("/src/").unwrap_or(("", &source.path));
-            house.folders.extend(path.rsplit_once('/').map(|(folder, _)| folder));
+            if let Some((folder, _)) = path.rsplit_once('/').filter(|(_, name)| *name != "mod.rs") {
+                house.folders.insert(folder);
+            }
             house.files.insert(module_of(path), read(path, source));
         }
         for (module, file) in &house.files {
@@ -157,9 +165,12 @@ impl<'a> House<'a> {
     }
 
     fn folder(&self, file: &'a str) -> &'a str {
-        let module = file.trim_end_matches(".rs");
-        let own = self.folders.get(module).copied();
-        own.unwrap_or_else(|| file.rsplit_once('/').map_or("", |(folder, _)| folder))
+        let module = file.trim_end_matches(".rs").trim_end_matches("/mod");
+        let inside = |folder: &str| folder.strip_prefix(module).is_some_and(is_end_of_a_name);
+        match self.folders.range(module..).any(|folder| inside(folder)) {
+            true => module,
+            false => module.rsplit_once('/').map_or("", |(folder, _)| folder),
+        }
     }
 
     /// Groups of files each of which needs, directly or not, all others of its group.

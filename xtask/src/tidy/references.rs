@@ -259,7 +259,7 @@ mod tests {
         let files = ["docs/format/table.md", "docs/a.md", "docs/decisions/0016-x.md", "crates/wal"];
         Known {
             anchors: anchors.collect(),
-            sources: vec!["crates/x/src/read/get.rs"],
+            sources: vec!["crates/x/src/read/merge.rs"],
             exists: Box::new(move |path| files.contains(&path)),
         }
     }
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(page(text), Vec::<String>::new());
         let text =
             "//! See docs/format/table.md#tables; (docs/decisions/0016).\nlet a = 1; // docs/a.md
-             // crates/wal, `read/get.rs`, src/NAME/main.rs, ends in `.rs`";
+             // crates/wal, `read/merge.rs`, src/NAME/main.rs, ends in `.rs`";
         assert_eq!(source(text), Vec::<String>::new());
     }
 
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(page("# B\n[b](#c)").len(), 1);
         assert_eq!(page("in `crates/gone`"), ["there is no crates/gone"]);
         assert_eq!(page("decision 0017"), ["there is no decision 0017"]);
-        assert_eq!(page("as `read/set.rs` says, not `read/get.rs`"), ["there is no read/set.rs"]);
+        assert_eq!(page("as `read/set.rs` says, not `read/merge.rs`"), ["there is no read/set.rs"]);
         assert_eq!(page("`./read/set.rs`"), ["there is no ./read/set.rs"]);
         assert_eq!(page("[x](../../../shared/x.md)").len(), 1);
         assert_eq!(page("```\ndocs/none.md\n```\n"), Vec::<String>::new());

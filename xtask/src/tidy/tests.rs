@@ -15,10 +15,10 @@ const PLANTED: &[(&str, &str, &str, &str)] = &[
          higher floor",
     ),
     (
-        "crates/pumice/src/read/get.rs",
+        "crates/pumice/src/read/merge.rs",
         "use ",
         "use super::super::engine as planted;",
-        "crates/pumice/src/read/get.rs: room `read` may not name `engine`, which is on a higher \
+        "crates/pumice/src/read/merge.rs: room `read` may not name `engine`, which is on a higher \
          floor",
     ),
     (
@@ -26,6 +26,12 @@ const PLANTED: &[(&str, &str, &str, &str)] = &[
         "use ",
         "use crate::writer::LogWriter as Planted;",
         "crates/wal/src/: ",
+    ),
+    (
+        "crates/pumice/src/engine/scheduler.rs",
+        "use ",
+        "fn planted(db: &DbInner) { db.switch_memtables(); }",
+        "crates/pumice/src/engine/: ",
     ),
     (
         "crates/wal/src/physical.rs",

@@ -83,11 +83,14 @@ impl Iterator {
         let Some(Source { database, options, family }) = &self.source else {
             return Err(Error::not_supported("Refresh() is not supported"));
         };
-        self.cursor = Some(database.cursor(options, family)?);
+        // Also of an iterator that was made with a snapshot, as in RocksDB.
+        let mut options = options.clone();
+        options.snapshot = None;
+        self.cursor = Some(database.cursor(&options, family)?);
         Ok(())
     }
 
-    /// It is at an entry.
+    /// The cursor is at an entry.
     pub fn valid(&self) -> bool {
         self.cursor.as_ref().is_some_and(|cursor| each!(cursor, it => it.key().is_some()))
     }
@@ -155,7 +158,7 @@ impl Iterator {
     /// What stopped it.
     ///
     /// # Errors
-    /// Its own.
+    /// The cursor's own error.
     pub fn status(&self) -> Result<()> {
         match (&self.refused, &self.cursor) {
             (Some(error), _) => Err(error.clone()),

@@ -98,6 +98,14 @@ impl Database {
         plain_of(&self.kind)
     }
 
+    /// Its prepared transactions; none of a database without transactions that lock.
+    pub fn prepared_transactions(&self) -> Vec<Transaction> {
+        match &self.kind {
+            Kind::Locking(db) => db.prepared_transactions(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Begins a transaction; None for a database without.
     pub fn begin(&self, write: &WriteOptions, options: &Begin) -> Option<Transaction> {
         match (&self.kind, options) {

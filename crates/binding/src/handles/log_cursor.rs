@@ -30,7 +30,7 @@ impl LogCursor {
         }
     }
 
-    /// It is at a batch.
+    /// The cursor is at a batch.
     pub fn valid(&self) -> bool {
         self.present.is_some()
     }
@@ -43,7 +43,7 @@ impl LogCursor {
     /// What stopped it.
     ///
     /// # Errors
-    /// Its own.
+    /// The cursor's own error.
     pub fn status(&self) -> Result<()> {
         self.failed.clone().map_or(Ok(()), Err)
     }

@@ -59,7 +59,7 @@ struct Inner {
     chunks: *mut Chunk,
     /// A chunk without a divided span, in no list.
     spare: *mut Chunk,
-    /// Those that are gone leave their number to a new one.
+    /// By number. A region that is gone leaves its number to a new one.
     regions: Vec<Option<Region>>,
 }
 

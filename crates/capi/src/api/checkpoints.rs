@@ -1,5 +1,6 @@
 //! Checkpoints.
 
+use pumice::CheckpointOptions;
 use pumice_binding::database::Database;
 
 use crate::ffi::from::Text;
@@ -15,11 +16,6 @@ c_api! {
     fn rocksdb_checkpoint_create(
         checkpoint: &Checkpoint, path: Text<'_>, log_size_for_flush: u64, errptr: Fail
     ) {
-        let db = checkpoint.0.db();
-        // Live logs are copied, so that a flush is only needed where it was asked for.
-        if log_size_for_flush == 0 {
-            db.flush_all()?;
-        }
-        db.checkpoint(path.path())
+        checkpoint.0.db().checkpoint_opt(&CheckpointOptions { log_size_for_flush }, path.path())
     }
 }

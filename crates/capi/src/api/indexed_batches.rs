@@ -182,11 +182,9 @@ c_api! {
     fn rocksdb_writebatch_wi_iterate(
         batch: &SharedBatch, state: State, put: PutFn, deleted: KeyFn
     ) {
-        batch.with(|batch| {
-            walk(batch.write_batch(), false, |_, update| {
-                seen_plain(state, put, deleted, None, update);
-            });
-        });
+        // A copy: the program's functions may use the batch.
+        let updates = batch.with(|batch| batch.write_batch().clone());
+        walk(&updates, false, |_, update| seen_plain(state, put, deleted, None, update));
     }
 
     fn rocksdb_writebatch_wi_data(batch: &SharedBatch, length: Out<'_, usize>) -> Lent {

@@ -57,8 +57,12 @@ fn give_value(
     if !value_found.wanted() {
         return may;
     }
-    value_found.set(u8::from(found.is_some()));
-    if let Some(found) = found {
+    // As RocksDB: false only for a key that may exist whose value was not looked for; a key that
+    // is known to be missing gives an empty value.
+    let known = found.is_some() || !may;
+    value_found.set(u8::from(known));
+    if known {
+        let found = found.unwrap_or_default();
         length.set(found.len());
         value.set(crate::ffi::into::IntoC::into_c(Copied::of(&found)));
     }

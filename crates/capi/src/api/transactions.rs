@@ -17,7 +17,7 @@ use crate::ffi::from::Out;
 use crate::ffi::generated::{
     rocksdb_optimistictransaction_options_t, rocksdb_transaction_options_t,
 };
-use crate::ffi::into::{Alias, Begun, Copied, New, Part};
+use crate::ffi::into::{Alias, Begun, Copied, New, NewList, Part};
 use crate::ffi::lists::MultiGet;
 use crate::ffi::macros::c_api;
 use crate::ffi::types::{Family, OpenTransaction, Pinned, ReadOptions};
@@ -125,6 +125,33 @@ c_api! {
         let options =
             options.map(|options| transactions::optimistic(options.store())).unwrap_or_default();
         begun(db, write, &Begin::Optimistic(options), old)
+    }
+
+    fn rocksdb_transaction_set_name(transaction: &OpenTransaction, name: Bytes, errptr: Fail) {
+        transaction.transaction.set_name(name)
+    }
+
+    fn rocksdb_transaction_get_name(
+        transaction: &OpenTransaction, length: Out<'_, usize>
+    ) -> Copied {
+        let (mut length, name) = (length, transaction.transaction.name());
+        length.set(name.len());
+        Copied::of(&name)
+    }
+
+    fn rocksdb_transaction_prepare(transaction: &OpenTransaction, errptr: Fail) {
+        transaction.transaction.prepare()
+    }
+
+    fn rocksdb_transactiondb_get_prepared_transactions(
+        db: &Database, count: Out<'_, usize>
+    ) -> Option<NewList<OpenTransaction>> {
+        let (mut count, found) = (count, db.prepared_transactions());
+        count.set(found.len());
+        if found.is_empty() {
+            return None;
+        }
+        Some(NewList(found.into_iter().map(OpenTransaction::new).collect()))
     }
 
     fn rocksdb_transaction_commit(transaction: &OpenTransaction, errptr: Fail) {

@@ -10,7 +10,7 @@ use super::handle;
 
 /// A number of C as the 64 bits of a stored value.
 pub trait Scalar {
-    /// Its bits: the sign extended, or those of a double.
+    /// The value's bits: the sign extended, or those of a double.
     fn to_bits(self) -> u64;
     /// The number with these bits.
     fn from_bits(bits: u64) -> Self;

@@ -126,7 +126,7 @@ unsafe impl<T> FromC for Out<'_, T> {
 pub struct Text<'a>(&'a CStr);
 
 impl Text<'_> {
-    /// Its bytes.
+    /// The text's bytes.
     pub fn bytes(&self) -> &[u8] {
         self.0.to_bytes()
     }

@@ -102,7 +102,7 @@ mod known {
     struct Handles {
         /// Type by address.
         live: BTreeMap<usize, &'static str>,
-        /// Those that were destroyed and whose address was not given out again.
+        /// Handles that were destroyed and whose address was not given out again.
         gone: BTreeMap<usize, &'static str>,
     }
 

@@ -141,9 +141,9 @@ pub unsafe fn handles<'a, T>(
 
 /// The column families of an open.
 pub struct Families<'a> {
-    /// Their names.
+    /// The families' names.
     pub names: Vec<String>,
-    /// Their options.
+    /// The families' options.
     pub options: Vec<&'a rocksdb_options_t>,
     places: &'a mut [*mut Family],
 }
@@ -349,7 +349,7 @@ unsafe impl<T> FromC for HandleList<T> {
 
 /// Handles for which others are made: pointers, places, count.
 pub struct NewHandles<'a, F, T> {
-    /// Those that there are.
+    /// The handles that exist.
     pub from: Vec<&'a F>,
     places: &'a mut [*mut T],
 }

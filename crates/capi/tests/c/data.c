@@ -133,6 +133,11 @@ static void reads(rocksdb_t* db, rocksdb_readoptions_t* r) {
   printf(" %d\n", value_found);
   if (value_found) taken("may value", value, n);
   printf("may not %d\n", rocksdb_key_may_exist(db, r, "zz", 2, NULL, NULL, NULL, 0, NULL));
+  value = NULL;
+  n = 9;
+  printf("may not %d", rocksdb_key_may_exist(db, r, "zz", 2, &value, &n, NULL, 0, &value_found));
+  printf(" found %d length %zu text %d\n", value_found, n, value != NULL);
+  free(value);
 }
 
 static void scans(rocksdb_t* db, rocksdb_writeoptions_t* w) {

@@ -25,6 +25,20 @@ static void texts(void) {
   rocksdb_options_destroy(base);
 }
 
+/* What looks like a boolean and is a number, and the reverse. */
+static void numbers(void) {
+  rocksdb_compactoptions_t* c = rocksdb_compactoptions_create();
+  for (int i = 0; i < 5; i++) {
+    rocksdb_compactoptions_set_bottommost_level_compaction(c, i);
+    printf("bottommost %d\n", rocksdb_compactoptions_get_bottommost_level_compaction(c));
+  }
+  rocksdb_compactoptions_destroy(c);
+  rocksdb_options_t* o = rocksdb_options_create();
+  rocksdb_options_set_use_fsync(o, 7);
+  printf("fsync %d\n", rocksdb_options_get_use_fsync(o));
+  rocksdb_options_destroy(o);
+}
+
 static void presets(void) {
   rocksdb_options_t* o = rocksdb_options_create();
   rocksdb_options_increase_parallelism(o, 6);
@@ -177,6 +191,7 @@ int main(void) {
   w = rocksdb_writeoptions_create();
   r = rocksdb_readoptions_create();
   texts();
+  numbers();
   presets();
   substitutes();
   latest();

@@ -384,6 +384,110 @@ static void transaction_rules(void) {
   rocksdb_transaction_options_destroy(o);
 }
 
+/* Names, prepares, and what the next open finds. */
+static void two_phases(void) {
+  size_t n;
+  rocksdb_transactiondb_options_t* dbo = rocksdb_transactiondb_options_create();
+  rocksdb_transaction_options_t* o = rocksdb_transaction_options_create();
+  rocksdb_transaction_options_set_lock_timeout(o, 0);
+  rocksdb_transactiondb_t* db = rocksdb_transactiondb_open(options, dbo, dir("phases"), &err);
+  said("open");
+  rocksdb_transaction_t* t = rocksdb_transaction_begin(db, w, o, NULL);
+  rocksdb_transaction_prepare(t, &err);
+  said("prepare without a name");
+  rocksdb_transaction_set_name(t, "", 0, &err);
+  said("an empty name");
+  char* longest = malloc(513);
+  memset(longest, 'x', 513);
+  rocksdb_transaction_set_name(t, longest, 513, &err);
+  said("a long name");
+  free(longest);
+  rocksdb_transaction_set_name(t, "first", 5, &err);
+  said("a name");
+  rocksdb_transaction_set_name(t, "again", 5, &err);
+  said("another name");
+  TAKEN("name", rocksdb_transaction_get_name(t, &n));
+  rocksdb_transaction_t* u = rocksdb_transaction_begin(db, w, o, NULL);
+  rocksdb_transaction_set_name(u, "first", 5, &err);
+  said("a name that is taken");
+  rocksdb_transaction_put(t, "k", 1, "1", 1, &err);
+  rocksdb_transaction_prepare(t, &err);
+  said("prepare");
+  rocksdb_transaction_prepare(t, &err);
+  said("prepare again");
+  TAKEN("not yet", rocksdb_transactiondb_get(db, r, "k", 1, &n, &err));
+  rocksdb_transaction_put(u, "k", 1, "2", 1, &err);
+  said("a locked key");
+  rocksdb_transaction_t** all = rocksdb_transactiondb_get_prepared_transactions(db, &n);
+  printf("prepared %zu\n", n);
+  rocksdb_free(all);
+  rocksdb_transaction_commit(t, &err);
+  said("commit");
+  rocksdb_transaction_commit(t, &err);
+  said("commit again");
+  TAKEN("now", rocksdb_transactiondb_get(db, r, "k", 1, &n, &err));
+  rocksdb_transaction_set_name(u, "first", 5, &err);
+  said("the name once more");
+  rocksdb_transaction_put(u, "k", 1, "3", 1, &err);
+  rocksdb_transaction_prepare(u, &err);
+  said("prepare");
+  rocksdb_transaction_rollback(u, &err);
+  said("rollback");
+  rocksdb_transaction_rollback(u, &err);
+  said("rollback again");
+  rocksdb_transaction_commit(u, &err);
+  said("commit after the rollback");
+  rocksdb_transaction_destroy(t);
+  rocksdb_transaction_destroy(u);
+  for (const char* name = "abcd"; *name; name++) {
+    t = rocksdb_transaction_begin(db, w, o, NULL);
+    rocksdb_transaction_set_name(t, name, 1, &err);
+    rocksdb_transaction_put(t, name, 1, "left", 4, &err);
+    rocksdb_transaction_prepare(t, &err);
+    said("prepare of one that is left");
+    rocksdb_transaction_destroy(t);
+  }
+  rocksdb_transactiondb_close(db);
+  db = rocksdb_transactiondb_open(options, dbo, dir("phases"), &err);
+  said("open again");
+  all = rocksdb_transactiondb_get_prepared_transactions(db, &n);
+  printf("prepared %zu\n", n);
+  size_t found = n;
+  rocksdb_transactiondb_put(db, w, "a", 1, "plain", 5, &err);
+  said("a key of a recovered one");
+  /* RocksDB lists them in the order of a hash table. */
+  for (const char* name = "abcd"; *name; name++) {
+    for (size_t i = 0; i < found; i++) {
+      char* own = rocksdb_transaction_get_name(all[i], &n);
+      int wanted = n == 1 && own[0] == *name;
+      rocksdb_free(own);
+      if (!wanted) continue;
+      if (*name == 'a' || *name == 'c') rocksdb_transaction_commit(all[i], &err);
+      else rocksdb_transaction_rollback(all[i], &err);
+      said("its end");
+    }
+  }
+  for (size_t i = 0; i < found; i++) rocksdb_transaction_destroy(all[i]);
+  rocksdb_free(all);
+  rocksdb_iterator_t* it = rocksdb_transactiondb_create_iterator(db, r);
+  rocksdb_iter_seek_to_first(it);
+  walk(it, 1);
+  rocksdb_iter_destroy(it);
+  rocksdb_transactiondb_close(db);
+  db = rocksdb_transactiondb_open(options, dbo, dir("phases"), &err);
+  said("open at last");
+  all = rocksdb_transactiondb_get_prepared_transactions(db, &n);
+  printf("prepared %zu %s\n", n, all == NULL ? "none" : "some");
+  rocksdb_free(all);
+  it = rocksdb_transactiondb_create_iterator(db, r);
+  rocksdb_iter_seek_to_first(it);
+  walk(it, 1);
+  rocksdb_iter_destroy(it);
+  rocksdb_transactiondb_close(db);
+  rocksdb_transactiondb_options_destroy(dbo);
+  rocksdb_transaction_options_destroy(o);
+}
+
 int main(void) {
   options = rocksdb_options_create();
   rocksdb_options_set_create_if_missing(options, 1);
@@ -391,6 +495,7 @@ int main(void) {
   r = rocksdb_readoptions_create();
   batch_rules();
   transaction_rules();
+  two_phases();
   for (unsigned seed = 0; seed < 40; seed++) drawn_batch(seed);
   for (unsigned seed = 0; seed < 60; seed++) {
     drawn_transactions(seed, 1);

@@ -65,9 +65,9 @@ fn rocksdb_options_create_safe() -> *mut rocksdb_options_t {
 unsafe fn rocksdb_destroy_stub(error: *mut *mut c_char) {
     // SAFETY: the stub follows no pointer but `error`.
     unsafe {
-        rocksdb_transaction_commit(null_mut(), error);
+        rocksdb_end_trace(null_mut(), error);
         let text = CStr::from_ptr(*error).to_string_lossy().into_owned();
-        assert_eq!(text, "Not implemented: rocksdb_transaction_commit");
+        assert_eq!(text, "Not implemented: rocksdb_end_trace");
     }
 }
 

@@ -39,6 +39,16 @@ impl FileCounts {
         )
     }
 
+    /// Bytes that were read since they were last reported or forgotten.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Relaxed)
+    }
+
+    /// The bytes that were read begin at 0 again.
+    pub fn forget_reads(&self) {
+        self.bytes_read.store(0, Relaxed);
+    }
+
     fn count_read(&self, result: &Result<usize>) {
         self.reads.fetch_add(1, Relaxed);
         self.bytes_read.fetch_add(*result.as_ref().unwrap_or(&0) as u64, Relaxed);

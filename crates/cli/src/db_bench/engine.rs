@@ -50,11 +50,11 @@ pub struct ReadSettings {
 /// A table file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableFile {
-    /// Its level.
+    /// The file's level.
     pub level: usize,
-    /// Its name, in the engine's form.
+    /// The file's name, in the engine's form.
     pub name: String,
-    /// Its bytes.
+    /// The file's length in bytes.
     pub bytes: u64,
 }
 
@@ -81,7 +81,7 @@ pub enum Pool {
 /// How a database is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access<'a> {
-    /// It is created if it is not there.
+    /// The database is created if it is not there.
     Write,
     /// For reading.
     Read,

@@ -14,6 +14,7 @@ use super::flag_value::FlagValue;
 use super::option_flags::{self, GivenOption};
 use super::other_engines;
 use super::rocksdb_flags::{self, Known};
+use crate::nearest::nearest;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -156,7 +157,15 @@ pub fn parse(args: &[OsString], warn: &mut dyn FnMut(String)) -> Result<Flags, S
                 warn(format!("WARNING: flag --{name} has no effect any more and is ignored"));
             }
             Some(error) => errors.push(error),
-            None => errors.push(format!("ERROR: unknown command line flag '{name}'")),
+            None => {
+                errors.push(format!("ERROR: unknown command line flag '{name}'"));
+                let options = option_flags::all();
+                let known = options.iter().map(|(name, _)| &**name);
+                let rows = parser.rows.iter().map(|row| row.name);
+                errors.extend(
+                    nearest(&name, rows.chain(known)).map(|near| format!("Did you mean --{near}?")),
+                );
+            }
         }
     }
     let engine = match parser.flags.engine.as_str() {

@@ -53,6 +53,7 @@ pub use engine_options::codec;
 pub use option_flags::find as option_flag;
 pub use other_engines::ARE_BUILT as OTHER_ENGINES_ARE_BUILT;
 
+use crate::arguments::Flag;
 use driver::Driver;
 use engine::Engine;
 use families::Families;
@@ -72,6 +73,20 @@ const THREADS_MAX: i32 = 10_000;
 
 /// The hidden subcommand of the child process.
 pub const CHILD: &str = "db_bench-engine-process";
+
+/// What `--help` prints.
+pub use flags::help;
+
+/// The flags, for completions: those of the table, and options of the engine.
+pub fn flags() -> Vec<Flag> {
+    let rows = Flags::rows();
+    let meaning = |doc: &str| doc.split(['.', '\n']).next().unwrap_or_default().to_string();
+    let own = rows.iter().map(|row| Flag::long(row.name, row.kind != "bool", &meaning(row.doc)));
+    let options = option_flags::all();
+    let others = options.iter().filter(|(name, _)| !rows.iter().any(|row| row.name == *name));
+    let others = others.map(|(name, flag)| Flag::long(name, !flag.is_switch, &meaning(flag.doc)));
+    own.chain(others).collect()
+}
 
 /// Runs `pumice db_bench` with `args`, the words after the subcommand.
 pub fn run(args: &[OsString]) -> ExitCode {
@@ -277,6 +292,12 @@ fn drive<E: Engine>(engine: &E, flags: &Flags, entries: &[Entry]) -> Result<(), 
     let ended = Driver::new(engine, flags, &path, seed)?.run(entries);
     if flags.report_cpu {
         eprintln!("{}", process_report::line());
+    }
+    if flags.db.as_os_str().is_empty() {
+        eprintln!(
+            "db_bench: the database stays in {} (--db chooses another place)",
+            path.display()
+        );
     }
     ended
 }

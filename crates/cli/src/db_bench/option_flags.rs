@@ -12,9 +12,9 @@ use pumice::options::{BlockBasedTableOptions, ColumnFamilyOptions, DbOptions, Op
 pub struct OptionFlag {
     /// The option's name.
     pub option: &'static str,
-    /// It is one of the block-based table.
+    /// The option is one of the block-based table.
     pub is_table: bool,
-    /// It may stand without a value.
+    /// The flag may stand without a value.
     pub is_switch: bool,
     /// Pumice keeps the value and does nothing with it.
     pub is_hint: bool,
@@ -31,7 +31,7 @@ pub struct OptionFlag {
 pub struct GivenOption {
     /// The option's name.
     pub option: &'static str,
-    /// It is one of the block-based table.
+    /// The option is one of the block-based table.
     pub is_table: bool,
     /// The text that was given.
     pub value: String,

@@ -3,6 +3,7 @@
 use super::data::no_words;
 use super::manifest::{ManifestState, current_manifest};
 use super::open::{Access, text as failure};
+use super::opened::Handle;
 use super::{Failure, Invocation, family_name};
 use crate::arguments::utf8;
 use crate::output::Output;
@@ -32,7 +33,7 @@ pub fn create_column_family(it: &Invocation, out: &mut Output) -> Result<(), Fai
     let options = it.options(Access::Write)?;
     let default = options.families.iter().find(|family| family.name == "default");
     let family = default.map(|family| family.options.clone()).unwrap_or_default();
-    let opened = it.open_found(&options)?;
+    let opened = it.open_found::<Db>(&options)?;
     opened
         .db
         .create_column_family(&family, &name)
@@ -49,7 +50,7 @@ pub fn drop_column_family(it: &Invocation, out: &mut Output) -> Result<(), Failu
     };
     let name = family_name(name);
     it.check_present()?;
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let Some(family) = opened.db.column_family(&name) else {
         return Err(format!("Column family: {name} doesn't exist in db."));
     };
@@ -86,7 +87,7 @@ pub fn check_consistency(it: &Invocation, out: &mut Output) -> Result<(), Failur
     if !complaints.is_empty() {
         return Err(format!("Corruption: {complaints}"));
     }
-    it.open_read_only()?;
+    it.open_read_only::<Db>()?;
     out.line(&[b"OK"]);
     Ok(())
 }
@@ -97,7 +98,7 @@ pub fn get_property(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
         return Err("property name must be specified".into());
     };
     let name = utf8(name, "property name")?;
-    let opened = it.open_read_only()?;
+    let opened = it.open_read_only::<Db>()?;
     if let Some(map) = opened.db.property_map_cf(&opened.cf, name) {
         map.iter().for_each(|(key, value)| out.text(&format!("{name}.{key}: {value}\n")));
         return Ok(());
@@ -116,18 +117,33 @@ pub fn get_property(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 
 /// `compact`: everything in the range is rewritten, the last level too, as RocksDB's does: files
 /// get the options of today.
-pub fn compact(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
+pub fn compact<H: Handle>(it: &Invocation, _out: &mut Output) -> Result<(), Failure> {
     no_words(it, "compact")?;
     let (begin, end) = (it.bound("from", it.key_hex)?, it.bound("to", it.key_hex)?);
-    let opened = it.open()?;
+    let opened = it.open::<H>()?;
     let options = CompactRangeOptions {
         bottommost_level_compaction: BottommostLevelCompaction::ForceOptimized,
         ..CompactRangeOptions::default()
     };
     let (db, cf) = (&opened.db, &opened.cf);
+    let files = db.live_files_metadata();
+    let files = files.iter().filter(|file| file.column_family_name == it.family);
+    let files: Vec<_> = files.map(|file| (file.level, file.size)).collect();
+    it.progress.meter().expect(bytes_to_compact(&files));
     db.compact_range_cf(&options, cf, begin.as_deref(), end.as_deref())
         .map_err(|error| format!("Compaction failed: {error}"))?;
     opened.db.close().map_err(failure)
+}
+
+/// Bytes that a compaction of everything reads: each level that has files and is not the last one
+/// goes with the next one, and the last one is rewritten if there is no other. `files` have a level
+/// and a size.
+fn bytes_to_compact(files: &[(usize, u64)]) -> u64 {
+    let first = files.iter().map(|(level, _)| *level).min().unwrap_or(0);
+    let last = files.iter().map(|(level, _)| *level).max().unwrap_or(0);
+    let above =
+        |end: usize| files.iter().filter(|(level, _)| *level <= end).map(|f| f.1).sum::<u64>();
+    (first + 1..=last.max(first + 1)).map(above).sum::<u64>()
 }
 
 /// `approxsize --from --to`
@@ -138,7 +154,7 @@ pub fn approximate_size(it: &Invocation, out: &mut Output) -> Result<(), Failure
         None => Err(format!("{flag} must be specified for approxsize command")),
     };
     let (from, to) = (bound("from")?, bound("to")?);
-    let opened = it.open_read_only()?;
+    let opened = it.open_read_only::<Db>()?;
     let sizes = opened.db.approximate_sizes_cf(&opened.cf, &[(&from, &to)]).map_err(failure)?;
     out.text(&format!("{}\n", sizes.iter().sum::<u64>()));
     Ok(())
@@ -147,7 +163,7 @@ pub fn approximate_size(it: &Invocation, out: &mut Output) -> Result<(), Failure
 /// `checkpoint --checkpoint_dir=PATH`
 pub fn checkpoint(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "checkpoint")?;
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let Some(target) = it.arguments.path("checkpoint_dir") else {
         return Err("Invalid argument: invalid checkpoint directory name".into());
     };
@@ -155,4 +171,17 @@ pub fn checkpoint(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     opened.db.close().map_err(failure)?;
     out.line(&[b"OK"]);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes_to_compact;
+
+    #[pumice_test_macros::test]
+    fn each_level_is_read_with_those_above() {
+        assert_eq!(bytes_to_compact(&[]), 0);
+        assert_eq!(bytes_to_compact(&[(0, 5)]), 5);
+        assert_eq!(bytes_to_compact(&[(6, 5)]), 5);
+        assert_eq!(bytes_to_compact(&[(0, 1), (1, 10), (2, 100)]), 11 + 111);
+    }
 }

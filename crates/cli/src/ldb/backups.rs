@@ -1,13 +1,15 @@
 //! `backup` and `restore`, in the format of RocksDB's BackupEngine.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::data::no_words;
 use super::open::text as failure;
 use super::{Failure, Invocation};
 use crate::output::Output;
+use crate::progress::bytes_of;
+use pumice::Db;
 use pumice::backup::BackupEngine;
-use pumice_env::PosixFs;
 
 /// The backup directory. Files are copied one after the other, whatever `--num_threads` says.
 fn backup_dir(it: &Invocation) -> Result<PathBuf, Failure> {
@@ -20,10 +22,11 @@ fn backup_dir(it: &Invocation) -> Result<PathBuf, Failure> {
 pub fn backup(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "backup")?;
     let dir = backup_dir(it)?;
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     out.text("open db OK\n");
-    let engine = BackupEngine::open(PosixFs::shared(), &dir).map_err(failure)?;
+    let engine = BackupEngine::open(Arc::clone(&it.fs), &dir).map_err(failure)?;
     out.text("open backup engine OK\n");
+    it.progress.meter().expect(bytes_of(&it.db, &[".sst", ".log"]));
     engine.create_backup(&opened.db, false, b"").map_err(failure)?;
     out.text("create new backup OK\n");
     opened.db.close().map_err(failure)
@@ -33,8 +36,10 @@ pub fn backup(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 pub fn restore(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "restore")?;
     let dir = backup_dir(it)?;
-    let engine = BackupEngine::open_read_only(PosixFs::shared(), &dir).map_err(failure)?;
+    let engine = BackupEngine::open_read_only(Arc::clone(&it.fs), &dir).map_err(failure)?;
     out.text("open restore engine OK\n");
+    let newest = engine.backups().map_err(failure)?.pop();
+    it.progress.meter().expect(newest.map_or(0, |backup| backup.size));
     engine.restore_latest_backup(&it.db, &it.db).map_err(failure)?;
     out.text("restore from backup OK\n");
     Ok(())

@@ -7,11 +7,14 @@ use super::{
     shell, wal,
 };
 use crate::output::Output;
+use pumice::{Db, DbWithTtl};
 
 /// One row of the command table.
 pub struct Command {
     /// As it is typed.
     pub name: &'static str,
+    /// What it does, in one sentence without its full stop.
+    pub help: &'static str,
     /// Words and flags, as the usage shows them.
     pub usage: &'static str,
     /// Flags that are true or false, besides the common ones.
@@ -22,39 +25,61 @@ pub struct Command {
     pub run: fn(&Invocation, &mut Output) -> Result<(), Failure>,
 }
 
+/// A command that works on plain databases and, with `--ttl`, on those whose values expire.
+macro_rules! with_ttl {
+    ($($command:ident)::+) => {
+        |it, out| match it.arguments.flag("ttl") {
+            true => $($command)::+::<DbWithTtl>(it, out),
+            false => $($command)::+::<Db>(it, out),
+        }
+    };
+}
+
 pub const COMMANDS: &[Command] = &[
     Command {
         name: "put",
+        help: "Writes an entry",
         usage: "<key> <value> [--create_if_missing] [--ttl]",
         switches: &["ttl"],
         values: &[],
-        run: data::put,
+        run: with_ttl!(data::put),
     },
     Command {
         name: "get",
+        help: "Prints the value of a key",
         usage: "<key> [--ttl]",
         switches: &["ttl"],
         values: &[],
-        run: data::get,
+        run: with_ttl!(data::get),
     },
     Command {
         name: "batchput",
+        help: "Writes entries in one batch",
         usage: "<key> <value> [<key> <value>] [..] [--create_if_missing] [--ttl]",
         switches: &["ttl"],
         values: &[],
-        run: data::batch_put,
+        run: with_ttl!(data::batch_put),
     },
     Command {
         name: "scan",
+        help: "Prints the entries of a range, `key : value`",
         usage: "[--from] [--to] [--ttl] [--timestamp] [--max_keys=<N>] \
                 [--start_time=<N>:- is inclusive] [--end_time=<N>:- is exclusive] [--no_value]",
         switches: &["ttl", "timestamp", "no_value"],
         values: &["from", "to", "max_keys", "start_time", "end_time"],
-        run: data::scan,
+        run: with_ttl!(data::scan),
     },
-    Command { name: "delete", usage: "<key>", switches: &[], values: &[], run: data::delete },
+    Command {
+        name: "delete",
+        help: "Deletes a key",
+        usage: "<key>",
+        switches: &[],
+        values: &[],
+        run: data::delete,
+    },
     Command {
         name: "deleterange",
+        help: "Deletes the keys from the first one up to the second, which stays",
         usage: "<begin key> <end key>",
         switches: &[],
         values: &[],
@@ -62,6 +87,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "dump",
+        help: "Prints entries, `key ==> value`, or counts them; with --path one file as text",
         usage: "[--from] [--to] [--ttl] [--max_keys=<N>] [--timestamp] [--count_only] \
                 [--count_delim=<char>] [--stats] [--bucket=<N>] \
                 [--start_time=<N>:- is inclusive] [--end_time=<N>:- is exclusive] \
@@ -77,10 +103,11 @@ pub const COMMANDS: &[Command] = &[
             "end_time",
             "path",
         ],
-        run: data::dump,
+        run: with_ttl!(data::dump),
     },
     Command {
         name: "idump",
+        help: "Prints the internal entries: every version, with sequence number and type",
         usage: "[--from] [--to] [--input_key_hex] [--max_keys=<N>] [--count_only] \
                 [--count_delim=<char>] [--stats]",
         switches: &["count_only", "stats", "input_key_hex"],
@@ -89,6 +116,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "manifest_dump",
+        help: "Prints what a MANIFEST says: column families, files, log numbers",
         usage: "[--verbose] [--json] [--path=<path_to_manifest_file>]",
         switches: &["verbose", "json"],
         values: &["path"],
@@ -96,6 +124,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "list_column_families",
+        help: "Prints the names of the column families",
         usage: "",
         switches: &[],
         values: &[],
@@ -103,6 +132,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "create_column_family",
+        help: "Makes a column family",
         usage: "<new_column_family_name>",
         switches: &[],
         values: &[],
@@ -110,6 +140,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "drop_column_family",
+        help: "Drops a column family and its data",
         usage: "<column_family_name_to_drop>",
         switches: &[],
         values: &[],
@@ -117,6 +148,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "checkconsistency",
+        help: "Checks that the live files are there with their sizes",
         usage: "",
         switches: &[],
         values: &[],
@@ -124,6 +156,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "get_property",
+        help: "Prints a property",
         usage: "<property_name>",
         switches: &[],
         values: &[],
@@ -131,6 +164,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "write_extern_sst",
+        help: "Makes a table file of sorted `key ==> value` lines from standard input",
         usage: "<output_sst_path>",
         switches: &[],
         values: &[],
@@ -138,6 +172,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "ingest_extern_sst",
+        help: "Takes a table file into the database",
         usage: "<input_sst_path> [--move_files] [--snapshot_consistency] [--allow_global_seqno] \
                 [--allow_blocking_flush] [--ingest_behind] [--write_global_seqno]",
         switches: &[
@@ -153,13 +188,15 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "compact",
+        help: "Compacts a range, or everything",
         usage: "[--from] [--to] [--ttl]",
         switches: &["ttl"],
         values: &["from", "to"],
-        run: admin::compact,
+        run: with_ttl!(admin::compact),
     },
     Command {
         name: "singledelete",
+        help: "Deletes a key that was written once",
         usage: "<key>",
         switches: &[],
         values: &[],
@@ -167,6 +204,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "merge",
+        help: "Writes a merge operand",
         usage: "<key> <operand>",
         switches: &[],
         values: &[],
@@ -174,6 +212,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "multi_get",
+        help: "Prints the values of keys",
         usage: "<key_1> <key_2> <key_3> ...",
         switches: &[],
         values: &[],
@@ -181,21 +220,24 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "put_entity",
+        help: "Writes an entry with columns",
         usage: "<key> <column1_name>:<column1_value> <column2_name>:<column2_value> <...> \
                 [--create_if_missing] [--ttl]",
         switches: &["ttl"],
         values: &[],
-        run: entities::put_entity,
+        run: with_ttl!(entities::put_entity),
     },
     Command {
         name: "get_entity",
+        help: "Prints the columns of a key",
         usage: "<key> [--ttl]",
         switches: &["ttl"],
         values: &[],
-        run: entities::get_entity,
+        run: with_ttl!(entities::get_entity),
     },
     Command {
         name: "multi_get_entity",
+        help: "Prints the columns of keys",
         usage: "<key_1> <key_2> <key_3> ...",
         switches: &[],
         values: &[],
@@ -203,13 +245,15 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "query",
+        help: "Reads commands from standard input, one a line",
         usage: "[--ttl]  (get <key>, put <key> <value>, delete <key>, help on standard input)",
         switches: &["ttl"],
         values: &[],
-        run: shell::query,
+        run: with_ttl!(shell::query),
     },
     Command {
         name: "approxsize",
+        help: "Prints about how many bytes a range takes on disk",
         usage: "[--from] [--to]",
         switches: &[],
         values: &["from", "to"],
@@ -217,6 +261,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "load",
+        help: "Writes `key ==> value` lines from standard input, as dump prints them",
         usage: "[--create_if_missing] [--disable_wal] [--bulk_load] [--compact]",
         switches: &["disable_wal", "bulk_load", "compact"],
         values: &[],
@@ -224,6 +269,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "list_file_range_deletes",
+        help: "Prints the range tombstones of each table",
         usage: "[--max_keys=<N>] : print tombstones in SST files.",
         switches: &[],
         values: &["max_keys"],
@@ -231,6 +277,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "dump_live_files",
+        help: "Prints everything that is in the live files",
         usage: "",
         switches: &[],
         values: &[],
@@ -238,6 +285,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "list_live_files_metadata",
+        help: "Prints level and column family of each live table",
         usage: "[--sort_by_filename]",
         switches: &["sort_by_filename"],
         values: &[],
@@ -245,6 +293,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "file_checksum_dump",
+        help: "Prints the checksums of files that the MANIFEST has",
         usage: "[--path=<path_to_manifest_file>]",
         switches: &[],
         values: &["path"],
@@ -252,6 +301,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "dump_wal",
+        help: "Prints what is in a log",
         usage: "--walfile=<write_ahead_log_file_path_or_directory> [--header] [--print_value] \
                 [--only_print_seqno_gaps] [--write_committed=true|false]",
         switches: &["header", "print_value", "only_print_seqno_gaps", "write_committed"],
@@ -260,6 +310,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "repair",
+        help: "Makes a database that opens of what is left of a damaged one",
         usage: "[--verbose]",
         switches: &["verbose"],
         values: &[],
@@ -267,6 +318,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "backup",
+        help: "Adds a backup to a backup directory",
         usage: "[--backup_dir] [--num_threads]",
         switches: &[],
         values: &["backup_dir", "num_threads"],
@@ -274,6 +326,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "restore",
+        help: "Puts the newest backup in place of the database",
         usage: "[--backup_dir] [--num_threads]",
         switches: &[],
         values: &["backup_dir", "num_threads"],
@@ -281,6 +334,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "checkpoint",
+        help: "Makes a copy that opens, by hard links where it can",
         usage: "[--checkpoint_dir]",
         switches: &[],
         values: &["checkpoint_dir"],
@@ -288,6 +342,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "reduce_levels",
+        help: "Moves all data into fewer levels",
         usage: "--new_levels=<New number of levels> [--print_old_levels]",
         switches: &["print_old_levels"],
         values: &["new_levels"],
@@ -295,6 +350,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "change_compaction_style",
+        help: "Rearranges the files for the other compaction style",
         usage: "--old_compaction_style=<0 level, 1 universal> \
                 --new_compaction_style=<0 level, 1 universal>",
         switches: &[],
@@ -303,6 +359,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "unsafe_remove_sst_file",
+        help: "Removes a table from the MANIFEST, whatever it holds",
         usage: "<SST file number> : MUST NOT be used on a live DB.",
         switches: &[],
         values: &[],
@@ -310,6 +367,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "update_manifest",
+        help: "Writes what the files themselves say into the MANIFEST",
         usage: "[--update_temperatures] : MUST NOT be used on a live DB.",
         switches: &["verbose", "update_temperatures"],
         values: &[],

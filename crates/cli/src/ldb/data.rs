@@ -3,11 +3,11 @@
 use super::groups::Groups;
 use super::live::dump_file;
 use super::open::text as failure;
-use super::opened::Opened;
+use super::opened::{Handle, Opened};
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::text::{parse, show};
-use pumice::{ReadOptions, WriteBatch};
+use pumice::{Cursor as _, Db, ReadOptions, WriteBatch};
 use pumice_base::histogram::Histogram;
 
 impl Invocation {
@@ -34,9 +34,9 @@ impl Invocation {
     }
 
     /// Writes `batch` and prints OK.
-    fn write(
+    fn write<H: Handle>(
         &self,
-        opened: &Opened,
+        opened: &Opened<H>,
         mut batch: WriteBatch,
         out: &mut Output,
     ) -> Result<(), Failure> {
@@ -48,19 +48,19 @@ impl Invocation {
 }
 
 /// `put <key> <value>`
-pub fn put(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+pub fn put<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let [key, value] = it.arguments.words.as_slice() else {
         return Err("<key> and <value> must be specified for the put command".into());
     };
     let (key, value) = (it.key(key)?, parse(value, it.value_hex)?);
-    let opened = it.open()?;
+    let opened = it.open::<H>()?;
     let mut batch = WriteBatch::new();
     batch.put_cf(opened.cf.id(), &key, &value);
     it.write(&opened, batch, out)
 }
 
 /// `batchput <key> <value> [<key> <value>]...`
-pub fn batch_put(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+pub fn batch_put<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let words = &it.arguments.words;
     if words.len() < 2 {
         return Err("At least one <key> <value> pair must be specified batchput.".into());
@@ -71,7 +71,7 @@ pub fn batch_put(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let pairs =
         words.chunks_exact(2).map(|pair| Ok((it.key(&pair[0])?, parse(&pair[1], it.value_hex)?)));
     let pairs = pairs.collect::<Result<Vec<_>, Failure>>()?;
-    let opened = it.open()?;
+    let opened = it.open::<H>()?;
     let mut batch = WriteBatch::new();
     for (key, value) in &pairs {
         batch.put_cf(opened.cf.id(), key, value);
@@ -85,7 +85,7 @@ pub fn delete(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
         return Err("KEY must be specified for the delete command".into());
     };
     let key = it.key(key)?;
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let mut batch = WriteBatch::new();
     batch.delete_cf(opened.cf.id(), &key);
     it.write(&opened, batch, out)
@@ -97,7 +97,7 @@ pub fn single_delete(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
         return Err("KEY must be specified for the single delete command".into());
     };
     let key = it.key(key)?;
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let mut batch = WriteBatch::new();
     batch.single_delete_cf(opened.cf.id(), &key);
     it.write(&opened, batch, out)
@@ -109,7 +109,7 @@ pub fn merge(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
         return Err("<key> and <operand> must be specified for the merge command".into());
     };
     let (key, operand) = (it.key(key)?, parse(operand, it.value_hex)?);
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let mut batch = WriteBatch::new();
     batch.merge_cf(opened.cf.id(), &key, &operand);
     it.write(&opened, batch, out)
@@ -122,7 +122,7 @@ pub fn multi_get(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
         return Err("At least one <key> must be specified for multi_get.".into());
     }
     let keys = words.iter().map(|word| it.key(word)).collect::<Result<Vec<_>, Failure>>()?;
-    let opened = it.open_read_only()?;
+    let opened = it.open_read_only::<Db>()?;
     let mut failed = false;
     for key in &keys {
         match opened.db.get_cf_opt(&ReadOptions::default(), &opened.cf, key) {
@@ -144,19 +144,19 @@ pub fn delete_range(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
         return Err("begin and end keys must be specified for the delete command".into());
     };
     let (begin, end) = (it.key(begin)?, it.key(end)?);
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let mut batch = WriteBatch::new();
     batch.delete_range_cf(opened.cf.id(), &begin, &end);
     it.write(&opened, batch, out)
 }
 
 /// `get <key>`
-pub fn get(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+pub fn get<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let [key] = it.arguments.words.as_slice() else {
         return Err("<key> must be specified for the get command".into());
     };
     let key = it.key(key)?;
-    let opened = it.open_read_only()?;
+    let opened = it.open_read_only::<H>()?;
     let Some(value) = opened.get(&key)? else {
         return Err("Get failed: NotFound: ".into());
     };
@@ -165,25 +165,25 @@ pub fn get(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 }
 
 /// `scan`: `key : value` lines.
-pub fn scan(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+pub fn scan<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "scan")?;
     let (options, limit) = it.range()?;
     let no_value = it.arguments.flag("no_value");
     let times = it.times()?;
-    let opened = it.open_read_only()?;
+    let opened = it.open_read_only::<H>()?;
     let mut cursor = opened.first(&options)?;
     times.print_head("Scanning", out);
     // Like RocksDB's, it checks the limit after an entry.
     let limit = limit.max(1);
     let mut count = 0;
-    while cursor.valid() && count < limit {
-        let (key, value, time) = cursor.entry()?;
+    while count < limit && cursor.key().is_some() {
+        let (key, value, time) = H::entry(&cursor)?;
         if times.contains(time) {
             let (when, key) = (times.shown(time), show(key, it.key_hex));
             let read_on = match no_value {
                 true => out.line(&[when.as_bytes(), &key]),
                 false => {
-                    let value = cursor.shown(value, it.value_hex);
+                    let value = opened.shown(&cursor, value, it.value_hex);
                     out.line(&[when.as_bytes(), &key, b" : ", &value])
                 }
             };
@@ -198,23 +198,25 @@ pub fn scan(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 }
 
 /// `dump`: `key ==> value` lines, or only counts and value sizes; with `--path` one file as text.
-pub fn dump(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+pub fn dump<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "dump")?;
     if let Some(path) = it.arguments.path("path") {
         return dump_file(it, path, out);
     }
     let (options, limit) = it.range()?;
     let times = it.times()?;
-    let opened = it.open_read_only()?;
+    let opened = it.open_read_only::<H>()?;
     it.print_stats(&opened, out);
+    let is_whole = !it.arguments.has("from") && !it.arguments.has("to") && limit == u64::MAX;
+    it.progress.meter().expect(if is_whole { it.table_bytes() } else { 0 });
     let mut cursor = opened.first(&options)?;
     let mut tally = Tally::new(it);
     let mut parts = times.parts();
     if tally.prints_entries() {
         times.print_head("Dumping", out);
     }
-    while cursor.valid() && tally.count < limit {
-        let (key, value, time) = cursor.entry()?;
+    while tally.count < limit && cursor.key().is_some() {
+        let (key, value, time) = H::entry(&cursor)?;
         if times.contains(time) {
             if let Some(parts) = &mut parts {
                 parts.count(time);
@@ -222,7 +224,7 @@ pub fn dump(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
             tally.add(key, value, out);
             if tally.prints_entries() {
                 let (when, key) = (times.shown(time), show(key, it.key_hex));
-                let value = cursor.shown(value, it.value_hex);
+                let value = opened.shown(&cursor, value, it.value_hex);
                 if !out.line(&[when.as_bytes(), &key, b" ==> ", &value]) {
                     return Ok(());
                 }
@@ -284,7 +286,7 @@ impl Tally {
 
 impl Invocation {
     /// With `--stats`: prints the property `rocksdb.stats`.
-    pub fn print_stats(&self, opened: &Opened, out: &mut Output) {
+    pub fn print_stats<H: Handle>(&self, opened: &Opened<H>, out: &mut Output) {
         if self.arguments.flag("stats")
             && let Some(stats) = opened.db.property_cf(&opened.cf, "rocksdb.stats")
         {

@@ -3,9 +3,11 @@
 //! With `--ttl` they bypass the times of values, as in RocksDB: an entity has none.
 
 use super::open::text as failure;
+use super::opened::Handle;
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::text::{parse, show, show_columns};
+use pumice::Db;
 
 /// Name and value of a column.
 type Column = (Vec<u8>, Vec<u8>);
@@ -30,7 +32,7 @@ fn column(word: &[u8], hex: bool) -> Result<Column, Failure> {
 }
 
 /// `put_entity <key> <name>:<value>...`
-pub fn put_entity(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+pub fn put_entity<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let words = &it.arguments.words;
     if words.len() < 2 {
         return Err(
@@ -42,7 +44,7 @@ pub fn put_entity(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let key = it.key(&words[0])?;
     let columns = words[1..].iter().map(|word| column(word, it.value_hex));
     let columns = columns.collect::<Result<Vec<Column>, Failure>>()?;
-    let opened = it.open()?;
+    let opened = it.open::<H>()?;
     opened.db.put_entity_cf(&opened.cf, key, columns).map_err(failure)?;
     opened.db.close().map_err(failure)?;
     out.line(&[b"OK"]);
@@ -50,12 +52,12 @@ pub fn put_entity(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 }
 
 /// `get_entity <key>`: its columns.
-pub fn get_entity(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+pub fn get_entity<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     let [key] = it.arguments.words.as_slice() else {
         return Err("<key> must be specified for the get_entity command".into());
     };
     let key = it.key(key)?;
-    let opened = it.open_read_only()?;
+    let opened = it.open_read_only::<H>()?;
     match opened.db.get_entity_cf(&opened.cf, key) {
         Ok(Some(columns)) => drop(out.line(&[&show_columns(columns.iter(), it.value_hex)])),
         Ok(None) => return Err("GetEntity failed: NotFound: ".into()),
@@ -72,7 +74,7 @@ pub fn multi_get_entity(it: &Invocation, out: &mut Output) -> Result<(), Failure
         return Err(text.into());
     }
     let keys = words.iter().map(|word| it.key(word)).collect::<Result<Vec<_>, Failure>>()?;
-    let opened = it.open_read_only()?;
+    let opened = it.open_read_only::<Db>()?;
     let asked: Vec<_> = keys.iter().map(|key| (&opened.cf, key)).collect();
     let mut failed = false;
     for (key, found) in keys.iter().zip(opened.db.multi_get_entity_cf(&asked)) {

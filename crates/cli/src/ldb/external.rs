@@ -3,6 +3,7 @@
 //! RocksDB's ldb reports success on stderr, so this does too.
 
 use std::io::BufRead;
+use std::path::Path;
 
 use super::open::text as failure;
 use super::opened::Opened;
@@ -11,9 +12,10 @@ use crate::arguments;
 use crate::output::Output;
 use crate::text::parse;
 use pumice::{
-    CompactRangeOptions, FlushOptions, IngestExternalFileOptions, Options, SstFileWriter,
+    CompactRangeOptions, Db, FlushOptions, IngestExternalFileOptions, Options, SstFileWriter,
     WriteBatch, WriteOptions,
 };
+use pumice_port::os;
 
 /// Between key and value in a line.
 const DELIMITER: &[u8] = b" ==> ";
@@ -27,8 +29,12 @@ fn for_each_pair(
     mut take: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
     let mut bad_lines = 0;
+    let meter = it.progress.meter();
+    // Pipes have no length.
+    meter.expect(os::stat(Path::new("/proc/self/fd/0")).map_or(0, |stat| stat.bytes));
     for line in std::io::stdin().lock().split(b'\n') {
         let line = line.map_err(|error| format!("reading standard input: {error}"))?;
+        meter.add(line.len() as u64 + 1);
         match line.windows(DELIMITER.len()).position(|window| window == DELIMITER) {
             Some(at) => {
                 let (key, value) = (&line[..at], &line[at + DELIMITER.len()..]);
@@ -47,7 +53,7 @@ pub fn write_extern_sst(it: &Invocation, _out: &mut Output) -> Result<(), Failur
     let [path] = it.arguments.words.as_slice() else {
         return Err("output SST file path must be specified".into());
     };
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let options = Options {
         db: (*opened.db.options()).clone(),
         cf: (*opened.db.column_family_options(&opened.cf).map_err(failure)?).clone(),
@@ -96,7 +102,7 @@ pub fn ingest_extern_sst(it: &Invocation, _out: &mut Output) -> Result<(), Failu
              RocksDB from being able to open it"
         );
     }
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let ingested =
         opened.db.ingest_external_file_cf(&options, &opened.cf, &[arguments::path(path)]);
     ingested.map_err(|error| format!("failed to ingest external SST: {error}"))?;
@@ -110,7 +116,7 @@ const LOAD_BATCH: u32 = 1000;
 
 /// `load`: the pairs on standard input, `key ==> value` lines as `dump` prints them, are put.
 pub fn load(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let (db, cf) = (&opened.db, &opened.cf);
     let manual = db.column_family_options(cf).map_err(failure)?.disable_auto_compactions;
     let set_manual = |on: bool| {
@@ -142,7 +148,7 @@ pub fn load(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
 }
 
 /// Puts the lines, and counts those that are not pairs.
-fn load_lines(it: &Invocation, opened: &Opened) -> Result<u64, Failure> {
+fn load_lines(it: &Invocation, opened: &Opened<Db>) -> Result<u64, Failure> {
     let options =
         WriteOptions { disable_wal: it.arguments.flag("disable_wal"), ..WriteOptions::default() };
     let mut batch = WriteBatch::new();

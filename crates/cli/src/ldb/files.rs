@@ -9,7 +9,7 @@ use super::open::text as failure;
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::text::show_plain;
-use pumice::LiveFile;
+use pumice::{Db, LiveFile};
 use pumice_env::PosixFs;
 use pumice_env::filename::TableDirs;
 use pumice_manifest::FileMetaData;
@@ -22,7 +22,7 @@ const RULE: &str = "------------------------------\n";
 /// `list_live_files_metadata`: by column family and level, or by name.
 pub fn list_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "list_live_files_metadata")?;
-    let opened = it.open_read_only()?;
+    let opened = it.open_read_only::<Db>()?;
     let mut files = opened.db.live_files_metadata();
     let path = |file: &LiveFile| format!("{}{}", file.directory.display(), file.name);
     if it.arguments.flag("sort_by_filename") {

@@ -10,7 +10,7 @@ use super::open::text as failure;
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::text::{show_internal_key, show_stored};
-use pumice::{BatchRecord, WriteBatch};
+use pumice::{BatchRecord, Db, WriteBatch};
 use pumice_base::coding::get_fixed64;
 use pumice_base::key::{InternalKey, MAX_SEQUENCE, UserKey, internal_key, seek_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
@@ -35,7 +35,7 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
     let count_only = it.arguments.flag("count_only");
     let mut groups = it.groups();
     if it.arguments.flag("stats") {
-        it.print_stats(&it.open_read_only()?, out);
+        it.print_stats(&it.open_read_only::<Db>()?, out);
     }
     let fs = PosixFs::shared();
     let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;

@@ -9,6 +9,7 @@ use super::wal::{WalDump, dump_log};
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::sst_dump::{Range, open_table, print_entries};
+use pumice::Db;
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileSystem, PosixFs};
 use pumice_table::dump::property_lines;
@@ -21,7 +22,7 @@ const WHOLE_LOG: WalDump = WalDump { header: true, values: true, only_gaps: fals
 /// `dump_live_files`: the MANIFEST, the tables of each column family, the logs.
 pub fn dump_live_files(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "dump_live_files")?;
-    let opened = it.open_read_only()?;
+    let opened = it.open_read_only::<Db>()?;
     let fs = PosixFs::shared();
     let manifest = current_manifest(&*fs, &it.db).map_err(failure)?;
     out.text(&format!("Manifest File\n{RULE}{}\n", manifest.display()));

@@ -25,13 +25,13 @@ const NEEDED: [&str; 3] = ["log_file_number", "next_file_number", "last_sequence
 
 /// A column family as the MANIFEST leaves it.
 pub struct Family {
-    /// Its name.
+    /// The family's name.
     pub name: String,
     /// Name of its key order; the default one if the MANIFEST is silent.
     pub comparator: String,
     /// Logs from this number on may have data of it.
     pub log_number: u64,
-    /// Its files.
+    /// The family's files.
     pub version: Arc<Version>,
 }
 

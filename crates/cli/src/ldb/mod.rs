@@ -23,15 +23,20 @@ mod shell;
 mod times;
 mod wal;
 
-pub use repair::run as run_repair;
+pub use repair::{USAGE as REPAIR_USAGE, flags as repair_flags, run as run_repair};
 
-use crate::arguments::{Arguments, Known, Wrong};
+use crate::arguments::{Arguments, Flag, Known, Wrong};
+use crate::nearest::nearest;
 use crate::output::Output;
-use commands::{COMMANDS, REFUSED_FLAGS, WITHOUT_DB};
+use crate::progress::{Progress, bytes_of};
+use commands::{COMMANDS, Command, REFUSED_FLAGS, WITHOUT_DB};
 use pumice_base::names;
+use pumice_env::{FileSystem, PosixFs};
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Why a command failed: the text after `Failed: `.
 pub type Failure = String;
@@ -48,18 +53,54 @@ pub struct Invocation {
     pub value_hex: bool,
     /// The column family to work on.
     pub family: String,
+    /// The line that tells how far the command is.
+    pub progress: Progress,
+    /// The file system that the line counts the reads of.
+    pub fs: Arc<dyn FileSystem>,
 }
 
 impl Invocation {
-    /// A command on the database `db`.
-    fn of(db: PathBuf, arguments: Arguments) -> Self {
+    /// The command `name` on the database `db`.
+    fn of(name: &'static str, db: PathBuf, arguments: Arguments) -> Self {
+        let (progress, fs) = watched(name);
         Invocation {
             db,
             key_hex: arguments.flag("hex") || arguments.flag("key_hex"),
             value_hex: arguments.flag("hex") || arguments.flag("value_hex"),
             family: family_name(arguments.bytes("column_family").unwrap_or(b"default")),
             arguments,
+            progress,
+            fs,
         }
+    }
+
+    /// Tables that a command which reads all of them reads, in bytes.
+    fn table_bytes(&self) -> u64 {
+        bytes_of(&self.db, &[".sst"])
+    }
+}
+
+/// The line that tells how far the command `name` is, and the file system that it counts.
+fn watched(name: &'static str) -> (Progress, Arc<dyn FileSystem>) {
+    let fs = PosixFs::shared();
+    // These have nothing to print until the end.
+    let prints = ![
+        "backup",
+        "checkpoint",
+        "compact",
+        "ingest_extern_sst",
+        "load",
+        "repair",
+        "restore",
+        "write_extern_sst",
+    ]
+    .contains(&name);
+    match ["load", "write_extern_sst"].contains(&name) {
+        true => {
+            let typed = std::io::stdin().is_terminal();
+            (Progress::start(name, typed), fs)
+        }
+        false => Progress::files(name, fs, prints),
     }
 }
 
@@ -100,8 +141,7 @@ const COMMON_VALUES: &[&str] = &[
 pub fn run(args: &[OsString]) -> ExitCode {
     let mut arguments = Arguments::parse(args);
     if arguments.has("help") {
-        print!("{}", usage());
-        return ExitCode::SUCCESS;
+        return help(arguments.words.first().map(Vec::as_slice));
     }
     if arguments.has("version") {
         println!("ldb from Pumice {}", env!("CARGO_PKG_VERSION"));
@@ -113,21 +153,27 @@ pub fn run(args: &[OsString]) -> ExitCode {
     }
     let name = arguments.words.remove(0);
     let Some(command) = COMMANDS.iter().find(|command| command.name.as_bytes() == name) else {
+        let name = String::from_utf8_lossy(&name);
         eprint!("Unknown command\n{}", usage());
+        // Last, where it is seen, and so that RocksDB's lines stay as they are.
+        if let Some(near) = nearest(&name, COMMANDS.iter().map(|command| command.name)) {
+            eprintln!("\nThere is no command '{name}'; did you mean '{near}'?");
+        }
         return ExitCode::FAILURE;
     };
     if let Some((flag, why)) = REFUSED_FLAGS.iter().find(|(flag, _)| arguments.has(flag)) {
         eprintln!("Failed: Not implemented: --{flag} is not supported: {why}");
         return ExitCode::FAILURE;
     }
-    let known = Known {
-        switches: &[COMMON_SWITCHES, command.switches],
-        values: &[COMMON_VALUES, command.values],
-    };
+    let lists = ([COMMON_SWITCHES, command.switches], [COMMON_VALUES, command.values]);
+    let known = Known { switches: &lists.0, values: &lists.1 };
     match arguments.check(&known) {
         Ok(()) => {}
         Err(Wrong::Unknown(kind, name)) => {
             eprintln!("Invalid command-line {kind} {name}");
+            if let Some(near) = nearest(&name, known.names()) {
+                eprintln!("Did you mean --{near}?");
+            }
             return ExitCode::FAILURE;
         }
         Err(wrong) => {
@@ -142,7 +188,7 @@ pub fn run(args: &[OsString]) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let mut output = Output::stdout();
-    let result = (command.run)(&Invocation::of(db, arguments), &mut output);
+    let result = run_command(command, Invocation::of(command.name, db, arguments), &mut output);
     match result.and_then(|()| output.finish()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -152,7 +198,62 @@ pub fn run(args: &[OsString]) -> ExitCode {
     }
 }
 
-fn usage() -> String {
+/// Runs `command`, and removes the line about it.
+fn run_command(
+    command: &Command,
+    invocation: Invocation,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    (command.run)(&invocation, output)
+}
+
+/// The flags of every command, for completions.
+pub fn flags() -> Vec<Flag> {
+    let mut flags = Known { switches: &[COMMON_SWITCHES], values: &[COMMON_VALUES] }.flags();
+    flags.push(Flag::long("version", false, "print the version"));
+    flags
+}
+
+/// Each command and the flags that it alone has, for completions.
+pub fn commands_flags() -> Vec<(&'static str, Vec<Flag>)> {
+    let own = |command: &'static Command| {
+        let known = Known { switches: &[command.switches], values: &[command.values] };
+        (command.name, known.flags())
+    };
+    COMMANDS.iter().map(own).collect()
+}
+
+/// What `--help` says of each command.
+pub fn commands_help() -> Vec<String> {
+    COMMANDS.iter().map(command_help).collect()
+}
+
+/// `ldb --help`, or `ldb COMMAND --help`.
+fn help(name: Option<&[u8]>) -> ExitCode {
+    let Some(name) = name else {
+        print!("{}", usage());
+        return ExitCode::SUCCESS;
+    };
+    let Some(command) = COMMANDS.iter().find(|command| command.name.as_bytes() == name) else {
+        eprint!("Unknown command\n{}", usage());
+        return ExitCode::FAILURE;
+    };
+    print!("{}", command_help(command));
+    ExitCode::SUCCESS
+}
+
+fn command_help(command: &Command) -> String {
+    let line = format!("pumice ldb --db=<path> {} {}", command.name, command.usage);
+    let mut text = format!("{}\n    {}.\n", line.trim_end(), command.help);
+    for flag in (Known { switches: &[command.switches], values: &[command.values] }).flags() {
+        let value = if flag.takes_value { "=<value>" } else { "[=<bool>]" };
+        text.push_str(&format!("      {}{value}\n", flag.name));
+    }
+    text.push('\n');
+    text
+}
+
+pub fn usage() -> String {
     let mut out = String::from(
         "ldb - Pumice's form of the RocksDB tool\n\n\
          USAGE: pumice ldb --db=<path_to_db_directory> [FLAGS] COMMAND\n\n\

@@ -2,7 +2,7 @@
 //! which the command line's flags override.
 
 use super::manifest::{ManifestState, current_manifest};
-use super::opened::Opened;
+use super::opened::{Handle, Opened};
 use super::{Failure, Invocation};
 use crate::arguments::Arguments;
 use crate::db_bench::codec;
@@ -14,12 +14,14 @@ use pumice_env::filename::TableDirs;
 use pumice_table::footer::{FOOTER_LEN, Footer};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Options of a database at `path`: of the database, and of each column family.
 pub struct Found {
     /// Options of the database.
     pub db: DbOptions,
-    /// Its column families with their options; only the default one if there is no database.
+    /// The database's column families with their options; only the default one if there is no
+    /// database.
     pub families: Vec<ColumnFamilyDescriptor>,
 }
 
@@ -38,23 +40,19 @@ pub struct RepairOptions {
 pub enum Access {
     /// It only looks.
     Read,
-    /// It may write files.
+    /// The command may write files.
     Write,
 }
 
 impl Invocation {
     /// Opens for reading.
-    pub fn open_read_only(&self) -> Result<Opened, Failure> {
-        self.check_ttl()?;
+    pub fn open_read_only<H: Handle>(&self) -> Result<Opened<H>, Failure> {
+        self.check_secondary::<H>()?;
         let found = self.options(Access::Read)?;
-        if let Some(beside) = self.secondary_path() {
-            return self.open_as_secondary(beside, &found);
-        }
-        if self.arguments.flag("ttl") {
-            let opened = DbWithTtl::open_read_only(&found.db, &self.db, &found.families, false);
-            return self.pick_expiring(opened.map_err(text)?, &found);
-        }
-        let opened = Db::open_read_only(&found.db, &self.db, &found.families, false);
+        let opened = match self.secondary_path() {
+            Some(beside) => H::open_as_secondary(&found, &self.db, beside),
+            None => H::open_read_only(&found, &self.db),
+        };
         self.pick(opened.map_err(text)?, &found)
     }
 
@@ -63,22 +61,17 @@ impl Invocation {
         self.arguments.path("secondary_path")
     }
 
-    fn check_ttl(&self) -> Result<(), Failure> {
-        match self.arguments.flag("ttl") && self.secondary_path().is_some() {
-            true => Err("Open as secondary is not supported for TTL DB yet.".into()),
-            false => Ok(()),
+    /// Refuses a secondary instance of a handle that has none.
+    fn check_secondary<H: Handle>(&self) -> Result<(), Failure> {
+        match self.secondary_path() {
+            Some(_) => H::NO_SECONDARY.map_or(Ok(()), |why| Err(why.into())),
+            None => Ok(()),
         }
     }
 
-    /// Opens as a secondary instance. Commands that write are refused by the database.
-    fn open_as_secondary(&self, beside: &Path, found: &Found) -> Result<Opened, Failure> {
-        let opened = Db::open_as_secondary(&found.db, &self.db, beside, &found.families);
-        self.pick(opened.map_err(text)?, found)
-    }
-
     /// Opens for writing; creates the database if `--create_if_missing` was given.
-    pub fn open(&self) -> Result<Opened, Failure> {
-        self.check_ttl()?;
+    pub fn open<H: Handle>(&self) -> Result<Opened<H>, Failure> {
+        self.check_secondary::<H>()?;
         let access = if self.secondary_path().is_some() { Access::Read } else { Access::Write };
         self.open_found(&self.options(access)?)
     }
@@ -92,38 +85,24 @@ impl Invocation {
         current_manifest(&*PosixFs::shared(), &self.db).map(drop).map_err(text)
     }
 
-    /// Opens for writing with options that were found before.
-    pub fn open_found(&self, found: &Found) -> Result<Opened, Failure> {
-        if let Some(beside) = self.secondary_path() {
-            return self.open_as_secondary(beside, found);
-        }
-        if self.arguments.flag("ttl") {
-            // Values live forever, as in RocksDB's ldb.
-            let families: Vec<_> = found.families.iter().map(|f| (f.clone(), 0)).collect();
-            let opened = DbWithTtl::open_cf(&found.db, &self.db, &families);
-            return self.pick_expiring(opened.map_err(text)?, found);
-        }
-        let opened = Db::open_cf(&found.db, &self.db, &found.families);
+    /// Opens for writing with options that were found before. A secondary instance refuses writes
+    /// itself.
+    pub fn open_found<H: Handle>(&self, found: &Found) -> Result<Opened<H>, Failure> {
+        let opened = match self.secondary_path() {
+            Some(beside) => H::open_as_secondary(found, &self.db, beside),
+            None => H::open(found, &self.db),
+        };
         self.pick(opened.map_err(text)?, found)
     }
 
-    fn pick_expiring(
+    fn pick<H: Handle>(
         &self,
-        (expiring, handles): (DbWithTtl, Vec<ColumnFamily>),
+        (store, handles): (H, Vec<ColumnFamily>),
         found: &Found,
-    ) -> Result<Opened, Failure> {
-        let opened = self.pick((expiring.db().clone(), handles), found)?;
-        Ok(Opened { expiring: Some(expiring), ..opened })
-    }
-
-    fn pick(
-        &self,
-        (db, handles): (Db, Vec<ColumnFamily>),
-        found: &Found,
-    ) -> Result<Opened, Failure> {
+    ) -> Result<Opened<H>, Failure> {
         let at = found.families.iter().position(|family| family.name == self.family);
         match at.and_then(|at| handles.into_iter().nth(at)) {
-            Some(cf) => Ok(Opened { db, cf, expiring: None }),
+            Some(cf) => Ok(Opened { db: store.db().clone(), store, cf }),
             None => Err(format!("Non-existing column family {}", self.family)),
         }
     }
@@ -141,6 +120,7 @@ impl Invocation {
         if access == Access::Write {
             self.refuse_foreign_tables()?;
         }
+        found.db.file_system = Arc::clone(&self.fs);
         found.db.create_if_missing = self.arguments.flag("create_if_missing");
         let names = match Db::list_column_families(&found.db, &self.db) {
             Ok(names) => names,
@@ -177,6 +157,7 @@ impl Invocation {
                 found.families.push(ColumnFamilyDescriptor::new(family.name, family.options));
             }
         }
+        found.db.file_system = Arc::clone(&self.fs);
         self.apply_flags(&mut found.db, &mut found.unknown)?;
         Ok(found)
     }

@@ -6,8 +6,10 @@ use std::process::ExitCode;
 
 use super::open::text as failure;
 use super::{Failure, Invocation};
-use crate::arguments::{self, Arguments, Known};
+use crate::arguments::{self, Arguments, Flag, Known, Wrong};
+use crate::nearest::hint;
 use crate::output::Output;
+use crate::progress::bytes_of;
 use pumice::{RepairOutcome, RepairReport, repair_column_families};
 use pumice_env::PosixFs;
 use pumice_env::filename::lock_file;
@@ -15,7 +17,7 @@ use pumice_env::filename::lock_file;
 /// Exit status of `pumice repair` when the database opens again and something is lost.
 const INCOMPLETE: u8 = 2;
 
-const USAGE: &str = "\
+pub const USAGE: &str = "\
 pumice repair: makes a database that opens of what is left of a damaged one
 
 USAGE: pumice repair [FLAGS] DIR (or --db=DIR)
@@ -31,9 +33,15 @@ database opens and something may be lost.
 const KNOWN: Known<'_> =
     Known { switches: &[&["try_load_options", "ignore_unknown_options"]], values: &[&["db"]] };
 
+/// The flags, for completions.
+pub fn flags() -> Vec<Flag> {
+    KNOWN.flags()
+}
+
 /// The repair, with the options of the newest OPTIONS file and the flags' over them.
 fn repair(it: &Invocation) -> Result<RepairReport, Failure> {
     let found = it.repair_options()?;
+    it.progress.meter().expect(bytes_of(&it.db, &[".sst", ".log"]));
     let families = &found.families;
     repair_column_families(&found.db, &it.db, families, Some(&found.unknown)).map_err(failure)
 }
@@ -70,7 +78,11 @@ pub fn run(args: &[OsString]) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Err(wrong) = arguments.check(&KNOWN) {
-        eprintln!("pumice repair: {wrong}\n\n{USAGE}");
+        let near = match &wrong {
+            Wrong::Unknown(_, name) => hint(name, KNOWN.names()),
+            Wrong::NotBoolean(..) => String::new(),
+        };
+        eprintln!("pumice repair: {wrong}{near}\n\n{USAGE}");
         return ExitCode::FAILURE;
     }
     let dir = match (arguments.words.as_slice(), arguments.path("db")) {
@@ -81,7 +93,7 @@ pub fn run(args: &[OsString]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match repair(&Invocation::of(dir, arguments)) {
+    match repair(&Invocation::of("repair", dir, arguments)) {
         Ok(report) => {
             print!("{report}");
             if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) }

@@ -7,7 +7,7 @@ use super::open::{Access, Found, text as failure};
 use super::opened::Opened;
 use super::{Failure, Invocation};
 use crate::output::Output;
-use pumice::{BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions};
+use pumice::{BottommostLevelCompaction, ColumnFamilyDescriptor, CompactRangeOptions, Db};
 use pumice_base::{Error, Result as EngineResult};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, PosixFs, WriterOptions, filename};
 use pumice_manifest::VersionEdit;
@@ -17,7 +17,7 @@ use pumice_wal::LogWriter;
 const WHOLE: u64 = i64::MAX as u64;
 
 /// Files of the column family by level.
-fn files_by_level(opened: &Opened) -> Result<Vec<usize>, Failure> {
+fn files_by_level(opened: &Opened<Db>) -> Result<Vec<usize>, Failure> {
     let options = opened.db.column_family_options(&opened.cf).map_err(failure)?;
     let mut counts = vec![0; usize::try_from(options.num_levels).unwrap_or(1)];
     for file in opened.db.live_files_metadata() {
@@ -36,7 +36,7 @@ pub fn reduce_levels(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
         return Err(" Use --new_levels to specify a new level number\n".into());
     }
     it.check_present()?;
-    let opened = it.open()?;
+    let opened = it.open::<Db>()?;
     let used = files_by_level(&opened)?.iter().rposition(|count| *count > 0).map_or(0, |l| l + 1);
     if it.arguments.flag("print_old_levels") {
         out.text(&format!("The old number of levels in use is {used}\n"));
@@ -78,7 +78,7 @@ pub fn change_compaction_style(it: &Invocation, out: &mut Output) -> Result<(), 
     }
     let mut found = it.options(Access::Write)?;
     let automatic = stop_automatic_compactions(&mut found);
-    let opened = it.open_found(&found)?;
+    let opened = it.open_found::<Db>(&found)?;
     let left = show_one_file(&opened, out);
     // Due compactions are left to the next opener.
     opened.db.pause_background_work();
@@ -108,7 +108,7 @@ fn stop_automatic_compactions(found: &mut Found) -> Vec<String> {
 }
 
 /// Files by level after merging everything into one, with the intermediate states shown.
-fn show_one_file(opened: &Opened, out: &mut Output) -> Result<Vec<usize>, Failure> {
+fn show_one_file(opened: &Opened<Db>, out: &mut Output) -> Result<Vec<usize>, Failure> {
     let mut show = |when: &str| {
         let files = files_by_level(opened)?;
         let counts = files.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
@@ -121,7 +121,7 @@ fn show_one_file(opened: &Opened, out: &mut Output) -> Result<Vec<usize>, Failur
 }
 
 /// Compacts all into one file on level 0; sizes of files are as before afterwards.
-fn become_one_file(opened: &Opened) -> Result<(), Failure> {
+fn become_one_file(opened: &Opened<Db>) -> Result<(), Failure> {
     let before = opened.db.column_family_options(&opened.cf).map_err(failure)?;
     let set = |target: u64, compaction: u64| {
         let (target, compaction) = (target.to_string(), compaction.to_string());

@@ -6,7 +6,7 @@ use std::io::BufRead;
 
 use super::data::no_words;
 use super::open::text as failure;
-use super::opened::Opened;
+use super::opened::{Handle, Opened};
 use super::{Failure, Invocation};
 use crate::output::Output;
 use crate::text::{parse, show};
@@ -15,15 +15,19 @@ use pumice::WriteBatch;
 const HELP: &str = "get <key>\nput <key> <value>\ndelete <key>\n";
 
 /// `query`
-pub fn query(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
+pub fn query<H: Handle>(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
     no_words(it, "query")?;
-    let opened = it.open()?;
+    let opened = it.open::<H>()?;
     let answered = answer_lines(it, &opened, out);
     opened.db.close().map_err(failure)?;
     answered
 }
 
-fn answer_lines(it: &Invocation, opened: &Opened, out: &mut Output) -> Result<(), Failure> {
+fn answer_lines<H: Handle>(
+    it: &Invocation,
+    opened: &Opened<H>,
+    out: &mut Output,
+) -> Result<(), Failure> {
     for line in std::io::stdin().lock().split(b'\n') {
         let line = line.map_err(|error| format!("reading standard input: {error}"))?;
         let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());

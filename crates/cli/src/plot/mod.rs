@@ -69,9 +69,9 @@ impl Point {
 /// One curve.
 #[derive(Clone, Debug, Default)]
 pub struct Curve {
-    /// Its name in the legend; none when empty.
+    /// The curve's name in the legend; none when empty.
     pub name: String,
-    /// Its colour, below [`COLOURS`].
+    /// The curve's colour, below [`COLOURS`].
     pub colour: usize,
     /// 0 for a line, 1 for dashes, 2 for points.
     pub dash: usize,
@@ -88,7 +88,7 @@ pub struct Band {
     pub from: f64,
     /// Where it ends.
     pub to: f64,
-    /// Its CSS class: `slow` or `stop`.
+    /// The band's CSS class: `slow` or `stop`.
     pub class: &'static str,
 }
 

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::report::data::Run;
     use crate::report::machine::{Machine, Peer};
-    use crate::report::plan::Budget;
+    use crate::report::plan::TimeLimit;
     use std::collections::BTreeSet;
 
     fn plan() -> Plan {
@@ -110,7 +110,7 @@ mod tests {
             peer: Some(Peer::default()),
             ..Machine::default()
         };
-        Plan::new(Budget::Seconds(600), &machine)
+        Plan::new(TimeLimit::Seconds(600), &machine)
     }
 
     // Plain #[test]: nothing in these tests can wait.

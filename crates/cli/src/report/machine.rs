@@ -20,7 +20,7 @@ const ASSERTED: [&str; 2] = ["num_running_compactions_ > 0", "refs_ >= 1"];
 pub struct Machine {
     /// Processors.
     pub cpus: usize,
-    /// Their name.
+    /// The name of the processors.
     pub model: String,
     /// Bytes of memory.
     pub memory_bytes: u64,
@@ -45,7 +45,7 @@ pub struct Machine {
 /// A library of RocksDB.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Peer {
-    /// Its version.
+    /// The library's version.
     pub version: String,
     /// Where it is; private.
     #[serde(skip)]
@@ -54,7 +54,7 @@ pub struct Peer {
     pub build: String,
     /// What its LOG says of CRC32C by the processor.
     pub crc32c: String,
-    /// It was built with assertions.
+    /// The library was built with assertions.
     pub asserts: bool,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `plan` | from machine and budget to experiments with their commands; pure |
+//! | `plan` | from machine and time to experiments with their commands; pure |
 //! | `machine` | the machine and the peer |
 //! | `run` | runs what is missing, each as a child process |
 //! | `process` | children that a signal ends |
@@ -34,13 +34,13 @@ mod words;
 
 pub use baselines::{CHILD as BASELINES_CHILD, run as run_baselines};
 
-use crate::arguments::{Arguments, Known};
+use crate::arguments::{Arguments, Flag, Known};
 use crate::folder;
 use data::Data;
 use journal::Journal;
 use machine::{Machine, Peer};
 use page::Page;
-use plan::{Budget, Plan, Section, Work};
+use plan::{Plan, Section, TimeLimit, Work};
 use process::Children;
 use pumice_base::hash::hash64;
 use pumice_port::os::{self, FileLock};
@@ -51,12 +51,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "\
+pub const USAGE: &str = "\
 pumice report: measures everything against RocksDB and writes a page about it
 
-USAGE: pumice report [--budget=10m] [--only=SECTION] [--out=pumice-report] [FLAGS]
+USAGE: pumice report [--time=10m] [--only=SECTION] [--out=pumice-report] [FLAGS]
 
-  --budget=TIME     about how long it takes: 10m, 1h, ..; `full` is five rounds with growth to 64
+  --time=TIME       about how long it takes: 10m, 1h, ..; `full` is five rounds with growth to 64
                     million keys [10m]
   --only=SECTION    compression, control, filters, priorities, coroutines, server, core,
                     engines or growth
@@ -71,8 +71,13 @@ USAGE: pumice report [--budget=10m] [--only=SECTION] [--out=pumice-report] [FLAG
   --render          run nothing; write page and data from runs.jsonl, also of other builds
 ";
 
-const VALUES: &[&str] = &["budget", "only", "out", "engine", "memory", "disk"];
+const VALUES: &[&str] = &["time", "only", "out", "engine", "memory", "disk"];
 const KNOWN: Known<'_> = Known { switches: &[&["plan", "render"]], values: &[VALUES] };
+
+/// The flags, for completions.
+pub fn flags() -> Vec<Flag> {
+    KNOWN.flags()
+}
 
 /// Runs the subcommand with the words after its name.
 pub fn run(args: &[OsString]) -> ExitCode {
@@ -95,7 +100,7 @@ pub fn run(args: &[OsString]) -> ExitCode {
 
 /// The request from the command line.
 struct Asked {
-    budget: Budget,
+    time: TimeLimit,
     only: Option<Section>,
     out: PathBuf,
     library: Option<PathBuf>,
@@ -111,7 +116,7 @@ impl Asked {
     /// # Errors
     /// What is not understood, in words.
     fn parse(args: &[OsString]) -> Result<Asked, String> {
-        // `--budget 10m` is taken as well as `--budget=10m`.
+        // `--time 10m` is taken as well as `--time=10m`.
         let mut joined: Vec<OsString> = Vec::new();
         for arg in args {
             match joined.last_mut().filter(|last| takes_value(last)) {
@@ -139,7 +144,7 @@ impl Asked {
         });
         let out = path("out", "pumice-report");
         Ok(Asked {
-            budget: Budget::parse(parsed.text("budget")?.unwrap_or("10m"))?,
+            time: TimeLimit::parse(parsed.text("time")?.unwrap_or("10m"))?,
             only: only.transpose()?,
             library: match parsed.path("engine") {
                 Some(path) if path == Path::new("none") => None,
@@ -202,7 +207,7 @@ fn report(args: &[OsString]) -> Result<Vec<String>, String> {
         machine.peer = Some(Peer::probe(library, &folders.memory, &program)?);
         folder::remove(&folders.memory.join("probe"));
     }
-    let plan = Plan::new(asked.budget, &machine);
+    let plan = Plan::new(asked.time, &machine);
     let journal = Journal::open(&asked.out)?;
     let known = expected(&plan, &machine);
     let (data, others) = journal::matching(journal.past(), |run| {
@@ -371,12 +376,12 @@ mod tests {
 
     #[pumice_test_macros::test]
     fn flags_are_read_in_both_forms() {
-        let asked = parse("--budget 30s --only=core --out x --engine none --plan").unwrap();
-        assert_eq!((asked.budget, asked.only), (Budget::Seconds(30), Some(Section::Core)));
+        let asked = parse("--time 30s --only=core --out x --engine none --plan").unwrap();
+        assert_eq!((asked.time, asked.only), (TimeLimit::Seconds(30), Some(Section::Core)));
         assert!(asked.library.is_none() && asked.plans_only && !asked.renders_only);
         assert_eq!((asked.out, asked.disk), (PathBuf::from("x"), PathBuf::from("x")));
         for (bad, why) in [
-            ("--budget=5", "--budget: '5' is not a time"),
+            ("--time=5", "--time: '5' is not a time"),
             ("--only=all --engine=none", "--only: 'all' is none of compression, "),
             ("--what", "there is no flag --what"),
             ("what", "'what' is not a flag"),

@@ -6,7 +6,7 @@ use super::plan::Section;
 
 /// A published table: lines of cells, the first one headings.
 pub struct Original {
-    /// Its heading.
+    /// The table's heading.
     pub title: &'static str,
     /// Lines; cells are parted by `|`.
     pub lines: &'static str,

@@ -10,12 +10,14 @@ use super::words::{self, Against};
 /// A table in one line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Its section.
+    /// The table's section.
     pub section: Section,
-    /// Its title.
+    /// The table's title.
     pub title: String,
     /// What its first ratio is of.
     pub measure: &'static str,
+    /// The name of that value in the data.
+    pub value: &'static str,
     /// That ratio.
     pub first: Means,
     /// The ratio of the CPU, where the table has it.
@@ -27,7 +29,7 @@ pub struct Line {
 pub struct Means {
     /// How many.
     pub count: usize,
-    /// Their geometric mean.
+    /// The geometric mean of the ratios.
     pub mean: f64,
     /// How many are losses.
     pub losses: usize,
@@ -54,6 +56,7 @@ pub fn of(plan: &Plan, data: &Data) -> Vec<Line> {
             section: table.section,
             title: table.title.clone(),
             measure: measure.title,
+            value: measure.value,
             first: means(measure)?,
             cpu: rest.iter().find(|column| column.value.contains("cpu")).and_then(means),
         })
@@ -78,7 +81,7 @@ mod tests {
         };
         let all = [
             found("RocksDB", 4.0),
-            found("the same over RocksDB", 0.25),
+            found("RocksDB, 4 threads", 0.25),
             found("redis-server", 100.0),
         ];
         let means = Means::of(&all, "ops_per_sec").unwrap();

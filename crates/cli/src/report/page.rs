@@ -96,6 +96,7 @@ impl Page<'_> {
         lines
             .iter()
             .for_each(|line| add(out, format_args!("<p class=\"soft\">{}</p>\n", escaped(line))));
+        self.first_charts(out);
         for note in machine.peer.iter().flat_map(|peer| peer.handicaps()) {
             add(out, format_args!("<p class=\"warn\">{}</p>\n", escaped(&note)));
         }
@@ -122,6 +123,8 @@ impl Page<'_> {
              of the median.",
             "CPU s is user and system time of the whole process, opening and closing included; \
              ratios are taken round by round and stand after \"×\".",
+            "↑ marks a column in which more is better, ↓ one in which less is; ratios above 1 \
+             are wins in the first and losses in the second.",
             "MEMORY is a folder on tmpfs, DISK one on the disk named above, LIBRARY the library.",
         ];
         let notes = rules.iter().map(|rule| (*rule).to_string()).chain(self.plan.scaled.clone());
@@ -146,11 +149,11 @@ impl Page<'_> {
              the ratios of each table below, and how many of them are losses.</p>\n\
              <div class=\"scroll\"><table><tr><th class=\"l\">table</th>\
              <th class=\"l\">ratio of</th><th>rows</th><th>mean</th><th>losses</th>\
-             <th>CPU, mean</th><th>losses</th></tr>\n",
+             <th>CPU, mean ↓</th><th>losses</th></tr>\n",
         );
         for line in &lines {
             let (section, title) = (line.section.name(), escaped(&line.title));
-            let (measure, count) = (escaped(line.measure), line.first.count);
+            let (measure, count) = (headed(line.measure, line.value), line.first.count);
             add(
                 out,
                 format_args!(
@@ -163,6 +166,22 @@ impl Page<'_> {
             );
         }
         out.push_str("</table></div>\n");
+    }
+
+    /// The charts of the core tables, which say most: in the first screen.
+    fn first_charts(&self, out: &mut String) {
+        let core = self.plan.tables.iter().filter(|table| table.section == Section::Core);
+        let charts: Vec<_> = core
+            .filter_map(|table| figures::of(self.plan, table, self.data).into_iter().next())
+            .collect();
+        if charts.is_empty() {
+            return;
+        }
+        out.push_str("<div class=\"figures\">\n");
+        for chart in charts {
+            add(out, format_args!("<figure>{}</figure>\n", chart.inside));
+        }
+        out.push_str("</div>\n");
     }
 
     /// What was measured, which need not be the program that draws the page.
@@ -264,10 +283,11 @@ impl Page<'_> {
             "<div class=\"scroll\"><table><tr><th class=\"l\">row</th><th class=\"l\"></th>",
         );
         for column in &table.columns {
-            add(out, format_args!("<th>{}</th>", escaped(column.title)));
+            add(out, format_args!("<th>{}</th>", headed(column.title, column.value)));
         }
         for column in &table.ratios {
-            add(out, format_args!("<th>{} ×</th>", escaped(column.title)));
+            let title = format!("{} ×", column.title);
+            add(out, format_args!("<th>{}</th>", headed(&title, column.value)));
         }
         out.push_str("</tr>\n");
         for row in &table.rows {
@@ -342,6 +362,12 @@ fn means_cells(means: Option<overview::Means>) -> String {
     let Some(means) = means else { return "<td></td><td></td>".to_string() };
     let class = if means.losses > 0 { "bad" } else { "good" };
     format!("<td>{:.2}</td><td class=\"{class}\">{}</td>", means.mean, means.losses)
+}
+
+/// The head of a column, with the direction that is better.
+fn headed(title: &str, value: &str) -> String {
+    let mark = if words::more_is_better(value) { '↑' } else { '↓' };
+    format!("{} {mark}", escaped(title))
 }
 
 /// The cell next to all arms of a row.
@@ -458,6 +484,10 @@ mod tests {
         assert_eq!(cell(None, &RATE), "<td></td>");
         assert!(ratio_cell(Summary::of(&[0.9]), &RATE).contains("bad"));
         assert!(ratio_cell(Summary::of(&[0.9]), &CPU).contains("good"));
+        assert_eq!(
+            (headed("a&b", "ops_per_sec"), headed("CPU", "process_cpu_s")),
+            ("a&amp;b ↑".into(), "CPU ↓".into())
+        );
         assert_eq!(marked("a < b LOSES"), "a &lt; b <b class=\"bad\">loses</b>");
     }
 

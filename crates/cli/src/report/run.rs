@@ -453,9 +453,6 @@ fn server_words(serve: &Serve, port: &str) -> Vec<String> {
     let mut words: Vec<String> =
         own.iter().chain(&common).map(|word| (*word).to_string()).collect();
     words.extend(serve.flags.iter().cloned());
-    if serve.engine == Engine::RocksDb {
-        words.push(format!("--engine={LIBRARY}"));
-    }
     words
 }
 

@@ -9,6 +9,40 @@ use std::path::PathBuf;
 use pumice_port::net::SocketAddr;
 
 use super::requests::TESTS;
+use crate::arguments::Flag;
+use crate::nearest::hint;
+
+/// The flags without a value.
+const SWITCHES: [&str; 2] = ["--csv", "--random-data"];
+/// The flags with a value.
+const VALUES: [&str; 15] = [
+    "-h",
+    "-p",
+    "-s",
+    "-a",
+    "-c",
+    "-n",
+    "-P",
+    "-d",
+    "-r",
+    "-t",
+    "--threads",
+    "--rate",
+    "--duration",
+    "--server-pid",
+    "--seed",
+];
+
+/// The flags, for completions.
+pub fn all() -> Vec<Flag> {
+    let of = |name: &&str, takes_value| Flag {
+        name: name.to_string(),
+        takes_value,
+        meaning: String::new(),
+    };
+    let switches = SWITCHES.iter().map(|name| of(name, false));
+    switches.chain(VALUES.iter().map(|name| of(name, true))).collect()
+}
 
 /// Where the server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +137,12 @@ impl Flags {
                 "--random-data" => flags.random_data = true,
                 _ => {}
             }
-            if matches!(name, "--csv" | "--random-data") {
+            if SWITCHES.contains(&name) {
                 continue;
+            }
+            if !VALUES.contains(&name) {
+                let known = SWITCHES.into_iter().chain(VALUES);
+                return Err(format!("there is no flag '{name}'{}", hint(name, known)));
             }
             let value = given.or_else(|| rest.next().cloned());
             let value = value.ok_or_else(|| format!("'{name}' has no value"))?;
@@ -155,7 +193,7 @@ impl Flags {
             "--duration" => self.seconds = Some(above_zero()?),
             "--server-pid" => self.server_pid = Some(number(name, &value, 1, 1 << 30)? as u32),
             "--seed" => self.seed = number(name, &value, 0, u64::MAX)?,
-            _ => return Err(format!("there is no flag '{name}'")),
+            _ => unreachable!("{name} is among the flags"),
         }
         Ok(())
     }

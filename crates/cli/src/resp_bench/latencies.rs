@@ -49,7 +49,7 @@ impl Latencies {
         self.max = self.max.max(nanos);
     }
 
-    /// Those of `other`, too.
+    /// Adds the latencies of `other`.
     pub fn merge(&mut self, other: &Latencies) {
         for (own, more) in self.buckets.iter_mut().zip(&other.buckets) {
             *own += more;

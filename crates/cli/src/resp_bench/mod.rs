@@ -27,11 +27,13 @@ use std::process::ExitCode;
 use pumice_port::fiber::Runtime;
 use pumice_port::{os, time};
 
+pub use flags::all as flags;
+
 use flags::Flags;
 use load::{Load, Tally};
 use requests::Request;
 
-const USAGE: &str = "\
+pub const USAGE: &str = "\
 pumice resp_bench: loads a server that speaks Redis's protocol
 
 USAGE: pumice resp_bench [FLAGS] [COMMAND ARGS...]

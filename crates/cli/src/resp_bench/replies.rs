@@ -5,9 +5,9 @@
 /// A reply that is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whole {
-    /// Its bytes.
+    /// The length of the reply in bytes.
     pub bytes: usize,
-    /// It is an error.
+    /// The reply is an error.
     pub is_error: bool,
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Thread safety: everything runs on the main thread but for the wait for signals.
 
-mod rocksdb;
+mod notify;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -17,9 +17,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::arguments::utf8;
+use crate::arguments::{Flag, utf8};
+use crate::nearest::hint;
+use crate::progress::{Progress, bytes_of};
+use pumice_env::PosixFs;
 use pumice_port::{os, thread};
-use pumice_server::keyspace::engine::Engine;
 use pumice_server::{Config, IoMode, Running, SETTINGS};
 
 const USAGE: &str = "\
@@ -36,7 +38,7 @@ SETTINGS
 /// Exit code of a server that was ended by a second signal.
 const IMPATIENT: i32 = 130;
 
-fn usage() -> String {
+pub fn usage() -> String {
     let mut text = USAGE.to_string();
     for setting in SETTINGS {
         let default = if setting.default.is_empty() { "none" } else { setting.default };
@@ -44,6 +46,20 @@ fn usage() -> String {
             .expect("a String takes everything");
     }
     text
+}
+
+/// The flags, for completions.
+pub fn flags() -> Vec<Flag> {
+    SETTINGS.iter().map(|setting| Flag::long(setting.name, true, setting.help)).collect()
+}
+
+/// The setting that was meant by `name`, if there is none of that name.
+fn near(name: &str) -> String {
+    let known = || SETTINGS.iter().map(|setting| setting.name);
+    if known().any(|known| known.eq_ignore_ascii_case(name)) {
+        return String::new();
+    }
+    hint(name, known())
 }
 
 /// The settings that file, environment and flags make.
@@ -71,7 +87,11 @@ fn configure(args: &[OsString], environment: &[(OsString, OsString)]) -> Result<
     if let Some(file) = file {
         let with_name = |why: String| format!("{}: {why}", file.display());
         let bytes = os::read_file(file).map_err(|error| with_name(error.to_string()))?;
-        config.read_file(&String::from_utf8_lossy(&bytes)).map_err(with_name)?;
+        let warnings = config.read_file(&String::from_utf8_lossy(&bytes)).map_err(with_name)?;
+        for warning in warnings {
+            eprintln!("pumice serve: {}: {warning}", file.display());
+        }
+        config.set_file(file.to_path_buf());
     }
     for (variable, value) in environment {
         // Others may be any bytes.
@@ -82,10 +102,10 @@ fn configure(args: &[OsString], environment: &[(OsString, OsString)]) -> Result<
         let name = name.to_ascii_lowercase().replace('_', "-");
         let variable = variable.display();
         let value = utf8(value.as_bytes(), &variable.to_string())?;
-        config.set(&name, value).map_err(|why| format!("{variable}: {why}"))?;
+        config.set(&name, value).map_err(|why| format!("{variable}: {why}{}", near(&name)))?;
     }
     for (name, value) in flags {
-        config.set(name, value).map_err(|why| format!("--{name}: {why}"))?;
+        config.set(name, value).map_err(|why| format!("--{name}: {why}{}", near(name)))?;
     }
     Ok(config)
 }
@@ -94,6 +114,10 @@ fn configure(args: &[OsString], environment: &[(OsString, OsString)]) -> Result<
 pub fn run(args: &[OsString]) -> ExitCode {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
         print!("{}", usage());
+        return ExitCode::SUCCESS;
+    }
+    if args.iter().any(|arg| arg == "--version" || arg == "-v") {
+        println!("pumice serve {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
     let environment: Vec<_> = std::env::vars_os().collect();
@@ -116,7 +140,11 @@ fn serve(config: Config) -> Result<(), String> {
     let signals = os::Signals::install().map_err(|error| format!("signals: {error}"))?;
     let dir = config.get("dir");
     let fsync = config.get("appendfsync");
-    let running = Running::start_with(config, IoMode::Auto, rocksdb::open)?;
+    let manager = notify::Manager::of_environment();
+    let (progress, files) = Progress::files("recovery", PosixFs::shared(), false);
+    progress.meter().expect(bytes_of(Path::new(&dir), &[".log"]));
+    let running = Running::start_with(config, IoMode::Auto, Some(files))?;
+    drop(progress);
     let end: Arc<dyn Fn() + Send + Sync> = Arc::new(running.ask_to_end());
     // It ends with the process.
     drop(thread::spawn_os("signals", move || {
@@ -131,9 +159,6 @@ fn serve(config: Config) -> Result<(), String> {
         }
     }));
     print(format_args!("pumice {} serves {dir} (appendfsync {fsync})", env!("CARGO_PKG_VERSION")));
-    if let Engine::Foreign(engine) = running.shared().keyspace.engine() {
-        print(format_args!("the engine is {}", engine.name()));
-    }
     for address in running.addresses() {
         print(format_args!("listening on {address}: redis-cli -p {}", address.port()));
     }
@@ -153,7 +178,9 @@ fn serve(config: Config) -> Result<(), String> {
     print(format_args!(
         "Ctrl-C, SIGTERM or the command SHUTDOWN stops the server; everything written is kept"
     ));
+    manager.ready(&format!("serving {dir}"));
     while !running.wait(Duration::from_secs(3600)) {}
+    manager.stopping();
     running.stop()?;
     print(format_args!("stopped; everything is on disk"));
     Ok(())

@@ -6,10 +6,14 @@
 mod flags;
 mod recompress;
 
-use crate::arguments::{self, Arguments, Wrong};
+use crate::arguments::{self, Arguments, Flag, Wrong};
+use crate::nearest::hint;
 use crate::output::Output;
+use crate::progress::{Progress, bytes_of};
 use crate::text::{parse, show_internal_key, show_stored};
-use flags::{KNOWN, REFUSED, USAGE};
+use flags::{KNOWN, REFUSED};
+
+pub use flags::USAGE;
 use pumice_base::key::{InternalKey, MAX_SEQUENCE, UserKey, ValueType, seek_key};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
 use pumice_env::filename::{self, FileType};
@@ -82,6 +86,11 @@ struct Summary {
     data_bytes: u64,
     index_bytes: u64,
     filter_bytes: u64,
+}
+
+/// The flags, for completions.
+pub fn flags() -> Vec<Flag> {
+    KNOWN.flags()
 }
 
 /// Runs `pumice sst_dump` with `args`, the words after the subcommand.
@@ -161,7 +170,9 @@ fn request(arguments: &Arguments) -> std::result::Result<Request, String> {
         return Err(format!("--{flag} is not supported yet: it needs {feature}"));
     }
     arguments.check(&KNOWN).map_err(|wrong| match wrong {
-        Wrong::Unknown(_, unknown) => format!("Unrecognized argument '--{unknown}'"),
+        Wrong::Unknown(_, unknown) => {
+            format!("Unrecognized argument '--{unknown}'{}", hint(&unknown, KNOWN.names()))
+        }
         wrong => wrong.to_string(),
     })?;
     let words = arguments.words.iter().map(|word| arguments::path(word));
@@ -222,7 +233,13 @@ struct Processed {
 
 /// Processes each file, and every table file of each directory. Complaints go to stderr.
 fn process_each(request: &Request, out: &mut Output) -> Processed {
-    let fs = PosixFs::shared();
+    let quiet = matches!(request.command, Command::Check | Command::Verify | Command::Recompress);
+    let (progress, fs) = Progress::files("sst_dump", PosixFs::shared(), !quiet);
+    let bytes = |path: &PathBuf| match is_directory(path) {
+        true => bytes_of(path, &[".sst"]),
+        false => pumice_port::os::stat(path).map_or(0, |stat| stat.bytes),
+    };
+    progress.meter().expect(request.paths.iter().map(bytes).sum());
     let mut done = Processed { valid: Vec::new(), failed: false };
     let mut summary = Summary::default();
     // Directories, and files, in which there is no table.

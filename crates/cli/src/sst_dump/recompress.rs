@@ -22,7 +22,7 @@ use crate::output::Output;
 pub const SWITCHES: &[&str] =
     &["compression_use_zstd_finalize_dict", "enable_index_compression", "verify_compression"];
 
-/// Its flags with a value.
+/// Flags of `recompress` with a value.
 pub const VALUES: &[&str] = &[
     "set_block_size",
     "block_size",
@@ -112,7 +112,7 @@ impl Trials {
     /// Tries all on `table`.
     ///
     /// # Errors
-    /// Those of reading the table and of building another.
+    /// The errors of reading the table and of building another.
     pub fn run(&self, table: &Arc<Table>, out: &mut Output) -> Result<()> {
         out.text(&format!("Block Size: {}\n", self.block_bytes));
         for codec in &self.codecs {

@@ -33,7 +33,7 @@ pub struct Orders {
     pub seed: u64,
     /// Rounds until it ends by itself; 0 only verifies.
     pub rounds: u64,
-    /// Its set of options.
+    /// The set of options of this life.
     pub options: Vec<Setting>,
 }
 

@@ -15,8 +15,9 @@ mod store;
 mod values;
 mod verify;
 
-use crate::arguments::{Arguments, Known, boolean};
+use crate::arguments::{Arguments, Flag, Known, boolean};
 use crate::db_bench::option_flag;
+use crate::nearest::hint;
 use child::{EXIT_REFUSED, Orders};
 use expected::{Counter, Expected};
 use pumice_base::random::Rng;
@@ -36,7 +37,7 @@ pub const CHILD: &str = "stress-victim-process";
 /// Rounds of a child that is to be killed: more than it can do.
 const MANY_ROUNDS: u64 = 1_000_000;
 
-const USAGE: &str = "\
+pub const USAGE: &str = "\
 USAGE: pumice stress [FLAGS]
 
 Kills a process that works on a database, again and again, and checks after each kill that every
@@ -70,6 +71,11 @@ struct Settings {
     fibers: bool,
     dealt: usize,
     options: Vec<Setting>,
+}
+
+/// The flags, for completions; options of the engine are flags, too.
+pub fn flags() -> Vec<Flag> {
+    Known { switches: &[SWITCHES], values: &[VALUES] }.flags()
 }
 
 /// Runs `pumice stress` with `args`, the words after the subcommand.
@@ -133,7 +139,8 @@ fn engine_options(arguments: &Arguments) -> Result<Vec<Setting>, String> {
             continue;
         }
         let Some(flag) = option_flag(name.split('.').next().unwrap_or_default()) else {
-            return Err(format!("there is no flag --{name}\n\n{USAGE}"));
+            let near = hint(name, SWITCHES.iter().chain(VALUES).copied());
+            return Err(format!("there is no flag --{name}{near}\n\n{USAGE}"));
         };
         if let Some((_, why)) = sets::REFUSED.iter().find(|(refused, _)| *refused == flag.option) {
             return Err(format!("--{name} is not for this test: {why}"));

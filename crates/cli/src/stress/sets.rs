@@ -126,7 +126,7 @@ fn values<S: OptionSet>(row: &'static OptionRow<S>) -> Vec<String> {
 /// The cards, dealt one after the other.
 pub struct Deck {
     cards: Vec<Setting>,
-    /// Those that are not dealt yet.
+    /// Settings that are not dealt yet.
     left: Vec<Setting>,
     /// How many have been dealt.
     pub dealt: usize,

@@ -82,7 +82,7 @@ const TABLE_CHOICES: &[(&str, &[&str])] = &[
 pub struct Store {
     /// The database.
     pub db: Db,
-    /// Its families, by the index that `Place` uses.
+    /// The database's families, by the index that `Place` uses.
     pub families: Vec<ColumnFamily>,
 }
 

@@ -108,7 +108,7 @@ fn benchmark_sh_fills_its_report() {
         assert!(!run.out.contains("skipped"), "{job}: {}", run.out);
         run_count += 1;
         let name = flag(line, "benchmarks").unwrap().split(',').next().unwrap();
-        // They have no line of their own.
+        // These benchmarks have no line of their own.
         if ["waitforcompaction", "flush_mt_l0"].contains(&job) {
             assert!(run.out.contains("finished with status (OK)"), "{}", run.out);
             continue;

@@ -268,7 +268,7 @@ pub const ALL: &[Made] = &[
     Made {
         name: "wal-compressed",
         text: "wal_compression=kZSTD",
-        may: [May::Refuse("wal_compression"), May::Work, May::Work],
+        may: [May::Work, May::Work, May::Work],
         ..PLAIN
     },
     Made {

@@ -156,3 +156,79 @@ fn what_is_prepared_is_neither_shown_nor_lost() {
     eprintln!("{outstanding} lives with something prepared, {below} with several logs");
     assert!(wanted.is_some() || outstanding > 0 && below > 0);
 }
+
+/// The updates of a transaction that was found, all of them puts.
+fn updates(transaction: &pumice::Transaction) -> Contents {
+    use pumice::{BatchRecord, BatchView};
+    transaction.shared_batch().with(|batch| {
+        let entry = |record| match record {
+            BatchRecord::Entry { key, value, .. } => Some((key.to_vec(), value.to_vec())),
+            _ => None,
+        };
+        batch.write_batch().iter().filter_map(|record| entry(record.unwrap())).collect()
+    })
+}
+
+/// Ours finds what RocksDB prepared, ends some of it, and prepares more; returns what is left.
+fn take_over(path: &Path, left: Left, rng: &mut Rng, what: &str) -> Left {
+    let Left { mut committed, mut prepared } = left;
+    let db = pumice::TransactionDb::builder(path).open().unwrap();
+    let found = db.prepared_transactions();
+    assert_eq!(found.len(), prepared, "{what}");
+    assert_eq!(contents(db.db()), committed, "{what}");
+    for transaction in found {
+        match rng.uniform(3) {
+            0 => {
+                committed.extend(updates(&transaction));
+                transaction.commit().unwrap();
+                prepared -= 1;
+            }
+            1 => {
+                transaction.rollback().unwrap();
+                prepared -= 1;
+            }
+            _ => {}
+        }
+    }
+    for n in 0..rng.uniform(5) {
+        let transaction = db.transaction();
+        transaction.set_name(format!("ours {n}")).unwrap();
+        transaction.put(format!("o{n}"), "ours").unwrap();
+        transaction.prepare().unwrap();
+        if rng.one_in(2) {
+            committed.extend(updates(&transaction));
+            transaction.commit().unwrap();
+        } else {
+            prepared += 1;
+        }
+        if rng.one_in(3) {
+            db.put("plain", format!("{n}")).unwrap();
+            committed.insert(b"plain".to_vec(), format!("{n}").into_bytes());
+            db.db().flush().unwrap();
+        }
+    }
+    assert_eq!(contents(db.db()), committed, "{what}");
+    db.db().close().unwrap();
+    Left { committed, prepared }
+}
+
+/// What one engine has prepared the other one finds, and may end.
+// Plain #[test]: RocksDB runs on threads of its own.
+#[test]
+fn both_engines_keep_what_is_prepared() {
+    let Some(library) = pumice_peer::installed_library() else { return };
+    let peer = &Peer::load(library).unwrap();
+    for seed in 0..30 {
+        let directory = &Directory::new(&format!("taken-over-{seed}"));
+        let (path, rng) = (directory.database(), &mut Rng::new(seed));
+        let what = format!("seed {seed}");
+        let left = live(peer, &path, rng);
+        let left = take_over(&path, left, rng, &what);
+        {
+            let db = TransactionDb::open(&options(peer), &path).unwrap();
+            assert_eq!(db.prepared(), left.prepared, "{what}: RocksDB after ours");
+        }
+        readers_show(&path, &left, &what);
+        take_over(&path, left, rng, &what);
+    }
+}

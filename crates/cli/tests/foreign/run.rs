@@ -28,7 +28,7 @@ pub struct Command {
     pub input: &'static str,
     /// What it does to the contents.
     pub effect: fn(&mut Contents),
-    /// It may rewrite tables that were there.
+    /// The program may rewrite tables that were there.
     pub rewrites: bool,
     /// The error where it cannot work although the database is intact.
     pub fails: Option<&'static str>,
@@ -509,7 +509,7 @@ fn changed(before: &Files, after: &Files, kept: impl Fn(&Path) -> bool) -> Vec<S
 /// Rows of an OPTIONS file: section, name and value.
 pub type Rows = BTreeMap<(String, String), String>;
 
-/// Those of the newest OPTIONS file.
+/// The rows of the newest OPTIONS file.
 pub fn rows(files: &Files) -> Rows {
     let newest = files.iter().rfind(|(name, _)| name_starts(name, "OPTIONS-")).unwrap();
     let mut section = String::new();

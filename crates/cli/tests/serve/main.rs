@@ -13,6 +13,7 @@ mod disk;
 mod ends;
 mod fuzz;
 mod kills;
+mod service;
 mod slow;
 mod tls;
 

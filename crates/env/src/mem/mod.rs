@@ -62,6 +62,13 @@ pub struct MemFs {
     shared: Arc<Shared>,
 }
 
+impl Default for MemFs {
+    /// [`MemFs::new`] with the seed 0.
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl MemFs {
     /// An empty file system with the root directory; `seed` decides the lengths of short writes.
     pub fn new(seed: u64) -> Self {

@@ -216,7 +216,7 @@ impl Names {
         Ok(())
     }
 
-    /// Its durable content comes back with its name, if a crash restores that.
+    /// The directory's durable content comes back with its name, if a crash restores that.
     pub(super) fn remove_dir(&mut self, path: &Path) -> Result<(), i32> {
         let entry = self.entry(path).ok_or(ENOENT)?;
         let Thing::Dir(id) = entry.thing else { return Err(ENOENT) };

@@ -370,7 +370,7 @@ impl Drop for IoTimer {
     }
 }
 
-/// A task's level, lent to others that work for it, and what they counted.
+/// The perf level of a task, at which its helpers count, and the sum of their counts.
 pub struct Loan {
     level: PerfLevel,
     counts_by_level: bool,

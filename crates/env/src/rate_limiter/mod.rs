@@ -25,7 +25,7 @@ pub use priority::IoPriority;
 use auto_tune::AutoTune;
 use bucket::Bucket;
 use pumice_base::{Error, Result};
-use pumice_port::lane::unlowered;
+use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_port::time::now_micros;
 use std::fmt;
@@ -264,7 +264,7 @@ impl RateLimiter {
             return;
         }
         // Flushes and users take this lock too.
-        unlowered(|| {
+        at_normal_priority(|| {
             let waited = self.take(bytes, priority, events);
             self.bytes[priority as usize].fetch_add(bytes, Ordering::Relaxed);
             if let Some(events) = events {

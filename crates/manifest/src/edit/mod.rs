@@ -84,7 +84,7 @@ pub struct BlobFileAddition {
     pub number: u64,
     /// Blobs in the file.
     pub blob_count: u64,
-    /// Their bytes.
+    /// Bytes of all values.
     pub blob_bytes: u64,
     /// Name of the checksum function, empty if none.
     pub checksum_method: String,
@@ -99,7 +99,7 @@ pub struct BlobFileGarbage {
     pub number: u64,
     /// More garbage blobs.
     pub garbage_count: u64,
-    /// Their bytes.
+    /// Bytes of the values that are garbage.
     pub garbage_bytes: u64,
 }
 

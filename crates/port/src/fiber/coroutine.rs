@@ -20,7 +20,7 @@ use std::rc::Rc;
 pub(crate) enum Ran {
     /// It suspended itself.
     Suspended,
-    /// Its body returned; it must not be resumed again.
+    /// The body returned; the coroutine must not be resumed again.
     Ended,
 }
 

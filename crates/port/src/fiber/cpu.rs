@@ -6,7 +6,7 @@
 //!
 //! Thread safety: watches from anywhere; the rest concerns the calling fiber.
 
-use super::here;
+use super::scope;
 use super::slot::Slot;
 use crate::{task, time};
 use std::cell::Cell;
@@ -45,7 +45,7 @@ pub(super) fn switch(away: &Cell<u64>, switch: impl FnOnce()) {
 
 /// What the calling thread used while the calling fiber was away; 0 on a thread.
 pub(crate) fn away_nanos() -> u64 {
-    match (task::current_fiber(), here::current_loop()) {
+    match (task::current_fiber(), scope::current_loop()) {
         (Some((task, _)), Some(_)) => Slot::of(task).cpu_away.get(),
         _ => 0,
     }

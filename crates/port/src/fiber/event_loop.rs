@@ -18,12 +18,12 @@
 //!
 //! Thread safety: `wake`, `start` and the counters from anywhere, the rest by invariant 1.
 
-use super::budget;
 use super::coroutine::{Fiber, Ran};
 use super::idle_waiters::IdleWaiters;
 use super::inbox::{Inbox, Queue};
 use super::kick::Kick;
 use super::overflow;
+use super::quantum;
 use super::runtime::Group;
 use super::slot::{Body, Name, Slot};
 use super::stack::{Given, Stack, StackPool};
@@ -110,7 +110,7 @@ struct Own {
     kicks_due: Cell<u64>,
     /// The resume in which the slice began, and when.
     slice: Cell<(u64, u64)>,
-    /// A fiber has used up its budget: it is time to read the clock.
+    /// A fiber has used up its quantum: it is time to read the clock.
     tired: Cell<bool>,
 }
 
@@ -438,7 +438,7 @@ impl Loop {
         self.running.store(std::ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
         count(&self.counters.switches, 1);
         task::set_current(Some(task));
-        budget::fill();
+        quantum::fill();
         // SAFETY: invariant 2.
         let fiber = unsafe { &mut *slot.fiber.get() };
         let ran = match fiber {
@@ -506,7 +506,7 @@ impl Loop {
         }
     }
 
-    /// Lets the other runnable fibers run once, since the running one has used up its budget.
+    /// Lets the other runnable fibers run once, since the running one has used up its quantum.
     pub(crate) fn yield_spent(&self) {
         self.own.tired.set(true);
         self.yield_now();

@@ -6,7 +6,7 @@
 //!
 //! Thread safety: all methods from anywhere; the order is first in, first out within one `take`.
 
-use super::ahead;
+use super::prefetch;
 use crate::atomic::{AtomicPtr, Ordering};
 use crate::task::Task;
 use std::ptr;
@@ -97,9 +97,9 @@ impl Queue {
     #[inline]
     pub(crate) fn load_ahead(&self) {
         let Some(first) = self.head.get() else { return };
-        ahead::load_stack(first);
+        prefetch::load_stack(first);
         let second = first.next.load(Ordering::Relaxed);
-        ahead::load_record(second);
+        prefetch::load_record(second);
     }
 
     #[inline]

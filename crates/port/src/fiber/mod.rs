@@ -4,27 +4,27 @@
 //! life, so the addresses of thread-locals never change under it. It is resumed when it is unparked
 //! (`task`), when its deadline has passed or its request has completed, in the order in which that
 //! happened. A fiber that does not wait is not interrupted: operations of the engine count against
-//! its budget ([`spend`]), long computations call [`maybe_yield`], and blocking calls that the port
-//! does not know go through [`offload()`].
+//! its quantum ([`spend`]), long computations call [`maybe_yield`], and blocking calls that the
+//! port does not know go through [`offload()`].
 //!
 //! A panic ends its fiber and is what joining it returns. A fiber that unwinds does not switch: if
 //! a destructor must wait, it blocks the thread, so destructors must not wait for other fibers.
 //!
 //! Thread safety: see each item.
 
-mod ahead;
 mod borrowed;
-pub(crate) mod budget;
 pub(crate) mod coroutine;
 pub(crate) mod cpu;
 mod event_loop;
-mod here;
 mod idle_waiters;
 mod inbox;
 pub(crate) mod kick;
 mod offload;
 mod overflow;
+mod prefetch;
+pub(crate) mod quantum;
 mod runtime;
+mod scope;
 mod slot;
 pub(crate) mod stack;
 mod stats;
@@ -33,11 +33,11 @@ mod watchdog;
 
 pub use crate::io::IoMode;
 pub(crate) use borrowed::{close_idle as close_idle_loops, run_for as run_borrowed_for};
-pub use budget::{BUDGET, spend};
 pub use cpu::{CpuWatch, watch_cpu};
-pub use here::{Scope, ScopedJoinHandle, scope_here, scope_independent, spawn_here};
 pub use offload::{Workers, offload};
+pub use quantum::{QUANTUM, spend};
 pub use runtime::{Builder, Runtime};
+pub use scope::{Scope, ScopedJoinHandle, scope_here, scope_independent, spawn_here};
 pub use stats::{FiberInfo, RuntimeStats};
 pub use watchdog::Stall;
 
@@ -53,7 +53,7 @@ pub fn is_fiber() -> bool {
 #[inline]
 pub fn maybe_yield() {
     if is_fiber() {
-        match here::current_loop() {
+        match scope::current_loop() {
             Some(own) => own.maybe_yield(),
             None => crate::sim::point(),
         }
@@ -66,7 +66,7 @@ pub fn maybe_yield() {
 /// may run.
 pub fn wait_until_idle(nanos: u64) {
     if is_fiber() {
-        match here::current_loop() {
+        match scope::current_loop() {
             Some(own) => own.wait_until_idle(nanos),
             None => crate::sim::point(),
         }
@@ -77,22 +77,22 @@ pub fn wait_until_idle(nanos: u64) {
 /// simulation. For data that is kept per loop.
 #[inline]
 pub fn loop_index() -> usize {
-    here::current_loop().map_or(0, event_loop::Loop::index)
+    scope::current_loop().map_or(0, event_loop::Loop::index)
 }
 
 /// Whether the caller is the only fiber of its loop.
 pub(crate) fn is_alone() -> bool {
-    here::current_loop().is_some_and(event_loop::Loop::has_one_fiber)
+    scope::current_loop().is_some_and(event_loop::Loop::has_one_fiber)
 }
 
 /// Calls `f` with the reactor of the calling fiber's loop; None on a thread and in a simulation.
 pub(crate) fn with_reactor<R>(f: impl FnOnce(&crate::io::Reactor) -> R) -> Option<R> {
-    here::current_loop().map(|own| f(&own.reactor()))
+    scope::current_loop().map(|own| f(&own.reactor()))
 }
 
 /// What the calling fiber's loop waits on; None on a thread and in a simulation.
 pub(crate) fn reactor() -> Option<std::rc::Rc<crate::io::Reactor>> {
-    here::current_loop().map(|own| own.reactor())
+    scope::current_loop().map(|own| own.reactor())
 }
 
 /// Calls `f` with the reactor of a loop that the calling thread, which is not a fiber, borrows for

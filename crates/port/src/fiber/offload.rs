@@ -4,7 +4,7 @@
 //! own, at most [`MOST_THREADS`] threads, none before the first call on a fiber; they stay. When
 //! the first thread of a pool is refused, calls block their loop.
 
-use super::here::current_loop;
+use super::scope::current_loop;
 use crate::pool::Pool;
 use crate::thread::{self, Packet};
 use std::panic::resume_unwind;

@@ -9,7 +9,7 @@
 use super::event_loop::Loop;
 use super::stack::{DEFAULT_STACK_BYTES, SHARED_STACK_BYTES};
 use super::watchdog::{self, Hook, Stall};
-use super::{FiberInfo, RuntimeStats, here, is_fiber, stats};
+use super::{FiberInfo, RuntimeStats, is_fiber, scope, stats};
 use crate::io::IoMode;
 use crate::io::Reactor;
 use crate::sync::{Event, Mutex};
@@ -164,7 +164,7 @@ impl Builder {
         }
         let (packet, promise) = Packet::new();
         // SAFETY: the body runs on this thread, and the loop is driven until it has ended.
-        let body = unsafe { here::local(Box::new(promise.body(f))) };
+        let body = unsafe { scope::local(Box::new(promise.body(f))) };
         group.spawn_on(0, name, body);
         // From now on the loops end with the last fiber.
         group.close();
@@ -200,7 +200,7 @@ impl Builder {
             match thread::spawn_loop(&self.name, life) {
                 Ok(thread) => runtime.threads.push(thread),
                 Err(e) => {
-                    // They have no threads to do it.
+                    // These loops have no threads that could do it.
                     runtime.group.loops[index..].iter().for_each(|own| own.release());
                     return Err(e);
                 }
@@ -367,7 +367,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         self.group.close();
         let is_own = |own: &Loop| self.group.loops.iter().any(|each| std::ptr::eq(*each, own));
-        let own = here::current_loop().is_some_and(is_own);
+        let own = scope::current_loop().is_some_and(is_own);
         for thread in self.threads.drain(..).filter(|_| !own) {
             thread.join().expect("a loop ends normally");
         }

@@ -111,7 +111,7 @@ enum Next {
 struct Visit {
     shared: Arc<Shared>,
     level: u8,
-    /// It was asked to leave.
+    /// The helper was asked to leave.
     was_pressed: Cell<bool>,
 }
 
@@ -425,7 +425,8 @@ impl State {
         }
         let calls = || self.offers.iter().filter(|record| record.wants());
         let here = calls().filter(|record| record.lane() == lane).max_by_key(|r| r.rank());
-        // Its priority cannot be raised, so the helper ends to make room for one of another lane.
+        // The thread's priority cannot be raised, so the helper ends to make room for one of
+        // another lane.
         let blocked = calls().filter(|record| record.lane() != lane && self.is_blocked(record));
         if blocked.map(|r| r.urgency).max() > here.map(|r| r.urgency) {
             self.counts.evicted += 1;

@@ -103,7 +103,7 @@ fn calls_up_to_both_limits() {
     assert_eq!(jobs[0].most.load(Ordering::Relaxed), 2);
     let stats = pool.stats();
     assert_eq!((stats.threads, stats.started, stats.panics), (3, 3, 0));
-    // They sleep now; a call wakes one and starts none.
+    // Both helpers sleep now; a call wakes one and starts none.
     offers[0].call();
     wait_for("a visit", || pool.stats().visits > stats.visits);
     assert_eq!(pool.stats().started, 3);

@@ -156,7 +156,7 @@ impl Slot {
 struct Series {
     call: Call,
     results: VecDeque<i32>,
-    /// Its results are no longer taken.
+    /// The series's results are no longer taken.
     is_abandoned: bool,
 }
 

@@ -142,7 +142,7 @@ impl<'a> Op<'a> {
     pub(crate) fn accept(socket: Socket) -> Self {
         Op::new(Call::Accept { socket })
     }
-    /// Its result: bytes or events.
+    /// The operation's result: bytes or events.
     pub(crate) fn outcome(&self) -> io::Result<u32> {
         u32::try_from(self.result).map_err(|_| io::Error::from_raw_os_error(-self.result))
     }

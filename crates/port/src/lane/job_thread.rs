@@ -1,6 +1,6 @@
 //! A thread working for a lane: its priority, and the thread that runs the steps it must not run.
 //!
-//! | the thread | changes of its priority | what it does by `unlowered` |
+//! | the thread | changes of its priority | what it does by `at_normal_priority` |
 //! |---|---|---|
 //! | normal | by the caller, at once | itself; a change meanwhile waits until that is done |
 //! | lowered | by the caller; up only with a privilege | is handed back to the job's own thread |
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 struct State {
     wanted: LanePriority,
     present: LanePriority,
-    /// It is inside `unlowered` itself.
+    /// The thread is inside `at_normal_priority` itself.
     steady: bool,
     lowered: bool,
     /// The current priority is not the one it began with.
@@ -39,7 +39,7 @@ pub(crate) struct JobThread {
     base: ThreadPriority,
     hand_back: HandBack,
     state: Mutex<State>,
-    /// It was lowered at some time, so its helpers may be.
+    /// The thread was lowered at some time, so its helpers may be.
     was_lowered: AtomicBool,
     /// 0 before it has begun and after its end.
     thread: AtomicU64,
@@ -52,7 +52,7 @@ pub(crate) struct JobThread {
 struct Current {
     job_thread: Arc<JobThread>,
     helper: bool,
-    /// Inside `unlowered`, on this thread.
+    /// Inside `at_normal_priority`, on this thread.
     steady: bool,
 }
 
@@ -61,7 +61,7 @@ crate::task_local! {
 }
 
 /// Brings the thread `thread` (0: the calling one) from one priority to another; `base` is the
-/// unlowered one.
+/// one from before it was lowered.
 pub(super) fn change(
     thread: u64,
     from: LanePriority,
@@ -112,7 +112,7 @@ impl JobThread {
     pub(super) fn hand_back(&self) -> &HandBack {
         &self.hand_back
     }
-    /// Its scheduling when it began.
+    /// The thread's scheduling when the job began.
     pub(super) fn began_with(&self) -> ThreadPriority {
         *self.began_with.lock()
     }
@@ -223,7 +223,7 @@ impl JobThread {
     }
 }
 
-/// Ends `unlowered` on this thread.
+/// Ends `at_normal_priority` on this thread.
 struct Steady<'a> {
     job_thread: &'a JobThread,
     helper: bool,
@@ -256,13 +256,13 @@ fn set_steady(steady: bool) {
 /// takes a lock that readers or writers may need goes through this; on all others it costs reading
 /// a task-local. Suspends when it does not run here.
 #[inline]
-pub fn unlowered<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+pub fn at_normal_priority<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     let in_lane = CURRENT.with(|place| place.borrow().is_some());
-    if in_lane { unlowered_in_lane(f) } else { f() }
+    if in_lane { at_normal_priority_in_lane(f) } else { f() }
 }
 
 #[inline(never)]
-fn unlowered_in_lane<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+fn at_normal_priority_in_lane<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     let found = CURRENT.with(|place| {
         let place = place.borrow();
         let current = place.as_ref().filter(|current| !current.steady)?;

@@ -3,9 +3,9 @@
 //!
 //! A job has two threads where its priority may be low: the job's own, never lowered, which picks,
 //! installs and reports; and a thread of the lane, which computes. The first waits for the second
-//! in [`Lane::run`], and meanwhile does what the second hands back ([`unlowered`]): everything that
-//! takes a lock which a reader or a writer may need. So a thread at low priority delays only its
-//! own job.
+//! in [`Lane::run`], and meanwhile does what the second hands back ([`at_normal_priority`]):
+//! everything that takes a lock which a reader or a writer may need. So a thread at low priority
+//! delays only its own job.
 //!
 //! | lane | its computing runs on | priority |
 //! |---|---|---|
@@ -19,7 +19,7 @@
 //!
 //! In debug builds, after [`watch_locks`], a lock made by `Mutex::foreground` panics when it is
 //! taken on a thread of a movable lane, lowered or not, or of a lowered pool's lane, outside
-//! [`unlowered`].
+//! [`at_normal_priority`].
 //!
 //! Invariants:
 //! 1. [`Lane::run`] does not return before what it runs, and all that was handed back, has ended.
@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[cfg(debug_assertions)]
 pub(crate) use job_thread::check_foreground;
 pub(crate) use job_thread::{Helping, JobThread, job_thread_of_caller};
-pub use job_thread::{unlowered, watch_locks};
+pub use job_thread::{at_normal_priority, watch_locks};
 pub(crate) use worker::Worker;
 
 /// CPU and I/O priority of a thread.
@@ -133,7 +133,7 @@ struct LaneState {
 pub struct LaneThread {
     /// The kernel's number.
     pub thread: u64,
-    /// Its scheduling as the kernel reports it.
+    /// The thread's scheduling as the kernel reports it.
     pub priority: ThreadPriority,
     /// CPU time it has spent on its present job, nanoseconds.
     pub cpu_nanos: u64,

@@ -22,7 +22,8 @@ fn me() -> (u64, ThreadPriority) {
 fn computing_is_lowered_and_what_is_handed_back_is_not() {
     let (own, normal) = me();
     let lane = Lane::movable(LOW);
-    let ((there, low), back, after) = lane.run(&Floor::default(), || (me(), unlowered(me), me()));
+    let ((there, low), back, after) =
+        lane.run(&Floor::default(), || (me(), at_normal_priority(me), me()));
     assert_ne!(there, own);
     assert_eq!(
         (low.nice(), low.io_name().as_str(), low.is_idle_policy()),
@@ -31,11 +32,11 @@ fn computing_is_lowered_and_what_is_handed_back_is_not() {
     assert_eq!(back, (own, normal), "on the job's own thread");
     assert_eq!(after, (there, low));
     let lane = Lane::movable(IDLE);
-    let ((_, idle), back) = lane.run(&Floor::default(), || (me(), unlowered(me)));
+    let ((_, idle), back) = lane.run(&Floor::default(), || (me(), at_normal_priority(me)));
     assert!(idle.is_idle_policy() && idle.is_idle_io());
     assert_eq!(back, (own, normal));
     let lane = Lane::movable(NORMAL);
-    let ((there, same), back) = lane.run(&Floor::default(), || (me(), unlowered(me)));
+    let ((there, same), back) = lane.run(&Floor::default(), || (me(), at_normal_priority(me)));
     assert_eq!((same, back), (normal, (there, normal)), "nothing to hand back");
     assert_ne!(there, own, "it may be lowered");
     assert_eq!(Lane::fixed().run(&Floor::default(), me), (own, normal));
@@ -51,7 +52,7 @@ fn nobody_is_lowered_while_it_does_what_must_not_be() {
     let (own, started, wait) = (Arc::clone(&lane), Arc::clone(&began), Arc::clone(&gate));
     let job = thread::spawn("job", move || {
         own.run(&Floor::default(), || {
-            let inside = unlowered(|| {
+            let inside = at_normal_priority(|| {
                 started.set();
                 wait.wait();
                 os::thread_priority()
@@ -91,10 +92,13 @@ fn a_lock_of_the_foreground_on_a_lanes_thread_is_found() {
     };
     assert_eq!(found(&|| drop(lock.lock())), [true, true]);
     assert_eq!(found(&|| drop(lock.try_lock())), [true, true]);
-    assert_eq!(found(&|| unlowered(|| *lock.lock() += 1)), [false, false]);
-    assert_eq!(found(&|| unlowered(|| unlowered(|| *lock.lock() += 1))), [false, false]);
+    assert_eq!(found(&|| at_normal_priority(|| *lock.lock() += 1)), [false, false]);
+    assert_eq!(
+        found(&|| at_normal_priority(|| at_normal_priority(|| *lock.lock() += 1))),
+        [false, false]
+    );
     let twice = || {
-        unlowered(|| ());
+        at_normal_priority(|| ());
         drop(lock.lock());
     };
     assert_eq!(found(&twice), [true, true], "after it, too");
@@ -111,9 +115,9 @@ fn panics_go_on_where_the_work_is_waited_for() {
             thread::panic_message(result.unwrap_err().as_ref()).to_string()
         };
         assert_eq!(run(&|| panic!("computing")), "computing");
-        assert_eq!(run(&|| unlowered(|| panic!("handed back"))), "handed back");
+        assert_eq!(run(&|| at_normal_priority(|| panic!("handed back"))), "handed back");
         assert!(lane.report().threads.is_empty());
-        lane.run(&Floor::default(), || unlowered(|| ()));
+        lane.run(&Floor::default(), || at_normal_priority(|| ()));
     }
 }
 
@@ -128,7 +132,7 @@ impl Assist for Look {
     fn assist(&self) {
         if !self.done.swap(true, Ordering::SeqCst) {
             let (thread, priority) = me();
-            *self.seen.lock() = Some((thread, priority, unlowered(os::thread_id)));
+            *self.seen.lock() = Some((thread, priority, at_normal_priority(os::thread_id)));
             self.came.set();
         }
     }
@@ -145,7 +149,7 @@ fn helpers_carry_the_lane_of_their_job_and_hand_back_to_it() {
                 Arc::new(Look { done: AtomicBool::new(false), seen: Mutex::new(None), came });
             let offer = helpers.offer(Urgency::Low, 1, Arc::clone(&look) as Arc<dyn Assist>);
             if let Some(priority) = change {
-                unlowered(|| lane_of(lane, priority));
+                at_normal_priority(|| lane_of(lane, priority));
             }
             while !look.done.load(Ordering::SeqCst) {
                 offer.call();
@@ -196,7 +200,7 @@ fn everything_ends_in_any_order() {
                         for _ in 0..4 {
                             lane.run(&Floor::default(), || {
                                 for _ in 0..3 {
-                                    unlowered(|| *sum.lock() += 1);
+                                    at_normal_priority(|| *sum.lock() += 1);
                                     thread::yield_now();
                                 }
                                 ran.fetch_add(1, Ordering::Relaxed);
@@ -227,7 +231,7 @@ fn a_refused_thread_costs_the_lane_and_not_the_job() {
         let (lane, lock) = (Lane::movable(LOW), Mutex::foreground(0));
         sim::refuse_tasks("pumice:lane", 1);
         for _ in 0..2 {
-            lane.run(&Floor::default(), || unlowered(|| *lock.lock() += 1));
+            lane.run(&Floor::default(), || at_normal_priority(|| *lock.lock() += 1));
         }
         let report = lane.report();
         assert_eq!((*lock.lock(), report.jobs, report.refused), (2, 2, 1));

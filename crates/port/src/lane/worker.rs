@@ -39,9 +39,9 @@ pub(crate) struct Worker {
     priority: Mutex<LanePriority>,
     inbox: Mutex<Inbox>,
     filled: Condvar,
-    /// It is taken, or it runs a body.
+    /// The worker is taken, or it runs a body.
     taken: AtomicBool,
-    /// Its priority is not the one it was started for.
+    /// The thread's priority is not the one it was started for.
     other_priority: AtomicBool,
 }
 
@@ -87,7 +87,7 @@ impl Worker {
         self.filled.notify_one();
     }
 
-    /// Its thread has a different priority from the one it was started for.
+    /// The worker's thread has a different priority from the one it was started for.
     pub(super) fn mark_other_priority(&self) {
         self.other_priority.store(true, Ordering::Relaxed);
     }
@@ -175,7 +175,7 @@ impl Worker {
     fn priority(&self) -> LanePriority {
         *self.priority.lock()
     }
-    /// Its thread, a pool's, was lowered further.
+    /// The worker's thread, a pool's, was lowered further.
     pub(crate) fn set_priority(&self, priority: LanePriority) {
         *self.priority.lock() = priority;
     }

@@ -358,6 +358,11 @@ pub fn stat(path: &Path) -> io::Result<FileStat> {
     Ok(FileStat::from_metadata(&offload(|| fs::metadata(path))?))
 }
 
+/// Gives `to` the mode of `from`.
+pub fn copy_mode(from: &Path, to: &Path) -> io::Result<()> {
+    offload(|| std::fs::set_permissions(to, std::fs::metadata(from)?.permissions()))
+}
+
 /// Renames a file, replacing any file of the new name.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     offload(|| fs::rename(from, to))

@@ -17,8 +17,8 @@ mod signal;
 
 pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT, PooledBuffer};
 pub use file::{
-    Advice, File, FileStat, OpenFlags, create_dir, create_dir_all, free_space, link, read_dir,
-    read_file, remove_dir, rename, stat, sync_dir, truncate, unlink,
+    Advice, File, FileStat, OpenFlags, copy_mode, create_dir, create_dir_all, free_space, link,
+    read_dir, read_file, remove_dir, rename, stat, sync_dir, truncate, unlink,
 };
 pub use lock::{FileLock, LockFailure};
 pub use pages::{HUGE_PAGE_BYTES, HugeRegion, Pages};

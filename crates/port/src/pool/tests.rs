@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::lane::{Floor, Lane, LanePriority, unlowered};
+use crate::lane::{Floor, Lane, LanePriority, at_normal_priority};
 use crate::os::{self, ThreadPriority};
 use crate::sync::{Event, Mutex, Semaphore};
 use crate::thread;
@@ -272,7 +272,7 @@ fn only_the_computing_of_a_parted_job_is_lowered() {
         let (seen, found) = (Arc::new(Mutex::new(None)), Arc::clone(&lanes));
         let (note, me) = (Arc::clone(&seen), || (os::thread_id(), os::thread_priority()));
         let job = move || {
-            let inside = || (me(), unlowered(me));
+            let inside = || (me(), at_normal_priority(me));
             let parts = found[lane].run(&Floor::of_caller(), inside);
             *note.lock() = Some((me(), parts));
         };

@@ -41,7 +41,7 @@
 //!
 //! It does not call helpers (the module `helpers` does, when [`Ring::wants_helper`] says so), and
 //! it knows neither blocks nor errors: a participant that fails records why and calls
-//! [`Ring::abort`]. Models: `tests/loom/ring.rs`. See docs/port/ring.md.
+//! [`Ring::abort`]. Models: `models/ring.rs`. See docs/port/ring.md.
 
 mod state;
 mod stats;

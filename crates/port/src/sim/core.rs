@@ -29,13 +29,13 @@ const FAIR_TURN: u64 = 512;
 pub(super) enum Place {
     /// No fiber has the slot.
     Free,
-    /// It waits for its turn.
+    /// The task waits for its turn.
     Runnable,
-    /// It runs.
+    /// The task runs.
     Running,
-    /// It waits to be unparked, or for its deadline.
+    /// The task waits to be unparked, or for its deadline.
     Parked,
-    /// It waits for its deadline and nothing else, for this reason.
+    /// The task waits for its deadline and nothing else, for this reason.
     Sleeping(&'static str),
 }
 

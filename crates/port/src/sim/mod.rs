@@ -70,7 +70,7 @@ impl Options {
 /// One fiber of a run that could not end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckTask {
-    /// Its name and number.
+    /// The task's name and number.
     pub name: String,
     /// What it waits for; "runnable" when it does not wait.
     pub reason: &'static str,

@@ -12,8 +12,8 @@
 
 use super::core::{Core, Place, Turn};
 use super::{Failure, OWN, Options, RUNNING, Report};
-use crate::fiber::budget;
 use crate::fiber::coroutine::{Fiber, FiberExit, Ran};
+use crate::fiber::quantum;
 use crate::fiber::stack::Stack;
 use crate::task::{self, Home, Scheduler, Task, TaskRef, WaitReason};
 use crate::thread::panic_message;
@@ -101,7 +101,7 @@ fn run_here<T>(options: &Options, f: impl FnOnce() -> T) -> (Report, Result<T, F
     if let Rest::Done = rest {
         SPARE.with(|spare| *spare.borrow_mut() = Some(simulation));
     } else if let Some(Ok(value)) = result.take_if(|r| r.is_ok()) {
-        // Its drop might wait for what only the leaked fibers can do.
+        // Dropping the value might wait for what only the leaked fibers can do.
         std::mem::forget(value);
     }
     let outcome = match (result, rest) {
@@ -186,7 +186,7 @@ impl Simulation {
     fn take_turn(&self, turn: Turn) {
         let Turn { slot, mut fiber, task } = turn;
         let before = task::set_current(Some(task));
-        budget::fill();
+        quantum::fill();
         let ran = fiber.resume();
         task::set_current(before);
         let mut core = self.core();

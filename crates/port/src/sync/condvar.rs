@@ -39,7 +39,7 @@ impl Condvar {
     }
     /// Unlocks, waits for a notification (or wakes spuriously), locks again. Suspends.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.wait_raw(MutexGuard::raw(&guard), None);
+        MutexGuard::released(&guard, |mutex| self.wait_raw(mutex, None));
         guard
     }
     /// Waits until `blocked` is false. Suspends.
@@ -59,7 +59,8 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         limit: Duration,
     ) -> (MutexGuard<'a, T>, bool) {
-        let timed_out = self.wait_raw(MutexGuard::raw(&guard), Some(clock::deadline(limit)));
+        let deadline = Some(clock::deadline(limit));
+        let timed_out = MutexGuard::released(&guard, |mutex| self.wait_raw(mutex, deadline));
         (guard, timed_out)
     }
 

@@ -6,12 +6,13 @@
 //! panics while it holds a guard only releases the lock: code that needs to know that an invariant
 //! may be broken keeps its own failed state. Any blocking call here suspends.
 //!
-//! Contracts (order, fairness, what suspends): docs/port/. Models: `tests/loom/main.rs`.
+//! Contracts (order, fairness, what suspends): docs/port/. Models: `models/mod.rs`.
 //! Thread safety: all types are `Sync` as their std counterparts are.
 
 mod condvar;
 mod event;
 mod mutex;
+mod order;
 #[doc(hidden)]
 pub mod planted;
 mod queue;
@@ -24,6 +25,7 @@ mod shared_work;
 pub use condvar::Condvar;
 pub use event::Event;
 pub use mutex::{Mutex, MutexGuard};
+pub use order::{HeldAside, LockRank, RankHeld};
 #[cfg(loom)]
 #[doc(hidden)]
 pub use raw_lock::RawLock;

@@ -5,6 +5,7 @@
 //!
 //! Thread safety: `Sync` as std's. A guard stays on its thread.
 
+use super::order::LockRank;
 use super::raw_mutex::RawMutex;
 use crate::atomic::constant;
 use crate::sim;
@@ -20,6 +21,8 @@ pub struct Mutex<T: ?Sized> {
     /// Readers or writers may need it.
     #[cfg(all(debug_assertions, not(loom)))]
     foreground: bool,
+    #[cfg(all(debug_assertions, not(loom)))]
+    rank: Option<&'static LockRank>,
     value: UnsafeCell<T>,
 }
 
@@ -49,6 +52,8 @@ impl<T> Mutex<T> {
                 raw: RawMutex::new(),
                 #[cfg(all(debug_assertions, not(loom)))]
                 foreground: false,
+                #[cfg(all(debug_assertions, not(loom)))]
+                rank: None,
                 value: UnsafeCell::new(value),
             }
         }
@@ -60,6 +65,16 @@ impl<T> Mutex<T> {
             #[cfg(all(debug_assertions, not(loom)))]
             foreground: true,
             ..Mutex::new(value)
+        }
+    }
+    /// An unlocked mutex with a place in the order of locks: in debug builds, waiting for it while
+    /// holding a later one panics (`order`).
+    pub fn ranked(rank: &'static LockRank, value: T) -> Mutex<T> {
+        let mutex = if rank.is_foreground() { Mutex::foreground(value) } else { Mutex::new(value) };
+        Mutex {
+            #[cfg(all(debug_assertions, not(loom)))]
+            rank: Some(rank),
+            ..mutex
         }
     }
     /// The value; no locking, as the mutex is owned.
@@ -74,7 +89,9 @@ impl<T: ?Sized> Mutex<T> {
     pub fn lock(&self) -> MutexGuard<'_, T> {
         sim::point();
         self.check();
+        self.check_order();
         self.raw.lock();
+        self.note_locked();
         MutexGuard { mutex: self, stays: PhantomData }
     }
     /// The lock if it is free.
@@ -82,7 +99,10 @@ impl<T: ?Sized> Mutex<T> {
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         sim::point();
         self.check();
-        self.raw.try_lock().then(|| MutexGuard { mutex: self, stays: PhantomData })
+        self.raw.try_lock().then(|| {
+            self.note_locked();
+            MutexGuard { mutex: self, stays: PhantomData }
+        })
     }
     /// Checks that the caller may hold it.
     #[inline(always)]
@@ -90,6 +110,28 @@ impl<T: ?Sized> Mutex<T> {
         #[cfg(all(debug_assertions, not(loom)))]
         if self.foreground {
             crate::lane::check_foreground();
+        }
+    }
+    /// Checks that the caller may wait for it.
+    #[inline(always)]
+    fn check_order(&self) {
+        #[cfg(all(debug_assertions, not(loom)))]
+        if let Some(rank) = self.rank {
+            rank.check();
+        }
+    }
+    #[inline(always)]
+    fn note_locked(&self) {
+        #[cfg(all(debug_assertions, not(loom)))]
+        if let Some(rank) = self.rank {
+            rank.push();
+        }
+    }
+    #[inline(always)]
+    fn note_unlocked(&self) {
+        #[cfg(all(debug_assertions, not(loom)))]
+        if let Some(rank) = self.rank {
+            rank.pop();
         }
     }
     /// The value of an unshared mutex.
@@ -114,15 +156,24 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 }
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// The lock under the value, for a condvar.
-    pub(super) fn raw(guard: &Self) -> &'a RawMutex {
-        &guard.mutex.raw
+    /// Calls `wait` with the lock under the value, for a condvar: `wait` releases it meanwhile, and
+    /// holds it again afterwards.
+    pub(super) fn released<R>(guard: &Self, wait: impl FnOnce(&'a RawMutex) -> R) -> R {
+        #[cfg(all(debug_assertions, not(loom)))]
+        if let Some(rank) = guard.mutex.rank {
+            rank.check_again();
+        }
+        guard.mutex.note_unlocked();
+        let waited = wait(&guard.mutex.raw);
+        guard.mutex.note_locked();
+        waited
     }
 }
 
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        self.mutex.note_unlocked();
         self.mutex.raw.unlock();
         sim::point();
     }

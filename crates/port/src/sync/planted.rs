@@ -4,7 +4,7 @@
 //! track. Outside loom one of them can be turned on for the simulation (`pumice_base::planted`),
 //! and without its cfg `planted` is a constant false. Thread safety: any thread.
 
-/// One wrong line each; the models in `tests/loom/main.rs` say which of them detects it.
+/// One wrong line each; the models in `models/mod.rs` say which of them detects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Planted {

@@ -232,3 +232,78 @@ fn a_batch_of_a_thousand_fibers_kicks_each_loop_once() {
     waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
     assert!(kicks <= 2, "{kicks} kicks");
 }
+
+#[cfg(debug_assertions)]
+mod order {
+    use super::*;
+
+    static FIRST: LockRank = LockRank::background(1, "first");
+    static SECOND: LockRank = LockRank::background(2, "second");
+
+    /// The text of the panic of `f`.
+    fn panic_of(f: impl FnOnce()) -> String {
+        let panic = catch_unwind(AssertUnwindSafe(f)).unwrap_err();
+        panic.downcast_ref::<String>().unwrap().clone()
+    }
+
+    #[test]
+    fn a_lock_is_not_waited_for_under_a_later_one() {
+        let (first, second) = (Mutex::ranked(&FIRST, 1), Mutex::ranked(&SECOND, 2));
+        drop((first.lock(), second.lock()));
+        let held = second.lock();
+        let text = panic_of(|| drop(first.lock()));
+        assert!(
+            text.contains("`first` (place 1)") && text.contains("`second` (place 2)"),
+            "{text}"
+        );
+        assert!(first.try_lock().is_some(), "an attempt does not wait");
+        let other = Mutex::ranked(&SECOND, 2);
+        panic_of(|| drop(other.lock()));
+        drop(held);
+        drop(first.lock());
+        // Released in another order than taken.
+        let (one, two) = (first.lock(), second.lock());
+        drop(one);
+        panic_of(|| drop(first.lock()));
+        drop(two);
+        drop((first.lock(), second.lock()));
+    }
+
+    #[test]
+    fn what_is_no_mutex_has_a_place_too() {
+        let first = Mutex::ranked(&FIRST, 1);
+        let held = SECOND.enter();
+        panic_of(|| drop(first.lock()));
+        panic_of(|| drop(SECOND.enter()));
+        drop(SECOND.enter_untested());
+        static BESIDE: LockRank = LockRank::background(1, "beside").under_all_before(3);
+        drop(BESIDE.enter());
+        drop(held);
+        drop(first.lock());
+    }
+
+    #[test]
+    fn a_wait_releases_its_lock_and_no_other() {
+        let (first, second) = (Mutex::ranked(&FIRST, 1), Mutex::ranked(&SECOND, 2));
+        let (changed, soon) = (Condvar::new(), Duration::from_millis(1));
+        let (one, two) = (first.lock(), second.lock());
+        let (two, _) = changed.wait_timeout(two, soon);
+        panic_of(|| drop(Mutex::ranked(&SECOND, 2).lock()));
+        panic_of(|| drop(changed.wait_timeout(one, soon)));
+        drop(two);
+        drop((first.lock(), second.lock()));
+    }
+
+    /// Each has what it holds, on one thread too.
+    #[test]
+    fn fibers_hold_locks_of_their_own() {
+        let (report, outcome) = sim::run(&sim::Options::new(1), || {
+            let both = Arc::new((Mutex::ranked(&FIRST, 1), Mutex::ranked(&SECOND, 2)));
+            let held = both.1.lock();
+            let other = Arc::clone(&both);
+            thread::spawn("other", move || drop(other.0.lock())).join().unwrap();
+            drop(held);
+        });
+        assert!(outcome.is_ok(), "{outcome:?} {:?}", report.stuck);
+    }
+}

@@ -19,11 +19,11 @@ pub(super) const NOTE_BYTES_MAX: usize = 1 << 20;
 /// A file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileEntry {
-    /// Its path relative to the backup directory.
+    /// The file's path relative to the backup directory.
     pub path: String,
     /// CRC-32C of the whole file; None only in schema 2.
     pub crc: Option<u32>,
-    /// Its size in bytes, if the meta file gives it.
+    /// The file's size in bytes, if the meta file gives it.
     pub bytes: Option<u64>,
 }
 

@@ -43,13 +43,13 @@ const CHUNK: usize = 1 << 20;
 /// A backup, as [`BackupEngine::backups`] lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupInfo {
-    /// Its number.
+    /// The backup's number.
     pub id: u32,
     /// Unix time of its creation in seconds.
     pub timestamp: u64,
     /// Bytes of its files, including those that it shares.
     pub size: u64,
-    /// Its files.
+    /// The number of its files.
     pub number_files: usize,
     /// What the caller noted.
     pub app_metadata: Vec<u8>,
@@ -156,7 +156,7 @@ impl BackupEngine {
     fn undo(&self, id: u32, known: &Known) -> Result<()> {
         let meta = self.dir.join(META).join(id.to_string());
         if self.fs.exists(&meta)? {
-            // Its name may not be durable.
+            // The meta file's name may not be durable.
             self.fs.remove(&meta)?;
             self.fs.sync_dir(&self.dir.join(META))?;
         }

@@ -12,11 +12,11 @@ use crate::batch_index::WriteBatchWithIndex;
 use crate::commit::batch::{BatchRecord, record_at};
 use crate::db::store::Store;
 use crate::options::requests::ReadOptions;
+use crate::read::answer::PointAnswer;
 use crate::read::columns::PinnedColumns;
 use crate::read::merge::full_merge;
 use crate::read::pinned::PinnedSlice;
 use crate::read::value::{is_entity, plain, stored_merge};
-use crate::read::wanted::Wanted;
 use crate::version::family::ColumnFamily;
 
 /// What is below the operands of a key in a batch.
@@ -49,7 +49,7 @@ impl Latest<'_> {
 }
 
 /// The answers that point reads give, and the call that reads each from a database.
-pub(crate) trait Answer: Wanted {
+pub(crate) trait Answer: PointAnswer {
     /// Type and bytes of the answer, as merges start from them.
     fn base(&self) -> (u8, &[u8]);
     fn read<S: Store>(
@@ -293,7 +293,7 @@ impl WriteBatchWithIndex {
 }
 
 /// The answer where the batch has what is below the operands.
-fn settled<W: Wanted>(
+fn settled<W: PointAnswer>(
     cf: Option<&ColumnFamily>,
     key: &[u8],
     latest: &Latest<'_>,
@@ -312,7 +312,7 @@ fn settled<W: Wanted>(
 }
 
 /// The operands, newest first, over a base given by type and stored bytes.
-fn merged<W: Wanted>(
+fn merged<W: PointAnswer>(
     cf: Option<&ColumnFamily>,
     key: &[u8],
     operands: &[&[u8]],
@@ -342,7 +342,7 @@ pub(super) fn merged_value(
     stored_merge(base, value)
 }
 
-fn wanted<W: Wanted>(tag: u8, stored: Vec<u8>) -> Result<Option<W>> {
+fn wanted<W: PointAnswer>(tag: u8, stored: Vec<u8>) -> Result<Option<W>> {
     if !is_entity(tag) || W::COLUMNS {
         return W::of_found(PinnedSlice::owned(stored), is_entity(tag));
     }

@@ -29,7 +29,7 @@ pub use records::{WriteBatchEntry, WriteBatchIndexIterator, WriteType};
 pub use shared::SharedBatch;
 
 use pumice_base::wide_columns::encode_pairs;
-use pumice_base::{Comparator, Error, Result};
+use pumice_base::{Comparator, Error, Result, ValueType};
 
 use crate::batch_index::index::Index;
 use crate::commit::batch::WriteBatch;
@@ -225,13 +225,30 @@ impl WriteBatchWithIndex {
         self.put_encoded_entity(&cf, key.as_ref(), &entity)
     }
     /// Sets `key` in `cf` to an entity in its stored form.
-    pub(crate) fn put_encoded_entity(
+    fn put_encoded_entity(
         &mut self,
         cf: &impl UpdateFamily,
         key: &[u8],
         entity: &[u8],
     ) -> Result<()> {
         self.add(cf, |batch| batch.put_encoded_cf(ById::of(cf), key, entity))
+    }
+    /// Adds an update of this type.
+    pub(crate) fn add_record(
+        &mut self,
+        cf: impl UpdateFamily,
+        value_type: ValueType,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        match value_type {
+            ValueType::Value => self.put_cf(cf, key, value),
+            ValueType::Deletion => self.delete_cf(cf, key),
+            ValueType::SingleDeletion => self.single_delete_cf(cf, key),
+            ValueType::Merge => self.merge_cf(cf, key, value),
+            ValueType::WideColumnEntity => self.put_encoded_entity(&cf, key, value),
+            other => Err(Error::not_supported(format!("{other:?} in a transaction"))),
+        }
     }
     /// Refused: reads of the batch could not know what a range hides in the database.
     ///

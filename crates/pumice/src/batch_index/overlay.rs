@@ -24,7 +24,7 @@ use pumice_port::fiber;
 use crate::batch_index::WriteBatchWithIndex;
 use crate::batch_index::index::{Family, Spot};
 use crate::batch_index::lookup::{Base, merged_value};
-use crate::budget;
+use crate::cost;
 use crate::options::requests::ReadOptions;
 use crate::read::entries::Cursor;
 use crate::read::value::plain;
@@ -108,8 +108,8 @@ impl WriteBatchWithIndex {
 }
 
 impl<C: Cursor, B: BatchView> BaseDeltaIterator<C, B> {
-    /// A cursor over `base` and that family of the batch, or, without its handle, the default one. See
-    /// [`WriteBatchWithIndex::iterator_with_base`].
+    /// A cursor over `base` and that family of the batch, or, without its handle, the default one.
+    /// See [`WriteBatchWithIndex::iterator_with_base`].
     pub fn new(
         batch: B,
         family: Option<ColumnFamily>,
@@ -258,7 +258,7 @@ impl<C: Cursor, B: BatchView> BaseDeltaIterator<C, B> {
         self.status = Ok(());
         self.current = Current::Nothing;
         loop {
-            fiber::spend(budget::STEP);
+            fiber::spend(cost::STEP);
             self.equal_keys = false;
             let order = match (self.delta.valid, self.base.key()) {
                 (_, None) if self.base.status().is_err() => return,

@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
+use pumice_base::coding::put_length_prefixed;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result, ValueType};
 use pumice_env::FileSystem;
@@ -85,7 +86,34 @@ pub(crate) fn refused() -> Error {
 #[derive(Clone, Default)]
 pub(crate) struct PreparedSections(BTreeMap<Vec<u8>, Vec<u8>>);
 
+/// A prepared transaction in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub name: Vec<u8>,
+    /// Its updates, as a batch in wire form.
+    pub updates: Vec<u8>,
+    /// The log that has it.
+    pub log: FileNumber,
+}
+
+/// The log record that prepares the transaction `name` with these updates, a batch in wire form.
+pub(crate) fn section(name: &[u8], updates: &[u8]) -> Vec<u8> {
+    let records = updates.get(HEADER_LEN..).unwrap_or_default();
+    let mut record = batch::header(0, batch::count(updates)).to_vec();
+    record.reserve(records.len() + name.len() + 8);
+    record.push(ValueType::BeginPrepareXid as u8);
+    record.extend_from_slice(records);
+    record.push(ValueType::EndPrepareXid as u8);
+    put_length_prefixed(&mut record, name);
+    record
+}
+
 impl PreparedSections {
+    /// Name and updates, a batch in wire form, of each without an end.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().map(|(name, updates)| (name.as_slice(), updates.as_slice()))
+    }
+
     /// None is without an end.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -42,9 +42,18 @@ pub(crate) struct Wals {
     closed: bool,
     /// A `LogSync` is under way.
     syncing: bool,
-    use_fsync: bool,
-    manual_flush: bool,
+    how: LogSettings,
     writer_options: WriterOptions,
+}
+
+/// How all logs of a database are written.
+#[derive(Clone, Copy)]
+pub(crate) struct LogSettings {
+    pub use_fsync: bool,
+    /// Records go to the operating system only when they are flushed.
+    pub manual_flush: bool,
+    /// By zstd.
+    pub compresses: bool,
 }
 
 /// A sync of the current log, done without the lock while others append.
@@ -76,8 +85,7 @@ impl Wals {
     pub fn new(
         fs: Arc<dyn FileSystem>,
         dir: PathBuf,
-        use_fsync: bool,
-        manual_flush: bool,
+        how: LogSettings,
         writer_options: WriterOptions,
     ) -> Self {
         Wals {
@@ -93,8 +101,7 @@ impl Wals {
             failed: None,
             closed: false,
             syncing: false,
-            use_fsync,
-            manual_flush,
+            how,
             writer_options,
         }
     }
@@ -107,7 +114,7 @@ impl Wals {
     pub fn keep(&mut self, logs: &[(FileNumber, u64)]) -> Result<()> {
         for (number, _) in logs {
             let mut file = self.fs.reopen_append(&filename::log_file(&self.dir, *number))?;
-            if self.use_fsync {
+            if self.how.use_fsync {
                 file.fsync()?
             } else {
                 file.sync()?
@@ -189,7 +196,14 @@ impl Wals {
             }
         };
         let writer = BufferedWriter::new(file, self.writer_options.clone());
-        self.current = Some(LogWriter::new(writer, number, false, self.manual_flush));
+        let mut log = LogWriter::new(writer, number, false, self.how.manual_flush);
+        if self.how.compresses
+            && let Err(error) = log.enable_compression()
+        {
+            self.failed.get_or_insert_with(|| error.clone());
+            return Err(error);
+        }
+        self.current = Some(log);
         self.number = number;
         self.sizes.start(number);
         self.unsynced = false;
@@ -205,7 +219,7 @@ impl Wals {
         }
         if durable && !planted::is(Bug::LogNotSyncedAtSwitch) {
             self.sync_complete()?;
-            sync_file(&mut log, self.use_fsync)?;
+            sync_file(&mut log, self.how.use_fsync)?;
             self.sync_dir()?;
             return log.close();
         }
@@ -223,7 +237,7 @@ impl Wals {
             return Ok(());
         }
         for log in &mut self.complete {
-            sync_file(log, self.use_fsync)?;
+            sync_file(log, self.how.use_fsync)?;
         }
         self.complete.drain(..).try_for_each(|mut log| log.close())
     }
@@ -312,8 +326,8 @@ impl Wals {
     /// I/O; the log is then failed for good. Suspends.
     pub fn begin_sync(&mut self) -> Result<Option<LogSync>> {
         debug_assert!(!self.syncing);
-        self.flush(self.use_fsync)?;
-        if self.use_fsync {
+        self.flush(self.how.use_fsync)?;
+        if self.how.use_fsync {
             return Ok(None);
         }
         let Some(log) = self.current.as_ref() else { return Ok(None) };
@@ -352,7 +366,7 @@ impl Wals {
         self.sync_complete()?;
         if let Some(log) = self.current.as_mut() {
             log.flush()?;
-            sync_file(log, self.use_fsync)?;
+            sync_file(log, self.how.use_fsync)?;
         }
         self.unsynced = false;
         self.sync_dir()

@@ -7,12 +7,12 @@
 //! | `cut` | where one output file ends and the next begins |
 //! | `subcompaction` | one key range of a job: merge, filter, write |
 //! | `timed_filter` | how long the user's filter takes |
-//! | `env` | what it asks of its database |
+//! | `compaction_env` | what it asks of its database |
 //!
 //! The job that picks, runs and installs is `engine::compaction_job`.
 
+pub(crate) mod compaction_env;
 pub(crate) mod cut;
-pub(crate) mod env;
 pub(crate) mod picker;
 pub(crate) mod plan;
 pub(crate) mod subcompaction;

@@ -140,7 +140,7 @@ impl CompactionPlan {
     /// The compaction of given files; not yet registered.
     ///
     /// # Errors
-    /// Those of RocksDB's `CompactFiles` for files that cannot be compacted like this.
+    /// The errors of RocksDB's `CompactFiles` for files that cannot be compacted like this.
     pub fn pick_files(&self, version: &Version, request: &FilesRequest) -> Result<CompactionPick> {
         if self.held {
             return Err(Error::aborted("files of the column family are being moved"));

@@ -34,7 +34,7 @@ pub(crate) struct FamilyInputs {
     pub active_bytes: f64,
     /// Memtables that wait for their flush, running or not.
     pub sealed: f64,
-    /// Their bytes.
+    /// Bytes of the sealed memtables.
     pub sealed_bytes: f64,
     /// A flush could begin, and has not.
     pub flush_due: bool,
@@ -54,9 +54,9 @@ pub(crate) struct FamilyInputs {
 /// L0 at a tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Level0Inputs {
-    /// Its files.
+    /// Files of L0.
     pub files: f64,
-    /// It is compacted from this many files on.
+    /// L0 is compacted from this many files on.
     pub trigger: f64,
     /// From here on writes are to be slowed.
     pub slowdown: f64,
@@ -161,7 +161,7 @@ pub(crate) struct Grants {
     /// Bytes a second that deferrable compactions (all but those inside L0) may write; None for no
     /// limit.
     pub waiting_rate: Option<f64>,
-    /// Those out of L0 do not wait now: L0 is nearly full.
+    /// Compactions out of L0 do not wait now: L0 is nearly full.
     pub level0_first: bool,
     /// If there are several compaction threads, one is reserved for compactions inside L0;
     /// otherwise for those out of L0 and the level below it.

@@ -14,6 +14,7 @@ use pumice_port::sync::Mutex;
 use pumice_port::time::now_micros;
 
 use super::drain_rule::{DrainWatch, Drainer, Verdict};
+use crate::lock_order;
 use crate::stats::Statistics;
 
 /// What the engine does for a policy.
@@ -32,8 +33,9 @@ pub(crate) struct Tuner {
 impl Tuner {
     /// For a limiter with `refill_period_micros`. Nothing is tuned yet.
     pub fn new(refill_period_micros: u64) -> Self {
+        let watch = DrainWatch::new(refill_period_micros, now_micros());
         Tuner {
-            watch: Mutex::new(DrainWatch::new(refill_period_micros, now_micros())),
+            watch: Mutex::ranked(&lock_order::DRAIN_WATCH, watch),
             active: AtomicBool::new(false),
         }
     }

@@ -17,18 +17,75 @@ use crate::engine::live_files;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use crate::options::requests::{
-    CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions,
+    CheckpointOptions, CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions,
 };
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
+use crate::recovery::consistent_read::read_settled;
 use crate::recovery::lock::Mode;
-use crate::recovery::moment::read_settled;
 use crate::recovery::{manifest_reader, version_recovery};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Purpose, Snapshot};
 use crate::stats::listener::FlushReason;
 use crate::stats::{Statistics, StatsHistoryEntry};
 use crate::version::family::{CfData, ColumnFamily};
 
-/// An open database. See the module head.
+/// An open database: the handle that programs hold.
+///
+/// It is cheap to clone and may be used by any number of threads and fibers; the database closes
+/// when the last handle is dropped, or with [`Db::close`]. Snapshots, iterators and column family
+/// handles may outlive it. Every call may wait for the disk or a lock unless its text says
+/// otherwise.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::{Db, WriteBatch};
+/// # let dir = std::env::temp_dir().join(format!("pumice-db-{}", std::process::id()));
+/// let db = Db::builder(&dir).create(true).open()?;
+/// db.put("a", "1")?;
+/// assert_eq!(db.get("a")?.as_deref(), Some(&b"1"[..]));
+/// db.delete("a")?;
+/// let mut batch = WriteBatch::new();
+/// batch.put("b", "2");
+/// batch.put("c", "3");
+/// db.write(&mut batch)?;
+/// let view = db.view();
+/// for entry in db.range("b".."c")? {
+///     assert_eq!(entry?, (b"b".to_vec(), b"2".to_vec()));
+/// }
+/// db.flush()?;
+/// db.close()?;
+/// # Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The commonest calls:
+///
+/// | to | calls |
+/// |---|---|
+/// | open | [`Db::builder`], [`Db::open`] |
+/// | read | [`Db::get`], [`Db::multi_get`] |
+/// | write | [`Db::put`], [`Db::delete`], [`Db::write`] (a batch) |
+/// | scan | [`Db::iter`], [`Db::range`], [`Db::prefix`] |
+/// | read as of one moment | [`Db::view`] |
+///
+/// A call has four forms: `get`, `get_cf` in a column family, `get_opt` with options, and
+/// `get_cf_opt` with both; those that wait have `_async` forms, too, and [`Db::stream`] gives
+/// entries to an executor.
+///
+/// | the rest | calls |
+/// |---|---|
+/// | column families | [`Db::column_family`], [`Db::create_cf`], [`Db::drop_column_family`] |
+/// | typed keys and values | [`Db::table`] |
+/// | other writes | [`Db::merge`], [`Db::single_delete`], [`Db::delete_range`] |
+/// | wide columns | [`Db::put_entity`], [`Db::get_entity`] |
+/// | other reads | [`Db::get_merge_operands`], [`Db::key_may_exist`], [`Db::cursor`] |
+/// | durability | [`Db::flush`], [`Db::flush_wal`], [`Db::sync_wal`] |
+/// | compaction | [`Db::compact_range`], [`Db::compact_files`], [`Db::wait_for_compact`] |
+/// | whole files | [`Db::checkpoint`], [`Db::ingest_files`], [`backup`](crate::backup) |
+/// | settings | [`Db::set_options`], [`Db::set_db_options`], [`Db::options`] |
+/// | looking in | [`Db::property`], [`Db::statistics`], [`Db::live_files_metadata`] |
+/// | checks and errors | [`Db::verify_checksum`], [`Db::background_error`], [`Db::resume`] |
+/// | following | [`Db::get_updates_since`], [`Db::open_as_secondary`] |
 #[derive(Clone)]
 pub struct Db {
     handle: Arc<Handle>,
@@ -108,7 +165,7 @@ impl Db {
         Self::open_with(options, path.as_ref(), families, mode)
     }
 
-    pub(super) fn open_with(
+    pub(crate) fn open_with(
         options: &DbOptions,
         path: &Path,
         families: &[ColumnFamilyDescriptor],
@@ -204,7 +261,7 @@ impl Db {
     #[must_use = "it is released when it is dropped"]
     pub fn snapshot(&self) -> Snapshot {
         self.inner().life.mark.assert_may_lock();
-        self.inner().snapshot()
+        self.inner().snapshot(Purpose::Reads)
     }
     /// Sequence number of the newest write. Does not suspend.
     pub fn latest_sequence_number(&self) -> SequenceNumber {
@@ -355,7 +412,15 @@ impl Db {
         self.inner().delete_obsolete_files();
     }
 
-    /// Creates a column family.
+    /// Creates a column family; the words are in the order of the other calls.
+    ///
+    /// # Errors
+    /// Those of [`Db::create_column_family`].
+    pub fn create_cf(&self, name: &str, options: &ColumnFamilyOptions) -> Result<ColumnFamily> {
+        self.create_column_family(options, name)
+    }
+
+    /// Creates a column family, as RocksDB's call of this name.
     ///
     /// # Errors
     /// InvalidArgument if the name is taken; I/O.
@@ -489,55 +554,6 @@ impl Db {
     pub fn get_stats_history(&self, start_time: u64, end_time: u64) -> Vec<StatsHistoryEntry> {
         self.inner().reports.history.between(start_time, end_time)
     }
-    /// Roughly the bytes of table files that each of the key ranges `[start, end)` of the default
-    /// column family takes; memtables are not counted.
-    ///
-    /// # Errors
-    /// I/O errors and Corruption of reading indexes.
-    pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
-        self.inner().life.check_caller()?;
-        live_files::approximate_sizes(&self.handle.default.data, ranges)
-    }
-    /// [`Db::approximate_sizes`] of `cf`.
-    ///
-    /// # Errors
-    /// As [`Db::approximate_sizes`].
-    pub fn approximate_sizes_cf(
-        &self,
-        cf: &ColumnFamily,
-        ranges: &[(&[u8], &[u8])],
-    ) -> Result<Vec<u64>> {
-        self.inner().life.check_caller()?;
-        live_files::approximate_sizes(self.data(cf)?, ranges)
-    }
-    /// Roughly how many entries of the key range `[start, end)` of the default column family the
-    /// memtables hold, and their bytes; range deletions are not counted. Does not suspend.
-    ///
-    /// # Errors
-    /// Aborted in code that the database calls; NotSupported in a child that `fork` made.
-    pub fn approximate_memtable_stats(
-        &self,
-        start: impl AsRef<[u8]>,
-        end: impl AsRef<[u8]>,
-    ) -> Result<(u64, u64)> {
-        self.inner().life.check_caller()?;
-        let family = &self.handle.default.data;
-        Ok(live_files::approximate_memtable_stats(family, start.as_ref(), end.as_ref()))
-    }
-    /// [`Db::approximate_memtable_stats`] of `cf`.
-    ///
-    /// # Errors
-    /// As [`Db::approximate_memtable_stats`]; InvalidArgument for a handle of another database.
-    pub fn approximate_memtable_stats_cf(
-        &self,
-        cf: &ColumnFamily,
-        start: impl AsRef<[u8]>,
-        end: impl AsRef<[u8]>,
-    ) -> Result<(u64, u64)> {
-        self.inner().life.check_caller()?;
-        let family = self.data(cf)?;
-        Ok(live_files::approximate_memtable_stats(family, start.as_ref(), end.as_ref()))
-    }
     /// Makes a copy of the database in the new directory `path`: table files as hard links,
     /// the rest copied.
     ///
@@ -545,13 +561,24 @@ impl Db {
     /// InvalidArgument if `path` exists, even if another process creates it meanwhile; Aborted in
     /// code that a job calls; I/O.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.inner().checkpoint(path.as_ref())
+        self.checkpoint_opt(&CheckpointOptions::default(), path)
+    }
+    /// As [`Db::checkpoint`], with options.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint`].
+    pub fn checkpoint_opt(
+        &self,
+        options: &CheckpointOptions,
+        path: impl AsRef<Path>,
+    ) -> Result<()> {
+        self.inner().checkpoint(options, path.as_ref())
     }
     /// The background error because of which writes fail, if there is one; its severity tells
     /// whether [`Db::resume`] can clear it. None in code that the database calls under its locks.
     pub fn background_error(&self) -> Option<Error> {
         self.inner().life.check_caller().ok()?;
-        self.inner().stopping_error()
+        self.inner().faults().stopping_error()
     }
     /// Clears a recoverable background error.
     ///

@@ -50,6 +50,7 @@ pub struct DbBuilder {
     secondary: Option<PathBuf>,
     /// A change of the options of every column family that is opened.
     adapt: Option<fn(&mut ColumnFamilyOptions)>,
+    two_phase: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,6 +71,7 @@ impl Db {
             read_only: None,
             secondary: None,
             adapt: None,
+            two_phase: false,
         }
     }
 }
@@ -155,6 +157,12 @@ impl DbBuilder {
         self
     }
 
+    /// Keeps prepared transactions in the logs, for whoever asks for them.
+    pub(crate) fn two_phase(mut self) -> Self {
+        self.two_phase = true;
+        self
+    }
+
     /// Opens the database.
     ///
     /// # Errors
@@ -234,6 +242,7 @@ impl DbBuilder {
         }
         let mode = match (&self.secondary, self.read_only) {
             (Some(path), _) => Mode::Secondary { path },
+            (None, None) if self.two_phase => Mode::TwoPhase,
             (None, None) => Mode::ReadWrite,
             (None, Some(ReadOnly { error_if_wal_exists, until })) => {
                 Mode::ReadOnly { error_if_wal_exists, until }

@@ -12,8 +12,8 @@ use crate::db::forms::*;
 use crate::engine::expiry::note_range_deletion;
 use crate::engine::read_api;
 use crate::options::DbOptions;
+use crate::read::answer::PointAnswer;
 use crate::read::iterator::DbIterator;
-use crate::read::wanted::Wanted;
 use crate::state::batch_check::check_range;
 
 store_forms!(Db);
@@ -152,7 +152,7 @@ impl Db {
         }
     }
 
-    fn all_of<W: Wanted>(
+    fn all_of<W: PointAnswer>(
         &self,
         options: &ReadOptions,
         keys: &[(&ColumnFamily, &[u8])],

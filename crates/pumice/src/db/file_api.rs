@@ -1,5 +1,5 @@
-//! The handle's calls about table files: delete those inside ranges, compact those of a range
-//! later, compact given ones now.
+//! The handle's calls about table files: what ranges take in them and in memory; delete those
+//! inside ranges, compact those of a range later, compact given ones now.
 //!
 //! Thread safety: from any thread. Every call may suspend. Invariant: no file is removed that a
 //! compaction reads or an ingestion replaces.
@@ -14,6 +14,7 @@ use pumice_manifest::{FileMetaData, UserRange, Version, VersionEdit};
 use crate::compaction::picker::{FilesRequest, InputLevel};
 use crate::db::api::Db;
 use crate::engine::DbInner;
+use crate::engine::live_files;
 use crate::engine::reserve::Reserved;
 use crate::options::requests::CompactFilesOptions;
 use crate::state::errors::Reason;
@@ -24,6 +25,56 @@ use crate::version::family::{CfData, ColumnFamily};
 pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 impl Db {
+    /// Roughly the bytes of table files that each of the key ranges `[start, end)` of the default
+    /// column family takes; memtables are not counted.
+    ///
+    /// # Errors
+    /// I/O errors and Corruption of reading indexes.
+    pub fn approximate_sizes(&self, ranges: &[(&[u8], &[u8])]) -> Result<Vec<u64>> {
+        self.inner().life.check_caller()?;
+        live_files::approximate_sizes(&self.default_column_family().data, ranges)
+    }
+    /// [`Db::approximate_sizes`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::approximate_sizes`].
+    pub fn approximate_sizes_cf(
+        &self,
+        cf: &ColumnFamily,
+        ranges: &[(&[u8], &[u8])],
+    ) -> Result<Vec<u64>> {
+        self.inner().life.check_caller()?;
+        live_files::approximate_sizes(self.data(cf)?, ranges)
+    }
+    /// Roughly how many entries of the key range `[start, end)` of the default column family the
+    /// memtables hold, and their bytes; range deletions are not counted. Does not suspend.
+    ///
+    /// # Errors
+    /// Aborted in code that the database calls; NotSupported in a child that `fork` made.
+    pub fn approximate_memtable_stats(
+        &self,
+        start: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) -> Result<(u64, u64)> {
+        self.inner().life.check_caller()?;
+        let family = &self.default_column_family().data;
+        Ok(live_files::approximate_memtable_stats(family, start.as_ref(), end.as_ref()))
+    }
+    /// [`Db::approximate_memtable_stats`] of `cf`.
+    ///
+    /// # Errors
+    /// As [`Db::approximate_memtable_stats`]; InvalidArgument for a handle of another database.
+    pub fn approximate_memtable_stats_cf(
+        &self,
+        cf: &ColumnFamily,
+        start: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) -> Result<(u64, u64)> {
+        self.inner().life.check_caller()?;
+        let family = self.data(cf)?;
+        Ok(live_files::approximate_memtable_stats(family, start.as_ref(), end.as_ref()))
+    }
+
     /// Deletes the table files of the default column family that lie wholly inside one of `ranges`
     /// (with the last key of a range only if `include_end`), except those of level 0 and those that
     /// are being compacted. No data is read or written. Entries in other files that the removed
@@ -97,7 +148,7 @@ impl Db {
     /// Compacts the table files of the default column family with these names (as in
     /// [`crate::LiveFile::name`]) into `output_level`, with every file that has to be included:
     /// older ones of level 0, those between the named ones, and what overlaps down to that level.
-    /// They are always rewritten, by a background thread. Returns the names of the new files.
+    /// The files are always rewritten, by a background thread. Returns the names of the new files.
     ///
     /// # Errors
     /// InvalidArgument if there is no such file or the level does not fit; Aborted if a running
@@ -174,7 +225,7 @@ impl DbInner {
         if let Err(error) = &deleted
             && tried
         {
-            self.background_error(error, Reason::Manifest);
+            self.faults().background_error(error, Reason::Manifest);
         }
         deleted?;
         self.delete_obsolete_files();
@@ -215,14 +266,14 @@ impl DbInner {
         end: Option<&[u8]>,
     ) -> Result<()> {
         self.check_writable()?;
-        let freed = self.caught_up_below();
+        let freed = self.scheduler().caught_up_below();
         let mut state = self.state.lock();
         if let Some(family) = state.cfs.get_mut(&cf.id) {
             let version = Arc::clone(&family.version);
             family.plan.suggest(&version, &UserRange::closed(begin, end), freed);
         }
         state.queue_compaction(cf.id);
-        self.schedule_background(&mut state);
+        self.scheduler().schedule_background(&mut state);
         Ok(())
     }
 }

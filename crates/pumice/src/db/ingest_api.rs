@@ -13,6 +13,14 @@ use crate::ingest::{IngestExternalFileArg, IngestExternalFileOptions};
 use crate::version::family::ColumnFamily;
 
 impl Db {
+    /// [`Db::ingest_external_file`] with the default options.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ingest_files<P: AsRef<Path>>(&self, files: &[P]) -> Result<()> {
+        self.ingest_external_file(&IngestExternalFileOptions::default(), files)
+    }
+
     /// Adds table files made by [`crate::SstFileWriter`] to the default column family. They
     /// overwrite existing data, and become visible together. Writes wait while they are added.
     ///

@@ -1,4 +1,5 @@
-//! The public handle of a database. Nothing else of the crate imports it.
+//! The public handle of a database. Nothing else of the crate imports it but
+//! the rooms below it.
 
 pub(crate) mod api;
 pub(crate) mod builder;
@@ -8,4 +9,6 @@ pub(crate) mod forms;
 mod ingest_api;
 mod secondary_api;
 pub(crate) mod store;
+pub(crate) mod stream;
+pub(crate) mod view;
 mod wal_api;

@@ -5,8 +5,8 @@
 use pumice_base::{Result, SequenceNumber};
 
 use crate::db::api::Db;
-use crate::log_tail::files::WalFile;
-use crate::log_tail::iterator::WalIterator;
+use crate::log_tail::log_files::WalFile;
+use crate::log_tail::wal_iterator::WalIterator;
 
 impl Db {
     /// The batches in the logs, starting with the one that contains `sequence`, which may begin

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use pumice_base::narrow::to_usize;
 use pumice_base::{InternalKeyComparator, Result};
+use pumice_compress::CompressionType;
 use pumice_env::{FileLock, FileSystem};
 use pumice_memtable::WriteBufferManager;
 use pumice_port::pool::{Priority, ThreadPools};
@@ -21,11 +22,12 @@ use crate::commit::batch::WriteBatch;
 use crate::commit::controller::WriteController;
 use crate::commit::queue::WriteQueue;
 use crate::commit::shared_insert::Helpers;
-use crate::commit::wal::Wals;
+use crate::commit::wal::{LogSettings, Wals};
 use crate::engine::life::Life;
 use crate::engine::open::ColumnFamilyDescriptor;
 use crate::engine::{DbInner, compaction_tuning};
-use crate::log_tail::history::LogHistory;
+use crate::lock_order;
+use crate::log_tail::log_history::LogHistory;
 use crate::options::DbOptions;
 use crate::recovery::lock::Mode;
 use crate::recovery::version_recovery::{RecoveredFamily, RecoveredVersions};
@@ -96,10 +98,23 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         let state = new_family_state(&open_tables, counted, id, d, family)?;
         cfs.insert(id, state);
     }
+    let state = DbState {
+        cfs,
+        max_column_family: a.recovered.max_column_family,
+        files: Files {
+            min_log_to_keep: a.recovered.min_log_to_keep,
+            dropped_tail: a.recovered.dropped,
+            ..Files::default()
+        },
+        ..DbState::default()
+    };
+    let manifest = ManifestLog::replacing(a.recovered.manifest_number);
+    let families = state.cfs.values().map(|cf| Arc::clone(&cf.data));
+    let families = CfMap::new(families);
     Ok(DbInner {
         settings: Settings {
             options: ArcSwap::from_pointee(options.clone()),
-            change: Mutex::foreground(()),
+            change: Mutex::ranked(&lock_order::OPTIONS_CHANGE, ()),
             limits: options.limits,
         },
         reports: new_reports(options, a.info_log),
@@ -110,28 +125,11 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         },
         background: new_background(options, a.fs.as_ref(), a.path)?,
         snapshots: Arc::new(SnapshotList::default()),
-        cfs: ArcSwap::from_pointee(CfMap::new(cfs.values().map(|cf| Arc::clone(&cf.data)))),
-        state: Mutex::foreground(DbState {
-            cfs,
-            max_column_family: a.recovered.max_column_family,
-            files: Files {
-                min_log_to_keep: a.recovered.min_log_to_keep,
-                dropped_tail: a.recovered.dropped,
-                ..Files::default()
-            },
-            ..DbState::default()
-        }),
+        cfs: ArcSwap::from_pointee(families),
+        state: Mutex::ranked(&lock_order::STATE, state),
         changed: Condvar::new(),
-        manifest: Mutex::foreground(ManifestLog::replacing(a.recovered.manifest_number)),
-        writes: Writes {
-            queue: WriteQueue::new(group_bytes_max(options)),
-            helpers: Mutex::foreground(write_helpers(options)),
-            scratch: Mutex::foreground(WriteBatch::with_limits(options.limits)),
-            controller: WriteController::new(options.delayed_write_rate),
-            attention: AtomicBool::new(false),
-            full_memtables: Mutex::foreground(BTreeSet::new()),
-            last_unlogged: AtomicU64::new(0),
-        },
+        manifest: Mutex::ranked(&lock_order::MANIFEST, manifest),
+        writes: new_writes(options),
         logs: no_logs(&a.fs, a.wal_dir, options),
         last_sequence: AtomicU64::new(a.recovered.last_sequence),
         next_file_number: AtomicU64::new(a.recovered.next_file_number),
@@ -141,18 +139,31 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
             mark: a.mark,
             runs_code: AtomicBool::new(runs_code(options, a.descriptors)),
             me: OnceLock::new(),
-            follower: Mutex::foreground(None),
+            follower: Mutex::ranked(&lock_order::FOLLOWER, None),
         },
         dir: Directory {
             path: a.path.to_path_buf(),
             fs: a.fs,
-            read_only: a.mode != Mode::ReadWrite,
+            read_only: !a.mode.writes(),
+            two_phase: a.mode == Mode::TwoPhase,
             secondary: matches!(a.mode, Mode::Secondary { .. }),
             db_id: a.db_id,
             session_id: crate::version::identity::new_session_id(),
-            lock: Mutex::new(a.lock),
+            lock: Mutex::ranked(&lock_order::DIRECTORY, a.lock),
         },
     })
+}
+
+fn new_writes(options: &DbOptions) -> Writes {
+    Writes {
+        queue: WriteQueue::new(group_bytes_max(options)),
+        helpers: Mutex::ranked(&lock_order::HELPERS, write_helpers(options)),
+        scratch: Mutex::ranked(&lock_order::SCRATCH, WriteBatch::with_limits(options.limits)),
+        controller: WriteController::new(options.delayed_write_rate),
+        attention: AtomicBool::new(false),
+        full_memtables: Mutex::ranked(&lock_order::FULL_MEMTABLES, BTreeSet::new()),
+        last_unlogged: AtomicU64::new(0),
+    }
 }
 
 fn new_background(options: &DbOptions, fs: &dyn FileSystem, path: &Path) -> Result<Background> {
@@ -179,9 +190,11 @@ fn runs_code(options: &DbOptions, descriptors: &[ColumnFamilyDescriptor]) -> boo
 fn no_logs(fs: &Arc<dyn FileSystem>, dir: &Path, options: &DbOptions) -> Logs {
     let (use_fsync, manual) = (options.use_fsync, options.manual_wal_flush);
     let writer = options.wal_writer(0);
-    let wals = Wals::new(Arc::clone(fs), dir.to_path_buf(), use_fsync, manual, writer);
+    let compresses = options.wal_compression != CompressionType::None;
+    let how = LogSettings { use_fsync, manual_flush: manual, compresses };
+    let wals = Wals::new(Arc::clone(fs), dir.to_path_buf(), how, writer);
     Logs {
-        wal: Mutex::foreground(wals),
+        wal: Mutex::ranked(&lock_order::LOGS, wals),
         synced: Condvar::new(),
         bytes: AtomicU64::new(0),
         bytes_limit: AtomicU64::new(u64::MAX),

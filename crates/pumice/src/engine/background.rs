@@ -1,70 +1,60 @@
-//! Which background jobs run when.
+//! The bodies of background jobs and tasks, and the start of an open database.
 //!
-//! Column families that want a flush or a compaction are queued; this starts as many pool jobs as
-//! the limits allow. A job picks its work itself, under the state lock, when it starts: one flush
-//! or compaction, of the family that has waited longest. Then it queues again, so that databases
-//! take turns in the pools (`port::pool`).
-//!
-//! Thread safety: functions that take a `DbState` run under the state lock and never wait.
+//! Thread safety: from threads of the pools and from tasks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::Error;
-use pumice_env::IoPriority;
-use pumice_port::pool::Priority;
 use pumice_port::thread;
-use pumice_table::TableReason;
 
 use crate::engine::DbInner;
 use crate::engine::expiry::note_range_deletion;
-use crate::snapshot::SnapshotOwner;
 use crate::state::DbState;
-use crate::state::family::{CfState, Deferral};
+use crate::state::family::CfState;
+use crate::state::job::{Job, RunJob};
 
-impl SnapshotOwner for DbInner {
-    /// The oldest snapshot may have advanced: marks files that no snapshot needs unchanged.
-    fn snapshot_released(&self) {
-        if self.life.mark.is_locked() {
-            return; // The next release does it.
-        }
-        if self.caught_up_below() <= self.background.bottommost_threshold.load(Ordering::Acquire)
-            || self.life.shutting_down.load(Ordering::Acquire)
-        {
-            return;
-        }
-        let mut state = self.state.lock();
-        self.background.bottommost_threshold.store(u64::MAX, Ordering::Release);
-        let ids: Vec<u32> = state.cfs.keys().copied().collect();
-        for id in ids {
-            if let Some(cf) = state.cfs.get_mut(&id) {
-                self.refresh_scores(cf);
+impl RunJob for DbInner {
+    fn run(self: Arc<Self>, job: Job) {
+        match job {
+            Job::Flush => {
+                self.run_job("Flush", |s| &mut s.jobs.scheduled_flushes, Self::background_flush);
             }
-            state.queue_compaction(id);
+            Job::Compaction => {
+                let body = Self::background_compaction;
+                self.run_job("Compaction", |s| &mut s.jobs.scheduled_compactions, body);
+            }
+            Job::BottomCompaction(work) => {
+                let body = move |db: &Arc<Self>| {
+                    drop(db.run_compaction(db.state.lock(), *work));
+                    true
+                };
+                self.run_job("Compaction", |s| &mut s.jobs.bottom_compactions, body);
+            }
+            Job::Regulate => self.keep_regulating(),
+            Job::Expire => self.expire(),
+            Job::RetryCompactions => self.resume_compactions(),
         }
-        self.schedule_background(&mut state);
+    }
+
+    fn try_to_resume(self: Arc<Self>, tried: &mut i32, most: i32) -> bool {
+        if self.life.closing.load(Ordering::Acquire) {
+            return true;
+        }
+        if !self.may_resume() {
+            return false;
+        }
+        *tried += 1;
+        self.resumed_or_hopeless(*tried, most)
     }
 }
 
 impl DbInner {
-    /// How urgent the table files of a job are to the rate limiter: as urgent as a user's while
-    /// writes wait for them. A file keeps what was decided when it was opened.
-    pub(crate) fn io_priority(&self, reason: TableReason) -> IoPriority {
-        let adaptive = self.options().is_adaptive();
-        match reason {
-            _ if self.writes_wait() => IoPriority::User,
-            TableReason::CompactionLevel0 if adaptive => IoPriority::Mid,
-            TableReason::CompactionLevel0 | TableReason::Compaction => IoPriority::Low,
-            TableReason::Flush | TableReason::Recovery | TableReason::Other => IoPriority::High,
-        }
-    }
-
     /// The database is open: from now on jobs and tasks may start.
     pub(crate) fn start_background(&self) {
         let mut state = self.state.lock();
         state.opened = true;
         self.track_tables(&mut state);
-        self.schedule_background(&mut state);
+        self.scheduler().schedule_background(&mut state);
         let unseen = |cf: &CfState| cf.has_idle_deletions() || !cf.uncounted_files().is_empty();
         let recovered = !self.dir.read_only && state.cfs.values().any(unseen);
         drop(state);
@@ -76,76 +66,9 @@ impl DbInner {
         }
     }
 
-    /// Starts jobs for what is queued.
-    pub(crate) fn schedule_background(&self, state: &mut DbState) {
-        if self.dir.read_only
-            || !state.opened
-            || (state.jobs.paused > 0 && !state.jobs.saving)
-            || self.life.shutting_down.load(Ordering::Acquire)
-            || state.errors.stopping_jobs().is_some()
-        {
-            return;
-        }
-        self.watch_expiry(state);
-        self.regulate(state);
-        let Some(me) = self.life.me.get().and_then(std::sync::Weak::upgrade) else { return };
-        let (flushes, compactions) = self.options().background_limits();
-        let tag = self.job_tag();
-        while state.jobs.scheduled_flushes
-            < flushes.min(state.jobs.running_flushes + state.jobs.flush_queue.len())
-        {
-            state.jobs.scheduled_flushes += 1;
-            let db = Arc::clone(&me);
-            let job = move || {
-                db.run_job("Flush", |s| &mut s.jobs.scheduled_flushes, Self::background_flush)
-            };
-            self.resources.pools.schedule_parted(Priority::High, "flush", tag, Box::new(job));
-        }
-        if state.jobs.paused > 0 {
-            return;
-        }
-        let allowed = self.compaction_slots(state, compactions);
-        let ready = |id: &&u32| state.cfs.get(id).is_some_and(CfState::may_compact);
-        let automatic = state.jobs.compaction_queue.iter().filter(ready).count();
-        let waiting = automatic + state.manual.waiting();
-        state.jobs.compaction_wanted |= waiting > 0;
-        while state.jobs.scheduled_compactions
-            < allowed.min(state.jobs.running_compactions + waiting)
-        {
-            state.jobs.scheduled_compactions += 1;
-            let db = Arc::clone(&me);
-            let body = Self::background_compaction;
-            let job = move || db.run_job("Compaction", |s| &mut s.jobs.scheduled_compactions, body);
-            self.resources.pools.schedule_parted(Priority::Low, "compaction", tag, Box::new(job));
-        }
-    }
-
-    /// Tells this database's queued jobs from those of others.
-    pub(crate) fn job_tag(&self) -> u64 {
-        std::ptr::from_ref(self) as u64
-    }
-
-    /// Takes back flushes and compactions that no thread has begun: threads may be busy with other
-    /// databases for long. They stay due. What the bottom pool has is given up, by a close.
-    pub(crate) fn take_back_jobs(&self, closing: bool) {
-        let (pools, tag) = (&self.resources.pools, self.job_tag());
-        let flushes = pools.unschedule(Priority::High, tag);
-        let compactions = pools.unschedule(Priority::Low, tag);
-        let forwarded = if closing { pools.unschedule(Priority::Bottom, tag) } else { 0 };
-        let mut state = self.state.lock();
-        state.jobs.scheduled_flushes -= flushes;
-        state.jobs.scheduled_compactions -= compactions;
-        state.jobs.bottom_compactions -= forwarded;
-        if forwarded > 0 {
-            state.manual.give_up(&Error::shutdown("the database is closed"));
-        }
-        self.schedule_background(&mut state); // A close may be saving data while work is paused.
-        self.changed.notify_all();
-    }
-
     /// Runs a job that `count` counts. Jobs catch panics of the work they run; one from picking it
     /// (a comparator's) or from the engine itself ends the job and stops writes.
-    pub(crate) fn run_job(
+    fn run_job(
         self: &Arc<Self>,
         what: &str,
         count: fn(&mut DbState) -> &mut usize,
@@ -154,7 +77,7 @@ impl DbInner {
         let _inside = self.life.mark.enter_job();
         let worked = thread::contain(what, || body(self));
         if let Err(error) = &worked {
-            self.poison(error);
+            self.faults().poison(error);
         }
         let mut state = self.state.lock();
         if let Err(error) = &worked {
@@ -165,53 +88,10 @@ impl DbInner {
         // checks again when it ends; work that was queued while this job still counted has no such
         // job.
         if worked.unwrap_or(true) || state.jobs.compaction_wanted {
-            self.schedule_background(&mut state);
+            self.scheduler().schedule_background(&mut state);
         }
         self.changed.notify_all();
         drop(state);
         self.delete_obsolete_files();
-    }
-
-    /// Compactions that may run: up to the limit under pressure or on request, otherwise one, as in
-    /// RocksDB.
-    fn compaction_slots(&self, state: &DbState, limit: usize) -> usize {
-        let pressed = |cf: &CfState| {
-            if cf.plan.is_fifo() {
-                return false; // Many files are normal, and one job deletes as many as needed.
-            }
-            if cf.deferral == Deferral::Seed {
-                return false; // Nothing compacts it, and its thresholds are off.
-            }
-            let options = cf.data.options();
-            let trigger = i64::from(options.level0_file_num_compaction_trigger);
-            let slowdown = i64::from(options.level0_slowdown_writes_trigger);
-            let l0 = cf.plan.counted_runs(&cf.version) as i64;
-            let soft = options.soft_pending_compaction_bytes_limit;
-            let pending = cf.plan.estimated_pending_bytes();
-            l0 >= (2 * trigger).min(trigger + (slowdown - trigger) / 4)
-                || (soft > 0 && pending >= soft / 4)
-        };
-        if self.options().is_adaptive() {
-            let all = self.background.regulator.may_use_all_threads()
-                || self.writes.controller.is_stopped();
-            self.background.compaction_behind.store(all, Ordering::Release);
-            return if all || state.manual.waiting() > 0 { limit } else { 1 };
-        }
-        let behind = self.writes.controller.is_stopped()
-            || self.writes.controller.is_delayed()
-            || state.cfs.values().any(pressed);
-        self.background.compaction_behind.store(behind, Ordering::Release);
-        if behind || state.manual.waiting() > 0 { limit } else { 1 }
-    }
-
-    /// Recomputes level scores after a version, snapshot or option change.
-    pub(crate) fn refresh_scores(&self, cf: &mut CfState) {
-        let freed = self.caught_up_below();
-        let version = Arc::clone(&cf.version);
-        let offpeak = self.options().offpeak();
-        cf.plan.refresh(&version, &cf.data.options(), offpeak, freed);
-        self.background
-            .bottommost_threshold
-            .fetch_min(cf.plan.bottommost_threshold(), Ordering::AcqRel);
     }
 }

@@ -17,7 +17,8 @@ use pumice_port::sync::Event;
 
 use crate::commit::queue::Leadership;
 use crate::engine::DbInner;
-use crate::engine::memtable_switch::{Exclusive, STOP_POLL};
+use crate::engine::memtable_switch::Exclusive;
+use crate::engine::stalls::STOP_POLL;
 use crate::options::requests::WriteOptions;
 use crate::stats::listener::FlushReason;
 
@@ -88,7 +89,7 @@ impl DbInner {
         for id in &sealed {
             state.queue_flush(*id);
         }
-        self.schedule_background(&mut state);
+        self.scheduler().schedule_background(&mut state);
         Ok(!sealed.is_empty())
     }
 

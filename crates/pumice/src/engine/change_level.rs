@@ -40,7 +40,7 @@ impl Drop for HeldBack<'_> {
             family.plan.unhold(&mut self.hold);
         }
         state.queue_compaction(self.family);
-        self.db.schedule_background(&mut state);
+        self.db.scheduler().schedule_background(&mut state);
         self.db.changed.notify_all();
     }
 }
@@ -121,7 +121,7 @@ impl DbInner {
             }
         };
         let moved = self.change_versions(built, |_| ());
-        moved.inspect_err(|error| self.background_error(error, Reason::Compaction))?;
+        moved.inspect_err(|error| self.faults().background_error(error, Reason::Compaction))?;
         refused.map_or(Ok(()), Err)
     }
 }

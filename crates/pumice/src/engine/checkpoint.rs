@@ -24,7 +24,7 @@ use pumice_env::{FileLock, FileSystem, create_dir_durably, filename, parent_of};
 
 use crate::engine::DbInner;
 use crate::engine::memtable_switch::all_ids;
-use crate::options::requests::FlushOptions;
+use crate::options::requests::{CheckpointOptions, FlushOptions};
 use crate::stats::listener::FlushReason;
 use crate::version::identity::{is_session_id, new_session_id};
 
@@ -69,7 +69,11 @@ impl DbInner {
     /// InvalidArgument if `target` exists, or has been made meanwhile; Aborted while
     /// the database resumes from a failed log; the background error; I/O. The target does not exist
     /// after an error.
-    pub(crate) fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
+    pub(crate) fn checkpoint(
+        self: &Arc<Self>,
+        options: &CheckpointOptions,
+        target: &Path,
+    ) -> Result<()> {
         self.check_writable()?;
         self.life.mark.check_may_wait()?;
         if self.dir.fs.exists(target)? {
@@ -80,7 +84,7 @@ impl DbInner {
             "Started the snapshot process -- creating snapshot in directory {}",
             target.display()
         ));
-        let result = self.fill(&staging.dir).and_then(|sequence| {
+        let result = self.fill(options, &staging.dir).and_then(|sequence| {
             staging.become_target(target)?;
             let durable = self.dir.fs.sync_dir(parent_of(target));
             durable.inspect_err(|_| staging.take_back(target))?;
@@ -100,11 +104,19 @@ impl DbInner {
     }
 
     /// Copies the present state into `staging`, durably; returns its sequence number.
-    fn fill(self: &Arc<Self>, staging: &Path) -> Result<u64> {
+    fn fill(self: &Arc<Self>, options: &CheckpointOptions, staging: &Path) -> Result<u64> {
         let _keep = KeepFiles::new(self);
         let ids = all_ids(&self.state.lock());
         // Only shortens the logs to copy, so that opening the checkpoint is fast.
-        self.flush_for_copy(&ids)?;
+        let live = || self.logs.wal.lock().live().iter().map(|(_, bytes)| bytes).sum::<u64>();
+        let flushes = match options.log_size_for_flush {
+            0 => true,
+            u64::MAX => false,
+            bytes => live() >= bytes,
+        };
+        if flushes {
+            self.flush_for_copy(&ids)?;
+        }
         let moment = self.note_moment()?;
         create_dir_durably(&*self.dir.fs, staging, false)?;
         let (staged, mut linking) = (TableDirs::of(staging), true);

@@ -110,7 +110,7 @@ impl DbInner {
         let mut state = self.state.lock();
         if state.errors.is_resuming() {
             state.jobs.saving = true;
-            self.schedule_background(&mut state);
+            self.scheduler().schedule_background(&mut state);
         }
         while state.errors.is_resuming() {
             state = self.changed.wait_timeout(state, POLL).0;
@@ -120,7 +120,7 @@ impl DbInner {
     /// The error of a failed log, if the data it should have held is in no table either.
     fn check_failed_log(&self) -> Result<()> {
         let lacks = self.manifest.lock().lacks_failed_log;
-        match self.stopping_error() {
+        match self.faults().stopping_error() {
             Some(error) if lacks => Err(error),
             _ => Ok(()),
         }

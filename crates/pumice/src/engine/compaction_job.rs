@@ -4,25 +4,24 @@
 //! version keeps the inputs. The outputs of failed jobs become obsolete; `retry` runs them again.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, Result};
 use pumice_env::IoClass;
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::lane::Floor;
-use pumice_port::pool::Priority;
 use pumice_port::sync::{Mutex, MutexGuard};
 use pumice_port::{thread, time};
 
-use crate::compaction::env::{CompactionEnv, LaneKind};
-use crate::compaction::picker::{CompactionReason, Reach};
+use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
+use crate::compaction::picker::CompactionReason;
 use crate::compaction::subcompaction::{self, JobContext, SubcompactionResult};
 use crate::engine::DbInner;
+use crate::lock_order;
 use crate::snapshot::{LiveSnapshots, SnapshotList};
 use crate::state::DbState;
 use crate::state::errors::Reason;
-use crate::state::family::CfState;
+use crate::state::job::RunJob;
 use crate::state::work::{CompactionWork, input_tombstones, oldest_time, split_points};
 use crate::stats::{CompactionStats, Ticker};
 
@@ -36,7 +35,8 @@ impl DbInner {
             return false;
         };
         if self.resources.runs_at_bottom(&work) {
-            self.forward(&mut state, work);
+            let runner = Arc::clone(self) as Arc<dyn RunJob>;
+            self.scheduler().forward(runner, &mut state, work);
             return true;
         }
         let deep = usize::from(work.is_deep());
@@ -52,7 +52,7 @@ impl DbInner {
     }
 
     /// Runs a picked compaction without the lock.
-    fn run_compaction<'a>(
+    pub(super) fn run_compaction<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, DbState>,
         mut work: CompactionWork,
@@ -61,124 +61,23 @@ impl DbInner {
             work.io = self.job_io(work.io_class());
             state.level0_begins(&work);
         }
-        let lane = self.background.lane_of(&state, &work, self.writes_wait());
+        let lane = self.background.lane_of(&state, &work, self.scheduler().writes_wait());
         drop(state);
         let compacted = thread::contain("Compaction", || self.compact(&work, lane));
         let result = compacted.and_then(|result| result);
         if let Err(error) = &result {
             // First, so that tasks that waited for the compaction find the state that it left.
-            self.background_error(error, Reason::Compaction);
+            self.faults().background_error(error, Reason::Compaction);
         }
         let mut state = self.state.lock();
         self.compaction_ended(&mut state, work, &result);
         state
     }
 
-    /// Hands a picked compaction to the bottom pool. It does not count against the limit on
-    /// scheduled compactions: the pool's threads limit it.
-    fn forward(self: &Arc<Self>, state: &mut DbState, work: CompactionWork) {
-        state.jobs.bottom_compactions += 1;
-        let db = Arc::clone(self);
-        let body = move |db: &Arc<Self>| {
-            drop(db.run_compaction(db.state.lock(), work));
-            true
-        };
-        let job = move || db.run_job("Compaction", |s| &mut s.jobs.bottom_compactions, body);
-        let (bottom, tag) = (Priority::Bottom, self.job_tag());
-        self.resources.pools.schedule_parted(bottom, "bottom compaction", tag, Box::new(job));
-    }
-
-    /// The next compaction to run: manual and automatic ones take turns, manual ones first.
-    fn pick_compaction(&self, state: &mut DbState) -> Option<CompactionWork> {
-        if self.life.shutting_down.load(Ordering::Acquire)
-            || state.errors.stopping_jobs().is_some()
-            || state.jobs.paused > 0
-        {
-            return None;
-        }
-        let automatic_first = std::mem::take(&mut state.manual.went_last);
-        let pick_manual = |state: &mut DbState| {
-            let work = self.pick_manual(state);
-            state.manual.went_last = work.is_some();
-            work
-        };
-        if !automatic_first && let Some(work) = pick_manual(state) {
-            return Some(work);
-        }
-        if state.manual.excludes_automatic() {
-            return pick_manual(state);
-        }
-        let reach = self.reach(state);
-        let (work, passed_over) = self.next_automatic(state, reach);
-        for id in passed_over {
-            state.queue_compaction(id);
-        }
-        if let Some(work) = &work {
-            // There may be more to do elsewhere in the tree.
-            state.queue_compaction(work.cf.id);
-            self.schedule_background(state);
-        }
-        work.or_else(|| if automatic_first { pick_manual(state) } else { None })
-    }
-
-    /// Which compactions may start now: under the adaptive policy one thread of several is reserved
-    /// for those that writers wait for.
-    fn reach(&self, state: &DbState) -> Reach {
-        let (_, limit) = self.options().background_limits();
-        if !self.options().is_adaptive() || limit <= 1 {
-            return Reach::All;
-        }
-        let others = state.jobs.running_compactions - state.jobs.running_merges;
-        match self.background.regulator.may_keep_for_merges() {
-            true if others + 1 >= limit => Reach::Merges,
-            false if state.jobs.running_deep + 1 >= limit => Reach::Upper,
-            _ => Reach::All,
-        }
-    }
-
-    /// The most urgent compaction within `reach` of the first family in the queue that has one,
-    /// and the families that may have one beyond it.
-    fn next_automatic(
-        &self,
-        state: &mut DbState,
-        reach: Reach,
-    ) -> (Option<CompactionWork>, Vec<u32>) {
-        let freed = self.caught_up_below();
-        let mut passed_over = Vec::new();
-        let due = |state: &DbState| {
-            let mut queue = state.jobs.compaction_queue.iter();
-            queue.position(|id| state.cfs.get(id).is_none_or(CfState::may_compact))
-        };
-        while let Some(id) = due(state).and_then(|at| state.jobs.compaction_queue.remove(at)) {
-            let Some(cf) = state.cfs.get_mut(&id) else { continue };
-            cf.compaction_queued = false;
-            if cf.data.is_dropped() || cf.data.options().disable_auto_compactions {
-                continue;
-            }
-            let version = Arc::clone(&cf.version);
-            let Some((registered, pick)) = cf.plan.pick(&version, freed, reach) else {
-                passed_over.extend((reach != Reach::All).then_some(id));
-                continue;
-            };
-            let work = CompactionWork {
-                cf: Arc::clone(&cf.data),
-                version,
-                pick,
-                registered,
-                base_level: cf.plan.base_level(),
-                max_subcompactions: self.options().max_subcompactions.max(1) as usize,
-                manual: None,
-                io: None,
-            };
-            return (Some(work), passed_over);
-        }
-        (None, passed_over)
-    }
-
     fn compaction_ended(&self, state: &mut DbState, work: CompactionWork, result: &Result<()>) {
         let CompactionWork { cf: data, registered, io, manual, .. } = work;
         let id = data.id;
-        let freed = self.caught_up_below();
+        let freed = self.scheduler().caught_up_below();
         if let Some(cf) = state.cfs.get_mut(&id) {
             let version = Arc::clone(&cf.version);
             cf.plan.finished(&version, registered, freed);
@@ -195,7 +94,7 @@ impl DbInner {
             }
         }
         if result.is_err() {
-            self.await_retry(state);
+            self.scheduler().await_retry(state);
         }
         if let Some(piece) = &manual {
             state.manual.piece_done(piece, result.clone());
@@ -343,7 +242,7 @@ impl DbInner {
             io: work.io.clone(),
             lane,
             floor: Floor::of_caller(),
-            outputs: Mutex::new(Vec::new()),
+            outputs: Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new()),
         }))
     }
 
@@ -415,12 +314,6 @@ impl DbInner {
     fn change_inputs(&self, work: &CompactionWork, edit: VersionEdit) -> Result<()> {
         debug_assert!(work.pick.input_files().all(|(_, file)| file.is_being_compacted()));
         self.change_versions(|_| Ok(edit.into()), |_| ())
-    }
-
-    /// The limit below which the last released snapshot left data to clean up
-    /// (`SnapshotList::catch_up_limit`).
-    pub(crate) fn caught_up_below(&self) -> u64 {
-        self.snapshots.catch_up_limit(|| self.last_sequence.load(Ordering::Acquire))
     }
 }
 

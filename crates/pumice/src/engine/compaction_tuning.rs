@@ -86,7 +86,7 @@ impl DbInner {
             }
             state.queue_compaction(id);
         }
-        self.schedule_background(&mut state);
+        self.scheduler().schedule_background(&mut state);
         self.changed.notify_all();
     }
 

@@ -49,7 +49,7 @@ impl DbInner {
             self.life.runs_code.store(true, Ordering::Relaxed);
         }
         let _alone = self.exclusive_here()?;
-        if let Some(error) = self.stopping_error() {
+        if let Some(error) = self.faults().stopping_error() {
             return Err(error);
         }
         let name = descriptor.name.as_str();
@@ -100,7 +100,9 @@ impl DbInner {
         });
         drop(manifest);
         // Still the only writer: nothing is written before the error stops writes.
-        created.inspect_err(|error| self.background_error_of_leader(error, Reason::Manifest))?;
+        created.inspect_err(|error| {
+            self.faults().background_error_of_leader(error, Reason::Manifest)
+        })?;
         self.reports.info(format_args!("Created column family [{name}] (ID {id})"));
         Ok(ColumnFamily::new(data, Arc::downgrade(self)))
     }
@@ -128,7 +130,7 @@ impl DbInner {
     /// frees space.
     fn drop_alone(self: &Arc<Self>, cf: &ColumnFamily) -> Result<bool> {
         let _alone = self.exclusive_here()?;
-        let error = self.stopping_error();
+        let error = self.faults().stopping_error();
         let full = error.as_ref().is_some_and(Error::is_no_space);
         if let Some(error) = error.filter(|_| !full) {
             return Err(error);
@@ -150,7 +152,9 @@ impl DbInner {
         drop(manifest);
         // The drop may be durable all the same: no write may be accepted until a new MANIFEST says
         // otherwise.
-        dropped.inspect_err(|error| self.background_error_of_leader(error, Reason::Manifest))?;
+        dropped.inspect_err(|error| {
+            self.faults().background_error_of_leader(error, Reason::Manifest)
+        })?;
         Ok(full)
     }
 

@@ -1,4 +1,4 @@
-//! Background errors: what they stop, and how the database recovers from them.
+//! Background errors: what they stop, and who is told.
 //!
 //! | severity | from | effect | cleared by |
 //! |---|---|---|---|
@@ -9,38 +9,31 @@
 //!
 //! Without `paranoid_checks` damage that a compaction finds is Soft, too.
 //!
-//! After a full disk, or a failure to write a table or the MANIFEST, resuming is tried
-//! automatically every `bgerror_resume_retry_interval`. After a failed log write it is not: that
-//! needs an operator. Neither is it at the limit of `sst_file_manager`, which an operator has to
-//! raise; with a manager, a full disk is not retried before as much space is free as the manager
-//! reserves for that. A file that failed to sync is never used again: `resume` flushes the
-//! memtables to new files, starts a new log and records in the MANIFEST that the old one is not
-//! needed.
+//! How the database recovers is in `resume`.
 //!
 //! Invariant: while there is an error no write is accepted, not even during `resume`, so that a log
 //! whose tail is unknown is never followed by records.
 //!
-//! Thread safety: from any thread; the present error is `state::errors`, under the state lock. The
-//! order of the locks is in `engine`.
+//! Thread safety: from any thread; the present error is `state::errors`, under the state lock.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pumice_base::narrow::saturating_u64;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, Result, Severity, SubCode};
-use pumice_manifest::VersionEdit;
-use pumice_port::task;
+use pumice_base::{Error, Result, Severity};
+use pumice_port::sync::{Condvar, Mutex};
+use pumice_port::{task, thread};
 
-use crate::commit::queue::Leadership;
-use crate::engine::memtable_switch::all_ids;
-use crate::engine::{DbInner, options_file, start_task};
+use crate::engine::life::Life;
+use crate::engine::{DbInner, start_task};
 use crate::state::DbState;
 use crate::state::errors::{Reason, UnreportedError, heals, severity};
-use crate::state::manifest_log::EditGroup;
-use crate::stats::listener::FlushReason;
-use crate::stats::{HistogramKind, Ticker};
+use crate::state::manifest_log::ManifestLog;
+use crate::state::parts::{Logs, Settings};
+use crate::state::reports::Reports;
+use crate::stats::{EventListener, Ticker};
 
 /// Sleeps between two automatic attempts to resume.
 fn wait_to_retry(interval: Duration) {
@@ -54,7 +47,46 @@ fn wait_to_retry(interval: Duration) {
     }
 }
 
+/// The parts of a database that an error concerns, and no others.
+pub(crate) struct Faults<'a> {
+    settings: &'a Settings,
+    reports: &'a Reports,
+    state: &'a Mutex<DbState>,
+    changed: &'a Condvar,
+    manifest: &'a Mutex<ManifestLog>,
+    logs: &'a Logs,
+    /// Has the next leader look at the error.
+    attention: &'a AtomicBool,
+    life: &'a Life,
+}
+
 impl DbInner {
+    /// Its errors, and who is told of them.
+    pub(crate) fn faults(&self) -> Faults<'_> {
+        Faults {
+            settings: &self.settings,
+            reports: &self.reports,
+            state: &self.state,
+            changed: &self.changed,
+            manifest: &self.manifest,
+            logs: &self.logs,
+            attention: &self.writes.attention,
+            life: &self.life,
+        }
+    }
+
+    /// The result of a call that no longer holds anything. Listeners are told of its errors before
+    /// its caller sees them.
+    #[inline]
+    pub(crate) fn with_errors_reported<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.faults().report_own_errors();
+        }
+        result
+    }
+}
+
+impl Faults<'_> {
     /// Reports a background error to the listeners, records it and starts its handling. Requires:
     /// neither a lock nor leadership is held.
     pub(crate) fn background_error(&self, error: &Error, reason: Reason) {
@@ -65,16 +97,6 @@ impl DbInner {
     /// `with_errors_reported`, which has to follow.
     pub(crate) fn background_error_of_leader(&self, error: &Error, reason: Reason) {
         self.record_error(error, reason, |error| self.reports.events.unreported.lock().push(error));
-    }
-
-    /// The result of a call that no longer holds anything. Listeners are told of its errors before
-    /// its caller sees them.
-    #[inline]
-    pub(crate) fn with_errors_reported<T>(&self, result: Result<T>) -> Result<T> {
-        if result.is_err() {
-            self.report_own_errors();
-        }
-        result
     }
 
     #[cold]
@@ -92,6 +114,14 @@ impl DbInner {
         }
     }
 
+    pub(crate) fn notify(&self, call: impl Fn(&dyn EventListener)) {
+        for listener in &self.settings.current().listeners {
+            if let Err(error) = thread::contain("A listener", || call(&**listener)) {
+                self.poison(&error);
+            }
+        }
+    }
+
     fn notify_error(&self, error: UnreportedError) {
         let _inside = self.life.mark.enter_job(); // Jobs may wait for this task.
         self.notify(|l| l.on_background_error(error.reason, &error.error));
@@ -100,7 +130,7 @@ impl DbInner {
     fn record_error(&self, error: &Error, reason: Reason, report: impl FnOnce(UnreportedError)) {
         let broken_manifest = reason != Reason::WriteCallback && self.manifest.lock().broken;
         let reason = if broken_manifest { Reason::Manifest } else { reason };
-        let severity = severity(error, reason, self.options().paranoid_checks);
+        let severity = severity(error, reason, self.settings.current().paranoid_checks);
         if severity == Severity::None {
             return;
         }
@@ -128,7 +158,7 @@ impl DbInner {
             if state.errors.resuming {
                 state.errors.failed_again.get_or_insert_with(|| error.clone());
             }
-            self.writes.attention.store(true, Ordering::Release);
+            self.attention.store(true, Ordering::Release);
             if heals(&error, reason) {
                 self.schedule_resume(&mut state);
             }
@@ -145,7 +175,7 @@ impl DbInner {
             state.errors.failed_again = Some(error.clone());
         }
         state.errors.error = Some(error);
-        self.writes.attention.store(true, Ordering::Release);
+        self.attention.store(true, Ordering::Release);
         self.changed.notify_all();
     }
 
@@ -156,27 +186,21 @@ impl DbInner {
 
     /// Starts the automatic attempts to resume, unless they are under way.
     fn schedule_resume(&self, state: &mut DbState) {
-        let Some(me) = self.life.me.get().filter(|_| !state.errors.retrying) else { return };
-        let options = self.options();
+        let Some(runner) = self.life.runner().filter(|_| !state.errors.retrying) else { return };
+        let options = self.settings.current();
         if options.max_bgerror_resume_count == 0 {
             return;
         }
         state.errors.retrying = true;
-        let (db, attempts) = (Weak::clone(me), options.max_bgerror_resume_count);
+        let (runner, attempts) = (Arc::downgrade(&runner), options.max_bgerror_resume_count);
         let interval = Duration::from_micros(options.bgerror_resume_retry_interval);
         let job = move || {
             let mut tried = 0;
             loop {
                 wait_to_retry(interval);
-                let Some(db) = db.upgrade() else { return };
-                if db.life.closing.load(Ordering::Acquire) {
+                let Some(runner) = runner.upgrade() else { return };
+                if runner.try_to_resume(&mut tried, attempts) {
                     return;
-                }
-                if db.may_resume() {
-                    tried += 1;
-                    if db.resumed_or_hopeless(tried, attempts) {
-                        return;
-                    }
                 }
             }
         };
@@ -187,150 +211,5 @@ impl DbInner {
         } else {
             self.reports.tick(Ticker::ErrorHandlerAutoresumeCount, 1);
         }
-    }
-
-    /// Automatic attempt number `tried`, of at most `attempts`; returns whether it was the last
-    /// one. The same step notes that no task retries any more, so that the next error starts a new
-    /// series.
-    fn resumed_or_hopeless(self: &Arc<Self>, tried: i32, attempts: i32) -> bool {
-        {
-            let mut state = self.state.lock();
-            if state.errors.error.is_none() {
-                state.errors.retrying = false; // A call has resumed it.
-                return true;
-            }
-        }
-        self.reports.tick(Ticker::ErrorHandlerAutoresumeRetryTotalCount, 1);
-        drop(self.resume());
-        let mut state = self.state.lock();
-        let errors = &mut state.errors;
-        let hopeless = |error: &Error| error.severity() >= Severity::Unrecoverable;
-        let over = tried >= attempts || errors.error.as_ref().is_none_or(hopeless);
-        let resumed = errors.error.is_none();
-        errors.retrying = !over;
-        drop(state);
-        if over {
-            let tries = u64::from(tried.unsigned_abs());
-            self.reports.measure(HistogramKind::ErrorHandlerAutoresumeRetryCount, tries);
-            self.reports.tick(Ticker::ErrorHandlerAutoresumeSuccessCount, u64::from(resumed));
-        }
-        over
-    }
-
-    /// Clears a recoverable background error: new log, flush of everything, new MANIFEST if the
-    /// old one failed. Suspends.
-    ///
-    /// # Errors
-    /// The error itself if it is unrecoverable; the new failure if recovery fails. Without an error
-    /// that of writing an OPTIONS file, if the last could not be written.
-    pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
-        self.life.check_caller()?;
-        self.life.mark.check_may_wait()?;
-        let cleared = {
-            let mut state = self.state.lock();
-            if self.life.closing.load(Ordering::Acquire) {
-                return Err(Error::shutdown("the database is closing"));
-            }
-            let Some(error) = state.errors.error.clone() else {
-                drop(state);
-                return options_file::renew(self);
-            };
-            if error.severity() >= Severity::Unrecoverable {
-                return Err(error);
-            }
-            if state.errors.resuming {
-                return Err(Error::busy("Recovery in progress"));
-            }
-            state.errors.resuming = true;
-            state.errors.failed_again = None;
-            error
-        };
-        let mut result = self.try_resume();
-        let mut state = self.state.lock();
-        state.errors.resuming = false;
-        if let Some(error) = state.errors.failed_again.take() {
-            result = result.and(Err(error));
-        }
-        match &result {
-            Ok(()) => state.errors.error = None,
-            Err(error)
-                if error.is_corruption() && error.subcode() != SubCode::MergeOperatorFailed =>
-            {
-                state.errors.error = Some(error.with_severity(Severity::Unrecoverable));
-            }
-            Err(_) => {}
-        }
-        self.schedule_background(&mut state);
-        self.changed.notify_all();
-        drop(state);
-        if result.is_ok() {
-            self.reports.info(format_args!("Successfully resumed DB"));
-            self.delete_obsolete_files();
-            options_file::try_renew(self);
-            let _inside = self.life.mark.enter_job(); // As for the error itself.
-            self.notify(|l| l.on_error_recovery_completed(&cleared));
-        }
-        self.with_errors_reported(result)
-    }
-
-    fn try_resume(self: &Arc<Self>) -> Result<()> {
-        let ids = all_ids(&self.state.lock());
-        {
-            let leader = self.exclusive();
-            self.replace_broken_manifest(&leader)?;
-            let failed = self.logs.at_rest().failure().is_some();
-            if failed {
-                // The tail of the failed log is unknown; the data it should hold is in memory.
-                self.manifest.lock().hold();
-                let number = self.new_file_number();
-                let mut wal = self.logs.at_rest();
-                let old = wal.number();
-                wal.switch(number, true)?;
-                drop(wal);
-                // Later writes take the sequence numbers of the refused ones.
-                self.logs.history.end(old, self.last_sequence.load(Ordering::Acquire));
-            }
-            self.switch_memtables(&leader, &ids, FlushReason::ErrorRecovery)?;
-        }
-        self.flush_all_now(&ids)?;
-        self.leave_failed_log(&self.exclusive())
-    }
-
-    /// Done before flushing, since a failed MANIFEST cannot record the flush: each try would leave
-    /// tables that cannot be deleted. Held back changes are not recorded anyway.
-    fn replace_broken_manifest(&self, leader: &Leadership) -> Result<()> {
-        let failed = self.logs.at_rest().failure().is_some();
-        let manifest = self.manifest.lock();
-        let replace = manifest.broken && !manifest.held && !failed;
-        drop(manifest);
-        if replace { self.leave_failed_log(leader) } else { Ok(()) }
-    }
-
-    /// Records that no column family needs a log before the present one, unless it has unflushed
-    /// data. Even if nothing was flushed: the failed log must not be replayed, since the next
-    /// writes take the sequence numbers of the failed ones; and a failed MANIFEST must be replaced.
-    ///
-    /// A memtable that was sealed before the failure names the failed log as the next one to keep,
-    /// so its flush alone does not release that log.
-    fn leave_failed_log(&self, _: &Leadership) -> Result<()> {
-        // Held to the end: another task's change must not start the next MANIFEST, which would make
-        // the held back changes durable without the log numbers.
-        let mut manifest = self.manifest.lock();
-        let present = self.logs.wal.lock().number();
-        let mut edits = Vec::new();
-        for cf in self.state.lock().cfs.values().filter(|cf| !cf.data.is_dropped()) {
-            let flushed = cf.mem.is_empty() && cf.imm.is_empty();
-            let number = if flushed { cf.log_number.max(present) } else { cf.log_number };
-            let log_number = (!planted::is(Bug::SequencesReused)).then_some(number);
-            let column_family = cf.data.id;
-            edits.push(VersionEdit { column_family, log_number, ..VersionEdit::default() });
-        }
-        let held = manifest.release();
-        let left = self.apply_edits(&mut manifest, EditGroup::from(edits), |_| ());
-        if left.is_err() && held {
-            // A later change must not start it either.
-            manifest.hold();
-        }
-        left
     }
 }

@@ -13,7 +13,6 @@ use pumice_base::{Error, FileNumber};
 use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_port::pool::Priority;
-use pumice_port::thread;
 
 use crate::commit::controller::{StallInputs, WriteStall};
 use crate::engine::DbInner;
@@ -29,7 +28,7 @@ use crate::stats::listener::{
     CompactionJobInfo, ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo,
     TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo, WriteStallInfo,
 };
-use crate::stats::{CompactionStats, EventListener, event_log};
+use crate::stats::{CompactionStats, event_log};
 use crate::version::family::CfData;
 
 /// Queues a job that delivers the events that wait.
@@ -39,14 +38,6 @@ fn schedule_delivery(db: Arc<DbInner>) {
 }
 
 impl DbInner {
-    pub(crate) fn notify(&self, call: impl Fn(&dyn EventListener)) {
-        for listener in &self.options().listeners {
-            if let Err(error) = thread::contain("A listener", || call(&**listener)) {
-                self.poison(&error);
-            }
-        }
-    }
-
     /// Queues an event that happens under a lock or leadership.
     fn notify_later(&self, event: impl FnOnce() -> DeferredEvent) {
         if self.options().listeners.is_empty() {
@@ -68,8 +59,10 @@ impl DbInner {
             let event = self.reports.events.deferred.lock().events.pop_front();
             let Some(event) = event else { break };
             match &event {
-                DeferredEvent::Sealed(info) => self.notify(|l| l.on_memtable_sealed(info)),
-                DeferredEvent::Stall(info) => self.notify(|l| l.on_stall_conditions_changed(info)),
+                DeferredEvent::Sealed(info) => self.faults().notify(|l| l.on_memtable_sealed(info)),
+                DeferredEvent::Stall(info) => {
+                    self.faults().notify(|l| l.on_stall_conditions_changed(info))
+                }
             }
         }
         let mut deferred = self.reports.events.deferred.lock();
@@ -121,7 +114,7 @@ impl DbInner {
         }
         self.reports
             .info(format_args!("[{}] [JOB {job}] Level-0 flush table #{number}: started", cf.name));
-        self.notify(|l| l.on_flush_begin(&info));
+        self.faults().notify(|l| l.on_flush_begin(&info));
         job
     }
 
@@ -156,7 +149,7 @@ impl DbInner {
         self.reports.log_event(|log| {
             event_log::flush_finished(log, &info, codec, &shape.files, shape.immutable_memtables);
         });
-        self.notify(|l| l.on_flush_completed(&info));
+        self.faults().notify(|l| l.on_flush_completed(&info));
         self.report_if_due();
     }
 
@@ -182,7 +175,7 @@ impl DbInner {
             error: None,
         };
         self.reports.log_event(|log| event_log::table_file_created(log, &info));
-        self.notify(|l| l.on_table_file_created(&info));
+        self.faults().notify(|l| l.on_table_file_created(&info));
     }
 
     /// A compaction begins; returns its job number.
@@ -203,7 +196,7 @@ impl DbInner {
         ));
         let oldest = self.snapshots.sequences().first().copied();
         self.reports.log_event(|log| event_log::compaction_started(log, &info, oldest));
-        self.notify(|l| l.on_compaction_begin(&info));
+        self.faults().notify(|l| l.on_compaction_begin(&info));
         job
     }
 
@@ -238,7 +231,7 @@ impl DbInner {
         let figures = compaction_figures(&info, counts);
         self.reports.info(format_args!("[{name}] compacted to: {}, {figures}", shape.summary));
         self.reports.log_event(|log| event_log::compaction_finished(log, &info, &shape.files));
-        self.notify(|l| l.on_compaction_completed(&info));
+        self.faults().notify(|l| l.on_compaction_completed(&info));
         self.report_if_due();
     }
 
@@ -249,7 +242,7 @@ impl DbInner {
             .warn(format_args!("[{}] [JOB {job}] Compaction failed: {error}", work.cf.name));
         let shape = self.state.lock().tree_shape(work.cf.id);
         self.reports.log_event(|log| event_log::compaction_finished(log, &info, &shape.files));
-        self.notify(|l| l.on_compaction_completed(&info));
+        self.faults().notify(|l| l.on_compaction_completed(&info));
     }
 
     /// These files were ingested into these levels of `cf`.
@@ -270,14 +263,14 @@ impl DbInner {
         let shape = self.state.lock().tree_shape(cf.id);
         self.reports.log_event(|log| event_log::ingest_finished(log, &placed, &shape.files));
         for (info, _) in files {
-            self.notify(|l| l.on_external_file_ingested(info));
+            self.faults().notify(|l| l.on_external_file_ingested(info));
         }
     }
 
     /// Reports removed tables to the listeners. Requires: neither a lock nor leadership is held.
     pub(crate) fn notify_deleted(&self, deleted: &[TableFileDeletionInfo]) {
         for info in deleted {
-            self.notify(|l| l.on_table_file_deleted(info));
+            self.faults().notify(|l| l.on_table_file_deleted(info));
         }
     }
 

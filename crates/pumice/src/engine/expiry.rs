@@ -13,14 +13,14 @@
 //! Thread safety: from any thread; the moment waited for is `state::expiry`, under the state lock.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pumice_port::time;
 
 use crate::compaction::plan::RECLAIM_SECONDS;
-use crate::engine::{DbInner, start_task};
+use crate::engine::DbInner;
 use crate::state::DbState;
 use crate::state::expiry::next_expiry;
 use crate::stats::listener::FlushReason;
@@ -29,26 +29,8 @@ use crate::stats::listener::FlushReason;
 const LOOK_AGAIN_SECONDS: u64 = 600;
 
 impl DbInner {
-    /// Files or options changed: watches the next file that becomes too old. Does not suspend.
-    pub(crate) fn watch_expiry(&self, state: &mut DbState) {
-        let Some(next) = next_expiry(state, time::wall_seconds) else { return };
-        let watch = &mut state.tasks.expiry;
-        if watch.waiting {
-            if next < watch.next {
-                watch.next = next;
-                self.background.expiry_changed.notify_all();
-            }
-            return;
-        }
-        let Some(db) = self.life.me.get().and_then(Weak::upgrade) else { return };
-        watch.next = next;
-        // Without a thread the next change checks, as it did before.
-        let task = move || db.expire();
-        watch.waiting = start_task("pumice:expiry", task).is_ok();
-    }
-
     /// Body of the task.
-    fn expire(self: Arc<Self>) {
+    pub(super) fn expire(self: Arc<Self>) {
         let mut state = self.state.lock();
         while !self.life.shutting_down.load(Ordering::Acquire) {
             let now = time::wall_seconds();
@@ -82,11 +64,11 @@ impl DbInner {
             if let Some(cf) = state.cfs.get_mut(&id)
                 && cf.plan.expires_at(&cf.version).is_some()
             {
-                self.refresh_scores(cf);
+                self.scheduler().refresh_scores(cf);
                 state.queue_compaction(id);
             }
         }
-        self.schedule_background(state);
+        self.scheduler().schedule_background(state);
     }
 }
 
@@ -98,7 +80,7 @@ pub(crate) fn note_range_deletion(db: &DbInner) {
     }
     let mut state = db.state.lock();
     look_again(db, &mut state, time::wall_seconds());
-    db.watch_expiry(&mut state);
+    db.scheduler().watch_expiry(&mut state);
 }
 
 fn look_again(db: &DbInner, state: &mut DbState, now: u64) {
@@ -143,9 +125,9 @@ fn find_deletions(db: &DbInner) {
     let mut state = db.state.lock();
     for (data, _) in &unknown {
         if let Some(cf) = state.cfs.get_mut(&data.id) {
-            db.refresh_scores(cf);
+            db.scheduler().refresh_scores(cf);
             state.queue_compaction(data.id);
         }
     }
-    db.schedule_background(&mut state);
+    db.scheduler().schedule_background(&mut state);
 }

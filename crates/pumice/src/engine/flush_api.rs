@@ -54,7 +54,7 @@ impl DbInner {
     /// While a failed log is being abandoned, the promises of flushes and syncs hold only once that
     /// is complete (`ManifestLog::hold`).
     fn check_nothing_held(&self) -> Result<()> {
-        let Some(error) = self.stopping_error() else { return Ok(()) };
+        let Some(error) = self.faults().stopping_error() else { return Ok(()) };
         let manifest = self.manifest.lock();
         if manifest.held || manifest.broken { Err(error) } else { Ok(()) }
     }
@@ -75,7 +75,7 @@ impl DbInner {
             }
             state.queue_flush(*id);
         }
-        self.schedule_background(&mut state);
+        self.scheduler().schedule_background(&mut state);
     }
 
     /// Waits until the memtables that are sealed now are in table files.
@@ -137,7 +137,7 @@ impl DbInner {
         let result =
             if sync { self.logs.sync(&self.reports) } else { self.logs.wal.lock().flush(false) };
         if let Err(error) = &result {
-            self.background_error_of_leader(error, Reason::WriteCallback);
+            self.faults().background_error_of_leader(error, Reason::WriteCallback);
         }
         result.and_then(|()| self.check_nothing_held())
     }
@@ -198,7 +198,7 @@ impl DbInner {
             return Err(Error::invalid_argument("background work is not paused"));
         }
         state.jobs.paused -= 1;
-        self.schedule_background(&mut state);
+        self.scheduler().schedule_background(&mut state);
         Ok(())
     }
 }

@@ -18,7 +18,7 @@ use pumice_port::lane::Floor;
 use pumice_port::{thread, time};
 use pumice_table::TableReason;
 
-use crate::compaction::env::LaneKind;
+use crate::compaction::compaction_env::LaneKind;
 use crate::engine::DbInner;
 use crate::flush::grouping::{Grouping, flushed_together};
 use crate::flush::{FlushOutput, write_level0};
@@ -63,7 +63,7 @@ impl DbInner {
         let flushed = thread::contain("Flush", || self.flush_together(&works));
         let flushed = flushed.and_then(|done| done);
         if let Err(error) = &flushed {
-            self.background_error(error, Reason::Flush);
+            self.faults().background_error(error, Reason::Flush);
         }
         let mut state = self.state.lock();
         state.jobs.running_flushes -= 1;
@@ -250,7 +250,7 @@ impl DbInner {
             self.background.regulator.flush_released(cf);
         }
         state.queue_compaction(work.cf.id);
-        self.schedule_background(state);
+        self.scheduler().schedule_background(state);
     }
 }
 

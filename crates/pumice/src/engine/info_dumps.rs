@@ -14,8 +14,8 @@ use std::time::Duration;
 use pumice_port::time;
 
 use crate::engine::{DbInner, start_task};
-use crate::options::ColumnFamilyOptions;
 use crate::options::row::OptionSet;
+use crate::options::{ColumnFamilyOptions, printed};
 use crate::state::DbState;
 use crate::stats::Logger;
 use crate::version::identity;
@@ -39,6 +39,7 @@ impl DbInner {
             log.warn(format_args!("Options skipped in the OPTIONS file: {list}"));
         }
         log_options(&**log, "Options.", &*self.options());
+        printed::abilities().lines().for_each(|line| log.header(format_args!("{line}")));
         let state = self.state.lock();
         let families: Vec<_> = state.cfs.values().map(|cf| Arc::clone(&cf.data)).collect();
         drop(state);
@@ -46,7 +47,10 @@ impl DbInner {
             log.header(format_args!("--------------- Options for column family [{}]:", cf.name));
             let options: &ColumnFamilyOptions = &cf.options();
             log_options(&**log, "Options.", options);
-            log_options(&**log, "", &options.table_factory);
+            let collectors = printed::collectors(options);
+            log.header(format_args!("{:>48}: {collectors}", "Options.table_properties_collectors"));
+            let table = printed::table_options(&options.table_factory);
+            log.header(format_args!("{:>48}: {table}", "table_factory options"));
         }
     }
 

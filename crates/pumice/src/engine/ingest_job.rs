@@ -4,7 +4,7 @@
 //! lock: flush memtables that overlap, make the log durable (so that a crash cannot leave a hole in
 //! the history before the ingestion), choose levels and sequence numbers, install.
 //!
-//! Thread safety: from any thread; lock order leadership > manifest > state > wal. Suspends.
+//! Thread safety: from any thread. Suspends.
 //!
 //! Invariants: (1) from the choice of places to the installed version the MANIFEST lock keeps the
 //! tree unchanged, reservations keep new compactions away, and `ClosedSnapshots` new snapshots; (2)
@@ -210,7 +210,7 @@ impl DbInner {
     ) -> Result<()> {
         let leader = self.exclusive_here()?;
         self.check_writable()?;
-        if let Some(error) = self.stopping_error() {
+        if let Some(error) = self.faults().stopping_error() {
             return Err(error);
         }
         self.flush_overlapping(&leader, prepared)?;
@@ -232,7 +232,7 @@ impl DbInner {
         if let Err(error) = &result
             && under_way.tried
         {
-            self.background_error_of_leader(error, Reason::Manifest);
+            self.faults().background_error_of_leader(error, Reason::Manifest);
         }
         result
     }
@@ -279,7 +279,7 @@ impl DbInner {
             }
             state.queue_flush(*id);
         }
-        self.schedule_background(&mut state);
+        self.scheduler().schedule_background(&mut state);
         let waiting = |state: &DbState, id: &u32| {
             state.cfs.get(id).is_some_and(|cf| !cf.imm.is_empty() && !cf.data.is_dropped())
         };

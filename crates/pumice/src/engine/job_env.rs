@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, FileNumber, Result, SizeLimits};
 use pumice_env::{FileSystem, IoPriority, RateLimiterEvents};
-use pumice_port::lane::{Lane, unlowered};
+use pumice_port::lane::{Lane, at_normal_priority};
 use pumice_table::{BuildStats, TableReason};
 
 use crate::callbacks::Entered;
-use crate::compaction::env::{CompactionEnv, LaneKind};
+use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::engine::DbInner;
 use crate::options::DbOptions;
 use crate::snapshot::LiveSnapshots;
@@ -42,7 +42,7 @@ impl OutputEnv for DbInner {
         self.settings.limits
     }
     fn pace(&self, reason: TableReason) -> (IoPriority, Option<Arc<dyn RateLimiterEvents>>) {
-        (self.io_priority(reason), self.job_events(reason))
+        (self.scheduler().io_priority(reason), self.job_events(reason))
     }
     fn built(&self, table: &BuildStats) -> u64 {
         self.reports.count_build(table)
@@ -67,11 +67,11 @@ impl CompactionEnv for DbInner {
     }
     fn begin_output(&self) -> FileNumber {
         let number = self.new_file_number();
-        unlowered(|| self.state.lock().files.pending_outputs.insert(number));
+        at_normal_priority(|| self.state.lock().files.pending_outputs.insert(number));
         number
     }
     fn end_output(&self, number: FileNumber, bytes: u64) -> Result<()> {
-        unlowered(|| self.track_table(number, bytes));
+        at_normal_priority(|| self.track_table(number, bytes));
         self.check_space()
     }
 }

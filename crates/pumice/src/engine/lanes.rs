@@ -5,7 +5,7 @@
 //! | flushes | normal |
 //! | compactions out of L0 while the family is under pressure ([`URGENT_PRESSURE`]) | normal |
 //! | automatic ones out of L0 that need little processor time (`level0_cost`) | normal |
-//! | all jobs that start while writes wait ([`DbInner::writes_wait`]) | normal |
+//! | all jobs that start while writes wait (`Scheduler::writes_wait`) | normal |
 //! | all other compactions | deferred |
 //!
 //! The deferred lane has `background_cpu_priority` and `background_io_priority`, the normal one
@@ -15,7 +15,7 @@
 //!
 //! Thread safety: everything from anywhere.
 
-use crate::compaction::env::LaneKind;
+use crate::compaction::compaction_env::LaneKind;
 use crate::engine::DbInner;
 use crate::state::DbState;
 use crate::state::lanes::{Lanes, URGENT_PRESSURE, wanted};
@@ -23,13 +23,6 @@ use crate::state::parts::Background;
 use crate::state::work::CompactionWork;
 
 impl DbInner {
-    /// Writes wait for background work. The adaptive policy's cap does not show that: it is nearly
-    /// always set.
-    pub(crate) fn writes_wait(&self) -> bool {
-        let delayed = !self.options().is_adaptive() && self.writes.controller.is_delayed();
-        self.writes.controller.is_stopped() || delayed
-    }
-
     /// The options may have changed: running jobs follow. Suspends; not under the state lock.
     pub(crate) fn refresh_lanes(&self) {
         let refused = self.background.lanes.deferred.set_priority(wanted(&self.options()));
@@ -43,7 +36,7 @@ impl DbInner {
 
     /// Writes may have begun or stopped waiting. Never waits.
     pub(crate) fn refresh_urgency(&self) {
-        self.background.lanes.deferred.set_urgent(self.writes_wait());
+        self.background.lanes.deferred.set_urgent(self.scheduler().writes_wait());
     }
 }
 

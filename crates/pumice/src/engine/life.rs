@@ -1,10 +1,10 @@
 //! The state of a database between its open and its close.
 //!
 //! Thread safety: as the fields say; fields that are neither locked nor atomic never change after
-//! the open. The order of the locks is in `engine`.
+//! the open. The order of the locks is in `lock_order`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use pumice_base::{Error, Result};
 use pumice_port::os::is_forked;
@@ -15,6 +15,7 @@ use crate::engine::DbInner;
 use crate::engine::secondary::Follower;
 use crate::options::requests::WriteOptions;
 use crate::state::DbState;
+use crate::state::job::RunJob;
 
 /// See the module head.
 pub(crate) struct Life {
@@ -51,6 +52,11 @@ impl Life {
             Some(error) => Err(error.clone()),
             None => Ok(()),
         }
+    }
+
+    /// Who runs jobs and tasks; None before the database is assembled and after it is gone.
+    pub(crate) fn runner(&self) -> Option<Arc<dyn RunJob>> {
+        self.me.get()?.upgrade().map(|db| db as Arc<dyn RunJob>)
     }
 
     /// A write that must not wait for jobs; one from a job would wait for itself.

@@ -22,6 +22,20 @@ use crate::table_output::file_checksum::{self, hex};
 use crate::version::family::CfData;
 
 /// A table file of a current version.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-livefile-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// db.put("a", "1")?;
+/// db.flush()?;
+/// let files = db.live_files_metadata();
+/// assert_eq!((files.len(), files[0].level, files[0].num_entries), (1, 0, 1));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveFile {
     /// Column family it belongs to.

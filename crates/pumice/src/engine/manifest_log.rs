@@ -89,7 +89,7 @@ impl DbInner {
             cf.log_number = cf.log_number.max(edit.log_number.unwrap_or(0));
             if let Some(version) = version {
                 cf.version = version;
-                self.refresh_scores(cf);
+                self.scheduler().refresh_scores(cf);
             }
         }
         let before: Vec<_> = group.edits.iter().map(|e| e.column_family).collect();
@@ -105,7 +105,7 @@ impl DbInner {
         }
         self.collect_obsolete(&mut state, &group);
         // A stall that begins ends the deferral of compactions.
-        self.schedule_background(&mut state);
+        self.scheduler().schedule_background(&mut state);
         self.changed.notify_all();
         Ok(())
     }

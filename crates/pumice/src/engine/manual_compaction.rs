@@ -14,77 +14,18 @@ use std::time::Duration;
 use pumice_base::{Error, Result};
 use pumice_manifest::{UserRange, Version};
 
-use crate::compaction::picker::{FilesRequest, ManualPick};
+use crate::compaction::picker::FilesRequest;
 use crate::engine::DbInner;
 use crate::ingest::place::{level_overlaps, memtables_overlap};
 use crate::options::CompactionStyle;
 use crate::options::requests::{BottommostLevelCompaction, CompactRangeOptions, FlushOptions};
-use crate::state::DbState;
-use crate::state::manual_queue::{ManualPiece, Request};
-use crate::state::work::CompactionWork;
+use crate::state::manual_queue::Request;
 use crate::stats::listener::FlushReason;
 use crate::version::family::CfData;
 
 const POLL: Duration = Duration::from_millis(200);
 
 impl DbInner {
-    /// Picks a piece of the first request that nothing conflicts with.
-    pub(crate) fn pick_manual(&self, state: &mut DbState) -> Option<CompactionWork> {
-        let freed = self.caught_up_below();
-        let default_parts = self.options().max_subcompactions.max(1) as usize;
-        let mut settled = false;
-        let mut found = None;
-        for request in &mut state.manual.requests {
-            if request.running || request.done.is_some() {
-                continue;
-            }
-            let Some(cf) = state.cfs.get_mut(&request.family) else {
-                request.done = Some(Err(Error::column_family_dropped("manual compaction")));
-                settled = true;
-                continue;
-            };
-            if request.exclusive && !cf.plan.running().is_empty() {
-                continue;
-            }
-            match request.pick(cf).unwrap_or_else(|error| {
-                request.done = Some(Err(error));
-                ManualPick::Nothing
-            }) {
-                ManualPick::Nothing if request.done.is_some() => settled = true,
-                ManualPick::Nothing => {
-                    request.done = Some(Ok(()));
-                    settled = true;
-                }
-                ManualPick::Conflict => {}
-                ManualPick::Pick { pick, resume_at } => {
-                    request.running = true;
-                    request.wrote_to = Some(pick.output_level);
-                    let version = Arc::clone(&cf.version);
-                    let registered = cf.plan.register(&version, &pick, freed);
-                    let parts = match request.max_subcompactions {
-                        0 => default_parts,
-                        given => given,
-                    };
-                    found = Some(CompactionWork {
-                        cf: Arc::clone(&cf.data),
-                        version,
-                        pick: *pick,
-                        registered,
-                        base_level: cf.plan.base_level(),
-                        max_subcompactions: parts,
-                        manual: Some(ManualPiece { id: request.id, resume_at }),
-                        io: None,
-                    });
-                    break;
-                }
-            }
-        }
-        if settled {
-            self.changed.notify_all();
-        }
-        found
-    }
-
     /// Compacts `[begin, end]` of a column family.
     pub(crate) fn compact_range(
         self: &Arc<Self>,
@@ -245,7 +186,7 @@ impl DbInner {
         let id = state.manual.next_id;
         state.manual.next_id += 1;
         state.manual.requests.push_back(Request { id, ..request });
-        self.schedule_background(&mut state);
+        self.scheduler().schedule_background(&mut state);
         let lost = || Error::aborted("the manual compaction request was lost");
         loop {
             let at = state.manual.requests.iter().position(|r| r.id == id);
@@ -259,12 +200,12 @@ impl DbInner {
                 && !state.manual.requests[at].running
             {
                 state.manual.requests.remove(at);
-                self.schedule_background(&mut state);
+                self.scheduler().schedule_background(&mut state);
                 return Err(error);
             }
             if state.jobs.paused > 0 && !state.manual.requests[at].running {
                 state.manual.requests.remove(at);
-                self.schedule_background(&mut state);
+                self.scheduler().schedule_background(&mut state);
                 return Err(Error::incomplete("Manual compaction paused")
                     .with_subcode(pumice_base::SubCode::ManualCompactionPaused));
             }
@@ -273,7 +214,7 @@ impl DbInner {
             let (next, timed_out) = self.changed.wait_timeout(state, POLL);
             state = next;
             if timed_out {
-                self.schedule_background(&mut state);
+                self.scheduler().schedule_background(&mut state);
             }
         }
     }

@@ -30,7 +30,6 @@ use pumice_env::filename::{self, FileType};
 use pumice_manifest::FileMetaData;
 use pumice_port::os::is_forked;
 use pumice_port::pool::Priority;
-use pumice_port::thread;
 
 use crate::engine::DbInner;
 use crate::state::DbState;
@@ -172,18 +171,6 @@ impl DbInner {
         self.purge_archive();
         drop(counted);
         deleted
-    }
-
-    pub(crate) fn delete_file(&self, path: &Path) {
-        // If the file system panics that file is left, and the others are deleted.
-        let removed = thread::contain("File deletion", || self.remove_or_trash(path));
-        match removed.and_then(|removed| removed) {
-            Ok(()) => {}
-            Err(error) if error.is_not_found() => {}
-            Err(error) => {
-                self.reports.info(format_args!("Failed to delete {}: {error}", path.display()));
-            }
-        }
     }
 
     /// Deletes every file of ours in the directory that nothing refers to; paced deletions only

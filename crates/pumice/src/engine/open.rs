@@ -21,10 +21,10 @@ use pumice_manifest::VersionEdit;
 use crate::callbacks::{Mark, mark_code, mark_db_code, mark_files};
 use crate::engine::assemble::{Assembly, assemble};
 use crate::engine::recovery::Recovered;
-use crate::engine::{DbInner, compaction_tuning, found_files, secondary};
+use crate::engine::{DbInner, compaction_tuning, found_files, secondary, two_phase};
 use crate::options::{ColumnFamilyOptions, DbOptions};
+use crate::recovery::consistent_read::{Stamp, read_settled};
 use crate::recovery::lock::Mode;
-use crate::recovery::moment::{Stamp, read_settled};
 use crate::recovery::version_recovery::{self, RecoveredFamily, RecoveredVersions, Shape};
 use crate::state::DbState;
 use crate::state::family::CfState;
@@ -71,7 +71,7 @@ pub(crate) fn open(
     mark.check_may_lock()?;
     let (options, descriptors) = sanitize_request(options, descriptors, mark)?;
     activity::during(IoActivity::DbOpen, || match mode {
-        Mode::ReadWrite | Mode::Secondary { .. } => {
+        Mode::ReadWrite | Mode::TwoPhase | Mode::Secondary { .. } => {
             open_once(&options, path, &descriptors, mode, mark, None)
         }
         // Another process may be writing.
@@ -127,7 +127,7 @@ fn open_once(
     let dropped = db.state.lock().files.dropped_tail.clone();
     dropped.iter().for_each(|tail| db.reports.dropped_tail(tail));
     match mode {
-        Mode::ReadWrite => {
+        Mode::ReadWrite | Mode::TwoPhase => {
             if let Err(error) = db.start_writable(exists, descriptors) {
                 db.undo_open();
                 return Err(error);
@@ -145,7 +145,7 @@ fn open_once(
         check_direct(options, path)?;
     }
     let handles = handles(&db, descriptors)?;
-    if mode == Mode::ReadWrite {
+    if mode.writes() {
         db.reports.begin_history();
         db.watch_dumps(&mut db.state.lock());
     }
@@ -159,7 +159,7 @@ fn log_directory(options: &DbOptions, path: &Path, mode: Mode<'_>) -> Result<Pat
         "" => path.to_path_buf(),
         dir => dir.into(),
     };
-    if mode == Mode::ReadWrite && dir != path {
+    if mode.writes() && dir != path {
         // A log is made only in a directory that is durable.
         create_dir_durably(fs, &dir, !filename::holds_logs(fs, &dir)?)?;
     }
@@ -266,9 +266,11 @@ fn recover(
         }))
     };
     let recovered = version_recovery::recover_versions(fs, path, &spec)?;
-    if mode == Mode::ReadWrite {
+    if mode.writes() {
         recovered.check_writable()?;
-        recovered.check_prepared(fs, wal_dir)?;
+        if mode == Mode::ReadWrite {
+            recovered.check_prepared(fs, wal_dir)?;
+        }
         let missing: Vec<&str> = recovered.unopened.values().map(|f| f.name.as_str()).collect();
         if !missing.is_empty() {
             return Err(Error::invalid_argument(format!(
@@ -296,7 +298,7 @@ fn open_info_log(
         (Some(log), _) => return Ok(Some(Arc::new(ContainedLogger::new(Arc::clone(log))))),
         (None, Mode::ReadOnly { .. }) => return Ok(None),
         (None, Mode::Secondary { path }) => path,
-        (None, Mode::ReadWrite) => path,
+        (None, Mode::ReadWrite | Mode::TwoPhase) => path,
     };
     let log = crate::stats::InfoLog::open(Arc::clone(fs), place, &options.info_log_settings())?;
     Ok(Some(Arc::new(log)))
@@ -328,7 +330,7 @@ impl DbInner {
         let ids: Vec<u32> = state.cfs.keys().copied().collect();
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(&id) {
-                self.refresh_scores(cf);
+                self.scheduler().refresh_scores(cf);
                 self.update_stall(cf);
             }
             state.queue_compaction(id);
@@ -350,6 +352,7 @@ impl DbInner {
             }
             wal.switch(number, true)?;
         }
+        two_phase::keep_sections(self, number, &recovered.sections)?;
         self.logs.history.begin(number, self.last_sequence.load(Ordering::Acquire));
         self.archive(&recovered.set_aside)?;
         let outputs = recovered.edits.values().flat_map(|edit| &edit.new_files);

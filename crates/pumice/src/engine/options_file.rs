@@ -76,6 +76,7 @@ impl DbInner {
     /// changes then.
     pub(crate) fn set_cf_options(&self, cf: &Arc<CfData>, changes: &[(&str, &str)]) -> Result<()> {
         self.check_writable()?;
+        check_not_empty(changes)?;
         if cf.is_dropped() {
             return Err(Error::column_family_dropped(cf.name.clone()));
         }
@@ -100,13 +101,13 @@ impl DbInner {
             family.mem.set_write_buffer_bytes(cf.options().write_buffer_size);
             self.background.refresh_tuning(&state, self.options().background_policy);
             if let Some(family) = state.cfs.get_mut(&cf.id) {
-                self.refresh_scores(family);
+                self.scheduler().refresh_scores(family);
                 self.update_stall(family);
             }
             self.refresh_wal_settings(&state);
             state.queue_flush(cf.id); // Fewer memtables may be enough now.
             state.queue_compaction(cf.id);
-            self.schedule_background(&mut state);
+            self.scheduler().schedule_background(&mut state);
             self.changed.notify_all();
         }
         for (name, value) in changes {
@@ -121,6 +122,7 @@ impl DbInner {
     /// As `set_cf_options`.
     pub(crate) fn set_db_options(&self, changes: &[(&str, &str)]) -> Result<()> {
         self.check_writable()?;
+        check_not_empty(changes)?;
         // Held from reading the options to storing them, so that of two changes neither is lost.
         let changing = self.settings.change.lock();
         let changed = self.options().with_changes(changes)?.sanitized()?;
@@ -143,12 +145,12 @@ impl DbInner {
             let ids: Vec<u32> = state.cfs.keys().copied().collect();
             for id in ids {
                 if let Some(cf) = state.cfs.get_mut(&id) {
-                    self.refresh_scores(cf);
+                    self.scheduler().refresh_scores(cf);
                     self.update_stall(cf);
                 }
                 state.queue_compaction(id);
             }
-            self.schedule_background(&mut state);
+            self.scheduler().schedule_background(&mut state);
         }
         self.refresh_lanes();
         self.resources.open_tables.set_max_open_files(max_open_files);
@@ -157,5 +159,13 @@ impl DbInner {
             self.reports.info(format_args!("SetDBOptions() {name}: {value}"));
         }
         self.write_options_file()
+    }
+}
+
+/// RocksDB's answer to no changes.
+fn check_not_empty(changes: &[(&str, &str)]) -> Result<()> {
+    match changes {
+        [] => Err(Error::invalid_argument("empty input")),
+        _ => Ok(()),
     }
 }

@@ -30,7 +30,7 @@ use crate::commit::predecessor::Predecessor;
 use crate::commit::two_phase::{self, PreparedSections};
 use crate::engine::DbInner;
 use crate::flush::{FlushOutput, write_level0};
-use crate::recovery::moment::Stamp;
+use crate::recovery::consistent_read::Stamp;
 use crate::recovery::version_recovery::check_found;
 use crate::state::DbState;
 use crate::state::parts::Directory;
@@ -45,6 +45,8 @@ pub(crate) struct Recovered {
     pub logs: Vec<(FileNumber, u64)>,
     /// Logs that hold intact records which were not applied; they are archived, not deleted.
     pub set_aside: Vec<FileNumber>,
+    /// Transactions that are prepared and neither committed nor rolled back.
+    pub sections: PreparedSections,
     /// Some column family still has unflushed data in its memtable.
     pub in_memory: bool,
 }
@@ -362,17 +364,13 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// A prepared section only waits for its commit, and a writer cannot keep it.
+    /// A prepared section only waits for its commit.
     fn apply(&mut self, log: FileNumber, first: SequenceNumber, record: &[u8]) -> Result<()> {
         let mut sequence = first;
         let mut sections = std::mem::take(&mut self.order.sections);
         let read = sections.read(record, |update| self.insert(log, &mut sequence, update));
         self.order.sections = sections;
-        read?;
-        if !self.db.dir.read_only && !self.order.sections.is_empty() {
-            return Err(two_phase::refused());
-        }
-        Ok(())
+        read
     }
 
     /// Inserts an update, whose sequence number is `next`; other records of a batch are none.
@@ -452,11 +450,19 @@ impl<'a> Replay<'a> {
             self.order.check_consistency(known, families)?;
         }
         self.db.last_sequence.fetch_max(self.order.last, Ordering::AcqRel);
+        self.found.sections = std::mem::take(&mut self.order.sections);
+        // A writer without transactions cannot keep what has no end.
+        let keeps = self.db.dir.read_only || self.db.dir.two_phase;
+        if !keeps && !self.found.sections.is_empty() {
+            return Err(two_phase::refused());
+        }
         // A log that is set aside is not read by the next recovery: the data it gave must be in
         // files by then. The same holds for a damaged one: the next log is accepted only if it
         // continues without a gap, and an ingestion may take the next sequence number.
+        // What was committed may need a log of its section that the next recovery does not read.
         let keep = self.db.dir.read_only
             || (self.db.options().avoid_flush_during_recovery
+                && !self.db.dir.two_phase
                 && self.found.edits.is_empty()
                 && self.found.set_aside.is_empty()
                 && self.order.damaged_log.is_none());

@@ -8,8 +8,8 @@
 //! Thread safety: from any thread. The state kept between ticks is `state::regulator`.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pumice_base::narrow::round_down_u64;
@@ -18,7 +18,7 @@ use pumice_port::thread;
 use pumice_port::time::now_micros;
 
 use crate::control::policy::{Binding, FamilyInputs, Grants, Inputs, Policy};
-use crate::engine::{DbInner, start_task};
+use crate::engine::DbInner;
 use crate::state::DbState;
 use crate::state::family::CfState;
 use crate::state::regulator::{HISTORY, TICK_MICROS_MIN, Tick, has_work};
@@ -29,27 +29,8 @@ impl DbInner {
         self.options().is_adaptive().then(|| JobIo::new(&self.background.regulator.member, class))
     }
 
-    /// There may be something to regulate: starts the task or wakes it.
-    pub(crate) fn regulate(&self, state: &mut DbState) {
-        if !self.options().is_adaptive() || self.dir.read_only {
-            return;
-        }
-        if state.tasks.regulating {
-            self.background.regulator.wake(state);
-            return;
-        }
-        if !has_work(state) || self.life.shutting_down.load(Ordering::Acquire) {
-            return;
-        }
-        if let Some(db) = self.life.me.get().and_then(Weak::upgrade) {
-            let task = move || db.keep_regulating();
-            // Without a thread RocksDB's stop rules hold, and the next attempt comes soon.
-            state.tasks.regulating = start_task("pumice:control", task).is_ok();
-        }
-    }
-
     /// Body of the task: ends when there is nothing to regulate any more.
-    fn keep_regulating(self: Arc<Self>) {
+    pub(super) fn keep_regulating(self: Arc<Self>) {
         let mut state = self.state.lock();
         let (mut capped, mut rested) = (false, true);
         while self.options().is_adaptive()
@@ -85,7 +66,7 @@ impl DbInner {
     fn use_all_threads(&self, state: &mut DbState, all: bool) {
         if self.background.regulator.all_threads.swap(all, Ordering::Relaxed) != all {
             // Scheduling decides again how many may run, and whether compaction lags.
-            self.schedule_background(state);
+            self.scheduler().schedule_background(state);
         }
     }
 

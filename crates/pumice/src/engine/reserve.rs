@@ -57,11 +57,11 @@ impl Reserved<'_> {
         }
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(&id) {
-                self.db.refresh_scores(cf);
+                self.db.scheduler().refresh_scores(cf);
                 self.db.update_stall(cf);
             }
             state.queue_compaction(id);
         }
-        self.db.schedule_background(&mut state);
+        self.db.scheduler().schedule_background(&mut state);
     }
 }

@@ -14,29 +14,17 @@
 //!
 //! Thread safety: from any thread; `state::retry` has the part under the state lock.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pumice_port::time;
 
-use crate::engine::{DbInner, start_task};
-use crate::state::DbState;
+use crate::engine::DbInner;
 
 impl DbInner {
-    /// Starts the task that starts compactions again when it is time.
-    pub(crate) fn await_retry(&self, state: &mut DbState) {
-        let Some(db) = self.life.me.get().and_then(Weak::upgrade) else { return };
-        if state.tasks.awaiting_retry || self.life.shutting_down.load(Ordering::Acquire) {
-            return;
-        }
-        // Without a thread the next job scheduled after that time checks the queue.
-        let task = move || db.resume_compactions();
-        state.tasks.awaiting_retry = start_task("pumice:retry", task).is_ok();
-    }
-
     /// Body of the task: waits for the time, or for the close of the database.
-    fn resume_compactions(self: Arc<Self>) {
+    pub(super) fn resume_compactions(self: Arc<Self>) {
         let mut state = self.state.lock();
         while !self.life.shutting_down.load(Ordering::Acquire)
             && let Some(next) = state.next_retry()
@@ -47,11 +35,11 @@ impl DbInner {
                 state = self.changed.wait_timeout(state, wait).0;
             }
             if time::now_micros() >= next {
-                self.schedule_background(&mut state);
+                self.scheduler().schedule_background(&mut state);
             }
         }
         state.tasks.awaiting_retry = false;
-        self.schedule_background(&mut state);
+        self.scheduler().schedule_background(&mut state);
         self.changed.notify_all();
     }
 }

@@ -33,8 +33,8 @@ use crate::engine::DbInner;
 use crate::engine::found_files::check_length;
 use crate::engine::recovery::{Order, Replay};
 use crate::log_tail::follow::{LogFollower, LogSink};
+use crate::recovery::consistent_read::{Stamp, read_settled};
 use crate::recovery::manifest_tail::ManifestTail;
-use crate::recovery::moment::{Stamp, read_settled};
 use crate::recovery::version_recovery::{RecoveredVersions, Shape, check_found};
 use crate::state::family::{CfState, ImmutableMemTable};
 use crate::stats::listener::FlushReason;
@@ -306,7 +306,7 @@ impl Follower {
                 (state.cfs.get_mut(&id), prepared.families.get_mut(&id))
             {
                 family.publish(cf);
-                db.refresh_scores(cf);
+                db.scheduler().refresh_scores(cf);
             }
         }
         Ok(())

@@ -18,8 +18,10 @@ use pumice_wal::{LogReader, LogReaderOptions};
 use crate::commit::batch;
 use crate::engine::DbInner;
 use crate::engine::checkpoint::KeepFiles;
-use crate::log_tail::files::{LogFile, WalFile, WalFileType, from_sequence, without_passed_over};
-use crate::log_tail::iterator::{LogSource, WalIterator};
+use crate::log_tail::log_files::{
+    LogFile, WalFile, WalFileType, from_sequence, without_passed_over,
+};
+use crate::log_tail::wal_iterator::{LogSource, WalIterator};
 
 impl LogSource for DbInner {
     fn check_caller(&self) -> Result<()> {

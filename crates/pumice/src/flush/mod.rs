@@ -18,7 +18,7 @@ use pumice_base::{Error, FileNumber, InternalKey, Result};
 use pumice_env::{JobIo, JobProgress};
 use pumice_manifest::{BeyondCursor, Version};
 use pumice_memtable::MemTable;
-use pumice_port::lane::unlowered;
+use pumice_port::lane::at_normal_priority;
 use pumice_table::TableReason;
 
 use crate::options::CompactionFilterContext;
@@ -26,9 +26,9 @@ use crate::options::codec::flush_compression;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 use crate::stats::listener::TableFileCreationReason;
+use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
 use crate::table_output::env::OutputEnv;
-use crate::table_output::iterator::{CompactionIterator, CompactionSettings};
-use crate::table_output::output::{OutputFile, OutputSpec, WrittenFile};
+use crate::table_output::output_file::{OutputFile, OutputSpec, WrittenFile};
 use crate::table_output::tombstones::{of_memtables, surviving};
 use crate::table_output::value::InputValues;
 use crate::version::family::CfData;
@@ -75,7 +75,7 @@ pub(crate) fn write_level0(
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
     let input = MergingIterator::new(cf.icmp.clone(), sources);
     let (tombstones, snapshots) =
-        unlowered(|| (of_memtables(mems, cf.comparator()), env.snapshots()));
+        at_normal_priority(|| (of_memtables(mems, cf.comparator()), env.snapshots()));
     let settings = CompactionSettings {
         comparator: cf.icmp.clone(),
         snapshots: snapshots.sequences.clone(),

@@ -30,7 +30,7 @@ use crate::version::family::CfData;
 /// A file to be ingested.
 pub(crate) struct ExternalFile {
     pub path: PathBuf,
-    /// Its number in the database.
+    /// The file's number in the database.
     pub number: FileNumber,
     pub bytes: u64,
     pub smallest: Vec<u8>,

@@ -46,7 +46,7 @@ pub(crate) struct Tree<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub level: usize,
-    /// It needs a sequence number of its own.
+    /// The file needs a sequence number of its own.
     pub sequenced: bool,
 }
 

@@ -25,11 +25,11 @@ use pumice_port::os::{is_forked, watch_forks};
 use pumice_table::properties::{EXTERNAL_VERSION, GLOBAL_SEQNO, UNKNOWN_COLUMN_FAMILY};
 use pumice_table::{TableBuildContext, TableBuilder, TableOptions};
 
-use crate::budget;
 use crate::callbacks::check_not_forked;
+use crate::cost;
 use crate::options::{ColumnFamilyOptions, Options};
 use crate::stats::record_build;
-use crate::table_output::collectors::Collectors;
+use crate::table_output::table_collectors::Collectors;
 use crate::version::family::ColumnFamily;
 use crate::version::identity;
 
@@ -233,7 +233,7 @@ impl SstFileWriter {
     }
 
     fn add(&mut self, key: &[u8], value: &[u8], value_type: ValueType) -> Result<()> {
-        fiber::spend(budget::UPDATE);
+        fiber::spend(cost::UPDATE);
         let ascending =
             self.info.num_entries == 0 || self.order(key, &self.info.largest_key).is_gt();
         let limits = self.context.limits;

@@ -86,6 +86,11 @@ impl Holder {
         self.expires_at.load(Ordering::Acquire)
     }
 
+    /// It does not expire any more.
+    pub fn keep(&self) {
+        self.expires_at.store(NEVER, Ordering::Release);
+    }
+
     pub fn is_expired(&self, now: u64) -> bool {
         self.expires_at() <= now
     }

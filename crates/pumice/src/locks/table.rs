@@ -6,8 +6,8 @@
 //! have it now (or all, if they can have it together). A task that comes while others wait may get
 //! the lock before them.
 //!
-//! Thread safety: from any task; [`LockTables::lock`] may suspend. Invariants: (1) a lock that is in
-//! a stripe has a holder or a waiter; (2) whenever a lock becomes free for one of its waiters, one
+//! Thread safety: from any task; [`LockTables::lock`] may suspend. Invariants: (1) a lock in a
+//! stripe has a holder or a waiter; (2) whenever a lock becomes free for one of its waiters, one
 //! that can have it is woken; a woken waiter that leaves without the lock wakes the next; (3) a
 //! holder is once in a lock's list. Lock order: a stripe, then the waits; never two stripes.
 //!
@@ -72,6 +72,8 @@ pub struct HeldLock {
 /// See the head of this file.
 pub(crate) struct LockTables {
     options: LockOptions,
+    /// By id. One that was dropped stays: its locks may still be held and waited for, and ids are
+    /// not given out again.
     families: RwLock<BTreeMap<u32, Arc<FamilyLocks>>>,
     waits: Mutex<Waits>,
 }
@@ -253,11 +255,6 @@ impl LockTables {
             Arc::new(FamilyLocks { stripes: stripes.collect(), held: AtomicUsize::new(0) })
         };
         Arc::clone(self.families.write().entry(id).or_insert_with(made))
-    }
-
-    /// Forgets a column family that was dropped; who holds or wants its locks goes on.
-    pub fn forget_family(&self, id: u32) {
-        self.families.write().remove(&id);
     }
 
     /// Locks a key, or changes how `asker` holds it. Suspends while others are in the way.

@@ -3,8 +3,8 @@
 //!
 //! Nothing here locks a database or deletes a file: the engine passes files and numbers.
 
-pub(crate) mod files;
 pub(crate) mod follow;
-pub(crate) mod history;
-pub(crate) mod iterator;
+pub(crate) mod log_files;
+pub(crate) mod log_history;
 pub(crate) mod retention;
+pub(crate) mod wal_iterator;

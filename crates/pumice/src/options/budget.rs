@@ -46,7 +46,8 @@ const HARD_SECONDS: u64 = 1200;
 /// At least this many memtables may be owed.
 const SOFT_MEMTABLES: u64 = 64;
 
-/// What a database may use. See the module head.
+/// What a database may use: three knobs, from which the options that share out memory, processors
+/// and the device follow. What was set by name before stays.
 ///
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {

@@ -58,6 +58,10 @@ pub struct CollectorContext {
 pub trait TablePropertiesCollectorFactory: Debug + Send + Sync {
     /// Written into the properties of each table.
     fn name(&self) -> &str;
+    /// What the info log says of it.
+    fn description(&self) -> String {
+        self.name().to_string()
+    }
     /// A collector for one table; None watches nothing.
     fn create_collector(
         &self,
@@ -128,6 +132,15 @@ impl CompactOnDeletionCollectorFactory {
 impl TablePropertiesCollectorFactory for CompactOnDeletionCollectorFactory {
     fn name(&self) -> &str {
         Self::NAME
+    }
+    fn description(&self) -> String {
+        let (window, trigger, ratio) =
+            (self.sliding_window_size, self.deletion_trigger, self.deletion_ratio);
+        format!(
+            "{} (Sliding window size = {window} Deletion trigger = {trigger} \
+             Deletion ratio = {ratio})",
+            Self::NAME
+        )
     }
     fn create_collector(&self, _: &CollectorContext) -> Option<Box<dyn TablePropertiesCollector>> {
         Some(Box::new(self.create()))

@@ -230,6 +230,15 @@ pub(super) fn buildable_compression(kind: &CompressionType) -> Result<(), Refusa
     }
 }
 
+/// Refuses values that cannot be the compression of a log.
+pub(super) fn log_compression(kind: &CompressionType) -> Result<(), Refusal> {
+    match kind {
+        CompressionType::None => Ok(()),
+        CompressionType::Zstd => buildable_compression(kind),
+        _ => Err(Refusal::Unsupported("logs are compressed by kZSTD only".to_string())),
+    }
+}
+
 /// Refuses samples of codecs that are not built in.
 pub(super) fn buildable_samples(one_of: &u64) -> Result<(), Refusal> {
     match one_of {

@@ -9,11 +9,13 @@
 use std::sync::Arc;
 
 use pumice_base::SizeLimits;
+use pumice_compress::CompressionType;
 use pumice_env::{FileSystem, PosixFs, RateLimiter, SstFileManager};
 use pumice_memtable::WriteBufferManager;
 use pumice_port::fiber::Runtime;
 use pumice_wal::WalRecoveryMode;
 
+use super::component_values::log_compression;
 use super::enums::{BackgroundPolicy, BackgroundPriority, FileChecksumGenFactory, InfoLogLevel};
 use super::row::option_table;
 use super::value::{Verbatim, at_least, between};
@@ -175,6 +177,9 @@ option_table! {
         /// WAL bytes reach the file only by flush_wal, or when the buffer is full.
         manual_wal_flush: bool = false, fixed, saved
             => "checkpoint::unflushed_writes_of_a_manually_flushed_log_are_in";
+        /// How records of the WAL are compressed: kNoCompression or kZSTD.
+        wal_compression: CompressionType = CompressionType::None, fixed, saved, log_compression
+            => "wal_compression::a_compressed_log_is_short_and_recovered";
         /// Lowest level of lines written to the info log.
         info_log_level: InfoLogLevel = InfoLogLevel::Info, fixed, saved
             => "info_log::levels_hide_lower_lines";
@@ -349,8 +354,6 @@ option_table! {
         "track_and_verify_wals" accepts ["false", "0"];
         /// Keep statistics in a hidden column family.
         "persist_stats_to_disk" accepts ["false", "0"];
-        /// Compress WAL records (reading them is supported).
-        "wal_compression" accepts ["kNoCompression"];
         /// A callback on recovered WAL records.
         "wal_filter" accepts ["nullptr"];
         /// Several directories for table files.

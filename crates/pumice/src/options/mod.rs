@@ -16,7 +16,7 @@
 //! | `codec` | which codec a file is written with |
 //! | `latest` | finding the OPTIONS file of a database |
 //! | `sanitize` | the values an open database works with |
-//! | `docs` | the reference page |
+//! | `docs`, `printed` | the reference page; options as RocksDB prints them in its log |
 //! | `merge_operators` | built-in merge operators |
 //!
 //! Thread safety: plain data. An open database shares `Arc<DbOptions>` and
@@ -41,6 +41,7 @@ pub mod merge_operators;
 pub mod objects;
 mod on_disk;
 mod presets;
+pub(crate) mod printed;
 pub mod requests;
 pub mod row;
 mod sanitize;
@@ -93,6 +94,16 @@ pub use pumice_table::{
 pub use pumice_wal::WalRecoveryMode;
 
 /// Options of a database and of its default column family.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// let mut options = pumice::Options::default();
+/// options.set("write_buffer_size", "8MB")?;
+/// options.tables().block_size = 8192;
+/// assert_eq!(options.get("write_buffer_size")?, "8388608");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// Options of the database.
@@ -105,6 +116,12 @@ impl Options {
     /// Default options.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The options of block-based tables of the default column family: blocks, caches, filters,
+    /// indexes. The option `table_factory` of RocksDB.
+    pub fn tables(&mut self) -> &mut BlockBasedTableOptions {
+        &mut self.cf.table_factory
     }
 
     /// Sets a database or column-family option by RocksDB's name, for instance

@@ -14,7 +14,7 @@ use super::{ColumnFamilyOptions, DbOptions, FileChecksumGenFactory};
 
 /// A component of an option struct.
 pub trait OptionObject {
-    /// It is the same as `other`.
+    /// The object is the same as `other`.
     fn same(&self, other: &Self) -> bool;
     /// Its text for `Debug`.
     fn describe(&self) -> String;

@@ -78,7 +78,6 @@ const ON_DISK: &[OnDisk] = &[
     row("uniform_cv_threshold", Writing, &["-1", "-1.000000"], "index blocks mark uniform keys"),
     row("use_udi_as_primary_index", Reading, OFF, "tables are read through a user-defined index"),
     row("user_defined_index_factory", Writing, NULL, "tables have a user-defined index"),
-    row("wal_compression", Writing, &["kNoCompression"], "WAL records are compressed"),
 ];
 
 /// The effect of `name=value` on the files that this build cannot handle, and whom it concerns.
@@ -123,7 +122,7 @@ mod tests {
                 assert_eq!(concern(row.name, value), None, "{}={value}", row.name);
             }
         }
-        assert_eq!(concern("wal_compression", "kZSTD").unwrap().0, Writing);
+        assert_eq!(concern("track_and_verify_wals", "true").unwrap().0, Writing);
         assert_eq!(concern("nonesuch", "1"), None);
     }
 }

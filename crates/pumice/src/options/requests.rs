@@ -10,6 +10,21 @@ use pumice_env::IoPriority;
 use pumice_port::time::wall_micros;
 
 /// Options of a read.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-readoptions-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::ReadOptions;
+/// db.put("a", "1")?;
+/// // Only what is in memory, and nothing from the disk.
+/// let options = ReadOptions { cache_only: true, ..ReadOptions::default() };
+/// assert_eq!(db.get_opt(&options, "a")?.as_deref(), Some(&b"1"[..]));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadOptions {
     /// Read as of this snapshot, which must be of the same database; None reads the latest state.
@@ -45,8 +60,8 @@ pub struct ReadOptions {
     /// Unlike RocksDB's it is on by default.
     pub auto_prefix_mode: bool,
     /// Each seek of a cursor sees everything that was written before it, not only what was written
-    /// before the cursor was made. Unlike RocksDB's, such a cursor also moves backwards. Refused
-    /// with a snapshot.
+    /// before the cursor was made; so does a step forward from what was the last key. Unlike
+    /// RocksDB's, such a cursor also moves backwards. Refused with a snapshot.
     pub tailing: bool,
 }
 
@@ -164,6 +179,20 @@ impl fmt::Debug for GetMergeOperandsAsyncOptions {
 }
 
 /// Options of a write.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-writeoptions-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::WriteOptions;
+/// // On the disk when the call returns.
+/// let durable = WriteOptions { sync: true, ..WriteOptions::default() };
+/// db.put_opt(&durable, "a", "1")?;
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// Return only when the write is durable against power loss.
@@ -181,7 +210,30 @@ pub struct WriteOptions {
     pub rate_limiter_priority: Option<IoPriority>,
 }
 
+/// Options of a checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointOptions {
+    /// Memtables are flushed first if the live logs have at least this many bytes together; 0
+    /// always, `u64::MAX` never. What is not flushed is copied as logs, so that an open of the
+    /// checkpoint reads it from there; writes without a log are then missing.
+    pub log_size_for_flush: u64,
+}
+
 /// Options of a flush.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-flushoptions-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::FlushOptions;
+/// db.put("a", "1")?;
+/// db.flush_opt(&FlushOptions::default())?;
+/// assert_eq!(db.property("rocksdb.num-files-at-level0").as_deref(), Some("1"));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushOptions {
     /// Return when the data is in table files.
@@ -211,6 +263,20 @@ pub enum BottommostLevelCompaction {
 }
 
 /// Options of a manual compaction.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-compact-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::CompactRangeOptions;
+/// db.put("a", "1")?;
+/// db.compact_range(&CompactRangeOptions::default(), None, None)?;
+/// assert_eq!(db.property("rocksdb.num-files-at-level0").as_deref(), Some("0"));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactRangeOptions {
     /// No automatic compaction runs meanwhile.
@@ -262,6 +328,20 @@ impl Default for CompactFilesOptions {
 }
 
 /// Options of [`crate::Db::wait_for_compact`].
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-wait-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::WaitForCompactOptions;
+/// db.put("a", "1")?;
+/// db.flush()?;
+/// db.wait_for_compact(&WaitForCompactOptions::default())?;
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitForCompactOptions {
     /// Flush memtables first.

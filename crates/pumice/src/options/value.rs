@@ -48,7 +48,7 @@ pub trait OptionValue: Sized {
     /// The text form; `parse(format())` gives the same value.
     fn format(&self) -> String;
 
-    /// It is the same as `other`.
+    /// The value is the same as `other`.
     fn same(&self, other: &Self) -> bool {
         self.format() == other.format()
     }

@@ -24,7 +24,7 @@ impl PinnedColumns {
     /// The columns of an entity as it is stored.
     ///
     /// # Errors
-    /// Those of decoding it.
+    /// The errors of decoding it.
     pub(crate) fn of_entity(stored: PinnedSlice) -> Result<Self> {
         // Columns borrow from the stored bytes: each is a part of them.
         let place = |part: &[u8]| {

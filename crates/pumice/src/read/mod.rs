@@ -1,5 +1,6 @@
 //! Reading: point lookups and iterators over a super version.
 
+pub(crate) mod answer;
 pub(crate) mod columns;
 pub(crate) mod entries;
 pub(crate) mod get;
@@ -14,4 +15,3 @@ pub(crate) mod pinned;
 pub(crate) mod range_del;
 pub(crate) mod source;
 pub(crate) mod value;
-pub(crate) mod wanted;

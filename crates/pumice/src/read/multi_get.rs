@@ -30,9 +30,9 @@ use pumice_port::fiber;
 use pumice_port::thread::NotStarted;
 use pumice_table::{BlockHandle, BlockKind, MissedBlock, Table, TableReadOptions};
 
-use crate::budget;
+use crate::cost;
+use crate::read::answer::PointAnswer;
 use crate::read::get::{self, Attempt, Hits};
-use crate::read::wanted::Wanted;
 use crate::snapshot::Snapshot;
 use crate::version::family::CfData;
 use crate::version::super_version::{SuperVersion, kept_view};
@@ -101,7 +101,7 @@ pub(crate) struct MultiGet<'a, W> {
     wanted: PhantomData<fn() -> W>,
 }
 
-impl<'a, W: Wanted> MultiGet<'a, W> {
+impl<'a, W: PointAnswer> MultiGet<'a, W> {
     /// A search for `keys`, each with the number of its family, at `sequence`.
     pub fn new(
         families: Vec<Family<'a>>,
@@ -146,7 +146,7 @@ impl<'a, W: Wanted> MultiGet<'a, W> {
             if at.is_multiple_of(KEYS_WARMED) {
                 self.warm(at..end.min(at + KEYS_WARMED));
             }
-            fiber::spend(budget::GET);
+            fiber::spend(cost::GET);
             answers.push(match self.attempt(at, &quick) {
                 Attempt::Settled(answer) => answer,
                 Attempt::Needs(table, block) => {
@@ -209,7 +209,7 @@ impl<'a, W: Wanted> MultiGet<'a, W> {
             self.load(&needs, missed);
             needs.clear();
             open.retain_mut(|key| {
-                fiber::spend(budget::GET);
+                fiber::spend(cost::GET);
                 if missed.has(key.needs) {
                     match self.attempt(key.at, quick) {
                         Attempt::Settled(answer) => {

@@ -14,6 +14,21 @@ enum Repr {
 }
 
 /// A value; dereferences to its bytes.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-pinnedslice-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// db.put("a", "1")?;
+/// let value = db.get("a")?.expect("it was put");
+/// // Lent from where it lies; a copy is made on demand.
+/// assert_eq!(&value[..], b"1");
+/// assert_eq!(value.into_vec(), b"1");
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct PinnedSlice(Repr);
 
 impl PinnedSlice {

@@ -15,6 +15,8 @@ use crate::options::DbOptions;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode<'a> {
     ReadWrite,
+    /// As `ReadWrite`, and prepared transactions in the logs are kept until they end.
+    TwoPhase,
     /// To follow a database that another process writes.
     Secondary {
         /// Directory of the info log.
@@ -27,6 +29,13 @@ pub(crate) enum Mode<'a> {
     },
 }
 
+impl Mode<'_> {
+    /// The database is written to.
+    pub fn writes(self) -> bool {
+        matches!(self, Mode::ReadWrite | Mode::TwoPhase)
+    }
+}
+
 /// Takes the lock if the mode writes; returns whether there is a database.
 pub(crate) fn lock_and_look(
     fs: &dyn FileSystem,
@@ -35,7 +44,7 @@ pub(crate) fn lock_and_look(
     mode: Mode<'_>,
 ) -> Result<(Option<Box<dyn FileLock>>, bool)> {
     let exists = look(fs, path, options, mode)?;
-    if mode != Mode::ReadWrite {
+    if !mode.writes() {
         return Ok((None, exists));
     }
     // The directory of an existing database has been durable since its creation.
@@ -49,13 +58,13 @@ pub(crate) fn lock_and_look(
 fn look(fs: &dyn FileSystem, path: &Path, options: &DbOptions, mode: Mode<'_>) -> Result<bool> {
     let current = filename::current_file(path);
     let exists = fs.exists(&current)?;
-    if exists && options.error_if_exists && mode == Mode::ReadWrite {
+    if exists && options.error_if_exists && mode.writes() {
         return Err(Error::invalid_argument(format!(
             "{}: exists (error_if_exists is true)",
             path.display()
         )));
     }
-    if !exists && mode != Mode::ReadWrite {
+    if !exists && !mode.writes() {
         // Report what a read of CURRENT would: the path and the reason.
         fs.read_file(&current)?;
     }

@@ -19,8 +19,8 @@ use pumice_env::{
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_wal::LogWriter;
 
-use crate::repair::output::Outputs;
-use crate::repair::site::{Family, Site};
+use crate::repair::context::{Family, RepairContext};
+use crate::repair::repaired_tables::Outputs;
 
 /// Directory for unusable files, as in RocksDB.
 pub(super) const LOST: &str = "lost";
@@ -53,65 +53,69 @@ pub(super) struct Plan {
 ///
 /// # Errors
 /// I/O. Unless CURRENT was reached, nothing has changed.
-pub(super) fn install(site: &Site<'_>, outputs: &mut Outputs<'_>, plan: &Plan) -> Result<()> {
+pub(super) fn install(
+    context: &RepairContext<'_>,
+    outputs: &mut Outputs<'_>,
+    plan: &Plan,
+) -> Result<()> {
     let dirs: BTreeSet<&Path> = plan.retire.iter().map(|path| parent_of(path)).collect();
     for dir in &dirs {
-        create_dir_durably(&**site.fs, &dir.join(LOST), true)?;
+        create_dir_durably(&**context.fs, &dir.join(LOST), true)?;
     }
     let mut linked = BTreeSet::new();
     for path in &plan.retire {
-        if second_name(&**site.fs, path)? {
+        if second_name(&**context.fs, path)? {
             linked.insert(path);
         }
     }
     for dir in &dirs {
-        site.fs.sync_dir(&dir.join(LOST))?;
+        context.fs.sync_dir(&dir.join(LOST))?;
     }
     if let Some(log) = plan.new_log {
-        let log = filename::log_file(&site.wal_dir, log);
+        let log = filename::log_file(&context.wal_dir, log);
         outputs.written.push(log.clone());
-        write_file(&**site.fs, &log, b"", true)?;
-        site.fs.sync_dir(&site.wal_dir)?;
+        write_file(&**context.fs, &log, b"", true)?;
+        context.fs.sync_dir(&context.wal_dir)?;
     }
     let (number, next_file) = (outputs.new_number(), outputs.new_number());
-    let manifest = filename::manifest_file(site.dir, number);
+    let manifest = filename::manifest_file(context.dir, number);
     outputs.written.push(manifest.clone());
-    write_manifest(site, &manifest, number, &plan.edits(next_file))?;
-    site.fs.sync_dir(site.dir)?;
-    filename::prepare_current_file(&**site.fs, site.dir, number, true)?;
+    write_manifest(context, &manifest, number, &plan.edits(next_file))?;
+    context.fs.sync_dir(context.dir)?;
+    filename::prepare_current_file(&**context.fs, context.dir, number, true)?;
     // From here until the call returns it is unknown which of the two opens.
     outputs.written.clear();
-    filename::rename_current_file(&**site.fs, site.dir, number, true)?;
+    filename::rename_current_file(&**context.fs, context.dir, number, true)?;
     for path in &plan.retire {
         match linked.contains(path) {
-            true => site.fs.remove(path)?,
-            false => site.fs.rename(path, &lost_name(&**site.fs, path)?)?,
+            true => context.fs.remove(path)?,
+            false => context.fs.rename(path, &lost_name(&**context.fs, path)?)?,
         }
     }
     for path in &plan.remove {
-        site.fs.remove(path)?;
+        context.fs.remove(path)?;
     }
     for dir in dirs {
-        site.fs.sync_dir(&dir.join(LOST))?;
-        site.fs.sync_dir(dir)?;
+        context.fs.sync_dir(&dir.join(LOST))?;
+        context.fs.sync_dir(dir)?;
     }
     Ok(())
 }
 
 fn write_manifest(
-    site: &Site<'_>,
+    context: &RepairContext<'_>,
     path: &Path,
     number: FileNumber,
     edits: &[VersionEdit],
 ) -> Result<()> {
-    let file = site.fs.create(path, &FileOptions::default())?;
-    let file = BufferedWriter::new(file, site.db.manifest_writer());
+    let file = context.fs.create(path, &FileOptions::default())?;
+    let file = BufferedWriter::new(file, context.db.manifest_writer());
     let mut writer = LogWriter::new(file, number, false, true);
     for edit in edits {
         writer.add_record(&edit.encode())?;
     }
     writer.flush()?;
-    if site.db.use_fsync {
+    if context.db.use_fsync {
         writer.fsync()?
     } else {
         writer.sync()?

@@ -12,12 +12,12 @@ use pumice_env::filename;
 use pumice_manifest::FileMetaData;
 
 use crate::recovery::version_recovery::RecoveredVersions;
+use crate::repair::context::{Family, RepairContext};
 use crate::repair::install::{Plan, PlannedFamily, install};
 use crate::repair::logs::{self, FoundLog};
-use crate::repair::merge::{Input, Merge};
-use crate::repair::output::Outputs;
+use crate::repair::merged_tables::{Input, Merge};
+use crate::repair::repaired_tables::Outputs;
 use crate::repair::report::{FileFate, RepairOutcome, RepairReport, RepairedFile};
-use crate::repair::site::{Family, Site};
 use crate::repair::survey::Survey;
 use crate::repair::tables::{self, FoundTable};
 
@@ -34,22 +34,22 @@ enum Finding {
 /// # Errors
 /// InvalidArgument and NotSupported, before anything is changed, for what cannot be kept; I/O.
 pub(super) fn keep(
-    site: &Site<'_>,
+    context: &RepairContext<'_>,
     survey: &Survey,
     unlisted: &[FoundTable],
     recovered: &RecoveredVersions,
     report: &mut RepairReport,
 ) -> Result<()> {
-    let families: BTreeMap<u32, Family> = families(site, recovered)?;
+    let families: BTreeMap<u32, Family> = families(context, recovered)?;
     report.column_families = families.values().map(|family| family.name.clone()).collect();
     let mut findings = BTreeMap::new();
     for (id, family) in &recovered.families {
         for (_, file) in family.version.all_files() {
-            let finding = look(site, survey, (*id, &family.name, file), report)?;
+            let finding = look(context, survey, (*id, &family.name, file), report)?;
             findings.insert(file.number, finding);
         }
     }
-    let logs = logs::find(site, recovered.oldest_log())?;
+    let logs = logs::find(context, recovered.oldest_log())?;
     if logs.is_empty() {
         report.note(
             "there is no log: normal for checkpoints and backups, otherwise its data is lost",
@@ -67,9 +67,9 @@ pub(super) fn keep(
                 .map(|table| table.reported(FileFate::NotUsed, "the MANIFEST does not name it")),
         );
         let change =
-            Change { site, survey, unlisted, recovered, families, findings, logs, convert };
+            Change { context, survey, unlisted, recovered, families, findings, logs, convert };
         return survey.undoing(
-            site,
+            context,
             (recovered.db_id.as_deref(), recovered.next_file_number),
             |outputs| change.make(outputs, report),
         );
@@ -82,13 +82,16 @@ pub(super) fn keep(
         return Ok(());
     }
     report.outcome = RepairOutcome::CurrentRestored;
-    filename::set_current_file(&**site.fs, site.dir, recovered.manifest_number, true)
+    filename::set_current_file(&**context.fs, context.dir, recovered.manifest_number, true)
 }
 
-fn families(site: &Site<'_>, recovered: &RecoveredVersions) -> Result<BTreeMap<u32, Family>> {
+fn families(
+    context: &RepairContext<'_>,
+    recovered: &RecoveredVersions,
+) -> Result<BTreeMap<u32, Family>> {
     let family = |(id, found): (&u32, &crate::recovery::version_recovery::RecoveredFamily)| {
         let order = found.version.comparator().user.name().to_string();
-        let family = site.family(*id, &found.name, Some(&order))?;
+        let family = context.family(*id, &found.name, Some(&order))?;
         Ok((*id, Family { log_number: found.log_number, ..family }))
     };
     recovered.families.iter().map(family).collect()
@@ -108,7 +111,7 @@ fn missing(name: &str, column_family: &str) -> RepairedFile {
 
 /// Reads a table that the MANIFEST names.
 fn look(
-    site: &Site<'_>,
+    context: &RepairContext<'_>,
     survey: &Survey,
     known: tables::Known<'_>,
     report: &mut RepairReport,
@@ -120,7 +123,7 @@ fn look(
         report.files.push(missing(&filename::table_file_name(number), family));
         return Ok(Finding::Gone);
     };
-    let mut found = tables::examine(site, path.clone(), number, Some(known))?;
+    let mut found = tables::examine(context, path.clone(), number, Some(known))?;
     if found.bytes != meta.file_size && found.is_sound() {
         let text = format!("it has {} bytes, not {}", found.bytes, meta.file_size);
         found.contents = Err(pumice_base::Error::corruption(text));
@@ -143,7 +146,7 @@ fn look(
 }
 
 struct Change<'a> {
-    site: &'a Site<'a>,
+    context: &'a RepairContext<'a>,
     survey: &'a Survey,
     unlisted: &'a [FoundTable],
     recovered: &'a RecoveredVersions,
@@ -156,7 +159,7 @@ struct Change<'a> {
 impl Change<'_> {
     fn make(&self, outputs: &mut Outputs<'_>, report: &mut RepairReport) -> Result<()> {
         let mut converted = match self.convert {
-            true => logs::convert(self.site, outputs, &self.logs, &self.families)?,
+            true => logs::convert(self.context, outputs, &self.logs, &self.families)?,
             false => BTreeMap::new(),
         };
         let behind_logs = self.convert.then(|| outputs.new_number());
@@ -196,7 +199,7 @@ impl Change<'_> {
             retire: self.retired(),
             remove: Vec::new(),
         };
-        install(self.site, outputs, &plan)
+        install(self.context, outputs, &plan)
     }
 
     /// The table itself, or the rest of it, in its place.
@@ -212,7 +215,7 @@ impl Change<'_> {
             Some(Finding::Damaged(input)) => input,
             Some(Finding::Gone) | None => return Ok(None),
         };
-        let mut merge = Merge::new(self.site, family, std::slice::from_ref(input))?;
+        let mut merge = Merge::new(self.context, family, std::slice::from_ref(input))?;
         let tombstones = std::mem::take(&mut merge.tombstones);
         let written = outputs.write(family, level, None, &mut merge, tombstones)?;
         // Bounds and age stay the same, so that it keeps its place among its neighbours.
@@ -237,7 +240,7 @@ impl Change<'_> {
         if self.convert {
             retired.extend(self.logs.iter().map(|log| log.path.clone()));
         }
-        retired.extend(self.survey.manifest_paths(self.site));
+        retired.extend(self.survey.manifest_paths(self.context));
         retired
     }
 }

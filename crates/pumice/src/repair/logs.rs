@@ -21,8 +21,8 @@ use pumice_wal::{LogEnd, LogReader, LogReaderOptions, WalRecoveryMode};
 use crate::commit::batch::{self, BatchRecord};
 use crate::commit::predecessor::Predecessor;
 use crate::commit::two_phase::{PreparedSections, refused};
-use crate::repair::output::{Entries, Outputs};
-use crate::repair::site::{Family, Site};
+use crate::repair::context::{Family, RepairContext};
+use crate::repair::repaired_tables::{Entries, Outputs};
 use crate::version::family::new_memtable;
 
 /// A log of the directory.
@@ -59,9 +59,9 @@ impl FoundLog {
 ///
 /// # Errors
 /// NotSupported for prepared transactions and user-defined timestamps; I/O of the directory.
-pub(super) fn find(site: &Site<'_>, oldest: FileNumber) -> Result<Vec<FoundLog>> {
+pub(super) fn find(context: &RepairContext<'_>, oldest: FileNumber) -> Result<Vec<FoundLog>> {
     let mut logs = Vec::new();
-    let names = match site.fs.list(&site.wal_dir) {
+    let names = match context.fs.list(&context.wal_dir) {
         Err(error) if error.is_not_found() => Vec::new(),
         names => names?,
     };
@@ -69,14 +69,14 @@ pub(super) fn find(site: &Site<'_>, oldest: FileNumber) -> Result<Vec<FoundLog>>
         if let Some((number, FileType::Wal)) = filename::parse(&name)
             && number >= oldest
         {
-            logs.push((number, site.wal_dir.join(name)));
+            logs.push((number, context.wal_dir.join(name)));
         }
     }
     logs.sort();
     let mut found: Vec<FoundLog> = Vec::new();
     let mut place = Place::default();
     for (number, path) in logs {
-        found.push(look(site, number, path, oldest, &mut place)?);
+        found.push(look(context, number, path, oldest, &mut place)?);
     }
     Ok(found)
 }
@@ -92,7 +92,7 @@ struct Place {
 }
 
 fn look(
-    site: &Site<'_>,
+    context: &RepairContext<'_>,
     number: FileNumber,
     path: PathBuf,
     oldest: FileNumber,
@@ -101,7 +101,7 @@ fn look(
     let file = (number, path.as_path());
     // What an open would accept of it; in this mode a torn end is distinguished from damage.
     let opened =
-        sound_records(site, file, WalRecoveryMode::TolerateCorruptedTail, &mut |_, _| Ok(()))?;
+        sound_records(context, file, WalRecoveryMode::TolerateCorruptedTail, &mut |_, _| Ok(()))?;
     let (entries, runs) = (BTreeMap::new(), Vec::new());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut log = FoundLog { number, name, path: path.clone(), entries, runs, damage: Vec::new() };
@@ -109,7 +109,7 @@ fn look(
         note(&mut log.damage, defect.clone());
     }
     let mut seen = 0;
-    sound_records(site, file, WalRecoveryMode::SkipAnyCorrupted, &mut |record, end| {
+    sound_records(context, file, WalRecoveryMode::SkipAnyCorrupted, &mut |record, end| {
         seen += 1;
         if seen > opened.records
             && let Some(defect) = &opened.defect
@@ -209,13 +209,13 @@ struct Reading {
 
 /// Calls `each` with every sound record and where it ends.
 fn sound_records(
-    site: &Site<'_>,
+    context: &RepairContext<'_>,
     (number, path): (FileNumber, &Path),
     mode: WalRecoveryMode,
     each: &mut dyn FnMut(&[u8], u64) -> Result<()>,
 ) -> Result<Reading> {
     let mut reading = Reading { records: 0, defect: None, torn: false };
-    let file = match site.fs.open_sequential(path) {
+    let file = match context.fs.open_sequential(path) {
         Ok(file) => file,
         Err(error) => {
             reading.defect = Some(error.to_string());
@@ -276,7 +276,7 @@ fn sound(record: &[u8]) -> Result<()> {
 /// # Errors
 /// I/O.
 pub(super) fn convert(
-    site: &Site<'_>,
+    context: &RepairContext<'_>,
     outputs: &mut Outputs<'_>,
     logs: &[FoundLog],
     families: &BTreeMap<u32, Family>,
@@ -287,7 +287,7 @@ pub(super) fn convert(
     let mut tables: BTreeMap<u32, Vec<Arc<FileMetaData>>> = BTreeMap::new();
     for log in logs {
         let file = (log.number, log.path.as_path());
-        sound_records(site, file, WalRecoveryMode::SkipAnyCorrupted, &mut |record, _| {
+        sound_records(context, file, WalRecoveryMode::SkipAnyCorrupted, &mut |record, _| {
             apply(record, log.number, families, &mems)?;
             for (id, family) in families {
                 if mems[id].should_flush() {

@@ -8,15 +8,15 @@
 //! repair has not written itself, files only move to `lost`; (2) a repair that is killed at any
 //! moment leaves the old database or the repaired one, and can be run again.
 
+mod context;
 mod history;
 mod install;
 mod keep;
 mod logs;
-mod merge;
-mod output;
+mod merged_tables;
 mod rebuild;
+mod repaired_tables;
 pub(crate) mod report;
-mod site;
 mod survey;
 mod tables;
 
@@ -28,8 +28,8 @@ use pumice_env::filename;
 use crate::callbacks::Mark;
 use crate::engine::open::ColumnFamilyDescriptor;
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
+use context::RepairContext;
 use report::RepairReport;
-use site::Site;
 use survey::Survey;
 
 /// Builds a database that opens from what is left of the one at `path`, and reports what was saved
@@ -98,16 +98,16 @@ fn run(
         "" => dir.to_path_buf(),
         dir => PathBuf::from(dir),
     };
-    let site = Site { fs: &db.file_system, dir, wal_dir, db, named: families, unknown };
-    Survey::new(&site)?; // No lock file is created where there is no database.
-    let _lock = site.fs.lock(&filename::lock_file(dir))?;
-    let survey = Survey::new(&site)?;
+    let context = RepairContext { fs: &db.file_system, dir, wal_dir, db, named: families, unknown };
+    Survey::new(&context)?; // No lock file is created where there is no database.
+    let _lock = context.fs.lock(&filename::lock_file(dir))?;
+    let survey = Survey::new(&context)?;
     let mut report = RepairReport::new();
-    match survey.believable(&site, &mut report)? {
+    match survey.believable(&context, &mut report)? {
         Some((recovered, unlisted)) => {
-            keep::keep(&site, &survey, &unlisted, &recovered, &mut report)?;
+            keep::keep(&context, &survey, &unlisted, &recovered, &mut report)?;
         }
-        None => rebuild::rebuild(&site, &survey, &mut report)?,
+        None => rebuild::rebuild(&context, &survey, &mut report)?,
     }
     report.files.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(report)

@@ -17,18 +17,18 @@ use pumice_base::{FileNumber, Result};
 use pumice_manifest::FileMetaData;
 
 use crate::engine::open::DEFAULT_COLUMN_FAMILY_NAME;
+use crate::repair::context::{Family, RepairContext};
 use crate::repair::history::History;
 use crate::repair::install::{Plan, PlannedFamily, install};
 use crate::repair::logs::{self, FoundLog};
-use crate::repair::merge::{Input, Merge};
-use crate::repair::output::Outputs;
+use crate::repair::merged_tables::{Input, Merge};
+use crate::repair::repaired_tables::Outputs;
 use crate::repair::report::{FileFate, RepairOutcome, RepairReport};
-use crate::repair::site::{Family, Site};
 use crate::repair::survey::Survey;
 use crate::repair::tables::{self, Contents, FoundTable};
 
 struct Rebuild<'a> {
-    site: &'a Site<'a>,
+    context: &'a RepairContext<'a>,
     survey: &'a Survey,
     history: History,
     families: BTreeMap<u32, Family>,
@@ -40,21 +40,25 @@ struct Rebuild<'a> {
 ///
 /// # Errors
 /// InvalidArgument and NotSupported, before anything is changed, for what cannot be kept; I/O.
-pub(super) fn rebuild(site: &Site<'_>, survey: &Survey, report: &mut RepairReport) -> Result<()> {
+pub(super) fn rebuild(
+    context: &RepairContext<'_>,
+    survey: &Survey,
+    report: &mut RepairReport,
+) -> Result<()> {
     report.outcome = RepairOutcome::Rebuilt;
-    let history = History::of(&**site.fs, site.dir, &survey.manifests);
+    let history = History::of(&**context.fs, context.dir, &survey.manifests);
     let mut found = Vec::new();
     for (number, path) in &survey.tables {
         let known = history
             .live
             .get(number)
             .and_then(|(id, meta)| Some((*id, history.families.get(id)?.name.as_str(), &**meta)));
-        found.push(tables::examine(site, path.clone(), *number, known)?);
+        found.push(tables::examine(context, path.clone(), *number, known)?);
     }
-    let logs = logs::find(site, 0)?;
-    let families = families(site, &history, &found, report)?;
+    let logs = logs::find(context, 0)?;
+    let families = families(context, &history, &found, report)?;
     report.column_families = families.values().map(|family| family.name.clone()).collect();
-    let mut rebuild = Rebuild { site, survey, history, families, inputs: BTreeMap::new(), logs };
+    let mut rebuild = Rebuild { context, survey, history, families, inputs: BTreeMap::new(), logs };
     for table in &found {
         rebuild.take(table, report);
     }
@@ -71,12 +75,12 @@ pub(super) fn rebuild(site: &Site<'_>, survey: &Survey, report: &mut RepairRepor
     }
     let db_id = rebuild.history.db_id.clone();
     let next_file = rebuild.history.next_file.min(FILE_NUMBER_FOUND_MAX);
-    survey.undoing(site, (db_id.as_deref(), next_file), |outputs| rebuild.make(outputs, report))
+    survey.undoing(context, (db_id.as_deref(), next_file), |outputs| rebuild.make(outputs, report))
 }
 
 /// The column families that MANIFESTs or tables name.
 fn families(
-    site: &Site<'_>,
+    context: &RepairContext<'_>,
     history: &History,
     found: &[FoundTable],
     report: &mut RepairReport,
@@ -109,7 +113,7 @@ fn families(
             report.note(format!("a later column family is also named {name}: #{id} was dropped"));
             continue;
         }
-        let family = site.family(*id, name, order.as_deref())?;
+        let family = context.family(*id, name, order.as_deref())?;
         let log_number = history.families.get(id).map_or(0, |known| known.log_number);
         families.insert(*id, Family { log_number, ..family });
     }
@@ -155,7 +159,7 @@ impl Rebuild<'_> {
     }
 
     fn usual_name(&self, number: FileNumber) -> PathBuf {
-        self.site.table(number)
+        self.context.table(number)
     }
 
     fn unusable(&self, table: &FoundTable, contents: &Contents) -> Option<&'static str> {
@@ -172,7 +176,7 @@ impl Rebuild<'_> {
         if !order.is_empty() && order != family.icmp.user.name() {
             return Some("its column family has another comparator");
         }
-        // They would leave a database no further numbers.
+        // Such sequence numbers would leave a database no further ones.
         if contents.meta.largest_seq > LAST_SEQUENCE_MAX {
             return Some("its sequence numbers are out of range");
         }
@@ -185,9 +189,9 @@ impl Rebuild<'_> {
             last_sequence = last_sequence.max(log.last_sequence());
         }
         let mut ours = BTreeSet::new();
-        for (id, written) in logs::convert(self.site, outputs, &self.logs, &self.families)? {
+        for (id, written) in logs::convert(self.context, outputs, &self.logs, &self.families)? {
             for meta in written {
-                let path = self.site.table(meta.number);
+                let path = self.context.table(meta.number);
                 ours.insert(path.clone());
                 let input = Input { path, meta, known: false, rewrite: false };
                 self.inputs.entry(id).or_default().push(input);
@@ -199,7 +203,7 @@ impl Rebuild<'_> {
             let inputs = self.inputs.remove(id).unwrap_or_default();
             last_sequence =
                 inputs.iter().map(|input| input.meta.largest_seq).fold(last_sequence, u64::max);
-            let files = place(self.site, outputs, family, inputs, &mut kept)?;
+            let files = place(self.context, outputs, family, inputs, &mut kept)?;
             let family = Family { log_number: behind_logs, ..family.clone() };
             planned.push(PlannedFamily { family, files, cursors: Vec::new() });
         }
@@ -208,7 +212,7 @@ impl Rebuild<'_> {
             report.table_bytes += file.file_size;
         }
         for file in report.files.iter_mut().filter(|file| file.fate == FileFate::Kept) {
-            if !kept.contains(&self.site.dir.join(&file.name)) {
+            if !kept.contains(&self.context.dir.join(&file.name)) {
                 file.fate = FileFate::Rewritten;
             }
         }
@@ -224,20 +228,20 @@ impl Rebuild<'_> {
             retire: self.retired(&kept),
             remove: ours.into_iter().filter(|path| !kept.contains(path)).collect(),
         };
-        install(self.site, outputs, &plan)
+        install(self.context, outputs, &plan)
     }
 
     fn retired(&self, kept: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let tables = self.survey.tables.values().filter(|path| !kept.contains(*path)).cloned();
         let logs = self.logs.iter().map(|log| log.path.clone());
-        tables.chain(logs).chain(self.survey.manifest_paths(self.site)).collect()
+        tables.chain(logs).chain(self.survey.manifest_paths(self.context)).collect()
     }
 }
 
 /// Puts the tables of a column family into one level, merged where they must be. Notes those that
 /// stay as they are in `kept`.
 fn place(
-    site: &Site<'_>,
+    context: &RepairContext<'_>,
     outputs: &mut Outputs<'_>,
     family: &Family,
     inputs: Vec<Input>,
@@ -252,7 +256,7 @@ fn place(
                 files.push(Arc::clone(&alone.meta));
             }
             group => {
-                let mut merge = Merge::new(site, family, group)?;
+                let mut merge = Merge::new(context, family, group)?;
                 let tombstones = std::mem::take(&mut merge.tombstones);
                 let cut = (level > 0).then_some(family.options.target_file_size_base);
                 files.extend(outputs.write(family, level, cut, &mut merge, tombstones)?);

@@ -20,9 +20,9 @@ pub enum RepairOutcome {
 /// The fate of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFate {
-    /// It is part of the database as it was.
+    /// The file is part of the database as it was.
     Kept,
-    /// Its entries are in new tables, the file is in `lost`.
+    /// The entries are in new tables, the file is in `lost`.
     Rewritten,
     /// It held nothing that belongs to the database; it is in `lost`.
     NotUsed,
@@ -33,9 +33,9 @@ pub enum FileFate {
 /// A file of the database and its fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepairedFile {
-    /// Its name in the directory.
+    /// The file's name in the directory.
     pub name: String,
-    /// Its column family; empty for logs and if unknown.
+    /// The file's column family; empty for logs and if unknown.
     pub column_family: String,
     /// What became of it.
     pub fate: FileFate,
@@ -58,7 +58,7 @@ pub struct RepairReport {
     pub files: Vec<RepairedFile>,
     /// Tables that the database consists of now.
     pub tables: u64,
-    /// Their bytes.
+    /// Bytes of the tables.
     pub table_bytes: u64,
     /// Values that were overwritten or deleted may reappear, because the newer entries are lost
     /// or because it is unknown which tables were obsolete.

@@ -15,12 +15,12 @@ use pumice_env::filename::{self, FileType};
 
 use crate::options::MAX_LEVELS;
 use crate::recovery::version_recovery::{self, RecoveredVersions, Shape};
+use crate::repair::context::RepairContext;
 use crate::repair::history::{History, is_refusal};
 use crate::repair::install::LOST;
 use crate::repair::logs;
-use crate::repair::output::Outputs;
+use crate::repair::repaired_tables::Outputs;
 use crate::repair::report::{FileFate, RepairReport, RepairedFile};
-use crate::repair::site::Site;
 use crate::repair::tables::{self, FoundTable};
 
 /// See the module head.
@@ -39,15 +39,15 @@ impl Survey {
     ///
     /// # Errors
     /// Corruption if no file belongs to a database; NotSupported if there are blob files; I/O.
-    pub fn new(site: &Site<'_>) -> Result<Self> {
+    pub fn new(context: &RepairContext<'_>) -> Result<Self> {
         let (mut tables, mut manifests) = (BTreeMap::new(), Vec::new());
         let mut largest = 0;
         let mut found = false;
-        for name in site.fs.list(site.dir)? {
+        for name in context.fs.list(context.dir)? {
             let Some((number, kind)) = filename::parse(&name) else { continue };
             found |= !matches!(kind, FileType::Lock | FileType::InfoLog);
             match kind {
-                FileType::Table => drop(tables.insert(number, site.dir.join(&name))),
+                FileType::Table => drop(tables.insert(number, context.dir.join(&name))),
                 FileType::Descriptor => manifests.push(number),
                 FileType::Blob => {
                     let text = format!("values in blob files ({name}) cannot be repaired");
@@ -58,8 +58,8 @@ impl Survey {
             }
             largest = largest.max(number);
         }
-        for dir in [site.wal_dir.clone(), site.wal_dir.join(LOST), site.dir.join(LOST)] {
-            for name in site.fs.list(&dir).unwrap_or_default() {
+        for dir in [context.wal_dir.clone(), context.wal_dir.join(LOST), context.dir.join(LOST)] {
+            for name in context.fs.list(&dir).unwrap_or_default() {
                 // Names in `lost` may have a number after them.
                 let parsed = filename::parse(&name).or_else(|| {
                     filename::parse(name.rsplit_once('.').map_or("", |(stem, _)| stem))
@@ -74,12 +74,12 @@ impl Survey {
         if !found {
             return Err(Error::corruption(format!(
                 "{}: repair found no files",
-                site.dir.display()
+                context.dir.display()
             )));
         }
         manifests.sort_unstable();
-        let next_number = version_recovery::check_found(largest, site.dir)? + 1;
-        let current = version_recovery::current_manifest(&**site.fs, site.dir);
+        let next_number = version_recovery::check_found(largest, context.dir)? + 1;
+        let current = version_recovery::current_manifest(&**context.fs, context.dir);
         Ok(Survey { tables, manifests, current, next_number })
     }
 
@@ -90,7 +90,7 @@ impl Survey {
     /// InvalidArgument and NotSupported for what cannot be kept.
     pub fn believable(
         &self,
-        site: &Site<'_>,
+        context: &RepairContext<'_>,
         report: &mut RepairReport,
     ) -> Result<Option<(RecoveredVersions, Vec<FoundTable>)>> {
         if let Err(error) = &self.current {
@@ -101,18 +101,18 @@ impl Survey {
         for number in self.current.iter().chain(newer) {
             let spec = |_: u32, name: &str, order: Option<&str>| {
                 Ok(Some(Shape {
-                    comparator: site.comparator_of(name, order)?,
+                    comparator: context.comparator_of(name, order)?,
                     levels: MAX_LEVELS as usize,
                     may_overlap: false,
                 }))
             };
-            let fs = &**site.fs;
-            match version_recovery::recover_manifest(fs, site.dir, *number, &spec) {
+            let fs = &**context.fs;
+            match version_recovery::recover_manifest(fs, context.dir, *number, &spec) {
                 Ok(recovered) => {
                     recovered.check_writable()?;
-                    recovered.check_prepared(fs, &site.wal_dir)?;
-                    let unlisted = self.unlisted(site, &recovered)?;
-                    match self.out_of_date(site, &recovered, &unlisted)? {
+                    recovered.check_prepared(fs, &context.wal_dir)?;
+                    let unlisted = self.unlisted(context, &recovered)?;
+                    match self.out_of_date(context, &recovered, &unlisted)? {
                         None => return Ok(Some((recovered, unlisted))),
                         Some(why) => {
                             let name = filename::manifest_file_name(*number);
@@ -130,13 +130,17 @@ impl Survey {
     }
 
     /// The tables that a MANIFEST does not name, without those of an unfinished repair.
-    fn unlisted(&self, site: &Site<'_>, recovered: &RecoveredVersions) -> Result<Vec<FoundTable>> {
+    fn unlisted(
+        &self,
+        context: &RepairContext<'_>,
+        recovered: &RecoveredVersions,
+    ) -> Result<Vec<FoundTable>> {
         let listed = |number| {
             recovered.families.values().any(|f| f.version.find_by_number(number).is_some())
         };
         let mut unlisted = Vec::new();
         for (number, path) in self.tables.iter().filter(|(number, _)| !listed(**number)) {
-            let table = tables::examine(site, path.clone(), *number, None)?;
+            let table = tables::examine(context, path.clone(), *number, None)?;
             if !table.contents.as_ref().is_ok_and(|contents| contents.marked) {
                 unlisted.push(table);
             }
@@ -147,18 +151,18 @@ impl Survey {
     /// Why the MANIFEST is older than the files; see the module head.
     fn out_of_date(
         &self,
-        site: &Site<'_>,
+        context: &RepairContext<'_>,
         recovered: &RecoveredVersions,
         unlisted: &[FoundTable],
     ) -> Result<Option<String>> {
         // A file that it has replaced itself is not a sign of a later change.
-        let history = History::of(&**site.fs, site.dir, &[recovered.manifest_number]);
+        let history = History::of(&**context.fs, context.dir, &[recovered.manifest_number]);
         let strange: Vec<_> = unlisted
             .iter()
             .filter(|table| !history.obsolete.contains(&table.number))
             .filter_map(|table| Some((table, table.contents.as_ref().ok()?)))
             .collect();
-        let logs = logs::find(site, recovered.oldest_log())?;
+        let logs = logs::find(context, recovered.oldest_log())?;
         let in_tables = strange.iter().map(|(table, contents)| (&table.name, contents.family));
         let in_logs = logs.iter().flat_map(|log| log.entries.keys().map(|id| (&log.name, *id)));
         let later = |(_, id): &(&String, u32)| *id > recovered.max_column_family;
@@ -173,8 +177,8 @@ impl Survey {
                 return Ok(Some(text));
             }
         }
-        let log = filename::log_file(&site.wal_dir, recovered.oldest_log());
-        if site.fs.exists(&log)? {
+        let log = filename::log_file(&context.wal_dir, recovered.oldest_log());
+        if context.fs.exists(&log)? {
             return Ok(None);
         }
         let newer = strange.iter().find(|(_, contents)| {
@@ -188,8 +192,8 @@ impl Survey {
     }
 
     /// The MANIFESTs.
-    pub fn manifest_paths(&self, site: &Site<'_>) -> Vec<PathBuf> {
-        let path = |number: &FileNumber| filename::manifest_file(site.dir, *number);
+    pub fn manifest_paths(&self, context: &RepairContext<'_>) -> Vec<PathBuf> {
+        let path = |number: &FileNumber| filename::manifest_file(context.dir, *number);
         self.manifests.iter().map(path).collect()
     }
 
@@ -200,16 +204,16 @@ impl Survey {
     /// Of `change`; I/O.
     pub fn undoing(
         &self,
-        site: &Site<'_>,
+        context: &RepairContext<'_>,
         (db_id, next_file): (Option<&str>, FileNumber),
         change: impl FnOnce(&mut Outputs<'_>) -> Result<()>,
     ) -> Result<()> {
-        let id = crate::version::identity::identity(&**site.fs, site.dir, db_id, true)?;
-        let mut outputs = Outputs::new(site, &id, self.next_number.max(next_file));
+        let id = crate::version::identity::identity(&**context.fs, context.dir, db_id, true)?;
+        let mut outputs = Outputs::new(context, &id, self.next_number.max(next_file));
         let changed = change(&mut outputs);
         if changed.is_err() {
             for path in &outputs.written {
-                drop(site.fs.remove(path));
+                drop(context.fs.remove(path));
             }
         }
         changed

@@ -15,7 +15,7 @@ use pumice_manifest::FileMetaData;
 use pumice_table::properties::UNKNOWN_COLUMN_FAMILY;
 use pumice_table::{Table, TableOptions, TableProperties, TableReadContext, unique_id_of};
 
-use crate::repair::site::Site;
+use crate::repair::context::RepairContext;
 
 /// The property of tables that a repair wrote. Persisted.
 pub(super) const MARK: &str = "pumice.repair";
@@ -26,7 +26,7 @@ pub(super) struct FoundTable {
     pub name: String,
     pub path: PathBuf,
     pub bytes: u64,
-    /// Its contents, or why it cannot be opened.
+    /// What the table contains, or why it cannot be opened.
     pub contents: std::result::Result<Contents, Error>,
 }
 
@@ -45,12 +45,12 @@ pub(super) struct Contents {
     pub damage: Vec<Error>,
     /// A repair wrote it.
     pub marked: bool,
-    /// It was ingested, and only a MANIFEST has the sequence number of its entries.
+    /// The table was ingested, and only a MANIFEST has the sequence number of its entries.
     pub lacks_sequence: bool,
 }
 
 impl FoundTable {
-    /// It can be read from end to end.
+    /// The table can be read from end to end.
     pub fn is_sound(&self) -> bool {
         self.contents.as_ref().is_ok_and(|contents| contents.damage.is_empty())
     }
@@ -67,15 +67,15 @@ impl FoundTable {
 /// Opens a table without caches and filters. `known` is what a MANIFEST says of it.
 ///
 /// # Errors
-/// Those of the table.
+/// The errors of the table.
 pub(super) fn open(
-    site: &Site<'_>,
+    context: &RepairContext<'_>,
     path: &std::path::Path,
     number: FileNumber,
     comparator: &Comparator,
     known: Option<&FileMetaData>,
 ) -> Result<Arc<Table>> {
-    let file = site.fs.open_random(path)?;
+    let file = context.fs.open_random(path)?;
     let bytes = file.len();
     let id = known.map(|file| file.unique_id).filter(|id| *id != [0, 0]);
     let options = TableOptions { no_block_cache: true, block_cache: None, ..Default::default() };
@@ -91,8 +91,8 @@ pub(super) fn open(
     Table::open(context, file, bytes)
 }
 
-fn properties(site: &Site<'_>, path: &std::path::Path) -> Result<TableProperties> {
-    let file = site.fs.open_random(path)?;
+fn properties(context: &RepairContext<'_>, path: &std::path::Path) -> Result<TableProperties> {
+    let file = context.fs.open_random(path)?;
     let bytes = file.len();
     Table::read_properties(file, bytes)
 }
@@ -106,14 +106,14 @@ pub(super) type Known<'a> = (u32, &'a str, &'a FileMetaData);
 /// InvalidArgument or NotSupported for what a repair cannot keep: another order, values in blob
 /// files. Damage is no error.
 pub(super) fn examine(
-    site: &Site<'_>,
+    context: &RepairContext<'_>,
     path: PathBuf,
     number: FileNumber,
     known: Option<Known<'_>>,
 ) -> Result<FoundTable> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let bytes = site.fs.file_size(&path).unwrap_or(0);
-    let contents = match read(site, &path, number, known) {
+    let bytes = context.fs.file_size(&path).unwrap_or(0);
+    let contents = match read(context, &path, number, known) {
         Ok(contents) => Ok(contents),
         Err(Refusal::Damaged(error)) => Err(error),
         Err(Refusal::Foreign(error)) => return Err(error.with_context(path.display())),
@@ -137,22 +137,22 @@ impl From<Error> for Refusal {
 }
 
 fn read(
-    site: &Site<'_>,
+    context: &RepairContext<'_>,
     path: &std::path::Path,
     number: FileNumber,
     known: Option<Known<'_>>,
 ) -> std::result::Result<Contents, Refusal> {
     let meta = known.map(|(_, _, meta)| meta);
-    // They name the key order for reading the rest.
-    let properties = properties(site, path)?;
+    // The properties name the key order for reading the rest.
+    let properties = properties(context, path)?;
     let (family, name) =
         known.map_or_else(|| family_of(&properties), |(id, name, _)| (id, name.to_string()));
     if properties.user_timestamps_persisted == 0 {
         return Err(Refusal::Foreign(Error::not_supported("user-defined timestamps")));
     }
     let comparator =
-        site.comparator_of(&name, Some(&properties.comparator)).map_err(Refusal::Foreign)?;
-    let table = open(site, path, number, &comparator, meta)?;
+        context.comparator_of(&name, Some(&properties.comparator)).map_err(Refusal::Foreign)?;
+    let table = open(context, path, number, &comparator, meta)?;
     let mut found = Bounds::new(table.comparator().clone());
     let mut iter = table.salvage();
     while iter.valid() {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pumice_port::sync::Mutex;
 use pumice_port::time;
 
+use crate::lock_order;
 use crate::state::errors::UnreportedError;
 use crate::stats::listener::{MemTableInfo, WriteStallInfo};
 
@@ -46,8 +47,8 @@ impl Default for EventState {
             background_errors: AtomicU64::new(0),
             last_dump_micros: AtomicU64::new(time::now_micros()),
             last_sample_micros: AtomicU64::new(time::now_micros()),
-            deferred: Mutex::foreground(Deferred::default()),
-            unreported: Mutex::default(),
+            deferred: Mutex::ranked(&lock_order::EVENTS, Deferred::default()),
+            unreported: Mutex::ranked(&lock_order::UNREPORTED, Vec::new()),
         }
     }
 }

@@ -15,8 +15,9 @@ use pumice_port::sync::Mutex;
 use pumice_port::thread;
 use pumice_port::time::now_micros;
 
-use crate::compaction::env::LaneKind;
+use crate::compaction::compaction_env::LaneKind;
 use crate::control::level0_cost::{LOWERED_FROM, Level0Cost};
+use crate::lock_order;
 use crate::options::{BackgroundPriority, DbOptions};
 use crate::state::family::CfState;
 
@@ -65,7 +66,7 @@ impl Lanes {
         Ok(Lanes {
             normal: Lane::fixed(),
             deferred: Lane::movable(wanted(options)),
-            level0: Mutex::new(Level0Cost::default()),
+            level0: Mutex::ranked(&lock_order::LEVEL0_COST, Level0Cost::default()),
             // Read once: that opens files of the system, and this is called under locks.
             processors: thread::available_parallelism() as f64,
         })

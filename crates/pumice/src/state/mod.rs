@@ -12,6 +12,7 @@
 //! | `manifest_log` | the MANIFEST's state, and edits that take effect together |
 //! | `log_holders` | which logs stay |
 //! | `errors`, `retry` | background errors, and compactions that failed |
+//! | `job` | what pools and tasks are asked to do |
 //! | `work`, `manual_queue` | picked compactions, and those that callers asked for |
 //! | `obsolete`, `expiry` | files that nothing needs, and files that get too old |
 //! | `lanes`, `regulator` | at which priority jobs compute; the adaptive policy's state |
@@ -26,6 +27,7 @@ pub(crate) mod errors;
 pub(crate) mod events;
 pub(crate) mod expiry;
 pub(crate) mod family;
+pub(crate) mod job;
 pub(crate) mod lanes;
 pub(crate) mod log_holders;
 pub(crate) mod manifest_log;
@@ -46,6 +48,7 @@ use std::sync::atomic::AtomicBool;
 
 use pumice_base::{FileNumber, Result};
 
+use crate::commit::two_phase::Section;
 use crate::recovery::manifest_reader::DroppedTail;
 use crate::state::errors::ErrorState;
 use crate::state::expiry::ExpiryWatch;
@@ -161,6 +164,8 @@ pub(crate) struct Files {
     pub copies: usize,
     /// What else needs logs than the families' unflushed data.
     pub log_holders: LogHolders,
+    /// Prepared transactions that the open found, until their owner asks for them.
+    pub recovered_sections: Vec<Section>,
     /// Smallest log that recovery may need, as last written to the MANIFEST.
     pub min_log_to_keep: FileNumber,
     pub options_file_number: FileNumber,

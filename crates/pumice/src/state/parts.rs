@@ -1,7 +1,7 @@
 //! The parts of a database, by what they serve; each has the methods that need nothing else.
 //!
 //! Thread safety: as the fields say; fields that are neither locked nor atomic never change after
-//! the open. The order of the locks is in `engine`.
+//! the open. The order of the locks is in `lock_order`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ use crate::commit::shared_insert::Helpers;
 use crate::commit::wal::Wals;
 use crate::control::tuner::Tuner;
 use crate::ingest::transfer::{self, is_unlinkable};
-use crate::log_tail::files::LogFile;
-use crate::log_tail::history::LogHistory;
+use crate::log_tail::log_files::LogFile;
+use crate::log_tail::log_history::LogHistory;
 use crate::log_tail::retention::ArchivedLog;
 use crate::options::DbOptions;
 use crate::state::lanes::Lanes;
@@ -43,6 +43,8 @@ pub(crate) struct Directory {
     pub path: PathBuf,
     pub fs: Arc<dyn FileSystem>,
     pub read_only: bool,
+    /// Prepared transactions in the logs are kept; without it they are refused.
+    pub two_phase: bool,
     /// Another process writes, and this one follows. Then it is also `read_only`.
     pub secondary: bool,
     pub db_id: String,
@@ -90,7 +92,7 @@ pub(crate) struct Writes {
     pub queue: WriteQueue,
     /// How many members a leader asks to insert concurrently with it; used by the leader.
     pub helpers: Mutex<Helpers>,
-    /// The leader's batch for groups of several writers.
+    /// The leader's batch for an update that is written alone, without a batch of its caller's.
     pub scratch: Mutex<WriteBatch>,
     pub controller: WriteController,
     /// There may be something for `DbInner::handle_pending`, which the next leader calls.
@@ -335,6 +337,11 @@ impl Resources {
 }
 
 impl Settings {
+    /// The options as they are now.
+    pub fn current(&self) -> Arc<DbOptions> {
+        self.options.load_full()
+    }
+
     pub fn one_update(&self, fill: impl FnOnce(&mut WriteBatch)) -> Result<WriteBatch> {
         let mut own = WriteBatch::sized(256, self.limits);
         fill(&mut own);

@@ -21,6 +21,7 @@ use crate::control::policy::{
     Binding, FamilyInputs, Grants, JobTotals, Level0Inputs, Relief, Totals,
 };
 use crate::control::read_watch::ReadWatch;
+use crate::lock_order;
 use crate::options::{BackgroundPolicy, DbOptions};
 use crate::state::DbState;
 use crate::state::family::CfState;
@@ -129,7 +130,7 @@ impl Regulator {
             merges: AtomicBool::new(false),
             times_log: AtomicBool::new(false),
             log_micros: AtomicU64::new(0),
-            law: Mutex::new(Law::new()),
+            law: Mutex::ranked(&lock_order::POLICY, Law::new()),
             reads,
             wake: Condvar::new(),
             seed_disabled: AtomicBool::new(false),

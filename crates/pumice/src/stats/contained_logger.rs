@@ -19,6 +19,7 @@ use pumice_port::task::{self, TaskRef};
 use pumice_port::{thread, time};
 
 use super::InfoLogLevel;
+use crate::lock_order;
 use crate::stats::Logger;
 
 /// Lines that may wait.
@@ -51,7 +52,8 @@ impl ContainedLogger {
     /// Around `logger`.
     pub fn new(logger: Arc<dyn Logger>) -> Self {
         let plain = thread::contain("The logger", || logger.is_plain()).unwrap_or(false);
-        let lines = Lines { logger, plain, queue: Mutex::default(), settled: Condvar::new() };
+        let queue = Mutex::ranked(&lock_order::LOG_LINES, Queue::default());
+        let lines = Lines { logger, plain, queue, settled: Condvar::new() };
         lines.queue.lock().level = lines.level();
         ContainedLogger(Arc::new(lines))
     }

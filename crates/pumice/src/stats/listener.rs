@@ -179,7 +179,7 @@ pub struct FlushJobInfo {
     pub memory_usage: u64,
     /// The new table file; empty if nothing was left to write.
     pub file_path: PathBuf,
-    /// Its number, 0 for none.
+    /// The number of the new file, 0 for none.
     pub file_number: u64,
     /// Smallest sequence number in it.
     pub smallest_seqno: u64,
@@ -243,9 +243,9 @@ pub struct TableFileCreationInfo {
     pub reason: TableFileCreationReason,
     /// The file.
     pub file_path: PathBuf,
-    /// Its number.
+    /// The file's number.
     pub file_number: u64,
-    /// Its bytes.
+    /// The file's length in bytes.
     pub file_size: u64,
     /// Smallest sequence number in it.
     pub smallest_seqno: u64,
@@ -266,7 +266,7 @@ pub struct TableFileDeletionInfo {
     pub job_id: u64,
     /// The file.
     pub file_path: PathBuf,
-    /// Its number.
+    /// The file's number.
     pub file_number: u64,
     /// What went wrong.
     pub error: Option<Error>,
@@ -294,7 +294,7 @@ pub struct ExternalFileIngestionInfo {
     pub internal_file_path: PathBuf,
     /// Sequence number of all its entries.
     pub global_seqno: u64,
-    /// Its properties.
+    /// The table's properties.
     pub table_properties: TableProperties,
 }
 

@@ -4,11 +4,11 @@
 //! type (`# TYPE`) and samples, each a name, optional labels in braces, and a number:
 //!
 //! ```text
-//! # HELP rocksdb_db_get_micros Histogram rocksdb.db.get.micros.
-//! # TYPE rocksdb_db_get_micros summary
-//! rocksdb_db_get_micros{quantile="0.5"} 1.25
-//! rocksdb_db_get_micros_sum 700
-//! rocksdb_db_get_micros_count 500
+//! # HELP rocksdb_db_get_seconds Histogram rocksdb.db.get.micros.
+//! # TYPE rocksdb_db_get_seconds summary
+//! rocksdb_db_get_seconds{quantile="0.5"} 0.00000125
+//! rocksdb_db_get_seconds_sum 0.0007
+//! rocksdb_db_get_seconds_count 500
 //! ```
 //!
 //! Thread safety: a page has one owner; counting continues while it is written, so a page does not
@@ -89,26 +89,34 @@ impl MetricsPage {
     }
 
     /// All counters, each a family `counter`, and all histograms, each a family `summary`, of a
-    /// database, with names such as `rocksdb_block_cache_hit`. A quantile of an empty histogram is
-    /// `NaN`.
+    /// database. Names follow Prometheus's conventions: `rocksdb.block.cache.hit` is
+    /// `rocksdb_block_cache_hit_total`, and times are in seconds: `rocksdb.db.get.micros` is
+    /// `rocksdb_db_get_seconds`; the help text has RocksDB's name. A quantile of an empty histogram
+    /// is `NaN`.
     pub fn statistics(&mut self, statistics: &Statistics) {
         for &ticker in Ticker::ALL {
-            let name = ticker.name();
-            let help = format!("Counter {name}.");
-            self.number(name, MetricKind::Counter, &help, statistics.ticker(ticker));
+            let Measure { name, unit } = Measure::of(ticker.name());
+            let name = if name.ends_with(".total") { name } else { name + ".total" };
+            let help = format!("Counter {}.", ticker.name());
+            let value = statistics.ticker(ticker);
+            match unit {
+                1.0 => self.number(&name, MetricKind::Counter, &help, value),
+                unit => self.number(&name, MetricKind::Counter, &help, value as f64 / unit),
+            }
         }
         for &kind in HistogramKind::ALL {
-            let (name, values) = (kind.name(), statistics.histogram(kind));
-            let help = format!("Histogram {name}.");
-            let mut family = self.family(name, MetricKind::Summary, &help);
+            let values = statistics.histogram(kind);
+            let Measure { name, unit } = Measure::of(kind.name());
+            let help = format!("Histogram {}.", kind.name());
+            let mut family = self.family(&name, MetricKind::Summary, &help);
             for quantile in QUANTILES {
                 let value = match values.count() {
                     0 => f64::NAN,
-                    _ => values.percentile(quantile * 100.0),
+                    _ => values.percentile(quantile * 100.0) / unit,
                 };
                 family.sample("", &[("quantile", &quantile.to_string())], value);
             }
-            family.sample("_sum", &[], values.sum());
+            family.sample("_sum", &[], values.sum() as f64 / unit);
             family.sample("_count", &[], values.count());
         }
     }
@@ -154,6 +162,28 @@ impl Statistics {
         let mut page = MetricsPage::new();
         page.statistics(self);
         page.text
+    }
+}
+
+/// The name of a number in Prometheus's base unit, and how many of the number's are one.
+struct Measure {
+    name: String,
+    unit: f64,
+}
+
+impl Measure {
+    /// Of RocksDB's name of a counter or histogram.
+    fn of(name: &str) -> Measure {
+        for (part, unit) in [("micros", 1e6), ("nanos", 1e9)] {
+            if name.contains(part) {
+                return Measure { name: name.replace(part, "seconds"), unit };
+            }
+        }
+        // Times whose names do not say so.
+        match name {
+            "rocksdb.db.write.stall" => Measure { name: format!("{name}.seconds"), unit: 1e6 },
+            _ => Measure { name: name.to_string(), unit: 1.0 },
+        }
     }
 }
 
@@ -252,25 +282,34 @@ mod tests {
         (1..=100).for_each(|micros| statistics.measure(HistogramKind::DbGet, micros));
         let families = read(&statistics.to_prometheus());
         assert_eq!(families.len(), Ticker::ALL.len() + HistogramKind::ALL.len());
-        let (kind, samples) = &families["rocksdb_block_cache_hit"];
+        let (kind, samples) = &families["rocksdb_block_cache_hit_total"];
         assert_eq!((&kind[..], samples[0].2, samples.len()), ("counter", 3.0, 1));
-        let (kind, samples) = &families["rocksdb_db_get_micros"];
+        let (kind, samples) = &families["rocksdb_db_get_seconds"];
         assert_eq!(&kind[..], "summary");
         let wanted = statistics.histogram(HistogramKind::DbGet);
         for ((name, labels, value), quantile) in samples.iter().zip(["0.5", "0.95", "0.99"]) {
-            assert_eq!(name, "rocksdb_db_get_micros");
+            assert_eq!(name, "rocksdb_db_get_seconds");
             assert_eq!(labels[..], [("quantile".to_string(), quantile.to_string())]);
-            assert_eq!(*value, wanted.percentile(quantile.parse::<f64>().unwrap() * 100.0));
+            let micros = wanted.percentile(quantile.parse::<f64>().unwrap() * 100.0);
+            assert_eq!(*value, micros / 1e6);
         }
         let rest: Vec<_> =
             samples[3..].iter().map(|(name, _, value)| (&name[..], *value)).collect();
         assert_eq!(
             rest,
-            [("rocksdb_db_get_micros_sum", 5050.0), ("rocksdb_db_get_micros_count", 100.0)]
+            [("rocksdb_db_get_seconds_sum", 0.00505), ("rocksdb_db_get_seconds_count", 100.0)]
         );
-        let (_, untouched) = &families["rocksdb_db_write_micros"];
+        let (_, untouched) = &families["rocksdb_db_write_seconds"];
         assert!(untouched[..3].iter().all(|(_, _, value)| value.is_nan()));
         assert_eq!(untouched[4].2, 0.0);
+        // What `promtool check metrics` complains about.
+        for (name, (kind, _)) in &families {
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+            let units = ["micros", "nanos", "millis", "ms", "us", "ns"];
+            let has_unit = name.split('_').any(|word| units.contains(&word));
+            assert!(!has_unit, "{name}: the unit is seconds");
+            assert!(!name.chars().any(|c| c.is_ascii_uppercase()), "{name}");
+        }
     }
 
     #[pumice_test_macros::test]

@@ -13,7 +13,7 @@ pub(crate) struct IterationCounts {
     pub dropped_hidden: u64,
     /// Deletions with nothing left to delete.
     pub dropped_obsolete: u64,
-    /// Those of them that were dropped above the bottommost level.
+    /// Entries that were dropped above the bottommost level.
     pub dropped_early: u64,
     /// A range tombstone covers them.
     pub dropped_range_deleted: u64,

@@ -42,7 +42,7 @@ pub(crate) fn generator(
 /// `buffer_bytes`; nothing is the end.
 ///
 /// # Errors
-/// Those of `read`.
+/// The errors of `read`.
 pub(crate) fn of_all(
     mut generator: Box<dyn FileChecksumGenerator>,
     buffer_bytes: usize,

@@ -12,12 +12,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pumice_base::{Error, Result, SequenceNumber};
+use pumice_base::{Error, FileNumber, Result, SequenceNumber};
 use pumice_port::sync::Mutex;
 use pumice_port::time::now_micros;
 
 use crate::batch_index::{SharedBatch, WriteBatchWithIndex, WriteBatchWithIndexOptions};
-use crate::commit::batch::WriteBatch;
 use crate::db::api::Db;
 use crate::locks::{Holder, NEVER, TransactionState};
 use crate::options::requests::WriteOptions;
@@ -26,6 +25,7 @@ use crate::transactions::optimistic::Optimistic;
 use crate::transactions::options::TransactionOptions;
 use crate::transactions::pessimistic::Pessimistic;
 use crate::transactions::tracker::{Tracked, Tracker};
+use crate::transactions::two_phase::check_not_prepared;
 use crate::version::family::ColumnFamily;
 
 /// How a key is used.
@@ -78,7 +78,10 @@ pub(super) struct Content {
     pub used: Tracker,
     pub points: Vec<SavePoint>,
     pub counts: Counts,
-    pub commit_time: WriteBatch,
+    /// Empty without one.
+    pub name: Vec<u8>,
+    /// The log that has it, if it is prepared.
+    pub prepared_in: FileNumber,
     /// Writes can be read back.
     pub indexing: bool,
     /// What `id` says after the commit.
@@ -105,7 +108,7 @@ pub(super) fn new_holder(expiration_millis: i64) -> Arc<Holder> {
 
 /// A snapshot by which conflicts are checked.
 pub(super) fn conflict_snapshot(db: &Db) -> Snapshot {
-    db.inner().snapshot_for(Purpose::WriteConflicts)
+    db.inner().snapshot(Purpose::WriteConflicts)
 }
 
 impl Content {
@@ -120,7 +123,8 @@ impl Content {
             used: Tracker::default(),
             points: Vec::new(),
             counts: Counts::default(),
-            commit_time: WriteBatch::new(),
+            name: Vec::new(),
+            prepared_in: 0,
             indexing: true,
             committed_at: None,
         }
@@ -151,7 +155,6 @@ impl Content {
         self.used = Tracker::default();
         self.points.clear();
         self.counts = Counts::default();
-        self.commit_time.clear();
     }
 }
 
@@ -176,6 +179,7 @@ impl Inner {
         how: Use,
     ) -> Result<()> {
         self.db.live(cf)?;
+        check_not_prepared(content)?;
         match &self.control {
             Control::Locks(locks) => locks.acquire(&self.db, content, cf, key, how),
             Control::Validation(_) => {
@@ -276,6 +280,10 @@ impl Drop for Inner {
         if let Control::Locks(locks) = control {
             for (family, keys) in content.used.keys() {
                 locks.tables.unlock(&content.holder, family, keys);
+            }
+            let stays = content.holder.state() == TransactionState::Prepared;
+            if !content.name.is_empty() && !stays {
+                locks.names.forget(&content.name);
             }
         }
     }

@@ -3,11 +3,13 @@
 //! | file | holds |
 //! |---|---|
 //! | `options` | the options of databases and transactions, RocksDB's names and defaults |
+//! | `builders` | databases with transactions that are to be opened |
 //! | `transaction` | the handle of a transaction, of both kinds: its calls |
-//! | `content` | what a transaction has done so far, its save points, what happens to it at its end |
+//! | `content` | what a transaction has done so far, its save points, its end |
 //! | `tracker` | the keys that it has read for update or written |
 //! | `pessimistic` | `TransactionDb`: keys are locked as they are used |
 //! | `optimistic` | `OptimisticTransactionDb`: keys are checked at the commit |
+//! | `two_phase` | names, prepare, prepared transactions that an open finds |
 //! | `validate` | whether a key has changed since the transaction saw it |
 //! | `retry` | the whole transaction once more, where that helps |
 //!
@@ -16,6 +18,7 @@
 //! calls of one transaction take turns. Lock order: a transaction's content, its batch, the lock
 //! table, the engine's locks. Every call that reads, writes or locks may suspend.
 
+mod builders;
 mod content;
 mod optimistic;
 mod options;
@@ -23,14 +26,16 @@ mod pessimistic;
 mod retry;
 mod tracker;
 mod transaction;
+mod two_phase;
 mod validate;
 
-pub use optimistic::{OptimisticTransactionDb, OptimisticTransactionDbBuilder};
+pub use builders::{OptimisticTransactionDbBuilder, TransactionDbBuilder};
+pub use optimistic::OptimisticTransactionDb;
 pub use options::{
     OccValidationPolicy, OptimisticTransactionDbOptions, OptimisticTransactionOptions,
     RetryOptions, TransactionDbOptions, TransactionOptions, TxnDbWritePolicy,
 };
-pub use pessimistic::{TransactionDb, TransactionDbBuilder};
+pub use pessimistic::TransactionDb;
 pub use transaction::Transaction;
 
 #[cfg(test)]

@@ -6,31 +6,33 @@
 //! (`max_write_buffer_size_to_maintain`): where these do not reach back far enough the commit fails
 //! with TryAgain.
 //!
+//! With `ValidateSerial` nothing is locked: the leader of the write queue checks, and then writes
+//! the transaction alone.
+//!
 //! Thread safety: from any task. Writes outside of transactions go straight to the database and
-//! lock nothing: a commit that checks a key at the same moment may miss them.
+//! lock nothing: a parallel commit that checks a key at the same moment may miss them, a serial one
+//! does not.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use pumice_base::{Error, ValueType};
-use pumice_port::sync::Mutex;
 
 use crate::commit::batch::BatchRecord;
 use crate::db::api::Db;
-use crate::db::builder::DbBuilder;
 use crate::db::forms::*;
 use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use crate::locks::{Holder, LockOptions, LockTables, Wanted};
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
 use crate::read::iterator::DbIterator;
 use crate::snapshot::Snapshot;
+use crate::transactions::builders::{OptimisticTransactionDbBuilder, with_history};
 use crate::transactions::content::{Content, Control, Inner, Use, new_holder};
 use crate::transactions::options::{
     OccValidationPolicy, OptimisticTransactionDbOptions, OptimisticTransactionOptions,
     RetryOptions, TransactionOptions,
 };
-use crate::transactions::pessimistic::{builder_forms, with_history};
 use crate::transactions::retry;
 use crate::transactions::transaction::Transaction;
 use crate::transactions::validate::check_unchanged;
@@ -42,8 +44,7 @@ const STRIPES_MAX: u32 = 64;
 pub(super) struct Optimistic {
     /// The keys of the commits that are under way.
     committing: LockTables,
-    /// One commit at a time, if that is the policy.
-    turn: Option<Mutex<()>>,
+    policy: OccValidationPolicy,
     runs: AtomicU64,
 }
 
@@ -79,48 +80,10 @@ impl std::fmt::Debug for OptimisticTransactionDb {
     }
 }
 
-/// A database with optimistic transactions that is to be opened, see
-/// [`OptimisticTransactionDb::builder`].
-#[derive(Clone, Debug)]
-#[must_use = "nothing is open before `open`"]
-pub struct OptimisticTransactionDbBuilder {
-    db: DbBuilder,
-    options: OptimisticTransactionDbOptions,
-}
-
-impl OptimisticTransactionDbBuilder {
-    builder_forms!();
-
-    /// Options of the commits.
-    pub fn transactions(mut self, options: OptimisticTransactionDbOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Opens the database.
-    ///
-    /// # Errors
-    /// As [`DbBuilder::open`].
-    pub fn open(self) -> Result<OptimisticTransactionDb> {
-        let db = self.db.each_column_family(with_history).open()?;
-        Ok(OptimisticTransactionDb::over(db, &self.options))
-    }
-
-    /// Opens the database with the settings that it had, see [`DbBuilder::open_latest`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn open_latest(self) -> Result<OptimisticTransactionDb> {
-        let db = self.db.each_column_family(with_history).open_latest()?;
-        Ok(OptimisticTransactionDb::over(db, &self.options))
-    }
-}
-
 impl OptimisticTransactionDb {
     /// Begins to describe a database to be opened. Nothing is read or written yet.
     pub fn builder(path: impl Into<PathBuf>) -> OptimisticTransactionDbBuilder {
-        let options = OptimisticTransactionDbOptions::default();
-        OptimisticTransactionDbBuilder { db: Db::builder(path), options }
+        OptimisticTransactionDbBuilder::new(path.into())
     }
 
     /// Opens or creates a database with only the default column family.
@@ -152,13 +115,12 @@ impl OptimisticTransactionDb {
         Ok((Self::over(db, transactions), handles))
     }
 
-    fn over(db: Db, options: &OptimisticTransactionDbOptions) -> Self {
+    pub(super) fn over(db: Db, options: &OptimisticTransactionDbOptions) -> Self {
         let stripes = options.occ_lock_buckets.clamp(1, STRIPES_MAX) as usize;
         let committing =
             LockTables::new(LockOptions { locks_max: None, stripes, deadlocks_max: 0 });
-        let serial = options.validate_policy == OccValidationPolicy::ValidateSerial;
-        let turn = serial.then(|| Mutex::foreground(()));
-        let commits = Arc::new(Optimistic { committing, turn, runs: AtomicU64::new(1) });
+        let (policy, runs) = (options.validate_policy, AtomicU64::new(1));
+        let commits = Arc::new(Optimistic { committing, policy, runs });
         OptimisticTransactionDb { db, commits }
     }
 
@@ -246,30 +208,48 @@ impl Optimistic {
     }
 
     pub fn commit(&self, inner: &Inner, content: &mut Content) -> Result<()> {
-        let _turn = self.turn.as_ref().map(Mutex::lock);
-        let held = Committing { tables: &self.committing, content, holder: new_holder(-1) };
-        // In the order of families and keys: no two commits wait for each other.
-        for (column_family, key, _) in held.content.used.iter() {
-            let wanted =
-                Wanted { column_family, key, exclusive: true, timeout: None, deadlock_depth: None };
-            self.committing.lock(&held.holder, &wanted)?;
+        match self.policy {
+            OccValidationPolicy::ValidateParallel => self.commit_beside_others(inner, content)?,
+            OccValidationPolicy::ValidateSerial => {
+                let options = content.write_options;
+                // As leader of the write queue: nobody writes between check and write.
+                inner.batch.with_mut(|batch| {
+                    let check = || check_all(&inner.db, content);
+                    inner.db.inner().write_checked(&options, batch.write_batch_mut(), &check)
+                })?;
+            }
         }
-        let families = inner.db.inner().cfs.load();
-        for (family, key, used) in held.content.used.iter() {
-            let Some(cf) = families.by_id(family) else {
-                return Err(Error::column_family_dropped(format!("column family {family}")));
-            };
-            check_unchanged(cf, key, used.sequence, false)?;
-        }
-        let write_options = held.content.write_options;
-        inner
-            .batch
-            .with_mut(|batch| Store::write(&inner.db, &write_options, batch.write_batch_mut()))?;
-        drop(held);
         content.committed_at = Some(inner.db.latest_sequence_number());
         inner.clear(content);
         Ok(())
     }
+
+    /// Checks and writes while the keys are locked.
+    fn commit_beside_others(&self, inner: &Inner, content: &Content) -> Result<()> {
+        let held = Committing { tables: &self.committing, content, holder: new_holder(-1) };
+        // In the order of families and keys: no two commits wait for each other.
+        for (column_family, key, _) in content.used.iter() {
+            let wanted =
+                Wanted { column_family, key, exclusive: true, timeout: None, deadlock_depth: None };
+            self.committing.lock(&held.holder, &wanted)?;
+        }
+        check_all(&inner.db, content)?;
+        inner.batch.with_mut(|batch| {
+            Store::write(&inner.db, &content.write_options, batch.write_batch_mut())
+        })
+    }
+}
+
+/// Checks that no key of a transaction has changed since it was first used.
+fn check_all(db: &Db, content: &Content) -> Result<()> {
+    let families = db.inner().cfs.load();
+    for (family, key, used) in content.used.iter() {
+        let Some(cf) = families.by_id(family) else {
+            return Err(Error::column_family_dropped(format!("column family {family}")));
+        };
+        check_unchanged(cf, key, used.sequence, false)?;
+    }
+    Ok(())
 }
 
 /// The locks of a commit under way, which are released in any case.

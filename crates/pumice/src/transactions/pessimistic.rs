@@ -15,27 +15,32 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use pumice_base::{Error, ErrorKind, SubCode, ValueType};
+use pumice_port::sync::Mutex;
 use pumice_port::time::now_micros;
 
 use crate::commit::batch::BatchRecord;
 use crate::db::api::Db;
-use crate::db::builder::DbBuilder;
 use crate::db::forms::*;
 use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
+use crate::engine::two_phase::take_recovered;
 use crate::locks::{
     DeadlockPath, HeldLock, Holder, LockOptions, LockTables, TransactionState, Wait, Wanted,
 };
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
 use crate::read::iterator::DbIterator;
+use crate::recovery::lock::Mode;
+use crate::transactions::builders::{TransactionDbBuilder, with_history};
 use crate::transactions::content::{Content, Control, Inner, Use, new_holder};
 use crate::transactions::options::{RetryOptions, TransactionDbOptions, TransactionOptions};
 use crate::transactions::retry;
 use crate::transactions::transaction::Transaction;
+use crate::transactions::two_phase::{self, Names};
 use crate::transactions::validate::check_unchanged;
 
 /// What the handles of a database share besides the database.
 pub(super) struct Pessimistic {
     pub tables: LockTables,
+    pub names: Names,
     options: TransactionDbOptions,
     runs: AtomicU64,
 }
@@ -65,6 +70,9 @@ pub(super) struct Pessimistic {
 pub struct TransactionDb {
     db: Db,
     locks: Arc<Pessimistic>,
+    /// Prepared transactions that the open found. Held by the handles alone, as they hold the
+    /// database.
+    recovered: Arc<Mutex<Vec<Transaction>>>,
 }
 
 store_forms!(TransactionDb);
@@ -75,80 +83,10 @@ impl std::fmt::Debug for TransactionDb {
     }
 }
 
-/// A database with transactions that is to be opened, see [`TransactionDb::builder`].
-#[derive(Clone, Debug)]
-#[must_use = "nothing is open before `open`"]
-pub struct TransactionDbBuilder {
-    db: DbBuilder,
-    options: TransactionDbOptions,
-}
-
-/// Gives a family the memory of what was written lately that checks of conflicts need.
-pub(super) fn with_history(options: &mut ColumnFamilyOptions) {
-    if options.max_write_buffer_size_to_maintain == 0 {
-        options.max_write_buffer_size_to_maintain = -1;
-    }
-}
-
-/// Writes the methods of a builder that a [`DbBuilder`] has too.
-macro_rules! builder_forms {
-    () => {
-        /// See [`DbBuilder::create`].
-        pub fn create(mut self, create: bool) -> Self {
-            self.db = self.db.create(create);
-            self
-        }
-        /// See [`DbBuilder::set`].
-        pub fn set(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-            self.db = self.db.set(name, value);
-            self
-        }
-        /// See [`DbBuilder::options`].
-        pub fn options(mut self, options: Options) -> Self {
-            self.db = self.db.options(options);
-            self
-        }
-        /// Every other setting of the database, such as its column families.
-        pub fn configure(mut self, change: impl FnOnce(DbBuilder) -> DbBuilder) -> Self {
-            self.db = change(self.db);
-            self
-        }
-    };
-}
-pub(super) use builder_forms;
-
-impl TransactionDbBuilder {
-    builder_forms!();
-
-    /// Options of transactions and locks.
-    pub fn transactions(mut self, options: TransactionDbOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Opens the database.
-    ///
-    /// # Errors
-    /// As [`DbBuilder::open`].
-    pub fn open(self) -> Result<TransactionDb> {
-        let db = self.db.each_column_family(with_history).open()?;
-        Ok(TransactionDb::over(db, self.options))
-    }
-
-    /// Opens the database with the settings that it had, see [`DbBuilder::open_latest`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn open_latest(self) -> Result<TransactionDb> {
-        let db = self.db.each_column_family(with_history).open_latest()?;
-        Ok(TransactionDb::over(db, self.options))
-    }
-}
-
 impl TransactionDb {
     /// Begins to describe a database to be opened. Nothing is read or written yet.
     pub fn builder(path: impl Into<PathBuf>) -> TransactionDbBuilder {
-        TransactionDbBuilder { db: Db::builder(path), options: TransactionDbOptions::default() }
+        TransactionDbBuilder::new(path.into())
     }
 
     /// Opens or creates a database with only the default column family.
@@ -176,20 +114,38 @@ impl TransactionDb {
     ) -> Result<(TransactionDb, Vec<ColumnFamily>)> {
         let mut families = families.to_vec();
         families.iter_mut().for_each(|family| with_history(&mut family.options));
-        let (db, handles) = Db::open_cf(options, path, &families)?;
-        Ok((Self::over(db, transactions.clone()), handles))
+        let (db, handles) = Db::open_with(options, path.as_ref(), &families, Mode::TwoPhase)?;
+        Ok((Self::over(db, transactions.clone())?, handles))
     }
 
-    fn over(db: Db, options: TransactionDbOptions) -> Self {
+    pub(super) fn over(db: Db, options: TransactionDbOptions) -> Result<Self> {
         let tables = LockTables::new(LockOptions {
             locks_max: usize::try_from(options.max_num_locks).ok().filter(|most| *most > 0),
             stripes: options.num_stripes,
             deadlocks_max: options.max_num_deadlocks as usize,
         });
-        TransactionDb {
-            db,
-            locks: Arc::new(Pessimistic { tables, options, runs: AtomicU64::new(1) }),
-        }
+        let names = Names::default();
+        let locks = Arc::new(Pessimistic { tables, names, options, runs: AtomicU64::new(1) });
+        let found = take_recovered(db.inner());
+        let transactions: Result<Vec<_>> = found
+            .iter()
+            .map(|section| Ok(Transaction::of(two_phase::recovered(&db, &locks, section)?)))
+            .collect();
+        let recovered = Arc::new(Mutex::foreground(transactions?));
+        Ok(TransactionDb { db, locks, recovered })
+    }
+
+    /// The transactions that are prepared and neither committed nor rolled back, by name: those of
+    /// this open and those that it found in the logs.
+    pub fn prepared_transactions(&self) -> Vec<Transaction> {
+        let is_prepared = |found: &Transaction| found.state() == TransactionState::Prepared;
+        self.recovered.lock().retain(is_prepared);
+        self.locks.names.prepared().into_iter().map(Transaction::of).collect()
+    }
+
+    /// The transaction with that name, if it has not ended.
+    pub fn transaction_by_name(&self, name: impl AsRef<[u8]>) -> Option<Transaction> {
+        self.locks.names.get(name.as_ref()).map(Transaction::of)
     }
 
     /// The plain database, for calls that read and write no values. Writes there lock nothing.
@@ -281,9 +237,7 @@ impl TransactionDb {
     /// # Errors
     /// As [`Db::drop_column_family`].
     pub fn drop_column_family(&self, cf: &ColumnFamily) -> Result<()> {
-        self.db.drop_column_family(cf)?;
-        self.locks.tables.forget_family(cf.id());
-        Ok(())
+        self.db.drop_column_family(cf)
     }
 
     /// The locks that are held, by column family and key. Each takes, besides its key, some 150
@@ -422,12 +376,8 @@ impl Pessimistic {
                 let error = Error::new(ErrorKind::InvalidArgument, "");
                 return Err(error.with_subcode(SubCode::TxnNotPrepared));
             }
-            TransactionState::Started if !content.commit_time.is_empty() => {
-                return Err(Error::invalid_argument(
-                    "Commit-time batch contains values that will not be committed.",
-                ));
-            }
             TransactionState::Started => {}
+            TransactionState::Prepared => return self.commit_prepared(inner, content),
             state => return Err(cannot_commit(state)),
         }
         if content.snapshot_wanted {
@@ -444,6 +394,10 @@ impl Pessimistic {
             return Err(error);
         }
         content.committed_at = Some(inner.db.latest_sequence_number());
+        let name = std::mem::take(&mut content.name);
+        if !name.is_empty() {
+            self.names.forget(&name);
+        }
         inner.clear(content);
         holder.change(TransactionState::AwaitingCommit, TransactionState::Committed);
         Ok(())
@@ -455,6 +409,7 @@ impl Pessimistic {
                 inner.clear(content);
                 Ok(())
             }
+            TransactionState::Prepared => self.rollback_prepared(inner, content),
             TransactionState::Committed => {
                 Err(Error::invalid_argument("This transaction has already been committed."))
             }
@@ -465,11 +420,11 @@ impl Pessimistic {
     }
 }
 
-fn expired() -> Error {
+pub(super) fn expired() -> Error {
     Error::new(ErrorKind::Expired, "")
 }
 
-fn cannot_commit(state: TransactionState) -> Error {
+pub(super) fn cannot_commit(state: TransactionState) -> Error {
     Error::invalid_argument(match state {
         TransactionState::Committed => "Transaction has already been committed.",
         TransactionState::RolledBack => "Transaction has already been rolledback.",

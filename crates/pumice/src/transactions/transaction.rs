@@ -5,7 +5,8 @@
 //! writes; writes are in the transaction until its commit.
 //!
 //! Thread safety: clones share one transaction, whose calls take turns; it may move between tasks.
-//! When the last clone is dropped before the commit, the transaction is rolled back. Any call may
+//! When the last clone is dropped before the commit, the transaction is rolled back; a prepared one
+//! stays in the log, and is there again at the next open. Any call may
 //! wait for a lock, and so suspend.
 
 use std::sync::Arc;
@@ -44,14 +45,17 @@ impl Transaction {
     pub(super) fn new(inner: Inner) -> Self {
         Transaction { inner: Arc::new(inner) }
     }
+    pub(super) fn of(inner: Arc<Inner>) -> Self {
+        Transaction { inner }
+    }
 
     /// Makes the writes part of the database, all of them or, on error, none. Afterwards the
     /// transaction is empty; one of an optimistic database can be used again.
     ///
     /// # Errors
     /// Expired; InvalidArgument for one that has ended; Busy and TryAgain if an optimistic one is in
-    /// conflict with others; as [`Db::write`]. The transaction then keeps its writes and locks: it
-    /// can be rolled back, or committed again.
+    /// conflict with others; as [`Db::write`](crate::Db::write). The transaction then keeps its
+    /// writes and locks: it can be rolled back, or committed again.
     pub fn commit(&self) -> Result<()> {
         let mut content = self.inner.content.lock();
         match &self.inner.control {
@@ -71,6 +75,42 @@ impl Transaction {
         }
         self.inner.clear(&mut content);
         Ok(())
+    }
+
+    /// Gives the transaction a name of 1 to 512 bytes, which no other one has: then it can be
+    /// prepared.
+    ///
+    /// # Errors
+    /// InvalidArgument if it has a name, the name is not possible or taken, the transaction has
+    /// ended, or it is an optimistic one.
+    pub fn set_name(&self, name: impl AsRef<[u8]>) -> Result<()> {
+        let Control::Locks(locks) = &self.inner.control else {
+            return Err(Error::invalid_argument("Optimistic transactions cannot be named."));
+        };
+        locks.names.set(&self.inner, &mut self.inner.content.lock(), name.as_ref())
+    }
+    /// The name; empty without one.
+    pub fn name(&self) -> Vec<u8> {
+        self.inner.content.lock().name.clone()
+    }
+    /// Writes the transaction to the log, and nothing else: from now on it can be committed or
+    /// rolled back, after a crash too, and does not expire. No more can be written in it. It is as
+    /// durable as the write options of the transaction say.
+    ///
+    /// # Errors
+    /// InvalidArgument without a name, for one that has ended or is prepared, and for an optimistic
+    /// one; Expired; as [`Db::write`](crate::Db::write), and it is then not prepared.
+    pub fn prepare(&self) -> Result<()> {
+        let Control::Locks(locks) = &self.inner.control else {
+            return Err(Error::invalid_argument(
+                "Two phase commit not supported for optimistic transactions.",
+            ));
+        };
+        locks.prepare(&self.inner, &mut self.inner.content.lock())
+    }
+    /// [`Transaction::prepare`] as a future.
+    pub fn prepare_async(&self) -> DbFuture<Result<()>> {
+        self.call_async(Transaction::prepare)
     }
 
     /// Remembers the present state, for [`Transaction::rollback_to_save_point`].
@@ -121,7 +161,7 @@ impl Transaction {
     /// database it is checked at the commit.
     ///
     /// # Errors
-    /// As [`Transaction::lock_key`], and as [`Db::get`].
+    /// As [`Transaction::lock_key`], and as [`Db::get`](crate::Db::get).
     pub fn get_for_update_cf_opt(
         &self,
         options: &ReadOptions,
@@ -347,14 +387,7 @@ impl Transaction {
             return Err(Error::not_supported("Provide a merge_operator when opening DB"));
         }
         self.inner.acquire(&mut content, cf, key, how)?;
-        self.inner.add(&content, |batch| match kind {
-            ValueType::Value => batch.put_cf(cf, key, value),
-            ValueType::Deletion => batch.delete_cf(cf, key),
-            ValueType::SingleDeletion => batch.single_delete_cf(cf, key),
-            ValueType::Merge => batch.merge_cf(cf, key, value),
-            ValueType::WideColumnEntity => batch.put_encoded_entity(&cf, key, value),
-            other => Err(Error::not_supported(format!("{other:?} in a transaction"))),
-        })?;
+        self.inner.add(&content, |batch| batch.add_record(cf, kind, key, value))?;
         let counts = &mut content.counts;
         *match kind {
             ValueType::Merge => &mut counts.merges,

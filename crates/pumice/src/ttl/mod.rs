@@ -8,7 +8,7 @@
 //! longer. Compactions drop values that are too old; **until then reads return them**. The time to
 //! live is not stored: each open says which.
 //!
-//! Reads and writes are in `calls`, cursors in `cursor`.
+//! Reads and writes are in `ttl_calls`, cursors in `cursor`.
 //!
 //! Thread safety: as [`Db`]. Invariants: (1) values written through this handle end with a valid
 //! time, whatever the clock says: the result of a merge with the time of the merge, an entity that
@@ -17,8 +17,8 @@
 //! family or an option is the plain database's. Not here: calls that read and write no values,
 //! which go through [`DbWithTtl::db`].
 
-mod calls;
 mod cursor;
+mod ttl_calls;
 
 pub use cursor::{TtlEntries, TtlIterator};
 
@@ -55,7 +55,9 @@ pub type TtlDescriptor = (ColumnFamilyDescriptor, i32);
 /// Id of a column family, and for how long its values live.
 type FamilyTtl = (u32, Arc<AtomicI32>);
 
-/// An open database whose values expire. See the module head.
+/// An open database whose values expire, in the format of RocksDB's `DBWithTTL`: each value ends
+/// with the second of its write. Compactions drop what is older than the time to live; until then
+/// it is read.
 ///
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {

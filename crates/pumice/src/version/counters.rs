@@ -7,6 +7,7 @@ use pumice_port::time;
 
 use pumice_port::pool::Priority;
 
+use crate::lock_order;
 use crate::stats::cf_stats::{CfStats, CompactionStats};
 
 /// See the module head.
@@ -17,7 +18,8 @@ pub(crate) struct CfCounters {
 impl CfCounters {
     /// All zero, for `levels` levels, counting from now.
     pub fn new(levels: usize) -> Self {
-        CfCounters { stats: Mutex::foreground(CfStats::new(levels, time::now_micros())) }
+        let stats = CfStats::new(levels, time::now_micros());
+        CfCounters { stats: Mutex::ranked(&lock_order::FAMILY_STATS, stats) }
     }
 
     /// A flush ended.

@@ -21,6 +21,7 @@ use pumice_memtable::{BloomOptions, MemTable, MemTableOptions, WriteBufferManage
 use pumice_port::sync::Mutex;
 use pumice_table::{Extractor, TableOptions};
 
+use crate::lock_order;
 use crate::options::ColumnFamilyOptions;
 use crate::snapshot::SnapshotOwner;
 use crate::version::counters::CfCounters;
@@ -79,8 +80,9 @@ impl CfData {
         first: Arc<SuperVersion>,
     ) -> (Self, Publisher) {
         let versions = vec![Arc::downgrade(&first.version)];
+        let history = History { super_versions: 1, versions };
         let data = CfData {
-            history: Mutex::foreground(History { super_versions: 1, versions }),
+            history: Mutex::ranked(&lock_order::VERSIONS, history),
             id,
             name: name.to_string(),
             icmp: InternalKeyComparator::new(options.comparator.clone()),
@@ -239,6 +241,19 @@ pub(crate) fn new_memtable(
 }
 
 /// A handle to a column family; cheap to clone.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-columnfamily-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// let users = db.create_cf("users", &Default::default())?;
+/// db.put_cf(&users, "1", "Ada")?;
+/// assert_eq!((users.name(), db.get("1")?.is_none()), ("users", true));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ColumnFamily {
     pub(crate) data: Arc<CfData>,

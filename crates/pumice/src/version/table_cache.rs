@@ -25,12 +25,13 @@ use pumice_env::{
     ReadFileOptions,
 };
 use pumice_manifest::{FileMetaData, FileStats};
-use pumice_port::lane::unlowered;
+use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::Mutex;
 use pumice_table::{
     Extractor, Table, TableOptions, TableProperties, TableReadContext, TableReadOptions, TableStats,
 };
 
+use crate::lock_order;
 use crate::options::{ColumnFamilyOptions, DbOptions};
 use crate::row_cache::Rows;
 use crate::stats::{HistogramKind, Record, Statistics, TableTickers, Ticker};
@@ -139,7 +140,7 @@ impl OpenTables {
             rate_events: options.rate_events(),
             file_times: options.file_times(),
             max_open_files: AtomicI32::new(options.max_open_files),
-            recent: Mutex::foreground(Recent::default()),
+            recent: Mutex::ranked(&lock_order::OPEN_TABLES, Recent::default()),
         }
     }
 
@@ -193,7 +194,7 @@ impl OpenTables {
 impl FileWatcher for OpenTables {
     fn opened_again(&self, file: &Arc<TableFile>) {
         self.statistics.tick(Ticker::NoFileOpens);
-        unlowered(|| self.keep(file.number(), Open::File(Arc::downgrade(file))));
+        at_normal_priority(|| self.keep(file.number(), Open::File(Arc::downgrade(file))));
     }
 }
 
@@ -344,15 +345,15 @@ impl TableCache {
     fn table_slow<'a>(&self, file: &'a FileMetaData, level: usize) -> Result<TableRef<'a>> {
         let limit = self.open.max_open_files.load(Ordering::Relaxed);
         if limit >= 0 {
-            if let Some(table) = unlowered(|| self.open.lookup(file.number)) {
+            if let Some(table) = at_normal_priority(|| self.open.lookup(file.number)) {
                 return Ok(TableRef::Held(table));
             }
             let (table, _) = self.open_table(file, level)?;
-            unlowered(|| self.open.keep(file.number, Open::Table(Arc::clone(&table))));
+            at_normal_priority(|| self.open.keep(file.number, Open::Table(Arc::clone(&table))));
             return Ok(TableRef::Held(table));
         }
         let (table, handle) = self.open_table(file, level)?;
-        let kept = unlowered(|| {
+        let kept = at_normal_priority(|| {
             file.table.get_or_init(|| {
                 // A table that was opened while there was a limit is replaced by this one.
                 self.open.keep(file.number, Open::File(Arc::downgrade(&handle)));
@@ -373,7 +374,7 @@ impl TableCache {
     /// As [`TableCache::table`]: then the file is useless and must not be installed.
     pub(crate) fn open_new(&self, file: &FileMetaData, level: usize) -> Result<()> {
         let limit = self.open.max_open_files.load(Ordering::Relaxed);
-        if limit >= 0 && unlowered(|| self.open.len()) >= tables_max(limit) / 4 {
+        if limit >= 0 && at_normal_priority(|| self.open.len()) >= tables_max(limit) / 4 {
             return Ok(());
         }
         self.table_at(file, level).map(drop)

@@ -51,7 +51,7 @@ impl TableFile {
     /// Opens the file at `path`.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// The errors of the file system.
     pub fn open(opener: FileOpener, path: PathBuf) -> Result<Arc<Self>> {
         let descriptor = opener.fs.open_random_with(&path, &opener.files)?;
         Ok(Arc::new_cyclic(|me| TableFile {

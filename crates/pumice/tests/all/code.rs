@@ -20,7 +20,7 @@ use pumice_env::{
     FileLock, FileOptions, FileSyncer, RandomAccessFile, RandomAccessFileWrapper, ReadFileOptions,
     ReadRequest, SequentialFile, WritableFile, read_one_by_one,
 };
-use pumice_port::lane::unlowered;
+use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::Mutex;
 
 /// What is called.
@@ -150,7 +150,7 @@ impl Code {
                 let hook = self.hook.lock().clone();
                 if let Some((_, hook)) = hook.filter(|(at, _)| *at == before) {
                     // Also on a lane it may take any lock.
-                    unlowered(|| hook());
+                    at_normal_priority(|| hook());
                 }
             }
             // All of them would take minutes, so only the first ones and some of the others.

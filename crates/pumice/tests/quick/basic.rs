@@ -150,7 +150,7 @@ fn closing_leaves_live_files_only() {
     Db::destroy(&options(), &dir).unwrap();
 }
 
-/// Its number means another moment there, or none yet.
+/// A snapshot's number means another state in another database, or none yet.
 #[pumice_test_macros::test]
 fn a_snapshot_of_another_database_is_refused() {
     let open = |name: &str| {

@@ -151,24 +151,26 @@ fn write_docs(out: &mut Reply, row: &Row) {
 }
 
 fn list(call: &mut Call<'_, '_>) -> Outcome<()> {
+    // Subcommands are commands here, under their full names.
+    let every = || all().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
     let chosen: Vec<_> = match &call.args[2..] {
-        [] => all().iter().collect(),
+        [] => every().collect(),
         [word, by, value] if is(word, "filterby") => {
             let value = value.to_ascii_lowercase();
             let fits = |row: &&Row| match upper(by).as_slice() {
-                b"PATTERN" => glob::matches(&value, row.name.as_bytes()),
+                b"PATTERN" => glob::matches(&value, row.full_name.as_bytes()),
                 b"ACLCAT" => row.category_names().iter().any(|name| name.as_bytes() == value),
                 _ => false,
             };
             if !is(by, "pattern") && !is(by, "aclcat") && !is(by, "module") {
                 return Err(Failure::SYNTAX);
             }
-            all().iter().filter(fits).collect()
+            every().filter(fits).collect()
         }
         _ => return Err(Failure::SYNTAX),
     };
     call.out.array(chosen.len());
-    chosen.iter().for_each(|row| call.out.bulk(row.name.as_bytes()));
+    chosen.iter().for_each(|row| call.out.bulk(row.full_name.as_bytes()));
     Ok(())
 }
 

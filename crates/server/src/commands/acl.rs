@@ -80,8 +80,7 @@ fn file(call: &Call<'_, '_>) -> Outcome<PathBuf> {
                         to specify users via the ACL SETUSER command and then issue a CONFIG \
                         REWRITE (assuming you have a Redis configuration file set) in order to \
                         store users in the Redis configuration.";
-    let path = call.shared.config.get("aclfile");
-    if path.is_empty() { Err(Failure::text(NONE)) } else { Ok(PathBuf::from(path)) }
+    call.shared.config.acl_file().ok_or(Failure::text(NONE))
 }
 
 fn cat(call: &mut Call<'_, '_>) -> Outcome<()> {

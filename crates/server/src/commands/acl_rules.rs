@@ -117,13 +117,12 @@ type Users = BTreeMap<Vec<u8>, Rules>;
 /// An error text; no user has changed.
 pub fn load_at_start(shared: &Shared) -> Result<(), String> {
     let lines = shared.config.users();
-    let file = shared.config.get("aclfile");
     let all_channels = shared.acl.all_channels();
-    let users = match (file.is_empty(), lines.is_empty()) {
-        (true, true) => return Ok(()),
-        (true, false) => users_of("user", lines.join("\n").as_bytes(), all_channels)?,
-        (false, true) => read(Path::new(&file), all_channels)?,
-        (false, false) => {
+    let users = match (shared.config.acl_file(), lines.is_empty()) {
+        (None, true) => return Ok(()),
+        (None, false) => users_of("user", lines.join("\n").as_bytes(), all_channels)?,
+        (Some(file), true) => read(&file, all_channels)?,
+        (Some(_), false) => {
             return Err("users are named in the configuration and in 'aclfile': one place is \
                         enough"
                 .to_string());
@@ -175,10 +174,18 @@ pub fn lines(shared: &Shared) -> Vec<Vec<u8>> {
 pub fn save(shared: &Shared, path: &Path) -> std::io::Result<()> {
     let mut text = lines(shared).join(&b'\n');
     text.push(b'\n');
+    replace_file(path, &text)
+}
+
+/// A file gets a new text and keeps its mode, or stays as it was. Suspends.
+///
+/// # Errors
+/// What the operating system says.
+pub fn replace_file(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".tmp-{}-{}", os::pid(), pumice_port::time::wall_micros()));
     let new = Path::new(&name);
-    let written = write_durably(new, &text).and_then(|()| os::rename(new, path));
+    let written = write_durably(new, path, text).and_then(|()| os::rename(new, path));
     if written.is_err() {
         // There may be none.
         os::unlink(new).ok();
@@ -188,8 +195,13 @@ pub fn save(shared: &Shared, path: &Path) -> std::io::Result<()> {
     os::sync_dir(folder.unwrap_or(Path::new(".")))
 }
 
-fn write_durably(path: &Path, text: &[u8]) -> std::io::Result<()> {
+/// Writes a new file, with the mode of the `old` one if there is one: passwords stay as hidden.
+fn write_durably(path: &Path, old: &Path, text: &[u8]) -> std::io::Result<()> {
     let mut file = File::open(path, OpenFlags { exclusive: true, ..OpenFlags::CREATE })?;
+    match os::copy_mode(old, path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     file.write_all(text)?;
     file.sync_all()?;
     file.close()

@@ -11,7 +11,7 @@ pub type Args<'a> = Vec<&'a [u8]>;
 /// An argument that is an integer.
 ///
 /// # Errors
-/// It is not an integer.
+/// The argument is not an integer.
 pub fn integer(arg: &[u8]) -> Outcome<i64> {
     number::integer(arg).ok_or(Failure::NOT_AN_INTEGER)
 }
@@ -24,7 +24,7 @@ pub const BEYOND_LONG: Failure = Failure::text(
 /// An argument that is a number and does not underflow to zero.
 ///
 /// # Errors
-/// It is not a number.
+/// The argument is not a number.
 pub fn double(arg: &[u8]) -> Outcome<f64> {
     let mantissa = arg.split(|b| b.eq_ignore_ascii_case(&b'e')).next().unwrap_or_default();
     let is_zero = || !mantissa.iter().any(|b| (b'1'..=b'9').contains(b));

@@ -2,6 +2,9 @@
 //!
 //! Thread safety: see the module above.
 
+use pumice_port::os;
+
+use super::acl_rules;
 use super::args::{fail, is, lossy};
 use super::keys::help;
 use super::{ADMIN, Access, Call, LOADING, NOSCRIPT, Row, STALE};
@@ -30,6 +33,7 @@ const CONFIG: &[Row] = &[
     row("get", -3, SUB, "2.0.0", "Returns the settings that match patterns.", get),
     row("help", 2, LOADING | STALE, "5.0.0", "Lists the subcommands.", config_help),
     row("resetstat", 2, SUB, "2.0.0", "Sets the counters of INFO to zero.", resetstat),
+    row("rewrite", 2, SUB, "2.8.0", "Writes the settings into the server's file.", rewrite),
     row("set", -4, SUB, "2.0.0", "Changes settings, all of them or none.", set),
 ];
 
@@ -82,6 +86,22 @@ fn set(call: &mut Call<'_, '_>) -> Outcome<()> {
     if let Some((_, password)) = pairs.iter().find(|(n, _)| n.eq_ignore_ascii_case("requirepass")) {
         call.shared.acl.set_default_password(password.as_bytes());
     }
+    call.out.ok();
+    Ok(())
+}
+
+/// CONFIG REWRITE: the file gets the current settings, or stays as it was.
+fn rewrite(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let config = &call.shared.config;
+    let Some(path) = config.file() else {
+        return Err(Failure::text("ERR The server is running without a config file"));
+    };
+    let failed = |error: std::io::Error| fail(format!("ERR Rewriting config file: {error}"));
+    let text = os::read_file(path).map_err(failed)?;
+    // Users of an ACL file are ACL SAVE's.
+    let users = config.acl_file().is_none().then(|| acl_rules::lines(call.shared));
+    let written = config.rewritten(&String::from_utf8_lossy(&text), users.as_deref());
+    acl_rules::replace_file(path, &written).map_err(failed)?;
     call.out.ok();
     Ok(())
 }

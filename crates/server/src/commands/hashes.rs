@@ -64,7 +64,7 @@ fn field(
     call: &Call<'_, '_>,
     hash: &Option<Collection>,
     field: &[u8],
-) -> Outcome<Option<crate::keyspace::engine::Stored>> {
+) -> Outcome<Option<crate::keyspace::database::Stored>> {
     match hash {
         Some(hash) => call.txn.get(&hash.element(BY_NAME, field)),
         None => Ok(None),
@@ -319,7 +319,7 @@ const OUT_OF_RANGE: Failure = Failure::text("ERR value is out of range");
 /// A count for which a reply can be made.
 ///
 /// # Errors
-/// It is not an integer, or out of range.
+/// The value is not an integer, or out of range.
 pub fn chance_count(arg: &[u8]) -> Outcome<i64> {
     match integer(arg)? {
         i64::MIN => Err(BEYOND_LONG),

@@ -108,7 +108,7 @@ fn human(bytes: u64) -> String {
 fn persistence(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
     writeln!(text, "loading:0\r\naof_enabled:1\r")?;
     writeln!(text, "appendfsync:{}\r", shared.config.get("appendfsync"))?;
-    let refuses = shared.keyspace.engine().background_error().is_some();
+    let refuses = shared.keyspace.db().background_error().is_some();
     writeln!(text, "aof_last_write_status:{}\r", if refuses { "err" } else { "ok" })?;
     let failed = shared.stats.save_failed.load(Ordering::Relaxed);
     // BGSAVE has ended when it replies.
@@ -149,7 +149,7 @@ fn cpu(_: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
 
 /// Engine properties that show how it keeps up with its load.
 fn engine(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
-    let db = shared.keyspace.engine();
+    let db = shared.keyspace.db();
     for name in [
         "estimate-num-keys",
         "cur-size-all-mem-tables",

@@ -56,9 +56,9 @@ use crate::session::{Session, Shared};
 
 /// A command that is being executed.
 pub struct Call<'a, 'k> {
-    /// Its name and arguments, as received.
+    /// The command's name and arguments, as received.
     pub args: &'a [&'a [u8]],
-    /// Its reads and writes.
+    /// The command's reads and writes.
     pub txn: &'a mut Txn<'k>,
     /// Where the reply goes.
     pub out: &'a mut Reply,
@@ -66,7 +66,7 @@ pub struct Call<'a, 'k> {
     pub session: &'a mut Session,
     /// Everything that is shared.
     pub shared: &'a Shared,
-    /// It is part of a transaction: it may not block.
+    /// The command is part of a transaction: it may not block.
     pub in_exec: bool,
 }
 
@@ -132,11 +132,11 @@ const DANGEROUS: &str = "dangerous";
 /// Where a command's keys are among its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// It has none.
+    /// The command has no keys.
     None,
     /// From `first` to `last` (negative: from the end) in steps.
     Range(i32, i32, i32),
-    /// Their number is argument `at`, and they follow; if `dest`, argument 1 is a key too.
+    /// The number of keys is argument `at`, and they follow; if `dest`, argument 1 is a key too.
     Counted {
         /// Index of the number.
         at: usize,
@@ -183,12 +183,16 @@ pub struct Row {
     pub summary: &'static str,
     /// What it needs.
     pub access: Access,
+    /// With exactly this many words it sets its key to the string that is its last word, whatever
+    /// was there, and replies OK; 0 if it has no such form. Commands in that form that follow each
+    /// other are executed as one batch (`serve/set_run.rs`).
+    pub plain_words: usize,
     /// The handler.
     pub run: Handler,
-    /// Its subcommands.
+    /// The subcommands.
     pub subcommands: &'static [Row],
-    /// Its number among all commands and subcommands. This and the fields below are filled in by
-    /// [`all`].
+    /// The command's number among all commands and subcommands. This and the fields below are
+    /// filled in by [`all`].
     pub id: u16,
     /// For a subcommand `command|sub`, else the name.
     pub full_name: &'static str,
@@ -222,6 +226,7 @@ impl Row {
             since,
             summary,
             access,
+            plain_words: 0,
             run,
             subcommands: &[],
             id: u16::MAX,
@@ -246,6 +251,9 @@ impl Row {
     const fn access(self, access: Access) -> Row {
         Row { access, ..self }
     }
+    const fn plain(self, plain_words: usize) -> Row {
+        Row { plain_words, ..self }
+    }
     const fn subcommands(self, subcommands: &'static [Row]) -> Row {
         Row { subcommands, ..self }
     }
@@ -257,7 +265,15 @@ impl Row {
         if arity >= 0 { words == arity } else { words >= -arity }
     }
 
-    /// It has this flag.
+    /// Key and string of a command in the form of [`Row::plain_words`].
+    pub fn plain_pair<'a>(&self, args: &[&'a [u8]]) -> Option<(&'a [u8], &'a [u8])> {
+        match args {
+            [_, key, .., value] if args.len() == self.plain_words => Some((key, value)),
+            _ => None,
+        }
+    }
+
+    /// Whether the command has this flag.
     pub fn is(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }

@@ -111,7 +111,7 @@ impl<'a> Steps<'a> {
 /// The cursor in an argument.
 ///
 /// # Errors
-/// It is not a cursor.
+/// The text is not a cursor.
 fn cursor(arg: &[u8]) -> Outcome<u64> {
     let number = std::str::from_utf8(arg).ok().and_then(|text| text.parse().ok());
     number.ok_or(Failure::text("ERR invalid cursor"))

@@ -77,15 +77,15 @@ fn checkpoint(call: &Call<'_, '_>) -> Outcome<()> {
 }
 
 fn make_checkpoint(call: &Call<'_, '_>) -> Outcome<()> {
-    let db = call.shared.keyspace.engine();
+    let db = call.shared.keyspace.db();
     let micros = pumice_port::time::wall_micros();
-    let mut path = db.path().into_os_string();
+    let mut path = db.path().as_os_str().to_os_string();
     path.push(format!("-checkpoint-{micros}"));
-    db.checkpoint(path.as_ref())?;
+    db.checkpoint(&path)?;
     call.shared.stats.saved_seconds.store(micros / 1_000_000, Ordering::Relaxed);
     let kept = call.shared.config.number("checkpoints-kept") as usize;
     if kept > 0
-        && let Err(error) = remove_checkpoints(&db.path(), kept)
+        && let Err(error) = remove_checkpoints(db.path(), kept)
     {
         // The new one is there. Standard error may have no reader.
         let text = format!("pumice: an old checkpoint could not be removed: {error}");

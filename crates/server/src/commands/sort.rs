@@ -147,7 +147,7 @@ fn look_up(call: &mut Call<'_, '_>, pattern: &[u8], element: &[u8]) -> Outcome<O
         None => (rest, None),
     };
     let key = [&pattern[..star], element, tail].concat();
-    // Its lock is not held: an expired key is left for others to delete.
+    // The key's lock is not held: an expired key is left for others to delete.
     let Some(found) = call.txn.peek(&key)? else { return Ok(None) };
     match (field, found.kind()) {
         (None, Kind::String) => Ok(Some(found.string().to_vec())),

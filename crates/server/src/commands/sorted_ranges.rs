@@ -404,7 +404,7 @@ fn remove_range(call: &mut Call<'_, '_>, by: By, event: &'static str) -> Outcome
 /// A weight or a score in an argument.
 ///
 /// # Errors
-/// It is not a number.
+/// The bound is not a number.
 pub fn weight(arg: &[u8]) -> Outcome<f64> {
     double(arg).map_err(|_| Failure::text("ERR weight value is not a float"))
 }

@@ -48,7 +48,8 @@ pub const ROWS: &[Row] = &[
         "Sets a string that expires after milliseconds.",
         psetex,
     ),
-    row("set", -3, WRITE | DENYOOM, "1.0.0", "Sets a string, with conditions and expiry.", set),
+    row("set", -3, WRITE | DENYOOM, "1.0.0", "Sets a string, with conditions and expiry.", set)
+        .plain(3),
     row("setex", 4, WRITE | DENYOOM, "2.0.0", "Sets a string that expires after seconds.", setex),
     row("setnx", 3, WRITE | DENYOOM | FAST, "1.0.0", "Sets a string if the key is free.", setnx),
     row("setrange", 4, WRITE | DENYOOM, "2.2.0", "Overwrites a part of a string.", setrange),

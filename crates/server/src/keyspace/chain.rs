@@ -57,7 +57,7 @@ pub(super) struct End {
 }
 
 impl Default for End {
-    /// It has not ended.
+    /// The group has not ended.
     fn default() -> End {
         End { ended: OnceLock::new(), next: Semaphore::new(0) }
     }
@@ -90,7 +90,7 @@ pub(super) struct Member {
 pub(super) enum Part {
     Waits,
     Leads,
-    /// It has filled this group, which it now leads.
+    /// The member has filled this group and leads it now.
     Closes(Box<Group>),
 }
 

@@ -18,7 +18,7 @@ use super::slot::slot_of;
 pub struct Tally {
     /// All.
     pub keys: i64,
-    /// Those that expire.
+    /// Keys that expire.
     pub expiring: i64,
 }
 

@@ -77,7 +77,7 @@ impl Databases {
     /// Writes a new map with `write` and takes it over if that worked. All keys are locked.
     ///
     /// # Errors
-    /// Those of `write`.
+    /// The errors of `write`.
     pub fn swap<E>(&self, map: &Map, write: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         self.is_swapping.store(true, Ordering::SeqCst);
         let written = write();

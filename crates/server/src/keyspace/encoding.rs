@@ -132,7 +132,7 @@ pub struct Dead {
     pub slot: u16,
     /// The stored database.
     pub db: u8,
-    /// Its number.
+    /// The collection's number.
     pub generation: u64,
 }
 
@@ -234,7 +234,7 @@ impl Head {
         changed
     }
 
-    /// It has expired at `now`.
+    /// The key has expired at `now`.
     pub fn is_expired(&self, now: u64) -> bool {
         self.expires != 0 && self.expires <= now
     }
@@ -275,7 +275,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u64> {
 /// A collection, as stored in its record and changed by a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collection {
-    /// Its type.
+    /// The collection's type.
     pub kind: Kind,
     /// As [`Head::expires`].
     pub expires: u64,
@@ -285,7 +285,7 @@ pub struct Collection {
     pub count: u64,
     /// Position of a list's first element; the others follow it one by one.
     pub head: i64,
-    /// It has a record.
+    /// The collection has a record.
     pub stored: bool,
     /// How many elements were removed from this generation, or written anew under another name.
     pub removed: u32,
@@ -360,7 +360,7 @@ impl Collection {
         value
     }
 
-    /// Its generation, to be marked when the collection is gone.
+    /// The collection's generation, to be marked when it is gone.
     pub fn as_dead(&self) -> Dead {
         let slot = u16::from_be_bytes([self.prefix[0], self.prefix[1]]);
         Dead { slot, db: self.prefix[2], generation: self.generation }

@@ -21,11 +21,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pumice::{CompactionFilter, CompactionFilterContext, CompactionFilterFactory, FilterDecision};
+use pumice::{
+    CompactionFilter, CompactionFilterContext, CompactionFilterFactory, DbIterator, FilterDecision,
+    ReadOptions,
+};
 use pumice_port::sync::Mutex;
 
+use super::database::cursor_between;
 use super::encoding::{self, Head, Place, place};
-use super::engine::{Cursor, Reads};
 use super::generations::{Graves, Marked};
 use super::slot::SLOTS;
 use super::txn::{Event, Txn};
@@ -251,7 +254,7 @@ impl Keyspace {
             begun.iter().for_each(|slot| self.due.note(*slot, now));
             error
         };
-        let cursor = self.engine.cursor_between(&Reads::default(), b"", &data_end());
+        let cursor = cursor_between(&self.db, &ReadOptions::DEFAULT, b"", &data_end());
         let mut cursor = cursor.map_err(again)?;
         while seen < keys_max && found.len() < FOUND_MAX {
             let (slot, from, before) = match part.take() {
@@ -353,7 +356,7 @@ impl Keyspace {
 /// Scans a slot from a key on, at most `most` keys of it, and adds those that have expired to
 /// `found`. Returns what is known of the slot then, and the key to go on with, if it has more.
 fn look(
-    cursor: &mut Cursor,
+    cursor: &mut DbIterator,
     (slot, from): (u16, Vec<u8>),
     mut seen: Seen,
     (now, most): (u64, u64),
@@ -362,14 +365,15 @@ fn look(
     let keys_max = seen.keys + most;
     cursor.seek(&from);
     while cursor.valid() {
-        match place(cursor.key()) {
+        match place(cursor.key().unwrap_or_default()) {
             Place::Record(own, db, key) if own == slot => {
                 if seen.keys >= keys_max || found.len() >= FOUND_MAX {
-                    return (seen, Some(cursor.key().to_vec()));
+                    return (seen, Some(cursor.key().unwrap_or_default().to_vec()));
                 }
                 seen.keys += 1;
                 // What cannot be read has no time.
-                match Head::read(cursor.value()).map_or(0, |head| head.expires) {
+                match Head::read(cursor.value().unwrap_or_default()).map_or(0, |head| head.expires)
+                {
                     0 => {}
                     expires if expires <= now => {
                         seen.expired += 1;

@@ -29,11 +29,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice::{WriteBatch, WriteOptions};
+use pumice::{Db, ReadOptions, WriteBatch};
 use pumice_port::sync::Mutex;
 
+use super::database::cursor_between;
 use super::encoding::{self, Collection, DEAD, Dead, Kind};
-use super::engine::{Engine, Reads};
 use super::txn::Txn;
 use super::{Keyspace, Outcome};
 
@@ -56,18 +56,18 @@ const BATCH: usize = 1024;
 pub(super) struct Graves(Mutex<Vec<Dead>>);
 
 impl Graves {
-    /// Those whose marks are in the database.
+    /// Takes over the generations whose marks are in the database.
     ///
     /// # Errors
     /// The engine's.
-    pub(super) fn restore(&self, engine: &Engine) -> pumice::Result<()> {
+    pub(super) fn restore(&self, db: &Db) -> pumice::Result<()> {
         let mut end = DEAD.to_vec();
         end.push(u8::MAX);
-        let mut cursor = engine.cursor_between(&Reads::default(), DEAD, &end)?;
+        let mut cursor = cursor_between(db, &ReadOptions::DEFAULT, DEAD, &end)?;
         cursor.seek(DEAD);
         let mut marked = Vec::new();
         while cursor.valid() {
-            marked.extend(encoding::dead_of(cursor.key()));
+            marked.extend(encoding::dead_of(cursor.key().unwrap_or_default()));
             cursor.next();
         }
         self.add(&mut marked);
@@ -80,7 +80,7 @@ impl Graves {
         }
     }
 
-    /// Their numbers, in order.
+    /// The numbers of dead generations, in order.
     pub(super) fn numbers(&self) -> Vec<u64> {
         let mut numbers: Vec<u64> = self.0.lock().iter().map(|dead| dead.generation).collect();
         numbers.sort_unstable();
@@ -211,7 +211,7 @@ impl Keyspace {
                 }
             }
             some.iter().for_each(|dead| batch.delete(encoding::dead_key(dead)));
-            self.engine.write(&WriteOptions::default(), &mut batch)?;
+            self.db.write(&mut batch)?;
             self.ranges_deleted.fetch_add(ranges, Ordering::Relaxed);
             self.graves.remove(some);
         }
@@ -238,7 +238,7 @@ impl Keyspace {
     }
 
     fn has_any(&self, first: &[u8], end: &[u8]) -> pumice::Result<bool> {
-        let mut cursor = self.engine.cursor_between(&Reads::default(), first, end)?;
+        let mut cursor = cursor_between(&self.db, &ReadOptions::DEFAULT, first, end)?;
         cursor.seek(first);
         cursor.status().map(|()| cursor.valid())
     }

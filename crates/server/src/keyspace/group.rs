@@ -27,14 +27,13 @@
 
 use std::sync::Arc;
 
-use pumice::{ReadOptions, WriteBatch, WriteOptions};
+use pumice::{ReadOptions, WriteBatch};
 use pumice_port::task::TaskRef;
 use pumice_port::{fiber, thread, time};
 
 use super::chain::{Closed, End, Ended, Member, Part};
 use super::counts::{Changes, Tally};
 use super::encoding::{Head, Kind, RECORD_PREFIX_BYTES, push_record_key, push_record_value};
-use super::engine::Reads;
 use super::locks::{Held, KeyLocks, Living, STRINGS_MAX};
 use super::txn::{Event, Txn};
 use super::{Keyspace, Outcome};
@@ -87,7 +86,7 @@ struct NewString {
 /// Writes that become one batch.
 #[derive(Default)]
 pub(super) struct Group {
-    /// Its number in `locks`; 0 if it is in no chain.
+    /// The group's number in `locks`; 0 if it is in no chain.
     pub(super) number: u64,
     batch: WriteBatch,
     strings: Vec<NewString>,
@@ -111,7 +110,7 @@ impl Group {
         Group { number, before, ..Group::default() }
     }
 
-    /// It takes no further write.
+    /// The group takes no further write.
     pub(super) fn is_full(&self) -> bool {
         self.batch.data_bytes() + self.bytes.len() > GROUP_BYTES
             || self.strings.len() > STRINGS_FULL
@@ -253,18 +252,18 @@ impl Keyspace {
         group.locks.extend(held.into_iter().flat_map(|held| held.into_numbers().0));
         let first = add(group);
         let end = Arc::clone(&group.end);
-        self.finish(&mut closed, &Reads::default(), notify);
+        self.finish(&mut closed, &ReadOptions::DEFAULT, notify);
         end.wait().of_run(first, pairs.len())
     }
 
     /// The calling task's writes may be grouped.
     fn groups_writes(&self) -> bool {
-        fiber::is_fiber() && self.engine.pumice().is_some()
+        fiber::is_fiber()
     }
 
     /// Adds the strings of a group to its batch, if the old values can be read with `reads` and
     /// need no further work. Returns the numbers of the others.
-    fn add_strings(&self, group: &mut Group, reads: &Reads) -> Vec<usize> {
+    fn add_strings(&self, group: &mut Group, reads: &ReadOptions) -> Vec<usize> {
         let mut left = Vec::new();
         let mut broken = None;
         for first in (0..group.strings.len()).step_by(KEYS_WARMED) {
@@ -272,7 +271,7 @@ impl Keyspace {
             let some = &some[..some.len().min(KEYS_WARMED)];
             let records: [&[u8]; KEYS_WARMED] =
                 std::array::from_fn(|at| some.get(at).map_or(&[][..], |new| group.record(new)));
-            self.engine.warm(&records[..some.len()]);
+            self.db.warm(&records[..some.len()]);
             for number in first..first + some.len() {
                 let new = &group.strings[number];
                 let (run, stored) = (new.run, new.stored);
@@ -299,13 +298,13 @@ impl Keyspace {
         group: &Group,
         new: &NewString,
         left: &[usize],
-        reads: &Reads,
+        reads: &ReadOptions,
     ) -> Option<Tally> {
         if let Some(number) = group.earlier(new) {
             return left.binary_search(&number).is_err().then(Tally::default);
         }
         let change = Tally::key(0);
-        let Some(old) = self.engine.get(reads, group.record(new)).ok()? else {
+        let Some(old) = self.db.get_opt(reads, group.record(new)).ok()? else {
             return Some(change);
         };
         let head = Head::read(&old).ok()?;
@@ -328,7 +327,7 @@ impl Keyspace {
         let in_memory = ReadOptions { cache_only: true, ..ReadOptions::default() };
         let mut closed = Closed::new(self, group);
         closed.wait_for_turn();
-        let upto = self.finish(&mut closed, &Reads::with(in_memory), notify);
+        let upto = self.finish(&mut closed, &in_memory, notify);
         if let Some(upto) = upto.filter(|_| durable) {
             // Each of them checks again, and learns of a failure.
             self.sync_upto(upto).ok();
@@ -340,14 +339,14 @@ impl Keyspace {
     fn finish(
         &self,
         closed: &mut Closed<'_>,
-        reads: &Reads,
+        reads: &ReadOptions,
         notify: impl Fn(&[Event], Sets<'_>),
     ) -> Option<u64> {
         let group = closed.group();
         let left = self.add_strings(group, reads);
         let written = match group.batch.is_empty() {
             true => Ok(()),
-            false => self.engine.write(&WriteOptions::default(), &mut group.batch),
+            false => self.db.write(&mut group.batch),
         };
         let written = written.map(|()| Written { micros: time::now_micros(), upto: self.writes() });
         let upto = written.as_ref().ok().map(|written| written.upto);

@@ -175,7 +175,7 @@ impl KeyLocks {
 }
 
 impl Held<'_> {
-    /// It is the lock of one key.
+    /// The lock is that of one key.
     pub fn is_one(&self) -> bool {
         self.first.is_some()
     }

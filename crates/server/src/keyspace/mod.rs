@@ -5,7 +5,7 @@
 //! | `encoding` | the bytes of keys and values, forever |
 //! | `slot` | hash slots |
 //! | `space` | giving space back while nobody writes |
-//! | `engine` | the storage engine |
+//! | `database` | what is asked of the database in more than one call |
 //! | `txn` | reads and writes of a command or a transaction, as one write batch |
 //! | `undo` | what a refused command of a transaction was going to write |
 //! | `writes` | the pending writes of a transaction |
@@ -25,9 +25,9 @@
 
 mod chain;
 pub mod counts;
+pub mod database;
 pub mod databases;
 pub mod encoding;
-pub mod engine;
 pub mod expiry;
 pub mod generations;
 pub mod glob;
@@ -46,13 +46,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use pumice::{Db, Options, WriteOptions};
+use pumice::{Db, Options, ReadOptions, WriteOptions};
 use pumice_port::sync::Mutex;
 
 use counts::{Changes, Counts, Tally};
 use databases::{Databases, Map};
 use encoding::{Head, Place, SYSTEM, place};
-use engine::{Engine, Foreign, Reads};
 use expiry::{Due, ExpiredKeys, Filters};
 use generations::Graves;
 pub use group::{RUN_MAX, Run, Sets, Written};
@@ -112,7 +111,7 @@ pub type Outcome<T> = Result<T, Failure>;
 
 /// See the module's head.
 pub struct Keyspace {
-    engine: Engine,
+    db: Db,
     /// Locks of keys; writers hold theirs.
     pub locks: KeyLocks,
     expired: Arc<ExpiredKeys>,
@@ -147,37 +146,21 @@ impl Keyspace {
     /// # Errors
     /// The engine's; a database that was not made by this server, or by a later one.
     pub fn open(mut options: Options, path: &std::path::Path) -> pumice::Result<Keyspace> {
-        let (expired, graves) = (ExpiredKeys::new(), Arc::default());
+        let (expired, graves) = (ExpiredKeys::new(), Arc::<Graves>::default());
         options.db.create_if_missing = true;
         let filters = Filters { expired: Arc::clone(&expired), graves: Arc::clone(&graves) };
         options.cf.compaction_filter_factory = Some(Arc::new(filters));
-        Keyspace::over(Engine::Pumice(Db::open(&options, path)?), expired, graves)
-    }
-
-    /// As [`Keyspace::open`], over an engine that is not Pumice. Expired keys are deleted when they
-    /// are accessed, not after compactions. Blocks.
-    ///
-    /// # Errors
-    /// As [`Keyspace::open`].
-    pub fn open_foreign(engine: Box<dyn Foreign>) -> pumice::Result<Keyspace> {
-        Keyspace::over(Engine::Foreign(engine), ExpiredKeys::new(), Arc::default())
-    }
-
-    fn over(
-        engine: Engine,
-        expired: Arc<ExpiredKeys>,
-        graves: Arc<Graves>,
-    ) -> pumice::Result<Keyspace> {
-        check_format(&engine)?;
-        graves.restore(&engine)?;
-        let bound = number_at(&engine, GENERATION)?.unwrap_or(1);
-        let databases = Databases::new(&map_of(&engine, &Reads::default())?);
+        let db = Db::open(&options, path)?;
+        check_format(&db)?;
+        graves.restore(&db)?;
+        let bound = number_at(&db, GENERATION)?.unwrap_or(1);
+        let databases = Databases::new(&map_of(&db, &ReadOptions::DEFAULT)?);
         let keyspace = Keyspace {
             databases,
             room: AtomicUsize::new(usize::MAX),
             counts: Counts::default(),
             generations: Mutex::new(Generations { next: bound, end: bound }),
-            engine,
+            db,
             locks: KeyLocks::default(),
             expired,
             due: Due::default(),
@@ -206,16 +189,16 @@ impl Keyspace {
         self.databases.version()
     }
 
-    /// The engine.
-    pub fn engine(&self) -> &Engine {
-        &self.engine
+    /// The database.
+    pub fn db(&self) -> &Db {
+        &self.db
     }
 
     fn restore_counts(&self) -> pumice::Result<()> {
-        if let Some(saved) = self.engine.get(&Reads::default(), COUNTS)? {
+        if let Some(saved) = self.db.get(COUNTS)? {
             let is_known = self.counts.restore(&saved);
-            // They are valid only until the next write.
-            self.engine.delete(COUNTS)?;
+            // The saved counts are valid only until the next write.
+            self.db.delete(COUNTS)?;
             if is_known {
                 if self.counts.has_expiring() {
                     self.due.forget();
@@ -223,12 +206,13 @@ impl Keyspace {
                 return Ok(());
             }
         }
-        let mut cursor = self.engine.cursor()?;
+        let mut cursor = self.db.cursor()?;
         cursor.seek_to_first();
         while cursor.valid() {
-            match place(cursor.key()) {
+            match place(cursor.key().unwrap_or_default()) {
                 Place::Record(slot, db, _) => {
-                    let expires = Head::read(cursor.value()).map_or(0, |head| head.expires);
+                    let expires = Head::read(cursor.value().unwrap_or_default())
+                        .map_or(0, |head| head.expires);
                     self.due.note(slot, expires);
                     self.counts.add(db, Tally::key(expires));
                     cursor.next();
@@ -254,7 +238,7 @@ impl Keyspace {
         let mut generations = self.generations.lock();
         if generations.next == generations.end {
             let end = generations.end + GENERATIONS;
-            self.engine.put(&WriteOptions::default(), GENERATION, &end.to_be_bytes())?;
+            self.db.put(GENERATION, end.to_be_bytes())?;
             generations.end = end;
         }
         generations.next += 1;
@@ -267,7 +251,7 @@ impl Keyspace {
         let stored = self.databases.stored(db);
         let records: Vec<_> = keys.map(|key| encoding::record_key(stored, key)).collect();
         if records.len() > 1 {
-            self.engine.warm(&records);
+            self.db.warm(&records);
         }
         records.len()
     }
@@ -275,14 +259,14 @@ impl Keyspace {
     /// Grows as writes become readable. A batch is readable before its writer continues, so writers
     /// do not count it.
     pub fn writes(&self) -> u64 {
-        self.engine.latest_sequence_number()
+        self.db.latest_sequence_number()
     }
 
     /// Everything that could be read before the call is durable when it returns; many callers
     /// share a sync. Suspends.
     ///
     /// # Errors
-    /// Those of the log's device.
+    /// The errors of the log's device.
     pub fn sync(&self) -> Outcome<()> {
         self.sync_upto(self.writes())
     }
@@ -291,9 +275,9 @@ impl Keyspace {
     /// unless it already is.
     ///
     /// # Errors
-    /// Those of the log's device.
+    /// The errors of the log's device.
     pub fn sync_upto(&self, number: u64) -> Outcome<()> {
-        self.syncs.run(number, || self.writes(), || self.engine.sync_wal())
+        self.syncs.run(number, || self.writes(), || self.db.sync_wal())
     }
 
     /// A database is being flushed: there will be much to give back.
@@ -316,15 +300,15 @@ impl Keyspace {
     pub fn close(&self) -> pumice::Result<()> {
         let all = self.locks.all();
         let durable = WriteOptions { sync: true, ..WriteOptions::default() };
-        let saved = self.engine.put(&durable, COUNTS, &self.counts.to_bytes());
-        let closed = self.engine.close();
+        let saved = self.db.put_opt(&durable, COUNTS, self.counts.to_bytes());
+        let closed = self.db.close();
         drop(all);
         closed.and(saved)
     }
 }
 
-fn number_at(engine: &Engine, key: &[u8]) -> pumice::Result<Option<u64>> {
-    let value = engine.get(&Reads::default(), key)?;
+fn number_at(db: &Db, key: &[u8]) -> pumice::Result<Option<u64>> {
+    let value = db.get(key)?;
     let number = |bytes: &[u8]| {
         let bytes = bytes.try_into();
         bytes.map(u64::from_be_bytes).map_err(|_| pumice::Error::corruption("a number of 8 bytes"))
@@ -333,21 +317,21 @@ fn number_at(engine: &Engine, key: &[u8]) -> pumice::Result<Option<u64>> {
 }
 
 /// The mapping of database numbers, as seen through `reads`.
-fn map_of(engine: &Engine, reads: &Reads) -> pumice::Result<Map> {
+fn map_of(db: &Db, reads: &ReadOptions) -> pumice::Result<Map> {
     let bad = || pumice::Error::corruption("a map of databases");
-    match engine.get(reads, DATABASES)? {
+    match db.get_opt(reads, DATABASES)? {
         Some(bytes) => databases::from_bytes(&bytes).ok_or_else(bad),
         None => Ok(databases::plain()),
     }
 }
 
 /// Marks a new database as ours; any other must be marked already.
-fn check_format(engine: &Engine) -> pumice::Result<()> {
-    match engine.get(&Reads::default(), FORMAT)? {
+fn check_format(db: &Db) -> pumice::Result<()> {
+    match db.get(FORMAT)? {
         Some(text) if &*text == FORMAT_TEXT => return Ok(()),
         // From now on it has what earlier versions would not understand.
         Some(text) if &*text == FORMAT_TEXT_1 => {
-            return engine.put(&WriteOptions::default(), FORMAT, FORMAT_TEXT);
+            return db.put(FORMAT, FORMAT_TEXT);
         }
         Some(text) => {
             let text = String::from_utf8_lossy(&text).into_owned();
@@ -357,14 +341,14 @@ fn check_format(engine: &Engine) -> pumice::Result<()> {
         }
         None => {}
     }
-    let mut cursor = engine.cursor()?;
+    let mut cursor = db.cursor()?;
     cursor.seek_to_first();
     if cursor.valid() {
         let message = "this database was not made by pumice serve: give it a directory of its own";
         return Err(pumice::Error::invalid_argument(message));
     }
     cursor.status()?;
-    engine.put(&WriteOptions::default(), FORMAT, FORMAT_TEXT)
+    db.put(FORMAT, FORMAT_TEXT)
 }
 
 /// Where the data ends and the system keys begin.

@@ -50,7 +50,7 @@ impl Space {
     /// # Errors
     /// The engine's.
     pub fn look(&mut self, keyspace: &Keyspace) -> pumice::Result<bool> {
-        let Some(db) = keyspace.engine().pumice() else { return Ok(false) };
+        let db = keyspace.db();
         let writes = keyspace.writes();
         if std::mem::replace(&mut self.writes, writes) != writes {
             return Ok(false);
@@ -111,7 +111,7 @@ impl Space {
     }
 }
 
-/// Their keys overlap.
+/// Whether the key ranges of two files overlap.
 fn meet(one: &LiveFile, two: &LiveFile) -> bool {
     one.smallest_key <= two.largest_key && two.smallest_key <= one.largest_key
 }

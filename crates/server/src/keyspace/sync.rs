@@ -66,7 +66,7 @@ impl Syncs {
     /// Returns once every write up to `mine`, as `written` counts them, is durable.
     ///
     /// # Errors
-    /// Those of `sync`.
+    /// The errors of `sync`.
     pub fn run(
         &self,
         mine: u64,

@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
 
-use pumice::{WriteBatch, WriteOptions};
+use pumice::{ReadOptions, WriteBatch};
 
 use super::counts::{Changes, Tally};
+use super::database::{self, Stored};
 use super::databases::Map;
 use super::encoding::{Collection, Head, Kind, record_key, record_value};
-use super::engine::{Reads, Stored};
 use super::undo::{Step, Undo};
 use super::writes::{Writes, bytes_of};
 use super::{Failure, Keyspace, Outcome};
@@ -76,7 +76,7 @@ pub struct Txn<'k> {
     has_swapped: bool,
     /// Milliseconds since 1970.
     pub now: u64,
-    pub(super) reads: Reads,
+    pub(super) reads: ReadOptions,
     may_write: bool,
     pub(super) writes: Writes,
     /// Ranges by their first key: its end. They do not overlap.
@@ -106,7 +106,7 @@ impl<'k> Txn<'k> {
             map: None,
             has_swapped: false,
             now,
-            reads: Reads::default(),
+            reads: ReadOptions::default(),
             may_write: false,
             writes: Writes::default(),
             cleared: BTreeMap::new(),
@@ -145,10 +145,10 @@ impl<'k> Txn<'k> {
         let before = keyspace.databases.version();
         let mut txn = Self::new(keyspace, db, now);
         txn.map = map_kept(keyspace);
-        txn.reads = keyspace.engine.snapshot();
+        txn.reads = database::of_this_moment(&keyspace.db);
         if before.is_none() || before != keyspace.databases.version() {
             // The state of the snapshot has a map of its own.
-            txn.map = Some(Box::new(super::map_of(&keyspace.engine, &txn.reads)?));
+            txn.map = Some(Box::new(super::map_of(&keyspace.db, &txn.reads)?));
             txn.select(db);
         }
         Ok(txn)
@@ -164,8 +164,8 @@ impl<'k> Txn<'k> {
 
     /// From now on it reads a snapshot of the current state.
     pub fn hold_moment(&mut self) {
-        if !self.reads.are_of_a_moment() {
-            self.reads = self.keyspace.engine.snapshot();
+        if self.reads.snapshot.is_none() {
+            self.reads = database::of_this_moment(&self.keyspace.db);
         }
     }
 
@@ -234,7 +234,7 @@ impl<'k> Txn<'k> {
         self.bytes_max
     }
 
-    /// It was made for commands that write.
+    /// The transaction was made for commands that write.
     pub fn may_write(&self) -> bool {
         self.may_write
     }
@@ -267,7 +267,7 @@ impl<'k> Txn<'k> {
         if self.cleared_upto(key).is_some() {
             return Ok(None);
         }
-        Ok(self.keyspace.engine.get(&self.reads, key)?)
+        Ok(self.keyspace.db.get_opt(&self.reads, key)?.map(Stored::Pinned))
     }
 
     /// The values of engine keys, all from one consistent state.
@@ -278,7 +278,7 @@ impl<'k> Txn<'k> {
         if !self.is_clean() {
             return keys.iter().map(|key| self.get(key)).collect();
         }
-        Ok(self.keyspace.engine.multi_get(&self.reads, keys)?)
+        Ok(database::get_many(&self.keyspace.db, &self.reads, keys)?)
     }
 
     /// Sets an engine key.
@@ -573,7 +573,7 @@ impl<'k> Txn<'k> {
             let mut batch = WriteBatch::with_capacity(bytes + 32);
             self.fill(&mut batch);
             let keyspace = self.keyspace;
-            let mut write = || keyspace.engine.write(&WriteOptions::default(), &mut batch);
+            let mut write = || keyspace.db.write(&mut batch);
             match &self.map {
                 Some(map) if self.has_swapped => keyspace.databases.swap(map, write)?,
                 _ => write()?,

@@ -2,7 +2,9 @@
 //!
 //! Thread safety: belongs to its task. Suspends.
 
-use super::engine::Cursor;
+use pumice::DbIterator;
+
+use super::database::cursor_between;
 use super::txn::Txn;
 use super::writes::{Part, Writes};
 use super::{Failure, Outcome};
@@ -59,7 +61,7 @@ impl Txn<'_> {
         if first >= end {
             return Ok(());
         }
-        let mut cursor = self.keyspace().engine().cursor_between(&self.reads, first, end)?;
+        let mut cursor = cursor_between(self.keyspace().db(), &self.reads, first, end)?;
         if backwards {
             cursor.seek_to_last();
         } else {
@@ -67,23 +69,21 @@ impl Txn<'_> {
         }
         let mut own = Own::new(&self.writes, first, end, backwards);
         loop {
-            while cursor.valid()
-                && let Some(upto) = self.cleared_upto(cursor.key())
-            {
+            while let Some(upto) = cursor.key().and_then(|key| self.cleared_upto(key)) {
                 match backwards {
                     true => cursor.prev(),
                     false => cursor.seek(upto),
                 }
             }
-            let own_first = match (cursor.valid(), own.next) {
-                (false, None) => break,
-                (true, None) => false,
-                (false, Some(_)) => true,
-                (true, Some((key, _))) if key == cursor.key() => {
+            let own_first = match (cursor.key(), own.next) {
+                (None, None) => break,
+                (Some(_), None) => false,
+                (None, Some(_)) => true,
+                (Some(stored), Some((key, _))) if key == stored => {
                     step(&mut cursor, backwards);
                     true
                 }
-                (true, Some((key, _))) => (key < cursor.key()) != backwards,
+                (Some(stored), Some((key, _))) => (key < stored) != backwards,
             };
             let flow = match own.next {
                 Some((key, value)) if own_first => {
@@ -91,7 +91,8 @@ impl Txn<'_> {
                     value.map_or(Flow::Next, |value| f(key, value))
                 }
                 _ => {
-                    let flow = f(cursor.key(), cursor.value());
+                    let (key, value) = cursor.item().unwrap_or_default();
+                    let flow = f(key, value);
                     if matches!(flow, Flow::Next) {
                         step(&mut cursor, backwards);
                     }
@@ -112,7 +113,7 @@ impl Txn<'_> {
     }
 }
 
-fn step(cursor: &mut Cursor, backwards: bool) {
+fn step(cursor: &mut DbIterator, backwards: bool) {
     if backwards { cursor.prev() } else { cursor.next() }
 }
 

@@ -70,8 +70,17 @@ pub fn double(text: &[u8]) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// Digits of base 16 with an optional point, as strtod takes them after `0x`; no exponent.
-fn hexadecimal(digits: &str) -> Option<f64> {
+/// Digits of base 16 with an optional point and an optional exponent of 2, as strtod takes them
+/// after `0x`. None for what is no such number or none that a double holds.
+fn hexadecimal(text: &str) -> Option<f64> {
+    let (digits, exponent) = match text.split_once('p') {
+        None => (text, 0),
+        Some((digits, exponent)) => {
+            let unsigned = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+            let is_number = !unsigned.is_empty() && unsigned.bytes().all(|b| b.is_ascii_digit());
+            (digits, exponent.parse::<i32>().ok().filter(|_| is_number)?)
+        }
+    };
     let (mut value, mut scale, mut seen) = (0.0, None, false);
     for c in digits.chars() {
         if c == '.' && scale.is_none() {
@@ -82,7 +91,15 @@ fn hexadecimal(digits: &str) -> Option<f64> {
         scale = scale.map(|s: f64| s * 16.0);
         seen = true;
     }
-    seen.then(|| value / scale.unwrap_or(1.0))
+    let mut value = seen.then(|| value / scale.unwrap_or(1.0))?;
+    // By steps, since 2^exponent alone may be beyond a double.
+    let mut left = exponent.clamp(-5000, 5000);
+    while left != 0 {
+        let step = left.clamp(-1000, 1000);
+        value *= 2.0_f64.powi(step);
+        left -= step;
+    }
+    value.is_finite().then_some(value)
 }
 
 /// `value` with 17 significant digits, without trailing zeros; `inf`, `-inf`, `nan`.
@@ -169,6 +186,11 @@ mod tests {
         }
         assert_eq!(double(b"+inf"), Some(f64::INFINITY));
         assert_eq!(double(b"0x1f"), Some(31.0));
+        assert_eq!((double(b"0x1.8p3"), double(b"-0X1P-2")), (Some(12.0), Some(-0.25)));
+        assert_eq!(double(b"0x10p-1074"), Some(f64::from_bits(16)));
+        for text in [&b"0x1p"[..], b"0x1p+", b"0xp1", b"0x1p9999", b"0x1p1.", b"0x1pp1"] {
+            assert_eq!(double(text), None, "{}", String::from_utf8_lossy(text));
+        }
         assert_eq!(double(b"1."), Some(1.0));
         assert_eq!(double(b".5"), Some(0.5));
     }

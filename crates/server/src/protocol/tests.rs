@@ -59,7 +59,7 @@ fn keys_ahead_are_those_of_whole_short_arrays() {
         let found = ahead(&bytes[..end]);
         assert!(found.len() < keys.len() && keys.starts_with(&found), "{end}");
     }
-    // They end where anything else begins.
+    // The keys end where anything else begins.
     for other in [&b"PING\r\n"[..], &request(&[b"PING"]), b"*-1\r\n", b"*2\r\n$-1\r\n", b"*2x\r\n"]
     {
         assert_eq!(ahead(&[&request(&[b"GET", b"k"]), other, &bytes].concat()), [b"k"]);

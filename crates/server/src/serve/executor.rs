@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_port::time;
 
+use super::set_run::execute_one;
 use crate::commands::permits::{self, When};
 use crate::commands::{
     self, Access, Call, FAST, NO_AUTH, NO_MULTI, READONLY, Row, SKIP_SLOWLOG, args,
@@ -288,14 +289,14 @@ fn single(
     let mark = out.len();
     let keyspace = &shared.keyspace;
     let mut held = locks(shared, row, args);
-    let set = match row.name == "set" && args.len() == 3 {
-        true => set_plainly(shared, session, out, args, now, &mut held),
-        false => Ok(false),
+    let is_done = match row.plain_pair(args) {
+        Some(pair) => execute_one(shared, session, out, pair, now, &mut held),
+        None => Ok(false),
     };
-    if !matches!(set, Ok(true)) {
+    if !matches!(is_done, Ok(true)) {
         out.truncate(mark);
     }
-    if held.is_none() && matches!(set, Ok(false)) {
+    if held.is_none() && matches!(is_done, Ok(false)) {
         held = locks(shared, row, args);
     }
     let version = keyspace.databases_version();
@@ -309,7 +310,7 @@ fn single(
             finish(shared, session, &mut txn, &mut held)
         })
     };
-    let mut result = match set {
+    let mut result = match is_done {
         Ok(true) => Ok(()),
         Ok(false) => run(row.access, out),
         Err(failure) => Err(failure),
@@ -331,30 +332,6 @@ fn single(
         out.truncate(mark);
         fail(shared, out, &error_text(&failure));
     }
-}
-
-/// SET without options, as a run of one. False when the old value needs more work; then only its
-/// lock may have been released.
-fn set_plainly(
-    shared: &Shared,
-    session: &mut Session,
-    out: &mut Reply,
-    args: &[&[u8]],
-    now: u64,
-    held: &mut Option<Held<'_>>,
-) -> Outcome<bool> {
-    out.ok();
-    if out.is_full() {
-        return Err(Failure::TOO_LARGE);
-    }
-    let pair = (args[1], args[2]);
-    let fits = |held: &mut Held<'_>| held.is_one() && shared.keyspace.is_short(&pair);
-    let Some(held) = held.take_if(fits) else { return Ok(false) };
-    let together = session.is_last.then(|| shared.hot.syncs_always.load(Ordering::Acquire));
-    let notify = |events: &[Event], sets: Sets<'_>| notify_group(shared, events, sets);
-    let run = shared.keyspace.set_run((session.db, now), &[pair], held, together, notify);
-    session.written = if run.count > 0 { Some(run.written?) } else { None };
-    Ok(session.written.is_some())
 }
 
 /// Serves clients that wait for what was written, writes, and notifies watchers and subscribers.

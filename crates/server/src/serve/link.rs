@@ -61,7 +61,7 @@ impl Link {
         }
     }
 
-    /// It needs no handshake.
+    /// The connection needs no handshake.
     #[inline]
     pub fn is_plain(&self) -> bool {
         match self {

@@ -15,6 +15,9 @@ use crate::session::slowlog::BUCKETS;
 use crate::session::stats::Stats;
 use crate::session::{Shared, acl};
 
+/// Microseconds of a second, Prometheus's unit.
+const MICROS: f64 = 1e6;
+
 /// Answers a request.
 pub fn answer(server: &Server, path: Option<&str>) -> Page {
     match path {
@@ -54,7 +57,7 @@ fn add_counters(shared: &Shared, page: &mut MetricsPage) {
     let usage = time::resource_usage();
     let cpu = usage.user_micros + usage.system_micros;
     let help = "Processor time of the process.";
-    page.number("pumice_cpu_microseconds_total", MetricKind::Counter, help, cpu);
+    page.number("pumice_cpu_seconds_total", MetricKind::Counter, help, cpu as f64 / MICROS);
     let mut refused =
         page.family("pumice_refused_total", MetricKind::Counter, "Refusals, by reason.");
     for (reason, count) in acl::log::REASONS.iter().zip(&shared.acl.log.counts) {
@@ -94,23 +97,27 @@ fn add_by_database(
 
 /// How long commands took, as a histogram.
 fn add_latencies(shared: &Shared, page: &mut MetricsPage) {
-    const NAME: &str = "pumice_command_duration_microseconds";
+    const NAME: &str = "pumice_command_duration_seconds";
     let mut family = page.family(NAME, MetricKind::Histogram, "How long commands took.");
     let mut sum = 0;
     for (bits, count) in shared.slow.counts().into_iter().enumerate() {
         sum += count;
         // The last bucket has everything that took longer.
         if bits + 1 < BUCKETS {
-            family.sample("_bucket", &[("le", &((1_u64 << bits) - 1).to_string())], sum);
+            family.sample(
+                "_bucket",
+                &[("le", &(((1_u64 << bits) - 1) as f64 / MICROS).to_string())],
+                sum,
+            );
         }
     }
     family.sample("_bucket", &[("le", "+Inf")], sum);
-    family.sample("_sum", &[], Stats::get(&shared.slow.total_micros));
+    family.sample("_sum", &[], Stats::get(&shared.slow.total_micros) as f64 / MICROS);
     family.sample("_count", &[], sum);
 }
 
 fn add_engine(shared: &Shared, page: &mut MetricsPage) {
-    let db = shared.keyspace.engine();
+    let db = shared.keyspace.db();
     for (property, help) in [
         ("cur-size-all-mem-tables", "Bytes of memtables."),
         ("num-immutable-mem-table", "Memtables that wait to be flushed."),

@@ -32,13 +32,14 @@ mod status;
 pub mod tls;
 mod upkeep;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pumice::{BlockCache, CacheOptions, FilterPolicy, Options};
-use pumice_port::fiber::{IoMode, Runtime, offload};
+use pumice::{BlockCache, CacheOptions, FileSystem, FilterPolicy, Options};
+use pumice_port::fiber::{IoMode, Runtime};
 use pumice_port::net::{Direction, Listener, SocketAddr, Stream};
 use pumice_port::thread::{self, JoinHandle};
 use pumice_port::{os, time};
@@ -49,7 +50,6 @@ pub use server::Server;
 
 use crate::commands::acl_rules;
 use crate::keyspace::Keyspace;
-use crate::keyspace::engine::Foreign;
 use crate::session::Shared;
 use crate::session::clients::Peer;
 use crate::session::config::Config;
@@ -59,8 +59,6 @@ use crate::session::stats::Stats;
 const END: Duration = Duration::from_secs(10);
 /// How long sending the refusal of a connection may take.
 const REFUSAL: Duration = Duration::from_secs(1);
-/// Stack of a fiber that may call a foreign engine.
-const FOREIGN_STACK_BYTES: usize = 1 << 20;
 
 /// The settings of an engine.
 #[derive(Clone, Debug)]
@@ -80,9 +78,6 @@ pub struct EngineSettings {
     /// Tables are read past the system's cache.
     pub direct_reads: bool,
 }
-
-/// Opens the foreign engine whose library is at a path.
-pub type OpenForeign = fn(&Path, &EngineSettings) -> Result<Box<dyn Foreign>, String>;
 
 /// A server that runs.
 pub struct Running {
@@ -132,42 +127,70 @@ impl EngineSettings {
     }
 }
 
-/// Opens the database with the engine that the settings name.
-fn open(config: &Config, runtime: &Runtime, foreign: OpenForeign) -> Result<Keyspace, String> {
+/// Opens the database that the settings name, on `files`, or on the machine's.
+fn open(
+    config: &Config,
+    runtime: &Runtime,
+    files: Option<Arc<dyn FileSystem>>,
+) -> Result<Keyspace, String> {
     let settings = EngineSettings::of(config);
-    let failed = |error: pumice::Error| format!("{}: {error}", settings.dir.display());
-    let library = config.get("engine");
-    if library.is_empty() {
-        let options = settings.options()?;
-        let opened = runtime.run("open", || Keyspace::open(options, &settings.dir));
-        return opened.map_err(failed);
+    let mut options = settings.options()?;
+    if let Some(files) = files {
+        options.db.file_system = files;
     }
-    // It blocks, and needs as much stack as a thread has.
-    offload(|| {
-        let engine = foreign(Path::new(&library), &settings)?;
-        Keyspace::open_foreign(engine).map_err(failed)
-    })
+    let opened = runtime.run("open", || Keyspace::open(options, &settings.dir));
+    opened.map_err(|error| format!("{}: {error}", settings.dir.display()))
+}
+
+/// An address to listen on.
+struct Address {
+    at: SocketAddr,
+    /// The server starts without it where the machine has no such address.
+    is_optional: bool,
+}
+
+impl Address {
+    /// Listens there; None: the machine has no such address, and need not have it.
+    fn bind(&self, what: &str) -> Result<Option<Listener>, String> {
+        match Listener::bind_tcp(self.at) {
+            Ok(listener) => Ok(Some(listener)),
+            Err(error) if self.is_optional && is_no_address(&error) => Ok(None),
+            Err(error) => Err(format!("{what}{}: {error}", self.at)),
+        }
+    }
+}
+
+/// There is no such address, or no such family of addresses, on this machine.
+fn is_no_address(error: &std::io::Error) -> bool {
+    const EAFNOSUPPORT: i32 = 97;
+    error.kind() == ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
 }
 
 /// The addresses of one setting with the port of another.
-fn tcp_addresses(config: &Config, bind: &str, port: &str) -> Result<Vec<SocketAddr>, String> {
+///
+/// One with `-` before it need not exist on this machine.
+fn tcp_addresses(config: &Config, bind: &str, port: &str) -> Result<Vec<Address>, String> {
     let port = config.number(port) as u16;
     let mut addresses = Vec::new();
     for word in config.get(bind).split_whitespace() {
-        let host = match word.trim_start_matches('-') {
+        let (host, is_optional) = match word.strip_prefix('-') {
+            Some(host) => (host, true),
+            None => (word, false),
+        };
+        let host = match host {
             "*" => "0.0.0.0",
             "localhost" => "127.0.0.1",
             other => other,
         };
         let host = host.parse().map_err(|_| format!("{bind}: '{word}' is not an address"))?;
-        addresses.push(SocketAddr::new(host, port));
+        addresses.push(Address { at: SocketAddr::new(host, port), is_optional });
     }
     Ok(addresses)
 }
 
 /// The addresses for plain connections; with port 0: any port if there is no other listener, else
 /// none.
-fn plain_addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
+fn plain_addresses(config: &Config) -> Result<Vec<Address>, String> {
     let has_others = !config.get("unixsocket").is_empty() || config.number("tls-port") != 0;
     if config.number("port") == 0 && has_others {
         return Ok(Vec::new());
@@ -176,7 +199,7 @@ fn plain_addresses(config: &Config) -> Result<Vec<SocketAddr>, String> {
 }
 
 /// The addresses for TLS, and its settings.
-type ForTls = (Vec<SocketAddr>, Cover);
+type ForTls = (Vec<Address>, Cover);
 
 #[cfg(feature = "tls")]
 fn for_tls(config: &Config) -> Result<Option<ForTls>, String> {
@@ -214,21 +237,19 @@ impl Running {
     /// # Errors
     /// An error text.
     pub fn start(config: Config, mode: IoMode) -> Result<Running, String> {
-        Running::start_with(config, mode, |_, _| {
-            Err("engine: this build supports only Pumice".into())
-        })
+        Running::start_with(config, mode, None)
     }
 
-    /// As [`Running::start`]; `foreign` opens the engine that the setting `engine` names.
+    /// As [`Running::start`], on `files`, or on the machine's.
     ///
     /// # Errors
     /// An error text.
     pub fn start_with(
         config: Config,
         mode: IoMode,
-        foreign: OpenForeign,
+        files: Option<Arc<dyn FileSystem>>,
     ) -> Result<Running, String> {
-        Running::start_over(config, mode, |config, runtime| open(config, runtime, foreign))
+        Running::start_over(config, mode, |config, runtime| open(config, runtime, files))
     }
 
     /// As [`Running::start`], over the keyspace that `open` returns, which may run tasks on the
@@ -245,11 +266,8 @@ impl Running {
             0 => thread::available_parallelism(),
             loops => loops,
         };
-        let mut runtime = Runtime::builder().loops(loops).io(mode).name("pumice:serve");
-        if !config.get("engine").is_empty() {
-            runtime = runtime.stack_bytes(FOREIGN_STACK_BYTES);
-        }
-        let runtime = runtime.build().map_err(|error| format!("event loops: {error}"))?;
+        let runtime = Runtime::builder().loops(loops).io(mode).name("pumice:serve").build();
+        let runtime = runtime.map_err(|error| format!("event loops: {error}"))?;
         let runtime = Arc::new(runtime);
         let addresses = plain_addresses(&config)?;
         let tls = for_tls(&config)?;
@@ -279,7 +297,7 @@ impl Running {
                 let upkeep = upkeep::start(&running.server, &running.runtime);
                 let (tasks, giver) = upkeep?;
                 running.tasks.extend(tasks);
-                running.giver = giver;
+                running.giver = Some(giver);
                 Ok(running)
             }
             Err(why) => {
@@ -289,18 +307,16 @@ impl Running {
         }
     }
 
-    fn listen(&mut self, plain: &[SocketAddr], tls: Option<ForTls>) -> Result<(), String> {
+    fn listen(&mut self, plain: &[Address], tls: Option<ForTls>) -> Result<(), String> {
         let mut bound = Vec::new();
         for address in plain {
-            let listener = Listener::bind_tcp(*address);
-            let listener = listener.map_err(|error| format!("{address}: {error}"))?;
+            let Some(listener) = address.bind("")? else { continue };
             self.addresses.extend(listener.address());
             bound.push((listener, Cover::Plain));
         }
         let (addresses, cover) = tls.unwrap_or((Vec::new(), Cover::Plain));
         for address in addresses {
-            let listener = Listener::bind_tcp(address);
-            let listener = listener.map_err(|error| format!("tls-port: {address}: {error}"))?;
+            let Some(listener) = address.bind("tls-port: ")? else { continue };
             self.tls_addresses.extend(listener.address());
             bound.push((listener, cover.clone()));
         }
@@ -344,8 +360,7 @@ impl Running {
         }
         let mut first = None;
         for address in tcp_addresses(config, bind, port)? {
-            let listener = Listener::bind_tcp(address);
-            let listener = listener.map_err(|error| format!("{port}: {address}: {error}"))?;
+            let Some(listener) = address.bind(&format!("{port}: "))? else { continue };
             first = first.or(listener.address());
             let (listener, server) = (Arc::new(listener), Arc::clone(&self.server));
             self.listeners.push(Arc::clone(&listener));
@@ -419,11 +434,7 @@ impl Running {
         if let Some(path) = &self.socket {
             os::unlink(path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        let close = || server.shared.keyspace.close();
-        let closed = match server.shared.keyspace.engine().pumice() {
-            Some(_) => self.runtime.run("close", close),
-            None => offload(close),
-        };
+        let closed = self.runtime.run("close", || server.shared.keyspace.close());
         if let Some(giver) = self.giver.take() {
             giver.join().map_err(|_| "a task of the server has panicked".to_string())?;
         }

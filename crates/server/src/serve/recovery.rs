@@ -84,7 +84,7 @@ impl Recovery {
 
     fn report_failure(&mut self, error: &Error) -> Option<String> {
         let text = error.to_string();
-        // Its numbers are those of files, and each attempt makes others.
+        // The numbers in the text are those of files, and each attempt makes others.
         let kind = text.chars().filter(|letter| !letter.is_ascii_digit()).collect();
         let is_new = self.reported.insert(kind);
         let next = match needs_restart(error) {

@@ -51,7 +51,7 @@ impl Server {
 
     /// The engine is called on fibers, which it does not block.
     pub(super) fn calls_on_loops(&self) -> bool {
-        self.workers.is_none() && self.shared.keyspace.engine().pumice().is_some()
+        self.workers.is_none()
     }
 
     /// Runs `f`, which calls the engine, on the kind of thread that such calls need. Suspends.

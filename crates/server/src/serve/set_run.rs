@@ -1,10 +1,13 @@
-//! Plain SETs that follow each other in a pipeline, executed together.
+//! Plain SETs, executed as runs: those that follow each other in a pipeline, or a single one.
 //!
-//! One batch, and so one log record, for all of them instead of one for each. Clients see the same
-//! as with single SETs without other commands in between: the batch becomes readable as a whole.
-//! Replies, events and statistics are those of single ones.
+//! Which command has a plain form, and how many words it has then, the table of commands says
+//! ([`Row::plain_words`]). One batch, and so one log record, for all of them instead of one for
+//! each. Clients see the same as with single SETs without other commands in between: the batch
+//! becomes readable as a whole. Replies, events and statistics are those of single ones.
 //!
-//! Only for a client that may do everything and is in no transaction; only SETs without options.
+//! Runs of several are only for a client that may do everything and is in no transaction. What the
+//! keyspace leaves out of a run (an old value that needs more work, a long string) the command's
+//! own handler does.
 //!
 //! Invariants:
 //! 1. No lock of a key is waited for while another is held.
@@ -18,8 +21,10 @@ use std::sync::atomic::Ordering;
 use pumice_port::time;
 
 use super::executor::{error_text, fail, measure, notify_group};
-use crate::commands;
-use crate::keyspace::{Failure, RUN_MAX, Sets};
+use crate::commands::{self, Row};
+use crate::keyspace::locks::Held;
+use crate::keyspace::txn::Event;
+use crate::keyspace::{Failure, Outcome, RUN_MAX, Sets};
 use crate::protocol::{Parser, Reply};
 use crate::session::stats::Stats;
 use crate::session::{Session, Shared};
@@ -28,12 +33,17 @@ use crate::session::{Session, Shared};
 const BYTES_MAX: usize = 256 << 10;
 
 /// A plain SET as received.
-pub type Set<'i> = [&'i [u8]; 3];
+pub type Set<'i> = [&'i [u8]; WORDS];
+
+/// Words of a command in a run.
+const WORDS: usize = 3;
 
 /// The positions of such commands in the input.
 #[derive(Default)]
 pub struct SetRun {
-    sets: Vec<[Range<usize>; 3]>,
+    /// The command of all of them.
+    row: Option<&'static Row>,
+    sets: Vec<[Range<usize>; WORDS]>,
     bytes: usize,
 }
 
@@ -51,7 +61,7 @@ impl SetRun {
         let Some([name, key, value]) = parser.ranges() else { return false };
         let bytes = key.len() + value.len();
         let fits = self.sets.len() < RUN_MAX && self.bytes + bytes <= BYTES_MAX;
-        if !fits || !input[name.clone()].eq_ignore_ascii_case(b"set") {
+        if !fits || !self.is_of(&input[name.clone()]) {
             return false;
         }
         self.sets.push([name.clone(), key.clone(), value.clone()]);
@@ -59,26 +69,43 @@ impl SetRun {
         true
     }
 
+    /// Whether the command of that name is the run's; the first one decides which that is.
+    fn is_of(&mut self, name: &[u8]) -> bool {
+        match self.row {
+            Some(row) => name.eq_ignore_ascii_case(row.name.as_bytes()),
+            None => {
+                self.row = commands::find(name).filter(|row| row.plain_words == WORDS);
+                self.row.is_some()
+            }
+        }
+    }
+
+    /// The command of all of them. None only if there are none.
+    pub fn row(&self) -> Option<&'static Row> {
+        self.row
+    }
+
     /// The commands.
     pub fn sets<'i>(&self, input: &'i [u8]) -> Vec<Set<'i>> {
-        let set = |ranges: &[Range<usize>; 3]| ranges.each_ref().map(|range| &input[range.clone()]);
+        let set =
+            |ranges: &[Range<usize>; WORDS]| ranges.each_ref().map(|range| &input[range.clone()]);
         self.sets.iter().map(set).collect()
     }
 }
 
-/// Executes the first of `sets`, as many as possible together, and returns how many; 0 if the first
-/// has to be executed alone. `is_last`: nothing follows them. `upto` becomes what must be durable
-/// before their replies are sent. Suspends.
+/// Executes the first of `sets`, all of the command `row`, as many as possible together, and
+/// returns how many; 0 if the first has to be executed alone. `is_last`: nothing follows them.
+/// `upto` becomes what must be durable before their replies are sent. Suspends.
 pub fn execute_sets(
     shared: &Shared,
     session: &mut Session,
     out: &mut Reply,
+    row: &Row,
     (sets, is_last): (&[Set<'_>], bool),
     now: u64,
     upto: &mut u64,
 ) -> usize {
     let began = time::now_micros();
-    let Some(row) = commands::find(b"set") else { return 0 };
     let keyspace = &shared.keyspace;
     let pairs: Vec<_> = sets.iter().map(|[_, key, value]| (*key, *value)).collect();
     let short = pairs.iter().take_while(|pair| keyspace.is_short(pair)).count();
@@ -117,4 +144,30 @@ pub fn execute_sets(
     let each = ended.saturating_sub(began) / done.len().max(1) as u64;
     done.iter().for_each(|set| measure(shared, session, row, set, (each, now)));
     run.count
+}
+
+/// Executes one of them as a run of its own. False when the old value needs more work; then only
+/// its lock, in `held`, may have been released. Suspends.
+///
+/// # Errors
+/// The engine's; the reply is too large.
+pub fn execute_one(
+    shared: &Shared,
+    session: &mut Session,
+    out: &mut Reply,
+    pair: (&[u8], &[u8]),
+    now: u64,
+    held: &mut Option<Held<'_>>,
+) -> Outcome<bool> {
+    out.ok();
+    if out.is_full() {
+        return Err(Failure::TOO_LARGE);
+    }
+    let fits = |held: &mut Held<'_>| held.is_one() && shared.keyspace.is_short(&pair);
+    let Some(held) = held.take_if(fits) else { return Ok(false) };
+    let together = session.is_last.then(|| shared.hot.syncs_always.load(Ordering::Acquire));
+    let notify = |events: &[Event], sets: Sets<'_>| notify_group(shared, events, sets);
+    let run = shared.keyspace.set_run((session.db, now), &[pair], held, together, notify);
+    session.written = if run.count > 0 { Some(run.written?) } else { None };
+    Ok(session.written.is_some())
 }

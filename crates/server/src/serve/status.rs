@@ -13,7 +13,6 @@
 
 use std::fmt::Write;
 
-use pumice::Db;
 use pumice_port::{os, time};
 
 use super::Server;
@@ -97,7 +96,7 @@ fn push(text: &mut String, more: std::fmt::Arguments<'_>) {
 }
 
 fn write_engine(shared: &Shared, text: &mut String) {
-    let db = shared.keyspace.engine();
+    let db = shared.keyspace.db();
     for (name, property) in [
         ("memtable_bytes", "cur-size-all-mem-tables"),
         ("sealed_memtables", "num-immutable-mem-table"),
@@ -113,7 +112,7 @@ fn write_engine(shared: &Shared, text: &mut String) {
         push(text, format_args!(",\"{name}\":{value}"));
     }
     let mut levels: Vec<(u64, u64)> = Vec::new();
-    for file in db.pumice().map(Db::live_files_metadata).unwrap_or_default() {
+    for file in db.live_files_metadata() {
         if levels.len() <= file.level {
             levels.resize(file.level + 1, (0, 0));
         }

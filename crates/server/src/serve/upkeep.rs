@@ -15,6 +15,7 @@ use pumice_port::{thread, time};
 
 use super::Server;
 use super::recovery::Recovery;
+use crate::keyspace::database;
 use crate::keyspace::space::Space;
 use crate::keyspace::txn::Event;
 use crate::session::stats::{Rate, Stats};
@@ -32,7 +33,7 @@ const SWEEP_ROUNDS_MOST: u64 = 200;
 const SPACE: Duration = Duration::from_secs(5);
 
 /// The tasks that end with the server, and the one that ends when the engine is closed.
-type Tasks = (Vec<JoinHandle<()>>, Option<JoinHandle<()>>);
+type Tasks = (Vec<JoinHandle<()>>, JoinHandle<()>);
 
 /// Starts the tasks. Does not suspend.
 ///
@@ -47,13 +48,8 @@ pub fn start(server: &Arc<Server>, runtime: &Runtime) -> Result<Tasks, String> {
         }
         thread::spawn_os(name, body).map_err(|error| error.to_string())
     };
-    let mut tasks = vec![start("sync", sync)?, start("reap", reap)?];
-    let mut giver = None;
-    if server.shared.keyspace.engine().pumice().is_some() {
-        tasks.push(start("recover", recover)?);
-        giver = Some(start("space", give_back)?);
-    }
-    Ok((tasks, giver))
+    let tasks = vec![start("sync", sync)?, start("reap", reap)?, start("recover", recover)?];
+    Ok((tasks, start("space", give_back)?))
 }
 
 /// `appendfsync everysec`.
@@ -72,12 +68,12 @@ fn sync(server: &Server) {
 
 /// See `recovery`. The last attempt is at the end, so that what is in memory can be saved.
 fn recover(server: &Server) {
-    let engine = server.shared.keyspace.engine();
+    let db = server.shared.keyspace.db();
     let mut recovery = Recovery::default();
     let mut is_ending = false;
     while !is_ending {
         is_ending = server.is_ending.wait_timeout(recovery.pause());
-        if let Some(line) = recovery.look(engine.background_error(), || engine.recover()) {
+        if let Some(line) = recovery.look(db.background_error(), || database::recover(db)) {
             // Standard error may have no reader.
             writeln!(std::io::stderr(), "pumice: {line}").ok();
         }

@@ -30,7 +30,7 @@ pub enum Take {
 pub enum Op {
     /// Elements are taken; None: one, with the short reply.
     Pop(Take, Option<u64>),
-    /// One is moved to a list.
+    /// One element is moved to a list.
     Move {
         /// Taken here,
         from: End,

@@ -28,9 +28,9 @@ pub struct Client {
     pub address: String,
     /// See `address`.
     pub local_address: String,
-    /// Its name, set by CLIENT SETNAME.
+    /// The client's name, set by CLIENT SETNAME.
     pub name: Mutex<Vec<u8>>,
-    /// Its database.
+    /// The client's database.
     pub db: AtomicU8,
     /// It speaks RESP3.
     pub resp3: AtomicBool,
@@ -42,17 +42,17 @@ pub struct Client {
     pub created_millis: u64,
     /// See `created_millis`.
     pub active_millis: AtomicU64,
-    /// Its last command.
+    /// The client's last command.
     pub command: Mutex<&'static str>,
     /// Number of commands in its queued transaction; `u64::MAX` for none.
     pub queued: AtomicU64,
-    /// Its registration, once it has begun.
+    /// The user, once the client is authenticated.
     user: Mutex<Option<Arc<User>>>,
     /// What it waits for.
     pub waiter: Mutex<Option<Arc<Waiter>>>,
     /// Bytes it is charged for.
     bytes: AtomicU64,
-    /// It was ended because it used too much memory.
+    /// The client was ended because it used too much memory.
     is_evicted: AtomicBool,
     hangup: Hangup,
     gently: Hangup,
@@ -112,7 +112,7 @@ impl Client {
         !user.is_gone()
     }
 
-    /// It is that user.
+    /// The client is that user.
     pub fn is_of(&self, user: &Arc<User>) -> bool {
         self.user.lock().as_ref().is_some_and(|own| Arc::ptr_eq(own, user))
     }
@@ -123,7 +123,7 @@ impl Client {
         String::from_utf8_lossy(name).into_owned()
     }
 
-    /// It was ended because it used too many bytes.
+    /// The client was ended because it used too many bytes.
     pub fn is_evicted(&self) -> bool {
         self.is_evicted.load(Ordering::Relaxed)
     }
@@ -268,7 +268,7 @@ impl Clients {
             }
         }
     }
-    /// It has ended.
+    /// The client has ended.
     pub fn remove(&self, id: u64) {
         self.all.lock().remove(&id);
     }

@@ -6,11 +6,13 @@
 //! Thread safety: a [`Config`] is shared; hot settings are also kept as atomics where they are
 //! used.
 
+mod file;
+
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use pumice_port::sync::Mutex;
-
-use crate::protocol::request::split_words;
 
 /// How a setting is written.
 #[derive(Clone, Copy, Debug)]
@@ -114,12 +116,6 @@ pub const SETTINGS: &[Setting] = &[
         Form::YesNo,
         "no",
         "Read table files without the system's cache, so that only cache-bytes are cached.",
-    ),
-    fixed(
-        "engine",
-        Form::Text,
-        "",
-        "Path of RocksDB's C library, to compare with; empty for Pumice.",
     ),
     mutable(
         "latency-monitor-threshold",
@@ -251,7 +247,7 @@ const TLS_SETTINGS: [&str; 5] =
 const NO_TLS: &str = "this build has no TLS: build it with `--features tls`, as in \
 `cargo build --release --features tls`";
 
-/// It is known, but this build does not have it.
+/// The setting is known, but this build does not have it.
 fn is_left_out(name: &str) -> bool {
     !cfg!(feature = "tls") && TLS_SETTINGS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
@@ -350,6 +346,8 @@ pub struct Config {
     values: Mutex<BTreeMap<&'static str, String>>,
     /// Lines `user NAME RULE...`.
     users: Mutex<Vec<String>>,
+    /// The file that the server was started with.
+    file: OnceLock<PathBuf>,
 }
 
 impl Default for Config {
@@ -366,7 +364,7 @@ impl Config {
             (setting.name, value)
         };
         let values = SETTINGS.iter().map(default).collect();
-        Config { values: Mutex::new(values), users: Mutex::new(Vec::new()) }
+        Config { values: Mutex::new(values), users: Mutex::new(Vec::new()), file: OnceLock::new() }
     }
 
     /// The value of an existing setting.
@@ -389,6 +387,22 @@ impl Config {
             }
             None => text.parse().unwrap_or(0),
         }
+    }
+
+    /// The file that the server was started with, which CONFIG REWRITE writes.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.get().map(PathBuf::as_path)
+    }
+
+    /// Says which file the server was started with; the first call counts.
+    pub fn set_file(&self, path: PathBuf) {
+        self.file.get_or_init(|| path);
+    }
+
+    /// The file of users, if there is one: a relative path lies in `dir`, as for Redis.
+    pub fn acl_file(&self) -> Option<PathBuf> {
+        let name = self.get("aclfile");
+        (!name.is_empty()).then(|| Path::new(&self.get("dir")).join(name))
     }
 
     /// The lines `user NAME RULE...`.
@@ -453,29 +467,6 @@ impl Config {
     pub fn restore(&self, old: Vec<(&'static str, String)>) {
         self.values.lock().extend(old);
     }
-
-    /// Reads a file of lines `name value`; `#` begins a comment.
-    ///
-    /// # Errors
-    /// The line and what is wrong with it.
-    pub fn read_file(&self, text: &str) -> Result<(), String> {
-        for (index, line) in text.lines().enumerate() {
-            let at = |why: String| format!("line {}: {why}", index + 1);
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let words =
-                split_words(line.as_bytes()).ok_or_else(|| at("unbalanced quotes".into()))?;
-            let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
-            let (name, values) = words.split_first().ok_or_else(|| at("no name".into()))?;
-            if values.is_empty() {
-                return Err(at(format!("'{name}' has no value")));
-            }
-            self.set(name, &values.join(" ")).map_err(at)?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -496,7 +487,6 @@ mod tests {
             ("port 70000", "between 0 and 65535"),
             ("appendfsync maybe", "everysec, always, no"),
             ("protected-mode 1", "'yes' or 'no'"),
-            ("appendonly no", "one of the following: yes"),
         ] {
             let error = config.read_file(bad).unwrap_err();
             assert!(error.contains(why), "{bad}: {error}");
@@ -510,7 +500,7 @@ mod tests {
             let value = if name == "tls-auth-clients" { "yes" } else { "1" };
             let texts = [
                 config.set(name, value),
-                config.read_file(&format!("{} {value}", name.to_uppercase())),
+                config.read_file(&format!("{} {value}", name.to_uppercase())).map(drop),
                 config.change(&[(name, value)]).map(drop),
             ];
             for text in texts {

@@ -55,7 +55,7 @@ pub struct Session {
     pub client: Arc<Client>,
     /// The database of its keys.
     pub db: u8,
-    /// It may talk to the database.
+    /// The client may talk to the database.
     pub is_authenticated: bool,
     /// Who it is.
     user: Arc<User>,
@@ -73,7 +73,7 @@ pub struct Session {
     pub listened_bytes: usize,
     /// What the last executed command has to wait for.
     pub wish: Option<waiters::Wish>,
-    /// It waits.
+    /// The client waits.
     pub waiter: Option<Arc<waiters::Waiter>>,
     /// To be closed after its replies are sent.
     pub closes: bool,

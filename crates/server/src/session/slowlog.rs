@@ -75,7 +75,7 @@ pub struct Measured<'a> {
     pub args: &'a [&'a [u8]],
     /// The command is flagged as fast.
     pub is_fast: bool,
-    /// It may be logged.
+    /// The command may be logged.
     pub is_logged: bool,
     /// How long it took.
     pub micros: u64,

@@ -41,7 +41,7 @@ enum State {
 /// A connection that waits.
 pub struct Waiter {
     number: u64,
-    /// Its database.
+    /// The database of the waiting command.
     pub db: u8,
     /// The keys it waits for.
     pub keys: Vec<Vec<u8>>,
@@ -76,11 +76,11 @@ impl Waiter {
         }
         is_free
     }
-    /// Its wait has not ended.
+    /// The wait has not ended.
     pub fn is_waiting(&self) -> bool {
         !matches!(*self.state.lock(), State::Done(_))
     }
-    /// It was not served after all.
+    /// The waiter was not served after all.
     pub fn release(&self) {
         self.free(false);
     }
@@ -127,7 +127,7 @@ impl Waiter {
             _ => None,
         }
     }
-    /// Its command has to be executed again.
+    /// The waiter's command has to be executed again.
     pub fn is_again(&self) -> bool {
         matches!(*self.state.lock(), State::Again)
     }
@@ -185,7 +185,7 @@ impl Waiters {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         waiter
     }
-    /// Its wait has ended.
+    /// The waiter's wait has ended.
     pub fn remove(&self, waiter: &Waiter) {
         let mut by_key = self.by_key.lock();
         let mut was_there = false;

@@ -121,7 +121,7 @@ fn who_waits_for_a_lock_gets_it_whatever_groups_come() {
             done.store(true, Ordering::Relaxed);
             return 0;
         }
-        // Their groups never leave a moment in which the lock is free.
+        // The groups of these tasks never leave a moment in which the lock is free.
         (0..number * 2).for_each(|_| thread::yield_now());
         let mut rounds = 0;
         while !done.load(Ordering::Relaxed) && rounds < 1000 {

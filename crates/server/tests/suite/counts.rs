@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pumice::{Db, MemFs, Options, WriteOptions};
 use pumice_env::mem::CrashMode;
-use pumice_server::keyspace::engine::Reads;
 
 use super::{Client, Quiet, Scratch};
 
@@ -123,7 +122,7 @@ fn the_counts_outlive_every_end() {
         let client = &mut server.client();
         has(server, client, 40, 14, "start");
         assert_eq!(line(server, client, 3), "keys=1,expires=1,avg_ttl=0");
-        let saved = server.shared.keyspace.engine().get(&Reads::default(), SAVED).unwrap();
+        let saved = server.shared.keyspace.db().get(SAVED).unwrap();
         assert!(saved.is_none(), "valid until the next write only");
     };
     let server = Quiet::with(dir, options(&fs));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice::{Db, MemFs, Options, ReadOptions, WriteOptions};
+use pumice::{Db, MemFs, Options, ReadOptions};
 use pumice_env::FileSystem;
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule};
 use pumice_server::keyspace::Keyspace;
@@ -23,7 +23,7 @@ fn what_has_been_read_is_durable_after_a_sync() {
     let keyspace = Keyspace::open(options(fs.clone()), path).unwrap();
     keyspace.sync().unwrap();
     // Like a writer whose batch is written but not acknowledged yet.
-    keyspace.engine().put(&WriteOptions::default(), b"k", b"v").unwrap();
+    keyspace.db().put(b"k", b"v").unwrap();
     let before = keyspace.writes();
     keyspace.sync().unwrap();
     let after = Arc::new(fs.crashed_copy(1, CrashMode::UNSYNCED));
@@ -44,12 +44,12 @@ fn a_sync_that_failed_is_tried_again() {
     // Only when this test says so.
     options.db.max_bgerror_resume_count = 0;
     let keyspace = Keyspace::open(options.clone(), path).unwrap();
-    keyspace.engine().put(&WriteOptions::default(), b"k", b"v").unwrap();
+    keyspace.db().put(b"k", b"v").unwrap();
     fs.add_fault(FaultRule::once(FaultOp::Sync, "*.log", 0, Fault::Enospc));
     for _ in 0..3 {
         assert!(keyspace.sync().is_err(), "the engine has not recovered");
     }
-    keyspace.engine().pumice().unwrap().resume().unwrap();
+    keyspace.db().resume().unwrap();
     keyspace.sync().unwrap();
     options.db.file_system = Arc::new(fs.crashed_copy(1, CrashMode::UNSYNCED));
     let db = Db::open(&options, path).unwrap();

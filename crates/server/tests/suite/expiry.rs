@@ -61,7 +61,7 @@ fn keys_that_nobody_touches_expire() {
             if life == 1 {
                 server.shared.keyspace.close().unwrap();
             } else {
-                server.shared.keyspace.engine().close().unwrap();
+                server.shared.keyspace.db().close().unwrap();
             }
             let now = server.now;
             server = open(&fs);
@@ -152,7 +152,7 @@ fn what_expires_is_what_a_model_says() {
                 if random.below(2) == 0 {
                     server.shared.keyspace.close().unwrap();
                 } else {
-                    server.shared.keyspace.engine().close().unwrap();
+                    server.shared.keyspace.db().close().unwrap();
                 }
                 let now = server.now;
                 server = open(&fs);
@@ -170,7 +170,7 @@ fn what_expires_is_what_a_model_says() {
 
 /// Bytes of all tables.
 fn table_bytes(server: &Quiet) -> u64 {
-    let db = server.shared.keyspace.engine().pumice().unwrap();
+    let db = server.shared.keyspace.db();
     db.live_files_metadata().iter().map(|file| file.size).sum()
 }
 
@@ -201,7 +201,7 @@ fn space_is_given_back_while_nobody_writes() {
             server.say(client, &format!("SET key{n} {value} PX 1000"));
             server.say(client, &format!("RPUSH list {value}"));
         }
-        let db = server.shared.keyspace.engine().pumice().unwrap();
+        let db = server.shared.keyspace.db();
         db.flush().unwrap();
         assert!(table_bytes(&server) > 3_000_000, "{way}");
         server.now += 31_000;

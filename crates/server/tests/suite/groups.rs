@@ -73,7 +73,7 @@ fn commands_of_a_turn_share_a_batch() {
     let replies = ask_at_once(&server, &runtime, |number| format!("SET k{number} v"));
     assert_eq!(replies, vec!["+OK"; CLIENTS]);
     assert_eq!(batches(&statistics) - before, 1);
-    // Those of one key come one after the other.
+    // Commands on one key come one after the other.
     let mut counts = ask_at_once(&server, &runtime, |_| "INCR n".to_string());
     counts.sort_by_key(|count| count[1..].parse::<u64>().unwrap());
     let all: Vec<_> = (1..=CLIENTS).map(|count| format!(":{count}")).collect();
@@ -101,7 +101,7 @@ fn a_batch_that_fails_is_the_failure_of_all_in_it() {
     assert_eq!(server.say(client, "DBSIZE"), ":0");
     let held = server.shared.keyspace.locks.all();
     drop(held);
-    server.shared.keyspace.engine().close().ok();
+    server.shared.keyspace.db().close().ok();
 }
 
 // Plain #[test]: it has loops of its own.
@@ -139,7 +139,7 @@ fn strings_of_a_turn_replace_whatever_there_is() {
             }
         }
         if is_cold {
-            server.shared.keyspace.engine().pumice().unwrap().flush().unwrap();
+            server.shared.keyspace.db().flush().unwrap();
         }
         server.now += 100;
         let server = Arc::new(server);
@@ -155,11 +155,11 @@ fn strings_of_a_turn_replace_whatever_there_is() {
         let keyspace = server.say(client, "INFO keyspace");
         assert!(keyspace.contains(&format!("keys={CLIENTS},expires=0,")), "{keyspace}");
         // No element of a set is left.
-        let mut cursor = server.shared.keyspace.engine().cursor().unwrap();
+        let mut cursor = server.shared.keyspace.db().cursor().unwrap();
         cursor.seek_to_first();
         let mut data = 0;
         while cursor.valid() {
-            data += usize::from(!cursor.key().starts_with(b"\xff\xff"));
+            data += usize::from(!cursor.key().unwrap().starts_with(b"\xff\xff"));
             cursor.next();
         }
         assert_eq!(data, CLIENTS);

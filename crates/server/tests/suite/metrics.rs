@@ -42,8 +42,8 @@ fn prometheus_is_told_what_happens() {
     assert_eq!(value("pumice_clients"), 1);
     assert_eq!(value("pumice_keys{db=\"0\"}"), 5);
     assert_eq!(value("pumice_keys_expiring{db=\"0\"}"), 1);
-    assert_eq!(value("pumice_command_duration_microseconds_count"), 6);
-    assert_eq!(value("pumice_command_duration_microseconds_bucket{le=\"+Inf\"}"), 6);
+    assert_eq!(value("pumice_command_duration_seconds_count"), 6);
+    assert_eq!(value("pumice_command_duration_seconds_bucket{le=\"+Inf\"}"), 6);
     assert!(value("pumice_received_bytes_total") > 50);
     assert!(value("pumice_engine_cur_size_all_mem_tables") > 0);
     // Each name is declared before its values.

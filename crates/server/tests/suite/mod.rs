@@ -1,5 +1,6 @@
 //! What the suites share: a server without sockets, a server with them, a client.
 
+mod about;
 mod acl;
 mod between;
 mod blocking;

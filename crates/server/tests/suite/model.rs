@@ -87,14 +87,7 @@ fn strings_are_what_a_model_says() {
             );
             server.now += random.below(20);
             if random.below(300) == 0 {
-                server
-                    .shared
-                    .keyspace
-                    .engine()
-                    .pumice()
-                    .unwrap()
-                    .flush_opt(&Default::default())
-                    .unwrap();
+                server.shared.keyspace.db().flush_opt(&Default::default()).unwrap();
             }
             if random.below(500) == 0 {
                 let now = server.now;

@@ -148,7 +148,7 @@ fn a_run_is_one_batch_up_to_what_is_not_simple() {
         server.talk(client, &[("SET k1 v", "+OK"), ("SET k2 v PX 1000", "+OK")]);
         server.talk(client, &[("SADD k5 a b", ":2"), ("SET k8 v PX 10", "+OK")]);
         if is_cold {
-            server.shared.keyspace.engine().pumice().unwrap().flush().unwrap();
+            server.shared.keyspace.db().flush().unwrap();
         }
         server.now += 100;
         let keys: Vec<String> = (0..12).map(|number| format!("k{number}")).collect();
@@ -198,7 +198,7 @@ fn a_run_that_cannot_be_written_has_no_effect() {
     assert_eq!(run.count, free, "the failure is that of each");
     drop(keyspace.locks.all());
     server.talk(&mut server.client(), &[("DBSIZE", ":0"), ("GET k3", "$-1")]);
-    keyspace.engine().close().ok();
+    keyspace.db().close().ok();
 }
 
 /// Bytes of the log after 16 SETs, few enough for one receive, that arrive `at_once` at a time.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use pumice::perf::{self, PerfLevel, PerfMetric};
 use pumice::{Db, MemFs, Options, WriteBatch, WriteOptions};
-use pumice_server::keyspace::engine::Reads;
 use pumice_server::keyspace::txn::Txn;
 
 use super::peer::number;
@@ -25,7 +24,7 @@ fn open(fs: &Arc<MemFs>) -> Quiet {
 }
 
 fn db(server: &Quiet) -> &Db {
-    server.shared.keyspace.engine().pumice().unwrap()
+    server.shared.keyspace.db()
 }
 
 /// Entries that a command moves over, alive or not.
@@ -137,11 +136,11 @@ fn the_front_of_a_long_queue_is_where_its_elements_begin() {
 
 /// All elements of everything.
 fn elements(server: &Quiet) -> usize {
-    let mut cursor = server.shared.keyspace.engine().cursor().unwrap();
+    let mut cursor = server.shared.keyspace.db().cursor().unwrap();
     cursor.seek_to_first();
     let mut count = 0;
     while cursor.valid() {
-        count += usize::from(cursor.key()[3] == 2);
+        count += usize::from(cursor.key().unwrap()[3] == 2);
         cursor.next();
     }
     count
@@ -258,7 +257,7 @@ fn a_directory_of_the_first_format_is_served() {
     let server = open(&fs);
     let client = &mut server.client();
     server.talk(client, &[("SCARD k", ":600"), ("SISMEMBER k m0599", ":1"), ("DBSIZE", ":1")]);
-    let format = server.shared.keyspace.engine().get(&Reads::default(), b"\xff\xffformat");
+    let format = server.shared.keyspace.db().get(b"\xff\xffformat");
     assert_eq!(&*format.unwrap().unwrap(), b"pumice-server 2");
     for n in 0..590 {
         server.talk(client, &[(&format!("SREM k m{n:04}"), ":1")]);

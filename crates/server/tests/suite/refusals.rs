@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice::{MemFs, Options, WriteOptions};
+use pumice::{MemFs, Options};
 use pumice_env::mem::{Fault, FaultOp, FaultRule};
 use pumice_server::keyspace::txn::Txn;
 
@@ -12,12 +12,12 @@ use super::{Quiet, text};
 
 /// Everything in the engine but its numbers of generations.
 fn data(server: &Quiet) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut cursor = server.shared.keyspace.engine().cursor().unwrap();
+    let mut cursor = server.shared.keyspace.db().cursor().unwrap();
     cursor.seek_to_first();
     let mut all = Vec::new();
     while cursor.valid() {
-        if !cursor.key().starts_with(b"\xff\xff") {
-            all.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        if !cursor.key().unwrap().starts_with(b"\xff\xff") {
+            all.push((cursor.key().unwrap().to_vec(), cursor.value().unwrap().to_vec()));
         }
         cursor.next();
     }
@@ -50,7 +50,7 @@ fn filled(fs: &Arc<MemFs>) -> Quiet {
     let keyspace = &server.shared.keyspace;
     for name in ["bad", "{l}bad"] {
         let record = Txn::glance(keyspace, 0, 1).record_key(name.as_bytes());
-        keyspace.engine().put(&WriteOptions::default(), &record, b"\x10").unwrap();
+        keyspace.db().put(&record, b"\x10").unwrap();
     }
     server
 }

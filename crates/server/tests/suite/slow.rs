@@ -98,7 +98,7 @@ fn waiting_for_others_takes_time_too() {
         let server = &server;
         scope.spawn(move || server.talk(client, &[("SET k v", "+OK")]));
         wait_until("it has begun", || *name.command.lock() == "set");
-        // Its time is running already, whichever step it has reached.
+        // The command's time is running already, whichever step it has reached.
         pumice_port::thread::sleep(std::time::Duration::from_millis(100));
         drop(held);
     });

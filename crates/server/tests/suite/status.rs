@@ -52,7 +52,7 @@ fn the_page_and_its_parts_come_from_the_server_alone() {
     let running = start_with(&scratch, "status-port");
     let mut caller = Caller::to(&running);
     (0..5).for_each(|i| assert_eq!(caller.line(&format!("SET k{i} v")), "+OK"));
-    running.shared().keyspace.engine().pumice().unwrap().flush_opt(&Default::default()).unwrap();
+    running.shared().keyspace.db().flush_opt(&Default::default()).unwrap();
     let mut parts = String::new();
     for (path, kind) in [
         ("/", "text/html"),
@@ -185,7 +185,7 @@ fn a_browser_draws_what_happens() {
     let running = start_with(&scratch, "status-port");
     let mut caller = Caller::to(&running);
     assert_eq!(caller.line("SET k v"), "+OK");
-    running.shared().keyspace.engine().pumice().unwrap().flush_opt(&Default::default()).unwrap();
+    running.shared().keyspace.db().flush_opt(&Default::default()).unwrap();
     let is_over = AtomicBool::new(false);
     let page = thread::scope(|scope| {
         scope.spawn(|| {

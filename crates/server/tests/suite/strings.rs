@@ -127,7 +127,7 @@ fn compactions_find_what_nobody_asks_for() {
     }
     server.now += 1000;
     server.say(client, "GET nothing");
-    let db = server.shared.keyspace.engine().pumice().unwrap();
+    let db = server.shared.keyspace.db();
     db.compact_range(&Default::default(), None, None).unwrap();
     assert_eq!(server.shared.keyspace.reap(server.now, 1000, |_| ()).unwrap(), 40);
     server.talk(client, &[("DBSIZE", ":10")]);
@@ -161,7 +161,7 @@ fn databases_change_places_for_good() {
     for life in 0..2 {
         if life == 1 {
             // As after a crash: keys are recounted.
-            server.shared.keyspace.engine().close().unwrap();
+            server.shared.keyspace.db().close().unwrap();
         } else {
             server.shared.keyspace.close().unwrap();
         }

@@ -75,14 +75,3 @@ fn who_waits_or_listens_keeps_no_worker() {
     assert_eq!(caller.until_closed(), "-ERR Protocol error: expected '$', got ':'");
     running.stop().unwrap();
 }
-
-#[pumice_test_macros::test]
-fn an_engine_that_nobody_can_open_is_refused_by_name() {
-    let scratch = Scratch::new("engine");
-    let config = pumice_server::Config::new();
-    config.set("dir", scratch.path().join("db").to_str().unwrap()).unwrap();
-    config.set("port", "0").unwrap();
-    config.set("engine", "/nowhere.so").unwrap();
-    let refused = pumice_server::Running::start(config, pumice_server::IoMode::Threads);
-    assert_eq!(refused.err().unwrap(), "engine: this build supports only Pumice");
-}

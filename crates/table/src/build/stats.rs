@@ -14,7 +14,7 @@ pub struct BuildStats {
     pub blocks_bypassed: u64,
     /// Raw bytes of the blocks stored compressed.
     pub bytes_compressed_from: u64,
-    /// Their stored bytes, without trailers.
+    /// Stored bytes of the compressed blocks, without trailers.
     pub bytes_compressed_to: u64,
     /// Raw bytes of the rejected blocks.
     pub bytes_rejected: u64,

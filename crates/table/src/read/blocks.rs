@@ -131,7 +131,7 @@ impl Table {
     fn admits(&self, handle: BlockHandle, kind: BlockKind, options: &TableReadOptions) -> bool {
         let cache = self.cache.as_ref().filter(|_| options.fill_cache);
         cache.is_some_and(|cache| {
-            // Its charge is not known before it is decoded: assume its size in the file.
+            // The block's charge is not known before it is decoded: assume its size in the file.
             cache.admits(&self.cache_key(handle), to_usize(handle.size), self.priority(kind))
         })
     }

@@ -1,6 +1,6 @@
 //! Reading tables: opening, point lookups, iteration, and the decoded forms of blocks.
 //!
-//! `open` makes a [`table::Table`]; `table`, `partitioned` and `behind` answer point lookups,
+//! `open` makes a [`table::Table`]; `table`, `partitioned` and `next_blocks` answer point lookups,
 //! `iter` iterates, `estimates` estimates sizes, `verify` reads everything, `salvage` reads the
 //! rest of a damaged table, `uncache` removes cached blocks. Under them: `file` (checksums,
 //! decompression), `block` and `index` (decoded blocks), `scan` and `cursor` (walking a block),
@@ -9,7 +9,6 @@
 //!
 //! Thread safety: see each module. Nothing here writes.
 
-mod behind;
 pub(crate) mod block;
 pub(crate) mod blocks;
 pub(crate) mod cached_block;
@@ -19,6 +18,7 @@ pub(crate) mod estimates;
 pub(crate) mod file;
 pub(crate) mod index;
 pub(crate) mod iter;
+mod next_blocks;
 mod observe;
 pub(crate) mod open;
 pub(crate) mod partitioned;

@@ -82,12 +82,12 @@ impl SalvageIter {
         self.block.is_some()
     }
 
-    /// Its internal key; empty if there is none.
+    /// The entry's internal key; empty if there is none.
     pub fn key(&self) -> &[u8] {
         if self.valid() { self.cursor.key() } else { &[] }
     }
 
-    /// Its value; empty if there is none.
+    /// The entry's value; empty if there is none.
     pub fn value(&self) -> &[u8] {
         self.block.as_ref().map_or(&[], |block| self.cursor.value(&block.block))
     }

@@ -39,7 +39,7 @@ pub(crate) struct Position {
     pub offset: usize,
     /// The entry.
     pub entry: Entry,
-    /// Its user key is the target's; then `trailer` is its stored trailer.
+    /// The entry's user key is the target's; then `trailer` is its stored trailer.
     pub equal: bool,
     /// Stored trailer of this entry if `equal`, else of the entry before if that one was equal.
     pub trailer: [u8; TRAILER_LEN],

@@ -42,9 +42,9 @@ pub(crate) struct TableFilter {
     pub block: MetaBlock,
     pub partitioned: bool,
     pub partitions: HeldPartitions,
-    /// It holds whole user keys.
+    /// The filter holds whole user keys.
     pub whole_keys: bool,
-    /// It holds prefixes under this extractor, the one of the table's properties.
+    /// The filter holds prefixes under this extractor, the one of the table's properties.
     pub prefix: Option<Extractor>,
     /// The column family has that extractor too, so its prefix seeks can use the filter.
     pub prefix_is_configured: bool,
@@ -230,7 +230,7 @@ impl Table {
         }
         match self.visit_at::<OBSERVED, F>(index.handle(at), options, target, f)? {
             Visit::Done => Ok(Visit::Done),
-            visit => self.get_behind((index, at), visit, options, target, f),
+            visit => self.get_in_next_blocks((index, at), visit, options, target, f),
         }
     }
 

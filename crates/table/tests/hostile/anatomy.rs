@@ -39,7 +39,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Its bytes in the file, without the trailer.
+    /// The part's bytes in the file, without the trailer.
     pub fn range(&self) -> std::ops::Range<usize> {
         self.handle.offset as usize..(self.handle.offset + self.handle.size) as usize
     }

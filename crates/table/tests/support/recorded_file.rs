@@ -30,7 +30,7 @@ pub struct Record {
 pub struct RecordedFile {
     record: Arc<Mutex<Record>>,
     sick: Option<(usize, Sickness)>,
-    /// Its bytes go into the record.
+    /// The file's bytes go into the record.
     keeps: bool,
     bytes: u64,
 }

@@ -1,8 +1,9 @@
 //! Engines that are Rust crates, under the same driver: fjall and redb, with the cargo feature
 //! `other-engines`.
 //!
-//! They are used as their documentation describes, with their defaults except for flags that are
-//! set. A benchmark or a flag that an engine cannot follow is refused by name before anything runs.
+//! The engines are used as their documentation describes, with their defaults except for flags that
+//! are set. A benchmark or a flag that an engine cannot follow is refused by name before anything
+//! runs.
 //!
 //! | | fjall (LSM tree) | redb (copy-on-write B-tree) |
 //! |---|---|---|

@@ -1,6 +1,6 @@
-//! The plan: from a machine and a budget to experiments with their exact commands.
+//! The plan: from a machine and a time to experiments with their exact commands.
 //!
-//! Pure: it depends only on its arguments, so the same machine and budget give the same plan, and
+//! Pure: it depends only on its arguments, so the same machine and time give the same plan, and
 //! an interrupted report can be resumed. It says how it was scaled and what was left out.
 //!
 //! Names: a section has tables, a table has rows, a row has arms, which do the same work in
@@ -23,7 +23,7 @@ mod tests;
 pub use control::{SINE_ROW, commanded};
 pub use core_rows::BASELINE_TABLE;
 pub use limits::{BASELINES, Clock, Limit};
-pub use scale::{Budget, Scale};
+pub use scale::{Scale, TimeLimit};
 
 use super::machine::Machine;
 
@@ -96,12 +96,12 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Those of db_bench that every table has, the peer first.
+    /// The engines of db_bench that every table has, the peer first.
     pub const BOTH: [Engine; 2] = [Engine::RocksDb, Engine::Pumice];
-    /// Those of db_bench that only the table of other engines has.
+    /// The engines of db_bench that only the table of other engines has.
     pub const OTHERS: [Engine; 2] = [Engine::Fjall, Engine::Redb];
 
-    /// Its name.
+    /// The engine's name.
     pub fn name(self) -> &'static str {
         match self {
             Engine::Pumice => "Pumice",
@@ -129,7 +129,7 @@ pub struct Bench {
     pub engine: Engine,
     /// Where its database is.
     pub place: Place,
-    /// Its folder, below that of the place.
+    /// The folder of the database, below that of the place.
     pub db: String,
     /// The database that is copied there first.
     pub copy_of: Option<String>,
@@ -261,7 +261,7 @@ impl Work {
 /// One way to do the work of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arm {
-    /// Its name.
+    /// The arm's name.
     pub name: String,
     /// The arm of the row that ratios are taken to.
     pub peer: Option<String>,
@@ -285,9 +285,9 @@ impl Arm {
 /// The same work in several ways.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Its name.
+    /// The row's name.
     pub name: String,
-    /// Its place in a plot.
+    /// The row's place in a plot.
     pub x: f64,
     /// The ways.
     pub arms: Vec<Arm>,
@@ -298,7 +298,7 @@ pub struct Row {
 pub struct Column {
     /// The name of the value.
     pub value: &'static str,
-    /// Its heading.
+    /// The column's heading.
     pub title: &'static str,
     /// The value is divided by this.
     pub unit: f64,
@@ -319,7 +319,7 @@ pub const CPU: Column = column("process_cpu_s", "CPU s", 1.0, 2);
 /// A picture of a table: a curve for each arm over the rows' places.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// Its title.
+    /// The plot's title.
     pub title: String,
     /// Rows whose names begin with this.
     pub rows: String,
@@ -338,9 +338,9 @@ pub struct Plot {
 pub struct Table {
     /// Which section.
     pub section: Section,
-    /// Its name in ids.
+    /// The table's name in ids.
     pub name: &'static str,
-    /// Its heading.
+    /// The table's heading.
     pub title: String,
     /// A note for readers.
     pub note: String,
@@ -354,7 +354,7 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Ratios are taken of these.
     pub ratios: Vec<Column>,
-    /// Its pictures.
+    /// The table's pictures.
     pub plots: Vec<Plot>,
     /// Seconds of one round at size 1, about.
     pub seconds: f64,
@@ -405,9 +405,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan for this budget on this machine.
-    pub fn new(budget: Budget, machine: &Machine) -> Plan {
-        let (scale, scaled) = Scale::of(budget, machine);
+    /// The plan for this time on this machine.
+    pub fn new(time: TimeLimit, machine: &Machine) -> Plan {
+        let (scale, scaled) = Scale::of(time, machine);
         let mut tables = Vec::new();
         tables.extend(compression::tables(&scale));
         tables.extend(control::tables(&scale));
@@ -463,7 +463,7 @@ fn left_out(scale: &Scale) -> Vec<String> {
     if !scale.long {
         out.push(
             "zstd level 12, the sine under static and seed_rule and without compaction, \
-                  the server on threads, keys beyond 4 M: a budget above 10m has them"
+                  the server on threads, keys beyond 4 M: a time above 10m has them"
                 .to_string(),
         );
     }

@@ -1,4 +1,4 @@
-//! How large everything is: from a budget and a machine.
+//! How large everything is: from a time and a machine.
 //!
 //! Pure.
 
@@ -7,22 +7,22 @@ use crate::report::machine::Machine;
 
 /// How long the report may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Budget {
+pub enum TimeLimit {
     /// About this many seconds.
     Seconds(u64),
     /// As long as it takes.
     Full,
 }
 
-impl Budget {
+impl TimeLimit {
     /// `10m`, `1h`, `30s`, `full`.
     ///
     /// # Errors
-    /// It is none of these.
-    pub fn parse(text: &str) -> Result<Budget, String> {
-        let wrong = || format!("--budget: '{text}' is not a time such as 10m, 1h or full");
+    /// The text is none of these.
+    pub fn parse(text: &str) -> Result<TimeLimit, String> {
+        let wrong = || format!("--time: '{text}' is not a time such as 10m, 1h or full");
         if text == "full" {
-            return Ok(Budget::Full);
+            return Ok(TimeLimit::Full);
         }
         let unit = match text.chars().last() {
             Some('s') => 1,
@@ -34,7 +34,7 @@ impl Budget {
         if number == 0 || number > 1_000_000 {
             return Err(wrong());
         }
-        Ok(Budget::Seconds(number * unit))
+        Ok(TimeLimit::Seconds(number * unit))
     }
 }
 
@@ -68,24 +68,24 @@ const DISK_NEED: f64 = 0.8e9;
 const SHORT_SECONDS: u64 = 600;
 
 impl Scale {
-    /// From a budget and a machine; the sentences that say how, and what was left out.
-    pub fn of(budget: Budget, machine: &Machine) -> (Scale, Vec<String>) {
+    /// From a time and a machine; the sentences that say how, and what was left out.
+    pub fn of(time: TimeLimit, machine: &Machine) -> (Scale, Vec<String>) {
         let mut notes = Vec::new();
-        let (mut size, rounds, mut growth, sine_time, long) = match budget {
-            Budget::Seconds(s) if s <= SHORT_SECONDS => {
+        let (mut size, rounds, mut growth, sine_time, long) = match time {
+            TimeLimit::Seconds(s) if s <= SHORT_SECONDS => {
                 (s as f64 / SHORT_SECONDS as f64, 1, vec![1, 2, 4], 0.05, false)
             }
-            Budget::Seconds(s) => {
+            TimeLimit::Seconds(s) => {
                 let size = s as f64 / SHORT_SECONDS as f64 / 3.0;
                 (size.clamp(0.5, 3.0), 3, vec![1, 4, 16], 0.1, true)
             }
-            Budget::Full => (3.0, 5, vec![1, 4, 16, 64], 0.2, true),
+            TimeLimit::Full => (3.0, 5, vec![1, 4, 16, 64], 0.2, true),
         };
         let room = machine.memory_free.min(machine.memory_bytes / 2) as f64;
         if size * MEMORY_NEED > room {
             size = room / MEMORY_NEED;
             notes.push(format!(
-                "Databases in memory are smaller than the budget allows, since {:.1} GB are free \
+                "Databases in memory are smaller than the time allows, since {:.1} GB are free \
                  for them.",
                 room / 1e9
             ));

@@ -12,8 +12,7 @@ const EACH: Column = column("cpu_us_per_op", "server's CPU us/request", 1.0, 1);
 pub(super) fn tables(scale: &Scale) -> Vec<Table> {
     let mut table = Table::new(Section::Server, "load", "Requests by clients");
     table.note = "Clients in a closed loop without pipelining, values of 100 bytes, appendfsync \
-                  everysec, data in memory. \"the same over RocksDB\" is Pumice's server on 16 \
-                  threads over RocksDB's library."
+                  everysec, data in memory."
         .to_string();
     for test in ["set", "get"] {
         for clients in [1, 10, 100, 1000] {
@@ -48,14 +47,13 @@ fn row(scale: &Scale, test: &'static str, clients: u64) -> Row {
         })
     };
     let threads = "--runtime threads --workers 16";
-    let over = "the same over RocksDB";
+    let redis = "redis-server";
     let mut arms = vec![
-        Arm::named("redis-server", None, work(Engine::Redis, "")),
-        Arm::named(over, None, work(Engine::RocksDb, threads)),
-        Arm::named("Pumice", Some(over), work(Engine::Pumice, "")),
+        Arm::named(redis, None, work(Engine::Redis, "")),
+        Arm::named("Pumice", Some(redis), work(Engine::Pumice, "")),
     ];
     if scale.long {
-        arms.push(Arm::named("Pumice, threads", Some(over), work(Engine::Pumice, threads)));
+        arms.push(Arm::named("Pumice, threads", Some(redis), work(Engine::Pumice, threads)));
     }
     let name =
         format!("{}, {clients} client{}", test.to_uppercase(), if clients == 1 { "" } else { "s" });

@@ -1,4 +1,4 @@
-//! The plan: what it holds for which machine and budget.
+//! The plan: what it holds for which machine and time.
 #![allow(clippy::unwrap_used)]
 
 use super::super::machine::Peer;
@@ -20,15 +20,15 @@ fn machine() -> Machine {
 
 // Plain #[test]: nothing in this file can wait.
 #[test]
-fn the_same_machine_and_budget_give_the_same_plan() {
-    let budget = Budget::parse("10m").unwrap();
-    assert_eq!(Plan::new(budget, &machine()), Plan::new(budget, &machine()));
+fn the_same_machine_and_time_give_the_same_plan() {
+    let time = TimeLimit::parse("10m").unwrap();
+    assert_eq!(Plan::new(time, &machine()), Plan::new(time, &machine()));
 }
 
 // Plain #[test]: see above.
 #[test]
 fn ids_are_unique_and_peers_exist() {
-    let plan = Plan::new(Budget::Full, &machine());
+    let plan = Plan::new(TimeLimit::Full, &machine());
     let mut ids = BTreeSet::new();
     for table in &plan.tables {
         for row in &table.rows {
@@ -48,7 +48,7 @@ fn ids_are_unique_and_peers_exist() {
 // Plain #[test]: see above.
 #[test]
 fn databases_are_made_before_they_are_read() {
-    for table in &Plan::new(Budget::Seconds(600), &machine()).tables {
+    for table in &Plan::new(TimeLimit::Seconds(600), &machine()).tables {
         let mut there: BTreeSet<&str> = table.prepare.iter().map(|b| b.db.as_str()).collect();
         for arm in table.rows.iter().flat_map(|row| &row.arms) {
             let Work::Bench(bench) = &arm.work else { continue };
@@ -66,14 +66,14 @@ fn databases_are_made_before_they_are_read() {
 #[test]
 fn what_is_missing_here_is_left_out_and_said() {
     let poor = Machine { peer: None, redis: None, other_engines: false, ..machine() };
-    let plan = Plan::new(Budget::Seconds(600), &poor);
+    let plan = Plan::new(TimeLimit::Seconds(600), &poor);
     let engines = plan.tables.iter().flat_map(|table| &table.rows).flat_map(|row| &row.arms);
     assert!(engines.map(|arm| arm.work.engine()).all(|engine| engine == Engine::Pumice));
     for what in ["RocksDB: ", "redis-server: ", "fjall and redb: "] {
         assert!(plan.left_out.iter().any(|printed| printed.starts_with(what)), "{what}");
     }
     let full = Machine { disk_free: 10 << 30, memory_free: 1 << 30, ..machine() };
-    let plan = Plan::new(Budget::Full, &full);
+    let plan = Plan::new(TimeLimit::Full, &full);
     assert_eq!(plan.scale.growth, [1, 4]);
     assert!(plan.scaled.iter().any(|printed| printed.contains("16 M, 64 M")), "{:?}", plan.scaled);
     assert!(plan.scale.size < 1.0);
@@ -81,21 +81,21 @@ fn what_is_missing_here_is_left_out_and_said() {
 
 // Plain #[test]: see above.
 #[test]
-fn budgets_scale() {
-    let of = |text: &str| Scale::of(Budget::parse(text).unwrap(), &machine()).0;
+fn times_scale() {
+    let of = |text: &str| Scale::of(TimeLimit::parse(text).unwrap(), &machine()).0;
     let short = of("10m");
     assert_eq!((short.rounds, short.growth.as_slice()), (1, &[1, 2, 4][..]));
     assert_eq!((short.size, short.sine_time), (1.0, 0.05));
     assert_eq!((of("1h").rounds, of("1h").size), (3, 2.0));
     assert!(of("1s").count(1_000_000) < 2000);
     for bad in ["", "10", "m", "0m", "-1m", "1d", "99999999h", "é"] {
-        assert!(Budget::parse(bad).is_err(), "{bad}");
+        assert!(TimeLimit::parse(bad).is_err(), "{bad}");
     }
-    let longer = Plan::new(Budget::parse("1h").unwrap(), &machine());
-    let shorter = Plan::new(Budget::parse("10m").unwrap(), &machine());
+    let longer = Plan::new(TimeLimit::parse("1h").unwrap(), &machine());
+    let shorter = Plan::new(TimeLimit::parse("10m").unwrap(), &machine());
     assert!(longer.seconds(None) > 3.0 * shorter.seconds(None));
     assert!(shorter.seconds(Some(Section::Core)) < shorter.seconds(None));
-    // The time it takes matches the budget.
+    // The time it takes matches the time.
     assert!((300.0..600.0).contains(&shorter.seconds(None)), "{}", shorter.seconds(None));
 }
 

@@ -29,7 +29,7 @@ fn file() -> File {
 fn read_all(file: &File, apart: bool) -> bool {
     let fd = file.as_raw();
     let mut sums = [0usize; BLOCKS];
-    let on_fibers: Vec<bool> = here::scope(apart, |scope| {
+    let on_fibers: Vec<bool> = scope::scope(apart, |scope| {
         let read = |(at, sum): (usize, &mut usize)| {
             let mut buf = PooledBuffer::take(BLOCK);
             let offset = (at * BLOCK) as u64;

@@ -26,7 +26,7 @@ fn check_error(error: &Error) {
     assert!(error.to_string().contains("no memory for the stack of a fiber"), "{error}");
 }
 
-/// Its destructor waits, so that others come first, and then notes its name.
+/// A value whose destructor waits, so that others come first, and then notes its name.
 struct Witness(Arc<Mutex<Vec<&'static str>>>, &'static str);
 
 impl Drop for Witness {

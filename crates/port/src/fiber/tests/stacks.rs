@@ -187,7 +187,7 @@ fn memory_comes_back_after_many_deep_fibers() {
     assert!(most > FIBERS * (100 << 10));
     let bound = KEPT_STACKS * KEPT_STACK_BYTES + (8 << 20);
     assert!(left < bound && later < bound, "{left} and {later} bytes are left");
-    // They are unused: the sleeping loop wakes by itself.
+    // The stacks are unused: the sleeping loop wakes by itself.
     let limit = std::time::Instant::now() + Duration::from_secs(60);
     while resident() - before > 8 << 20 {
         assert!(std::time::Instant::now() < limit, "{} bytes stay", resident() - before);

@@ -174,7 +174,7 @@ fn a_long_computation_lets_others_run() {
 }
 
 #[test]
-fn a_spent_budget_lets_others_run() {
+fn a_spent_quantum_lets_others_run() {
     let rt = runtime(1);
     let order = Arc::new(Mutex::new(String::new()));
     let spender = |name| {
@@ -182,7 +182,7 @@ fn a_spent_budget_lets_others_run() {
         spawn_here(name, move || {
             for _ in 0..8 {
                 order.lock().push_str(name);
-                spend(BUDGET / 3);
+                spend(QUANTUM / 3);
             }
         })
     };
@@ -190,15 +190,15 @@ fn a_spent_budget_lets_others_run() {
         let both = ["a", "b"].map(spender);
         both.into_iter().for_each(|fiber| fiber.join().unwrap());
     });
-    // A third of the budget fits three times; the fourth spend yields.
+    // A third of the quantum fits three times; the fourth spend yields.
     assert_eq!(*order.lock(), "aaaabbbbaaaabbbb");
     // On a thread it makes no difference.
-    (0..10_000_000).for_each(|_| spend(BUDGET));
+    (0..10_000_000).for_each(|_| spend(QUANTUM));
 }
 
 /// Deadlines, completions and other threads' wake-ups get their turn even when a fiber never waits.
 #[test]
-fn a_loop_looks_around_when_budgets_are_spent() {
+fn a_loop_looks_around_when_quanta_are_spent() {
     let rt = runtime(1);
     let stop = Arc::new(AtomicBool::new(false));
     let own = Arc::clone(&stop);

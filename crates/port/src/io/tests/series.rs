@@ -90,7 +90,7 @@ fn what_an_abandoned_one_brings_is_closed() {
     assert!(is_closed(&late_end) && operations.inflight() == 1);
     tell(&mut operations, number, last, false);
     assert!(is_closed(&last_end) && operations.inflight() == 0);
-    // Its slot is free, under another number.
+    // The series' slot is free, under another number.
     let next = operations.begin(std::iter::once(Op::accept(Socket::new(0)).call), None);
     let number = operations.ring_mut().asked.last().unwrap().user_data;
     assert_eq!(number as u32, 0);

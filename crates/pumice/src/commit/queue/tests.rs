@@ -206,9 +206,14 @@ fn a_stall_refuses_those_that_do_not_wait_and_nobody_else() {
     queue.begin_stall(&leader);
     let (led, rep, result) = before.join().unwrap();
     assert!(!led && rep == [2] && incomplete(&result));
-    let Joined::Done(rep, result) = queue.join(batch(vec![4], hurried), || Ok(true), |_| ()) else {
-        panic!("leads")
-    };
+    let own = Arc::clone(&queue);
+    let refused = pumice_port::thread::spawn("hurried", move || {
+        match own.join(batch(vec![4], hurried), || Ok(true), |_| ()) {
+            Joined::Done(rep, result) => (rep, result),
+            Joined::Leader(..) => panic!("leads"),
+        }
+    });
+    let (rep, result) = refused.join().unwrap();
     assert!(rep == [4] && incomplete(&result));
     queue.end_stall();
     let after = enqueue(&queue, batch(vec![5], hurried));

@@ -19,7 +19,7 @@ pub enum Reach {
     /// Those that L0 waits for: out of L0, and out of the level below it, which every compaction of
     /// L0 rewrites.
     Upper,
-    /// Those inside L0.
+    /// Compactions inside L0.
     Merges,
 }
 
@@ -275,7 +275,7 @@ fn extend_round_robin(ctx: &PickContext<'_>, start: &mut Start) {
 /// The level that a marked file goes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Destination {
-    /// It is rewritten where it is.
+    /// The file is rewritten where it is.
     Same,
     /// A level down; files of the last level with data stay as they are.
     Next,

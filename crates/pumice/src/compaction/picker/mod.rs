@@ -9,8 +9,8 @@
 //! are a clean cut: no file outside shares a user key with one inside; in L0 every older file that
 //! overlaps is inside; (4) all files of the output level that overlap are inputs.
 
+mod compact_files;
 mod fifo;
-mod files;
 mod intra_l0;
 mod leveled;
 mod manual;
@@ -26,8 +26,8 @@ use std::sync::Arc;
 use pumice_compress::CompressionType;
 use pumice_manifest::{FileMetaData, LevelTargets, LeveledOptions, UserRange, Version};
 
+pub use compact_files::{FilesRequest, pick_files};
 pub use fifo::FifoRules;
-pub use files::{FilesRequest, pick_files};
 pub use leveled::{Reach, pick};
 pub use manual::{ManualPick, ManualRange, pick_range};
 pub use priority::PriorityCache;
@@ -41,7 +41,7 @@ pub use crate::stats::listener::CompactionReason;
 pub struct InputLevel {
     /// The level.
     pub level: usize,
-    /// Its files.
+    /// The level's files.
     pub files: Vec<Arc<FileMetaData>>,
 }
 
@@ -69,7 +69,7 @@ fn total_bytes(files: &[Arc<FileMetaData>]) -> u64 {
 pub struct PickContext<'a> {
     /// The newest version.
     pub version: &'a Version,
-    /// Its level targets.
+    /// The targets of the family's levels.
     pub targets: &'a LevelTargets,
     /// Shape of the tree.
     pub options: &'a LeveledOptions,

@@ -121,9 +121,9 @@ struct Limit {
 /// A stock that jobs relieve in steps, in user bytes.
 #[derive(Clone, Copy, Debug)]
 struct Stock {
-    /// Its content minus the finished share of the running job.
+    /// The content of the stock minus the finished share of the running job.
     filled: f64,
-    /// Its intended maximum.
+    /// The intended maximum of the stock.
     goal: f64,
     /// What may still come in before the job is done.
     room: f64,
@@ -167,7 +167,7 @@ struct LogWatch {
 struct Cap {
     /// Bytes a second; None for all.
     now: Option<f64>,
-    /// Its recent average, while there is one.
+    /// The recent average, while there is one.
     of_late: Average,
 }
 

@@ -308,8 +308,8 @@ macro_rules! async_forms {
         /// that fiber; other waits should use [`crate::fiber`]. See [`DbFuture`] for an example.
         ///
         /// # Errors
-        /// Those of `call`; Aborted with subcode MemoryLimit, and IoError, where the call is not
-        /// made because there is no memory or no shared runtime.
+        /// The errors of `call`; Aborted with subcode MemoryLimit, and IoError, where the call is
+        /// not made because there is no memory or no shared runtime.
         pub fn call_async<T: Send + 'static>(
             &self,
             call: impl FnOnce(&Self) -> Result<T> + Send + 'static,

@@ -120,7 +120,7 @@ fn what_decides_what_is_on_disk_is_refused_by_name() {
         ("", "", "user_defined_index_factory=trie_index", true),
         ("", "", "separate_key_value_in_data_block=true", true),
         ("", "", "uniform_cv_threshold=0.5", true),
-        ("wal_compression=kZSTD", "", "", true),
+        ("track_and_verify_wals=true", "", "", true),
     ] {
         let text = file("11.9.0", db, cf, table);
         let option = format!("{db}{cf}{table}");

@@ -11,7 +11,7 @@ use pumice_env::perf::PerfMetric;
 use pumice_port::fiber;
 
 use super::{DbIterator, Direction, Place};
-use crate::budget;
+use crate::cost;
 use crate::read::value::{EntryKind, Values, saved};
 
 impl DbIterator {
@@ -69,7 +69,7 @@ impl DbIterator {
         let mut steps = 0;
         self.buffers.operands.clear();
         while self.inner.valid() {
-            fiber::spend(budget::STEP);
+            fiber::spend(cost::STEP);
             let ikey = self.inner.key();
             let key = ikey.user_key();
             if !self.comparator.same_user_key(key, self.buffers.saved_key()) {

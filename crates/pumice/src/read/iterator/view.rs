@@ -3,18 +3,18 @@
 //! nothing.
 //!
 //! Thread safety: as the cursor: `Send`, one owner at a time. Invariant: the parts of a view belong
-//! to one moment. A cursor takes another one only while it seeks, so that the entry under it never
+//! to one moment. A cursor takes another one only while it moves, so that the entry under it never
 //! changes.
 
 use std::sync::Arc;
 
-use pumice_base::{Result, SequenceNumber};
+use pumice_base::{InternalIterator, Result, SequenceNumber};
 use pumice_port::fiber;
 use pumice_port::os::is_forked;
 use pumice_table::Extractor;
 
-use crate::budget;
 use crate::callbacks::check_not_forked;
+use crate::cost;
 use crate::read::iterator::{DbIterator, Direction, Place};
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
@@ -43,7 +43,7 @@ impl DbIterator {
     /// Where the cursor may not move; its status then has the error too.
     #[inline]
     pub(super) fn start(&mut self) -> Result<()> {
-        fiber::spend(budget::SEEK);
+        fiber::spend(cost::SEEK);
         self.status = Ok(());
         self.at.place = Place::Nowhere;
         self.at.direction = Direction::Forward;
@@ -66,9 +66,29 @@ impl DbIterator {
         self.status = check_not_forked();
     }
 
-    /// From now on each seek sees what was written before it.
+    /// From now on each seek sees what was written before it, and so does a step from what was the
+    /// last key.
     pub(crate) fn follow(&mut self, renewal: Renewal) {
+        // Steps of such a cursor take the longer way, where `pass_end` is.
+        self.at.shown = Place::Observed;
         self.renewal = Some(renewal);
+    }
+
+    /// A step forward from `last` has found no key: looks whether one was written since.
+    #[cold]
+    pub(super) fn pass_end(&mut self, last: &[u8]) {
+        let before = (self.limits.sequence, Arc::as_ptr(&self.super_version));
+        self.catch_up();
+        if self.status.is_err()
+            || before == (self.limits.sequence, Arc::as_ptr(&self.super_version))
+        {
+            return;
+        }
+        self.buffers.saved_key.clear();
+        self.buffers.saved_key.extend_from_slice(last);
+        self.buffers.aim_after_saved();
+        self.inner.seek(self.buffers.target());
+        self.find_next(true);
     }
 
     /// Takes the present view. If an error prevents that, nothing is shown, and the next seek tries

@@ -5,6 +5,7 @@
 mod history;
 mod locking;
 mod tasks;
+mod two_phase;
 mod validation;
 
 use std::sync::Arc;

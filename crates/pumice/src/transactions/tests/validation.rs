@@ -78,7 +78,7 @@ fn cancelled_puts_are_still_conflicts() {
         let db = Db::open(&options, "/db").unwrap();
         db.put("a", "1").unwrap();
         db.flush().unwrap();
-        let boundary = db.inner().snapshot_for(crate::snapshot::Purpose::WriteConflicts);
+        let boundary = db.inner().snapshot(crate::snapshot::Purpose::WriteConflicts);
         db.put("k", "1").unwrap();
         if flush_between {
             db.flush().unwrap();

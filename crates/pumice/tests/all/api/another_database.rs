@@ -337,10 +337,10 @@ fn no_call_is_missing() {
         ("builder", include_str!("../../../src/db/builder.rs")),
         ("calls", include_str!("../../../src/db/calls.rs")),
         ("file_api", include_str!("../../../src/db/file_api.rs")),
-        ("forms", include_str!("../../../src/db/forms.rs")),
+        ("forms", include_str!("../../../src/db/forms/mod.rs")),
         ("ingest_api", include_str!("../../../src/db/ingest_api.rs")),
         ("secondary_api", include_str!("../../../src/db/secondary_api.rs")),
-        ("store", include_str!("../../../src/db/store.rs")),
+        ("store", include_str!("../../../src/db/store/mod.rs")),
         ("wal_api", include_str!("../../../src/db/wal_api.rs")),
     ];
     let files = ROOM.split("mod ").skip(1).map(|rest| rest.split(';').next().unwrap());

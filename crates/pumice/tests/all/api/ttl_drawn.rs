@@ -25,7 +25,7 @@ const SLACK: u64 = 2;
 struct Newest {
     value: String,
     at: u64,
-    /// It was too old at some moment: a compaction may have dropped it.
+    /// The value was too old at some moment: a compaction may have dropped it.
     doomed: bool,
 }
 

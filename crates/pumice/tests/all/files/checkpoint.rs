@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::common::{DIR, contents, fill, flush, get, key, memory, names, options};
 use pumice::{
-    ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, CompactRangeOptions, Db,
-    EventListener, FlushJobInfo, FlushReason, Options, ReadOptions, WriteBatch, WriteOptions,
+    CheckpointOptions, ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions,
+    CompactRangeOptions, Db, EventListener, FlushJobInfo, FlushReason, Options, ReadOptions,
+    WriteBatch, WriteOptions,
 };
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FileLoss, NameLoss};
 use pumice_port::sync::Mutex;
@@ -41,6 +42,28 @@ fn a_checkpoint_holds_files_and_logs_and_stays_when_the_database_changes() {
     copy.close().unwrap();
     assert_eq!(get(&db, &key(0)).unwrap(), b"new");
     assert!(names(&fs, "/").iter().all(|name| !name.contains(".tmp")));
+}
+
+/// The logs are copied instead of a flush while they are shorter than the limit.
+#[pumice_test_macros::test]
+fn a_checkpoint_flushes_when_its_limit_is_reached() {
+    for (log_size_for_flush, flushes) in
+        [(0, true), (100, true), (1 << 20, false), (u64::MAX, false)]
+    {
+        let (_, fs) = memory();
+        let options = options(&fs);
+        let db = Db::open(&options, DIR).unwrap();
+        fill(&db, 0..10, "value");
+        let wanted = contents(&db);
+        db.checkpoint_opt(&CheckpointOptions { log_size_for_flush }, COPY).unwrap();
+        let tables = |db: &Db| db.live_files_metadata().len();
+        assert_eq!(tables(&db), usize::from(flushes), "{log_size_for_flush}");
+        let mut reading = options.clone();
+        reading.db.avoid_flush_during_recovery = true;
+        let copy = open_copy(&reading);
+        assert_eq!(contents(&copy), wanted);
+        assert_eq!(tables(&copy), usize::from(flushes), "{log_size_for_flush}");
+    }
 }
 
 #[derive(Default)]

@@ -110,7 +110,7 @@ fn what_is_not_in_memory_is_incomplete() {
         }
         assert_eq!(fs.fault_log(), Vec::<String>::new());
 
-        // Those of L0 are, and one of the level.
+        // The blocks of L0 are in memory, and one of the level.
         fs.clear_faults();
         for n in [3, KEYS, KEYS + 15] {
             db.get_opt(&ReadOptions::default(), &key(n)).unwrap().unwrap();

@@ -165,11 +165,10 @@ fn a_tailing_cursor_follows_the_writes() {
         assert_eq!(cursor.key(), Some(&*key(next + 2)));
         next += 3;
     }
-    // Between seeks it stays where it is.
     cursor.seek(&key(next - 1));
     fill(&db, next..next + 1, "value");
     cursor.next();
-    assert!(!cursor.valid());
+    assert_eq!(cursor.key(), Some(&*key(next)));
     let by_prefix = ReadOptions { prefix_same_as_start: true, ..tailing.clone() };
     let mut scoped = db.cursor_opt(&by_prefix).unwrap();
     db.put("kez", "value").unwrap();
@@ -210,5 +209,46 @@ fn prefix_filters_are_asked_if_allowed() {
         let filtered = statistics.take_ticker(Ticker::NonLastLevelSeekFiltered);
         assert_eq!(filtered > 0, asked, "auto_prefix_mode {auto_prefix_mode}: {filtered}");
     }
+    db.close().unwrap();
+}
+
+/// A step from what was the last key finds what was written since, wherever it lies by then; with a
+/// bound or at an older key nothing changes.
+#[pumice_test_macros::test]
+fn a_tailing_cursor_goes_on_at_its_end() {
+    let (_, fs) = memory();
+    let options = options(&fs);
+    let db = Db::open(&options, DIR).unwrap();
+    db.put("a", "1").unwrap();
+    let tailing = ReadOptions { tailing: true, ..Default::default() };
+    let mut cursor = db.cursor_opt(&tailing).unwrap();
+    let mut plain = db.cursor().unwrap();
+    cursor.seek_to_first();
+    plain.seek_to_first();
+    db.put("b", "2").unwrap();
+    db.put("A", "before it").unwrap();
+    cursor.next();
+    assert_eq!(cursor.item(), Some((&b"b"[..], &b"2"[..])));
+    plain.next();
+    assert_eq!(plain.key(), None);
+    db.put("c", "3").unwrap();
+    db.flush().unwrap();
+    db.delete("c").unwrap();
+    db.put("d", "4").unwrap();
+    cursor.next();
+    assert_eq!(cursor.item(), Some((&b"d"[..], &b"4"[..])), "from a table and a new memtable");
+    cursor.next();
+    assert_eq!(cursor.key(), None);
+    db.put("e", "5").unwrap();
+    cursor.next();
+    assert_eq!(cursor.key(), None, "only a seek leaves the end");
+    let bounded =
+        ReadOptions { tailing: true, iterate_upper_bound: Some(b"b".to_vec()), ..tailing };
+    let mut cursor = db.cursor_opt(&bounded).unwrap();
+    cursor.seek("a");
+    db.put("bb", "outside").unwrap();
+    cursor.next();
+    assert_eq!(cursor.key(), None);
+    cursor.status().unwrap();
     db.close().unwrap();
 }

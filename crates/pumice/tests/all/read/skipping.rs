@@ -357,3 +357,36 @@ fn what_a_filter_removed_stays_for_older_readers() {
         assert_eq!(old.key(), Some(&b"k050x"[..]), "{written}");
     }
 }
+
+/// A snapshot that is older than the memtable finds a range empty in which another key was written
+/// before the memtable began: later readers see that key.
+#[pumice_test_macros::test]
+fn an_old_snapshot_says_nothing_about_what_came_before_the_memtable() {
+    for flushed in [false, true] {
+        let (_, fs) = memory();
+        let mut options = options(&fs);
+        options.cf.disable_auto_compactions = true;
+        options.cf.min_tombstones_for_range_conversion = 4;
+        let db = Db::open(&options, DIR).unwrap();
+        let keys: Vec<String> = (0..100).map(|n| format!("k{n:03}")).collect();
+        keys.iter().for_each(|key| db.put(key, "v").unwrap());
+        keys.iter().for_each(|key| db.delete(key).unwrap());
+        let old = db.snapshot();
+        db.put("k050", "new").unwrap();
+        // Another memtable begins, after a flush or because the first is full.
+        if flushed {
+            db.flush().unwrap();
+        } else {
+            db.set_options(&[("write_buffer_size", "65536")]).unwrap();
+            db.put("a", vec![b'x'; 70_000]).unwrap();
+            db.put("b", "y").unwrap();
+        }
+        let at = ReadOptions { snapshot: Some(old.clone()), ..ReadOptions::default() };
+        assert_eq!(shown(&db, &at, |iter| iter.seek(b"c")), None, "{flushed}");
+        assert_eq!(shown(&db, &at, |iter| iter.seek_to_last()), None, "{flushed}");
+        let now = ReadOptions::default();
+        let wanted = Some((b"k050".to_vec(), b"new".to_vec()));
+        assert_eq!(shown(&db, &now, |iter| iter.seek(b"c")), wanted, "{flushed}");
+        assert_eq!(shown(&db, &now, |iter| iter.seek_to_last()), wanted, "{flushed}");
+    }
+}

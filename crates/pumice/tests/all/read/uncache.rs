@@ -58,7 +58,7 @@ fn blocks_of_compacted_files_go() {
             db.close().unwrap();
             drop(db);
             assert_eq!(data_blocks(&cache), left, "{uncache_aggressiveness} {max_open_files}");
-            // Those of files that stay are there after a close, and for the next open.
+            // The blocks of files that stay are there after a close, and for the next open.
             let db = Db::open(&options, DIR).unwrap();
             assert_eq!(contents(&db).len(), ENTRIES);
             assert_eq!(data_blocks(&cache), left + ENTRIES);

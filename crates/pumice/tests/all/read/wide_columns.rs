@@ -149,7 +149,7 @@ fn batches_have_rocksdbs_records() {
     let pair = [(&cf, "k"), (db.default_column_family(), "k")];
     let both = db.multi_get_entity_cf(&pair).into_iter().map(|found| found.unwrap().unwrap());
     assert_eq!(both.map(|found| text(&found)).collect::<Vec<_>>(), ["=d n=w", "n=v"]);
-    // They come out of the log as they went in.
+    // The records come out of the log as they went in.
     let mut updates = db.get_updates_since(1).unwrap();
     let (_, batch) = updates.next().unwrap().unwrap();
     assert_eq!(batch.data()[12..], [&first[..], second].concat());

@@ -1,8 +1,8 @@
-//! Threads and fibers: waits, stacks, budgets, refused resources.
+//! Threads and fibers: waits, stacks, quanta, refused resources.
 
-mod budget;
 mod deep_stack;
 mod fibers;
 mod no_stack;
+mod quantum;
 mod refused;
 mod waits;

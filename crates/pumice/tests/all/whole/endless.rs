@@ -63,7 +63,7 @@ const FAULTS: [(FaultOp, Fault); 13] = [
 enum Kind {
     /// Writers wait for few memtables and few files of level 0.
     Impatient,
-    /// They wait for a write-buffer manager.
+    /// Writers that wait for a write-buffer manager.
     Buffered,
 }
 

@@ -108,7 +108,7 @@ fn a_lost_end_ends_the_history() {
     }
 }
 
-/// Its name was not durable.
+/// The name of the log was not durable.
 #[pumice_test_macros::test]
 fn a_lost_log_ends_the_history() {
     for which in 0..3 {

@@ -22,7 +22,7 @@ struct Life {
     /// By family and key: the newest write, and the newest that is durable.
     newest: BTreeMap<(usize, u64), u64>,
     durable: BTreeMap<(usize, u64), u64>,
-    /// Those of `newest` that are in the log, since the last sync.
+    /// Entries of `newest` that are in the log, since the last sync.
     logged: BTreeMap<(usize, u64), u64>,
     count: u64,
 }

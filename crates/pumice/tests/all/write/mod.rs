@@ -10,4 +10,5 @@ mod memtables;
 mod mixed_logging;
 mod shared_writes;
 mod wal_archive;
+mod wal_compression;
 mod wal_updates;

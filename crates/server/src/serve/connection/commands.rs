@@ -124,12 +124,12 @@ impl Connection<'_> {
             }
         };
         let is_last = matches!(next, Ok(false));
-        let (shared, sets) = (&self.server.shared, run.sets(bytes));
+        let (shared, sets, row) = (&self.server.shared, run.sets(bytes), run.row()?);
         let (mut rest, mut joins) = (&sets[..], is_last);
         while let [first, others @ ..] = rest {
             let now = time::wall_micros() / 1000;
             let (session, out) = (&mut self.session, &mut self.out);
-            let count = execute_sets(shared, session, out, (rest, joins), now, &mut self.upto);
+            let count = execute_sets(shared, session, out, row, (rest, joins), now, &mut self.upto);
             // What a group has left out needs more than a group can do.
             joins = false;
             rest = &rest[count..];

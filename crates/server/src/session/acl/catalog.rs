@@ -89,7 +89,7 @@ impl Catalog {
         let ids = 0..self.0.len() as u16;
         ids.filter(move |&at| at == id || self.entry(at).parent == Some(id))
     }
-    /// It has subcommands.
+    /// The command has subcommands.
     pub fn has_subcommands(&self, id: u16) -> bool {
         self.family(id).nth(1).is_some()
     }

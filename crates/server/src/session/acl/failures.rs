@@ -52,7 +52,7 @@ impl Failures {
     /// Charges `address` for an attempt.
     ///
     /// # Errors
-    /// It has failed too often: seconds until it may try again.
+    /// The address has failed too often: seconds until it may try again.
     pub fn charge(&self, address: &str, now_millis: u64) -> Result<(), u64> {
         let (Some(price), Some(group)) = (self.price(), group(address)) else { return Ok(()) };
         let now = now_millis * 1000;

@@ -112,7 +112,7 @@ impl Acl {
     /// Creates or changes a user: `change` derives its new rules from the old ones.
     ///
     /// # Errors
-    /// Those of `change`; then nothing has changed.
+    /// The errors of `change`; then nothing has changed.
     pub fn set_user<E>(
         &self,
         name: &[u8],

@@ -24,7 +24,7 @@ pub const BOTH: u8 = READ | WRITE;
 pub enum BadRule {
     /// No such command or category.
     Unknown,
-    /// It is not a rule.
+    /// The word is not a rule.
     Syntax,
     /// A pattern after `allkeys`.
     KeysAfterAll,
@@ -97,13 +97,13 @@ pub struct Asked<'a> {
     pub id: u16,
     /// Every user may run it.
     pub is_free: bool,
-    /// Its first argument.
+    /// The command's first argument.
     pub first: Option<&'a [u8]>,
-    /// Its keys, and what it does with them.
+    /// The command's keys, and what it does with them.
     pub keys: Vec<(&'a [u8], u8)>,
-    /// Its channels.
+    /// The command's channels.
     pub channels: Vec<&'a [u8]>,
-    /// They are patterns.
+    /// The channels are patterns.
     pub are_patterns: bool,
 }
 

@@ -46,7 +46,7 @@ fn parse_hash(digits: &[u8]) -> Result<Hash, BadRule> {
 /// A user's rules at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// It may log in.
+    /// The user may log in.
     pub is_on: bool,
     /// Any password will do.
     pub needs_no_password: bool,
@@ -155,7 +155,7 @@ impl Rules {
         Err(nearest)
     }
 
-    /// It may listen there.
+    /// The user may listen there.
     pub fn allows_channel(&self, name: &[u8], is_pattern: bool) -> bool {
         self.every().any(|selector| selector.allows_channel(name, is_pattern))
     }
@@ -230,7 +230,7 @@ impl User {
         user.set_rules(rules);
         user
     }
-    /// Its rules now.
+    /// The user's rules now.
     pub fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.rules.lock())
     }
@@ -240,12 +240,12 @@ impl User {
         self.is_unlimited.store(rules.root.is_unlimited(), Ordering::Release);
         *held = Arc::new(rules);
     }
-    /// It may do everything, so nothing needs to be checked.
+    /// The user may do everything, so nothing needs to be checked.
     #[inline]
     pub fn is_unlimited(&self) -> bool {
         self.is_unlimited.load(Ordering::Acquire)
     }
-    /// It was deleted, or replaced by a user of the same name.
+    /// The user was deleted, or replaced by one of the same name.
     pub fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::SeqCst)
     }

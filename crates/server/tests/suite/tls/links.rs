@@ -174,7 +174,7 @@ fn after_a_send_that_failed_nothing_is_sent() {
     assert_eq!(failed.kind(), ErrorKind::TimedOut);
     assert_eq!(link.send_all(b"more").unwrap_err().kind(), ErrorKind::BrokenPipe);
     link.end();
-    // Its last record is incomplete: the client cannot mistake it for the end.
+    // The last record is incomplete: the client cannot mistake it for the end.
     let mut caller = caller;
     assert_eq!(caller.until_closed().unwrap_err().kind(), ErrorKind::UnexpectedEof);
 }

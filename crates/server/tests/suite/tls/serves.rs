@@ -93,7 +93,7 @@ fn who_listens_and_who_waits_is_told() {
     listens.send(b"HELLO 3\r\nSUBSCRIBE c\r\n");
     listens.until(b":1\r\n");
     waits.send(b"BLPOP l 0\r\n");
-    // Its own replies and others' messages are sent by two tasks.
+    // A connection's own replies and others' messages are sent by two tasks.
     thread::scope(|scope| {
         scope.spawn(|| {
             for i in 0..500 {

@@ -36,7 +36,7 @@ pub(crate) type WriteBlock<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> Result<Block
 pub(crate) struct FilterResult {
     /// The filter, or the index of its partitions.
     pub handle: BlockHandle,
-    /// It is the index of partitions.
+    /// The block is the index of partitions.
     pub partitioned: bool,
     /// Bytes of all its blocks, without their trailers (property `filter.size`).
     pub size: u64,
@@ -123,7 +123,7 @@ impl FilterBlockBuilder {
     /// table's index, which the index of the partitions shares.
     ///
     /// # Errors
-    /// Those of `write`; `Corruption` if a filter does not hold what was added to it
+    /// The errors of `write`; `Corruption` if a filter does not hold what was added to it
     /// (`detect_filter_construct_corruption`).
     pub fn finish(
         &mut self,

@@ -61,7 +61,7 @@ pub(super) struct PrefixBlocks {
     metadata: Vec<u8>,
     /// The prefix whose run may continue.
     pending: Vec<u8>,
-    /// Its first and last block; `None` before the first prefix.
+    /// The prefix's first and last block; `None` before the first prefix.
     blocks: Option<(u32, u32)>,
 }
 

@@ -148,7 +148,7 @@ impl IndexBuilder {
     /// Writes the index through `write`: partitions in order, then the top level; or the block.
     ///
     /// # Errors
-    /// Those of `write`; NotSupported if the index exceeds a block.
+    /// The errors of `write`; NotSupported if the index exceeds a block.
     pub fn finish(&mut self, write: &mut WriteBlock<'_>) -> Result<IndexResult> {
         let form = self.form();
         let mut result = IndexResult {

@@ -128,7 +128,7 @@ impl Partitions {
     /// Writes the partitions of `entries` and their top level, and records them in `result`.
     ///
     /// # Errors
-    /// Those of `write`; NotSupported if it exceeds a block.
+    /// The errors of `write`; NotSupported if it exceeds a block.
     pub fn write(
         &self,
         entries: &Entries,

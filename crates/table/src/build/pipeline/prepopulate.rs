@@ -108,7 +108,7 @@ impl Prepopulate {
         IndexEncoding { user_keys, delta_handles, first_keys }
     }
 
-    /// Those of `blocks` that the reader looks for in the cache.
+    /// The blocks of `blocks` that the reader looks for in the cache.
     fn looked_for(
         &self,
         blocks: MetaBlocks,
@@ -175,7 +175,7 @@ impl MetaBlocks {
     /// Writes `block` with `write`, which may change it.
     ///
     /// # Errors
-    /// Those of `write`.
+    /// The errors of `write`.
     pub fn pass(
         &mut self,
         block: &mut Vec<u8>,

@@ -16,7 +16,7 @@ impl IndexBlock {
         key
     }
 
-    /// Its user key.
+    /// The user key of entry `i`.
     pub(crate) fn user_key(&self, i: usize) -> Vec<u8> {
         let mut key = Vec::new();
         self.user_key_into(i, &mut key);

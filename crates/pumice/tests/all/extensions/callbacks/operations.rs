@@ -167,7 +167,7 @@ pub static OPERATIONS: [(&str, Operation); 49] = [
     ("close", |db, _| db.close()),
 ];
 
-/// Those after which other calls may fail.
+/// Whether this is an operation after which other calls may fail.
 pub fn disturbs(operation: &str) -> bool {
     // Calls on a paused database, or one with an ingestion, are refused with an error.
     ["close", "pause_background_work", "open"].contains(&operation)

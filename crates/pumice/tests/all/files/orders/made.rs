@@ -179,7 +179,8 @@ pub fn hash_keys(options: &mut ColumnFamilyOptions) {
 }
 
 impl Made {
-    /// Those that hash keys are only for orders in which equal keys have equal bytes.
+    /// Options for the family: indexes that hash keys are only for orders in which equal keys have
+    /// equal bytes.
     pub fn options_of(&self, family: &Family) -> ColumnFamilyOptions {
         let mut options =
             ColumnFamilyOptions { comparator: family.order.clone(), ..self.options.cf.clone() };

@@ -128,7 +128,7 @@ impl Made {
         pumice::repair(&self.options, DIR)
     }
 
-    /// Opens it with those of its column families that it has.
+    /// Opens the database with all column families that it has.
     pub fn contents(&self) -> BTreeMap<String, Contents> {
         let names = Db::list_column_families(&self.options.db, DIR).unwrap();
         let mut options = self.options.clone();

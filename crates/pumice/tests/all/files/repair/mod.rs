@@ -268,7 +268,7 @@ fn deleted_keys_do_not_come_back_from_obsolete_tables() {
     assert!(fates(&report, FileFate::NotUsed).len() >= 2, "{report}");
     let found = kept.contents().remove("default").unwrap();
     assert!(found.iter().all(|(key, value)| kept.held[0].get(key) == Some(value)));
-    // Its end is damaged after the change that made them obsolete.
+    // The log's end is damaged after the change that made the files obsolete.
     let cut = made.copy();
     cut.fs.damage(&cut.manifest(), |bytes| bytes.extend([7; 40])).unwrap();
     let report = cut.repair().unwrap();

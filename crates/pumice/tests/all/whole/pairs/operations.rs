@@ -92,7 +92,7 @@ pub fn excused(operation: &Operation, pair: [&Operation; 2], error: &pumice::Err
             says(&["Manual compaction paused"])
         }
         "change_level" => says(&["Levels between source and target are not empty"]),
-        // Its files may be deleted, moved or in a compaction before the call gets to them.
+        // The files may be deleted, moved or in a compaction before the call gets to them.
         "compact_files" => {
             error.kind() == ErrorKind::Aborted
                 || says(&["does not exist", "at least one file", "Cannot compact file to up level"])
@@ -127,7 +127,7 @@ fn write(stage: &Stage, who: usize) -> Result<()> {
     Ok(())
 }
 
-/// They are flushed at the end; until then they use much memory.
+/// Writes without a log are flushed at the end; until then they use much memory.
 fn write_unlogged(stage: &Stage, who: usize) -> Result<()> {
     let db = stage.db(who);
     put_mark(stage, &db, &format!("s{who}"))?;

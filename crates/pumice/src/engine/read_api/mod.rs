@@ -1,0 +1,476 @@
+//! The handle's reads: they choose a sequence number and a super version; `read` does the rest.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arc_swap::Guard;
+use pumice_base::{Error, Result, SequenceNumber};
+use pumice_env::IoActivity;
+use pumice_env::activity;
+use pumice_env::perf::{self, PerfMetric};
+use pumice_port::fiber;
+use pumice_table::{ReadLimits, TableReadOptions};
+
+use crate::cost;
+use crate::engine::DbInner;
+use crate::options::requests::{ContinueCallback, ReadOptions};
+use crate::read::answer::PointAnswer;
+use crate::read::get::{self, Hits, operands};
+use crate::read::iterator::DbIterator;
+use crate::read::iterator::view::{Renewal, View};
+use crate::read::level_iterator::LevelIterator;
+use crate::read::merging_iterator::MergingIterator;
+use crate::read::multi_get::{Family, MultiGet};
+use crate::read::overlapping::OverlappingIterator;
+use crate::read::pinned::PinnedSlice;
+use crate::read::range_del::RangeDels;
+use crate::read::source::Source;
+use crate::snapshot::{Purpose, Snapshot};
+use crate::stats::{HistogramKind, Record, Statistics, Tally, Ticker, Timer};
+use crate::version::family::{CfData, ColumnFamily};
+use crate::version::super_version::{SuperVersion, keep_views, kept_view};
+use crate::version::table_cache::TableCache;
+
+#[inline]
+fn limits(options: &ReadOptions) -> ReadLimits {
+    ReadLimits {
+        deadline_micros: options.deadline_micros,
+        io_timeout_micros: options.io_timeout_micros,
+    }
+}
+
+fn table_options(options: &ReadOptions) -> TableReadOptions {
+    TableReadOptions {
+        verify_checksums: options.verify_checksums,
+        fill_cache: options.fill_cache,
+        readahead_size: options.readahead_size,
+        total_order_seek: true,
+        prefix_same_as_start: false,
+        // Prefix filters may be used where the bound shows that they make no difference.
+        auto_prefix_mode: options.auto_prefix_mode
+            && !options.total_order_seek
+            && options.iterate_upper_bound.is_some(),
+        iterate_upper_bound: options.iterate_upper_bound.as_deref().map(Arc::from),
+        cache_only: options.cache_only,
+        missed: None,
+        io_priority: options.rate_limiter_priority,
+        limits: limits(options),
+    }
+}
+
+/// Table options of a point read: no allocation.
+pub(crate) fn point_options(options: &ReadOptions) -> TableReadOptions {
+    TableReadOptions {
+        verify_checksums: options.verify_checksums,
+        fill_cache: options.fill_cache,
+        readahead_size: 0,
+        total_order_seek: true,
+        prefix_same_as_start: false,
+        auto_prefix_mode: false,
+        iterate_upper_bound: None,
+        cache_only: options.cache_only,
+        missed: None,
+        io_priority: options.rate_limiter_priority,
+        limits: limits(options),
+    }
+}
+
+/// Everything that holds entries of a column family, newest first. Range tombstones that can hide
+/// them go into `range_dels`.
+fn sources(
+    cf: &CfData,
+    tables: &Arc<TableCache>,
+    super_version: &SuperVersion,
+    options: &TableReadOptions,
+    range_dels: &mut RangeDels,
+) -> Result<Vec<Source>> {
+    let mut sources = Vec::with_capacity(4);
+    range_dels.push_memtable(super_version.mem.range_tombstones());
+    if !super_version.mem.is_empty() {
+        sources.push(Source::Mem(super_version.mem.iter()));
+    }
+    for mem in &super_version.imm {
+        range_dels.push_memtable(mem.range_tombstones());
+        sources.push(Source::Mem(mem.iter()));
+    }
+    let version = &super_version.version;
+    if version.is_overlapping() {
+        let opened = |file: &Arc<_>, table: &_| range_dels.push_file(file, table);
+        let files = OverlappingIterator::open(tables, options, version, |_| true, opened)?;
+        sources.push(Source::Overlapping(Box::new(files)));
+        return Ok(sources);
+    }
+    for (number, level) in version.levels().iter().enumerate() {
+        if number == 0 {
+            for file in level.files() {
+                let table = tables.table_for(options, file, 0)?;
+                range_dels.push_file(file, &table);
+                sources.push(Source::Table(table.iter(options)));
+            }
+        } else if !level.is_empty() {
+            let reached = range_dels.push_level(tables, options, &cf.icmp, level);
+            let (tables, level) = (Arc::clone(tables), Arc::clone(level));
+            let iter = LevelIterator::new(tables, cf.icmp.clone(), level, options.clone());
+            sources.push(Source::Level(iter.noting(reached)));
+        }
+    }
+    Ok(sources)
+}
+
+fn count_hits(tally: &Tally<'_>, hits: &Hits) {
+    tally.tick(Ticker::MemtableHit, hits.memtable);
+    tally.tick(Ticker::MemtableMiss, hits.memtable_misses);
+    let [l0, l1, below] = hits.levels;
+    tally.tick(Ticker::GetHitL0, l0);
+    tally.tick(Ticker::GetHitL1, l1);
+    tally.tick(Ticker::GetHitL2AndUp, below);
+}
+
+fn count_multi_get<W: PointAnswer>(
+    statistics: &Statistics,
+    hits: &Hits,
+    answers: &[Result<Option<W>>],
+    timer: Timer,
+) {
+    let micros = timer.micros();
+    let found = answers.iter().filter_map(|answer| answer.as_ref().ok()?.as_ref());
+    let (keys, bytes) = found.fold((0, 0), |(n, bytes), value| (n + 1, bytes + value.bytes()));
+    statistics.tally(|tally| {
+        count_hits(tally, hits);
+        tally.tick(Ticker::NumberMultigetCalls, 1);
+        tally.tick(Ticker::NumberMultigetKeysRead, answers.len() as u64);
+        tally.tick(Ticker::NumberMultigetKeysFound, keys);
+        tally.tick(Ticker::NumberMultigetBytesRead, bytes);
+        tally.measure(HistogramKind::BytesPerMultiget, bytes);
+        if let Some(micros) = micros {
+            tally.measure(HistogramKind::DbMultiget, micros);
+        }
+    });
+}
+
+#[cold]
+fn foreign_snapshot() -> Error {
+    Error::invalid_argument("snapshot of another database")
+}
+
+/// Several column families at one moment, on a secondary: its tables keep no versions for snapshots
+/// of its own.
+fn views<'a>(db: &DbInner, cfs: &[&'a Arc<CfData>]) -> (Vec<Family<'a>>, SequenceNumber) {
+    loop {
+        let views: Vec<_> = cfs.iter().map(|cf| cf.super_version.load_full()).collect();
+        let sequence = db.last_sequence.load(Ordering::Acquire);
+        // As in `sequence_for`.
+        if cfs.iter().zip(&views).all(|(cf, view)| cf.ingestions() == view.ingestions) {
+            let families = cfs.iter().zip(views).map(|(cf, view)| Family::at(cf, view));
+            return (families.collect(), sequence);
+        }
+        db.await_ingestion();
+    }
+}
+
+/// Keys with the index of their column family.
+type NumberedKeys<'k> = Vec<(usize, &'k [u8])>;
+
+/// The column families of `keys`, each once, and the keys with the index of theirs.
+fn by_family<'a, 'k>(
+    keys: &[(&'a ColumnFamily, &'k [u8])],
+) -> (Vec<&'a Arc<CfData>>, NumberedKeys<'k>) {
+    let mut cfs: Vec<&Arc<CfData>> = Vec::with_capacity(1);
+    let numbered = keys.iter().map(|&(cf, key)| {
+        let cf = &cf.data;
+        let known = cfs.iter().position(|known| Arc::ptr_eq(known, cf));
+        let number = known.unwrap_or_else(|| {
+            cfs.push(cf);
+            cfs.len() - 1
+        });
+        (number, key)
+    });
+    let numbered = numbered.collect();
+    (cfs, numbered)
+}
+
+/// What the values of `key` are to be merged from, unmerged: see `read::get::operands`.
+pub(crate) fn get_operands(
+    db: &DbInner,
+    options: &ReadOptions,
+    cf: &CfData,
+    key: &[u8],
+    go_on: ContinueCallback<'_>,
+) -> Result<Vec<PinnedSlice>> {
+    db.check_snapshot(options)?;
+    db.life.check_caller()?;
+    fiber::spend(cost::GET);
+    let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
+        operands::get_operands(cf, view, table, (sequence, key), go_on, hits)
+    };
+    let bytes = |found: &Vec<PinnedSlice>| {
+        (!found.is_empty()).then(|| found.iter().map(|operand| operand.len() as u64).sum())
+    };
+    observed(db, options, cf, search, bytes)
+}
+
+/// A point read that is counted and timed; `bytes` of what was found, if anything was.
+#[inline(always)]
+fn observed<T>(
+    db: &DbInner,
+    options: &ReadOptions,
+    cf: &CfData,
+    search: impl FnOnce(&SuperVersion, &TableReadOptions, SequenceNumber, &mut Hits) -> Result<T>,
+    bytes: impl Fn(&T) -> Option<u64>,
+) -> Result<T> {
+    let timer = db.reports.statistics.timer();
+    let _cpu = perf::time(PerfMetric::GetCpuNanos);
+    let began = db.background.regulator.reads.begin();
+    let mut hits = Hits::default();
+    let snapshot = perf::time(PerfMetric::GetSnapshotTime);
+    let (view, sequence) = db.view(cf, options);
+    drop(snapshot);
+    let table = point_options(options);
+    let found = activity::during(IoActivity::Get, || search(&view, &table, sequence, &mut hits));
+    let _rest = perf::time(PerfMetric::GetPostProcessTime);
+    db.background.regulator.reads.end(began);
+    let bytes = found.as_ref().ok().and_then(bytes);
+    if let Some(bytes) = bytes {
+        perf::count(PerfMetric::GetReadBytes, bytes);
+    }
+    if let Some(statistics) = &db.reports.statistics {
+        let micros = timer.micros();
+        statistics.tally(|tally| {
+            count_hits(tally, &hits);
+            tally.tick(Ticker::NumberKeysRead, 1);
+            tally.tick(Ticker::BytesRead, bytes.unwrap_or(0));
+            tally.measure(HistogramKind::BytesPerRead, bytes.unwrap_or(0));
+            if let Some(micros) = micros {
+                tally.measure(HistogramKind::DbGet, micros);
+            }
+        });
+    }
+    found
+}
+
+impl DbInner {
+    /// The value or columns of `key`, or None. The handle instantiates it once for each kind.
+    #[inline(always)]
+    pub(crate) fn get<W: PointAnswer>(
+        &self,
+        options: &ReadOptions,
+        cf: &CfData,
+        key: &[u8],
+    ) -> Result<Option<W>> {
+        self.check_snapshot(options)?;
+        self.life.check_caller()?;
+        fiber::spend(cost::GET);
+        if perf::is_any() || self.reports.observes_reads || self.background.regulator.reads.is_on()
+        {
+            return self.get_observed(options, cf, key);
+        }
+        let (super_version, sequence) = self.view(cf, options);
+        get::get(cf, &cf.tables(), &super_version, &point_options(options), sequence, key)
+    }
+
+    /// [`DbInner::get`] when it is counted or timed.
+    #[inline(never)]
+    fn get_observed<W: PointAnswer>(
+        &self,
+        options: &ReadOptions,
+        cf: &CfData,
+        key: &[u8],
+    ) -> Result<Option<W>> {
+        let search = |view: &SuperVersion, table: &TableReadOptions, sequence, hits: &mut Hits| {
+            get::get_observed::<W>(cf, &cf.tables(), view, table, (sequence, key), hits)
+        };
+        observed(self, options, cf, search, |found| found.as_ref().map(W::bytes))
+    }
+
+    /// The values of several keys in one state.
+    pub(crate) fn multi_get<W: PointAnswer>(
+        &self,
+        options: &ReadOptions,
+        keys: &[(&ColumnFamily, &[u8])],
+    ) -> Vec<Result<Option<W>>> {
+        if keys.is_empty() {
+            return Vec::new();
+        }
+        if let Err(error) = self.check_snapshot(options).and_then(|()| self.life.check_caller()) {
+            return keys.iter().map(|_| Err(error.clone())).collect();
+        }
+        let timer = self.reports.statistics.timer();
+        let began = self.background.regulator.reads.begin();
+        // Across column families only a snapshot keeps all versions of one moment readable, and it
+        // comes first; within one of them the super version does.
+        let own;
+        let (cfs, wanted) = by_family(keys);
+        let (families, sequence) = match cfs[..] {
+            [cf] => {
+                let (view, sequence) = self.view(cf, options);
+                (vec![Family::at(cf, Guard::into_inner(view))], sequence)
+            }
+            _ if self.dir.secondary => views(self, &cfs),
+            _ => {
+                let snapshot = match &options.snapshot {
+                    Some(given) => given,
+                    None => {
+                        own = self.snapshot(Purpose::Reads);
+                        &own
+                    }
+                };
+                let families = cfs.iter().map(|cf| Family::under(cf, snapshot)).collect();
+                (families, snapshot.sequence_number())
+            }
+        };
+        let table = point_options(options);
+        let search = MultiGet::<W>::new(families, wanted, table, sequence);
+        let answers = activity::during(IoActivity::MultiGet, || search.run());
+        let _rest = perf::time(PerfMetric::GetPostProcessTime);
+        if perf::is_any() {
+            let found = answers.iter().filter_map(|answer| answer.as_ref().ok()?.as_ref());
+            perf::count(PerfMetric::MultigetReadBytes, found.map(W::bytes).sum());
+        }
+        self.background.regulator.reads.end(began);
+        if let Some(statistics) = &self.reports.statistics {
+            count_multi_get(statistics, &search.hits(), &answers, timer);
+        }
+        answers
+    }
+
+    /// A cursor over the keys of a column family.
+    pub(crate) fn iterator(
+        self: &Arc<Self>,
+        options: &ReadOptions,
+        cf: &Arc<CfData>,
+    ) -> Result<DbIterator> {
+        self.check_snapshot(options)?;
+        self.life.check_caller()?;
+        fiber::spend(cost::ITERATOR);
+        let view = self.iterator_view(options, cf)?;
+        let bounds = (options.iterate_lower_bound.clone(), options.iterate_upper_bound.clone());
+        let snapshot = options.snapshot.clone();
+        let mut iterator = DbIterator::new(
+            view,
+            Arc::clone(cf),
+            bounds,
+            snapshot,
+            self.reports.statistics.as_ref(),
+        );
+        if options.tailing {
+            if self.dir.secondary {
+                let text = "tailing iterator not supported in secondary mode";
+                return Err(Error::not_supported(text));
+            }
+            if options.snapshot.is_some() {
+                let text = "a tailing iterator cannot use a snapshot";
+                return Err(Error::invalid_argument(text));
+            }
+            iterator.follow(self.renewal(options, cf));
+        }
+        Ok(iterator)
+    }
+
+    /// The state that a cursor reads now.
+    fn iterator_view(&self, options: &ReadOptions, cf: &Arc<CfData>) -> Result<View> {
+        let (super_version, sequence) = self.view(cf, options);
+        let super_version = Guard::into_inner(super_version);
+        let tables = cf.tables();
+        let mut range_dels = RangeDels::new(sequence);
+        let table = table_options(options);
+        let sources = activity::during(IoActivity::DbIterator, || {
+            sources(cf, &tables, &super_version, &table, &mut range_dels)
+        })?;
+        let inner = MergingIterator::new(cf.icmp.clone(), sources);
+        let by_prefix = options.prefix_same_as_start && !options.total_order_seek;
+        let prefix = tables.extractor().filter(|_| by_prefix).cloned();
+        Ok(View { inner, sequence, prefix, range_dels, super_version })
+    }
+
+    /// How a tailing cursor gets new writes.
+    fn renewal(&self, options: &ReadOptions, cf: &Arc<CfData>) -> Renewal {
+        let (me, options, cf) =
+            (self.life.me.get().cloned().unwrap_or_default(), options.clone(), Arc::clone(cf));
+        Box::new(move |sequence, super_version| {
+            let Some(db) = me.upgrade() else { return Ok(None) };
+            if db.life.shutting_down.load(Ordering::Acquire) {
+                return Ok(None); // Closed, even if handles remain.
+            }
+            db.life.check_caller()?;
+            let (newest, latest) = db.view(&cf, &options);
+            if latest == sequence && Arc::ptr_eq(&newest, super_version) {
+                return Ok(None);
+            }
+            db.iterator_view(&options, &cf).map(Some)
+        })
+    }
+
+    /// Refuses a snapshot of another database.
+    #[inline]
+    pub(crate) fn check_snapshot(&self, options: &ReadOptions) -> Result<()> {
+        match &options.snapshot {
+            Some(snapshot) if !snapshot.belongs_to(self) => Err(foreign_snapshot()),
+            // Tables of the primary keep no versions for it.
+            Some(_) if self.dir.secondary => {
+                Err(Error::not_supported("snapshot not supported in secondary mode"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The super version of `cf` to read, and the sequence number to read at.
+    #[inline]
+    fn view(
+        &self,
+        cf: &CfData,
+        options: &ReadOptions,
+    ) -> (Guard<Arc<SuperVersion>>, SequenceNumber) {
+        if let Some(snapshot) = &options.snapshot
+            && let Some(view) = kept_view(snapshot, cf.id)
+        {
+            return (Guard::from_inner(view), snapshot.sequence_number());
+        }
+        loop {
+            let view = cf.super_version.load();
+            if let Some(sequence) = self.sequence_for(cf, &view, options) {
+                return (view, sequence);
+            }
+            self.await_ingestion();
+        }
+    }
+
+    /// The sequence number to read `view` at, which was loaded before; None if files were ingested
+    /// since: a read at that number would see later writes without those files.
+    #[inline]
+    pub(crate) fn sequence_for(
+        &self,
+        cf: &CfData,
+        view: &SuperVersion,
+        options: &ReadOptions,
+    ) -> Option<SequenceNumber> {
+        let sequence = self.read_sequence(options);
+        // A sequence number that covers a write after the files also makes the new count visible.
+        (cf.ingestions() == view.ingestions).then_some(sequence)
+    }
+
+    /// Waits until the super version with the files is published: an ingestion is counted under the
+    /// state lock, which is held until then.
+    #[cold]
+    fn await_ingestion(&self) {
+        drop(self.state.lock());
+    }
+
+    #[inline]
+    fn read_sequence(&self, options: &ReadOptions) -> u64 {
+        match &options.snapshot {
+            Some(snapshot) => snapshot.sequence_number(),
+            None => self.last_sequence.load(Ordering::Acquire),
+        }
+    }
+
+    /// A snapshot of the present state.
+    pub(crate) fn snapshot(&self, purpose: Purpose) -> Snapshot {
+        let me = self.life.me.get().cloned().unwrap_or_default();
+        let latest = || self.last_sequence.load(Ordering::Acquire);
+        let keep = || keep_views(self.cfs.load().all());
+        self.snapshots.acquire(purpose, pumice_port::time::wall_seconds(), me, latest, keep)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Two-phase commit: what of it needs leadership of the write queue, or the moment of an open.
+//!
+//! | step | log record | then |
+//! |---|---|---|
+//! | prepare | the section, RocksDB's | the log is held |
+//! | commit | the end of the section and all updates again, as a batch | the log is not held |
+//! | rollback | the end of the section | the log is not held |
+//! | open | the sections that are left, once more in the first log | that log is held |
+//!
+//! A commit repeats the updates so that from then on they are like any others: in the log of their
+//! memtable, released with it, read by whoever follows the log. RocksDB's commit record names the
+//! section instead; its recovery reads both. The commit is always synced: the log of the section
+//! may be released right after it.
+//!
+//! Thread safety: from any task. Every call may suspend. Lock order: the engine's.
+
+use std::cell::Cell;
+
+use pumice_base::{Error, FileNumber, Result};
+
+use crate::commit::batch::{self, HEADER_LEN, WriteBatch};
+use crate::commit::queue::{Joined, QueuedBatch};
+use crate::commit::two_phase::{self, PreparedSections, Section, Taken};
+use crate::engine::DbInner;
+use crate::engine::write_path::Own;
+use crate::options::requests::WriteOptions;
+use crate::state::log_holders::LogHolder;
+
+/// Logs the updates of the transaction `name`, which take effect by [`commit`]. Returns the log,
+/// which stays until [`commit`] or [`rollback`].
+///
+/// # Errors
+/// As `DbInner::write`; nothing is prepared then, unless the device failed while syncing.
+pub(crate) fn prepare(
+    db: &DbInner,
+    options: &WriteOptions,
+    name: &[u8],
+    updates: &WriteBatch,
+) -> Result<FileNumber> {
+    let options = WriteOptions { disable_wal: false, ..*options };
+    updates.status()?;
+    db.check_write(&options)?;
+    let rep = two_phase::section(name, updates.data());
+    let taken = Taken { sequences: 0, logged: HEADER_LEN..rep.len() };
+    let batch = QueuedBatch { rep, taken, options, exclusive: true };
+    match db.writes.queue.join(batch, || db.life.may_wait_for_stall(), |_| ()) {
+        Joined::Done(_, result) => {
+            result?;
+            Err(Error::aborted("a prepare was written with other batches"))
+        }
+        Joined::Leader(mut batch, leader) => {
+            let own = Own { rep: &mut batch.rep, taken: batch.taken, put: None };
+            let log = Cell::new(0);
+            let result = db.lead_alone(leader, &options, own, &|| Ok(()), &|leader| {
+                log.set(db.logs.wal.lock().number());
+                db.hold_log(leader, log.get(), LogHolder::PreparedSection);
+            });
+            db.with_errors_reported(result)?;
+            Ok(log.get())
+        }
+    }
+}
+
+/// Makes the updates of the transaction `name`, prepared in `log`, part of the database.
+///
+/// # Errors
+/// As `DbInner::write`; it is then still prepared.
+pub(crate) fn commit(
+    db: &DbInner,
+    options: &WriteOptions,
+    (name, log): (&[u8], FileNumber),
+    updates: &WriteBatch,
+) -> Result<()> {
+    let mut batch = WriteBatch::with_capacity(updates.data_bytes() + name.len() + 16);
+    batch.put_section_end(name);
+    batch.append(updates);
+    let options = WriteOptions { sync: true, disable_wal: false, ..*options };
+    db.write(&options, &mut batch)?;
+    db.release_log(log, LogHolder::PreparedSection);
+    Ok(())
+}
+
+/// Takes back the transaction `name`, prepared in `log`.
+///
+/// # Errors
+/// As `DbInner::write`; it is then still prepared.
+pub(crate) fn rollback(
+    db: &DbInner,
+    options: &WriteOptions,
+    (name, log): (&[u8], FileNumber),
+) -> Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put_section_end(name);
+    db.write(&WriteOptions { disable_wal: false, ..*options }, &mut batch)?;
+    db.release_log(log, LogHolder::PreparedSection);
+    Ok(())
+}
+
+/// Repeats the sections that recovery found in the first log of this open, `log`, so that the logs
+/// that had them can go. Called before the MANIFEST releases these.
+///
+/// # Errors
+/// I/O of the log.
+pub(super) fn keep_sections(
+    db: &DbInner,
+    log: FileNumber,
+    sections: &PreparedSections,
+) -> Result<()> {
+    let first = db.last_sequence.load(std::sync::atomic::Ordering::Acquire) + 1;
+    for (name, updates) in sections.iter() {
+        let mut record = two_phase::section(name, updates);
+        let header = batch::header(first, batch::count(updates));
+        record[..HEADER_LEN].copy_from_slice(&header);
+        let appended = db.logs.at_rest().append(&[&record], true);
+        appended?;
+        let mut state = db.state.lock();
+        state.files.log_holders.hold(log, LogHolder::PreparedSection);
+        let (name, updates) = (name.to_vec(), updates.to_vec());
+        state.files.recovered_sections.push(Section { name, updates, log });
+    }
+    Ok(())
+}
+
+/// The prepared transactions that the open found; a second call gets none.
+pub(crate) fn take_recovered(db: &DbInner) -> Vec<Section> {
+    std::mem::take(&mut db.state.lock().files.recovered_sections)
+}

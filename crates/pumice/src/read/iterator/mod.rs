@@ -1,0 +1,581 @@
+//! `DbIterator`: the user's view of a column family at one sequence number.
+//!
+//! It merges memtables, L0 tables and levels, and folds the versions of each user key into one
+//! answer: newest visible version, tombstones hidden, merges applied, bounds and prefix respected.
+//!
+//! Thread safety: `Send`; one owner at a time. It owns everything it reads (super version, tables,
+//! cached blocks), so it may outlive any other handle. Invariants: (1) moving forward with
+//! `at.place` being `at.shown`, `inner` is on the entry shown; (2) otherwise the entry shown is
+//! `buffers.saved_key`/`saved_value` and `inner` is beyond it in the direction of travel; (3) an
+//! error makes it invalid and stays in `status` until the next seek. Any move may read files and so
+//! may suspend.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use pumice_base::{Comparator, InternalIterator, Result, SequenceNumber, UserKey};
+use pumice_env::perf::{self, PerfMetric};
+use pumice_port::fiber;
+use pumice_port::os::is_forked;
+use pumice_table::Extractor;
+
+mod backward;
+mod buffers;
+mod dead_run;
+mod entry;
+mod observer;
+pub(crate) mod view;
+
+use crate::cost;
+use crate::read::iterator::buffers::Buffers;
+use crate::read::iterator::dead_run::DeadRun;
+use crate::read::iterator::observer::{Observer, SeekKind, note};
+use crate::read::iterator::view::{Renewal, View};
+use crate::read::merge::merge_for_read;
+use crate::read::merging_iterator::MergingIterator;
+use crate::read::range_del::RangeDels;
+use crate::read::source::Source;
+use crate::read::value::{EntryKind, Values, is_entity, stored_merge, unsupported_type};
+use crate::snapshot::Snapshot;
+use crate::stats::Statistics;
+use crate::version::family::CfData;
+use crate::version::super_version::SuperVersion;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Nowhere,
+    Inner,
+    /// As `Inner`, for an iterator that is observed or reports to tables which values are used.
+    Observed,
+    Saved,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Direction {
+    Forward,
+    Backward,
+}
+
+/// Bounds and limits of an iterator, taken from `ReadOptions`.
+pub(super) struct IteratorLimits {
+    pub sequence: SequenceNumber,
+    pub lower_bound: Option<Vec<u8>>,
+    pub upper_bound: Option<Vec<u8>>,
+    /// After a seek for a target that has a prefix, only keys with that prefix are shown.
+    pub prefix: Option<Extractor>,
+}
+
+/// Where it is, and in which direction it moves.
+pub(super) struct Position {
+    pub place: Place,
+    /// The value of `place` on an entry of `inner`: `Inner` or `Observed`.
+    shown: Place,
+    pub direction: Direction,
+    /// `Buffers::start_prefix` holds one.
+    pub has_start_prefix: bool,
+    /// Seeks of `inner` may leave out keys with another prefix than their target.
+    pub scoped: bool,
+}
+
+/// A cursor over the keys of a column family, both ways.
+///
+/// It sees the state in which it was made. It has no position at first and after the last entry;
+/// [`DbIterator::status`] then says whether that is the end or an error. Keys and values are lent
+/// until the next move. [`Db::iter`](crate::Db::iter) is the same as a Rust iterator.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::Db;
+/// # let dir = std::env::temp_dir().join(format!("pumice-cursor-{}", std::process::id()));
+/// let db = Db::builder(&dir).create(true).open()?;
+/// db.put("a", "1")?;
+/// let mut cursor = db.cursor()?;
+/// cursor.seek_for_prev(b"b");
+/// assert_eq!((cursor.key(), cursor.value()), (Some(&b"a"[..]), Some(&b"1"[..])));
+/// # db.close()
+/// # }
+/// ```
+pub struct DbIterator {
+    pub(super) inner: MergingIterator<Source>,
+    comparator: Comparator,
+    pub(super) cf: Arc<CfData>,
+    pub(super) limits: IteratorLimits,
+    /// Versions of one key stepped over before a seek replaces further steps.
+    skips_max: u64,
+    pub(super) range_dels: RangeDels,
+    pub(super) at: Position,
+    /// Whether tables track which values are used.
+    measured: bool,
+    /// Counts its operations, if enabled.
+    observer: Option<Box<Observer>>,
+    buffers: Buffers,
+    /// The deleted keys that the present move has met.
+    dead: DeadRun,
+    pub(super) status: Result<()>,
+    /// Keeps the files and memtables that it reads.
+    pub(super) super_version: Arc<SuperVersion>,
+    /// Set for a tailing iterator.
+    pub(super) renewal: Option<Renewal>,
+    _snapshot: Option<Snapshot>,
+}
+
+impl DbIterator {
+    /// A cursor over `view` between the bounds, the lower one first.
+    pub(crate) fn new(
+        view: View,
+        cf: Arc<CfData>,
+        (lower_bound, upper_bound): (Option<Vec<u8>>, Option<Vec<u8>>),
+        snapshot: Option<Snapshot>,
+        statistics: Option<&Arc<Statistics>>,
+    ) -> Self {
+        let View { inner, sequence, prefix, range_dels, super_version } = view;
+        let limits = IteratorLimits { sequence, lower_bound, upper_bound, prefix };
+        let options = cf.options();
+        let measured = options.table_factory.read_amp_bytes_per_bit > 0;
+        let observer = Observer::new(statistics);
+        DbIterator {
+            inner,
+            comparator: cf.comparator().clone(),
+            skips_max: options.max_sequential_skip_in_iterations,
+            cf,
+            limits,
+            range_dels,
+            at: Position {
+                place: Place::Nowhere,
+                shown: if measured || observer.is_some() { Place::Observed } else { Place::Inner },
+                direction: Direction::Forward,
+                has_start_prefix: false,
+                scoped: false,
+            },
+            measured,
+            observer,
+            buffers: Buffers::default(),
+            dead: DeadRun::default(),
+            status: Ok(()),
+            super_version,
+            renewal: None,
+            _snapshot: snapshot,
+        }
+    }
+
+    /// Moves to the first key (at or after the lower bound).
+    pub fn seek_to_first(&mut self) {
+        self.observe_seek(SeekKind::ToEnd, Self::go_to_first);
+    }
+
+    fn go_to_first(&mut self) {
+        let Ok(()) = self.start() else { return };
+        if let Some(lower) = self.limits.lower_bound.take() {
+            self.seek_forward(&lower);
+            self.limits.lower_bound = Some(lower);
+        } else {
+            self.set_scope(false);
+            self.inner.seek_to_first();
+            self.find_next(false);
+        }
+        self.remember_prefix();
+    }
+
+    /// Moves to the last key (before the upper bound).
+    pub fn seek_to_last(&mut self) {
+        self.observe_seek(SeekKind::ToEnd, Self::go_to_last);
+    }
+
+    fn go_to_last(&mut self) {
+        let Ok(()) = self.start() else { return };
+        self.at.direction = Direction::Backward;
+        if let Some(upper) = self.limits.upper_bound.take() {
+            self.seek_before(&upper);
+            self.limits.upper_bound = Some(upper);
+        } else {
+            self.set_scope(false);
+            self.inner.seek_to_last();
+        }
+        self.find_prev();
+        self.remember_prefix();
+    }
+
+    /// Moves to the first key at or after `target`.
+    pub fn seek(&mut self, target: impl AsRef<[u8]>) {
+        self.seek_to(target.as_ref());
+    }
+
+    fn seek_to(&mut self, target: &[u8]) {
+        self.observe_seek(SeekKind::ToTarget, |iter| iter.go_to(target));
+    }
+
+    fn go_to(&mut self, target: &[u8]) {
+        let Ok(()) = self.start() else { return };
+        self.set_start_prefix(target);
+        match self.limits.lower_bound.take() {
+            Some(lower)
+                if self.comparator.compare(UserKey::new(target), UserKey::new(&lower))
+                    == Ordering::Less =>
+            {
+                self.seek_forward(&lower);
+                self.limits.lower_bound = Some(lower);
+            }
+            other => {
+                self.limits.lower_bound = other;
+                self.seek_forward(target);
+            }
+        }
+    }
+
+    /// Moves to the last key at or before `target`.
+    pub fn seek_for_prev(&mut self, target: impl AsRef<[u8]>) {
+        self.seek_to_prev(target.as_ref());
+    }
+
+    fn seek_to_prev(&mut self, target: &[u8]) {
+        self.observe_seek(SeekKind::ToTarget, |iter| iter.go_before(target));
+    }
+
+    fn go_before(&mut self, target: &[u8]) {
+        let Ok(()) = self.start() else { return };
+        self.set_start_prefix(target);
+        self.at.direction = Direction::Backward;
+        match self.limits.upper_bound.take() {
+            Some(upper)
+                if self.comparator.compare(UserKey::new(target), UserKey::new(&upper))
+                    != Ordering::Less =>
+            {
+                self.seek_before(&upper);
+                self.limits.upper_bound = Some(upper);
+            }
+            other => {
+                self.limits.upper_bound = other;
+                self.scope_seek();
+                self.buffers.aim_after(UserKey::new(target));
+                self.inner.seek_for_prev(self.buffers.target());
+            }
+        }
+        self.find_prev();
+    }
+
+    /// Moves to the next key. Requires `valid`.
+    #[inline]
+    pub fn next(&mut self) {
+        if is_forked() && self.at.place != Place::Nowhere {
+            self.refuse();
+        } else if self.at.place == Place::Inner {
+            self.save_key();
+            self.inner.next();
+            self.find_next_counted::<false, false>(true);
+        } else if self.valid() {
+            self.observe_step(Direction::Forward, Self::step_forward);
+        }
+    }
+
+    fn step_forward(&mut self) {
+        let last = self.renewal.as_ref().and_then(|_| self.key().map(<[u8]>::to_vec));
+        self.step_in_view();
+        if let Some(last) = last
+            && self.at.place == Place::Nowhere
+            && self.status.is_ok()
+            && self.inner.status().is_ok()
+        {
+            self.pass_end(&last);
+        }
+    }
+
+    fn step_in_view(&mut self) {
+        if self.at.place == self.at.shown {
+            self.save_key();
+            self.advance::<true>();
+            note::<true>(&mut self.observer, |seen| seen.older += 1);
+        } else if self.at.direction == Direction::Backward {
+            self.at.direction = Direction::Forward;
+            self.buffers.aim_after_saved();
+            self.inner.seek(self.buffers.target());
+        }
+        // Otherwise a merge result: `inner` is already beyond the operands it used.
+        self.find_next(true);
+    }
+
+    /// The next entry of any type.
+    #[inline]
+    fn advance<const OBSERVED: bool>(&mut self) {
+        if OBSERVED {
+            self.note_memtable_step(PerfMetric::NextOnMemtableCount);
+        }
+        self.inner.next();
+    }
+
+    #[inline]
+    fn save_key(&mut self) {
+        self.buffers.saved_key.clear();
+        self.buffers.saved_key.extend_from_slice(self.inner.key().user_key().as_bytes());
+    }
+
+    /// Moves to the previous key. Requires `valid`.
+    pub fn prev(&mut self) {
+        if is_forked() && self.at.place != Place::Nowhere {
+            self.refuse();
+        } else if self.valid() {
+            self.observe_step(Direction::Backward, Self::step_backward);
+        }
+    }
+
+    fn set_start_prefix(&mut self, target: &[u8]) {
+        if let Some(extractor) = &self.limits.prefix
+            && let Some(prefix) = extractor.prefix(target)
+        {
+            self.buffers.start_prefix.clear();
+            self.buffers.start_prefix.extend_from_slice(prefix);
+            self.at.has_start_prefix = true;
+        }
+    }
+
+    /// After an open-ended seek the prefix is that of the key found.
+    fn remember_prefix(&mut self) {
+        if self.limits.prefix.is_some()
+            && let Some(key) = self.key()
+        {
+            let key = key.to_vec();
+            self.set_start_prefix(&key);
+        }
+    }
+
+    /// Called before `inner` seeks. If only keys with one prefix are shown, prefix filters are used
+    /// with the target's prefix: if that is a different one, nothing beyond the target is left to
+    /// show, since keys with one prefix are contiguous.
+    #[inline]
+    fn scope_seek(&mut self) {
+        self.set_scope(self.at.has_start_prefix);
+    }
+
+    #[inline]
+    fn set_scope(&mut self, scoped: bool) {
+        if self.at.scoped != scoped {
+            self.change_scope(scoped);
+        }
+    }
+
+    #[cold]
+    fn change_scope(&mut self, scoped: bool) {
+        self.at.scoped = scoped;
+        let scope = self.limits.prefix.as_ref().filter(|_| scoped);
+        self.inner.sources_mut().for_each(|source| source.scope_to_prefix(scope));
+    }
+
+    fn seek_forward(&mut self, target: &[u8]) {
+        self.scope_seek();
+        self.buffers.aim_at(UserKey::new(target), self.limits.sequence);
+        let time = perf::time(PerfMetric::SeekInternalSeekTime);
+        self.inner.seek(self.buffers.target());
+        drop(time);
+        self.find_next(false);
+    }
+
+    /// Puts `inner` on the last entry of any user key before `key`.
+    fn seek_before(&mut self, key: &[u8]) {
+        self.scope_seek();
+        self.buffers.aim_before(UserKey::new(key));
+        let _time = perf::time(PerfMetric::SeekInternalSeekTime);
+        self.inner.seek_for_prev(self.buffers.target());
+    }
+
+    #[inline]
+    fn leaves_prefix(&self, key: UserKey<'_>) -> bool {
+        if !self.at.has_start_prefix {
+            return false;
+        }
+        match &self.limits.prefix {
+            Some(extractor) => {
+                extractor.prefix(key.as_bytes()) != Some(self.buffers.start_prefix.as_slice())
+            }
+            None => false,
+        }
+    }
+
+    /// Shows the first visible key from the position of `inner`; with `skipping`, versions of
+    /// `saved_key` are skipped.
+    #[inline]
+    fn find_next(&mut self, skipping: bool) {
+        match self.observer {
+            None => self.find_next_counted::<false, false>(skipping),
+            Some(_) => self.find_next_counted::<true, false>(skipping),
+        }
+    }
+
+    /// [`DbIterator::find_next`]; if `OBSERVED`, it reports each entry to the observer. `DEAD`: the
+    /// last key met, `saved_key`, is deleted, and the run of such keys is counted.
+    fn find_next_counted<const OBSERVED: bool, const DEAD: bool>(&mut self, mut skipping: bool) {
+        let _time = OBSERVED.then(|| perf::time(PerfMetric::FindNextUserEntryTime));
+        self.at.place = Place::Nowhere;
+        let mut skips = 0;
+        while self.inner.valid() {
+            fiber::spend(cost::STEP);
+            let ikey = self.inner.key();
+            let key = ikey.user_key();
+            let (sequence, tag) = ikey.sequence_and_type();
+            if let Some(upper) = &self.limits.upper_bound
+                && self.comparator.compare(key, UserKey::new(upper)) != Ordering::Less
+            {
+                return;
+            }
+            if self.leaves_prefix(key) {
+                return;
+            }
+            note::<OBSERVED>(&mut self.observer, |seen| seen.met += 1);
+            if skipping && self.comparator.same_user_key(key, self.buffers.saved_key()) {
+                self.skip_older::<OBSERVED>(&mut skips);
+                continue;
+            }
+            if sequence > self.limits.sequence {
+                self.skip_invisible::<OBSERVED>(&mut skips);
+                continue;
+            }
+            skips = 0;
+            let hidden = match self.range_dels.covers(&self.comparator, key, sequence) {
+                Ok(hidden) => hidden,
+                Err(error) => return self.status = Err(error),
+            };
+            match EntryKind::of_tag(tag) {
+                EntryKind::Plain if !hidden => {
+                    self.at.place = self.at.shown;
+                    return;
+                }
+                EntryKind::Operand if !hidden => {
+                    self.buffers.saved_key.clear();
+                    self.buffers.saved_key.extend_from_slice(key.as_bytes());
+                    self.merge_forward();
+                    return;
+                }
+                EntryKind::Converted if !hidden => {
+                    self.buffers.saved_key.clear();
+                    self.buffers.saved_key.extend_from_slice(key.as_bytes());
+                    self.show_converted(tag);
+                    return;
+                }
+                EntryKind::Plain
+                | EntryKind::Converted
+                | EntryKind::Operand
+                | EntryKind::Tombstone => {
+                    self.buffers.saved_key.clear();
+                    self.buffers.saved_key.extend_from_slice(key.as_bytes());
+                    skipping = true;
+                    note::<OBSERVED>(&mut self.observer, |seen| seen.deleted += u64::from(!hidden));
+                    if !DEAD {
+                        return self.pass_dead::<OBSERVED>(!hidden);
+                    }
+                    self.meet_dead::<OBSERVED>(!hidden);
+                }
+                EntryKind::Unreadable => {
+                    self.status = Err(unsupported_type(tag, key.as_bytes()));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Skips an older version of `saved_key`, by a seek once there were many.
+    #[inline]
+    fn skip_older<const OBSERVED: bool>(&mut self, skips: &mut u64) {
+        *skips += 1;
+        note::<OBSERVED>(&mut self.observer, |seen| seen.older += 1);
+        // Only once: the seek may land on a version of this key too.
+        if *skips != self.skips_max.saturating_add(1) {
+            return self.advance::<OBSERVED>();
+        }
+        note::<OBSERVED>(&mut self.observer, |seen| seen.reseeks += 1);
+        self.buffers.aim_after_saved();
+        self.inner.seek(self.buffers.target());
+    }
+
+    /// Skips a version newer than the snapshot, by a seek once there were many.
+    fn skip_invisible<const OBSERVED: bool>(&mut self, skips: &mut u64) {
+        *skips += 1;
+        note::<OBSERVED>(&mut self.observer, |seen| seen.newer += 1);
+        if *skips <= self.skips_max {
+            return self.advance::<OBSERVED>();
+        }
+        *skips = 0;
+        note::<OBSERVED>(&mut self.observer, |seen| seen.reseeks += 1);
+        self.buffers.aim_at(self.inner.key().user_key(), self.limits.sequence);
+        self.inner.seek(self.buffers.target());
+    }
+
+    /// Shows an entry whose stored value is not the user's value.
+    fn show_converted(&mut self, tag: u8) {
+        self.note_used();
+        let values = Values::of(&self.super_version);
+        match self.buffers.save(values, tag, self.inner.value()) {
+            Ok(()) => {
+                self.at.place = Place::Saved;
+                self.inner.next();
+            }
+            Err(error) => self.status = Err(error),
+        }
+    }
+
+    /// `inner` is on the newest operand of `saved_key`: collects operands down to a base.
+    fn merge_forward(&mut self) {
+        self.buffers.operands.clear();
+        self.buffers.operands.push(self.used_value().to_vec());
+        self.inner.next();
+        let mut base: Option<(u8, Vec<u8>)> = None;
+        while self.inner.valid() {
+            fiber::spend(cost::STEP);
+            let ikey = self.inner.key();
+            let key = ikey.user_key();
+            if !self.comparator.same_user_key(key, self.buffers.saved_key()) {
+                break;
+            }
+            let (sequence, tag) = ikey.sequence_and_type();
+            match self.range_dels.covers(&self.comparator, key, sequence) {
+                Ok(false) => {}
+                Ok(true) => break,
+                Err(error) => return self.status = Err(error),
+            }
+            match EntryKind::of_tag(tag) {
+                EntryKind::Operand => {
+                    self.buffers.operands.push(self.used_value().to_vec());
+                    self.inner.next();
+                }
+                EntryKind::Tombstone => break,
+                _ => {
+                    base = Some((tag, self.used_value().to_vec()));
+                    break;
+                }
+            }
+        }
+        if let Err(error) = self.inner.status() {
+            self.status = Err(error);
+            return;
+        }
+        // Operands are newest first here; full_merge wants the oldest first.
+        self.buffers.operands.reverse();
+        let base = base.as_ref().map(|(tag, stored)| (*tag, stored.as_slice()));
+        self.finish_merge(base);
+    }
+
+    /// Merges `operands`, oldest first, over `base`, given by type and stored bytes, into the entry
+    /// shown.
+    fn finish_merge(&mut self, base: Option<(u8, &[u8])>) {
+        perf::count(PerfMetric::InternalMergeCount, self.buffers.operands.len() as u64);
+        match self.merged(base) {
+            Ok(()) => self.at.place = Place::Saved,
+            Err(error) => self.status = Err(error),
+        }
+    }
+
+    fn merged(&mut self, base: Option<(u8, &[u8])>) -> Result<()> {
+        let values = Values::of(&self.super_version);
+        let plain = base.map(|(tag, stored)| values.plain(tag, stored)).transpose()?;
+        let Buffers { saved_key, operands, .. } = &self.buffers;
+        let value = merge_for_read(&self.cf, saved_key, plain, operands)?;
+        match base {
+            Some((tag, _)) if is_entity(tag) => {
+                let (tag, entity) = stored_merge(base, value)?;
+                self.buffers.save(values, tag as u8, &entity)
+            }
+            _ => {
+                self.buffers.saved_value = value;
+                self.buffers.entity.clear();
+                Ok(())
+            }
+        }
+    }
+}

@@ -17,7 +17,7 @@ use crate::engine::live_files;
 use crate::engine::memtable_switch::all_ids;
 use crate::engine::open::{self, ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use crate::options::requests::{
-    CheckpointOptions, CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions,
+    CompactRangeOptions, FlushOptions, ReadOptions, WaitForCompactOptions,
 };
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
 use crate::recovery::consistent_read::read_settled;
@@ -553,26 +553,6 @@ impl Db {
     /// without statistics, and on a database that is opened read-only. Does not suspend.
     pub fn get_stats_history(&self, start_time: u64, end_time: u64) -> Vec<StatsHistoryEntry> {
         self.inner().reports.history.between(start_time, end_time)
-    }
-    /// Makes a copy of the database in the new directory `path`: table files as hard links,
-    /// the rest copied.
-    ///
-    /// # Errors
-    /// InvalidArgument if `path` exists, even if another process creates it meanwhile; Aborted in
-    /// code that a job calls; I/O.
-    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.checkpoint_opt(&CheckpointOptions::default(), path)
-    }
-    /// As [`Db::checkpoint`], with options.
-    ///
-    /// # Errors
-    /// As [`Db::checkpoint`].
-    pub fn checkpoint_opt(
-        &self,
-        options: &CheckpointOptions,
-        path: impl AsRef<Path>,
-    ) -> Result<()> {
-        self.inner().checkpoint(options, path.as_ref())
     }
     /// The background error because of which writes fail, if there is one; its severity tells
     /// whether [`Db::resume`] can clear it. None in code that the database calls under its locks.

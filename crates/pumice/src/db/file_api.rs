@@ -1,10 +1,12 @@
-//! The handle's calls about table files: what ranges take in them and in memory; delete those
-//! inside ranges, compact those of a range later, compact given ones now.
+//! The handle's calls about table files: copies of the database that share them; what ranges take
+//! in them and in memory; delete those inside ranges, compact those of a range later, compact given
+//! ones now.
 //!
 //! Thread safety: from any thread. Every call may suspend. Invariant: no file is removed that a
 //! compaction reads or an ingestion replaces.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use pumice_base::{Error, Result, UserKey};
@@ -16,7 +18,7 @@ use crate::db::api::Db;
 use crate::engine::DbInner;
 use crate::engine::live_files;
 use crate::engine::reserve::Reserved;
-use crate::options::requests::CompactFilesOptions;
+use crate::options::requests::{CheckpointOptions, CompactFilesOptions};
 use crate::state::errors::Reason;
 use crate::state::manifest_log::ManifestLog;
 use crate::version::family::{CfData, ColumnFamily};
@@ -25,6 +27,28 @@ use crate::version::family::{CfData, ColumnFamily};
 pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 impl Db {
+    /// Makes a copy of the database in the new directory `path`: table files as hard links,
+    /// the rest copied.
+    ///
+    /// # Errors
+    /// InvalidArgument if `path` exists, even if another process creates it meanwhile; Aborted in
+    /// code that a job calls; I/O.
+    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.checkpoint_opt(&CheckpointOptions::default(), path)
+    }
+
+    /// As [`Db::checkpoint`], with options.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint`].
+    pub fn checkpoint_opt(
+        &self,
+        options: &CheckpointOptions,
+        path: impl AsRef<Path>,
+    ) -> Result<()> {
+        self.inner().checkpoint(options, path.as_ref())
+    }
+
     /// Roughly the bytes of table files that each of the key ranges `[start, end)` of the default
     /// column family takes; memtables are not counted.
     ///

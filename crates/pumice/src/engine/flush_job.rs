@@ -121,8 +121,8 @@ impl DbInner {
     fn begin_flush(&self, state: &mut DbState, id: u32) -> Option<FlushWork> {
         let cf = state.cfs.get_mut(&id)?;
         cf.flush.running = true;
-        let epoch = cf.next_epoch;
-        cf.next_epoch += 1;
+        let epoch = cf.next.epoch;
+        cf.next.epoch += 1;
         let number = self.new_file_number();
         let work = FlushWork {
             cf: Arc::clone(&cf.data),

@@ -532,8 +532,8 @@ impl Prepared<'_> {
                 }
                 last = last.max(sequence).max(file.external.largest_sequence());
                 uppermost = uppermost.min(level);
-                let epoch = if options.ingest_behind { BEHIND_EPOCH } else { cf.next_epoch };
-                cf.next_epoch += u64::from(!options.ingest_behind);
+                let epoch = if options.ingest_behind { BEHIND_EPOCH } else { cf.next.epoch };
+                cf.next.epoch += u64::from(!options.ingest_behind);
                 file.placed = Placed { level, sequence, epoch };
             }
             demand.below = Some(uppermost);

@@ -411,9 +411,9 @@ impl<'a> Replay<'a> {
         let (cf, epoch, older) = {
             let mut state = self.db.state.lock();
             let cf = state.cfs.get_mut(&id).ok_or_else(|| unknown_family(id))?;
-            cf.next_epoch += 1;
+            cf.next.epoch += 1;
             let older = is_first.then(|| Arc::clone(&cf.version));
-            (Arc::clone(&cf.data), cf.next_epoch - 1, older)
+            (Arc::clone(&cf.data), cf.next.epoch - 1, older)
         };
         let mem = Arc::clone(&self.mems[&id]);
         mem.mark_immutable();
@@ -433,8 +433,8 @@ impl<'a> Replay<'a> {
         let family = state.cfs.get_mut(&cf.id).ok_or_else(|| unknown_family(cf.id))?;
         let manager = self.db.resources.write_buffer_manager.clone();
         let earliest = self.order.next.unwrap_or(0);
-        let fresh = new_memtable(&cf.options(), &cf.icmp, family.next_mem_id, earliest, manager);
-        family.next_mem_id += 1;
+        let fresh = new_memtable(&cf.options(), &cf.icmp, family.next.memtable, earliest, manager);
+        family.next.memtable += 1;
         family.mem = Arc::clone(&fresh);
         family.publish();
         self.mems.insert(cf.id, fresh);

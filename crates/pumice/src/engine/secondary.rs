@@ -91,7 +91,7 @@ impl Family {
             data: Arc::clone(&state.data),
             mem: Arc::clone(&state.mem),
             shared: true,
-            next_mem_id: state.next_mem_id,
+            next_mem_id: state.next.memtable,
             imm: VecDeque::new(),
             version: Arc::clone(&state.version),
             log_number: 0,
@@ -145,7 +145,7 @@ impl Family {
     fn publish(&mut self, state: &mut CfState) {
         self.shared = true;
         state.mem = Arc::clone(&self.mem);
-        state.next_mem_id = self.next_mem_id;
+        state.next.memtable = self.next_mem_id;
         let sealed = |sealed: &Sealed| ImmutableMemTable {
             mem: Arc::clone(&sealed.mem),
             next_log: sealed.next_log,

@@ -43,7 +43,7 @@ pub(crate) fn table_options(options: &BlockBasedTableOptions) -> String {
     let mut text = String::new();
     for row in BlockBasedTableOptions::rows() {
         let value = printed(row.name, &row.get(options));
-        write!(text, "  {}: {value}\n", row.name).expect("a string takes all");
+        writeln!(text, "  {}: {value}", row.name).expect("a string takes all");
     }
     text
 }
@@ -58,7 +58,7 @@ pub(crate) fn collectors(options: &ColumnFamilyOptions) -> String {
 pub(crate) fn abilities() -> String {
     let mut text = "Compression algorithms supported:\n".to_string();
     for (name, has) in CODECS {
-        write!(text, "\t{name} supported: {}\n", u8::from(*has)).expect("a string takes all");
+        writeln!(text, "\t{name} supported: {}", u8::from(*has)).expect("a string takes all");
     }
     // RocksDB tells what its build was told; the instruction is looked for at run time here.
     text.push_str("Fast CRC32 supported: Not supported on x86\nJemalloc supported: 0");

@@ -45,6 +45,14 @@ pub(crate) struct FlushState {
 /// Files that are opened at once to learn what they hold.
 const COUNTED_MAX: usize = 64;
 
+/// Numbers that the family gives out next.
+pub(crate) struct NextNumbers {
+    /// Of a table, which orders those of level 0.
+    pub epoch: u64,
+    /// Of a memtable.
+    pub memtable: u64,
+}
+
 /// The part of a column family under the state lock.
 pub(crate) struct CfState {
     pub data: Arc<CfData>,
@@ -58,8 +66,7 @@ pub(crate) struct CfState {
     /// Logs below this number hold nothing unflushed of this column family.
     pub log_number: FileNumber,
     pub plan: CompactionPlan,
-    pub next_epoch: u64,
-    pub next_mem_id: u64,
+    pub next: NextNumbers,
     pub flush: FlushState,
     pub compaction_queued: bool,
     pub compaction_retry: CompactionRetry,
@@ -91,8 +98,7 @@ impl CfState {
             version,
             log_number,
             plan,
-            next_epoch,
-            next_mem_id: 2,
+            next: NextNumbers { epoch: next_epoch, memtable: 2 },
             flush: FlushState::default(),
             compaction_queued: false,
             compaction_retry: CompactionRetry::default(),

@@ -53,8 +53,8 @@ impl Transaction {
     /// transaction is empty; one of an optimistic database can be used again.
     ///
     /// # Errors
-    /// Expired; InvalidArgument for one that has ended; Busy and TryAgain if an optimistic one is in
-    /// conflict with others; as [`Db::write`](crate::Db::write). The transaction then keeps its
+    /// Expired; InvalidArgument for one that has ended; Busy and TryAgain if an optimistic one is
+    /// in conflict with others; as [`Db::write`](crate::Db::write). The transaction then keeps its
     /// writes and locks: it can be rolled back, or committed again.
     pub fn commit(&self) -> Result<()> {
         let mut content = self.inner.content.lock();

@@ -587,10 +587,9 @@ fn check_record(record: &BatchRecord<'_>, limits: SizeLimits) -> Result<usize> {
         }
         // A no-op separates the parts of a transaction, and means nothing without one.
         BatchRecord::LogData(_) | BatchRecord::Marker(ValueType::Noop, _) => Ok(0),
-        BatchRecord::Marker(tag, _) => {
-            let text = format!("{tag:?} in a WriteBatch: transactions are not supported");
-            Err(Error::not_supported(text))
-        }
+        BatchRecord::Marker(tag, _) => Err(Error::not_supported(format!(
+            "{tag:?} in a WriteBatch: transactions are not supported"
+        ))),
     }
 }
 

@@ -170,8 +170,8 @@ impl DbInner {
         let options = cf.data.options();
         let manager = self.resources.write_buffer_manager.clone();
         let fresh =
-            new_memtable(&options, &cf.data.icmp, cf.next_mem_id, last_sequence + 1, manager);
-        cf.next_mem_id += 1;
+            new_memtable(&options, &cf.data.icmp, cf.next.memtable, last_sequence + 1, manager);
+        cf.next.memtable += 1;
         hand_over(&cf.mem, &fresh, &cf.version, &options);
         let old = std::mem::replace(&mut cf.mem, fresh);
         old.mark_immutable();

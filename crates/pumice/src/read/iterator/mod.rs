@@ -267,18 +267,6 @@ impl DbIterator {
         }
     }
 
-    fn step_forward(&mut self) {
-        let last = self.renewal.as_ref().and_then(|_| self.key().map(<[u8]>::to_vec));
-        self.step_in_view();
-        if let Some(last) = last
-            && self.at.place == Place::Nowhere
-            && self.status.is_ok()
-            && self.inner.status().is_ok()
-        {
-            self.pass_end(&last);
-        }
-    }
-
     fn step_in_view(&mut self) {
         if self.at.place == self.at.shown {
             self.save_key();

@@ -74,9 +74,22 @@ impl DbIterator {
         self.renewal = Some(renewal);
     }
 
+    /// A step forward; a cursor that follows goes on at its end.
+    pub(super) fn step_forward(&mut self) {
+        let last = self.renewal.as_ref().and_then(|_| self.key().map(<[u8]>::to_vec));
+        self.step_in_view();
+        if let Some(last) = last
+            && self.at.place == Place::Nowhere
+            && self.status.is_ok()
+            && self.inner.status().is_ok()
+        {
+            self.pass_end(&last);
+        }
+    }
+
     /// A step forward from `last` has found no key: looks whether one was written since.
     #[cold]
-    pub(super) fn pass_end(&mut self, last: &[u8]) {
+    fn pass_end(&mut self, last: &[u8]) {
         let before = (self.limits.sequence, Arc::as_ptr(&self.super_version));
         self.catch_up();
         if self.status.is_err()

@@ -40,7 +40,7 @@ const CODECS: &[&str] = &[
     // Blocks, as they are written and read.
     "crates/table/src/build/",
     "crates/table/src/read/block.rs",
-    "crates/table/src/read/cursor.rs",
+    "crates/table/src/read/cursor/",
     "crates/table/src/read/index/",
     "crates/table/src/read/scan.rs",
     "crates/table/src/read/table.rs",
@@ -126,6 +126,16 @@ mod tests {
     }
 
     const FILE: &str = "crates/pumice/src/read/x.rs";
+
+    #[test]
+    fn what_is_listed_is_there() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for path in CRATES.iter().chain(CODECS).chain([&NAMES]) {
+            let there =
+                [root.join(path), root.join(format!("{path}.rs"))].iter().any(|p| p.exists());
+            assert!(there, "{path}");
+        }
+    }
 
     #[test]
     fn a_planted_split_is_found() {

@@ -59,7 +59,7 @@ pub enum ValueType {
 impl ValueType {
     /// The type with that tag, `None` for an unknown tag.
     #[inline]
-    pub fn from_u8(tag: u8) -> Option<Self> {
+    pub const fn from_u8(tag: u8) -> Option<Self> {
         use ValueType::*;
         const TABLE: [ValueType; 27] = [
             Deletion,
@@ -90,7 +90,7 @@ impl ValueType {
             ColumnFamilyValuePreferredSeqno,
             MaxValid,
         ];
-        TABLE.get(tag as usize).copied()
+        if (tag as usize) < TABLE.len() { Some(TABLE[tag as usize]) } else { None }
     }
 }
 

@@ -113,7 +113,8 @@ impl InternalIterator for Source {
     fn prev(&mut self) {
         each!(self, i => i.prev())
     }
-    #[inline]
+    // As `MergingIterator::key`.
+    #[inline(always)]
     fn key(&self) -> InternalKey<'_> {
         each!(self, i => i.key())
     }

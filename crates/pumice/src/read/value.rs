@@ -43,9 +43,23 @@ impl EntryKind {
     /// As [`EntryKind::of`], for the type byte of an internal key.
     #[inline]
     pub fn of_tag(tag: u8) -> Self {
-        ValueType::from_u8(tag).map_or(EntryKind::Unreadable, Self::of)
+        KINDS[tag as usize]
     }
 }
+
+/// The kinds of all type bytes, since cursors ask for the kind of each entry.
+static KINDS: [EntryKind; 256] = {
+    let mut kinds = [EntryKind::Unreadable; 256];
+    let mut tag = ValueType::MaxValid as u8;
+    while let Some(value_type) = ValueType::from_u8(tag) {
+        kinds[tag as usize] = EntryKind::of(value_type);
+        if tag == 0 {
+            break;
+        }
+        tag -= 1;
+    }
+    kinds
+};
 
 /// The values of one view of the database: what is needed to make the user's of stored ones.
 #[derive(Clone, Copy)]

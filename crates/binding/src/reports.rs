@@ -12,7 +12,7 @@ use pumice::{
     WriteStallCondition, WriteStallInfo,
 };
 use pumice_base::UserKey;
-use pumice_env::filename::table_file_name;
+use pumice_env::filename::TableDirs;
 use pumice_table::TableProperties;
 
 use crate::store::{Fields, Store};
@@ -205,15 +205,16 @@ impl CompactionInfo {
     /// The report of a compaction of the database in `dir`.
     pub fn new(info: &CompactionJobInfo, dir: &Path) -> CompactionInfo {
         let mut report = CompactionInfo { status: info.error.clone(), ..Self::default() };
+        let dirs = TableDirs::of(dir);
         for (level, numbers) in &info.input_files {
             for &number in numbers {
                 report.input_infos.push(CompactionFile::new(*level, number));
-                report.input_files.push(table_path(dir, number));
+                report.input_files.push(table_path(&dirs, number));
             }
         }
         for &number in &info.output_files {
             report.output_infos.push(CompactionFile::new(info.output_level, number));
-            report.output_files.push(table_path(dir, number));
+            report.output_files.push(table_path(&dirs, number));
         }
         let at_output = report.input_infos.iter();
         let output_level = i64::from(info.output_level);
@@ -265,11 +266,8 @@ impl CompactionInfo {
     }
 }
 
-fn table_path(dir: &Path, number: u64) -> Vec<u8> {
-    let mut path = bytes(dir).to_vec();
-    path.push(b'/');
-    path.extend_from_slice(table_file_name(number).as_bytes());
-    path
+fn table_path(dirs: &TableDirs, number: u64) -> Vec<u8> {
+    bytes(&dirs.table(TableDirs::OWN, number)).to_vec()
 }
 
 impl MemTable {

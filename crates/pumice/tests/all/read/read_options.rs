@@ -182,7 +182,7 @@ fn a_tailing_cursor_follows_the_writes() {
     // It keeps its view after the database is closed, and does not prevent the close.
     db.close().unwrap();
     drop(db);
-    assert_eq!(forward(&mut cursor, &key(next - 1)), [key(next - 1)]);
+    assert_eq!(forward(&mut cursor, &key(next - 1)), [key(next - 1), key(next)]);
     let again = Db::open(&options, DIR).unwrap();
     again.close().unwrap();
 }

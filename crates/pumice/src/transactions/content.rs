@@ -25,7 +25,6 @@ use crate::transactions::optimistic::Optimistic;
 use crate::transactions::options::TransactionOptions;
 use crate::transactions::pessimistic::Pessimistic;
 use crate::transactions::tracker::{Tracked, Tracker};
-use crate::transactions::two_phase::check_not_prepared;
 use crate::version::family::ColumnFamily;
 
 /// How a key is used.
@@ -179,7 +178,6 @@ impl Inner {
         how: Use,
     ) -> Result<()> {
         self.db.live(cf)?;
-        check_not_prepared(content)?;
         match &self.control {
             Control::Locks(locks) => locks.acquire(&self.db, content, cf, key, how),
             Control::Validation(_) => {

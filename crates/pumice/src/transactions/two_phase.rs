@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use pumice_base::{Error, ErrorKind, Result};
+use pumice_base::{Error, Result};
 use pumice_port::sync::Mutex;
 use pumice_port::time::now_micros;
 
@@ -187,14 +187,4 @@ pub(super) fn recovered(
     content.holder.change(TransactionState::AwaitingPrepare, TransactionState::Prepared);
     drop(content);
     Ok(inner)
-}
-
-/// What cannot be done with a prepared transaction.
-pub(super) fn check_not_prepared(content: &Content) -> Result<()> {
-    match content.holder.state() {
-        TransactionState::Prepared => {
-            Err(Error::new(ErrorKind::InvalidArgument, "Transaction has already been prepared."))
-        }
-        _ => Ok(()),
-    }
 }

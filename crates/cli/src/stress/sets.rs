@@ -70,6 +70,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("periodic_compaction_seconds", &["0", "1", "18446744073709551614"]),
     ("stats_dump_period_sec", &["0", "1"]),
     ("stats_persist_period_sec", &["0", "1"]),
+    ("wal_compression", &["kNoCompression", "kZSTD"]),
     // Others refuse what a kill leaves at the end of a log, or pass over more than that.
     ("wal_recovery_mode", &["kPointInTimeRecovery", "kTolerateCorruptedTailRecords"]),
 ];

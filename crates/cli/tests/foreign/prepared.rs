@@ -170,7 +170,7 @@ fn updates(transaction: &pumice::Transaction) -> Contents {
 }
 
 /// Ours finds what RocksDB prepared, ends some of it, and prepares more; returns what is left.
-fn take_over(path: &Path, left: Left, rng: &mut Rng, what: &str) -> Left {
+fn take_over(path: &Path, left: Left, rng: &mut Rng, (what, round): (&str, u32)) -> Left {
     let Left { mut committed, mut prepared } = left;
     let db = pumice::TransactionDb::builder(path).open().unwrap();
     let found = db.prepared_transactions();
@@ -192,7 +192,7 @@ fn take_over(path: &Path, left: Left, rng: &mut Rng, what: &str) -> Left {
     }
     for n in 0..rng.uniform(5) {
         let transaction = db.transaction();
-        transaction.set_name(format!("ours {n}")).unwrap();
+        transaction.set_name(format!("ours {round} {n}")).unwrap();
         transaction.put(format!("o{n}"), "ours").unwrap();
         transaction.prepare().unwrap();
         if rng.one_in(2) {
@@ -223,12 +223,12 @@ fn both_engines_keep_what_is_prepared() {
         let (path, rng) = (directory.database(), &mut Rng::new(seed));
         let what = format!("seed {seed}");
         let left = live(peer, &path, rng);
-        let left = take_over(&path, left, rng, &what);
+        let left = take_over(&path, left, rng, (&what, 1));
         {
             let db = TransactionDb::open(&options(peer), &path).unwrap();
             assert_eq!(db.prepared(), left.prepared, "{what}: RocksDB after ours");
         }
         readers_show(&path, &left, &what);
-        take_over(&path, left, rng, &what);
+        take_over(&path, left, rng, (&what, 2));
     }
 }

@@ -38,10 +38,8 @@ pub fn run(root: &Path, library: &Library) -> Result<(), String> {
     let mut store = Store::start(&programs, &library.lib, &data)?;
     let mut connection = store.connect()?;
     for round in 0..ROUNDS {
-        for from in (0..NAMES).step_by(500) {
-            let observations: Vec<Vec<u8>> =
-                (from..from + 500).map(|number| observation(number, round)).collect();
-            send(&mut connection, INPUT, &map(&[("O", array(&observations))]))?;
+        for number in 0..NAMES {
+            send(&mut connection, INPUT, &observation(number, round))?;
         }
     }
     let counted = wait_until("all names are in the dump", || {
@@ -51,7 +49,7 @@ pub fn run(root: &Path, library: &Library) -> Result<(), String> {
     })?;
     let backup = data.join("backup");
     let path = backup.display().to_string();
-    send(&mut connection, BACKUP, &map(&[("P", bytes(path.as_bytes()))]))?;
+    send(&mut connection, BACKUP, &map(&[("P", text(&path))]))?;
     let restored = wait_until("the backup can be restored", || restore(&backup, &data))?;
     if restored != NAMES as usize && restored != 2 * NAMES as usize {
         return Err(format!("{restored} keys in the backup of {NAMES} names"));
@@ -180,13 +178,13 @@ fn send(connection: &mut TcpStream, kind: u8, inner: &[u8]) -> Result<(), String
 fn observation(number: u32, round: u32) -> Vec<u8> {
     let seen = 1_700_000_000 + round;
     map(&[
-        ("N", bytes(format!("name{number}.example").as_bytes())),
-        ("D", bytes(b"192.0.2.1")),
-        ("T", bytes(b"A")),
-        ("I", bytes(b"sensor")),
+        ("N", text(&format!("name{number}.example"))),
+        ("D", text("192.0.2.1")),
+        ("T", text("A")),
+        ("I", text("sensor")),
         ("C", integer(1)),
-        ("F", integer(seen)),
-        ("L", integer(seen)),
+        ("F", timestamp(seen)),
+        ("L", timestamp(seen)),
     ])
 }
 
@@ -201,10 +199,10 @@ fn map(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
     out
 }
 
-fn array(items: &[Vec<u8>]) -> Vec<u8> {
-    let mut out = vec![0xdd];
-    out.extend_from_slice(&(items.len() as u32).to_be_bytes());
-    items.iter().for_each(|item| out.extend_from_slice(item));
+fn text(value: &str) -> Vec<u8> {
+    let mut out = vec![0xdb];
+    out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+    out.extend_from_slice(value.as_bytes());
     out
 }
 
@@ -212,6 +210,13 @@ fn bytes(value: &[u8]) -> Vec<u8> {
     let mut out = vec![0xc6];
     out.extend_from_slice(&(value.len() as u32).to_be_bytes());
     out.extend_from_slice(value);
+    out
+}
+
+/// Seconds: msgpack's extension -1.
+fn timestamp(seconds: u32) -> Vec<u8> {
+    let mut out = vec![0xd6, 0xff];
+    out.extend_from_slice(&seconds.to_be_bytes());
     out
 }
 
@@ -229,7 +234,6 @@ mod tests {
     fn messages_are_msgpack() {
         assert_eq!(map(&[("a", integer(1))]), [0x81, 0xa1, b'a', 0xce, 0, 0, 0, 1]);
         assert_eq!(bytes(b"x"), [0xc6, 0, 0, 0, 1, b'x']);
-        assert_eq!(array(&[vec![1], vec![2]]), [0xdd, 0, 0, 0, 2, 1, 2]);
     }
 
     #[test]

@@ -18,20 +18,10 @@ const VERSION: &str = "0.19.0+11.8.1";
 const LEFT_OUT: &[&str] = &[
     "backup_create_options",
     "checkpoint_export_column_family",
-    "writebatch_wi",
-    "writebatch_wi_vectors",
-    "writebatch_wi_savepoint",
-    "wbwi_iter",
-    "wbwi_iter_readoptions",
+    "columnfamilies",
     // A memtable of 100,000 bytes takes some entries less here, so that there are two tables, and
     // other false positives than the 188 of one.
     "filter",
-    "columnfamilies",
-    "transactiondb_set_write_policy_prepared",
-    "transactions",
-    "two-phase commit",
-    "transactions_multi_get_for_update",
-    "optimistic_transactions",
     "trace",
     "remote_compaction_service",
     "remote_compaction_options_override",

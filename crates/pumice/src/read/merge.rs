@@ -8,6 +8,7 @@ use pumice_base::{Error, Result, SubCode};
 use pumice_env::perf::{self, PerfMetric};
 use pumice_port::time::now_nanos;
 
+use crate::read::value::hex;
 use crate::stats::{HistogramKind, Ticker};
 use crate::version::family::CfData;
 
@@ -58,12 +59,4 @@ pub(crate) fn merge_for_read(
         tally.measure(HistogramKind::ReadNumMergeOperands, operands.len() as u64);
     });
     merged
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().take(64).fold(String::from("0x"), |mut text, byte| {
-        write!(text, "{byte:02X}").expect("writing to a String cannot fail");
-        text
-    })
 }

@@ -9,7 +9,6 @@
 
 use pumice_base::{Error, Result, ValueType, wide_columns};
 
-use crate::read::merge::hex;
 use crate::version::super_version::SuperVersion;
 
 /// What a reader does with an entry, by its type.
@@ -149,6 +148,15 @@ pub(crate) fn unsupported_type(tag: u8, key: &[u8]) -> Error {
         Some(t) => Error::not_supported(format!("entry of type {t:?} at key {}", hex(key))),
         None => Error::corruption(format!("entry of unknown type {tag:#x} at key {}", hex(key))),
     }
+}
+
+/// A key in the text of an error.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().take(64).fold(String::from("0x"), |mut text, byte| {
+        write!(text, "{byte:02X}").expect("writing to a String cannot fail");
+        text
+    })
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ impl Extractor {
     /// `b` sorts before it.
     pub fn range_shares_prefix(&self, prefix: &[u8], upper: &[u8], order: &Comparator) -> bool {
         let Some(upper_prefix) = self.prefix(upper) else { return false };
-        if order.equal(prefix, upper_prefix) {
+        if order.same_prefix(prefix, upper_prefix) {
             return true;
         }
         let full_len = match self {

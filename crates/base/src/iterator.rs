@@ -6,6 +6,7 @@
 //! Any call may read a file and so may suspend.
 
 use crate::error::Result;
+use crate::key::InternalKey;
 
 /// A cursor over entries in internal-key order.
 pub trait InternalIterator: Send {
@@ -16,15 +17,15 @@ pub trait InternalIterator: Send {
     /// Moves to the last entry.
     fn seek_to_last(&mut self);
     /// Moves to the first entry at or after internal key `target`.
-    fn seek(&mut self, target: &[u8]);
+    fn seek(&mut self, target: InternalKey<'_>);
     /// Moves to the last entry at or before internal key `target`.
-    fn seek_for_prev(&mut self, target: &[u8]);
+    fn seek_for_prev(&mut self, target: InternalKey<'_>);
     /// Moves forward. Requires `valid`.
     fn next(&mut self);
     /// Moves backward. Requires `valid`.
     fn prev(&mut self);
     /// The internal key. Requires `valid`.
-    fn key(&self) -> &[u8];
+    fn key(&self) -> InternalKey<'_>;
     /// The value. Requires `valid`.
     fn value(&self) -> &[u8];
     /// The first error since the last seek.
@@ -41,10 +42,10 @@ impl<T: InternalIterator + ?Sized> InternalIterator for Box<T> {
     fn seek_to_last(&mut self) {
         (**self).seek_to_last();
     }
-    fn seek(&mut self, target: &[u8]) {
+    fn seek(&mut self, target: InternalKey<'_>) {
         (**self).seek(target);
     }
-    fn seek_for_prev(&mut self, target: &[u8]) {
+    fn seek_for_prev(&mut self, target: InternalKey<'_>) {
         (**self).seek_for_prev(target);
     }
     fn next(&mut self) {
@@ -53,7 +54,7 @@ impl<T: InternalIterator + ?Sized> InternalIterator for Box<T> {
     fn prev(&mut self) {
         (**self).prev();
     }
-    fn key(&self) -> &[u8] {
+    fn key(&self) -> InternalKey<'_> {
         (**self).key()
     }
     fn value(&self) -> &[u8] {

@@ -1,7 +1,7 @@
 //! The lowest layer of Pumice: what every other crate shares.
 //!
-//! Errors, byte coding, checksums and hashes, comparators, the internal key format, the internal
-//! iterator trait, range tombstones, histogram buckets and the traits that users implement.
+//! Errors, byte coding, checksums and hashes, keys and their order, the internal iterator trait,
+//! range tombstones, histogram buckets and the traits that users implement.
 //! Nothing here touches a file, a clock, a lock or a thread.
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 #![deny(unsafe_code)]
@@ -13,9 +13,7 @@ compile_error!("pumice runs on 64-bit Linux only");
 
 pub mod checksum;
 pub mod coding;
-pub mod comparator;
 pub mod copying;
-pub mod dbformat;
 pub mod error;
 pub mod extension;
 pub mod extractor;
@@ -23,6 +21,7 @@ pub mod file_checksum;
 pub mod hash;
 pub mod histogram;
 pub mod iterator;
+pub mod key;
 pub mod limits;
 pub mod names;
 pub mod narrow;
@@ -32,9 +31,10 @@ pub mod range_tombstone;
 mod simd;
 pub mod wide_columns;
 
-pub use comparator::Comparator;
-pub use dbformat::{FileNumber, InternalKeyComparator, SequenceNumber, ValueType};
 pub use error::{Error, ErrorKind, Result, Severity, SubCode};
 pub use iterator::InternalIterator;
+pub use key::{
+    Comparator, FileNumber, InternalKey, InternalKeyComparator, SequenceNumber, UserKey, ValueType,
+};
 pub use limits::SizeLimits;
 pub use wide_columns::WideColumn;

@@ -11,6 +11,8 @@ use pumice::{
     ExternalFileIngestionInfo, FlushJobInfo, FlushReason, LiveFile, MemTableInfo, WalFile,
     WriteStallCondition, WriteStallInfo,
 };
+use pumice_base::UserKey;
+use pumice_env::filename::TableDirs;
 use pumice_table::TableProperties;
 
 use crate::store::{Fields, Store};
@@ -203,15 +205,16 @@ impl CompactionInfo {
     /// The report of a compaction of the database in `dir`.
     pub fn new(info: &CompactionJobInfo, dir: &Path) -> CompactionInfo {
         let mut report = CompactionInfo { status: info.error.clone(), ..Self::default() };
+        let dirs = TableDirs::of(dir);
         for (level, numbers) in &info.input_files {
             for &number in numbers {
                 report.input_infos.push(CompactionFile::new(*level, number));
-                report.input_files.push(table_path(dir, number));
+                report.input_files.push(table_path(&dirs, number));
             }
         }
         for &number in &info.output_files {
             report.output_infos.push(CompactionFile::new(info.output_level, number));
-            report.output_files.push(table_path(dir, number));
+            report.output_files.push(table_path(&dirs, number));
         }
         let at_output = report.input_infos.iter();
         let output_level = i64::from(info.output_level);
@@ -263,10 +266,8 @@ impl CompactionInfo {
     }
 }
 
-fn table_path(dir: &Path, number: u64) -> Vec<u8> {
-    let mut path = bytes(dir).to_vec();
-    path.extend_from_slice(format!("/{number:06}.sst").as_bytes());
-    path
+fn table_path(dirs: &TableDirs, number: u64) -> Vec<u8> {
+    bytes(&dirs.table(TableDirs::OWN, number)).to_vec()
 }
 
 impl MemTable {
@@ -427,8 +428,9 @@ pub struct MetadataRange {
 
 impl MetadataRange {
     fn takes(&self, file: &LiveFile, order: &pumice::Comparator) -> bool {
-        let ends_before = |start: &Vec<u8>| order.compare(&file.largest_key, start).is_lt();
-        let begins_after = |end: &Vec<u8>| order.compare(&file.smallest_key, end).is_gt();
+        let compare = |a: &[u8], b: &[u8]| order.compare(UserKey::new(a), UserKey::new(b));
+        let ends_before = |start: &Vec<u8>| compare(&file.largest_key, start).is_lt();
+        let begins_after = |end: &Vec<u8>| compare(&file.smallest_key, end).is_gt();
         self.level.is_none_or(|level| level == file.level)
             && !self.start.as_ref().is_some_and(ends_before)
             && !self.end.as_ref().is_some_and(begins_after)

@@ -1,6 +1,6 @@
 //! Keys and values as text: plain, or `0x` and upper-case hexadecimal digits.
 
-use pumice_base::dbformat::{TRAILER_LEN, ValueType, sequence_and_type, user_key};
+use pumice_base::key::{InternalKey, ValueType};
 use pumice_base::wide_columns::{self, WideColumn};
 
 /// The bytes that `text` means.
@@ -35,12 +35,12 @@ pub fn show(bytes: &[u8], hex: bool) -> Vec<u8> {
 /// An internal key as RocksDB's tools print it: `'abc' seq:7, type:1`, with the raw bytes if not
 /// `hex`.
 pub fn show_internal_key(ikey: &[u8], hex: bool) -> Vec<u8> {
-    if ikey.len() < TRAILER_LEN {
+    let Some(key) = InternalKey::checked(ikey) else {
         return [&b"(bad)"[..], &show_plain(ikey, true)].concat();
-    }
-    let (sequence, tag) = sequence_and_type(ikey);
+    };
+    let (sequence, tag) = key.sequence_and_type();
     let mut out = vec![b'\''];
-    out.extend(show_plain(user_key(ikey), hex));
+    out.extend(show_plain(key.user_key().as_bytes(), hex));
     out.extend(format!("' seq:{sequence}, type:{tag}").into_bytes());
     out
 }
@@ -57,9 +57,8 @@ pub fn show_columns<'a>(columns: impl IntoIterator<Item = WideColumn<'a>>, hex: 
 
 /// The value of an internal key; None, after a message on stderr, for a malformed entity.
 pub fn show_stored(ikey: &[u8], value: &[u8], hex: bool) -> Option<Vec<u8>> {
-    let is_entity =
-        ikey.len() >= TRAILER_LEN && sequence_and_type(ikey).1 == ValueType::WideColumnEntity as u8;
-    if !is_entity {
+    let is_entity = |key: InternalKey<'_>| key.tag() == ValueType::WideColumnEntity as u8;
+    if !InternalKey::checked(ikey).is_some_and(is_entity) {
         return Some(show_plain(value, hex));
     }
     let columns = wide_columns::decode(value);
@@ -89,7 +88,7 @@ pub fn show_plain(bytes: &[u8], hex: bool) -> Vec<u8> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use pumice_base::dbformat::internal_key;
+    use pumice_base::key::internal_key;
 
     #[pumice_test_macros::test]
     fn both_ways() {

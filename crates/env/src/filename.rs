@@ -47,6 +47,10 @@ fn numbered(dir: &Path, number: u64, suffix: &str) -> PathBuf {
     dir.join(format!("{number:06}.{suffix}"))
 }
 
+/// `NNNNNN.log` without a directory.
+pub fn log_file_name(number: u64) -> String {
+    format!("{number:06}.log")
+}
 /// `DIR/NNNNNN.log`.
 pub fn log_file(dir: &Path, number: u64) -> PathBuf {
     numbered(dir, number, "log")
@@ -59,10 +63,33 @@ pub fn archive_dir(dir: &Path) -> PathBuf {
 pub fn archived_log_file(dir: &Path, number: u64) -> PathBuf {
     log_file(&archive_dir(dir), number)
 }
-/// `DIR/NNNNNN.sst`.
-pub fn table_file(dir: &Path, number: u64) -> PathBuf {
-    numbered(dir, number, "sst")
+/// The id of a directory of tables. Persisted with each file in the MANIFEST.
+pub type PathId = u32;
+
+/// The directories of a database's tables, by path id: the only way to the path of a table.
+///
+/// A database has one directory today, its own, whose id is [`TableDirs::OWN`].
+#[derive(Clone, Debug)]
+pub struct TableDirs(Vec<PathBuf>);
+
+impl TableDirs {
+    /// The id of the first directory.
+    pub const OWN: PathId = 0;
+
+    /// Of a database in `dir`.
+    pub fn of(dir: impl Into<PathBuf>) -> Self {
+        TableDirs(vec![dir.into()])
+    }
+
+    /// `DIR/NNNNNN.sst`, the path of table `number` in the directory with that id; as in RocksDB
+    /// (`TableFileName`) the last directory stands for ids that there are not.
+    pub fn table(&self, path_id: PathId, number: u64) -> PathBuf {
+        let last = self.0.len() - 1;
+        let dir = &self.0[usize::try_from(path_id).map_or(last, |at| at.min(last))];
+        numbered(dir, number, "sst")
+    }
 }
+
 /// `NNNNNN.sst` without a directory, as listings show it.
 pub fn table_file_name(number: u64) -> String {
     format!("{number:06}.sst")
@@ -230,7 +257,7 @@ mod tests {
         for n in [1u64, 999_999, 1_000_000, u64::MAX] {
             let cases = [
                 (log_file(dir, n), FileType::Wal),
-                (table_file(dir, n), FileType::Table),
+                (TableDirs::of(dir).table(TableDirs::OWN, n), FileType::Table),
                 (blob_file(dir, n), FileType::Blob),
                 (temp_file(dir, n), FileType::Temp),
                 (manifest_file(dir, n), FileType::Descriptor),
@@ -238,7 +265,7 @@ mod tests {
                 (temp_options_file(dir, n), FileType::Temp),
                 (dir.join(format!("LOG.old.{n}")), FileType::InfoLog),
                 (trash_file(&log_file(dir, n), 0), FileType::Trash),
-                (trash_file(&table_file(dir, n), 3), FileType::Trash),
+                (trash_file(&TableDirs::of(dir).table(TableDirs::OWN, n), 3), FileType::Trash),
             ];
             for (path, file_type) in cases {
                 let name = path.file_name().unwrap().to_str().unwrap();
@@ -248,8 +275,14 @@ mod tests {
         assert_eq!(log_file(dir, 7), Path::new("/db/000007.log"));
         assert_eq!(archived_log_file(dir, 7), Path::new("/db/archive/000007.log"));
         assert_eq!(manifest_file(dir, 7), Path::new("/db/MANIFEST-000007"));
-        assert_eq!(trash_file(&table_file(dir, 7), 0), Path::new("/db/000007.sst.trash"));
-        assert_eq!(trash_file(&table_file(dir, 7), 1), Path::new("/db/000007.sst0.trash"));
+        assert_eq!(
+            trash_file(&TableDirs::of(dir).table(0, 7), 0),
+            Path::new("/db/000007.sst.trash")
+        );
+        assert_eq!(
+            trash_file(&TableDirs::of(dir).table(9, 7), 1),
+            Path::new("/db/000007.sst0.trash")
+        );
         assert_eq!(parse("000012.ldb"), Some((12, FileType::Table)));
         assert_eq!(parse("METADB-2"), Some((2, FileType::MetaDatabase)));
     }

@@ -262,7 +262,7 @@ fn merge_level(
         return Ok((added, None));
     }
     let order = |a: &FileMetaData, b: &FileMetaData| {
-        icmp.compare(&a.smallest, &b.smallest).then(a.number.cmp(&b.number))
+        icmp.compare(a.smallest_key(), b.smallest_key()).then(a.number.cmp(&b.number))
     };
     added.sort_by(|a, b| order(a, b));
     let mut merged: Vec<Arc<FileMetaData>> = Vec::with_capacity(base.len() + added.len());
@@ -302,7 +302,7 @@ fn overlap_of(
     right: &FileMetaData,
     icmp: &InternalKeyComparator,
 ) -> Result<Option<Error>> {
-    if icmp.compare(&right.smallest, &right.largest) == Ordering::Greater {
+    if icmp.compare(right.smallest_key(), right.largest_key()) == Ordering::Greater {
         return Err(broken(format_args!(
             "L{level} file #{} smallest key: {} is after its largest key: {}",
             right.number,
@@ -313,7 +313,7 @@ fn overlap_of(
     let Some(left) = left else {
         return Ok(None);
     };
-    if icmp.compare(&left.largest, &right.smallest) == Ordering::Less {
+    if icmp.compare(left.largest_key(), right.smallest_key()) == Ordering::Less {
         return Ok(None);
     }
     Ok(Some(inconsistent(format_args!(

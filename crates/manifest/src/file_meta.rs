@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pumice_base::dbformat;
+use pumice_base::{InternalKey, UserKey};
 
 /// Weight of a surplus tombstone, in average values, when a file's size is compensated.
 const DELETION_WEIGHT: u64 = 2;
@@ -128,16 +128,28 @@ pub struct FileMetaData {
 }
 
 impl FileMetaData {
+    /// `smallest` as a key.
+    #[inline]
+    pub fn smallest_key(&self) -> InternalKey<'_> {
+        InternalKey::new(&self.smallest)
+    }
+
+    /// `largest` as a key.
+    #[inline]
+    pub fn largest_key(&self) -> InternalKey<'_> {
+        InternalKey::new(&self.largest)
+    }
+
     /// The user key of `smallest`.
     #[inline]
-    pub fn smallest_user_key(&self) -> &[u8] {
-        dbformat::user_key(&self.smallest)
+    pub fn smallest_user_key(&self) -> UserKey<'_> {
+        self.smallest_key().user_key()
     }
 
     /// The user key of `largest`.
     #[inline]
-    pub fn largest_user_key(&self) -> &[u8] {
-        dbformat::user_key(&self.largest)
+    pub fn largest_user_key(&self) -> UserKey<'_> {
+        self.largest_key().user_key()
     }
 
     /// The file is input of a running compaction.
@@ -251,11 +263,11 @@ impl fmt::Debug for FileMetaData {
 
 /// An internal key as RocksDB's tools print it: `'abc' seq:7, type:1`.
 pub fn debug_key(ikey: &[u8], hex: bool) -> String {
-    if ikey.len() < dbformat::TRAILER_LEN {
+    let Some(key) = InternalKey::checked(ikey) else {
         return format!("(bad){}", debug_bytes(ikey, true));
-    }
-    let (seq, tag) = dbformat::sequence_and_type(ikey);
-    format!("'{}' seq:{seq}, type:{tag}", debug_bytes(dbformat::user_key(ikey), hex))
+    };
+    let (seq, tag) = key.sequence_and_type();
+    format!("'{}' seq:{seq}, type:{tag}", debug_bytes(key.user_key().as_bytes(), hex))
 }
 
 /// Bytes as text, or as upper-case hexadecimal digits.

@@ -15,11 +15,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use pumice_base::dbformat;
-use pumice_base::{Comparator, InternalKeyComparator};
+use pumice_base::{Comparator, InternalKey, InternalKeyComparator, UserKey};
 
 use crate::file_meta::{FileMetaData, FileStats};
-use crate::range::{UserRange, is_open_end};
+use crate::range::UserRange;
 
 /// Sums over the entry counts of files, for the average value size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,24 +97,26 @@ impl Prefixes {
         let (Some(first), Some(last)) = (files.first(), files.last()) else {
             return Prefixes::default();
         };
-        let base = first.smallest_user_key();
-        let mut common = common_len(base, last.largest_user_key());
+        let base = first.smallest_user_key().as_bytes();
+        let with_base = |key: UserKey<'_>| common_len(base, key.as_bytes());
+        let mut common = with_base(last.largest_user_key());
         if !sorted {
             for file in files {
-                common = common.min(common_len(base, file.smallest_user_key()));
-                common = common.min(common_len(base, file.largest_user_key()));
+                common = common.min(with_base(file.smallest_user_key()));
+                common = common.min(with_base(file.largest_user_key()));
             }
         }
+        let prefix = |key: UserKey<'_>| prefix_of(&key.as_bytes()[common..]);
         Prefixes {
             common: base[..common].into(),
-            smallest: files.iter().map(|f| prefix_of(&f.smallest_user_key()[common..])).collect(),
-            largest: files.iter().map(|f| prefix_of(&f.largest_user_key()[common..])).collect(),
+            smallest: files.iter().map(|f| prefix(f.smallest_user_key())).collect(),
+            largest: files.iter().map(|f| prefix(f.largest_user_key())).collect(),
         }
     }
 
     #[inline]
-    fn probe(&self, user_key: &[u8]) -> Probe {
-        let n = self.common.len();
+    fn probe(&self, user_key: UserKey<'_>) -> Probe {
+        let (n, user_key) = (self.common.len(), user_key.as_bytes());
         match user_key.split_at_checked(n) {
             Some((head, tail)) => match head.cmp(&self.common) {
                 Ordering::Less => Probe::Before,
@@ -295,13 +296,13 @@ impl Level {
     /// Index of the first file whose largest key is at or after `ikey`; `len()` if none.
     /// Not for L0.
     #[inline]
-    pub fn find_file(&self, icmp: &InternalKeyComparator, ikey: &[u8]) -> usize {
+    pub fn find_file(&self, icmp: &InternalKeyComparator, ikey: InternalKey<'_>) -> usize {
         debug_assert!(self.number > 0);
-        let before = |f: &Arc<FileMetaData>| icmp.compare(&f.largest, ikey) == Ordering::Less;
+        let before = |f: &Arc<FileMetaData>| icmp.compare(f.largest_key(), ikey) == Ordering::Less;
         let Some(prefixes) = &self.prefixes else {
             return self.files.partition_point(before);
         };
-        match prefixes.probe(dbformat::user_key(ikey)) {
+        match prefixes.probe(ikey.user_key()) {
             Probe::Before => 0,
             Probe::After => self.files.len(),
             Probe::At(p) => {
@@ -314,7 +315,7 @@ impl Level {
 
     /// Whether file `index` holds keys on both sides of, or at, `user_key`.
     #[inline]
-    fn covers(&self, index: usize, probe: Probe, cmp: &Comparator, user_key: &[u8]) -> bool {
+    fn covers(&self, index: usize, probe: Probe, cmp: &Comparator, user_key: UserKey<'_>) -> bool {
         if let Some(prefixes) = &self.prefixes {
             let Probe::At(p) = probe else {
                 return false;
@@ -335,9 +336,9 @@ impl Level {
     pub fn candidates<'a>(
         &'a self,
         icmp: &'a InternalKeyComparator,
-        ikey: &'a [u8],
+        ikey: InternalKey<'a>,
     ) -> Candidates<'a> {
-        let user_key = dbformat::user_key(ikey);
+        let user_key = ikey.user_key();
         let probe = match &self.prefixes {
             Some(prefixes) => prefixes.probe(user_key),
             None => Probe::At(0),
@@ -416,7 +417,8 @@ impl Level {
 
     /// `left` and its right neighbour hold versions of one user key.
     fn shares_key(left: &FileMetaData, right: &FileMetaData, cmp: &Comparator) -> bool {
-        !is_open_end(&left.largest) && cmp.equal(left.largest_user_key(), right.smallest_user_key())
+        !left.largest_key().is_range_end()
+            && cmp.same_user_key(left.largest_user_key(), right.smallest_user_key())
     }
 
     /// Extends `indices` until no file outside shares a user key with one inside. Not for L0.
@@ -446,7 +448,7 @@ impl Level {
             let own_end = f.largest_user_key();
             range.end.is_some_and(|e| match cmp.compare(own_end, e) {
                 Ordering::Less => false,
-                Ordering::Equal => range.end_open && !is_open_end(&f.largest),
+                Ordering::Equal => range.end_open && !f.largest_key().is_range_end(),
                 Ordering::Greater => true,
             })
         };
@@ -471,7 +473,7 @@ impl Level {
 pub struct Candidates<'a> {
     level: &'a Level,
     cmp: &'a Comparator,
-    user_key: &'a [u8],
+    user_key: UserKey<'a>,
     probe: Probe,
     next: usize,
 }

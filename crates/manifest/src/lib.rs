@@ -28,7 +28,7 @@ pub use file_meta::{FileMetaData, FileStats};
 pub use level::Level;
 pub use offpeak::Offpeak;
 pub use options::{CompactionPri, CompressionChoice, LeveledOptions};
-pub use range::{UserRange, is_open_end};
+pub use range::UserRange;
 pub use score::{FileMarks, LevelScores, MarkRules};
 pub use targets::LevelTargets;
 pub use version::{BeyondCursor, Version};

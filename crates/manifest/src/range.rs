@@ -6,24 +6,17 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{self, MAX_SEQUENCE, ValueType};
-use pumice_base::{Comparator, InternalKeyComparator};
+use pumice_base::{Comparator, InternalKeyComparator, UserKey};
 
 use crate::file_meta::FileMetaData;
-
-/// The upper boundary `ikey` of a file stands for the end of a range tombstone, which is open.
-#[inline]
-pub fn is_open_end(ikey: &[u8]) -> bool {
-    dbformat::trailer(ikey) == dbformat::pack(MAX_SEQUENCE, ValueType::RangeDeletion as u8)
-}
 
 /// A range of user keys; an absent bound is infinite.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UserRange<'a> {
     /// First user key.
-    pub begin: Option<&'a [u8]>,
+    pub begin: Option<UserKey<'a>>,
     /// Last user key.
-    pub end: Option<&'a [u8]>,
+    pub end: Option<UserKey<'a>>,
     /// `end` itself is not in the range.
     pub end_open: bool,
 }
@@ -31,7 +24,7 @@ pub struct UserRange<'a> {
 impl<'a> UserRange<'a> {
     /// `[begin, end]`.
     pub fn closed(begin: Option<&'a [u8]>, end: Option<&'a [u8]>) -> Self {
-        UserRange { begin, end, end_open: false }
+        UserRange { begin: begin.map(UserKey::new), end: end.map(UserKey::new), end_open: false }
     }
 
     /// What `file` covers.
@@ -40,7 +33,7 @@ impl<'a> UserRange<'a> {
         UserRange {
             begin: Some(file.smallest_user_key()),
             end: Some(file.largest_user_key()),
-            end_open: is_open_end(&file.largest),
+            end_open: file.largest_key().is_range_end(),
         }
     }
 
@@ -53,19 +46,19 @@ impl<'a> UserRange<'a> {
         let Some(first) = files.next() else {
             return UserRange::default();
         };
-        let (mut smallest, mut largest) = (&first.smallest, &first.largest);
+        let (mut smallest, mut largest) = (first.smallest_key(), first.largest_key());
         for file in files {
-            if icmp.compare(&file.smallest, smallest) == Ordering::Less {
-                smallest = &file.smallest;
+            if icmp.compare(file.smallest_key(), smallest) == Ordering::Less {
+                smallest = file.smallest_key();
             }
-            if icmp.compare(&file.largest, largest) == Ordering::Greater {
-                largest = &file.largest;
+            if icmp.compare(file.largest_key(), largest) == Ordering::Greater {
+                largest = file.largest_key();
             }
         }
         UserRange {
-            begin: Some(dbformat::user_key(smallest)),
-            end: Some(dbformat::user_key(largest)),
-            end_open: is_open_end(largest),
+            begin: Some(smallest.user_key()),
+            end: Some(largest.user_key()),
+            end_open: largest.is_range_end(),
         }
     }
 
@@ -90,7 +83,7 @@ impl<'a> UserRange<'a> {
 
     /// All of the range lies before user key `key`.
     #[inline]
-    pub fn is_before_key(&self, key: &[u8], cmp: &Comparator) -> bool {
+    pub fn is_before_key(&self, key: UserKey<'_>, cmp: &Comparator) -> bool {
         self.end.is_some_and(|end| match cmp.compare(end, key) {
             Ordering::Less => true,
             Ordering::Equal => self.end_open,

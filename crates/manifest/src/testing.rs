@@ -22,7 +22,7 @@ use crate::{
     CompactionPri, CompressionChoice, FileMetaData, FileStats, LeveledOptions, Version,
     VersionBuilder, VersionEdit,
 };
-use pumice_base::dbformat::{self, MAX_SEQUENCE, ValueType, internal_key};
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, ValueType, internal_key};
 use pumice_base::{Comparator, Error, InternalKeyComparator};
 
 /// One command of a test file.
@@ -98,8 +98,8 @@ fn key(text: &str) -> Vec<u8> {
 }
 
 pub fn show_key(ikey: &[u8]) -> String {
-    let user = String::from_utf8_lossy(dbformat::user_key(ikey)).into_owned();
-    match dbformat::sequence_and_type(ikey) {
+    let user = String::from_utf8_lossy(InternalKey::new(ikey).user_key().as_bytes()).into_owned();
+    match InternalKey::new(ikey).sequence_and_type() {
         (MAX_SEQUENCE, _) => format!("{user}@end"),
         (1, _) => user,
         (seq, _) => format!("{user}@{seq}"),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use pumice_base::{Comparator, InternalKeyComparator};
+use pumice_base::{Comparator, InternalKey, InternalKeyComparator, UserKey};
 
 use crate::blob::BlobFiles;
 use crate::file_meta::FileMetaData;
@@ -132,13 +132,13 @@ impl Version {
 
     /// Index of the first file of `level` (not L0) whose largest key is at or after `ikey`.
     #[inline]
-    pub fn find_file(&self, level: usize, ikey: &[u8]) -> usize {
+    pub fn find_file(&self, level: usize, ikey: InternalKey<'_>) -> usize {
         self.levels[level].find_file(&self.icmp, ikey)
     }
 
     /// The files of `level` that a point read of `ikey` must search, in order.
     #[inline]
-    pub fn candidates<'a>(&'a self, level: usize, ikey: &'a [u8]) -> Candidates<'a> {
+    pub fn candidates<'a>(&'a self, level: usize, ikey: InternalKey<'a>) -> Candidates<'a> {
         self.levels[level].candidates(&self.icmp, ikey)
     }
 
@@ -183,7 +183,7 @@ impl Version {
 
     /// Whether no level below the cursor's holds a file that covers `user_key`, so that a tombstone
     /// of it hides nothing. Keys of one cursor must come in ascending order.
-    pub fn key_not_exists_beyond(&self, cursor: &mut BeyondCursor, user_key: &[u8]) -> bool {
+    pub fn key_not_exists_beyond(&self, cursor: &mut BeyondCursor, user_key: UserKey<'_>) -> bool {
         let cmp = self.user_cmp();
         let covers = |file: &Arc<FileMetaData>| {
             cmp.compare(file.smallest_user_key(), user_key) != Ordering::Greater

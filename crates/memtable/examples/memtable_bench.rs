@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use pumice_base::random::Rng;
-use pumice_base::{InternalIterator, ValueType};
+use pumice_base::{InternalIterator, UserKey, ValueType};
 use pumice_memtable::{MemTable, MemTableOptions, MemTableRep};
 use pumice_port::{thread, time};
 
@@ -56,6 +56,10 @@ fn on_two(operations: u64, f: impl Fn(usize) + Send + Sync + 'static) -> f64 {
     threads.into_iter().map(|t| t.join().expect("no panic")).fold(0.0, f64::max)
 }
 
+fn eighth_and_tenth(iter: &impl InternalIterator) -> u64 {
+    u64::from(iter.key().as_bytes()[7]) + u64::from(iter.value()[9])
+}
+
 fn main() {
     let mut args = std::env::args().skip(1).filter_map(|arg| arg.parse::<u64>().ok());
     let entries = args.next().unwrap_or(1_000_000);
@@ -85,7 +89,7 @@ fn main() {
             "random get",
             timed(entries, || {
                 for &n in random.iter() {
-                    table.get_with(&key(n), u64::MAX >> 8, |seq, _, value| {
+                    table.get_with(UserKey::new(&key(n)), u64::MAX >> 8, |seq, _, value| {
                         hash = hash.wrapping_mul(31) ^ seq ^ u64::from(value[0]);
                         false
                     });
@@ -98,7 +102,7 @@ fn main() {
                 let mut iter = table.iter();
                 iter.seek_to_first();
                 while iter.valid() {
-                    hash = hash.wrapping_add(u64::from(iter.key()[7]) + u64::from(iter.value()[9]));
+                    hash = hash.wrapping_add(eighth_and_tenth(&iter));
                     iter.next();
                 }
             }),
@@ -107,7 +111,7 @@ fn main() {
         let get = on_two(entries, move |t| {
             for &n in order.iter().skip(t).step_by(2) {
                 let mut seen = false;
-                shared.get_with(&key(n), u64::MAX >> 8, |_, _, _| {
+                shared.get_with(UserKey::new(&key(n)), u64::MAX >> 8, |_, _, _| {
                     seen = true;
                     false
                 });

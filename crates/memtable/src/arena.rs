@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crossbeam_utils::CachePadded;
-use pumice_base::dbformat::{TRAILER_LEN, ValueType, unpack};
+use pumice_base::key::{TRAILER_LEN, ValueType, unpack};
 use pumice_port::os::HugeRegion;
 use pumice_port::sync::Mutex;
 

@@ -25,7 +25,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-use pumice_base::{Comparator, SequenceNumber};
+use pumice_base::{Comparator, SequenceNumber, UserKey};
 use pumice_port::sync::Mutex;
 
 /// Ranges kept at most; that of the fewest tombstones makes way.
@@ -52,15 +52,26 @@ pub struct DeadRange {
 }
 
 impl DeadRange {
+    /// The first user key.
+    #[inline]
+    pub fn start(&self) -> UserKey<'_> {
+        UserKey::new(&self.start)
+    }
+    /// The user key after the last one.
+    #[inline]
+    pub fn end(&self) -> UserKey<'_> {
+        UserKey::new(&self.end)
+    }
+
     /// Nothing is left after what is in it from `key` on was cut.
-    fn cut_at(&mut self, comparator: &Comparator, key: &[u8]) -> bool {
-        let inside = comparator.compare(&self.start, key) != Greater
-            && comparator.compare(key, &self.end) == Less;
+    fn cut_at(&mut self, comparator: &Comparator, key: UserKey<'_>) -> bool {
+        let inside = comparator.compare(self.start(), key) != Greater
+            && comparator.compare(key, self.end()) == Less;
         if inside {
             self.end.clear();
-            self.end.extend_from_slice(key);
+            self.end.extend_from_slice(key.as_bytes());
         }
-        inside && comparator.compare(&self.start, key) == Equal
+        inside && comparator.compare(self.start(), key) == Equal
     }
 }
 
@@ -74,8 +85,8 @@ struct State {
 
 impl State {
     /// Index of the first known range that ends after `key`.
-    fn first_after(&self, comparator: &Comparator, key: &[u8]) -> usize {
-        self.known.partition_point(|range| comparator.compare(&range.end, key) != Greater)
+    fn first_after(&self, comparator: &Comparator, key: UserKey<'_>) -> usize {
+        self.known.partition_point(|range| comparator.compare(range.end(), key) != Greater)
     }
 
     fn is_empty(&self) -> bool {
@@ -84,15 +95,19 @@ impl State {
 
     /// Adds `range`, merged with those that it overlaps or touches.
     fn add(&mut self, comparator: &Comparator, mut range: DeadRange) {
-        let touches = |known: &DeadRange| comparator.compare(&known.end, &range.start) == Less;
+        let touches = |known: &DeadRange| comparator.compare(known.end(), range.start()) == Less;
         let first = self.known.partition_point(touches);
-        let beyond = |known: &DeadRange| comparator.compare(&known.start, &range.end) != Greater;
+        let beyond = |known: &DeadRange| comparator.compare(known.start(), range.end()) != Greater;
         let count = self.known[first..].iter().take_while(|known| beyond(known)).count();
         for old in self.known.drain(first..first + count) {
-            if comparator.compare(&old.start, &range.start) == Less {
+            let (earlier, later) = (
+                comparator.compare(old.start(), range.start()) == Less,
+                comparator.compare(old.end(), range.end()) == Greater,
+            );
+            if earlier {
                 range.start = old.start;
             }
-            if comparator.compare(&old.end, &range.end) == Greater {
+            if later {
                 range.end = old.end;
             }
             range.seq = range.seq.max(old.seq);
@@ -132,7 +147,7 @@ impl DeadRanges {
         if state.closed
             || state.announced.len() >= ANNOUNCED_MAX
             || range.start.len().max(range.end.len()) > KEY_BYTES_MAX
-            || comparator.compare(&range.start, &range.end) != Less
+            || comparator.compare(range.start(), range.end()) != Less
         {
             return None;
         }
@@ -155,7 +170,7 @@ impl DeadRanges {
 
     /// `key` may have become visible.
     #[cold]
-    pub(crate) fn cut(&self, comparator: &Comparator, key: &[u8]) {
+    pub(crate) fn cut(&self, comparator: &Comparator, key: UserKey<'_>) {
         let mut state = self.state.lock();
         let at = state.first_after(comparator, key);
         if let Some(range) = state.known.get_mut(at)
@@ -171,7 +186,7 @@ impl DeadRanges {
     pub(crate) fn over(
         &self,
         comparator: &Comparator,
-        key: &[u8],
+        key: UserKey<'_>,
         seq: SequenceNumber,
         removals: u64,
     ) -> Option<DeadRange> {
@@ -179,7 +194,7 @@ impl DeadRanges {
         let range = state.known.get(state.first_after(comparator, key))?;
         let covers = range.seq <= seq
             && range.removals <= removals
-            && comparator.compare(&range.start, key) != Greater;
+            && comparator.compare(range.start(), key) != Greater;
         covers.then(|| range.clone())
     }
 

@@ -15,9 +15,9 @@
 use std::cmp::Ordering;
 use std::slice;
 
-use pumice_base::copying;
-use pumice_base::dbformat::TRAILER_LEN;
+use pumice_base::key::{InternalKey, TRAILER_LEN};
 use pumice_base::narrow::len_u32;
+use pumice_base::{UserKey, copying};
 
 use crate::order::KeyOrder;
 
@@ -160,17 +160,17 @@ impl<'a> EntryRef<'a> {
     }
     /// The internal key.
     #[inline]
-    pub(crate) fn key(self) -> &'a [u8] {
+    pub(crate) fn key(self) -> InternalKey<'a> {
         let (key, len, _) = self.place();
         // SAFETY: this many bytes were written there.
-        unsafe { slice::from_raw_parts(key, len) }
+        InternalKey::new(unsafe { slice::from_raw_parts(key, len) })
     }
     /// The user key.
     #[inline]
-    pub(crate) fn user_key(self) -> &'a [u8] {
+    pub(crate) fn user_key(self) -> UserKey<'a> {
         let (key, len, _) = self.place();
         // SAFETY: as `key`; the trailer is its last eight bytes.
-        unsafe { slice::from_raw_parts(key, len - TRAILER_LEN) }
+        UserKey::new(unsafe { slice::from_raw_parts(key, len - TRAILER_LEN) })
     }
     /// Sequence and type.
     #[inline]
@@ -199,19 +199,19 @@ impl<'a> EntryRef<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub(crate) prefix: u64,
-    pub(crate) user_key: &'a [u8],
+    pub(crate) user_key: UserKey<'a>,
     pub(crate) trailer: u64,
 }
 
 impl<'a> Target<'a> {
     #[inline]
-    pub(crate) fn new<O: KeyOrder>(order: O, user_key: &'a [u8], trailer: u64) -> Self {
+    pub(crate) fn new<O: KeyOrder>(order: O, user_key: UserKey<'a>, trailer: u64) -> Self {
         Target { prefix: order.prefix(user_key), user_key, trailer }
     }
     /// The target for an internal key of at least 8 bytes.
-    pub(crate) fn from_ikey<O: KeyOrder>(order: O, ikey: &'a [u8]) -> Self {
-        let user_key = pumice_base::dbformat::user_key(ikey);
-        Self::new(order, user_key, pumice_base::dbformat::trailer(ikey))
+    pub(crate) fn from_ikey<O: KeyOrder>(order: O, ikey: InternalKey<'a>) -> Self {
+        let user_key = ikey.user_key();
+        Self::new(order, user_key, ikey.trailer())
     }
     /// `entry` against the target, in internal-key order.
     #[inline]
@@ -242,7 +242,10 @@ mod tests {
                 write_entry(memory.as_mut_ptr().cast(), &key, 0x1234, &value);
                 EntryRef::new(memory.as_ptr().cast())
             };
-            assert!(entry.user_key() == key && entry.value() == value, "{key_len}, {value_len}");
+            assert!(
+                entry.user_key().as_bytes() == key && entry.value() == value,
+                "{key_len}, {value_len}"
+            );
             assert_eq!((entry.trailer(), entry.key().len()), (0x1234, key_len + TRAILER_LEN));
             let wide = key_len + TRAILER_LEN >= WIDE_KEY_LEN || value_len >= WIDE_VALUE_LEN;
             let header = if wide { WIDE_HEADER } else { HEADER };

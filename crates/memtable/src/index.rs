@@ -247,6 +247,7 @@ impl Index {
 mod tests {
     use super::*;
     use crate::order::Forward;
+    use pumice_base::UserKey;
 
     /// Equal keys and padding, and targets that are below, at and above each.
     #[pumice_test_macros::test]
@@ -274,7 +275,7 @@ mod tests {
             names.push(u64::MAX.to_be_bytes());
             for chunk in names.chunks(WARMED_MAX - 1) {
                 let targets: Vec<_> =
-                    chunk.iter().map(|name| Target::new(Forward, name, 0)).collect();
+                    chunk.iter().map(|name| Target::new(Forward, UserKey::new(name), 0)).collect();
                 let mut found = vec![None; targets.len()];
                 tree.search_together(&targets, &mut found);
                 let alone: Vec<_> = targets.iter().map(|t| tree.search(t.prefix)).collect();

@@ -9,9 +9,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use pumice_base::Result;
-use pumice_base::dbformat::user_key;
 use pumice_base::extractor::Extractor;
 use pumice_base::iterator::InternalIterator;
+use pumice_base::key::InternalKey;
 
 use crate::entry::{EntryRef, Target};
 use crate::memtable::{MemTable, Rep};
@@ -43,8 +43,8 @@ enum Move<'a> {
     First,
     Last,
     Prev,
-    Seek(&'a [u8]),
-    SeekForPrev(&'a [u8]),
+    Seek(InternalKey<'a>),
+    SeekForPrev(InternalKey<'a>),
 }
 
 impl MemTable {
@@ -78,9 +78,13 @@ impl MemTableIter {
 
     /// Whether a seek for internal key `target` may find something.
     #[inline]
-    fn may_find(&self, target: &[u8]) -> bool {
+    fn may_find(&self, target: InternalKey<'_>) -> bool {
         !self.scoped
-            || self.table.bloom.as_ref().is_none_or(|b| b.may_hold_prefix(user_key(target)))
+            || self
+                .table
+                .bloom
+                .as_ref()
+                .is_none_or(|b| b.may_hold_prefix(target.user_key().as_bytes()))
     }
 
     fn leave(&mut self) {
@@ -177,10 +181,10 @@ impl InternalIterator for MemTableIter {
     fn seek_to_last(&mut self) {
         self.go(Move::Last);
     }
-    fn seek(&mut self, target: &[u8]) {
+    fn seek(&mut self, target: InternalKey<'_>) {
         if self.may_find(target) { self.go(Move::Seek(target)) } else { self.leave() }
     }
-    fn seek_for_prev(&mut self, target: &[u8]) {
+    fn seek_for_prev(&mut self, target: InternalKey<'_>) {
         if self.may_find(target) { self.go(Move::SeekForPrev(target)) } else { self.leave() }
     }
     #[inline]
@@ -202,7 +206,7 @@ impl InternalIterator for MemTableIter {
         self.go(Move::Prev);
     }
     #[inline]
-    fn key(&self) -> &[u8] {
+    fn key(&self) -> InternalKey<'_> {
         self.entry().key()
     }
     #[inline]

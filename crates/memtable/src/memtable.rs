@@ -10,11 +10,11 @@ use std::sync::atomic::{
     fence,
 };
 
-use pumice_base::dbformat::{VALUE_TYPE_FOR_SEEK, pack, unpack};
 use pumice_base::extractor::Extractor;
+use pumice_base::key::{VALUE_TYPE_FOR_SEEK, pack, unpack};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{
-    Comparator, Error, ErrorKind, InternalKeyComparator, Result, SequenceNumber, ValueType,
+    Comparator, Error, ErrorKind, InternalKeyComparator, Result, SequenceNumber, UserKey, ValueType,
 };
 use pumice_port::sync::MutexGuard;
 
@@ -268,7 +268,7 @@ impl MemTable {
         #[cfg(debug_assertions)]
         self.concurrent_writers.fetch_add(1, Relaxed);
         let inserted = with_order!(self.comparator(), order => {
-            list.insert_concurrent(order, &Target::new(order, key, trailer), value)
+            list.insert_concurrent(order, &Target::new(order, UserKey::new(key), trailer), value)
         });
         #[cfg(debug_assertions)]
         self.concurrent_writers.fetch_sub(1, Relaxed);
@@ -282,7 +282,7 @@ impl MemTable {
     #[inline]
     fn cut_dead_ranges(&self, t: ValueType, key: &[u8]) {
         if self.dead_ranges.any() && t != ValueType::Deletion {
-            self.dead_ranges.cut(self.comparator(), key);
+            self.dead_ranges.cut(self.comparator(), UserKey::new(key));
         }
     }
 
@@ -304,12 +304,12 @@ impl MemTable {
     /// Shows `f` the point entries of `key` with sequences up to `seq`, newest first, until it
     /// returns false.
     #[inline]
-    pub fn get_with<F>(&self, key: &[u8], seq: SequenceNumber, mut f: F)
+    pub fn get_with<F>(&self, key: UserKey<'_>, seq: SequenceNumber, mut f: F)
     where
         F: FnMut(SequenceNumber, ValueType, &[u8]) -> bool,
     {
         if let Some(bloom) = &self.bloom
-            && !bloom.may_hold(key)
+            && !bloom.may_hold(key.as_bytes())
         {
             return;
         }
@@ -345,10 +345,10 @@ impl MemTable {
         }
         let trailer = pack(seq, VALUE_TYPE_FOR_SEEK);
         with_order!(self.comparator(), order => loop {
-            let mut targets = [Target::new(order, &[], trailer); index::WARMED_MAX];
+            let mut targets = [Target::new(order, UserKey::new(&[]), trailer); index::WARMED_MAX];
             let mut count = 0;
             for (target, key) in targets.iter_mut().zip(keys.by_ref()) {
-                *target = Target::new(order, key, trailer);
+                *target = Target::new(order, UserKey::new(key), trailer);
                 count += 1;
             }
             list.warm(order, &targets[..count]);
@@ -365,7 +365,7 @@ impl MemTable {
         seq: SequenceNumber,
         f: &mut dyn FnMut(SequenceNumber, ValueType, &[u8]) -> bool,
     ) {
-        self.get_with(key, seq, f);
+        self.get_with(UserKey::new(key), seq, f);
     }
 
     /// How many of the newest entries of `key` up to `seq` are merge operands, counted up to
@@ -373,7 +373,7 @@ impl MemTable {
     pub fn count_successive_merges(&self, key: &[u8], seq: SequenceNumber, limit: usize) -> usize {
         let mut count = 0;
         if limit > 0 {
-            self.get_with(key, seq, |_, value_type, _| {
+            self.get_with(UserKey::new(key), seq, |_, value_type, _| {
                 let merge = value_type == ValueType::Merge;
                 count += usize::from(merge);
                 merge && count < limit
@@ -521,7 +521,7 @@ where
     O: KeyOrder,
     F: FnMut(SequenceNumber, ValueType, &[u8]) -> bool,
 {
-    if !order.equal(entry.user_key(), target.user_key) {
+    if !order.same_user_key(entry.user_key(), target.user_key) {
         return false;
     }
     let (seq, tag) = unpack(entry.trailer());
@@ -583,7 +583,7 @@ impl MemTableWriter<'_> {
         let trailer = pack(seq, t as u8);
         let held = &mut self.held;
         let inserted = with_order!(self.table.comparator(), order => {
-            let target = Target::new(order, key, trailer);
+            let target = Target::new(order, UserKey::new(key), trailer);
             match held {
                 Held::SkipList(list, exclusive) => list.insert(order, exclusive, &target, value),
                 Held::Vector(vector, state) => {

@@ -6,28 +6,29 @@
 
 use std::cmp::Ordering;
 
-use pumice_base::comparator::CustomComparator;
+use pumice_base::key::{CustomComparator, UserKey, same_user_key};
 
 /// An order of user keys, resolved at compile time.
 pub(crate) trait KeyOrder: Copy + Send + Sync {
     /// Whether prefixes order keys.
     const HAS_PREFIX: bool;
     /// See the head.
-    fn prefix(self, user_key: &[u8]) -> u64;
+    fn prefix(self, user_key: UserKey<'_>) -> u64;
     /// The prefix of a key that is followed in memory by at least eight readable bytes.
     ///
     /// # Safety
     /// `len + 8` bytes are readable at `key`.
     unsafe fn prefix_of_stored(self, key: *const u8, len: usize) -> u64;
     /// Three-way comparison.
-    fn compare(self, a: &[u8], b: &[u8]) -> Ordering;
-    /// The two keys are the same key.
-    fn equal(self, a: &[u8], b: &[u8]) -> bool;
+    fn compare(self, a: UserKey<'_>, b: UserKey<'_>) -> Ordering;
+    /// The two are one key of the user.
+    fn same_user_key(self, a: UserKey<'_>, b: UserKey<'_>) -> bool;
 }
 
 /// The first eight bytes as a big-endian integer, zero-padded.
 #[inline]
-fn leading(user_key: &[u8]) -> u64 {
+fn leading(user_key: UserKey<'_>) -> u64 {
+    let user_key = user_key.as_bytes();
     if let Some(head) = user_key.first_chunk::<8>() {
         return u64::from_be_bytes(*head);
     }
@@ -58,7 +59,7 @@ pub(crate) struct Forward;
 impl KeyOrder for Forward {
     const HAS_PREFIX: bool = true;
     #[inline]
-    fn prefix(self, user_key: &[u8]) -> u64 {
+    fn prefix(self, user_key: UserKey<'_>) -> u64 {
         leading(user_key)
     }
     #[inline]
@@ -67,12 +68,12 @@ impl KeyOrder for Forward {
         unsafe { leading_of_stored(key, len) }
     }
     #[inline]
-    fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
-        a.cmp(b)
+    fn compare(self, a: UserKey<'_>, b: UserKey<'_>) -> Ordering {
+        a.as_bytes().cmp(b.as_bytes())
     }
     #[inline]
-    fn equal(self, a: &[u8], b: &[u8]) -> bool {
-        a == b
+    fn same_user_key(self, a: UserKey<'_>, b: UserKey<'_>) -> bool {
+        a.as_bytes() == b.as_bytes()
     }
 }
 
@@ -83,7 +84,7 @@ pub(crate) struct Reverse;
 impl KeyOrder for Reverse {
     const HAS_PREFIX: bool = true;
     #[inline]
-    fn prefix(self, user_key: &[u8]) -> u64 {
+    fn prefix(self, user_key: UserKey<'_>) -> u64 {
         !leading(user_key)
     }
     #[inline]
@@ -92,12 +93,12 @@ impl KeyOrder for Reverse {
         !unsafe { leading_of_stored(key, len) }
     }
     #[inline]
-    fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
-        b.cmp(a)
+    fn compare(self, a: UserKey<'_>, b: UserKey<'_>) -> Ordering {
+        b.as_bytes().cmp(a.as_bytes())
     }
     #[inline]
-    fn equal(self, a: &[u8], b: &[u8]) -> bool {
-        a == b
+    fn same_user_key(self, a: UserKey<'_>, b: UserKey<'_>) -> bool {
+        a.as_bytes() == b.as_bytes()
     }
 }
 
@@ -108,7 +109,7 @@ pub(crate) struct Custom<'a>(pub(crate) &'a dyn CustomComparator);
 impl KeyOrder for Custom<'_> {
     const HAS_PREFIX: bool = false;
     #[inline]
-    fn prefix(self, _user_key: &[u8]) -> u64 {
+    fn prefix(self, _user_key: UserKey<'_>) -> u64 {
         0
     }
     #[inline]
@@ -116,12 +117,12 @@ impl KeyOrder for Custom<'_> {
         0
     }
     #[inline]
-    fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
-        self.0.compare(a, b)
+    fn compare(self, a: UserKey<'_>, b: UserKey<'_>) -> Ordering {
+        self.0.compare(a.as_bytes(), b.as_bytes())
     }
     #[inline]
-    fn equal(self, a: &[u8], b: &[u8]) -> bool {
-        self.0.compare(a, b) == Ordering::Equal
+    fn same_user_key(self, a: UserKey<'_>, b: UserKey<'_>) -> bool {
+        same_user_key(self.0, a, b)
     }
 }
 

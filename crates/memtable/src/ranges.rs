@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-use pumice_base::dbformat::{self, MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK, pack};
-use pumice_base::{InternalIterator, SequenceNumber, ValueType};
+use pumice_base::key::{self, InternalKey, MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK, pack};
+use pumice_base::{InternalIterator, SequenceNumber, UserKey, ValueType};
 
 use crate::dead_ranges::DeadRange;
 use crate::entry::Target;
@@ -20,8 +20,8 @@ impl MemTable {
         let entries = self.sum(|lane| &lane.entries);
         let trailer = pack(MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK);
         let count = with_order!(self.comparator(), order => {
-            let (start, end) =
-                (Target::new(order, start, trailer), Target::new(order, end, trailer));
+            let target = |key| Target::new(order, UserKey::new(key), trailer);
+            let (start, end) = (target(start), target(end));
             match &self.rep {
                 Rep::SkipList(list) => list.estimate_between(order, &start, &end),
                 Rep::Vector(vector) => {
@@ -62,13 +62,13 @@ impl MemTable {
     /// Cuts `range` where something was inserted after its reader began.
     fn cut_at_newer(self: &Arc<Self>, range: &DeadRange) {
         let mut iter = self.iter();
-        iter.seek(&dbformat::seek_key(&range.start, MAX_SEQUENCE));
+        iter.seek(InternalKey::new(&key::seek_key(&range.start, MAX_SEQUENCE)));
         while iter.valid() {
-            let key = dbformat::user_key(iter.key());
-            if self.comparator().compare(key, &range.end).is_ge() {
+            let key = iter.key().user_key();
+            if self.comparator().compare(key, range.end()).is_ge() {
                 return;
             }
-            let (seq, tag) = dbformat::sequence_and_type(iter.key());
+            let (seq, tag) = iter.key().sequence_and_type();
             if seq > range.seq && tag != ValueType::Deletion as u8 {
                 return self.dead_ranges.cut(self.comparator(), key);
             }
@@ -82,7 +82,7 @@ impl MemTable {
     #[inline]
     pub fn dead_range_over(
         &self,
-        key: &[u8],
+        key: UserKey<'_>,
         seq: SequenceNumber,
         removals: u64,
     ) -> Option<DeadRange> {

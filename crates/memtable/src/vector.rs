@@ -70,10 +70,10 @@ impl VectorRep {
     #[inline]
     pub(crate) fn append(&self, state: &mut State, target: &Target<'_>, value: &[u8]) {
         let lane = self.arena.exclusive_lane();
-        let bytes = entry_bytes(target.user_key, value);
+        let bytes = entry_bytes(target.user_key.as_bytes(), value);
         let at = self.arena.allocate(lane, &mut state.bump, bytes);
         // SAFETY: fresh, 8-aligned memory of that size.
-        unsafe { write_entry(at, target.user_key, target.trailer, value) };
+        unsafe { write_entry(at, target.user_key.as_bytes(), target.trailer, value) };
         lane.count(target.trailer, target.user_key.len() + value.len());
         let before = state.items.capacity();
         state.items.push(Item { prefix: target.prefix, entry: at.cast() });

@@ -6,6 +6,7 @@
 //! * `put`: keys in a random order, so a search of the memtable is a part of each
 //! * `append`: ascending keys, whose place in the memtable is next to the one before
 //! * `get` and `seek`: one of 20,000 keys
+//! * `next`: the key after the last one, of 20,000
 //!
 //! The instructions of an operation are the difference of two runs, for example
 //! `for n in 1000 41000; do valgrind --tool=callgrind --callgrind-out-file=/dev/null BINARY
@@ -32,7 +33,7 @@ fn shuffled(number: u64) -> u64 {
 fn run(db: &Db, operation: &str, count: u64) -> usize {
     let (write, read) = (WriteOptions::default(), ReadOptions::default());
     let put = |number| db.put_opt(&write, &key(number), &[b'v'; 100]).unwrap();
-    if matches!(operation, "get" | "seek") {
+    if matches!(operation, "get" | "seek" | "next") {
         (0..KEYS).map(shuffled).for_each(put);
     }
     let mut cursor = db.cursor_opt(&read).unwrap();
@@ -49,6 +50,17 @@ fn run(db: &Db, operation: &str, count: u64) -> usize {
             return (0..count).map(get).sum();
         }
         "seek" => return (0..count).map(&mut seek).sum(),
+        "next" => {
+            cursor.seek_to_first();
+            let mut next = |_| {
+                match cursor.valid() {
+                    true => cursor.next(),
+                    false => cursor.seek_to_first(),
+                }
+                cursor.key().map_or(0, <[u8]>::len)
+            };
+            return (0..count).map(&mut next).sum();
+        }
         _ => panic!("no operation {operation}"),
     }
     0

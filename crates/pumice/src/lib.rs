@@ -176,7 +176,6 @@ pub use version::family::ColumnFamily;
 
 #[doc(hidden)] // For tests, which lower them.
 pub use pumice_base::SizeLimits;
-pub use pumice_base::comparator::CustomComparator;
 pub use pumice_base::extension::{CappedPrefix, FixedPrefix, NoopPrefix};
 pub use pumice_base::extension::{
     CompactionFilter, FilterDecision, MergeOperator, OpFailureScope, SliceTransform,
@@ -184,8 +183,11 @@ pub use pumice_base::extension::{
 pub use pumice_base::file_checksum::{
     CustomFileChecksumGenFactory, FileChecksumGenContext, FileChecksumGenerator,
 };
+pub use pumice_base::key::CustomComparator;
 pub use pumice_base::names::text_of as column_family_name;
-pub use pumice_base::{Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode};
+pub use pumice_base::{
+    Comparator, Error, ErrorKind, Result, SequenceNumber, Severity, SubCode, UserKey,
+};
 pub use pumice_base::{WideColumn, wide_columns::DEFAULT_COLUMN};
 pub use pumice_cache::CacheOptions;
 pub use pumice_compress::{CompressionOptions, CompressionType};

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use pumice_base::SequenceNumber;
-use pumice_base::dbformat::MAX_SEQUENCE;
+use pumice_base::key::MAX_SEQUENCE;
 use pumice_port::os::is_forked;
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pumice_base::ValueType;
 use pumice_base::checksum::{ChecksumType, block_checksum};
-use pumice_base::dbformat::{MAX_SEQUENCE, append_internal_key, seek_key, user_key};
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, append_internal_key, seek_key};
 use pumice_base::random::Rng;
 use pumice_compress::{CompressionOptions, CompressionType, Compressor};
 use pumice_env::{BufferedWriter, MemFs, WriterOptions};
@@ -141,8 +141,8 @@ fn blocks(load: &Load) -> Blocks {
     let table = Table::open(read, fs.open_random(path).unwrap(), bytes.len() as u64).unwrap();
     let mut starts = Vec::new();
     load.for_each(|key, _| {
-        let target = seek_key(user_key(key), MAX_SEQUENCE);
-        starts.push(table.approximate_offset_of(&target).unwrap() as usize);
+        let target = seek_key(InternalKey::new(key).user_key(), MAX_SEQUENCE);
+        starts.push(table.approximate_offset_of(InternalKey::new(&target)).unwrap() as usize);
     });
     starts.dedup();
     starts.push(table.properties().data_size as usize);
@@ -191,7 +191,11 @@ fn filter_once(context: &TableBuildContext, load: &Load) {
     };
     let policy = context.table.filter_policy.as_ref();
     let Some(mut builder) = policy.and_then(|policy| policy.builder(&settings)) else { return };
-    builder.add_keys(load.keys.chunks_exact(black_box(KEY_BYTES)).map(user_key));
+    builder.add_keys(
+        load.keys
+            .chunks_exact(black_box(KEY_BYTES))
+            .map(|key| InternalKey::new(key).user_key().as_bytes()),
+    );
     black_box(builder.finish().unwrap());
 }
 

@@ -7,10 +7,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{MAX_SEQUENCE, append_internal_key, seek_key};
 use pumice_base::extension::FixedPrefix;
+use pumice_base::key::{MAX_SEQUENCE, append_internal_key, seek_key};
 use pumice_base::random::Rng;
-use pumice_base::{Result, ValueType};
+use pumice_base::{InternalKey, Result, ValueType};
 use pumice_cache::{Cache, CacheOptions};
 use pumice_env::{BufferedWriter, FileOptions, PosixFs, WriterOptions};
 use pumice_table::{
@@ -61,11 +61,11 @@ fn get(table: &Table, n: u64, step: u64, count: u64) -> u64 {
     let mut target = seek_key(&user_key(0), MAX_SEQUENCE);
     for _ in 0..count {
         target[..8].copy_from_slice(&(rng.uniform(n) * 3 + step).to_be_bytes());
-        let mut found = |_: pumice_base::dbformat::ParsedInternalKey<'_>, value: &[u8], _: &_| {
+        let mut found = |_: pumice_base::key::ParsedInternalKey<'_>, value: &[u8], _: &_| {
             sum += value.len() as u64;
             false
         };
-        table.get(&ro, &target, &mut found).expect("a good table");
+        table.get(&ro, InternalKey::new(&target), &mut found).expect("a good table");
     }
     sum
 }

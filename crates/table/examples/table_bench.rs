@@ -8,9 +8,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{MAX_SEQUENCE, append_internal_key, internal_key, seek_key};
+use pumice_base::key::{MAX_SEQUENCE, append_internal_key, internal_key, seek_key};
 use pumice_base::random::Rng;
-use pumice_base::{Result, ValueType};
+use pumice_base::{InternalKey, Result, ValueType};
 use pumice_cache::{Cache, CacheOptions};
 use pumice_compress::CompressionType;
 use pumice_env::{BufferedWriter, FileOptions, PosixFs, WriterOptions};
@@ -64,13 +64,13 @@ fn get_many(table: &Arc<Table>, ro: &TableReadOptions, n: u64, count: u64, step:
     let mut target = seek_key(&user_key(0), MAX_SEQUENCE);
     for _ in 0..count {
         target[..8].copy_from_slice(&(rng.uniform(n) * 3 + step).to_be_bytes());
-        let mut found = |_: pumice_base::dbformat::ParsedInternalKey<'_>,
+        let mut found = |_: pumice_base::key::ParsedInternalKey<'_>,
                          value: &[u8],
                          _: &pumice_table::PinnedBlock| {
             sum += value.len() as u64;
             false
         };
-        table.get(ro, &target, &mut found).expect("a good table");
+        table.get(ro, InternalKey::new(&target), &mut found).expect("a good table");
     }
     sum
 }
@@ -88,7 +88,11 @@ fn read(table: &Arc<Table>, n: u64) {
             let mut rng = Rng::new(9);
             let mut sum = 0;
             for _ in 0..count / 4 {
-                iter.seek(&internal_key(&user_key(rng.uniform(n * 3)), 9, ValueType::Value));
+                iter.seek(InternalKey::new(&internal_key(
+                    &user_key(rng.uniform(n * 3)),
+                    9,
+                    ValueType::Value,
+                )));
                 sum += u64::from(iter.valid());
             }
             sum

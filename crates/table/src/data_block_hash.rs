@@ -183,8 +183,9 @@ mod tests {
     use crate::prefix::common_prefix;
     use crate::read::block::{Block, GlobalSeqno, KeyForm};
     use crate::read::scan::{Landing, find, find_version};
+    use pumice_base::InternalKey;
     use pumice_base::ValueType;
-    use pumice_base::dbformat::{internal_key, seek_key};
+    use pumice_base::key::{internal_key, seek_key};
     use pumice_base::random::Rng;
 
     /// A block of sorted keys with its hash index, if it gets one.
@@ -259,7 +260,7 @@ mod tests {
             .map(|_| key(&format!("k{:03}", rng.uniform(120) * 2), rng.uniform(50)))
             .collect();
         let cmp = pumice_base::InternalKeyComparator::default();
-        keys.sort_by(|a, b| cmp.compare(a, b));
+        keys.sort_by(|a, b| cmp.compare(InternalKey::new(a), InternalKey::new(b)));
         keys.dedup();
         keys
     }
@@ -279,8 +280,11 @@ mod tests {
                 let user = format!("k{:03}", rng.uniform(244));
                 let target = seek_key(user.as_bytes(), rng.uniform(52));
                 let what = format!("seed {seed}: {user}");
-                let searched = find(&block, &target, GlobalSeqno::default());
-                match (find_version(&block, &target, GlobalSeqno::default()), searched) {
+                let searched = find(&block, InternalKey::new(&target), GlobalSeqno::default());
+                match (
+                    find_version(&block, InternalKey::new(&target), GlobalSeqno::default()),
+                    searched,
+                ) {
                     (Landing::At(found), Landing::At(want)) => {
                         assert_eq!(found.offset, want.offset, "{what}");
                         assert_eq!(found.equal, want.equal, "{what}");
@@ -303,7 +307,11 @@ mod tests {
         block[buckets_at..buckets_at + 13].fill(NO_ENTRY);
         let block = Block::decode(block, KeyForm::Internal).unwrap();
         let look = |user: &str| {
-            find_version(&block, &seek_key(user.as_bytes(), 9), GlobalSeqno::default())
+            find_version(
+                &block,
+                InternalKey::new(&seek_key(user.as_bytes(), 9)),
+                GlobalSeqno::default(),
+            )
         };
         assert!(matches!(look("k95"), Landing::End), "the next block may have it");
         assert!(matches!(look("k55"), Landing::Absent));
@@ -324,7 +332,7 @@ mod tests {
                     if let Ok(bad) = Block::decode(bad, KeyForm::Internal)
                         && bad.keys_end() > 0
                     {
-                        find_version(&bad, &target, GlobalSeqno::default());
+                        find_version(&bad, InternalKey::new(&target), GlobalSeqno::default());
                     }
                 }
             }

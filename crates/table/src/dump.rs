@@ -5,7 +5,7 @@
 //! so texts are byte strings. The text of a table is in memory as a whole, in proportion to its
 //! blocks: overlapping data blocks, and crafted keys that grow, are Corruption.
 
-use pumice_base::dbformat::{sequence_and_type, user_key};
+use pumice_base::key::InternalKey;
 use pumice_base::{Error, Result};
 
 use crate::handle::{BlockHandle, BlockKind};
@@ -273,10 +273,15 @@ fn data_text(
         cursor.seek_to_first(&block.block);
         while cursor.valid() {
             keys.add(cursor.key()).map_err(bad)?;
-            let (sequence, tag) = sequence_and_type(cursor.key());
+            let (sequence, tag) = InternalKey::new(cursor.key()).sequence_and_type();
             let note = format!(" seq:{sequence}, type:{tag}");
             let note = if sequences { note.as_str() } else { "" };
-            entry_text(user_key(cursor.key()), note, cursor.value(&block.block), out);
+            entry_text(
+                InternalKey::new(cursor.key()).user_key().as_bytes(),
+                note,
+                cursor.value(&block.block),
+                out,
+            );
             cursor.next(&block.block);
         }
         if cursor.damaged() {

@@ -327,7 +327,7 @@ impl TableProperties {
             ))),
             None | Some(0 | 1) => Ok(None),
             Some(2) => {
-                let known = largest_seqno < pumice_base::dbformat::MAX_SEQUENCE;
+                let known = largest_seqno < pumice_base::key::MAX_SEQUENCE;
                 if known && stored != 0 && stored != largest_seqno {
                     return Err(Error::corruption(format!(
                         "external file of version 2 has global seqno {stored} \

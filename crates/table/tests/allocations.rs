@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use prefixed::{LAYOUTS, context, with_options};
 use pumice_base::ValueType;
-use pumice_base::dbformat::internal_key;
+use pumice_base::key::internal_key;
 use pumice_compress::CompressionType;
 use pumice_filter::FilterPolicy;
 use pumice_table::{TableBuildContext, TableBuilder};

@@ -16,10 +16,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use prefixed::{LAYOUTS, Layout, UpToColon, at, build, check_seek, context, open, with_options};
-use pumice_base::ValueType;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key};
 use pumice_base::extension::{FixedPrefix, builtin_slice_transform};
+use pumice_base::key::{MAX_SEQUENCE, internal_key, seek_key};
 use pumice_base::planted::{self, Bug};
+use pumice_base::{InternalKey, ValueType};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_filter::FilterPolicy;
 use pumice_peer::{Db, Options, Peer, ReadOptions, ReadSettings};
@@ -138,7 +138,7 @@ fn a_foreign_prefix_is_not_asked_for() {
             read.prefix_extractor = builtin_slice_transform(other);
             let table = support::open(read, &bytes).unwrap();
             let mut iter = table.iter(&TableReadOptions::default());
-            iter.seek(&seek_key(b"29~~", MAX_SEQUENCE));
+            iter.seek(InternalKey::new(&seek_key(b"29~~", MAX_SEQUENCE)));
             assert_eq!(at(&iter), Some(b"300key".to_vec()), "{layout:?} {other}");
         }
     }
@@ -195,11 +195,13 @@ fn built(context: &TableBuildContext) -> Vec<u8> {
 /// The value of `key` at a sequence number.
 fn get(table: &Table, key: &[u8], sequence: u64) -> Option<Vec<u8>> {
     let mut found = None;
-    let mut note = |_: pumice_base::dbformat::ParsedInternalKey<'_>, value: &[u8], _: &_| {
+    let mut note = |_: pumice_base::key::ParsedInternalKey<'_>, value: &[u8], _: &_| {
         found = Some(value.to_vec());
         false
     };
-    table.get(&TableReadOptions::default(), &seek_key(key, sequence), &mut note).unwrap();
+    table
+        .get(&TableReadOptions::default(), InternalKey::new(&seek_key(key, sequence)), &mut note)
+        .unwrap();
     found
 }
 
@@ -273,7 +275,7 @@ fn blocks_that_change_places_are_found() {
     let intact = support::open(support::read_context(&context), &bytes).unwrap();
     let offset = |i: usize| {
         let target = seek_key(&users[i], MAX_SEQUENCE);
-        intact.approximate_offset_of(&target).unwrap() as usize
+        intact.approximate_offset_of(InternalKey::new(&target)).unwrap() as usize
     };
     let mut starts: Vec<usize> = (0..users.len()).map(offset).collect();
     starts.dedup();

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use pumice_base::ValueType;
 use pumice_base::checksum::ChecksumType;
-use pumice_base::dbformat::internal_key;
 use pumice_base::extension::FixedPrefix;
+use pumice_base::key::internal_key;
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_filter::FilterPolicy;
 use pumice_peer::{

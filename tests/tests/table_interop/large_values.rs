@@ -1,7 +1,7 @@
 //! Values above 64 MiB, which make compressed blocks of that size: written by either, read by both.
 
-use pumice_base::Comparator;
-use pumice_base::dbformat::{MAX_SEQUENCE, seek_key};
+use pumice_base::key::{MAX_SEQUENCE, seek_key};
+use pumice_base::{Comparator, InternalKey};
 use pumice_peer::{Db, Options as PeerOptions, ReadOptions, ReadSettings, SstFileWriter};
 use pumice_table::TableReadOptions;
 
@@ -72,12 +72,12 @@ fn assert_read_here(bytes: &[u8], value: &[u8], what: &str) {
     let table = support::open(context(Comparator::Bytewise), bytes).unwrap();
     for (key, want) in [(&b"large"[..], value), (b"small", b"v")] {
         let mut found = Vec::new();
-        let mut take = |_: pumice_base::dbformat::ParsedInternalKey<'_>, value: &[u8], _: &_| {
+        let mut take = |_: pumice_base::key::ParsedInternalKey<'_>, value: &[u8], _: &_| {
             found = value.to_vec();
             false
         };
         let target = seek_key(key, MAX_SEQUENCE);
-        table.get(&TableReadOptions::default(), &target, &mut take).unwrap();
+        table.get(&TableReadOptions::default(), InternalKey::new(&target), &mut take).unwrap();
         assert!(found == want, "{what}");
     }
     table.verify_checksums().unwrap();

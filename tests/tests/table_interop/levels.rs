@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pumice_base::Comparator;
+use pumice_base::InternalKey;
 use pumice_peer as theirs;
 use pumice_peer::Peer;
 
@@ -98,7 +99,7 @@ fn first_key(path: &Path) -> Vec<u8> {
     let table = support::open(context(Comparator::Bytewise), &bytes).unwrap();
     let mut iter = Arc::clone(&table).iter(&pumice_table::TableReadOptions::default());
     iter.seek_to_first();
-    pumice_base::dbformat::user_key(iter.key()).to_vec()
+    InternalKey::new(iter.key().as_bytes()).user_key().to_vec()
 }
 
 fn by_us(path: &Path, settings: &str, steps: &[Step]) -> Vec<Described> {

@@ -29,9 +29,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
 use pumice_base::extension::FixedPrefix;
-use pumice_base::{Comparator, InternalKeyComparator, ValueType};
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, internal_key, seek_key};
+use pumice_base::{Comparator, InternalKeyComparator, UserKey, ValueType};
 use pumice_compress::CompressionType;
 use pumice_filter::FilterPolicy;
 use pumice_peer::{
@@ -142,34 +142,38 @@ fn context(user: Comparator) -> TableReadContext {
 
 fn check(table: &Arc<Table>, mut want: Entries, what: &str) {
     let cmp = table.comparator().clone();
-    want.sort_by(|a, b| cmp.compare(&a.0, &b.0));
+    want.sort_by(|a, b| cmp.compare(InternalKey::new(&a.0), InternalKey::new(&b.0)));
     table.verify_checksums().unwrap_or_else(|e| panic!("{what}: {e}"));
     let ro = TableReadOptions::default();
     let mut iter = table.iter(&ro);
     iter.seek_to_first();
     for (key, value) in &want {
         assert!(iter.valid(), "{what}: {:?}", iter.status());
-        assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]), "{what}");
+        assert_eq!((iter.key().as_bytes(), iter.value()), (&key[..], &value[..]), "{what}");
         iter.next();
     }
     assert!(!iter.valid(), "{what}");
     iter.status().unwrap();
     iter.seek_to_last();
     for (key, value) in want.iter().rev() {
-        assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]), "{what}: backward");
+        assert_eq!(
+            (iter.key().as_bytes(), iter.value()),
+            (&key[..], &value[..]),
+            "{what}: backward"
+        );
         iter.prev();
     }
     for (key, value) in want.iter().step_by(7) {
-        iter.seek(key);
-        assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]), "{what}: seek");
+        iter.seek(InternalKey::new(key));
+        assert_eq!((iter.key().as_bytes(), iter.value()), (&key[..], &value[..]), "{what}: seek");
         let mut got = None;
         table
-            .get(&ro, key, &mut |found, v, _| {
+            .get(&ro, InternalKey::new(key), &mut |found, v, _| {
                 got = Some((found.sequence, v.to_vec()));
                 false
             })
             .unwrap();
-        let sequence = pumice_base::dbformat::sequence_and_type(key).0;
+        let sequence = InternalKey::new(key).sequence_and_type().0;
         assert_eq!(got, Some((sequence, value.clone())), "{what}: get");
     }
     let mut absent = 0;
@@ -177,7 +181,11 @@ fn check(table: &Arc<Table>, mut want: Entries, what: &str) {
         let key = format!("key{:07}", i * 7 + 3);
         absent += usize::from(!table.key_may_match(&ro, key.as_bytes()).unwrap());
         let target = seek_key(key.as_bytes(), MAX_SEQUENCE);
-        table.get(&ro, &target, &mut |_, _, _| panic!("{what}: {key} is not there")).unwrap();
+        table
+            .get(&ro, InternalKey::new(&target), &mut |_, _, _| {
+                panic!("{what}: {key} is not there")
+            })
+            .unwrap();
     }
     if what.contains("filter_policy") && !what.contains("whole_key_filtering=false") {
         assert!(absent > 180, "{what}: the filter was used ({absent})");
@@ -256,7 +264,8 @@ fn every_table_option_is_read() {
             .unwrap_or_else(|e| panic!("{what}: {e}"));
         let tombstones = table.range_tombstones().unwrap();
         let user17 = user(17);
-        let newest = tombstones.max_covering_seq(&Comparator::Bytewise, &user17, MAX_SEQUENCE);
+        let newest =
+            tombstones.max_covering_seq(&Comparator::Bytewise, UserKey::new(&user17), MAX_SEQUENCE);
         assert_eq!(newest, 2 * KEYS + 2, "{what}");
         check(&table, entries, &what);
     }
@@ -289,7 +298,10 @@ fn sst_file_writer_tables_take_the_global_sequence() {
         let table = support::open(context, &bytes).unwrap();
         let list = table.range_tombstones().unwrap();
         let key = user(3);
-        assert_eq!(list.max_covering_seq(&Comparator::Bytewise, &key, MAX_SEQUENCE), 77);
+        assert_eq!(
+            list.max_covering_seq(&Comparator::Bytewise, UserKey::new(&key), MAX_SEQUENCE),
+            77
+        );
         check(&table, entries, &format!("external file v{version}"));
     }
 }
@@ -315,7 +327,7 @@ fn reverse_order_is_read() {
         db.flush(&cf).unwrap();
         let bytes = std::fs::read(only_table(dir.path())).unwrap();
         let opened = support::open(context(Comparator::ReverseBytewise), &bytes).unwrap();
-        assert_eq!(user_key(&entries[0].0), user(0));
+        assert_eq!(InternalKey::new(&entries[0].0).user_key().as_bytes(), user(0));
         check(&opened, entries, table);
     }
 }
@@ -365,14 +377,21 @@ fn ingest_and_read(peer: &Peer, context: TableBuildContext, what: &str) {
     iter.seek_to_first();
     for (key, value) in &entries {
         assert!(iter.valid(), "{what}");
-        assert_eq!((iter.key(), iter.value()), (user_key(key), &value[..]), "{what}");
+        assert_eq!(
+            (iter.key(), iter.value()),
+            (InternalKey::new(key).user_key().as_bytes(), &value[..]),
+            "{what}"
+        );
         iter.next();
     }
     assert!(!iter.valid(), "{what}");
     iter.status().unwrap();
     let mut out = Vec::new();
     for (key, value) in entries.iter().step_by(5) {
-        assert!(db.get(&ro, &cf, user_key(key), &mut out).unwrap(), "{what}");
+        assert!(
+            db.get(&ro, &cf, InternalKey::new(key).user_key().as_bytes(), &mut out).unwrap(),
+            "{what}"
+        );
         assert_eq!(&out, value, "{what}");
     }
     assert!(!db.get(&ro, &cf, b"absent", &mut out).unwrap(), "{what}");

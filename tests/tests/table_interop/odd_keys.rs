@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-use pumice_base::Comparator;
 use pumice_base::random::Rng;
+use pumice_base::{Comparator, UserKey};
 use pumice_peer as theirs;
 use pumice_peer::Peer;
 
@@ -32,7 +32,7 @@ fn random_key(rng: &mut Rng, long: &[u8]) -> Vec<u8> {
 fn entries(rng: &mut Rng, order: &Comparator) -> Entries {
     let long: Vec<u8> = (0..rng.uniform(400)).map(|_| BYTES[rng.uniform(6) as usize]).collect();
     let mut keys: Vec<_> = (0..1 + rng.uniform(1500)).map(|_| random_key(rng, &long)).collect();
-    keys.sort_by(|a, b| order.compare(a, b));
+    keys.sort_by(|a, b| order.compare(UserKey::new(a), UserKey::new(b)));
     keys.dedup();
     let value = |rng: &mut Rng| {
         let len = if rng.one_in(100) { rng.uniform(40_000) } else { rng.uniform(40) };
@@ -116,8 +116,12 @@ fn expected(
     order: &Comparator,
 ) -> Answers {
     let seek = |target: &Vec<u8>| {
-        let at = list.partition_point(|(key, _)| order.compare(key, target).is_lt());
-        let behind = list.partition_point(|(key, _)| order.compare(key, target).is_le());
+        let at = list.partition_point(|(key, _)| {
+            order.compare(UserKey::new(key), UserKey::new(target)).is_lt()
+        });
+        let behind = list.partition_point(|(key, _)| {
+            order.compare(UserKey::new(key), UserKey::new(target)).is_le()
+        });
         let key = |i: usize| list.get(i).map(|(key, _)| key.clone());
         [key(at), behind.checked_sub(1).and_then(key)]
     };
@@ -303,7 +307,11 @@ fn run(peer: &Peer, seed: u64) -> usize {
         }
     }
     let seeks = scoped.iter().zip(&want.scoped).filter(|(_, found)| found[0].is_none());
-    seeks.filter(|(target, _)| order.compare(target, &list[list.len() - 1].0).is_le()).count()
+    seeks
+        .filter(|(target, _)| {
+            order.compare(UserKey::new(target), UserKey::new(&list[list.len() - 1].0)).is_le()
+        })
+        .count()
 }
 
 #[pumice_test_macros::test]

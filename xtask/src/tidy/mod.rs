@@ -7,6 +7,7 @@
 //! | no circle of files across the folders of a crate | `circles` |
 //! | no circle of files of the engine by calls | `calls` |
 //! | the port seam, unsafe code and unfinished work | `bans` |
+//! | keys are split, built and compared as types; files are named in one place | `raw_keys` |
 //! | a module with a folder is its mod.rs | `layout` |
 //! | file heads, lengths of files, functions and lines | `lengths` |
 //! | the engine's wiring is at most a fifth of its crate | `owners` |
@@ -34,6 +35,7 @@ mod layout;
 mod lengths;
 mod owners;
 mod proofs;
+mod raw_keys;
 mod reach;
 mod references;
 mod rooms;
@@ -96,6 +98,7 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
         violations.extend(bans::check(source, &tokens));
         violations.extend(lengths::check(source, &tokens));
         violations.extend(rooms::check(source, &tokens));
+        violations.extend(raw_keys::check(source, &tokens));
     }
     violations.extend(reach::check(root, &sources)?);
     violations.extend(references::check(root, &sources)?);

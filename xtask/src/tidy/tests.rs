@@ -40,6 +40,12 @@ const PLANTED: &[(&str, &str, &str, &str)] = &[
         "crates/wal/src/physical.rs: there is no docs/gone.md",
     ),
     (
+        "crates/pumice/src/read/newest.rs",
+        "use ",
+        "fn planted(ikey: &[u8]) -> &[u8] { &ikey[..ikey.len() - 8] }",
+        "crates/pumice/src/read/newest.rs: splits a key by its length: ask `InternalKey`",
+    ),
+    (
         "crates/wal/src/writer.rs",
         "use ",
         "// See docs/format/log.md#no-such-section.",

@@ -16,8 +16,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
-use crate::comparator::Comparator;
-use crate::dbformat::SequenceNumber;
+use crate::key::{Comparator, SequenceNumber, UserKey};
 
 /// One `delete_range(start, end)`: hides older entries of the keys in `[start, end)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +27,19 @@ pub struct RangeTombstone {
     pub end: Vec<u8>,
     /// When the deletion was written.
     pub seq: SequenceNumber,
+}
+
+impl RangeTombstone {
+    /// First user key that is deleted.
+    #[inline]
+    pub fn start(&self) -> UserKey<'_> {
+        UserKey::new(&self.start)
+    }
+    /// First user key after it that is not.
+    #[inline]
+    pub fn end(&self) -> UserKey<'_> {
+        UserKey::new(&self.end)
+    }
 }
 
 /// A key range over which the same tombstones apply.
@@ -42,6 +54,16 @@ pub struct Fragment {
 }
 
 impl Fragment {
+    /// First user key of the range.
+    #[inline]
+    pub fn start(&self) -> UserKey<'_> {
+        UserKey::new(&self.start)
+    }
+    /// First user key after it.
+    #[inline]
+    pub fn end(&self) -> UserKey<'_> {
+        UserKey::new(&self.end)
+    }
     /// The newest sequence at or below `upper`; 0 if there is none.
     #[inline]
     pub fn newest_at(&self, upper: SequenceNumber) -> SequenceNumber {
@@ -65,7 +87,7 @@ pub struct FragmentedTombstones {
 
 /// Where a tombstone begins or ends in the sweep.
 struct Edge<'a> {
-    key: &'a [u8],
+    key: UserKey<'a>,
     seq: SequenceNumber,
     begins: bool,
 }
@@ -89,12 +111,12 @@ impl FragmentedTombstones {
         cmp: &Comparator,
         seqs_max: usize,
     ) -> Option<Self> {
-        tombstones.retain(|t| cmp.compare(&t.start, &t.end) == Ordering::Less);
+        tombstones.retain(|t| cmp.compare(t.start(), t.end()) == Ordering::Less);
         let count = tombstones.len();
-        tombstones.sort_by(|a, b| cmp.compare(&a.start, &b.start));
+        tombstones.sort_by(|a, b| cmp.compare(a.start(), b.start()));
         let disjoint = tombstones
             .windows(2)
-            .all(|pair| cmp.compare(&pair[0].end, &pair[1].start) == Ordering::Less);
+            .all(|pair| cmp.compare(pair[0].end(), pair[1].start()) == Ordering::Less);
         let fragments = if disjoint {
             let whole =
                 |t: RangeTombstone| Fragment { start: t.start, end: t.end, seqs: vec![t.seq] };
@@ -122,15 +144,15 @@ impl FragmentedTombstones {
     /// Index of the first fragment that ends after `user_key`: the one that covers it, else the
     /// next one; the number of fragments if there is none.
     #[inline]
-    pub fn first_ending_after(&self, cmp: &Comparator, user_key: &[u8]) -> usize {
-        self.fragments.partition_point(|f| cmp.compare(&f.end, user_key) != Ordering::Greater)
+    pub fn first_ending_after(&self, cmp: &Comparator, user_key: UserKey<'_>) -> usize {
+        self.fragments.partition_point(|f| cmp.compare(f.end(), user_key) != Ordering::Greater)
     }
 
     /// The fragment that covers `user_key`.
     #[inline]
-    pub fn covering(&self, cmp: &Comparator, user_key: &[u8]) -> Option<&Fragment> {
+    pub fn covering(&self, cmp: &Comparator, user_key: UserKey<'_>) -> Option<&Fragment> {
         let fragment = self.fragments.get(self.first_ending_after(cmp, user_key))?;
-        (cmp.compare(&fragment.start, user_key) != Ordering::Greater).then_some(fragment)
+        (cmp.compare(fragment.start(), user_key) != Ordering::Greater).then_some(fragment)
     }
 
     /// The newest sequence at or below `upper` of a tombstone over `user_key`; 0 if there is none.
@@ -139,7 +161,7 @@ impl FragmentedTombstones {
     pub fn max_covering_seq(
         &self,
         cmp: &Comparator,
-        user_key: &[u8],
+        user_key: UserKey<'_>,
         upper: SequenceNumber,
     ) -> SequenceNumber {
         if self.is_empty() {
@@ -165,13 +187,13 @@ fn sweep(
 ) -> Option<Vec<Fragment>> {
     let mut edges: Vec<Edge<'_>> = Vec::with_capacity(2 * tombstones.len());
     for t in tombstones {
-        edges.push(Edge { key: &t.start, seq: t.seq, begins: true });
-        edges.push(Edge { key: &t.end, seq: t.seq, begins: false });
+        edges.push(Edge { key: t.start(), seq: t.seq, begins: true });
+        edges.push(Edge { key: t.end(), seq: t.seq, begins: false });
     }
     edges.sort_by(|a, b| cmp.compare(a.key, b.key));
     let mut open: BTreeMap<Reverse<SequenceNumber>, usize> = BTreeMap::new();
     let mut fragments: Vec<Fragment> = Vec::new();
-    let mut previous: &[u8] = &[];
+    let mut previous = UserKey::new(&[]);
     for edge in &edges {
         if !open.is_empty() && cmp.compare(previous, edge.key) == Ordering::Less {
             // Those of a fragment that is only lengthened count too: they are compared.
@@ -195,13 +217,13 @@ fn sweep(
 /// Appends `[start, end)`, or lengthens the last fragment if that keeps invariant 3.
 fn emit(
     fragments: &mut Vec<Fragment>,
-    start: &[u8],
-    end: &[u8],
+    start: UserKey<'_>,
+    end: UserKey<'_>,
     open: &BTreeMap<Reverse<SequenceNumber>, usize>,
 ) {
     let seqs = open.keys().map(|Reverse(seq)| *seq);
     if let Some(last) = fragments.last_mut()
-        && last.end == start
+        && last.end == start.as_bytes()
         && last.seqs.iter().copied().eq(seqs.clone())
     {
         last.end = end.to_vec();

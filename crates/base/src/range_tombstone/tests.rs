@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::comparator::CustomComparator;
-use crate::dbformat::MAX_SEQUENCE;
+use crate::key::CustomComparator;
+use crate::key::MAX_SEQUENCE;
 use crate::random::Rng;
 
 fn tombstone(start: &str, end: &str, seq: u64) -> RangeTombstone {
@@ -52,7 +52,7 @@ fn shapes() {
 fn covering_sequence() {
     let cmp = Comparator::Bytewise;
     let set = build(&[("b", "f", 10), ("d", "h", 20), ("x", "z", 5)]);
-    let seq = |key: &str, upper| set.max_covering_seq(&cmp, key.as_bytes(), upper);
+    let seq = |key: &str, upper| set.max_covering_seq(&cmp, UserKey::new(key.as_bytes()), upper);
     assert_eq!(set.num_tombstones(), 3);
     assert_eq!(
         ["a", "b", "c", "d", "e", "f", "g", "h", "w"].map(|k| seq(k, MAX_SEQUENCE)),
@@ -60,13 +60,13 @@ fn covering_sequence() {
     );
     assert_eq!([9, 10, 19, 20, 21].map(|upper| seq("e", upper)), [0, 10, 10, 20, 20]);
     assert_eq!((seq("x", 4), seq("x", 5), seq("yy", 6), seq("z", 6)), (0, 5, 5, 0));
-    assert_eq!(set.first_ending_after(&cmp, b""), 0);
-    assert_eq!(set.first_ending_after(&cmp, b"h"), 3);
-    assert_eq!(set.first_ending_after(&cmp, b"z"), 4);
+    assert_eq!(set.first_ending_after(&cmp, UserKey::new(b"")), 0);
+    assert_eq!(set.first_ending_after(&cmp, UserKey::new(b"h")), 3);
+    assert_eq!(set.first_ending_after(&cmp, UserKey::new(b"z")), 4);
     assert!(set.memory_bytes() > 0);
     let empty = FragmentedTombstones::empty();
-    assert!(empty.is_empty() && empty.covering(&cmp, b"k").is_none());
-    assert_eq!(empty.max_covering_seq(&cmp, b"k", MAX_SEQUENCE), 0);
+    assert!(empty.is_empty() && empty.covering(&cmp, UserKey::new(b"k")).is_none());
+    assert_eq!(empty.max_covering_seq(&cmp, UserKey::new(b"k"), MAX_SEQUENCE), 0);
 }
 
 /// Orders keys by length alone, so that unequal bytes can be equal keys.
@@ -107,13 +107,13 @@ fn agrees_with_the_definition() {
                     let expected = list
                         .iter()
                         .filter(|t| {
-                            cmp.compare(&t.start, &probe) != Ordering::Greater
-                                && cmp.compare(&probe, &t.end) == Ordering::Less
+                            cmp.compare(t.start(), UserKey::new(&probe)) != Ordering::Greater
+                                && cmp.compare(UserKey::new(&probe), t.end()) == Ordering::Less
                                 && t.seq <= upper
                         })
                         .map(|t| t.seq)
                         .max();
-                    let found = set.max_covering_seq(&cmp, &probe, upper);
+                    let found = set.max_covering_seq(&cmp, UserKey::new(&probe), upper);
                     assert_eq!(found, expected.unwrap_or(0), "{cmp:?} seed {seed} {probe:?}");
                 }
             }
@@ -123,11 +123,14 @@ fn agrees_with_the_definition() {
 
 fn check_invariants(set: &FragmentedTombstones, cmp: &Comparator) {
     for f in set.fragments() {
-        assert_eq!(cmp.compare(&f.start, &f.end), Ordering::Less);
+        assert_eq!(cmp.compare(f.start(), f.end()), Ordering::Less);
         assert!(!f.seqs.is_empty() && f.seqs.windows(2).all(|w| w[0] > w[1]), "{f:?}");
     }
     for pair in set.fragments().windows(2) {
-        assert_ne!(cmp.compare(&pair[0].end, &pair[1].start), Ordering::Greater);
+        assert_ne!(
+            cmp.compare(UserKey::new(&pair[0].end), UserKey::new(&pair[1].start)),
+            Ordering::Greater
+        );
         assert!(pair[0].end != pair[1].start || pair[0].seqs != pair[1].seqs);
     }
 }
@@ -141,7 +144,7 @@ fn many_overlapping_pairs() {
     let set = FragmentedTombstones::build(list.collect(), &Comparator::Bytewise);
     assert_eq!(set.fragments().len() as u64, n + 1);
     for i in [0, 1, 500, n - 1, n] {
-        let seq = set.max_covering_seq(&Comparator::Bytewise, &key(i), MAX_SEQUENCE);
+        let seq = set.max_covering_seq(&Comparator::Bytewise, UserKey::new(&key(i)), MAX_SEQUENCE);
         assert_eq!(seq, (i + 1).min(n));
     }
 }

@@ -4,7 +4,7 @@
 //! Thread safety: one task at a time.
 
 use pumice::{BatchRecord, ColumnFamily, Result, WriteBatch};
-use pumice_base::dbformat::ValueType;
+use pumice_base::key::ValueType;
 
 /// A batch.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use crate::output::Output;
 use pumice::{BottommostLevelCompaction, CompactRangeOptions, Db};
 use pumice_base::names;
 use pumice_env::PosixFs;
-use pumice_env::filename::table_file;
+use pumice_env::filename::TableDirs;
 
 /// `list_column_families`
 pub fn list_column_families(it: &Invocation, out: &mut Output) -> Result<(), Failure> {
@@ -71,7 +71,7 @@ pub fn check_consistency(it: &Invocation, out: &mut Output) -> Result<(), Failur
     let state = ManifestState::read(&*fs, &manifest, it.may_overlap()).map_err(failure)?;
     let mut complaints = String::new();
     for file in state.files() {
-        let path = table_file(&it.db, file.number);
+        let path = TableDirs::of(&it.db).table(TableDirs::OWN, file.number);
         match fs.file_size(&path) {
             Ok(size) if size == file.file_size => {}
             Ok(size) => complaints.push_str(&format!(

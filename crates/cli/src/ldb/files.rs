@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::text::show_plain;
 use pumice::{Db, LiveFile};
 use pumice_env::PosixFs;
-use pumice_env::filename::table_file;
+use pumice_env::filename::TableDirs;
 use pumice_manifest::FileMetaData;
 use pumice_table::{Table, TableReadContext};
 
@@ -83,7 +83,8 @@ pub fn update_manifest(it: &Invocation, _out: &mut Output) -> Result<(), Failure
     let read = || {
         let manifest = current_manifest(&*fs, &it.db)?;
         let state = ManifestState::read(&*fs, &manifest, it.may_overlap())?;
-        let mut paths = state.files().map(|file| table_file(&it.db, file.number));
+        let mut paths =
+            state.files().map(|file| TableDirs::of(&it.db).table(TableDirs::OWN, file.number));
         paths.try_for_each(|path| fs.open_sequential(&path).map(drop))
     };
     match read() {
@@ -116,7 +117,7 @@ pub fn list_range_deletes(it: &Invocation, out: &mut Output) -> Result<(), Failu
         if left <= 0 {
             break;
         }
-        let path = table_file(&it.db, file.number);
+        let path = TableDirs::of(&it.db).table(TableDirs::OWN, file.number);
         out.text(&format!("=== file : {} ===\n", path.display()));
         let context = TableReadContext {
             comparator: family.version.comparator().clone(),

@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::text::{show_internal_key, show_stored};
 use pumice::{BatchRecord, Db, WriteBatch};
 use pumice_base::coding::get_fixed64;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, sequence_and_type, user_key};
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, UserKey, internal_key, seek_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Comparator, InternalKeyComparator, Result, ValueType};
 use pumice_env::filename::{self, FileType};
@@ -45,13 +45,13 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
         return Err(format!("Non-existing column family {}", it.family));
     };
     let mut sources = Sources::open(&*fs, &it.db, *id, family).map_err(failure)?;
-    sources.start(from.as_deref());
     let order = family.version.comparator().clone();
+    sources.start(from.as_deref(), &order);
     let mut count = 0u64;
     while count < limit {
         let Some((key, value)) = sources.smallest(&order).map_err(failure)? else { break };
         if let Some(end) = &to
-            && order.user.compare(user_key(key), end) != Ordering::Less
+            && order.user.compare(key.user_key(), UserKey::new(end)) != Ordering::Less
         {
             break;
         }
@@ -61,10 +61,10 @@ pub fn idump(it: &Invocation, out: &mut Output) -> std::result::Result<(), Failu
         }
         count += 1;
         if let Some(groups) = &mut groups {
-            groups.add_internal(key, value, out);
+            groups.add_internal(key.as_bytes(), value, out);
         } else if !count_only {
-            let value = show_stored(key, value, it.value_hex);
-            let key = show_internal_key(key, it.key_hex);
+            let value = show_stored(key.as_bytes(), value, it.value_hex);
+            let key = show_internal_key(key.as_bytes(), it.key_hex);
             if let Some(value) = value
                 && !out.line(&[&key, b" => ", &value])
             {
@@ -101,7 +101,8 @@ impl Sources {
         let order = family.version.comparator().clone();
         let (mut tables, mut tombstones) = (Vec::new(), Vec::new());
         for (level, meta) in family.version.all_files() {
-            let file = fs.open_random(&filename::table_file(db, meta.number))?;
+            let file =
+                fs.open_random(&filename::TableDirs::of(db).table(meta.path_id, meta.number))?;
             let context = TableReadContext {
                 comparator: order.clone(),
                 file_number: meta.number,
@@ -122,14 +123,14 @@ impl Sources {
                 read_log(fs, db, number, id, &mut logged, &mut deleted)?;
             }
         }
-        logged.sort_by(|a, b| order.compare(&a.0, &b.0));
+        logged.sort_by(|a, b| order.compare(InternalKey::new(&a.0), InternalKey::new(&b.0)));
         tombstones.push((None, Arc::new(FragmentedTombstones::build(deleted, &order.user))));
         Ok(Sources { tables, logged, next_logged: 0, tombstones })
     }
 
     /// A newer range deletion covers the entry `key`.
-    fn deleted(&self, key: &[u8], order: &InternalKeyComparator) -> bool {
-        let (sequence, user) = (sequence_and_type(key).0, user_key(key));
+    fn deleted(&self, key: InternalKey<'_>, order: &InternalKeyComparator) -> bool {
+        let (sequence, user) = (key.sequence(), key.user_key());
         self.tombstones.iter().any(|(file, list)| {
             list.max_covering_seq(&order.user, user, MAX_SEQUENCE) > sequence
                 && file.as_ref().is_none_or(|file| inside_file(&order.user, user, file))
@@ -137,27 +138,30 @@ impl Sources {
     }
 
     /// Places every source at `from`, or at its beginning.
-    fn start(&mut self, from: Option<&[u8]>) {
+    fn start(&mut self, from: Option<&[u8]>, order: &InternalKeyComparator) {
         let target = from.map(|key| seek_key(key, MAX_SEQUENCE));
         for table in &mut self.tables {
             match &target {
-                Some(target) => table.seek(target),
+                Some(target) => table.seek(InternalKey::new(target)),
                 None => table.seek_to_first(),
             }
         }
         if let Some(from) = from {
-            self.next_logged = self.logged.partition_point(|(key, _)| user_key(key) < from);
+            let from = UserKey::new(from);
+            self.next_logged = self.logged.partition_point(|(key, _)| {
+                order.user.compare(InternalKey::new(key).user_key(), from) == Ordering::Less
+            });
         }
     }
 
     fn find(&self, order: &InternalKeyComparator) -> Option<Found> {
-        let logged = self.logged.get(self.next_logged).map(|(key, _)| key.as_slice());
+        let logged = self.logged.get(self.next_logged).map(|(key, _)| InternalKey::new(key));
         let mut best = logged.map(|key| (key, Found::Logged));
         for (index, table) in self.tables.iter().enumerate() {
             if table.valid()
                 && best
                     .as_ref()
-                    .is_none_or(|(key, _)| order.compare(table.key(), key) == Ordering::Less)
+                    .is_none_or(|(key, _)| order.compare(table.key(), *key) == Ordering::Less)
             {
                 best = Some((table.key(), Found::Table(index)));
             }
@@ -166,7 +170,7 @@ impl Sources {
     }
 
     /// The smallest entry of all.
-    fn smallest(&self, order: &InternalKeyComparator) -> Result<Option<(&[u8], &[u8])>> {
+    fn smallest(&self, order: &InternalKeyComparator) -> Result<Option<(InternalKey<'_>, &[u8])>> {
         for table in &self.tables {
             table.status()?;
         }
@@ -174,7 +178,7 @@ impl Sources {
             Found::Table(index) => (self.tables[index].key(), self.tables[index].value()),
             Found::Logged => {
                 let (key, value) = &self.logged[self.next_logged];
-                (key.as_slice(), value.as_slice())
+                (InternalKey::new(key), value.as_slice())
             }
         }))
     }
@@ -190,13 +194,11 @@ impl Sources {
 
 /// `key` is inside the bounds of `file`. Compaction splits range deletions there, and entries
 /// outside may have had their sequence zeroed (docs/format/table.md#range-deletions).
-fn inside_file(order: &Comparator, key: &[u8], file: &FileMetaData) -> bool {
-    let (sequence, tag) = sequence_and_type(&file.largest);
-    let ends_before = sequence == MAX_SEQUENCE && tag == ValueType::RangeDeletion as u8;
-    order.compare(key, user_key(&file.smallest)) != Ordering::Less
-        && match order.compare(key, user_key(&file.largest)) {
+fn inside_file(order: &Comparator, key: UserKey<'_>, file: &FileMetaData) -> bool {
+    order.compare(key, file.smallest_user_key()) != Ordering::Less
+        && match order.compare(key, file.largest_user_key()) {
             Ordering::Less => true,
-            Ordering::Equal => !ends_before,
+            Ordering::Equal => !file.largest_key().is_range_end(),
             Ordering::Greater => false,
         }
 }

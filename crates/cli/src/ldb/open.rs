@@ -10,7 +10,7 @@ use pumice::options::{FileRules, LoadedOptions, load_latest_options};
 use pumice::{ColumnFamily, ColumnFamilyDescriptor, ColumnFamilyOptions, Db, DbOptions, DbWithTtl};
 use pumice_base::ErrorKind;
 use pumice_env::PosixFs;
-use pumice_env::filename::table_file;
+use pumice_env::filename::TableDirs;
 use pumice_table::footer::{FOOTER_LEN, Footer};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -172,7 +172,7 @@ impl Invocation {
             return Ok(());
         };
         for file in state.files() {
-            let path = table_file(&self.db, file.number);
+            let path = TableDirs::of(&self.db).table(TableDirs::OWN, file.number);
             let offset = file.file_size.saturating_sub(FOOTER_LEN as u64);
             let mut bytes = [0; FOOTER_LEN];
             let read = fs.open_random(&path).and_then(|file| file.read_at(offset, &mut bytes));

@@ -14,9 +14,7 @@ use crate::text::{parse, show_internal_key, show_stored};
 use flags::{KNOWN, REFUSED};
 
 pub use flags::USAGE;
-use pumice_base::dbformat::{
-    MAX_SEQUENCE, TRAILER_LEN, ValueType, seek_key, sequence_and_type, user_key,
-};
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, UserKey, ValueType, seek_key};
 use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{FileOptions, FileSystem, PosixFs};
@@ -145,13 +143,13 @@ fn parse_internal_key(text: &[u8]) -> ExitCode {
             return ExitCode::from(FAILED);
         }
     };
-    if key.len() < TRAILER_LEN {
+    let Some(ikey) = InternalKey::checked(&key) else {
         eprintln!("Corrupted Key: Internal Key too small. Size={}. ", key.len());
         return ExitCode::from(FAILED);
-    }
+    };
     let shown = show_internal_key(&key, true);
     let shown = String::from_utf8_lossy(&shown);
-    let is_known = ValueType::from_u8(sequence_and_type(&key).1).is_some();
+    let is_known = ValueType::from_u8(ikey.tag()).is_some();
     if !is_known {
         eprintln!("Corrupted Key: {shown}");
     }
@@ -453,11 +451,12 @@ impl Request {
 
 impl Range {
     /// The walk ends before this user key.
-    fn ends_before(&self, order: &InternalKeyComparator, key: &[u8]) -> bool {
-        let is_behind = |end: &Vec<u8>| order.user.compare(key, end) != Ordering::Less;
+    fn ends_before(&self, order: &InternalKeyComparator, key: UserKey<'_>) -> bool {
+        let is_behind =
+            |end: &Vec<u8>| order.user.compare(key, UserKey::new(end)) != Ordering::Less;
         let prefix = self.from.as_ref().filter(|_| self.is_prefix);
         self.to.as_ref().is_some_and(is_behind)
-            || prefix.is_some_and(|prefix| !key.starts_with(prefix))
+            || prefix.is_some_and(|prefix| !key.as_bytes().starts_with(prefix))
     }
 }
 
@@ -518,18 +517,18 @@ fn walk(
         ..Default::default()
     });
     match &range.from {
-        Some(from) => iter.seek(&seek_key(from, MAX_SEQUENCE)),
+        Some(from) => iter.seek(InternalKey::new(&seek_key(from, MAX_SEQUENCE))),
         None => iter.seek_to_first(),
     }
     let mut count = 0u64;
     while iter.valid() && count < range.limit {
-        if range.ends_before(order, user_key(iter.key())) {
+        if range.ends_before(order, iter.key().user_key()) {
             break;
         }
         count += 1;
         if let Some(out) = &mut out {
-            let key = show_internal_key(iter.key(), hex);
-            if let Some(value) = show_stored(iter.key(), iter.value(), hex)
+            let key = show_internal_key(iter.key().as_bytes(), hex);
+            if let Some(value) = show_stored(iter.key().as_bytes(), iter.value(), hex)
                 && !out.line(&[&key, b" => ", &value])
             {
                 return Ok(None);

@@ -156,7 +156,7 @@ impl Trials {
         let mut iter = table.iter(&reads);
         iter.seek_to_first();
         while iter.valid() {
-            builder.add(iter.key(), iter.value())?;
+            builder.add(iter.key().as_bytes(), iter.value())?;
             iter.next();
         }
         iter.status()?;

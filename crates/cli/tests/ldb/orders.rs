@@ -31,6 +31,12 @@ fn the_tools_read_tables_of_another_order() {
         assert!(keys.is_sorted_by(|a, b| a > b), "{db}");
         keys.len()
     };
+    // The entry of the log comes before all others.
+    for (words, with_log) in [("--db=d idump", true), ("--db=d idump --from=k250", false)] {
+        let (code, out, err) = ours(&dir, words, "");
+        assert_eq!(code, Some(0), "{err}");
+        assert!(out.contains("k250") && out.contains("k500") == with_log, "{words}: {out}");
+    }
     assert_eq!(keys("d"), 496);
     for (words, db) in [
         ("--db=d idump", "d"),

@@ -45,7 +45,7 @@ fn make(dir: &Path, tool: fn(&Path, &str) -> Printed) -> u64 {
     let (fs, db) = (PosixFs::shared(), dir.join("d"));
     let (number, mut edits) = edits(&*fs, &db);
     let files: Vec<_> = edits.iter().flat_map(|edit| edit.new_files.clone()).collect();
-    let with_c = |file: &FileMetaData| file.smallest_user_key() == b"c";
+    let with_c = |file: &FileMetaData| file.smallest_user_key().as_bytes() == b"c";
     let (_, file) = files.iter().find(|(level, file)| *level == 0 && with_c(file)).unwrap();
     let last = files.iter().map(|(level, _)| *level).max().unwrap();
     let mut moved = VersionEdit::for_column_family(0);

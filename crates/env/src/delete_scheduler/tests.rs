@@ -76,7 +76,7 @@ impl Rig {
     }
     /// Makes a tracked table file of this many bytes.
     fn table(&self, manager: &SstFileManager, number: u64, bytes: u64) -> PathBuf {
-        let path = crate::filename::table_file(Path::new(DIR), number);
+        let path = crate::filename::TableDirs::of(DIR).table(0, number);
         let content = vec![7; usize::try_from(bytes).unwrap()];
         write_file(&*self.fs, &path, &content, true).unwrap();
         manager.on_add_file(&path, bytes);

@@ -5,10 +5,8 @@
 use std::sync::Arc;
 
 use pumice_base::coding::Decoder;
-use pumice_base::dbformat::{
-    COLUMN_FAMILY_ID_MAX, FILE_NUMBER_MAX, LAST_SEQUENCE_MAX, MAX_SEQUENCE, TRAILER_LEN,
-};
-use pumice_base::{Error, Result, names};
+use pumice_base::key::{COLUMN_FAMILY_ID_MAX, FILE_NUMBER_MAX, LAST_SEQUENCE_MAX, MAX_SEQUENCE};
+use pumice_base::{Error, InternalKey, Result, names};
 
 use super::{BlobFileAddition, BlobFileGarbage, VersionEdit, WalAddition, file_tag, tag};
 use crate::file_meta::FileMetaData;
@@ -354,7 +352,7 @@ fn level(input: &mut Decoder<'_>, what: &'static str) -> Field<usize> {
 /// A boundary key. Its type byte may be anything: old releases leaked their limit into it.
 fn internal_key(input: &mut Decoder<'_>, what: &'static str) -> Field<Vec<u8>> {
     match input.length_prefixed() {
-        Some(key) if key.len() >= TRAILER_LEN => Ok(key.to_vec()),
+        Some(key) if InternalKey::checked(key).is_some() => Ok(key.to_vec()),
         _ => Err(what),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::{
+use pumice_base::key::{
     COLUMN_FAMILY_ID_MAX, FILE_NUMBER_MAX, LAST_SEQUENCE_MAX, MAX_SEQUENCE, ValueType, internal_key,
 };
 use pumice_manifest::edit::{BlobFileAddition, BlobFileGarbage, WalAddition};

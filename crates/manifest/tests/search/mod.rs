@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{self, MAX_SEQUENCE, ValueType, internal_key};
-use pumice_base::{Comparator, InternalKeyComparator};
+use pumice_base::key::{self, MAX_SEQUENCE, ValueType, internal_key};
+use pumice_base::{Comparator, InternalKey, InternalKeyComparator, UserKey};
 use pumice_manifest::{FileMetaData, UserRange, Version, VersionBuilder, VersionEdit};
 
 /// A small generator: the suite must not depend on a library's sequence.
@@ -42,7 +42,7 @@ fn random_version(rng: &mut Rng, cmp: &Comparator, prefix: &[u8]) -> Arc<Version
             }
         })
         .collect();
-    keys.sort_by(|a, b| icmp.compare(a, b));
+    keys.sort_by(|a, b| icmp.compare(InternalKey::new(a), InternalKey::new(b)));
     keys.dedup();
     let mut edit = VersionEdit::default();
     for (i, pair) in keys.chunks_exact(2).enumerate() {
@@ -70,25 +70,33 @@ fn check(version: &Version, cmp: &Comparator, rng: &mut Rng, prefix: &[u8]) {
         let user = random_key(rng, prefix);
         let ikey = internal_key(&user, rng.below(5), ValueType::Value);
         let files = version.files(1);
-        let first = files.iter().position(|f| icmp.compare(&f.largest, &ikey) != Ordering::Less);
-        let found = version.find_file(1, &ikey);
+        let first = files
+            .iter()
+            .position(|f| icmp.compare(f.largest_key(), InternalKey::new(&ikey)) != Ordering::Less);
+        let found = version.find_file(1, InternalKey::new(&ikey));
         assert_eq!(found, first.unwrap_or(files.len()));
-        assert_eq!(found, files.partition_point(|f| icmp.compare(&f.largest, &ikey).is_lt()));
+        assert_eq!(
+            found,
+            files.partition_point(|f| icmp
+                .compare(f.largest_key(), InternalKey::new(&ikey))
+                .is_lt())
+        );
 
         let covers = |f: &&Arc<FileMetaData>| {
-            cmp.compare(f.smallest_user_key(), &user) != Ordering::Greater
-                && cmp.compare(&user, f.largest_user_key()) != Ordering::Greater
+            cmp.compare(f.smallest_user_key(), UserKey::new(&user)) != Ordering::Greater
+                && cmp.compare(UserKey::new(&user), f.largest_user_key()) != Ordering::Greater
         };
         for level in 0..2 {
             let behind = version.files(level).iter();
             let behind = behind.skip(if level == 0 { 0 } else { found });
             let expected: Vec<u64> = behind.filter(covers).map(|f| f.number).collect();
-            let actual: Vec<u64> = version.candidates(level, &ikey).map(|f| f.number).collect();
+            let actual: Vec<u64> =
+                version.candidates(level, InternalKey::new(&ikey)).map(|f| f.number).collect();
             assert_eq!(actual, expected, "level {level} key {user:?}");
         }
 
         let other = random_key(rng, prefix);
-        let (low, high) = match cmp.compare(&user, &other) {
+        let (low, high) = match cmp.compare(UserKey::new(&user), UserKey::new(&other)) {
             Ordering::Greater => (&other, &user),
             _ => (&user, &other),
         };
@@ -132,17 +140,17 @@ fn check_inputs(
 
 fn check_beyond(version: &Version, cmp: &Comparator, rng: &mut Rng, prefix: &[u8]) {
     let mut keys: Vec<_> = (0..20).map(|_| random_key(rng, prefix)).collect();
-    keys.sort_by(|a, b| cmp.compare(a, b));
+    keys.sort_by(|a, b| cmp.compare(UserKey::new(a), UserKey::new(b)));
     let mut cursor = version.beyond_cursor(0);
     for key in &keys {
         let hidden = version.files(1).iter().any(|f| {
-            cmp.compare(f.smallest_user_key(), key) != Ordering::Greater
-                && cmp.compare(key, f.largest_user_key()) != Ordering::Greater
+            cmp.compare(f.smallest_user_key(), UserKey::new(key)) != Ordering::Greater
+                && cmp.compare(UserKey::new(key), f.largest_user_key()) != Ordering::Greater
         });
-        assert_eq!(version.key_not_exists_beyond(&mut cursor, key), !hidden);
+        assert_eq!(version.key_not_exists_beyond(&mut cursor, UserKey::new(key)), !hidden);
     }
     let mut behind_all = version.beyond_cursor(6);
-    assert!(version.key_not_exists_beyond(&mut behind_all, b"a"));
+    assert!(version.key_not_exists_beyond(&mut behind_all, UserKey::new(b"a")));
 }
 
 #[test]
@@ -178,8 +186,8 @@ fn equal_largest_user_keys_are_all_candidates() {
     builder.apply(&edit).unwrap();
     let version = builder.build().unwrap();
     let numbers = |seq| {
-        let key = dbformat::seek_key(b"k", seq);
-        version.candidates(1, &key).map(|f| f.number).collect::<Vec<_>>()
+        let key = key::seek_key(b"k", seq);
+        version.candidates(1, InternalKey::new(&key)).map(|f| f.number).collect::<Vec<_>>()
     };
     assert_eq!(numbers(MAX_SEQUENCE), [1, 2, 3]);
     assert_eq!(numbers(6), [2, 3]);

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{MAX_SEQUENCE, seek_key, user_key};
 use pumice_base::extension::SliceTransform;
 use pumice_base::extractor::Extractor;
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, seek_key};
 use pumice_base::random::Rng;
-use pumice_base::{Comparator, InternalIterator, InternalKeyComparator, ValueType};
+use pumice_base::{Comparator, InternalIterator, InternalKeyComparator, UserKey, ValueType};
 use pumice_port::thread;
 
 use super::{Bloom, BloomOptions};
@@ -144,7 +144,7 @@ impl Test {
     fn check_get(&mut self, key: &[u8]) {
         let seq = 1 + self.rng.uniform(200);
         let mut found = Vec::new();
-        self.table.get_with(key, seq, |seq, kind, _| {
+        self.table.get_with(UserKey::new(key), seq, |seq, kind, _| {
             found.push((seq, kind));
             true
         });
@@ -160,22 +160,22 @@ impl Test {
         iter.scope_to_prefix(Some(&extractor));
         let prefix = extractor.prefix(key).map(<[u8]>::to_vec);
         let shown = |iter: &crate::MemTableIter| {
-            let key = iter.valid().then(|| user_key(iter.key()).to_vec());
+            let key = iter.valid().then(|| iter.key().user_key().to_vec());
             key.filter(|key| prefix.is_none() || extractor.prefix(key) == prefix.as_deref())
         };
         let alike = |found: Option<(&Vec<u8>, _)>| {
             let found = found.map(|(key, _): (_, &Vec<(u64, ValueType)>)| key.clone());
             found.filter(|key| prefix.is_none() || extractor.prefix(key) == prefix.as_deref())
         };
-        iter.seek(&seek_key(key, MAX_SEQUENCE));
+        iter.seek(InternalKey::new(&seek_key(key, MAX_SEQUENCE)));
         let wanted = alike(self.model.range(key.to_vec()..).next());
         assert_eq!(shown(&iter), wanted, "{}: seek {key:?}", self.context);
-        iter.seek_for_prev(&seek_key(key, 0));
+        iter.seek_for_prev(InternalKey::new(&seek_key(key, 0)));
         let wanted = alike(self.model.range(..=key.to_vec()).next_back());
         assert_eq!(shown(&iter), wanted, "{}: seek_for_prev {key:?}", self.context);
         iter.scope_to_prefix(None);
-        iter.seek(&seek_key(key, MAX_SEQUENCE));
-        let found = iter.valid().then(|| user_key(iter.key()).to_vec());
+        iter.seek(InternalKey::new(&seek_key(key, MAX_SEQUENCE)));
+        let found = iter.valid().then(|| iter.key().user_key().to_vec());
         let wanted = self.model.range(key.to_vec()..).next().map(|(key, _)| key.clone());
         assert_eq!(found, wanted, "{}: unscoped seek {key:?}", self.context);
     }
@@ -210,7 +210,7 @@ fn a_filtered_memtable_denies_no_entry() {
 /// Compares, and counts.
 struct Counting(std::sync::atomic::AtomicU64);
 
-impl pumice_base::comparator::CustomComparator for Counting {
+impl pumice_base::key::CustomComparator for Counting {
     fn name(&self) -> &str {
         "test.Counting"
     }
@@ -242,21 +242,21 @@ fn a_denied_key_costs_no_comparison() {
         for n in 200..300u64 {
             let key = format!("{n:03}");
             let before = compared();
-            table.get_with(key.as_bytes(), MAX_SEQUENCE, |_, _, _| true);
+            table.get_with(UserKey::new(key.as_bytes()), MAX_SEQUENCE, |_, _, _| true);
             gets += u64::from(compared() == before);
             let before = compared();
-            iter.seek(&seek_key(key.as_bytes(), MAX_SEQUENCE));
+            iter.seek(InternalKey::new(&seek_key(key.as_bytes(), MAX_SEQUENCE)));
             assert!(!iter.valid());
             seeks += u64::from(compared() == before);
-            iter.seek_for_prev(&seek_key(key.as_bytes(), 0));
+            iter.seek_for_prev(InternalKey::new(&seek_key(key.as_bytes(), 0)));
             assert_eq!(iter.valid(), prefix.is_none() || compared() != before);
         }
         assert!(gets > 95, "{gets} of 100 gets, whole keys {whole_keys}, prefix {prefix:?}");
         assert_eq!(seeks > 95, prefix.is_some(), "{seeks} of 100 seeks, prefix {prefix:?}");
         // The filter does not have another extractor's prefixes.
         iter.scope_to_prefix(Some(&Extractor::Fixed(2)));
-        iter.seek(&seek_key(b"05x", MAX_SEQUENCE));
-        assert_eq!(user_key(iter.key()), b"060");
+        iter.seek(InternalKey::new(&seek_key(b"05x", MAX_SEQUENCE)));
+        assert_eq!(iter.key().user_key().as_bytes(), b"060");
     }
 }
 

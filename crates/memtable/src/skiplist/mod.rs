@@ -385,10 +385,10 @@ impl SkipList {
         target: &Target<'_>,
         value: &[u8],
     ) -> Node {
-        let bytes = entry_bytes(target.user_key, value);
+        let bytes = entry_bytes(target.user_key.as_bytes(), value);
         let node = new_tower(&self.arena, lane, bump, height, bytes);
         // SAFETY: fresh, 8-aligned memory of that size.
-        unsafe { write_entry(node.cast(), target.user_key, target.trailer, value) };
+        unsafe { write_entry(node.cast(), target.user_key.as_bytes(), target.trailer, value) };
         node
     }
 

@@ -6,9 +6,9 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, sequence_and_type, user_key};
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, internal_key};
 use pumice_base::random::Rng;
-use pumice_base::{Comparator, InternalIterator, ValueType};
+use pumice_base::{Comparator, InternalIterator, UserKey, ValueType};
 use pumice_port::thread;
 
 use super::{SKIP_LIST, new_table};
@@ -17,10 +17,10 @@ use crate::{DeadRange, MemTable};
 /// Entries of `table` in the range that a reader at `seq` sees; deletions hide all that is older.
 fn visible_in(table: &Arc<MemTable>, range: &DeadRange, seq: u64) -> Vec<Vec<u8>> {
     let (mut iter, mut seen, mut visible) = (table.iter(), Vec::new(), Vec::new());
-    iter.seek(&internal_key(&range.start, MAX_SEQUENCE, ValueType::Value));
-    while iter.valid() && user_key(iter.key()) < &range.end[..] {
-        let (at, tag) = sequence_and_type(iter.key());
-        let key = user_key(iter.key()).to_vec();
+    iter.seek(InternalKey::new(&internal_key(&range.start, MAX_SEQUENCE, ValueType::Value)));
+    while iter.valid() && iter.key().user_key().as_bytes() < &range.end[..] {
+        let (at, tag) = iter.key().sequence_and_type();
+        let key = iter.key().user_key().to_vec();
         if at <= seq && seen != key {
             if tag != ValueType::Deletion as u8 {
                 visible.push(key.clone());
@@ -40,7 +40,7 @@ fn dead_ranges_merge_and_are_cut() {
         table.note_dead_range(DeadRange { start, end, seq, tombstones: 5, removals: 2 });
     };
     let over = |key: &str, seq| {
-        let range = table.dead_range_over(key.as_bytes(), seq, 2)?;
+        let range = table.dead_range_over(UserKey::new(key.as_bytes()), seq, 2)?;
         let text = |key: Vec<u8>| String::from_utf8(key).unwrap();
         Some((text(range.start), text(range.end), range.seq, range.tombstones))
     };
@@ -48,7 +48,7 @@ fn dead_ranges_merge_and_are_cut() {
     note("d", "f", 10);
     assert_eq!([over("c", 99), over("f", 99), over("e", 9)], [None, None, None]);
     assert_eq!(over("d", 10), range("d", "f", 10, 5));
-    assert_eq!(table.dead_range_over(b"d", 10, 1), None, "an older view");
+    assert_eq!(table.dead_range_over(UserKey::new(b"d"), 10, 1), None, "an older view");
     note("h", "k", 12);
     note("f", "g", 11);
     assert_eq!(over("f", 20), range("d", "g", 11, 10));
@@ -91,7 +91,9 @@ fn dead_ranges_are_true_while_entries_are_inserted() {
                         table.note_dead_range(range);
                     }
                     let seq = last.load(Acquire);
-                    if let Some(range) = table.dead_range_over(&[rng.uniform(64) as u8], seq, 0) {
+                    if let Some(range) =
+                        table.dead_range_over(UserKey::new(&[rng.uniform(64) as u8]), seq, 0)
+                    {
                         checked += 1;
                         assert_eq!(
                             visible_in(&table, &range, seq),

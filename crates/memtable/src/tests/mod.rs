@@ -1,14 +1,16 @@
 //! The memtable against a sorted vector, under concurrency, and its accounts.
+//! Size: one model checks every representation and every order.
 #![allow(clippy::unwrap_used)]
 
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use pumice_base::comparator::CustomComparator;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, pack, seek_key, sequence_and_type};
+use pumice_base::key::{CustomComparator, InternalKey, MAX_SEQUENCE, internal_key, pack, seek_key};
 use pumice_base::random::Rng;
-use pumice_base::{Comparator, ErrorKind, InternalIterator, InternalKeyComparator, ValueType};
+use pumice_base::{
+    Comparator, ErrorKind, InternalIterator, InternalKeyComparator, UserKey, ValueType,
+};
 use pumice_cache::{Cache, CacheOptions};
 use pumice_port::thread;
 
@@ -59,13 +61,17 @@ impl Model {
         Model { comparator: InternalKeyComparator::new(user), entries: Vec::new() }
     }
     fn sort(&mut self) {
-        self.entries.sort_by(|a, b| self.comparator.compare(&a.0, &b.0));
+        let order = &self.comparator;
+        self.entries.sort_by(|a, b| order.compare(InternalKey::new(&a.0), InternalKey::new(&b.0)));
+    }
+    fn order(&self, entry: &(Vec<u8>, Vec<u8>), ikey: &[u8]) -> Ordering {
+        self.comparator.compare(InternalKey::new(&entry.0), InternalKey::new(ikey))
     }
     fn lower_bound(&self, ikey: &[u8]) -> usize {
-        self.entries.partition_point(|e| self.comparator.compare(&e.0, ikey) == Ordering::Less)
+        self.entries.partition_point(|e| self.order(e, ikey) == Ordering::Less)
     }
     fn upper_bound(&self, ikey: &[u8]) -> usize {
-        self.entries.partition_point(|e| self.comparator.compare(&e.0, ikey) != Ordering::Greater)
+        self.entries.partition_point(|e| self.order(e, ikey) != Ordering::Greater)
     }
 
     /// Every query of `table` has the model's answer.
@@ -97,10 +103,10 @@ impl Model {
             let seq = rng.uniform(self.entries.len() as u64 + 3);
             let target = seek_key(&user_key, seq);
             let from = self.lower_bound(&target);
-            iter.seek(&target);
+            iter.seek(InternalKey::new(&target));
             assert_eq!(at(&iter).as_ref(), self.entries.get(from), "{context}: seek {target:?}");
             for exact in [&target, self.entries.get(from).map_or(&target, |entry| &entry.0)] {
-                iter.seek_for_prev(exact);
+                iter.seek_for_prev(InternalKey::new(exact));
                 let expected = self.upper_bound(exact).checked_sub(1).map(|i| &self.entries[i]);
                 assert_eq!(at(&iter).as_ref(), expected, "{context}: seek_for_prev {exact:?}");
             }
@@ -151,7 +157,7 @@ fn fill_and_check(seed: u64, rep: MemTableRep, user: Comparator, entries: u64) {
             model.entries.push((internal_key(&key, seq, value_type), value));
         }
     }
-    let deletes = model.entries.iter().filter(|e| sequence_and_type(&e.0).1 == 0).count();
+    let deletes = model.entries.iter().filter(|e| InternalKey::new(&e.0).tag() == 0).count();
     let bytes: usize = model.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
     assert_eq!(table.num_entries(), seq, "{context}");
     assert_eq!(table.num_deletes(), deletes as u64, "{context}");
@@ -207,7 +213,7 @@ fn repeated_key_and_sequence_is_refused() {
         assert_eq!(error.kind(), ErrorKind::TryAgain);
         let error = table.add_concurrent(5, ValueType::Value, &key, b"third").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TryAgain);
-        table.get_with(&key, MAX_SEQUENCE, |_, _, value| {
+        table.get_with(UserKey::new(&key), MAX_SEQUENCE, |_, _, value| {
             assert_eq!(value, b"first");
             true
         });
@@ -227,7 +233,7 @@ fn large_values_and_blocks() {
     }
     for n in 0..200u64 {
         let mut found = false;
-        table.get_with(&n.to_be_bytes(), MAX_SEQUENCE, |_, _, value| {
+        table.get_with(UserKey::new(&n.to_be_bytes()), MAX_SEQUENCE, |_, _, value| {
             found = value == vec![n as u8; (n * 97) as usize % 9000];
             true
         });
@@ -251,17 +257,17 @@ fn count_entries(table: &Arc<MemTable>) -> u64 {
 /// Fifty steps from `key` on ascend, and each entry has the value that belongs to its key.
 fn check_walk(table: &Arc<MemTable>, comparator: &InternalKeyComparator, key: &[u8]) {
     let mut iter = table.iter();
-    iter.seek(&seek_key(key, MAX_SEQUENCE));
+    iter.seek(InternalKey::new(&seek_key(key, MAX_SEQUENCE)));
     let mut last: Option<Vec<u8>> = None;
     for _ in 0..50 {
         if !iter.valid() {
             break;
         }
         if let Some(last) = &last {
-            let order = comparator.compare(last, iter.key());
+            let order = comparator.compare(InternalKey::new(last), iter.key());
             assert_eq!(order, Ordering::Less, "a walk ascends");
         }
-        assert_eq!(iter.value(), &iter.key()[..8]);
+        assert_eq!(iter.value(), &iter.key().as_bytes()[..8]);
         last = Some(iter.key().to_vec());
         iter.next();
     }
@@ -304,7 +310,7 @@ fn concurrent_inserts_and_readers() {
                     let i = rng.uniform(upto.max(1));
                     let key = key_of(t, i).to_be_bytes();
                     let mut found = upto == 0;
-                    table.get_with(&key, MAX_SEQUENCE, |_, _, value| {
+                    table.get_with(UserKey::new(&key), MAX_SEQUENCE, |_, _, value| {
                         found = value == key;
                         false
                     });
@@ -325,7 +331,7 @@ fn concurrent_inserts_and_readers() {
             let key = (i << 55 | 1).to_be_bytes();
             table.add(MAX_SEQUENCE - i, ValueType::Value, &key, &key).unwrap();
             let mut found = false;
-            table.get_with(&key, MAX_SEQUENCE, |_, _, _| {
+            table.get_with(UserKey::new(&key), MAX_SEQUENCE, |_, _, _| {
                 found = true;
                 false
             });
@@ -366,14 +372,15 @@ fn range_tombstones_are_kept_apart() {
     assert!(Arc::ptr_eq(&first, &table.range_tombstones().unwrap()), "kept until one is added");
     table.add_concurrent(9, ValueType::RangeDeletion, b"c", b"e").unwrap();
     let all = table.range_tombstones().unwrap();
-    let covering = |key: &[u8]| all.max_covering_seq(&Comparator::Bytewise, key, MAX_SEQUENCE);
+    let covering =
+        |key: &[u8]| all.max_covering_seq(&Comparator::Bytewise, UserKey::new(key), MAX_SEQUENCE);
     assert_eq!([covering(b"a"), covering(b"b"), covering(b"c"), covering(b"e")], [0, 3, 9, 0]);
     assert_eq!((table.num_entries(), table.num_range_deletes(), table.num_deletes()), (3, 2, 0));
     assert_eq!((table.first_seq(), table.largest_seq()), (3, 9));
     assert!(table.memory_bytes() > before);
     let mut iter = table.iter();
     iter.seek_to_first();
-    assert_eq!(iter.key(), internal_key(b"c", 4, ValueType::Value));
+    assert_eq!(iter.key().as_bytes(), internal_key(b"c", 4, ValueType::Value));
     iter.next();
     assert!(!iter.valid());
 }
@@ -559,8 +566,8 @@ fn iterator_outlives_the_other_owners() {
         drop(table);
         iter.seek_to_first();
         assert_eq!((iter.key().len(), iter.value()), (9, &b"v"[..]));
-        assert_eq!(sequence_and_type(iter.key()), (1, ValueType::Merge as u8));
-        assert_eq!(pumice_base::dbformat::trailer(iter.key()), pack(1, 2));
+        assert_eq!(iter.key().sequence_and_type(), (1, ValueType::Merge as u8));
+        assert_eq!(iter.key().trailer(), pack(1, 2));
     }
 }
 
@@ -586,7 +593,7 @@ fn what_is_warmed_is_found_as_before() {
                 table.warm(keys.iter().map(Vec::as_slice), KEYS);
                 for (n, key) in numbers.iter().zip(&keys) {
                     let mut found = None;
-                    table.get_with(key, KEYS, |_, _, value| {
+                    table.get_with(UserKey::new(key), KEYS, |_, _, value| {
                         found = Some(value.to_vec());
                         false
                     });

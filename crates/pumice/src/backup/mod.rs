@@ -331,11 +331,7 @@ impl BackupEngine {
         let mut meta =
             Meta { timestamp: wall_seconds(), sequence: moment.sequence, ..Meta::default() };
         for &number in &moment.tables {
-            meta.files.push(self.share(
-                &filename::table_file(&inner.dir.path, number),
-                number,
-                known,
-            )?);
+            meta.files.push(self.share(&inner.dir.table(number), number, known)?);
         }
         self.fs.sync_dir(&self.dir.join(SHARED))?;
         for (from, name, bytes) in private_files(&inner.dir.path, &inner.logs.dir(), &moment) {
@@ -549,7 +545,7 @@ fn private_files(
     }
     for &(number, bytes) in &moment.logs {
         let from = filename::log_file(wal_dir, number);
-        files.push((from, format!("{number:06}.log"), Some(bytes)));
+        files.push((from, filename::log_file_name(number), Some(bytes)));
     }
     files
 }

@@ -11,7 +11,7 @@
 
 use std::cmp::Ordering;
 
-use pumice_base::{Comparator, Error, Result, ValueType};
+use pumice_base::{Comparator, Error, Result, UserKey, ValueType};
 
 use crate::commit::batch::{BatchRecord, WriteBatch, record_at};
 
@@ -168,7 +168,9 @@ impl Family {
         let overwrites = overwrite_key && entry.value_type != ValueType::Merge;
         let order = &self.comparator;
         let newest = self.blocks.get_mut(spot.block).and_then(|block| block.get_mut(spot.slot));
-        match newest.filter(|newest| overwrites && order.compare(newest.key(rep), key).is_eq()) {
+        match newest.filter(|newest| {
+            overwrites && order.compare(UserKey::new(newest.key(rep)), UserKey::new(key)).is_eq()
+        }) {
             Some(newest) => *newest = entry,
             None => self.insert(spot, entry),
         }
@@ -201,7 +203,7 @@ impl Family {
         self.comparator = comparator.clone();
         let mut all: Vec<Entry> = self.blocks.drain(..).flatten().collect();
         all.sort_by(|one, other| {
-            let keys = comparator.compare(one.key(rep), other.key(rep));
+            let keys = comparator.compare(UserKey::new(one.key(rep)), UserKey::new(other.key(rep)));
             keys.then(other.record.cmp(&one.record))
         });
         self.blocks = all.chunks(BLOCK_ENTRIES).map(<[Entry]>::to_vec).collect();
@@ -213,7 +215,7 @@ impl Family {
     }
 
     fn compare(&self, rep: &[u8], entry: &Entry, key: &[u8]) -> Ordering {
-        self.comparator.compare(entry.key(rep), key)
+        self.comparator.compare(UserKey::new(entry.key(rep)), UserKey::new(key))
     }
 
     /// The first entry of which `before` is false, which is true of a first part of all entries.

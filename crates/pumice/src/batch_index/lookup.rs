@@ -6,7 +6,7 @@
 //! Thread safety: as the batch; calls with a database may read its files and so suspend.
 //! Values of the batch are copied: the batch may change while an answer lives.
 
-use pumice_base::{Error, ErrorKind, Result, ValueType, wide_columns};
+use pumice_base::{Error, ErrorKind, Result, UserKey, ValueType};
 
 use crate::batch_index::WriteBatchWithIndex;
 use crate::commit::batch::{BatchRecord, record_at};
@@ -14,8 +14,9 @@ use crate::db::store::Store;
 use crate::options::requests::ReadOptions;
 use crate::read::answer::PointAnswer;
 use crate::read::columns::PinnedColumns;
-use crate::read::merge::{full_merge, plain_value, stored_merge};
+use crate::read::merge::full_merge;
 use crate::read::pinned::PinnedSlice;
+use crate::read::value::{is_entity, plain, stored_merge};
 use crate::version::family::ColumnFamily;
 
 /// What is below the operands of a key in a batch.
@@ -201,7 +202,8 @@ impl WriteBatchWithIndex {
         let Some(family) = self.index.family(id) else { return Ok(latest) };
         let mut spot = family.at_or_after(rep, key);
         while let Some(entry) = family.get(spot) {
-            if family.comparator().compare(entry.key(rep), key).is_ne() {
+            if !family.comparator().same_entry_key(UserKey::new(entry.key(rep)), UserKey::new(key))
+            {
                 break;
             }
             let BatchRecord::Entry { value_type, value, .. } =
@@ -335,16 +337,15 @@ pub(super) fn merged_value(
         return Err(Error::invalid_argument(text));
     };
     let operands: Vec<Vec<u8>> = operands.iter().rev().map(|operand| operand.to_vec()).collect();
-    let plain = base.map(|(tag, stored)| plain_value(tag, stored)).transpose()?;
+    let plain = base.map(|(tag, stored)| plain(tag, stored)).transpose()?;
     let value = full_merge(Some(&*operator), key, plain, &operands)?;
     stored_merge(base, value)
 }
 
 fn wanted<W: PointAnswer>(tag: u8, stored: Vec<u8>) -> Result<Option<W>> {
-    let is_entity = tag == ValueType::WideColumnEntity as u8;
-    if !is_entity || W::COLUMNS {
-        return W::of_found(PinnedSlice::owned(stored), is_entity);
+    if !is_entity(tag) || W::COLUMNS {
+        return W::of_found(PinnedSlice::owned(stored), is_entity(tag));
     }
-    let default = wide_columns::default_column(&stored)?.to_vec();
+    let default = plain(tag, &stored)?.to_vec();
     W::of_found(PinnedSlice::owned(default), false)
 }

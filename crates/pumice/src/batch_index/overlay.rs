@@ -18,7 +18,7 @@
 
 use std::cmp::Ordering;
 
-use pumice_base::{Error, Result, ValueType};
+use pumice_base::{Error, Result, UserKey, ValueType};
 use pumice_port::fiber;
 
 use crate::batch_index::WriteBatchWithIndex;
@@ -27,7 +27,7 @@ use crate::batch_index::lookup::{Base, merged_value};
 use crate::cost;
 use crate::options::requests::ReadOptions;
 use crate::read::entries::Cursor;
-use crate::read::merge::plain_value;
+use crate::read::value::plain;
 use crate::version::family::ColumnFamily;
 
 /// How a cursor finds the batch that it reads.
@@ -168,7 +168,10 @@ impl<C: Cursor, B: BatchView> BaseDeltaIterator<C, B> {
     fn delta_seek(&mut self, target: &[u8]) {
         self.place(|family, rep, _, scope| {
             let order = family.comparator();
-            let lower = scope.lower.as_deref().filter(|lower| order.compare(target, lower).is_lt());
+            let lower = scope
+                .lower
+                .as_deref()
+                .filter(|lower| order.compare(UserKey::new(target), UserKey::new(lower)).is_lt());
             Some(family.at_or_after(rep, lower.unwrap_or(target)))
         });
     }
@@ -176,8 +179,10 @@ impl<C: Cursor, B: BatchView> BaseDeltaIterator<C, B> {
     fn delta_seek_for_prev(&mut self, target: &[u8]) {
         self.place(|family, rep, _, scope| {
             let order = family.comparator();
-            let beyond =
-                scope.upper.as_deref().filter(|upper| order.compare(target, upper).is_ge());
+            let beyond = scope
+                .upper
+                .as_deref()
+                .filter(|upper| order.compare(UserKey::new(target), UserKey::new(upper)).is_ge());
             family.before(match beyond {
                 Some(upper) => family.at_or_after(rep, upper),
                 None => family.after(rep, target),
@@ -301,12 +306,12 @@ impl<C: Cursor, B: BatchView> BaseDeltaIterator<C, B> {
             value.clear();
             match below {
                 Some((tag, stored)) if latest.operands.is_empty() => {
-                    value.extend_from_slice(plain_value(tag, stored)?);
+                    value.extend_from_slice(plain(tag, stored)?);
                 }
                 _ => {
                     let merged =
                         merged_value(family.as_ref(), &delta.key, &latest.operands, below)?;
-                    value.extend_from_slice(plain_value(merged.0 as u8, &merged.1)?);
+                    value.extend_from_slice(plain(merged.0 as u8, &merged.1)?);
                 }
             }
             Ok(true)
@@ -333,9 +338,12 @@ impl Delta {
         self.found = spot.map(|spot| (spot, changes));
         let entry = family.zip(spot).and_then(|(family, spot)| Some((family, family.get(spot)?)));
         self.valid = entry.is_some_and(|(family, entry)| {
-            let (order, key) = (family.comparator(), entry.key(rep));
-            scope.lower.as_ref().is_none_or(|lower| order.compare(key, lower).is_ge())
-                && scope.upper.as_ref().is_none_or(|upper| order.compare(key, upper).is_lt())
+            let (order, key) = (family.comparator(), UserKey::new(entry.key(rep)));
+            scope.lower.as_ref().is_none_or(|lower| order.compare(key, UserKey::new(lower)).is_ge())
+                && scope
+                    .upper
+                    .as_ref()
+                    .is_none_or(|upper| order.compare(key, UserKey::new(upper)).is_lt())
         });
         if let Some((_, entry)) = entry.filter(|_| self.valid) {
             self.key.clear();
@@ -354,7 +362,9 @@ impl Delta {
         loop {
             spot = family.next(spot);
             let same = family.get(spot).is_some_and(|entry| {
-                family.comparator().compare(entry.key(rep), &self.key).is_eq()
+                family
+                    .comparator()
+                    .same_entry_key(UserKey::new(entry.key(rep)), UserKey::new(&self.key))
             });
             if !same {
                 return spot;

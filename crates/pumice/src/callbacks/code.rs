@@ -8,12 +8,12 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use pumice_base::Comparator;
-use pumice_base::comparator::CustomComparator;
 use pumice_base::extension::SliceTransform;
 use pumice_base::extractor::Extractor;
 use pumice_base::file_checksum::{
     CustomFileChecksumGenFactory, FileChecksumGenContext, FileChecksumGenerator,
 };
+use pumice_base::key::CustomComparator;
 
 use super::Mark;
 use crate::options::{ColumnFamilyOptions, DbOptions, FileChecksumGenFactory};
@@ -34,6 +34,14 @@ impl CustomComparator for Marked<dyn CustomComparator> {
     fn can_keys_with_different_byte_contents_be_equal(&self) -> bool {
         let _marked = self.mark.enter_locked();
         self.code.can_keys_with_different_byte_contents_be_equal()
+    }
+    fn timestamp_size(&self) -> usize {
+        let _marked = self.mark.enter_locked();
+        self.code.timestamp_size()
+    }
+    fn compare_without_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let _marked = self.mark.enter_locked();
+        self.code.compare_without_timestamp(a, b)
     }
     fn find_shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
         let _marked = self.mark.enter_locked();

@@ -6,10 +6,10 @@
 use pumice_base::narrow::{small_i32, to_usize};
 use std::sync::Arc;
 
-use pumice_base::dbformat::user_key;
 use pumice_base::extension::CompactionFilter;
+use pumice_base::key::InternalKey;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{Error, FileNumber, Result};
+use pumice_base::{Error, FileNumber, Result, UserKey};
 use pumice_env::{IoActivity, JobIo, JobProgress, activity};
 use pumice_manifest::{FileMetaData, Level, Version};
 use pumice_port::lane::Floor;
@@ -27,10 +27,11 @@ use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 use crate::snapshot::LiveSnapshots;
 use crate::stats::listener::{CompactionReason, TableFileCreationReason};
-use crate::table_output::compaction_iterator::{Beyond, CompactionIterator, CompactionSettings};
+use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
 use crate::table_output::counts::IterationCounts;
 use crate::table_output::output_file::{OutputFile, OutputSpec};
 use crate::table_output::tombstones;
+use crate::table_output::value::InputValues;
 use crate::version::family::CfData;
 
 /// Keys between two checks of the shutdown flag.
@@ -134,10 +135,9 @@ fn compact(
         end: end.clone(),
         // Older L0 files may lie beside an output of L0, and older files may be ingested below all
         // others: then nothing is known to be below.
-        beyond: (job.pick.output_level > 0 && !options.cf_allow_ingest_behind).then(|| Beyond {
-            cursor: job.version.beyond_cursor(job.pick.output_level),
-            version: Arc::clone(&job.version),
-        }),
+        beyond: (job.pick.output_level > 0 && !options.cf_allow_ingest_behind)
+            .then(|| job.version.beyond_cursor(job.pick.output_level)),
+        values: InputValues::of(Some(Arc::clone(&job.version))),
         limits: job.env.limits(),
         enforce_single_del_contracts: job.env.db_options().enforce_single_del_contracts,
     };
@@ -206,7 +206,7 @@ fn write_entries(
     let mut until_poll = KEYS_PER_POLL;
     let mut progress = JobProgress::new(job.io.as_deref());
     while entries.valid() {
-        writer.add(entries.key(), entries.value())?;
+        writer.add(InternalKey::new(entries.key()), entries.value())?;
         let bytes = entries.key().len() + entries.value().len();
         entries.next();
         progress.at(entries.counts().entries_in, bytes);
@@ -252,8 +252,8 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
 
 impl Writer<'_> {
     #[inline]
-    fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
-        let key = user_key(ikey);
+    fn add(&mut self, ikey: InternalKey<'_>, value: &[u8]) -> Result<()> {
+        let key = ikey.user_key();
         let split = match &self.output {
             None => {
                 self.cut.before(key, 0);
@@ -262,10 +262,10 @@ impl Writer<'_> {
             // Versions of one user key never go to different files.
             Some(output) => {
                 let last = output.last_key();
-                let same = last.len() == ikey.len() && user_key(last) == key;
+                let same = last.len() == ikey.len() && last.user_key().has_bytes_of(key);
                 !same
                     && self.cut.before(key, self.counted_bytes(output, ikey, value))
-                    && self.job.cf.comparator().compare(user_key(last), key).is_ne()
+                    && !self.job.cf.comparator().same_user_key(last.user_key(), key)
             }
         };
         if split {
@@ -283,9 +283,13 @@ impl Writer<'_> {
 
     /// What counts against the target of `output`, before the given entry.
     #[inline]
-    fn counted_bytes(&self, output: &OutputFile, ikey: &[u8], value: &[u8]) -> u64 {
+    fn counted_bytes(&self, output: &OutputFile, ikey: InternalKey<'_>, value: &[u8]) -> u64 {
         let data = output.estimated_data_bytes();
-        if self.is_upper_bound { self.whole_bytes(data, output, ikey, value) } else { data }
+        if self.is_upper_bound {
+            self.whole_bytes(data, output, ikey.as_bytes(), value)
+        } else {
+            data
+        }
     }
 
     /// Includes the entry and everything after the data blocks, but the latter only up to half of
@@ -328,12 +332,12 @@ impl Writer<'_> {
     }
 
     /// Tombstones between `low` and `high` that have to be written; counts the others.
-    fn tombstones(&mut self, high: Option<&[u8]>) -> Vec<RangeTombstone> {
+    fn tombstones(&mut self, high: Option<UserKey<'_>>) -> Vec<RangeTombstone> {
         let Some(list) = &self.job.tombstones else { return Vec::new() };
         let (left, done) = tombstones::surviving(
             list,
             self.job.cf.comparator(),
-            self.low.as_deref(),
+            self.low.as_deref().map(UserKey::new),
             high,
             &self.job.snapshots.sequences,
             self.job.pick.bottommost,
@@ -344,7 +348,7 @@ impl Writer<'_> {
 
     /// Ends the present output, which gets tombstones up to `high`.
     fn close(&mut self, high: Option<Vec<u8>>) -> Result<()> {
-        let tombstones = self.tombstones(high.as_deref());
+        let tombstones = self.tombstones(high.as_deref().map(UserKey::new));
         if self.output.is_none() {
             if tombstones.is_empty() {
                 return Ok(());

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice_base::{Error, Result};
+use pumice_base::{Error, Result, UserKey};
+use pumice_env::filename::table_file_name;
 use pumice_manifest::{FileMetaData, UserRange, Version, VersionEdit};
 
 use crate::compaction::picker::{FilesRequest, InputLevel};
@@ -206,7 +207,7 @@ impl Db {
             output_file_size_limit: options.output_file_size_limit.max(1),
         };
         let outputs = self.inner().compact_files(data, request, options.max_subcompactions)?;
-        Ok(outputs.iter().map(|number| format!("/{number:06}.sst")).collect())
+        Ok(outputs.iter().map(|number| format!("/{}", table_file_name(*number))).collect())
     }
 }
 
@@ -310,7 +311,7 @@ fn files_inside(version: &Version, ranges: &[KeyRange<'_>], include_end: bool) -
         for (begin, end) in ranges {
             let range = UserRange::closed(*begin, *end);
             let ends_it = |file: &Arc<FileMetaData>| {
-                end.is_some_and(|end| cmp.compare(file.largest_user_key(), end).is_eq())
+                end.is_some_and(|end| cmp.same_user_key(file.largest_user_key(), UserKey::new(end)))
             };
             let inside = &level.files()[level.clean_inputs_within(&range, cmp)];
             let free = |file: &&Arc<FileMetaData>| {

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, FileNumber, Result};
+use pumice_env::filename::TableDirs;
 use pumice_env::{FileLock, FileSystem, create_dir_durably, filename, parent_of};
 
 use crate::engine::DbInner;
@@ -118,10 +119,10 @@ impl DbInner {
         }
         let moment = self.note_moment()?;
         create_dir_durably(&*self.dir.fs, staging, false)?;
-        let mut linking = true;
+        let (staged, mut linking) = (TableDirs::of(staging), true);
         for &number in &moment.tables {
-            let from = filename::table_file(&self.dir.path, number);
-            self.dir.link_or_copy(&from, &filename::table_file(staging, number), &mut linking)?;
+            let (from, to) = (self.dir.table(number), staged.table(TableDirs::OWN, number));
+            self.dir.link_or_copy(&from, &to, &mut linking)?;
         }
         let (manifest, bytes) = moment.manifest;
         let from = filename::manifest_file(&self.dir.path, manifest);

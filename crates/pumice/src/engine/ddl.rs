@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::dbformat::COLUMN_FAMILY_ID_MAX;
+use pumice_base::key::COLUMN_FAMILY_ID_MAX;
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_manifest::{Version, VersionEdit};
 

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pumice_base::{Error, FileNumber};
-use pumice_env::filename;
 use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_port::pool::Priority;
@@ -130,7 +129,7 @@ impl DbInner {
     ) {
         let mut info = flush_info(cf, job, reason);
         if let Some(file) = file {
-            info.file_path = filename::table_file(&self.dir.path, file.number);
+            info.file_path = self.dir.table_of(file);
             info.file_number = file.number;
             info.smallest_seqno = file.smallest_seq;
             info.largest_seqno = file.largest_seq;
@@ -166,7 +165,7 @@ impl DbInner {
             cf_name: cf.name.clone(),
             job_id,
             reason,
-            file_path: filename::table_file(&self.dir.path, file.number),
+            file_path: self.dir.table_of(file),
             file_number: file.number,
             file_size: file.file_size,
             smallest_seqno: file.smallest_seq,
@@ -311,7 +310,7 @@ impl Reports {
     ) -> TableFileDeletionInfo {
         let info = TableFileDeletionInfo {
             job_id: self.events.last_job.load(Ordering::Relaxed),
-            file_path: filename::table_file(&dir.path, number),
+            file_path: dir.table(number),
             file_number: number,
             error: None,
         };

@@ -8,7 +8,7 @@ use std::path::Path;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result};
 use pumice_env::FileSystem;
-use pumice_env::filename::{self, FileType};
+use pumice_env::filename::{self, FileType, TableDirs};
 use pumice_manifest::FileMetaData;
 
 use crate::engine::DbInner;
@@ -75,7 +75,7 @@ pub(crate) fn check_tables(
 
 /// The table `file` of the database at `path` must exist with its length.
 pub(crate) fn check_length(fs: &dyn FileSystem, path: &Path, file: &FileMetaData) -> Result<()> {
-    let table = filename::table_file(path, file.number);
+    let table = TableDirs::of(path).table(file.path_id, file.number);
     let bytes = fs.file_size(&table)?;
     if bytes == file.file_size {
         return Ok(());
@@ -105,7 +105,7 @@ impl DbInner {
                 state.files.obsolete.file(log);
             }
             for table in std::mem::take(&mut state.files.pending_outputs) {
-                state.files.obsolete.file(filename::table_file(&self.dir.path, table));
+                state.files.obsolete.file(self.dir.table(table));
             }
         }
         if installed {

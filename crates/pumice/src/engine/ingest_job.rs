@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pumice_base::dbformat::LAST_SEQUENCE_MAX;
 use pumice_base::file_checksum::FileChecksum;
+use pumice_base::key::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result, SequenceNumber};
-use pumice_env::filename::{self, FileType};
+use pumice_env::filename::{self, FileType, TableDirs};
 use pumice_manifest::{FileMetaData, UserRange, VersionEdit};
 use pumice_port::sync::MutexGuard;
 use pumice_port::time;
@@ -185,7 +185,7 @@ impl DbInner {
         let by = (&*self.dir.fs, &settings.file_checksum_gen_factory);
         let mut incoming = Vec::with_capacity(files.len());
         for (at, external) in files.into_iter().enumerate() {
-            let to = filename::table_file(&self.dir.path, external.number);
+            let to = self.dir.table(external.number);
             let from = (external.path.as_path(), external.bytes);
             let stop = || self.check_writable();
             let probe = self.dir.probe_for_own(options, &external)?;
@@ -399,7 +399,7 @@ impl DbInner {
             let info = ExternalFileIngestionInfo {
                 cf_name: request.cf.name.clone(),
                 external_file_path: external.path.clone(),
-                internal_file_path: filename::table_file(&self.dir.path, external.number),
+                internal_file_path: self.dir.table(external.number),
                 global_seqno: placed.sequence,
                 table_properties: external.properties.clone(),
             };
@@ -422,7 +422,7 @@ impl Directory {
         match name.and_then(filename::parse) {
             Some((number, FileType::Table)) if options.move_files && number < external.number => {
                 let beside = external.path.parent().unwrap_or(Path::new(""));
-                let probe = filename::table_file(beside, external.number);
+                let probe = TableDirs::of(beside).table(TableDirs::OWN, external.number);
                 Ok((!self.fs.exists(&probe)?).then_some(probe))
             }
             _ => Ok(None),
@@ -447,7 +447,7 @@ impl Directory {
         let by = (&*self.fs, &settings.file_checksum_gen_factory);
         for request in prepared.iter_mut().filter(|request| request.options.write_global_seqno) {
             for Incoming { external, placed, checksum, .. } in &mut request.files {
-                let path = filename::table_file(&self.path, external.number);
+                let path = self.table(external.number);
                 if placed.sequence != external.stored_seqno {
                     let offset = external.properties.global_seqno_offset;
                     if offset == 0 {

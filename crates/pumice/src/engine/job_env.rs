@@ -2,7 +2,7 @@
 //!
 //! Thread safety: from any job. `begin_output` takes the state lock.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -22,6 +22,9 @@ use crate::table_output::env::OutputEnv;
 impl OutputEnv for DbInner {
     fn directory(&self) -> &Path {
         &self.dir.path
+    }
+    fn table_path(&self, number: FileNumber) -> PathBuf {
+        self.dir.table(number)
     }
     fn file_system(&self) -> &dyn FileSystem {
         &*self.dir.fs

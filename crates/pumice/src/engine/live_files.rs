@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{self, MAX_SEQUENCE};
-use pumice_base::{Error, ErrorKind, Result, SequenceNumber};
+use pumice_base::key::{self, MAX_SEQUENCE};
+use pumice_base::{Error, ErrorKind, InternalKey, Result, SequenceNumber, UserKey};
 use pumice_env::filename;
 use pumice_env::rate_limiter::reads::{LimitedFile, read_priority};
 use pumice_manifest::FileMetaData;
@@ -121,7 +121,7 @@ fn verify_file_checksum(db: &DbInner, options: &ReadOptions, file: &FileMetaData
         return Ok(());
     }
     let settings = db.options();
-    let path = filename::table_file(&db.dir.path, file.number);
+    let path = db.dir.table_of(file);
     let factory = &settings.file_checksum_gen_factory;
     let generator = file_checksum::generator(factory, &path, function)?;
     let opened = db.dir.fs.open_random(&path)?;
@@ -185,6 +185,7 @@ pub(crate) fn approximate_memtable_stats(cf: &CfData, start: &[u8], end: &[u8]) 
 /// The part of a file that lies in `[start, end)`.
 fn bytes_within(cf: &CfData, file: &FileMetaData, start: &[u8], end: &[u8]) -> Result<u64> {
     let order = cf.comparator();
+    let (start, end) = (UserKey::new(start), UserKey::new(end));
     let after_start = order.compare(file.smallest_user_key(), start).is_ge();
     let before_end = order.compare(file.largest_user_key(), end).is_lt();
     if after_start && before_end {
@@ -198,7 +199,10 @@ fn bytes_within(cf: &CfData, file: &FileMetaData, start: &[u8], end: &[u8]) -> R
     }
     let tables = cf.tables();
     let table = tables.table(file)?;
-    let offset = |key| table.approximate_offset_of(&dbformat::seek_key(key, MAX_SEQUENCE));
+    let offset = |key: UserKey<'_>| {
+        let target = key::seek_key(key, MAX_SEQUENCE);
+        table.approximate_offset_of(InternalKey::new(&target))
+    };
     let from = if after_start { 0 } else { offset(start)? };
     let to = if before_end { file.file_size } else { offset(end)? };
     Ok(to.saturating_sub(from))

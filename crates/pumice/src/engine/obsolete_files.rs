@@ -163,7 +163,7 @@ impl DbInner {
             if let Some(table) = self.resources.open_tables.erase(number).or(open) {
                 table.uncache(uncache);
             }
-            let path = filename::table_file(&self.dir.path, number);
+            let path = self.dir.table(number);
             self.delete_file(&path);
             deleted.push(self.reports.table_deleted(&self.dir, number));
         }

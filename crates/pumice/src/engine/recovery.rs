@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::dbformat::LAST_SEQUENCE_MAX;
+use pumice_base::key::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber};
 use pumice_env::SequentialFile;

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pumice_base::dbformat::LAST_SEQUENCE_MAX;
+use pumice_base::key::LAST_SEQUENCE_MAX;
 use pumice_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber};
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use pumice_base::{Error, ErrorKind, FileNumber, Result, SubCode};
-use pumice_env::{SstFileManager, filename};
+use pumice_env::SstFileManager;
 
 use crate::engine::DbInner;
 use crate::state::DbState;
@@ -39,7 +39,7 @@ impl DbInner {
     pub(crate) fn track_tables(&self, state: &mut DbState) {
         let Some(manager) = self.manager() else { return };
         for file in state.cfs.values().flat_map(|cf| cf.files()) {
-            manager.on_add_file(&filename::table_file(&self.dir.path, file.number), file.file_size);
+            manager.on_add_file(&self.dir.table_of(file), file.file_size);
         }
         // At least a memtable, so that a nearly full disk does not lead to many small files.
         let budgets = state.cfs.values().map(|cf| cf.data.options().write_buffer_size as u64);
@@ -58,7 +58,7 @@ impl DbInner {
     /// Table `number` was written.
     pub(crate) fn track_table(&self, number: FileNumber, bytes: u64) {
         if let Some(manager) = self.manager() {
-            manager.on_add_file(&filename::table_file(&self.dir.path, number), bytes);
+            manager.on_add_file(&self.dir.table(number), bytes);
         }
     }
 

@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, FileNumber, Result};
+use pumice_base::{Error, FileNumber, InternalKey, Result};
 use pumice_env::{JobIo, JobProgress};
-use pumice_manifest::Version;
+use pumice_manifest::{BeyondCursor, Version};
 use pumice_memtable::MemTable;
 use pumice_port::lane::at_normal_priority;
 use pumice_table::TableReason;
@@ -26,10 +26,11 @@ use crate::options::codec::flush_compression;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 use crate::stats::listener::TableFileCreationReason;
-use crate::table_output::compaction_iterator::{Beyond, CompactionIterator, CompactionSettings};
+use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
 use crate::table_output::env::OutputEnv;
 use crate::table_output::output_file::{OutputFile, OutputSpec, WrittenFile};
 use crate::table_output::tombstones::{of_memtables, surviving};
+use crate::table_output::value::InputValues;
 use crate::version::family::CfData;
 
 /// What a flush or a recovery makes.
@@ -45,7 +46,7 @@ pub(crate) struct FlushOutput {
 impl FlushOutput {
     /// Where the versions are that a deletion of `mems` may hide; None: anywhere. Few deletions are
     /// written as they are, as RocksDB does with all.
-    fn beyond(&self, cf: &CfData, mems: &[Arc<MemTable>]) -> Option<Beyond> {
+    fn beyond(&self, cf: &CfData, mems: &[Arc<MemTable>]) -> Option<BeyondCursor> {
         let options = cf.options();
         let min = u64::from(options.min_tombstones_for_range_conversion);
         let deletes: u64 = mems.iter().map(|mem| mem.num_deletes()).sum();
@@ -55,7 +56,7 @@ impl FlushOutput {
                 && !options.cf_allow_ingest_behind
                 && !version.is_overlapping()
         })?;
-        Some(Beyond { version: Arc::clone(version), cursor: version.cursor_of_memtables() })
+        Some(version.cursor_of_memtables())
     }
 }
 
@@ -87,6 +88,7 @@ pub(crate) fn write_level0(
         tombstones: tombstones.clone(),
         end: None,
         beyond: flushed.beyond(cf, mems),
+        values: InputValues::of(flushed.older.clone()),
         limits: env.limits(),
         enforce_single_del_contracts: env.db_options().enforce_single_del_contracts,
     };
@@ -108,7 +110,7 @@ pub(crate) fn write_level0(
     entries.seek_to_first();
     let mut progress = JobProgress::new(io.map(|io| &**io));
     while entries.valid() {
-        output.add(entries.key(), entries.value())?;
+        output.add(InternalKey::new(entries.key()), entries.value())?;
         let bytes = entries.key().len() + entries.value().len();
         entries.next();
         progress.at(entries.counts().entries_in, bytes);
@@ -124,8 +126,7 @@ pub(crate) fn write_level0(
         }
     }
     if output.is_empty() {
-        output.abandon()?;
-        return Ok(None);
+        return output.abandon().map(|()| None);
     }
     let file = output.finish(env, cf)?;
     if !planted::is(Bug::FlushDirNotSynced) {

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pumice_base::coding::{get_fixed32, get_fixed64};
-use pumice_base::dbformat::{
-    MAX_SEQUENCE, ParsedInternalKey, internal_key, sequence_and_type, user_key,
+use pumice_base::key::{
+    InternalKey, MAX_SEQUENCE, ParsedInternalKey, append_internal_key, internal_key,
 };
 use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
 use pumice_env::FileSystem;
-use pumice_manifest::{UserRange, is_open_end};
+use pumice_manifest::UserRange;
 use pumice_table::properties::{
     EXTERNAL_VERSION, GLOBAL_SEQNO, UNKNOWN_COLUMN_FAMILY, UNKNOWN_SEQNO,
 };
@@ -46,9 +46,9 @@ impl ExternalFile {
     /// The user keys it covers.
     pub fn range(&self) -> UserRange<'_> {
         UserRange {
-            begin: Some(user_key(&self.smallest)),
-            end: Some(user_key(&self.largest)),
-            end_open: is_open_end(&self.largest),
+            begin: Some(InternalKey::new(&self.smallest).user_key()),
+            end: Some(InternalKey::new(&self.largest).user_key()),
+            end_open: InternalKey::new(&self.largest).is_range_end(),
         }
     }
 
@@ -64,10 +64,11 @@ impl ExternalFile {
 }
 
 fn at_sequence(ikey: &[u8], sequence: SequenceNumber) -> Vec<u8> {
-    let (stored, tag) = sequence_and_type(ikey);
+    let ikey = InternalKey::new(ikey);
+    let (stored, tag) = ikey.sequence_and_type();
     let mut key = Vec::with_capacity(ikey.len());
     let sequence = if stored == 0 { sequence } else { stored };
-    pumice_base::dbformat::append_internal_key(&mut key, user_key(ikey), sequence, tag);
+    append_internal_key(&mut key, ikey.user_key(), sequence, tag);
     key
 }
 
@@ -99,7 +100,7 @@ pub(crate) fn examine(
     let Some((smallest, largest)) = bounds(cf, &table, among, false)? else {
         return Err(Error::corruption("Generated table have corrupted keys"));
     };
-    if cf.icmp.compare(&smallest, &largest).is_gt() {
+    if cf.icmp.compare(InternalKey::new(&smallest), InternalKey::new(&largest)).is_gt() {
         // Every open would refuse such boundaries in a MANIFEST.
         return Err(out_of_order(&table));
     }
@@ -174,7 +175,7 @@ fn sequences(table: &Arc<Table>) -> Result<(SequenceNumber, SequenceNumber)> {
     let mut iter = table.iter(&options);
     iter.seek_to_first();
     while iter.valid() {
-        note(parse(iter.key())?.sequence);
+        note(parse(iter.key().as_bytes())?.sequence);
         iter.next();
     }
     iter.status()?;
@@ -262,14 +263,17 @@ fn verify_entries(
     while iter.valid() {
         sequenced(iter.key(), own.unwrap_or((0, 0)))?;
         let descends = |last: &Vec<u8>| match own {
-            Some(_) => cf.icmp.compare(last, iter.key()).is_ge(),
-            None => cf.comparator().compare(user_key(last), user_key(iter.key())).is_ge(),
+            Some(_) => cf.icmp.compare(InternalKey::new(last), iter.key()).is_ge(),
+            None => cf
+                .comparator()
+                .compare(InternalKey::new(last).user_key(), iter.key().user_key())
+                .is_ge(),
         };
         match &mut last {
             Some(last) if descends(last) => return Err(out_of_order(table)),
             Some(last) => {
                 last.clear();
-                last.extend_from_slice(iter.key());
+                last.extend_from_slice(iter.key().as_bytes());
             }
             None => last = Some(iter.key().to_vec()),
         }
@@ -316,6 +320,7 @@ fn bounds(
     }
     iter.status()?;
     let Some(tombstones) = table.range_tombstones() else { return Ok(found) };
+    let order = |a: &[u8], b: &[u8]| cf.icmp.compare(InternalKey::new(a), InternalKey::new(b));
     for fragment in tombstones.fragments() {
         let newest = fragment.seqs.iter().copied().max().unwrap_or(0);
         if fragment.seqs.iter().any(|sequence| !(among.0..=among.1).contains(sequence)) {
@@ -328,8 +333,8 @@ fn bounds(
         found = Some(match found {
             None => (first, last),
             Some((low, high)) => (
-                if cf.icmp.compare(&first, &low).is_lt() { first } else { low },
-                if cf.icmp.compare(&last, &high).is_gt() { last } else { high },
+                if order(&first, &low).is_lt() { first } else { low },
+                if order(&last, &high).is_gt() { last } else { high },
             ),
         });
     }
@@ -337,13 +342,16 @@ fn bounds(
 }
 
 fn parse(ikey: &[u8]) -> Result<ParsedInternalKey<'_>> {
-    pumice_base::dbformat::parse_internal_key(ikey)
+    pumice_base::key::parse_internal_key(ikey)
         .map_err(|error| error.with_context("Corrupted key in external file. "))
 }
 
 /// Checks that the key's sequence number is in the file's range: 0 in files that get one.
-fn sequenced(ikey: &[u8], among: (SequenceNumber, SequenceNumber)) -> Result<&[u8]> {
-    let sequence = parse(ikey)?.sequence;
+fn sequenced(
+    ikey: InternalKey<'_>,
+    among: (SequenceNumber, SequenceNumber),
+) -> Result<InternalKey<'_>> {
+    let sequence = parse(ikey.as_bytes())?.sequence;
     if (among.0..=among.1).contains(&sequence) {
         return Ok(ikey);
     }

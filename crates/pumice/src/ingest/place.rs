@@ -12,11 +12,11 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::{MAX_SEQUENCE, seek_key, user_key};
 use pumice_base::iterator::InternalIterator;
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, seek_key};
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Comparator, Error, ErrorKind, Result};
+use pumice_base::{Comparator, Error, ErrorKind, Result, UserKey};
 use pumice_manifest::{FileMetaData, UserRange, Version};
 use pumice_table::TableReadOptions;
 
@@ -174,10 +174,14 @@ pub(crate) fn batches(ranges: &[UserRange<'_>], cmp: &Comparator) -> Vec<usize> 
     batches
 }
 
+fn first_of<'r>(range: &UserRange<'r>) -> UserKey<'r> {
+    range.begin.unwrap_or(UserKey::new(b""))
+}
+
 /// Two of the ranges share a key.
 pub(crate) fn any_overlap(ranges: &[UserRange<'_>], cmp: &Comparator) -> bool {
     let mut sorted: Vec<&UserRange<'_>> = ranges.iter().collect();
-    sorted.sort_by(|a, b| cmp.compare(a.begin.unwrap_or(b""), b.begin.unwrap_or(b"")));
+    sorted.sort_by(|a, b| cmp.compare(first_of(a), first_of(b)));
     sorted.windows(2).any(|pair| pair[0].overlaps(pair[1], cmp))
 }
 
@@ -240,9 +244,9 @@ fn file_overlaps(
     let options =
         TableReadOptions { total_order_seek: true, fill_cache, ..TableReadOptions::default() };
     let mut iter = table.iter(&options);
-    iter.seek(&seek_key(range.begin.unwrap_or(b""), MAX_SEQUENCE));
+    iter.seek(InternalKey::new(&seek_key(first_of(range), MAX_SEQUENCE)));
     iter.status()?;
-    Ok(iter.valid() && !range.is_before_key(user_key(iter.key()), cf.comparator()))
+    Ok(iter.valid() && !range.is_before_key(iter.key().user_key(), cf.comparator()))
 }
 
 /// A memtable of `super_version` has an entry or a tombstone in `range`.
@@ -254,10 +258,10 @@ pub(crate) fn memtables_overlap(
     std::iter::once(&super_version.mem).chain(&super_version.imm).any(|mem| {
         let mut iter = mem.iter();
         match range.begin {
-            Some(begin) => iter.seek(&seek_key(begin, MAX_SEQUENCE)),
+            Some(begin) => iter.seek(InternalKey::new(&seek_key(begin, MAX_SEQUENCE))),
             None => iter.seek_to_first(),
         }
-        (iter.valid() && !range.is_before_key(user_key(iter.key()), cf.comparator()))
+        (iter.valid() && !range.is_before_key(iter.key().user_key(), cf.comparator()))
             || tombstones_overlap(mem.range_tombstones().as_deref(), range, cf.comparator())
     })
 }
@@ -270,8 +274,8 @@ fn tombstones_overlap(
     list.is_some_and(|list| {
         list.fragments().iter().any(|fragment| {
             let own = UserRange {
-                begin: Some(&fragment.start),
-                end: Some(&fragment.end),
+                begin: Some(fragment.start()),
+                end: Some(fragment.end()),
                 end_open: true,
             };
             own.overlaps(range, cmp)

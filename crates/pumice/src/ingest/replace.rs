@@ -31,7 +31,7 @@ pub(crate) fn range_of<'a>(
     match (&range.start, &range.limit) {
         (None, None) => Ok(UserRange::default()),
         (Some(begin), Some(end)) => {
-            Ok(UserRange { begin: Some(begin), end: Some(end), end_open: true })
+            Ok(UserRange { end_open: true, ..UserRange::closed(Some(begin), Some(end)) })
         }
         _ => Err(Error::not_supported(
             "Only one of atomic_replace_range.{start,limit}.has_value() is not supported.",

@@ -7,12 +7,16 @@
 //! strictly ascending; (2) an unfinished file is not a table.
 
 use pumice_base::narrow::low_u32;
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pumice_base::dbformat::internal_key;
+use pumice_base::key::internal_key;
 use pumice_base::wide_columns::encode_pairs;
-use pumice_base::{Comparator, Error, InternalKeyComparator, Result, SequenceNumber, ValueType};
+use pumice_base::{
+    Comparator, Error, InternalKey, InternalKeyComparator, Result, SequenceNumber, UserKey,
+    ValueType,
+};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem};
 use pumice_port::fiber;
@@ -224,10 +228,14 @@ impl SstFileWriter {
         self.add(key.as_ref(), b"", ValueType::Deletion)
     }
 
+    fn order(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.comparator().compare(UserKey::new(a), UserKey::new(b))
+    }
+
     fn add(&mut self, key: &[u8], value: &[u8], value_type: ValueType) -> Result<()> {
         fiber::spend(cost::UPDATE);
-        let ascending = self.info.num_entries == 0
-            || self.comparator().compare(key, &self.info.largest_key).is_gt();
+        let ascending =
+            self.info.num_entries == 0 || self.order(key, &self.info.largest_key).is_gt();
         let limits = self.context.limits;
         check_not_forked()?;
         let builder = self.builder.as_mut().ok_or_else(not_open)?;
@@ -238,7 +246,7 @@ impl SstFileWriter {
         let ikey = internal_key(key, 0, value_type);
         builder.add(&ikey, value)?;
         if !self.collectors.is_empty() {
-            self.collectors.add(&ikey, value, builder.file_size());
+            self.collectors.add(InternalKey::new(&ikey), value, builder.file_size());
         }
         self.info.file_size = builder.file_size();
         if self.info.num_entries == 0 {
@@ -260,7 +268,7 @@ impl SstFileWriter {
     }
 
     fn add_range(&mut self, begin: &[u8], end: &[u8]) -> Result<()> {
-        let order = self.comparator().compare(begin, end);
+        let order = self.order(begin, end);
         let limits = self.context.limits;
         check_not_forked()?;
         let builder = self.builder.as_mut().ok_or_else(not_open)?;
@@ -273,14 +281,13 @@ impl SstFileWriter {
         }
         let ikey = internal_key(begin, 0, ValueType::RangeDeletion);
         builder.add(&ikey, end)?;
-        self.collectors.add(&ikey, end, builder.file_size());
+        self.collectors.add(InternalKey::new(&ikey), end, builder.file_size());
         self.info.file_size = builder.file_size();
         let first = self.info.num_range_del_entries == 0;
-        let cmp = self.comparator();
-        if first || cmp.compare(begin, &self.info.smallest_range_del_key).is_lt() {
+        if first || self.order(begin, &self.info.smallest_range_del_key).is_lt() {
             self.info.smallest_range_del_key = begin.to_vec();
         }
-        if first || self.comparator().compare(end, &self.info.largest_range_del_key).is_gt() {
+        if first || self.order(end, &self.info.largest_range_del_key).is_gt() {
             self.info.largest_range_del_key = end.to_vec();
         }
         self.info.num_range_del_entries += 1;

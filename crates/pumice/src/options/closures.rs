@@ -10,11 +10,11 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use pumice_base::Comparator;
-use pumice_base::comparator::CustomComparator;
 use pumice_base::extension::{CompactionFilter, FilterDecision, MergeOperator};
 use pumice_base::file_checksum::{
     CustomFileChecksumGenFactory, FileChecksumGenContext, FileChecksumGenerator,
 };
+use pumice_base::key::CustomComparator;
 
 use super::{
     ColumnFamilyOptions, CompactionFilterContext, CompactionFilterFactory, DbOptions,

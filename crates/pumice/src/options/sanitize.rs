@@ -4,7 +4,7 @@
 //!
 //! Thread safety: pure functions.
 
-use pumice_base::{Error, Result};
+use pumice_base::{Comparator, Error, Result};
 use pumice_cache::CacheOptions;
 use pumice_compress::CompressionType;
 use pumice_manifest::Offpeak;
@@ -267,9 +267,21 @@ pub fn check_column_family(options: &ColumnFamilyOptions) -> Result<()> {
     table.sanitize();
     check_table(options, &table)?;
     check_hashes(options, &table)?;
+    check_timestamps(&options.comparator)?;
     check_universal(options)?;
     table.to_table_options()?;
     check_codecs(options)
+}
+
+/// Refuses orders whose keys have timestamps: the engine does not know their versions.
+fn check_timestamps(order: &Comparator) -> Result<()> {
+    match order.timestamp_size() {
+        0 => Ok(()),
+        size => Err(Error::not_supported(format!(
+            "comparator {}: keys with timestamps, of {size} bytes",
+            order.name()
+        ))),
+    }
 }
 
 /// Refuses options that look keys up by their hash where equal keys may have different hashes.

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::user_key;
-use pumice_base::{InternalIterator, InternalKeyComparator, Result};
+use pumice_base::key::InternalKey;
+use pumice_base::{InternalIterator, InternalKeyComparator, Result, UserKey};
 use pumice_env::perf;
 use pumice_manifest::Level;
 use pumice_table::{Extractor, TableIter, TableReadOptions};
@@ -79,9 +79,9 @@ impl LevelIterator {
         }
     }
 
-    fn note_prefix(&mut self, target: &[u8]) {
+    fn note_prefix(&mut self, target: InternalKey<'_>) {
         if let Some(scope) = &self.scope {
-            let prefix = scope.prefix(user_key(target));
+            let prefix = scope.prefix(target.user_key().as_bytes());
             self.has_prefix = prefix.is_some();
             self.prefix.clear();
             self.prefix.extend_from_slice(prefix.unwrap_or_default());
@@ -90,10 +90,10 @@ impl LevelIterator {
 
     /// The neighbouring file, whose nearer end is `end`, has nothing to show: its keys are beyond
     /// all keys with the prefix.
-    fn is_out_of_scope(&self, end: Option<&[u8]>) -> bool {
+    fn is_out_of_scope(&self, end: Option<UserKey<'_>>) -> bool {
         match (&self.scope, end) {
             (Some(scope), Some(key)) if self.has_prefix => {
-                scope.prefix(key) != Some(self.prefix.as_slice())
+                scope.prefix(key.as_bytes()) != Some(self.prefix.as_slice())
             }
             _ => false,
         }
@@ -191,7 +191,7 @@ impl InternalIterator for LevelIterator {
         }
         self.skip_backward();
     }
-    fn seek(&mut self, target: &[u8]) {
+    fn seek(&mut self, target: InternalKey<'_>) {
         self.status = Ok(());
         self.note_prefix(target);
         let index = self.level.find_file(&self.comparator, target);
@@ -201,7 +201,7 @@ impl InternalIterator for LevelIterator {
         }
         self.skip_forward();
     }
-    fn seek_for_prev(&mut self, target: &[u8]) {
+    fn seek_for_prev(&mut self, target: InternalKey<'_>) {
         self.status = Ok(());
         self.note_prefix(target);
         let count = self.level.files().len();
@@ -234,7 +234,7 @@ impl InternalIterator for LevelIterator {
         }
     }
     #[inline]
-    fn key(&self) -> &[u8] {
+    fn key(&self) -> InternalKey<'_> {
         self.table.as_ref().expect("key() requires valid()").key()
     }
     #[inline]

@@ -14,3 +14,4 @@ pub(crate) mod overlapping;
 pub(crate) mod pinned;
 pub(crate) mod range_del;
 pub(crate) mod source;
+pub(crate) mod value;

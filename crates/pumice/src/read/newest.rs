@@ -9,8 +9,8 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::{self, MAX_SEQUENCE, ParsedInternalKey, VALUE_TYPE_FOR_SEEK};
 use pumice_base::hash::hash64;
+use pumice_base::key::{self, InternalKey, MAX_SEQUENCE, ParsedInternalKey, UserKey};
 use pumice_base::{Result, SequenceNumber};
 use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
@@ -40,7 +40,7 @@ pub(crate) fn newer_than(
     since: SequenceNumber,
     tables: Option<&TableReadOptions>,
 ) -> Result<Newer> {
-    let mut reaches_to = SequenceNumber::MAX;
+    let (key, mut reaches_to) = (UserKey::new(key), SequenceNumber::MAX);
     let memtables = std::iter::once(&view.mem).chain(&view.imm).chain(&view.history);
     for mem in memtables {
         let newest = newest_in_memtable(cf, mem, key);
@@ -67,7 +67,7 @@ pub(crate) fn newer_than(
 }
 
 /// The newest sequence number of the key, or of a range over it; 0 for none.
-fn newest_in_memtable(cf: &CfData, mem: &MemTable, key: &[u8]) -> SequenceNumber {
+fn newest_in_memtable(cf: &CfData, mem: &MemTable, key: UserKey<'_>) -> SequenceNumber {
     let mut newest = match mem.range_tombstones() {
         Some(list) => list.max_covering_seq(cf.comparator(), key, MAX_SEQUENCE),
         None => 0,
@@ -82,17 +82,17 @@ fn newest_in_memtable(cf: &CfData, mem: &MemTable, key: &[u8]) -> SequenceNumber
 fn in_tables(
     cf: &CfData,
     view: &SuperVersion,
-    key: &[u8],
+    key: UserKey<'_>,
     since: SequenceNumber,
     options: &TableReadOptions,
 ) -> Result<bool> {
-    let mut seek_key = Vec::with_capacity(key.len() + dbformat::TRAILER_LEN);
-    dbformat::append_internal_key(&mut seek_key, key, MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK);
+    let seek_key = key::seek_key(key, MAX_SEQUENCE);
+    let seek_key = InternalKey::new(&seek_key);
     let order = cf.comparator();
     for level in view.version.levels() {
         // Files of a level are in order, but for those of L0 and of versions that overlap.
         let sorted = level.number() > 0 && !view.version.is_overlapping();
-        let first = if sorted { level.find_file(&cf.icmp, &seek_key) } else { 0 };
+        let first = if sorted { level.find_file(&cf.icmp, seek_key) } else { 0 };
         for file in level.files().iter().skip(first) {
             if order.compare(key, file.smallest_user_key()).is_lt() {
                 if sorted {
@@ -102,7 +102,7 @@ fn in_tables(
             }
             if file.largest_seq > since
                 && order.compare(key, file.largest_user_key()).is_le()
-                && in_table(cf, level.number(), file, (key, &seek_key), since, options)?
+                && in_table(cf, level.number(), file, (key, seek_key), since, options)?
             {
                 return Ok(true);
             }
@@ -115,7 +115,7 @@ fn in_table(
     cf: &CfData,
     level: usize,
     file: &Arc<FileMetaData>,
-    (key, seek_key): (&[u8], &[u8]),
+    (key, seek_key): (UserKey<'_>, InternalKey<'_>),
     since: SequenceNumber,
     options: &TableReadOptions,
 ) -> Result<bool> {
@@ -132,6 +132,6 @@ fn in_table(
         newest = newest.max(entry.sequence);
         false
     };
-    table.get_hashed::<false, _>(options, seek_key, hash64(key), take)?;
+    table.get_hashed::<false, _>(options, seek_key, hash64(key.as_bytes()), take)?;
     Ok(newest > since)
 }

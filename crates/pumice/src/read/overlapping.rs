@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::{sequence_and_type, user_key};
+use pumice_base::key::InternalKey;
 use pumice_base::{Error, InternalIterator, InternalKeyComparator, Result};
 use pumice_manifest::{FileMetaData, Version};
 use pumice_table::{Extractor, Table, TableIter, TableReadOptions};
@@ -81,14 +81,14 @@ impl OverlappingIterator {
         self.valid = false;
         if self.inner.valid() {
             self.key.clear();
-            self.key.extend_from_slice(self.inner.key());
+            self.key.extend_from_slice(self.inner.key().as_bytes());
             self.value.clear();
             self.value.extend_from_slice(self.inner.value());
             self.valid = true;
             self.step();
         }
         while self.inner.valid() && self.valid && self.is_same_write(self.inner.key()) {
-            if self.inner.key() != self.key || self.inner.value() != self.value {
+            if self.inner.key().as_bytes() != self.key || self.inner.value() != self.value {
                 self.valid = false;
                 self.status = Err(self.contradiction());
                 return;
@@ -108,14 +108,14 @@ impl OverlappingIterator {
         }
     }
 
-    fn is_same_write(&self, other: &[u8]) -> bool {
-        self.comparator.user.equal(user_key(&self.key), user_key(other))
-            && sequence_and_type(&self.key).0 == sequence_and_type(other).0
+    fn is_same_write(&self, other: InternalKey<'_>) -> bool {
+        let own = self.key();
+        self.comparator.same_entry_key(own, other) && own.sequence() == other.sequence()
     }
 
     fn contradiction(&self) -> Error {
-        let sequence = sequence_and_type(&self.key).0;
-        let key = user_key(&self.key).escape_ascii();
+        let sequence = self.key().sequence();
+        let key = self.key().user_key().as_bytes().escape_ascii();
         Error::corruption(format!(
             "overlapping files have different entries of key '{key}' with sequence number \
              {sequence}"
@@ -133,16 +133,16 @@ impl InternalIterator for OverlappingIterator {
     fn seek_to_last(&mut self) {
         self.go(false, |inner| inner.seek_to_last());
     }
-    fn seek(&mut self, target: &[u8]) {
+    fn seek(&mut self, target: InternalKey<'_>) {
         self.go(true, |inner| inner.seek(target));
     }
-    fn seek_for_prev(&mut self, target: &[u8]) {
+    fn seek_for_prev(&mut self, target: InternalKey<'_>) {
         self.go(false, |inner| inner.seek_for_prev(target));
     }
     fn next(&mut self) {
         if !self.forward {
             let here = self.key.clone();
-            self.seek(&here);
+            self.seek(InternalKey::new(&here));
         }
         if self.valid {
             self.take();
@@ -151,14 +151,14 @@ impl InternalIterator for OverlappingIterator {
     fn prev(&mut self) {
         if self.forward {
             let here = self.key.clone();
-            self.seek_for_prev(&here);
+            self.seek_for_prev(InternalKey::new(&here));
         }
         if self.valid {
             self.take();
         }
     }
-    fn key(&self) -> &[u8] {
-        &self.key
+    fn key(&self) -> InternalKey<'_> {
+        InternalKey::new(&self.key)
     }
     fn value(&self) -> &[u8] {
         &self.value

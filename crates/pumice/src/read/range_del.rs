@@ -17,9 +17,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use pumice_base::dbformat::{self, MAX_SEQUENCE, sequence_and_type, user_key};
+use pumice_base::key::{InternalKey, before_versions};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{Comparator, InternalKeyComparator, Result, SequenceNumber, ValueType};
+use pumice_base::{Comparator, InternalKeyComparator, Result, SequenceNumber, UserKey};
 use pumice_manifest::{FileMetaData, Level};
 use pumice_table::{Table, TableReadOptions};
 
@@ -116,7 +116,7 @@ impl RangeDels {
     pub fn covers(
         &mut self,
         comparator: &Comparator,
-        key: &[u8],
+        key: UserKey<'_>,
         sequence: SequenceNumber,
     ) -> Result<bool> {
         if self.none {
@@ -128,7 +128,7 @@ impl RangeDels {
     fn find(
         &mut self,
         comparator: &Comparator,
-        key: &[u8],
+        key: UserKey<'_>,
         sequence: SequenceNumber,
     ) -> Result<bool> {
         let newest = |list: &List| list.max_covering_seq(comparator, key, self.sequence);
@@ -169,7 +169,7 @@ struct Span {
 
 impl LevelDels {
     /// The newest sequence at or below `upper` of a tombstone over `key`; 0 if there is none.
-    fn newest_over(&mut self, key: &[u8], upper: SequenceNumber) -> Result<SequenceNumber> {
+    fn newest_over(&mut self, key: UserKey<'_>, upper: SequenceNumber) -> Result<SequenceNumber> {
         if !self.span.as_ref().is_some_and(|span| self.is_within(key, span)) {
             return self.search(key, upper);
         }
@@ -177,7 +177,7 @@ impl LevelDels {
         Ok(self.newest_in(&self.level.files()[*first], list, key, upper))
     }
 
-    fn is_within(&self, key: &[u8], span: &Span) -> bool {
+    fn is_within(&self, key: UserKey<'_>, span: &Span) -> bool {
         let (files, comparator) = (self.level.files(), &self.comparator.user);
         let before = |file: &Arc<FileMetaData>| {
             comparator.compare(key, file.smallest_user_key()) == Ordering::Less
@@ -193,7 +193,7 @@ impl LevelDels {
         &self,
         file: &FileMetaData,
         list: &List,
-        key: &[u8],
+        key: UserKey<'_>,
         upper: SequenceNumber,
     ) -> SequenceNumber {
         let comparator = &self.comparator.user;
@@ -204,12 +204,11 @@ impl LevelDels {
     }
 
     /// As `newest_over`, if the span does not contain `key`: moves it there.
-    fn search(&mut self, key: &[u8], upper: SequenceNumber) -> Result<SequenceNumber> {
+    fn search(&mut self, key: UserKey<'_>, upper: SequenceNumber) -> Result<SequenceNumber> {
         self.span = None;
         let level = Arc::clone(&self.level);
-        let mut target = Vec::with_capacity(key.len() + dbformat::TRAILER_LEN);
-        dbformat::append_internal_key(&mut target, key, MAX_SEQUENCE, 0xff);
-        let start = level.find_file(&self.comparator, &target);
+        let target = before_versions(key);
+        let start = level.find_file(&self.comparator, InternalKey::new(&target));
         let comparator = &self.comparator.user;
         let mut span = Span { first: start, end: start, list: None };
         let mut newest = 0;
@@ -257,14 +256,12 @@ impl LevelDels {
 pub(crate) fn truncate_to_file(
     comparator: &Comparator,
     list: &FragmentedTombstones,
-    smallest: &[u8],
-    largest: &[u8],
+    smallest: InternalKey<'_>,
+    largest: InternalKey<'_>,
     out: &mut Vec<RangeTombstone>,
 ) {
-    let low = user_key(smallest);
-    let high = user_key(largest);
-    let (high_seq, high_type) = sequence_and_type(largest);
-    let exclusive = high_seq == MAX_SEQUENCE && high_type == ValueType::RangeDeletion as u8;
+    let (low, high) = (smallest.user_key(), largest.user_key());
+    let exclusive = largest.is_range_end();
     // The successor of K in byte order is K followed by a zero byte; for other comparators the
     // tombstone is left whole on that side, which is correct unless a neighbour shares the key.
     let inclusive_end = || {
@@ -273,19 +270,19 @@ pub(crate) fn truncate_to_file(
         end
     };
     for fragment in list.fragments() {
-        let mut start = fragment.start.as_slice();
+        let mut start = fragment.start();
         if comparator.compare(start, low) == Ordering::Less {
             start = low;
         }
         let mut end = fragment.end.clone();
-        if comparator.compare(&end, high) == Ordering::Greater {
+        if comparator.compare(fragment.end(), high) == Ordering::Greater {
             if exclusive {
                 end = high.to_vec();
             } else if comparator.is_bytewise() {
                 end = inclusive_end();
             }
         }
-        if comparator.compare(start, &end) != Ordering::Less {
+        if comparator.compare(start, UserKey::new(&end)) != Ordering::Less {
             continue;
         }
         for &seq in &fragment.seqs {
@@ -295,14 +292,13 @@ pub(crate) fn truncate_to_file(
 }
 
 /// Whether the tombstones of `file` apply to `key`; see [`truncate_to_file`].
-pub(crate) fn inside_file(comparator: &Comparator, key: &[u8], file: &FileMetaData) -> bool {
-    if comparator.compare(key, user_key(&file.smallest)) == Ordering::Less {
+pub(crate) fn inside_file(comparator: &Comparator, key: UserKey<'_>, file: &FileMetaData) -> bool {
+    if comparator.compare(key, file.smallest_user_key()) == Ordering::Less {
         return false;
     }
-    let (sequence, tag) = sequence_and_type(&file.largest);
-    match comparator.compare(key, user_key(&file.largest)) {
+    match comparator.compare(key, file.largest_user_key()) {
         Ordering::Less => true,
         Ordering::Greater => false,
-        Ordering::Equal => sequence != MAX_SEQUENCE || tag != ValueType::RangeDeletion as u8,
+        Ordering::Equal => !file.largest_key().is_range_end(),
     }
 }

@@ -3,7 +3,7 @@
 //! An enum instead of a boxed trait object keeps `next`, `key` and `value` free of virtual calls.
 //! Thread safety: one owner at a time (`Send`).
 
-use pumice_base::{InternalIterator, Result};
+use pumice_base::{InternalIterator, InternalKey, Result};
 use pumice_env::perf::{self, PerfMetric};
 use pumice_memtable::MemTableIter;
 use pumice_table::{Extractor, TableIter};
@@ -89,7 +89,7 @@ impl InternalIterator for Source {
     fn seek_to_last(&mut self) {
         each!(self, i => i.seek_to_last())
     }
-    fn seek(&mut self, target: &[u8]) {
+    fn seek(&mut self, target: InternalKey<'_>) {
         match self {
             Source::Mem(mem) => seek_memtable(mem, |mem| mem.seek(target)),
             Source::Table(table) => table.seek(target),
@@ -97,7 +97,7 @@ impl InternalIterator for Source {
             Source::Overlapping(files) => files.seek(target),
         }
     }
-    fn seek_for_prev(&mut self, target: &[u8]) {
+    fn seek_for_prev(&mut self, target: InternalKey<'_>) {
         match self {
             Source::Mem(mem) => seek_memtable(mem, |mem| mem.seek_for_prev(target)),
             Source::Table(table) => table.seek_for_prev(target),
@@ -113,8 +113,9 @@ impl InternalIterator for Source {
     fn prev(&mut self) {
         each!(self, i => i.prev())
     }
-    #[inline]
-    fn key(&self) -> &[u8] {
+    // As `MergingIterator::key`.
+    #[inline(always)]
+    fn key(&self) -> InternalKey<'_> {
         each!(self, i => i.key())
     }
     #[inline]

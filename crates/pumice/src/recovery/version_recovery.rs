@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
+use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
 use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result, SequenceNumber};
 use pumice_env::{FileSystem, filename};
 use pumice_manifest::{FileMetaData, Version, VersionBuilder, VersionEdit};

@@ -5,8 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pumice_base::{Comparator, Error, InternalKeyComparator, Result};
+use pumice_base::{Comparator, Error, FileNumber, InternalKeyComparator, Result};
 use pumice_env::FileSystem;
+use pumice_env::filename::TableDirs;
 
 use crate::engine::open::ColumnFamilyDescriptor;
 use crate::options::{ColumnFamilyOptions, CompactionStyle, DbOptions};
@@ -34,6 +35,11 @@ pub(super) struct Family {
 }
 
 impl RepairContext<'_> {
+    /// The path of a table.
+    pub fn table(&self, number: FileNumber) -> PathBuf {
+        TableDirs::of(self.dir).table(TableDirs::OWN, number)
+    }
+
     /// The options of a column family.
     ///
     /// # Errors

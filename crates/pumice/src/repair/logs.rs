@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pumice_base::dbformat::LAST_SEQUENCE_MAX;
+use pumice_base::key::LAST_SEQUENCE_MAX;
 use pumice_base::range_tombstone::RangeTombstone;
 use pumice_base::{Error, FileNumber, InternalIterator, Result, SequenceNumber, ValueType};
 use pumice_env::filename::{self, FileType};
@@ -119,7 +119,7 @@ fn look(
         place.follow(record, end, oldest, &mut log)
     })?;
     if let Some(defect) = opened.defect {
-        place.stopped.get_or_insert(format!("{:06}.log: {defect}", number));
+        place.stopped.get_or_insert(format!("{}: {defect}", filename::log_file_name(number)));
     }
     if place.before.is_none_or(|(log, _)| log != number) {
         place.before = Some((number, 0));
@@ -148,8 +148,10 @@ impl Place {
                 .before
                 .is_some_and(|(log, to)| log == predecessor.number && to >= predecessor.bytes);
             if !whole && predecessor.number >= oldest {
-                self.stopped =
-                    Some(format!("the end of log {:06}.log is lost", predecessor.number));
+                self.stopped = Some(format!(
+                    "the end of log {} is lost",
+                    filename::log_file_name(predecessor.number)
+                ));
             }
             self.before = Some((number, end));
             return Ok(());
@@ -356,7 +358,7 @@ impl Entries for MemEntries {
         self.0.valid()
     }
     fn key(&self) -> &[u8] {
-        self.0.key()
+        self.0.key().as_bytes()
     }
     fn value(&self) -> &[u8] {
         self.0.value()

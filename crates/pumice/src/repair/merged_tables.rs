@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice_base::range_tombstone::RangeTombstone;
-use pumice_base::{FileNumber, Result};
+use pumice_base::{FileNumber, InternalKey, Result};
 use pumice_manifest::FileMetaData;
 use pumice_table::SalvageIter;
 
@@ -53,7 +53,7 @@ impl<'a> Merge<'a> {
         inputs: &[Input],
     ) -> Result<Self> {
         let mut waiting = inputs.to_vec();
-        waiting.sort_by(|a, b| family.icmp.compare(&b.meta.smallest, &a.meta.smallest));
+        waiting.sort_by(|a, b| family.icmp.compare(b.meta.smallest_key(), a.meta.smallest_key()));
         let mut tombstones = Vec::new();
         for input in inputs {
             let table = open(context, family, input)?;
@@ -78,8 +78,10 @@ impl<'a> Merge<'a> {
             self.at = self.smallest();
             let smallest = self.at.map(|at| self.active[at].1.key());
             let due = self.waiting.last().is_some_and(|input| {
-                let begins = &input.meta.smallest;
-                smallest.is_none_or(|key| self.family.icmp.compare(begins, key).is_le())
+                let begins = input.meta.smallest_key();
+                smallest.is_none_or(|key| {
+                    self.family.icmp.compare(begins, InternalKey::new(key)).is_le()
+                })
             });
             if due && let Some(input) = self.waiting.pop() {
                 let table = open(self.context, self.family, &input)?;
@@ -95,7 +97,8 @@ impl<'a> Merge<'a> {
 
     /// The entry is the one returned last: the order decides, not the bytes.
     fn was_last(&self, key: &[u8]) -> bool {
-        !self.last.is_empty() && self.family.icmp.compare(key, &self.last).is_eq()
+        !self.last.is_empty()
+            && self.family.icmp.compare(InternalKey::new(key), InternalKey::new(&self.last)).is_eq()
     }
 
     fn smallest(&self) -> Option<usize> {
@@ -103,7 +106,10 @@ impl<'a> Merge<'a> {
         for (at, (number, iter)) in self.active.iter().enumerate() {
             let better = best.is_none_or(|best| {
                 let (other, known) = &self.active[best];
-                let order = self.family.icmp.compare(iter.key(), known.key());
+                let order = self
+                    .family
+                    .icmp
+                    .compare(InternalKey::new(iter.key()), InternalKey::new(known.key()));
                 order.is_lt() || order.is_eq() && number > other
             });
             if better {

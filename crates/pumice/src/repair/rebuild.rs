@@ -12,10 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
+use pumice_base::key::{FILE_NUMBER_FOUND_MAX, LAST_SEQUENCE_MAX};
 use pumice_base::{FileNumber, Result};
-use pumice_env::filename;
-use pumice_manifest::{FileMetaData, is_open_end};
+use pumice_manifest::FileMetaData;
 
 use crate::engine::open::DEFAULT_COLUMN_FAMILY_NAME;
 use crate::repair::context::{Family, RepairContext};
@@ -160,7 +159,7 @@ impl Rebuild<'_> {
     }
 
     fn usual_name(&self, number: FileNumber) -> PathBuf {
-        filename::table_file(self.context.dir, number)
+        self.context.table(number)
     }
 
     fn unusable(&self, table: &FoundTable, contents: &Contents) -> Option<&'static str> {
@@ -192,7 +191,7 @@ impl Rebuild<'_> {
         let mut ours = BTreeSet::new();
         for (id, written) in logs::convert(self.context, outputs, &self.logs, &self.families)? {
             for meta in written {
-                let path = filename::table_file(self.context.dir, meta.number);
+                let path = self.context.table(meta.number);
                 ours.insert(path.clone());
                 let input = Input { path, meta, known: false, rewrite: false };
                 self.inputs.entry(id).or_default().push(input);
@@ -276,7 +275,9 @@ fn place(
 fn groups(family: &Family, level: usize, mut inputs: Vec<Input>) -> Vec<Vec<Input>> {
     match level {
         0 => inputs.sort_by_key(|input| input.meta.smallest_seq),
-        _ => inputs.sort_by(|a, b| family.icmp.compare(&a.meta.smallest, &b.meta.smallest)),
+        _ => {
+            inputs.sort_by(|a, b| family.icmp.compare(a.meta.smallest_key(), b.meta.smallest_key()))
+        }
     }
     let mut groups: Vec<Vec<Input>> = Vec::new();
     for input in inputs {
@@ -297,5 +298,5 @@ fn groups(family: &Family, level: usize, mut inputs: Vec<Input>) -> Vec<Vec<Inpu
 /// Whether `next`, which does not begin before `file`, begins within it.
 fn touches(family: &Family, file: &FileMetaData, next: &FileMetaData) -> bool {
     let order = family.icmp.user.compare(next.smallest_user_key(), file.largest_user_key());
-    order.is_lt() || order.is_eq() && !is_open_end(&file.largest)
+    order.is_lt() || order.is_eq() && !file.largest_key().is_range_end()
 }

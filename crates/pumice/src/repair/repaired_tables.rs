@@ -9,11 +9,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{internal_key, parse_internal_key, user_key};
+use pumice_base::key::{InternalKey, internal_key, parse_internal_key};
 use pumice_base::narrow::small_i32;
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{FileNumber, Result, ValueType};
-use pumice_env::{BufferedWriter, FileOptions, filename};
+use pumice_base::{FileNumber, Result, UserKey, ValueType};
+use pumice_env::{BufferedWriter, FileOptions};
 use pumice_manifest::FileMetaData;
 use pumice_table::{TableBuildContext, TableBuilder, TableReason};
 
@@ -82,14 +82,14 @@ impl<'a> Outputs<'a> {
         while entries.valid() {
             let full = open.as_ref().is_some_and(|file| {
                 cut.is_some_and(|bytes| file.builder.file_size() >= bytes)
-                    && !family
-                        .icmp
-                        .user
-                        .equal(user_key(file.builder.last_key()), user_key(entries.key()))
+                    && !family.icmp.user.same_user_key(
+                        InternalKey::new(file.builder.last_key()).user_key(),
+                        InternalKey::new(entries.key()).user_key(),
+                    )
             });
             if full && let Some(file) = open.take() {
-                let to = user_key(entries.key()).to_vec();
-                let part = (from.as_deref(), Some(to.as_slice()));
+                let to = InternalKey::new(entries.key()).user_key().to_vec();
+                let part = (from.as_deref().map(UserKey::new), Some(UserKey::new(&to)));
                 files.extend(self.finish(family, file, &tombstones, part)?);
                 from = Some(to);
             }
@@ -105,14 +105,19 @@ impl<'a> Outputs<'a> {
             open = Some(self.open(family, level)?);
         }
         if let Some(file) = open {
-            files.extend(self.finish(family, file, &tombstones, (from.as_deref(), None))?);
+            files.extend(self.finish(
+                family,
+                file,
+                &tombstones,
+                (from.as_deref().map(UserKey::new), None),
+            )?);
         }
         Ok(files)
     }
 
     fn open(&mut self, family: &Family, level: usize) -> Result<Open> {
         let number = self.new_number();
-        let path = filename::table_file(self.context.dir, number);
+        let path = self.context.table(number);
         let options = &family.options;
         let (kind, parameters) = compression_of(options, level, 1, level > 0, None);
         let now = pumice_port::time::wall_seconds();
@@ -156,13 +161,13 @@ impl<'a> Outputs<'a> {
         family: &Family,
         mut file: Open,
         tombstones: &FragmentedTombstones,
-        (from, to): (Option<&[u8]>, Option<&[u8]>),
+        (from, to): (Option<UserKey<'_>>, Option<UserKey<'_>>),
     ) -> Result<Option<Arc<FileMetaData>>> {
         let cmp = &family.icmp.user;
         for fragment in tombstones.fragments() {
-            let start = from.filter(|from| cmp.compare(from, &fragment.start).is_gt());
-            let end = to.filter(|to| cmp.compare(to, &fragment.end).is_lt());
-            let (start, end) = (start.unwrap_or(&fragment.start), end.unwrap_or(&fragment.end));
+            let start = from.filter(|from| cmp.compare(*from, fragment.start()).is_gt());
+            let end = to.filter(|to| cmp.compare(*to, fragment.end()).is_lt());
+            let (start, end) = (start.unwrap_or(fragment.start()), end.unwrap_or(fragment.end()));
             if cmp.compare(start, end).is_lt() {
                 for seq in &fragment.seqs {
                     let (start, end) = (start.to_vec(), end.to_vec());
@@ -190,7 +195,7 @@ impl Open {
     fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         self.bounds.add(ikey, parse_internal_key(ikey)?.sequence);
         if !self.collectors.is_empty() {
-            self.collectors.add(ikey, value, self.builder.file_size());
+            self.collectors.add(InternalKey::new(ikey), value, self.builder.file_size());
         }
         self.builder.add(ikey, value)
     }
@@ -198,7 +203,7 @@ impl Open {
     fn add_tombstone(&mut self, tombstone: &RangeTombstone) -> Result<()> {
         let ikey = internal_key(&tombstone.start, tombstone.seq, ValueType::RangeDeletion);
         self.bounds.add_tombstone(tombstone);
-        self.collectors.add(&ikey, &tombstone.end, self.builder.file_size());
+        self.collectors.add(InternalKey::new(&ikey), &tombstone.end, self.builder.file_size());
         self.builder.add(&ikey, &tombstone.end)
     }
 }

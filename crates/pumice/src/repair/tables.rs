@@ -5,11 +5,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, parse_internal_key};
+use pumice_base::key::{MAX_SEQUENCE, internal_key, parse_internal_key};
 use pumice_base::range_tombstone::RangeTombstone;
 use pumice_base::{
-    Comparator, Error, ErrorKind, FileNumber, InternalKeyComparator, Result, SequenceNumber,
-    ValueType,
+    Comparator, Error, ErrorKind, FileNumber, InternalKey, InternalKeyComparator, Result,
+    SequenceNumber, ValueType,
 };
 use pumice_manifest::FileMetaData;
 use pumice_table::properties::UNKNOWN_COLUMN_FAMILY;
@@ -224,13 +224,13 @@ pub(super) fn within_bounds(
     cmp: &Comparator,
 ) -> Option<RangeTombstone> {
     let (low, high) = (file.smallest_user_key(), file.largest_user_key());
-    if cmp.compare(&tombstone.start, low).is_lt() {
+    if cmp.compare(tombstone.start(), low).is_lt() {
         tombstone.start = low.to_vec();
     }
-    if cmp.compare(&tombstone.end, high).is_gt() {
+    if cmp.compare(tombstone.end(), high).is_gt() {
         tombstone.end = high.to_vec();
     }
-    cmp.compare(&tombstone.start, &tombstone.end).is_lt().then_some(tombstone)
+    cmp.compare(tombstone.start(), tombstone.end()).is_lt().then_some(tombstone)
 }
 
 /// Collects the bounds of a table's entries.
@@ -265,10 +265,14 @@ impl Bounds {
         let seq = tombstone.seq;
         let first = internal_key(&tombstone.start, seq, ValueType::RangeDeletion);
         let last = internal_key(&tombstone.end, MAX_SEQUENCE, ValueType::RangeDeletion);
-        if self.smallest.is_empty() || self.icmp.compare(&first, &self.smallest).is_lt() {
+        if self.smallest.is_empty()
+            || self.icmp.compare(InternalKey::new(&first), InternalKey::new(&self.smallest)).is_lt()
+        {
             self.smallest = first;
         }
-        if self.largest.is_empty() || self.icmp.compare(&last, &self.largest).is_gt() {
+        if self.largest.is_empty()
+            || self.icmp.compare(InternalKey::new(&last), InternalKey::new(&self.largest)).is_gt()
+        {
             self.largest = last;
         }
         self.seqs = (self.seqs.0.min(seq), self.seqs.1.max(seq));

@@ -2,7 +2,7 @@
 //!
 //! Thread safety: plain functions.
 
-use pumice_base::{Comparator, Error, Result, ValueType};
+use pumice_base::{Comparator, Error, Result, UserKey, ValueType};
 
 use crate::commit::batch::{BatchRecord, WriteBatch};
 use crate::state::CfMap;
@@ -52,7 +52,7 @@ pub(crate) fn check_batch(
 
 /// A range must not end before it begins.
 pub(crate) fn check_range(comparator: &Comparator, begin: &[u8], end: &[u8]) -> Result<()> {
-    if comparator.compare(begin, end) == std::cmp::Ordering::Greater {
+    if comparator.compare(UserKey::new(begin), UserKey::new(end)) == std::cmp::Ordering::Greater {
         return Err(Error::invalid_argument("end key comes before start key"));
     }
     Ok(())

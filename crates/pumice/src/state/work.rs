@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{Error, Result};
+use pumice_base::{Error, InternalKey, Result, UserKey};
 use pumice_env::{IoClass, JobIo};
 use pumice_manifest::{Version, VersionEdit};
 use pumice_port::time;
@@ -44,7 +44,13 @@ pub(crate) fn input_tombstones(work: &CompactionWork) -> Result<Option<Arc<Fragm
     let mut all = Vec::new();
     for (level, file) in work.pick.input_files() {
         if let Some(list) = tables.table_at(file, level)?.range_tombstones() {
-            truncate_to_file(comparator, &list, &file.smallest, &file.largest, &mut all);
+            truncate_to_file(
+                comparator,
+                &list,
+                InternalKey::new(&file.smallest),
+                InternalKey::new(&file.largest),
+                &mut all,
+            );
         }
     }
     Ok((!all.is_empty()).then(|| Arc::new(FragmentedTombstones::build(all, comparator))))
@@ -66,7 +72,7 @@ pub(crate) fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
         return Vec::new();
     }
     let comparator = work.cf.comparator();
-    let mut starts: Vec<(&[u8], u64)> = work
+    let mut starts: Vec<(UserKey<'_>, u64)> = work
         .pick
         .input_files()
         .map(|(_, file)| (file.smallest_user_key(), file.file_size))
@@ -76,8 +82,8 @@ pub(crate) fn split_points(work: &CompactionWork) -> Vec<Vec<u8>> {
     let share = total / parts as u64 + 1;
     let mut points: Vec<Vec<u8>> = Vec::new();
     let mut bytes = 0;
-    let mut last = starts.first().map(|(key, _)| *key).unwrap_or_default();
-    for (key, size) in &starts {
+    let Some(&(mut last, _)) = starts.first() else { return points };
+    for &(key, size) in &starts {
         let fresh = comparator.compare(key, last).is_gt();
         if fresh && bytes >= share * (points.len() as u64 + 1) && points.len() + 1 < parts {
             points.push(key.to_vec());

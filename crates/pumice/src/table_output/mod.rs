@@ -3,6 +3,7 @@
 //! | part | is |
 //! |---|---|
 //! | `compaction_iterator` | which entries survive, in flush, recovery and compaction |
+//! | `value` | what filters and merges see of stored values |
 //! | `tombstones` | which range tombstones survive |
 //! | `counts` | how many of both did not |
 //! | `env` | how the writer of a table uses its database |
@@ -16,3 +17,4 @@ pub(crate) mod file_checksum;
 pub(crate) mod output_file;
 pub(crate) mod table_collectors;
 pub(crate) mod tombstones;
+pub(crate) mod value;

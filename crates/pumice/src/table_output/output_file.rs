@@ -9,11 +9,11 @@
 use pumice_base::narrow::small_i32;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{self, MAX_SEQUENCE};
 use pumice_base::hash::hash64_seeded;
-use pumice_base::{Error, FileNumber, Result, SequenceNumber, ValueType};
+use pumice_base::key::{self, MAX_SEQUENCE};
+use pumice_base::{Error, FileNumber, InternalKey, Result, SequenceNumber, ValueType};
 use pumice_compress::CompressionType;
-use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions, filename};
+use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions};
 use pumice_manifest::FileMetaData;
 use pumice_port::helpers::HelperPool;
 use pumice_port::lane::at_normal_priority;
@@ -80,7 +80,7 @@ impl OutputFile {
     ) -> Result<Self> {
         let settings = cf.settings();
         let options = &settings.options;
-        let path = filename::table_file(env.directory(), spec.number);
+        let path = env.table_path(spec.number);
         let db_options = env.db_options();
         let (db_id, db_session_id) = env.ids();
         let direct = db_options.use_direct_io_for_flush_and_compaction;
@@ -147,9 +147,9 @@ impl OutputFile {
     /// # Errors
     /// I/O; the file is then useless.
     #[inline]
-    pub fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
+    pub fn add(&mut self, ikey: InternalKey<'_>, value: &[u8]) -> Result<()> {
         if self.smallest.is_empty() {
-            self.smallest.extend_from_slice(ikey);
+            self.smallest.extend_from_slice(ikey.as_bytes());
         }
         if let Some(digest) = &mut self.digest {
             *digest = extend_digest(*digest, ikey, value);
@@ -157,7 +157,7 @@ impl OutputFile {
         if !self.collectors.is_empty() {
             self.collectors.add(ikey, value, self.builder.file_size());
         }
-        self.builder.add(ikey, value)
+        self.builder.add(ikey.as_bytes(), value)
     }
 
     /// Adds a range tombstone that belongs to this file. The bounds grow to its ends.
@@ -171,14 +171,18 @@ impl OutputFile {
         end: &[u8],
         sequence: SequenceNumber,
     ) -> Result<()> {
-        let first = dbformat::internal_key(start, sequence, ValueType::RangeDeletion);
-        let last = dbformat::internal_key(end, MAX_SEQUENCE, ValueType::RangeDeletion);
+        let first = key::internal_key(start, sequence, ValueType::RangeDeletion);
+        let last = key::internal_key(end, MAX_SEQUENCE, ValueType::RangeDeletion);
         self.builder.add(&first, end)?;
-        self.collectors.add(&first, end, self.builder.file_size());
-        if self.smallest.is_empty() || cf.icmp.compare(&first, &self.smallest).is_lt() {
+        self.collectors.add(InternalKey::new(&first), end, self.builder.file_size());
+        if self.smallest.is_empty()
+            || cf.icmp.compare(InternalKey::new(&first), InternalKey::new(&self.smallest)).is_lt()
+        {
             self.smallest = first;
         }
-        if self.largest_end.is_empty() || cf.icmp.compare(&last, &self.largest_end).is_gt() {
+        if self.largest_end.is_empty()
+            || cf.icmp.compare(InternalKey::new(&last), InternalKey::new(&self.largest_end)).is_gt()
+        {
             self.largest_end = last;
         }
         Ok(())
@@ -202,15 +206,15 @@ impl OutputFile {
 
     /// The last internal key added as a point entry; empty before the first.
     #[inline]
-    pub fn last_key(&self) -> &[u8] {
-        self.builder.last_key()
+    pub fn last_key(&self) -> InternalKey<'_> {
+        InternalKey::new(self.builder.last_key())
     }
 
     /// The end of the file's range.
     fn largest(&self, cf: &CfData) -> Vec<u8> {
-        let (point, end) = (self.builder.last_key(), &self.largest_end);
+        let (point, end) = (self.last_key(), InternalKey::new(&self.largest_end));
         let by_point = !point.is_empty() && (end.is_empty() || cf.icmp.compare(point, end).is_gt());
-        if by_point { point.to_vec() } else { end.clone() }
+        if by_point { point.to_vec() } else { end.to_vec() }
     }
 
     /// Finishes the table and makes it durable; making its directory entry durable is left to the
@@ -269,8 +273,8 @@ impl OutputFile {
     }
 }
 
-fn extend_digest(digest: u64, ikey: &[u8], value: &[u8]) -> u64 {
-    hash64_seeded(value, hash64_seeded(ikey, digest))
+fn extend_digest(digest: u64, ikey: InternalKey<'_>, value: &[u8]) -> u64 {
+    hash64_seeded(value, hash64_seeded(ikey.as_bytes(), digest))
 }
 
 /// Reads the file back: every block must be intact and the entries must be those that were added.

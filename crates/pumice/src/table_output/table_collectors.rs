@@ -2,7 +2,7 @@
 //!
 //! Thread safety: one owner, the table's writer. They are user code: a panic ends the job.
 
-use pumice_base::{Error, Result, dbformat};
+use pumice_base::{Error, InternalKey, Result};
 use pumice_table::TableBuilder;
 
 use crate::options::{CollectorContext, ColumnFamilyOptions, EntryType, TablePropertiesCollector};
@@ -40,9 +40,9 @@ impl Collectors {
 
     /// The table gets this entry.
     #[inline(never)]
-    pub fn add(&mut self, ikey: &[u8], value: &[u8], file_bytes: u64) {
-        let (sequence, tag) = dbformat::sequence_and_type(ikey);
-        let (key, entry_type) = (dbformat::user_key(ikey), EntryType::of(tag));
+    pub fn add(&mut self, ikey: InternalKey<'_>, value: &[u8], file_bytes: u64) {
+        let (sequence, tag) = ikey.sequence_and_type();
+        let (key, entry_type) = (ikey.user_key().as_bytes(), EntryType::of(tag));
         for collector in &mut self.0 {
             collector.add(key, value, entry_type, sequence, file_bytes);
         }

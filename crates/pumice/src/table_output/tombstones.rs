@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
-use pumice_base::{Comparator, SequenceNumber};
+use pumice_base::{Comparator, SequenceNumber, UserKey};
 use pumice_memtable::MemTable;
 
 /// All tombstones of `mems` as one list; None if there are none.
@@ -42,16 +42,16 @@ pub(crate) fn flatten(list: &FragmentedTombstones, out: &mut Vec<RangeTombstone>
 pub(crate) fn surviving(
     list: &FragmentedTombstones,
     comparator: &Comparator,
-    low: Option<&[u8]>,
-    high: Option<&[u8]>,
+    low: Option<UserKey<'_>>,
+    high: Option<UserKey<'_>>,
     snapshots: &[SequenceNumber],
     bottommost: bool,
 ) -> (Vec<RangeTombstone>, u64) {
     let earliest = snapshots.first().copied().unwrap_or(SequenceNumber::MAX);
     let (mut out, mut done) = (Vec::new(), 0);
     for fragment in list.fragments() {
-        let mut start = fragment.start.as_slice();
-        let mut end = fragment.end.as_slice();
+        let mut start = fragment.start();
+        let mut end = fragment.end();
         if let Some(low) = low
             && comparator.compare(start, low).is_lt()
         {

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
-use pumice_base::dbformat::MAX_SEQUENCE;
 use pumice_base::extension::MergeOperator;
+use pumice_base::key::MAX_SEQUENCE;
 use pumice_base::names;
 use pumice_base::narrow::{round_down_u64, to_usize};
 use pumice_base::{Comparator, InternalKeyComparator, SequenceNumber};

@@ -18,10 +18,11 @@ use std::sync::{Arc, Weak};
 use pumice_base::extension::SliceTransform;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, InternalKeyComparator, Result};
+use pumice_env::filename::TableDirs;
 use pumice_env::rate_limiter::reads::LimitedFile;
 use pumice_env::{
     FileSystem, FileTimes, ObservedFile, RandomAccessFile, RateLimiter, RateLimiterEvents,
-    ReadFileOptions, filename,
+    ReadFileOptions,
 };
 use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::lane::at_normal_priority;
@@ -73,7 +74,7 @@ impl Drop for Closed {
 /// Shared by the table caches of one database: the directory and the limit on open files.
 pub(crate) struct OpenTables {
     fs: Arc<dyn FileSystem>,
-    dir: PathBuf,
+    dirs: TableDirs,
     statistics: Option<Arc<Statistics>>,
     /// The receivers of tables' statistics: for those of the last level, and for the others.
     last_level: Option<Arc<dyn TableStats>>,
@@ -128,7 +129,7 @@ impl OpenTables {
         };
         OpenTables {
             fs: Arc::clone(&options.file_system),
-            dir,
+            dirs: TableDirs::of(dir),
             last_level: receiver(true),
             other_levels: receiver(false),
             statistics,
@@ -399,7 +400,7 @@ impl TableCache {
         file: &FileMetaData,
         level: usize,
     ) -> Result<(Arc<Table>, Arc<TableFile>)> {
-        let path = filename::table_file(&self.open.dir, file.number);
+        let path = self.open.dirs.table(file.path_id, file.number);
         let opener = FileOpener {
             fs: Arc::clone(&self.open.fs),
             files: self.open.files,

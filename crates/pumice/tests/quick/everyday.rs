@@ -2,6 +2,7 @@
 
 use crate::common::{DIR, memory, options};
 use pumice::{Comparator, Db, Entries, ErrorKind, ReadOptions, WriteBatch, WriteOptions};
+use pumice_base::UserKey;
 
 type Entry = (Vec<u8>, Vec<u8>);
 
@@ -88,12 +89,14 @@ fn ranges_are_as_those_of_a_btree() {
         }
         db.delete("b1").unwrap();
         all.retain(|key| key != b"b1");
-        all.sort_by(|a, b| comparator.compare(a, b));
+        all.sort_by(|a, b| comparator.compare(UserKey::new(a), UserKey::new(b)));
         let (from, to) = match comparator {
             Comparator::Bytewise => ("a2", "c1"),
             _ => ("c1", "a2"),
         };
-        let before = |a: &[u8], b: &str| comparator.compare(a, b.as_bytes()).is_lt();
+        let before = |a: &[u8], b: &str| {
+            comparator.compare(UserKey::new(a), UserKey::new(b.as_bytes())).is_lt()
+        };
         use std::ops::Bound::{Excluded as E, Included as I, Unbounded as U};
         for start in [U, I(from), E(from), I("b1"), E("b1")] {
             for end in [U, I(to), E(to), I("b1"), E("b1")] {
@@ -101,11 +104,15 @@ fn ranges_are_as_those_of_a_btree() {
                     let after = match start {
                         U => true,
                         I(start) => !before(key, start),
-                        E(start) => comparator.compare(key, start.as_bytes()).is_gt(),
+                        E(start) => comparator
+                            .compare(UserKey::new(key), UserKey::new(start.as_bytes()))
+                            .is_gt(),
                     };
                     let until = match end {
                         U => true,
-                        I(end) => comparator.compare(key, end.as_bytes()).is_le(),
+                        I(end) => comparator
+                            .compare(UserKey::new(key), UserKey::new(end.as_bytes()))
+                            .is_le(),
                         E(end) => before(key, end),
                     };
                     after && until

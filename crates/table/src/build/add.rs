@@ -12,7 +12,7 @@
 use pumice_base::narrow::low_u8;
 use std::cmp::Ordering;
 
-use pumice_base::dbformat::{TRAILER_LEN, trailer, unpack, user_key};
+use pumice_base::key::{InternalKey, TRAILER_LEN, UserKey, unpack};
 use pumice_base::{Comparator, Error, Result, SizeLimits, ValueType};
 
 use crate::build::TableBuilder;
@@ -56,7 +56,10 @@ fn first_difference(last: &[u8], next: &[u8], common: usize) -> Difference {
     match last.len().cmp(&next.len()) {
         Ordering::Less => Difference::Longer,
         Ordering::Greater => Difference::Shorter,
-        Ordering::Equal => Difference::None(trailer(last) > trailer(next)),
+        Ordering::Equal => {
+            let (last, next) = (InternalKey::new(last), InternalKey::new(next));
+            Difference::None(last.trailer() > next.trailer())
+        }
     }
 }
 
@@ -96,13 +99,14 @@ impl KeyOrder for ReverseBytewise {
 
 impl KeyOrder for Custom {
     fn ascending_at(user: &Comparator, last: &[u8], next: &[u8], _: u64, _: u64) -> bool {
-        user.compare(last, next) == Ordering::Less
+        user.compare(UserKey::new(last), UserKey::new(next)) == Ordering::Less
     }
 
     fn ascending(user: &Comparator, last: &[u8], next: &[u8], _: usize) -> bool {
-        match user.compare(user_key(last), user_key(next)) {
+        let (last, next) = (InternalKey::new(last), InternalKey::new(next));
+        match user.compare(last.user_key(), next.user_key()) {
             Ordering::Less => true,
-            Ordering::Equal => trailer(last) > trailer(next),
+            Ordering::Equal => last.trailer() > next.trailer(),
             Ordering::Greater => false,
         }
     }
@@ -115,7 +119,13 @@ fn usual_prefix<O: KeyOrder>(user: &Comparator, last: &[u8], ikey: &[u8]) -> Opt
     let (at, x, y) = differing_word(last, ikey)?;
     let common = at + equal_bytes(x, y);
     let usual = common + TRAILER_LEN < last.len().min(ikey.len())
-        && O::ascending_at(user, user_key(last), user_key(ikey), x, y);
+        && O::ascending_at(
+            user,
+            InternalKey::new(last).user_key().as_bytes(),
+            InternalKey::new(ikey).user_key().as_bytes(),
+            x,
+            y,
+        );
     usual.then_some(common)
 }
 
@@ -331,10 +341,10 @@ impl TableBuilder {
     fn add_tombstone(&mut self, ikey: &[u8], end: &[u8]) -> Result<()> {
         self.end.check_entry(ikey, end)?;
         let user = &self.context.comparator.user;
-        if user.compare(user_key(ikey), end) == Ordering::Greater {
+        if user.compare(InternalKey::new(ikey).user_key(), UserKey::new(end)) == Ordering::Greater {
             return Err(Error::corruption("range tombstone ends before it starts"));
         }
-        self.totals.note(trailer(ikey), end.len());
+        self.totals.note(InternalKey::new(ikey).trailer(), end.len());
         let properties = &mut self.properties;
         properties.raw_key_size += ikey.len() as u64;
         properties.num_entries += 1;

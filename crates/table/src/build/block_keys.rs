@@ -16,7 +16,7 @@
 
 use std::ops::Range;
 
-use pumice_base::dbformat::{TRAILER_LEN, user_key};
+use pumice_base::key::{InternalKey, TRAILER_LEN};
 use pumice_base::narrow::len_u32;
 
 use crate::build::pipeline::worker::release_large;
@@ -76,6 +76,10 @@ fn put_key(to: &mut [u8], ikey: &[u8]) {
     let (len_to, key_to) = to.split_at_mut(LEN);
     len_to.copy_from_slice(&len_u32(ikey.len()).to_le_bytes());
     copy_key(key_to, ikey);
+}
+
+fn user_key_bytes(ikey: &[u8]) -> &[u8] {
+    InternalKey::new(ikey).user_key().as_bytes()
 }
 
 /// Keys with their lengths, one after another.
@@ -158,7 +162,7 @@ impl BlockKeys {
 
     /// The user keys, in order; versions of a key repeat it.
     pub fn user_keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.all().map(user_key)
+        self.all().map(user_key_bytes)
     }
 
     /// Indexes the keys so far, for access to one in the middle.
@@ -188,7 +192,7 @@ impl BlockKeys {
     #[inline]
     pub fn user_keys_in(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
         let start = if range.start == 0 { 0 } else { self.ends[range.start - 1] as usize };
-        Keys(&self.bytes[start..self.used]).take(range.len()).map(user_key)
+        Keys(&self.bytes[start..self.used]).take(range.len()).map(user_key_bytes)
     }
 
     /// Forgets the keys and keeps their memory.
@@ -231,9 +235,9 @@ mod tests {
             assert_eq!(keys.first(), list[0]);
             assert!(list.iter().enumerate().all(|(i, key)| keys.get(i) == key));
             assert_eq!(keys.bytes(), list.iter().map(Vec::len).sum::<usize>());
-            assert!(keys.user_keys().eq(list.iter().map(|key| user_key(key))));
+            assert!(keys.user_keys().eq(list.iter().map(|key| user_key_bytes(key))));
             for from in 0..=list.len() {
-                let part = list[from..].iter().map(|key| user_key(key));
+                let part = list[from..].iter().map(|key| user_key_bytes(key));
                 assert!(keys.user_keys_in(from..list.len()).eq(part));
             }
             assert_eq!(keys.len(), list.len());

@@ -3,7 +3,7 @@
 //!
 //! Runs on the emitter when the pipeline is empty.
 
-use pumice_base::Result;
+use pumice_base::{InternalKey, Result};
 use pumice_compress::CompressionType;
 
 use crate::build::TableBuilder;
@@ -135,7 +135,7 @@ impl TableBuilder {
             return Ok(());
         }
         let cmp = &self.context.comparator;
-        self.tombstones.sort_by(|a, b| cmp.compare(&a.0, &b.0));
+        self.tombstones.sort_by(|a, b| cmp.compare(InternalKey::new(&a.0), InternalKey::new(&b.0)));
         let mut block = MetaBlockBuilder::new(1, self.context.limits.block_bytes());
         for (start, end) in &self.tombstones {
             block.add(start, end);

@@ -23,7 +23,7 @@ use std::mem;
 
 use pumice_base::InternalKeyComparator;
 use pumice_base::coding::{get_fixed32, get_varint32};
-use pumice_base::dbformat::TRAILER_LEN;
+use pumice_base::key::{InternalKey, TRAILER_LEN};
 use pumice_base::planted::{self, Bug};
 use pumice_cache::BlockBytes;
 
@@ -530,10 +530,14 @@ impl GlobalSeqno {
 
     /// Compares a stored internal key, at least 8 bytes, with a true one.
     #[inline]
-    pub fn compare(self, cmp: &InternalKeyComparator, stored: &[u8], target: &[u8]) -> Ordering {
-        use pumice_base::dbformat::{trailer, user_key};
-        match cmp.user.compare(user_key(stored), user_key(target)) {
-            Ordering::Equal => trailer(target).cmp(&self.apply(trailer(stored))),
+    pub fn compare(
+        self,
+        cmp: &InternalKeyComparator,
+        stored: InternalKey<'_>,
+        target: InternalKey<'_>,
+    ) -> Ordering {
+        match cmp.user.compare(stored.user_key(), target.user_key()) {
+            Ordering::Equal => target.trailer().cmp(&self.apply(stored.trailer())),
             other => other,
         }
     }

@@ -7,7 +7,7 @@ use pumice_base::narrow::to_usize;
 use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
-use pumice_base::dbformat::user_key;
+use pumice_base::key::InternalKey;
 use pumice_base::{Comparator, Error, ErrorKind, Result};
 use pumice_cache::{CacheKey, Priority};
 use pumice_env::rate_limiter::reads::read_priority;
@@ -172,13 +172,13 @@ impl Table {
         &self,
         handle: BlockHandle,
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
     ) -> Result<Searched<BlockHandle>> {
         let usual =
             self.index_encoding == IndexEncoding::USUAL && self.comparator.user.is_bytewise();
         at_pace(options, || {
             self.file.search_in_passing(handle, options.verify_checksums, |block| {
-                if usual { partial::find(block, user_key(target)) } else { Ok(None) }
+                if usual { partial::find(block, target.user_key().as_bytes()) } else { Ok(None) }
             })
         })
     }

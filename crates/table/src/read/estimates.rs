@@ -2,7 +2,7 @@
 //!
 //! Thread safety: as the table. Suspends where an index block has to be read.
 
-use pumice_base::Result;
+use pumice_base::{InternalKey, Result};
 
 use crate::handle::{BlockHandle, BlockKind};
 use crate::read::blocks::MetaBlock;
@@ -15,7 +15,7 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::get`], for index blocks.
-    pub fn approximate_offset_of(&self, target: &[u8]) -> Result<u64> {
+    pub fn approximate_offset_of(&self, target: InternalKey<'_>) -> Result<u64> {
         let options = TableReadOptions::default();
         let top = self.meta(&self.index, BlockKind::Index, &options)?;
         let top = self.index_of(&top)?;

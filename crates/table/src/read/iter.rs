@@ -13,7 +13,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use pumice_base::{Error, InternalIterator, Result};
+use pumice_base::{Error, InternalIterator, InternalKey, Result};
 use pumice_env::ReadaheadBuffer;
 
 use crate::Extractor;
@@ -84,8 +84,8 @@ impl TableIter {
 
     /// The internal key. Requires `valid`.
     #[inline]
-    pub fn key(&self) -> &[u8] {
-        self.cursor.key()
+    pub fn key(&self) -> InternalKey<'_> {
+        InternalKey::new(self.cursor.key())
     }
 
     /// The value. Requires `valid`.
@@ -145,7 +145,7 @@ impl TableIter {
     }
 
     /// Moves to the first entry at or after internal key `target`.
-    pub fn seek(&mut self, target: &[u8]) {
+    pub fn seek(&mut self, target: InternalKey<'_>) {
         if self.seek_in_block(target, Heading::Forward) {
             return;
         }
@@ -155,13 +155,13 @@ impl TableIter {
         }
     }
 
-    fn prefix_may_match(&self, target: &[u8], heading: Heading) -> bool {
+    fn prefix_may_match(&self, target: InternalKey<'_>, heading: Heading) -> bool {
         !self.has_prefixes || self.table.prefix_may_match(&self.options, target, heading)
     }
 
     /// `seek` through the index, from an unpositioned state; with `Backward` it ends at the last
     /// entry of the block where `target` would be, if the target is after all of them.
-    fn seek_by_index(&mut self, target: &[u8], heading: Heading) {
+    fn seek_by_index(&mut self, target: InternalKey<'_>, heading: Heading) {
         let moved = self.enter_target(target);
         self.settle(moved);
         let Some(block) = &self.block else { return };
@@ -172,7 +172,7 @@ impl TableIter {
     }
 
     /// All entries of the block in which `target` belongs are before it.
-    fn leave_target(&mut self, target: &[u8], heading: Heading) {
+    fn leave_target(&mut self, target: InternalKey<'_>, heading: Heading) {
         match heading {
             Heading::Forward => {
                 self.leave_forward();
@@ -186,7 +186,7 @@ impl TableIter {
     }
 
     /// Moves to the last entry at or before internal key `target`.
-    pub fn seek_for_prev(&mut self, target: &[u8]) {
+    pub fn seek_for_prev(&mut self, target: InternalKey<'_>) {
         if !self.seek_in_block(target, Heading::Backward) {
             self.reset();
             if !self.prefix_may_match(target, Heading::Backward) {
@@ -209,7 +209,7 @@ impl TableIter {
     /// An entry on one side of `target` must be followed by one on the other side, or keys are out
     /// of order: the current entry must not be on the side `wrong`.
     #[cold]
-    fn check_side(&mut self, target: &[u8], wrong: Ordering) {
+    fn check_side(&mut self, target: InternalKey<'_>, wrong: Ordering) {
         if self.valid() && self.table.comparator.compare(self.key(), target) == wrong {
             let handle = self.current_index().map(|index| index.handle(self.at));
             let bad = |handle| {
@@ -239,10 +239,10 @@ impl TableIter {
 
     /// A short hop forward inside the current block needs no index search: the target lies after
     /// the current entry and not after the block's separator.
-    fn seek_in_block(&mut self, target: &[u8], heading: Heading) -> bool {
+    fn seek_in_block(&mut self, target: InternalKey<'_>, heading: Heading) -> bool {
         let (true, Some(block)) = (self.valid(), &self.block) else { return false };
         let cmp = &self.table.comparator;
-        if cmp.compare(self.cursor.key(), target).is_gt() {
+        if cmp.compare(self.key(), target).is_gt() {
             return false;
         }
         let Ok(index) = self.current_index() else { return false };
@@ -390,7 +390,7 @@ impl TableIter {
     }
 
     /// Goes to the block that holds the first entry at or after `target`.
-    fn enter_target(&mut self, target: &[u8]) -> Result<bool> {
+    fn enter_target(&mut self, target: InternalKey<'_>) -> Result<bool> {
         self.load_top()?;
         let top_at = self.top_index()?.seek(&self.table.comparator, target);
         if !self.table.index_partitioned || top_at >= self.top_index()?.len() {
@@ -482,10 +482,10 @@ impl InternalIterator for TableIter {
     fn seek_to_last(&mut self) {
         self.seek_to_last();
     }
-    fn seek(&mut self, target: &[u8]) {
+    fn seek(&mut self, target: InternalKey<'_>) {
         self.seek(target);
     }
-    fn seek_for_prev(&mut self, target: &[u8]) {
+    fn seek_for_prev(&mut self, target: InternalKey<'_>) {
         self.seek_for_prev(target);
     }
     #[inline]
@@ -497,7 +497,7 @@ impl InternalIterator for TableIter {
         self.prev();
     }
     #[inline]
-    fn key(&self) -> &[u8] {
+    fn key(&self) -> InternalKey<'_> {
         self.key()
     }
     #[inline]

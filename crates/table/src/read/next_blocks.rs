@@ -4,7 +4,7 @@
 //! a version of the key comes before it, so a lookup in a table crafted to keep it busy ends in an
 //! error. Suspends where a block is read.
 
-use pumice_base::dbformat::{ParsedInternalKey, user_key};
+use pumice_base::key::{InternalKey, ParsedInternalKey};
 use pumice_base::{Error, Result};
 
 use crate::read::cached_block::PinnedBlock;
@@ -21,14 +21,14 @@ impl Table {
         (index, at): (&IndexBlock, usize),
         mut last: Visit,
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
         f: &mut F,
     ) -> Result<Visit>
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
         for at in at + 1..index.len() {
-            if index.begins_above(at, &self.comparator, user_key(target)) {
+            if index.begins_above(at, &self.comparator, target.user_key()) {
                 return Ok(Visit::Done);
             }
             let visit = self.visit_at::<true, F>(index.handle(at), options, target, f)?;

@@ -8,7 +8,7 @@ use pumice_base::narrow::to_usize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use pumice_base::dbformat::{ValueType, parse_internal_key};
+use pumice_base::key::{ValueType, parse_internal_key};
 use pumice_base::range_tombstone::{FragmentedTombstones, RangeTombstone};
 use pumice_base::{Error, Result};
 use pumice_compress::{CompressionType, Dictionary};

@@ -4,7 +4,7 @@
 //! separator is not before the target, until a lookup is done. Suspends where a block is read.
 
 use pumice_base::Result;
-use pumice_base::dbformat::{ParsedInternalKey, user_key};
+use pumice_base::key::{InternalKey, ParsedInternalKey};
 
 use crate::handle::{BlockHandle, BlockKind};
 use crate::read::cached_block::PinnedBlock;
@@ -19,7 +19,7 @@ impl Table {
         &self,
         top: &IndexBlock,
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
         f: &mut F,
     ) -> Result<()>
     where
@@ -51,7 +51,7 @@ impl Table {
         &self,
         place: BlockHandle,
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
         f: &mut F,
     ) -> Result<Visit>
     where
@@ -72,7 +72,7 @@ impl Table {
         &self,
         (contents, place): (&[u8], BlockHandle),
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
         f: &mut F,
     ) -> Result<Visit>
     where
@@ -83,7 +83,7 @@ impl Table {
         let mut position = index.seek(&self.comparator, target).map_err(bad)?;
         let mut last = Visit::BlockEnded;
         while let Some(handle) = position.handle() {
-            if position.begins_above(&self.comparator, user_key(target)).map_err(bad)? {
+            if position.begins_above(&self.comparator, target.user_key()).map_err(bad)? {
                 return Ok(Visit::Done);
             }
             let visit = self.visit_at::<true, F>(handle, options, target, f)?;

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::parse_internal_key;
-use pumice_base::{Error, Result};
+use pumice_base::key::parse_internal_key;
+use pumice_base::{Error, InternalKey, Result};
 
 use crate::handle::{BlockHandle, BlockKind};
 use crate::read::block::Block;
@@ -150,7 +150,12 @@ fn last_of(block: &Block, table: &Table, before: &[u8]) -> std::result::Result<V
     cursor.seek_to_first(block);
     while cursor.valid() {
         parse_internal_key(cursor.key()).map_err(|error| error.message().to_string())?;
-        if !last.is_empty() && table.comparator.compare(&last, cursor.key()).is_ge() {
+        if !last.is_empty()
+            && table
+                .comparator
+                .compare(InternalKey::new(&last), InternalKey::new(cursor.key()))
+                .is_ge()
+        {
             return Err("keys out of order".to_string());
         }
         last.clear();

@@ -9,7 +9,7 @@
 //! it; (2) `matched` is the length of their common prefix; (3) if they are equal, `trailer` holds
 //! the previous entry's stored trailer.
 
-use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
+use pumice_base::key::{InternalKey, TRAILER_LEN};
 use pumice_base::planted::{self, Bug};
 
 use crate::data_block_hash::Bucket;
@@ -89,12 +89,12 @@ struct Walk<'a> {
 /// Finds the first entry at or after internal key `target` in a block whose user keys order as
 /// bytes.
 #[inline]
-pub(crate) fn find(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
-    let user = user_key(target);
+pub(crate) fn find(block: &Block, target: InternalKey<'_>, global: GlobalSeqno) -> Landing {
+    let user = target.user_key();
     if block.separated() {
         return Landing::Undecided;
     }
-    match block.search_table(user) {
+    match block.search_table(user.as_bytes()) {
         Some(TableHit::Walk(at)) => {
             // The bytes that the entry shares with the previous one must be among those that the
             // table compared.
@@ -111,10 +111,11 @@ pub(crate) fn find(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing
 }
 
 #[inline(never)]
-fn find_by_restarts(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
+fn find_by_restarts(block: &Block, target: InternalKey<'_>, global: GlobalSeqno) -> Landing {
     let less = |key: &[u8]| {
-        let order = user_key(key).cmp(user_key(target));
-        order.then_with(|| trailer(target).cmp(&global.apply(trailer(key)))).is_lt()
+        let key = InternalKey::new(key);
+        let order = key.user_key().as_bytes().cmp(target.user_key().as_bytes());
+        order.then_with(|| target.trailer().cmp(&global.apply(key.trailer()))).is_lt()
     };
     match block.seek_restart(less) {
         Some(restart) => walk(block, block.restart(restart), 0, target, global),
@@ -125,7 +126,7 @@ fn find_by_restarts(block: &Block, target: &[u8], global: GlobalSeqno) -> Landin
 /// `find` for point lookups: lands at an entry only if it is a version of the target's user key.
 /// Without an entry table the hash index of the block, if it has one, says where to look.
 #[inline]
-pub(crate) fn find_version(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
+pub(crate) fn find_version(block: &Block, target: InternalKey<'_>, global: GlobalSeqno) -> Landing {
     if block.has_entry_table() || block.separated() {
         return find(block, target, global);
     }
@@ -133,8 +134,8 @@ pub(crate) fn find_version(block: &Block, target: &[u8], global: GlobalSeqno) ->
 }
 
 #[inline(never)]
-fn find_by_hash(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
-    let restart = match block.hash_bucket(user_key(target)) {
+fn find_by_hash(block: &Block, target: InternalKey<'_>, global: GlobalSeqno) -> Landing {
+    let restart = match block.hash_bucket(target.user_key().as_bytes()) {
         Bucket::Unknown => return find_by_restarts(block, target, global),
         Bucket::Restart(restart) => restart,
         // The key may still continue in the next block, if it sorts after all keys of this one,
@@ -155,7 +156,12 @@ fn find_by_hash(block: &Block, target: &[u8], global: GlobalSeqno) -> Landing {
 }
 
 /// Walks over one restart interval.
-fn walk_interval(block: &Block, restart: usize, target: &[u8], global: GlobalSeqno) -> Landing {
+fn walk_interval(
+    block: &Block,
+    restart: usize,
+    target: InternalKey<'_>,
+    global: GlobalSeqno,
+) -> Landing {
     let (start, end) = (block.restart(restart), block.restart(restart + 1));
     walk_until(block, start, end, 0, target, global)
 }
@@ -175,7 +181,7 @@ fn walk(
     block: &Block,
     offset: usize,
     matched: usize,
-    target: &[u8],
+    target: InternalKey<'_>,
     global: GlobalSeqno,
 ) -> Landing {
     walk_until(block, offset, block.keys_end(), matched, target, global)
@@ -188,13 +194,13 @@ fn walk_until(
     offset: usize,
     end: usize,
     matched: usize,
-    target: &[u8],
+    target: InternalKey<'_>,
     global: GlobalSeqno,
 ) -> Landing {
-    let target_trailer = trailer(target);
+    let target_trailer = target.trailer();
     let mut walk = Walk {
         data: block.data(),
-        target: user_key(target),
+        target: target.user_key().as_bytes(),
         matched,
         previous_len: 0,
         equal: false,
@@ -307,8 +313,13 @@ fn extend_trailer(
 impl Position {
     /// Puts the stored internal key into `out`, given the target that was searched for; `None` if
     /// the key has to be assembled from the entries before.
-    pub fn assemble(&self, block: &Block, target: &[u8], out: &mut Vec<u8>) -> Option<()> {
-        let user = user_key(target);
+    pub fn assemble(
+        &self,
+        block: &Block,
+        target: InternalKey<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let user = target.user_key().as_bytes();
         out.clear();
         let shared = self.entry.shared;
         match self.head {

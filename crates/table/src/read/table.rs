@@ -12,11 +12,11 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::{ParsedInternalKey, user_key};
 use pumice_base::hash::hash64;
+use pumice_base::key::{InternalKey, ParsedInternalKey};
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
-use pumice_base::{ErrorKind, InternalKeyComparator, Result, ValueType};
+use pumice_base::{ErrorKind, InternalKeyComparator, Result, UserKey, ValueType};
 
 use crate::Extractor;
 use crate::footer::Footer;
@@ -142,11 +142,16 @@ impl Table {
     /// # Errors
     /// Corruption and I/O errors; `Incomplete` if `cache_only` and a block is not in the cache.
     #[inline]
-    pub fn get<F>(&self, options: &TableReadOptions, target: &[u8], f: &mut F) -> Result<()>
+    pub fn get<F>(
+        &self,
+        options: &TableReadOptions,
+        target: InternalKey<'_>,
+        f: &mut F,
+    ) -> Result<()>
     where
         F: FnMut(ParsedInternalKey<'_>, &[u8], &PinnedBlock) -> bool,
     {
-        let hash = if self.filter.is_some() { hash64(user_key(target)) } else { 0 };
+        let hash = if self.filter.is_some() { hash64(target.user_key().as_bytes()) } else { 0 };
         self.get_hashed::<true, F>(options, target, hash, f)
     }
 
@@ -160,7 +165,7 @@ impl Table {
     pub fn get_hashed<const OBSERVED: bool, F>(
         &self,
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
         hash: u64,
         f: &mut F,
     ) -> Result<()>
@@ -179,7 +184,7 @@ impl Table {
         &self,
         verdict: Verdict,
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
         f: &mut F,
     ) -> Result<()>
     where
@@ -211,7 +216,7 @@ impl Table {
         index: &IndexBlock,
         at: usize,
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
         f: &mut F,
     ) -> Result<Visit>
     where
@@ -220,7 +225,7 @@ impl Table {
         if at >= index.len() {
             return Ok(Visit::Passed);
         }
-        if index.begins_above(at, &self.comparator, user_key(target)) {
+        if index.begins_above(at, &self.comparator, target.user_key()) {
             return Ok(Visit::Done);
         }
         match self.visit_at::<OBSERVED, F>(index.handle(at), options, target, f)? {
@@ -235,7 +240,7 @@ impl Table {
         &self,
         handle: BlockHandle,
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
         f: &mut F,
     ) -> Result<Visit>
     where
@@ -255,7 +260,7 @@ impl Table {
         &self,
         pin: &PinnedBlock,
         handle: BlockHandle,
-        target: &[u8],
+        target: InternalKey<'_>,
         f: &mut F,
     ) -> Result<Visit>
     where
@@ -269,7 +274,7 @@ impl Table {
             return Ok(Visit::Passed);
         }
         let damaged = || self.file.bad_block(handle, BlockKind::Data, "malformed entry");
-        let user = user_key(target);
+        let user = target.user_key();
         let mut position = match find_version(block, target, self.global) {
             Landing::At(position) if position.equal => position,
             Landing::At(_) | Landing::Above(_) | Landing::Absent => return Ok(Visit::Done),
@@ -288,7 +293,7 @@ impl Table {
             if !f(key, value, pin) {
                 return Ok(Visit::Done);
             }
-            match position.next_version(block, user) {
+            match position.next_version(block, user.as_bytes()) {
                 Next::SameKey => {}
                 Next::OtherKey => return Ok(Visit::Done),
                 Next::End => return Ok(Visit::BlockEnded),
@@ -303,7 +308,7 @@ impl Table {
         &self,
         pin: &PinnedBlock,
         handle: BlockHandle,
-        target: &[u8],
+        target: InternalKey<'_>,
         f: &mut F,
     ) -> Result<Visit>
     where
@@ -314,12 +319,11 @@ impl Table {
         cursor.seek(block, &self.comparator, target);
         let passed = !cursor.valid();
         while cursor.valid() {
-            let ikey = cursor.key();
-            if !self.comparator.user.equal(user_key(ikey), user_key(target)) {
+            let ikey = InternalKey::new(cursor.key());
+            if !self.comparator.user.same_user_key(ikey.user_key(), target.user_key()) {
                 return Ok(Visit::Done);
             }
-            let trailer = pumice_base::dbformat::trailer(ikey);
-            let key = self.parse(user_key(ikey), trailer, handle)?;
+            let key = self.parse(ikey.user_key(), ikey.trailer(), handle)?;
             if self.measures_use {
                 let (entry, value) = cursor.place();
                 self.note_use(pin, entry, value);
@@ -338,11 +342,11 @@ impl Table {
     #[inline]
     fn parse<'k>(
         &self,
-        user_key: &'k [u8],
+        user_key: UserKey<'k>,
         trailer: u64,
         handle: BlockHandle,
     ) -> Result<ParsedInternalKey<'k>> {
-        let (sequence, tag) = pumice_base::dbformat::unpack(trailer);
+        let (sequence, tag) = pumice_base::key::unpack(trailer);
         match ValueType::from_u8(tag) {
             Some(value_type) => Ok(ParsedInternalKey { user_key, sequence, value_type }),
             None => {
@@ -357,19 +361,20 @@ impl Table {
     /// # Errors
     /// As [`Table::get`], for filter blocks.
     pub fn key_may_match(&self, options: &TableReadOptions, key: &[u8]) -> Result<bool> {
-        let target = pumice_base::dbformat::seek_key(key, pumice_base::dbformat::MAX_SEQUENCE);
-        Ok(self.ask_filter::<true>(options, &target, hash64(key))? != Verdict::Absent)
+        let target = pumice_base::key::seek_key(key, pumice_base::key::MAX_SEQUENCE);
+        Ok(self.ask_filter::<true>(options, InternalKey::new(&target), hash64(key))?
+            != Verdict::Absent)
     }
 
     #[inline]
     fn ask_filter<const OBSERVED: bool>(
         &self,
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
         hash: u64,
     ) -> Result<Verdict> {
         let Some(filter) = &self.filter else { return Ok(Verdict::Unknown) };
-        let user = user_key(target);
+        let user = target.user_key().as_bytes();
         let probe = if filter.whole_keys || planted::is(Bug::PrefixesAskedForKeys) {
             (user, hash)
         } else {
@@ -393,7 +398,7 @@ impl Table {
         &self,
         filter: &TableFilter,
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
         (probe, hash): (&[u8], u64),
     ) -> Result<bool> {
         let answer = if filter.partitioned {
@@ -412,7 +417,7 @@ impl Table {
         &self,
         filter: &TableFilter,
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
         (probe, hash): (&[u8], u64),
     ) -> Result<bool> {
         let top = self.meta(&filter.block, BlockKind::FilterIndex, options)?;
@@ -444,7 +449,7 @@ impl Table {
     pub(crate) fn prefix_may_match(
         &self,
         options: &TableReadOptions,
-        target: &[u8],
+        target: InternalKey<'_>,
         heading: Heading,
     ) -> bool {
         if options.total_order_seek && !options.auto_prefix_mode && !options.prefix_same_as_start {
@@ -452,7 +457,9 @@ impl Table {
         }
         let Some(filter) = &self.filter else { return true };
         let Some(extractor) = &filter.prefix else { return true };
-        let Some(prefix) = extractor.prefix(user_key(target)) else { return true };
+        let Some(prefix) = extractor.prefix(target.user_key().as_bytes()) else {
+            return true;
+        };
         let trusted = (filter.prefix_is_configured || planted::is(Bug::ForeignPrefixAsked))
             && (options.prefix_same_as_start
                 || !(options.total_order_seek || options.auto_prefix_mode));

@@ -42,7 +42,7 @@ fn compressed_blocks_are_aligned() {
             let mut iter = table.iter(&TableReadOptions::default());
             iter.seek_to_first();
             for (key, value) in pairs() {
-                assert_eq!((iter.key(), iter.value()), (key, value));
+                assert_eq!((iter.key().as_bytes(), iter.value()), (key, value));
                 iter.next();
             }
             assert!(!iter.valid());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::support;
 use pumice_base::checksum::ChecksumType;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, internal_key, seek_key};
 use pumice_base::random::Rng;
 use pumice_base::{Result, ValueType};
 use pumice_compress::CompressionType;
@@ -57,16 +57,16 @@ fn read_all(context: &TableBuildContext, bytes: &[u8], list: &Entries) -> Result
     }
     iter.status()?;
     for (key, _) in list.iter().step_by(5) {
-        iter.seek(key);
+        iter.seek(InternalKey::new(key));
         iter.status()?;
         let mut versions = 0;
-        let target = seek_key(user_key(key), MAX_SEQUENCE);
-        table.get(&ro, &target, &mut |_, _, _| {
+        let target = seek_key(InternalKey::new(key).user_key(), MAX_SEQUENCE);
+        table.get(&ro, InternalKey::new(&target), &mut |_, _, _| {
             versions += 1;
             versions < 1000
         })?;
     }
-    table.approximate_offset_of(&list[3].0)?;
+    table.approximate_offset_of(InternalKey::new(&list[3].0))?;
     table.verify_checksums()?;
     if let Some(tombstones) = table.range_tombstones() {
         assert!(tombstones.num_tombstones() < 1000);

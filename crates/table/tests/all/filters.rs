@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::prefixed::{LAYOUTS, Layout, build, context, open, with_options};
 use crate::support;
-use pumice_base::ValueType;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key};
+use pumice_base::key::{MAX_SEQUENCE, internal_key, seek_key};
 use pumice_base::random::Rng;
+use pumice_base::{InternalKey, ValueType};
 use pumice_filter::FilterPolicy;
 use pumice_port::sync::Mutex;
 use pumice_table::{
@@ -62,7 +62,7 @@ fn users(n: u64) -> Vec<Vec<u8>> {
 
 fn get(table: &Table, options: &TableReadOptions, key: &[u8]) -> pumice_base::Result<bool> {
     let mut found = false;
-    table.get(options, &seek_key(key, MAX_SEQUENCE), &mut |_, _, _| {
+    table.get(options, InternalKey::new(&seek_key(key, MAX_SEQUENCE)), &mut |_, _, _| {
         found = true;
         false
     })?;

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::support;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
 use pumice_base::extension::FixedPrefix;
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, internal_key, seek_key};
 use pumice_base::random::Rng;
 use pumice_base::{Comparator, InternalKeyComparator, ValueType};
 use pumice_compress::CompressionType;
@@ -74,7 +74,7 @@ fn entries(rng: &mut Rng, versions: u64, cmp: &InternalKeyComparator) -> Vec<(Ve
             list.push((internal_key(&key, sequence, ValueType::Value), value));
         }
     }
-    list.sort_by(|a, b| cmp.compare(&a.0, &b.0));
+    list.sort_by(|a, b| cmp.compare(InternalKey::new(&a.0), InternalKey::new(&b.0)));
     list.dedup_by(|a, b| a.0 == b.0);
     list
 }
@@ -82,11 +82,13 @@ fn entries(rng: &mut Rng, versions: u64, cmp: &InternalKeyComparator) -> Vec<(Ve
 /// Versions of a key at or below a sequence number.
 fn versions(table: &Table, key: &[u8], sequence: u64) -> Vec<(u64, Vec<u8>)> {
     let mut found = Vec::new();
-    let mut note = |key: pumice_base::dbformat::ParsedInternalKey<'_>, value: &[u8], _: &_| {
+    let mut note = |key: pumice_base::key::ParsedInternalKey<'_>, value: &[u8], _: &_| {
         found.push((key.sequence, value.to_vec()));
         true
     };
-    table.get(&TableReadOptions::default(), &seek_key(key, sequence), &mut note).unwrap();
+    table
+        .get(&TableReadOptions::default(), InternalKey::new(&seek_key(key, sequence)), &mut note)
+        .unwrap();
     found
 }
 
@@ -95,7 +97,7 @@ fn check(table: &Arc<Table>, list: &[(Vec<u8>, Vec<u8>)], rng: &mut Rng, seed: u
     iter.seek_to_first();
     for (key, value) in list {
         assert!(iter.valid(), "seed {seed}: {:?}", iter.status());
-        assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]), "seed {seed}");
+        assert_eq!((iter.key().as_bytes(), iter.value()), (&key[..], &value[..]), "seed {seed}");
         iter.next();
     }
     assert!(!iter.valid(), "seed {seed}");
@@ -103,7 +105,7 @@ fn check(table: &Arc<Table>, list: &[(Vec<u8>, Vec<u8>)], rng: &mut Rng, seed: u
     let cmp = table.comparator().clone();
     for _ in 0..400 {
         let known = &list[rng.uniform(list.len() as u64) as usize].0;
-        let mut user = user_key(known).to_vec();
+        let mut user = InternalKey::new(known).user_key().to_vec();
         if rng.one_in(3) {
             user.push(b'a' + rng.uniform(26) as u8);
         } else if rng.one_in(5) {
@@ -111,13 +113,19 @@ fn check(table: &Arc<Table>, list: &[(Vec<u8>, Vec<u8>)], rng: &mut Rng, seed: u
         }
         let sequence = if rng.one_in(2) { MAX_SEQUENCE } else { rng.uniform(1000) };
         let target = seek_key(&user, sequence);
-        let at = list.partition_point(|(key, _)| cmp.compare(key, &target).is_lt());
-        iter.seek(&target);
-        assert_eq!(iter.valid().then(|| iter.key()), list.get(at).map(|e| &e.0[..]), "seed {seed}");
+        let at = list.partition_point(|(key, _)| {
+            cmp.compare(InternalKey::new(key), InternalKey::new(&target)).is_lt()
+        });
+        iter.seek(InternalKey::new(&target));
+        assert_eq!(
+            iter.valid().then(|| iter.key().as_bytes()),
+            list.get(at).map(|e| &e.0[..]),
+            "seed {seed}"
+        );
         let want: Vec<(u64, Vec<u8>)> = list[at..]
             .iter()
-            .take_while(|(key, _)| user_key(key) == user)
-            .map(|(key, value)| (pumice_base::dbformat::sequence_and_type(key).0, value.clone()))
+            .take_while(|(key, _)| InternalKey::new(key).user_key().as_bytes() == user)
+            .map(|(key, value)| (InternalKey::new(key).sequence_and_type().0, value.clone()))
             .collect();
         assert_eq!(versions(table, &user, sequence), want, "seed {seed}: {user:?}@{sequence}");
     }
@@ -200,10 +208,10 @@ fn read_by_rocksdb(
     let ro = ReadOptions::new(peer, &ReadSettings::default());
     let mut value = Vec::new();
     for (key, want) in list {
-        let user = user_key(key);
-        assert!(db.get(&ro, &cf, user, &mut value).unwrap(), "{what}: {user:?} missing");
+        let user = InternalKey::new(key).user_key();
+        assert!(db.get(&ro, &cf, user.as_bytes(), &mut value).unwrap(), "{what}: {user:?} missing");
         assert_eq!(&value, want, "{what}");
-        let absent = [user, b"z"].concat();
+        let absent = [user.as_bytes(), b"z"].concat();
         assert!(!db.get(&ro, &cf, &absent, &mut value).unwrap(), "{what}: {absent:?} found");
     }
     let scan = ReadSettings { total_order_seek: true, ..Default::default() };
@@ -211,15 +219,23 @@ fn read_by_rocksdb(
     iter.seek_to_first();
     for (key, want) in list {
         assert!(iter.valid(), "{what}");
-        assert_eq!((iter.key(), iter.value()), (user_key(key), &want[..]), "{what}");
+        assert_eq!(
+            (iter.key(), iter.value()),
+            (InternalKey::new(key).user_key().as_bytes(), &want[..]),
+            "{what}"
+        );
         iter.next();
     }
     assert!(!iter.valid(), "{what}");
     iter.status().unwrap();
     let mut iter = db.iter(&ro, &cf);
     for (key, want) in list.iter().step_by(5) {
-        iter.seek(user_key(key));
+        iter.seek(InternalKey::new(key).user_key().as_bytes());
         assert!(iter.valid(), "{what}: seek");
-        assert_eq!((iter.key(), iter.value()), (user_key(key), &want[..]), "{what}");
+        assert_eq!(
+            (iter.key(), iter.value()),
+            (InternalKey::new(key).user_key().as_bytes(), &want[..]),
+            "{what}"
+        );
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::support;
 use pumice_base::checksum::ChecksumType;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, parse_internal_key, seek_key, user_key};
 use pumice_base::extension::FixedPrefix;
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, internal_key, parse_internal_key, seek_key};
 use pumice_base::random::Rng;
-use pumice_base::{Comparator, InternalKeyComparator, ValueType};
+use pumice_base::{Comparator, InternalKeyComparator, UserKey, ValueType};
 use pumice_compress::CompressionType;
 use pumice_filter::FilterPolicy;
 use pumice_table::{
@@ -35,7 +35,7 @@ fn entries(rng: &mut Rng, cmp: &Comparator, keys: usize, versions: u64) -> Entri
             list.push((key, rng.bytes(len as usize)));
         }
     }
-    list.sort_by(|a, b| icmp.compare(&a.0, &b.0));
+    list.sort_by(|a, b| icmp.compare(InternalKey::new(&a.0), InternalKey::new(&b.0)));
     list.dedup_by(|a, b| a.0 == b.0);
     list
 }
@@ -115,7 +115,7 @@ fn check_position(iter: &TableIter, want: Option<&(Vec<u8>, Vec<u8>)>, what: &st
         None => assert!(!iter.valid(), "{what}: should be at the end"),
         Some((key, value)) => {
             assert!(iter.valid(), "{what}: should be valid");
-            assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]), "{what}");
+            assert_eq!((iter.key().as_bytes(), iter.value()), (&key[..], &value[..]), "{what}");
         }
     }
 }
@@ -141,12 +141,14 @@ fn check_seeks(rng: &mut Rng, table: &Arc<Table>, list: &Entries, ro: &TableRead
     let mut iter = table.iter(&TableReadOptions { total_order_seek: true, ..ro.clone() });
     for _ in 0..300 {
         let target = random_target(rng, list);
-        let at = list.partition_point(|e| cmp.compare(&e.0, &target) == Ordering::Less);
+        let at = list.partition_point(|e| {
+            cmp.compare(InternalKey::new(&e.0), InternalKey::new(&target)) == Ordering::Less
+        });
         if rng.one_in(2) {
-            iter.seek(&target);
+            iter.seek(InternalKey::new(&target));
             check_position(&iter, list.get(at), "seek");
         } else {
-            iter.seek_for_prev(&target);
+            iter.seek_for_prev(InternalKey::new(&target));
             let exact = list.get(at).is_some_and(|e| e.0 == target);
             let at = if exact { Some(at) } else { at.checked_sub(1) };
             check_position(&iter, at.map(|i| &list[i]), "seek_for_prev");
@@ -160,7 +162,7 @@ fn walk(rng: &mut Rng, iter: &mut TableIter, list: &Entries) {
     if !iter.valid() {
         return;
     }
-    let mut at = list.iter().position(|e| e.0 == iter.key()).unwrap();
+    let mut at = list.iter().position(|e| e.0 == iter.key().as_bytes()).unwrap();
     for _ in 0..rng.uniform(40) {
         if rng.one_in(3) {
             let Some(before) = at.checked_sub(1) else { return };
@@ -179,7 +181,7 @@ fn walk(rng: &mut Rng, iter: &mut TableIter, list: &Entries) {
 
 fn random_target(rng: &mut Rng, list: &Entries) -> Vec<u8> {
     let user = if rng.one_in(2) {
-        user_key(&list[rng.uniform(list.len() as u64) as usize].0).to_vec()
+        InternalKey::new(&list[rng.uniform(list.len() as u64) as usize].0).user_key().to_vec()
     } else {
         random_key(rng)
     };
@@ -194,7 +196,7 @@ fn check_gets(rng: &mut Rng, table: &Arc<Table>, list: &Entries, ro: &TableReadO
         let limit = if rng.one_in(2) { 1 } else { usize::MAX };
         let mut got = Vec::new();
         table
-            .get(ro, &target, &mut |key, value, block| {
+            .get(ro, InternalKey::new(&target), &mut |key, value, block| {
                 let (pin, at) = block.pin(value);
                 assert_eq!(&pin.bytes()[at..at + value.len()], value);
                 let ikey = internal_key(key.user_key, key.sequence, key.value_type);
@@ -204,14 +206,20 @@ fn check_gets(rng: &mut Rng, table: &Arc<Table>, list: &Entries, ro: &TableReadO
             .unwrap();
         let want: Entries = list
             .iter()
-            .filter(|e| user_key(&e.0) == user_key(&target))
-            .filter(|e| cmp.compare(&e.0, &target) != Ordering::Less)
+            .filter(|e| {
+                InternalKey::new(&e.0).user_key().has_bytes_of(InternalKey::new(&target).user_key())
+            })
+            .filter(|e| {
+                cmp.compare(InternalKey::new(&e.0), InternalKey::new(&target)) != Ordering::Less
+            })
             .take(limit)
             .cloned()
             .collect();
         assert_eq!(got, want);
         if !want.is_empty() {
-            assert!(table.key_may_match(ro, user_key(&target)).unwrap());
+            assert!(
+                table.key_may_match(ro, InternalKey::new(&target).user_key().as_bytes()).unwrap()
+            );
         }
     }
 }
@@ -247,7 +255,7 @@ fn random_tables_read_as_the_map() {
 fn check_offsets(table: &Arc<Table>, list: &Entries) {
     let mut last = 0;
     for (key, _) in list {
-        let offset = table.approximate_offset_of(key).unwrap();
+        let offset = table.approximate_offset_of(InternalKey::new(key)).unwrap();
         assert!(offset >= last, "offsets ascend");
         last = offset;
     }
@@ -265,16 +273,16 @@ fn an_empty_table_reads_as_empty() {
         let target = seek_key(b"k", 5);
         let mut calls = 0;
         table
-            .get(&TableReadOptions::default(), &target, &mut |_, _, _| {
+            .get(&TableReadOptions::default(), InternalKey::new(&target), &mut |_, _, _| {
                 calls += 1;
                 true
             })
             .unwrap();
         assert_eq!(calls, 0);
         let mut iter = table.iter(&TableReadOptions::default());
-        iter.seek(&target);
+        iter.seek(InternalKey::new(&target));
         check_position(&iter, None, "seek");
-        iter.seek_for_prev(&target);
+        iter.seek_for_prev(InternalKey::new(&target));
         check_position(&iter, None, "seek_for_prev");
     }
 }
@@ -294,11 +302,12 @@ fn range_tombstones_come_back() {
     assert_eq!(built.properties.num_deletions, 2);
     let table = support::open(support::read_context(&context), &built.bytes).unwrap();
     let list = table.range_tombstones().unwrap();
-    let cover = |key: &[u8]| list.max_covering_seq(&Comparator::Bytewise, key, MAX_SEQUENCE);
+    let cover =
+        |key: &[u8]| list.max_covering_seq(&Comparator::Bytewise, UserKey::new(key), MAX_SEQUENCE);
     assert_eq!([cover(b"a"), cover(b"d"), cover(b"e"), cover(b"f")], [9, 9, 8, 0]);
     let mut iter = table.iter(&TableReadOptions::default());
     iter.seek_to_first();
-    assert_eq!(iter.key(), &point.0[..]);
+    assert_eq!(iter.key().as_bytes(), &point.0[..]);
     iter.next();
     assert!(!iter.valid());
 }
@@ -308,7 +317,7 @@ fn keys_out_of_order_are_refused() {
     use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, WriterOptions};
     for cmp in [Comparator::Bytewise, Comparator::ReverseBytewise] {
         let mut sorted = [&b"a"[..], b"a\0", b"ab", b"b"].map(<[u8]>::to_vec);
-        sorted.sort_by(|a, b| cmp.compare(a, b));
+        sorted.sort_by(|a, b| cmp.compare(UserKey::new(a), UserKey::new(b)));
         for (i, first) in sorted.iter().enumerate() {
             for (j, second) in sorted.iter().enumerate() {
                 for (seq1, seq2) in [(5, 5), (5, 4), (4, 5)] {
@@ -343,10 +352,14 @@ fn get_stops_when_told() {
     let table = support::open(support::read_context(&context), &built.bytes).unwrap();
     let mut seen = Vec::new();
     table
-        .get(&TableReadOptions::default(), &seek_key(b"k", 15), &mut |key, _, _| {
-            seen.push(key.sequence);
-            seen.len() < 12
-        })
+        .get(
+            &TableReadOptions::default(),
+            InternalKey::new(&seek_key(b"k", 15)),
+            &mut |key, _, _| {
+                seen.push(key.sequence);
+                seen.len() < 12
+            },
+        )
         .unwrap();
     assert_eq!(seen, (4..=15).rev().collect::<Vec<_>>());
     assert_eq!(parse_internal_key(&list[0].0).unwrap().sequence, 20);

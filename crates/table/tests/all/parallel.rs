@@ -50,7 +50,7 @@ fn check_contents(context: &TableBuildContext, bytes: &[u8], list: &Entries) {
     let mut iter = table.iter(&TableReadOptions::default());
     iter.seek_to_first();
     for (key, value) in list {
-        assert!(iter.valid() && (iter.key(), iter.value()) == (&key[..], &value[..]));
+        assert!(iter.valid() && (iter.key().as_bytes(), iter.value()) == (&key[..], &value[..]));
         iter.next();
     }
     iter.status().unwrap();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::support;
 use pumice_base::checksum::ChecksumType;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, internal_key, seek_key};
 use pumice_base::random::Rng;
 use pumice_base::{Comparator, Error, ErrorKind, InternalKeyComparator, ValueType};
 use pumice_compress::CompressionType;
@@ -102,9 +102,9 @@ fn fixture(seed: u64, cache: (usize, BlockKind), n: u64) -> Fixture {
             (key, rng.bytes(20))
         })
         .collect();
-    list.sort_by(|a, b| comparator.compare(&a.0, &b.0));
+    list.sort_by(|a, b| comparator.compare(InternalKey::new(&a.0), InternalKey::new(&b.0)));
     list.dedup_by(|a, b| match versions {
-        1 => user_key(&a.0) == user_key(&b.0),
+        1 => InternalKey::new(&a.0).user_key().has_bytes_of(InternalKey::new(&b.0).user_key()),
         _ => a.0 == b.0,
     });
     let options = TableOptions {
@@ -126,7 +126,7 @@ fn fixture(seed: u64, cache: (usize, BlockKind), n: u64) -> Fixture {
 
 fn get(table: &Table, options: &TableReadOptions, target: &[u8]) -> Result<Versions, Error> {
     let mut found = Versions::new();
-    table.get(options, target, &mut |key, value, _| {
+    table.get(options, InternalKey::new(target), &mut |key, value, _| {
         found.push((key.sequence, value.to_vec()));
         true
     })?;
@@ -142,7 +142,9 @@ fn lookups_find_the_same_in_raw_partitions() {
         let mut rng = Rng::new(seed);
         let mut targets = Vec::new();
         for _ in 0..300 {
-            let mut user = user_key(&list[rng.uniform(list.len() as u64) as usize].0).to_vec();
+            let mut user = InternalKey::new(&list[rng.uniform(list.len() as u64) as usize].0)
+                .user_key()
+                .to_vec();
             match rng.uniform(4) {
                 0 => *user.last_mut().unwrap() += 1,
                 1 => user.truncate(rng.uniform(8) as usize),
@@ -188,7 +190,7 @@ fn check_full_cache(kind: BlockKind) {
         let mut rng = Rng::new(seed);
         let options = TableReadOptions::default();
         let one = |at: usize| {
-            let target = seek_key(user_key(&list[at].0), MAX_SEQUENCE);
+            let target = seek_key(InternalKey::new(&list[at].0).user_key(), MAX_SEQUENCE);
             assert!(!get(&table, &options, &target).unwrap().is_empty(), "seed {seed}");
         };
         for _ in 0..6000 {
@@ -252,7 +254,7 @@ fn damage_is_found_in_passing() {
             };
             let Ok(table) = support::open(read, &bytes) else { continue };
             for (key, value) in list.iter().step_by(7) {
-                let target = seek_key(user_key(key), MAX_SEQUENCE);
+                let target = seek_key(InternalKey::new(key).user_key(), MAX_SEQUENCE);
                 match get(&table, &passing, &target) {
                     Ok(found) if checksum == ChecksumType::Xxh3 => {
                         assert_eq!(found, vec![(1, value.clone())], "byte {at}");

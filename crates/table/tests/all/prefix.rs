@@ -6,10 +6,10 @@ use crate::prefixed::{
     LAYOUTS, Layout, UpToColon, at, build, check_seek, context, open, with_options,
 };
 use crate::support;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key};
 use pumice_base::extension::builtin_slice_transform;
+use pumice_base::key::{MAX_SEQUENCE, internal_key, seek_key};
 use pumice_base::random::Rng;
-use pumice_base::{Comparator, InternalKeyComparator, ValueType};
+use pumice_base::{Comparator, InternalKey, InternalKeyComparator, UserKey, ValueType};
 use pumice_table::{Table, TableReadContext, TableReadOptions};
 
 const EXTRACTORS: [&str; 5] = [
@@ -47,7 +47,7 @@ fn random_seeks_lose_nothing() {
         }
         let order = context.comparator.user.clone();
         let mut users: Vec<_> = (0..1 + rng.uniform(1500)).map(|_| random_key(&mut rng)).collect();
-        users.sort_by(|a, b| order.compare(a, b));
+        users.sort_by(|a, b| order.compare(UserKey::new(a), UserKey::new(b)));
         users.dedup();
         let table = open(&context, &users);
         let extractor = builtin_slice_transform(name).unwrap();
@@ -112,7 +112,7 @@ fn a_prefix_is_found_across_partitions() {
 
 fn seek(table: &Arc<Table>, target: &[u8], options: &TableReadOptions) -> Option<Vec<u8>> {
     let mut iter = table.iter(options);
-    iter.seek(&seek_key(target, MAX_SEQUENCE));
+    iter.seek(InternalKey::new(&seek_key(target, MAX_SEQUENCE)));
     at(&iter)
 }
 
@@ -154,7 +154,7 @@ fn a_filter_of_another_extractor_serves_bounded_seeks() {
             assert_eq!(seek(&table, b"a555", &upper("a56", true)), None, "the next prefix");
             assert_eq!(seek(&table, b"a555", &upper("a55~", true)), None);
             let mut iter = table.iter(&upper("a55~", true));
-            iter.seek_for_prev(&internal_key(b"a555", 0, ValueType::Deletion));
+            iter.seek_for_prev(InternalKey::new(&internal_key(b"a555", 0, ValueType::Deletion)));
             assert_eq!(at(&iter), Some(b"a49key".to_vec()), "backward nothing bounds it");
             let total = TableReadOptions { total_order_seek: true, ..Default::default() };
             assert_eq!(seek(&table, b"a55", &total), next);

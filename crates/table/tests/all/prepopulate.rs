@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::builds::{Entries, compressions, entries, with_threads};
 use crate::support;
 use pumice_base::Comparator;
-use pumice_base::dbformat::{MAX_SEQUENCE, seek_key, user_key};
 use pumice_base::extension::FixedPrefix;
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, seek_key};
 use pumice_base::random::Rng;
 use pumice_filter::FilterPolicy;
 use pumice_port::helpers::HelperPool;
@@ -106,9 +106,9 @@ fn read_all(context: &TableBuildContext, bytes: &[u8], list: &Entries, stats: &A
     let options = TableReadOptions::default();
     for (ikey, _) in list {
         let mut found = false;
-        let sought = seek_key(user_key(ikey), MAX_SEQUENCE);
+        let sought = seek_key(InternalKey::new(ikey).user_key(), MAX_SEQUENCE);
         table
-            .get(&options, &sought, &mut |_, _, _| {
+            .get(&options, InternalKey::new(&sought), &mut |_, _, _| {
                 found = true;
                 false
             })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::support;
 use pumice_base::ValueType;
 use pumice_base::checksum::ChecksumType;
-use pumice_base::dbformat::internal_key;
+use pumice_base::key::internal_key;
 use pumice_compress::CompressionType;
 use pumice_filter::FilterPolicy;
 use pumice_table::{TableBuildContext, TableOptions, unique_id_of};

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::support;
-use pumice_base::dbformat::internal_key;
+use pumice_base::key::internal_key;
 use pumice_base::random::Rng;
 use pumice_base::{ErrorKind, SizeLimits, ValueType};
 use pumice_env::{BufferedWriter, FileOptions, FileSystem, MemFs, WriterOptions};
@@ -70,7 +70,11 @@ fn what_no_block_can_hold_is_refused_and_the_rest_is_stored() {
         let mut iter = table.iter(&TableReadOptions::default());
         iter.seek_to_first();
         for (key, value) in &kept {
-            assert_eq!((iter.key(), iter.value()), (&key[..], &value[..]), "round {round}");
+            assert_eq!(
+                (iter.key().as_bytes(), iter.value()),
+                (&key[..], &value[..]),
+                "round {round}"
+            );
             iter.next();
         }
         assert!(!iter.valid());

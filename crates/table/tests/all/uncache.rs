@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::support;
-use pumice_base::ValueType;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key};
+use pumice_base::key::{MAX_SEQUENCE, internal_key, seek_key};
+use pumice_base::{InternalKey, ValueType};
 use pumice_cache::CacheKey;
 use pumice_filter::FilterPolicy;
 use pumice_table::{
@@ -49,12 +49,12 @@ fn options(cache: &Arc<BlockCache>) -> TableOptions {
 fn read(table: &Table, keys: impl IntoIterator<Item = u64>) {
     for n in keys {
         let mut found = 0;
-        let mut note = |_: pumice_base::dbformat::ParsedInternalKey<'_>, _: &[u8], _: &_| {
+        let mut note = |_: pumice_base::key::ParsedInternalKey<'_>, _: &[u8], _: &_| {
             found += 1;
             false
         };
         let target = seek_key(&key(n), MAX_SEQUENCE);
-        table.get(&TableReadOptions::default(), &target, &mut note).unwrap();
+        table.get(&TableReadOptions::default(), InternalKey::new(&target), &mut note).unwrap();
         assert_eq!(found, 1);
     }
 }

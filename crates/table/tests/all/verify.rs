@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support;
-use pumice_base::dbformat::internal_key;
+use pumice_base::key::internal_key;
 use pumice_base::{Result, ValueType};
 use pumice_compress::CompressionType;
 use pumice_env::{RandomAccessFile, ReadRequest, read_one_by_one};
@@ -146,7 +146,7 @@ fn blocks_above_the_limit_are_compressed_and_read() {
         let mut iter = table.iter(&Default::default());
         iter.seek_to_first();
         for key in &keys {
-            assert_eq!(iter.key(), key);
+            assert_eq!(iter.key().as_bytes(), key);
             iter.next();
         }
         assert!(!iter.valid());

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key};
-use pumice_base::{Error, Result, ValueType};
+use pumice_base::key::{MAX_SEQUENCE, internal_key, seek_key};
+use pumice_base::{Error, InternalKey, Result, ValueType};
 use pumice_table::{BlockHandle, Table, TableReadContext, TableReadOptions, dump};
 
 use crate::forge::{Forge, entry_block, growing_block, index_block, key, one_block, varint};
@@ -33,7 +33,7 @@ fn a_plain_forgery_is_read() {
     let table = open(&bytes).unwrap();
     table.verify_checksums().unwrap();
     let mut iter = table.iter(&TableReadOptions::default());
-    iter.seek(&seek_key(b"b", MAX_SEQUENCE));
+    iter.seek(InternalKey::new(&seek_key(b"b", MAX_SEQUENCE)));
     assert_eq!((iter.valid(), iter.value()), (true, &b"2"[..]));
     iter.prev();
     assert_eq!((iter.valid(), iter.value()), (true, &b"1"[..]));
@@ -179,7 +179,11 @@ fn claims_of_size_allocate_nothing() {
             let table = open(&forge.finish(index)).unwrap();
             within_memory("get", 64 << 20, || {
                 let target = seek_key(b"a", MAX_SEQUENCE);
-                let got = table.get(&TableReadOptions::default(), &target, &mut |_, _, _| true);
+                let got = table.get(
+                    &TableReadOptions::default(),
+                    InternalKey::new(&target),
+                    &mut |_, _, _| true,
+                );
                 assert!(got.is_err(), "codec {kind} claims {claim}");
             });
         }
@@ -199,10 +203,11 @@ fn a_lookup_passes_few_blocks() {
     let index = forge.block(&index_block(&blocks));
     let table = open(&forge.finish(index)).unwrap();
     let target = seek_key(b"b", MAX_SEQUENCE);
-    let got = table.get(&TableReadOptions::default(), &target, &mut |_, _, _| true);
+    let got =
+        table.get(&TableReadOptions::default(), InternalKey::new(&target), &mut |_, _, _| true);
     says(&got.unwrap_err(), "out of order");
     let mut iter = table.iter(&TableReadOptions::default());
-    iter.seek(&target);
+    iter.seek(InternalKey::new(&target));
     assert!(!iter.valid());
     says(&iter.status().unwrap_err(), "out of order");
 }

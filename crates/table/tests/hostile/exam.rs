@@ -7,11 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pumice_base::Result;
-use pumice_base::ValueType;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
 use pumice_base::hash::hash64;
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, internal_key, seek_key};
 use pumice_base::random::Rng;
+use pumice_base::{Result, UserKey, ValueType};
 use pumice_env::{RandomAccessFile, ReadRequest, read_one_by_one};
 use pumice_table::{Table, TableIter, TableOptions, TableReadContext, TableReadOptions, dump};
 
@@ -178,7 +177,7 @@ impl Exam<'_> {
             iter.seek_to_last()
         }
         while iter.valid() {
-            list.push((hash64(iter.key()), hash64(iter.value())));
+            list.push((hash64(iter.key().as_bytes()), hash64(iter.value())));
             assert!(list.len() <= most, "an endless table");
             if forward { iter.next() } else { iter.prev() }
         }
@@ -191,8 +190,8 @@ impl Exam<'_> {
         let mut targets: Vec<Vec<u8>> = Vec::new();
         for _ in 0..6 {
             let at = rng.uniform(self.honest.entries.len() as u64) as usize;
-            let user = user_key(&self.honest.entries[at].0);
-            targets.extend([user.to_vec(), [user, b"!"].concat()]);
+            let user = InternalKey::new(&self.honest.entries[at].0).user_key();
+            targets.extend([user.to_vec(), [user.as_bytes(), b"!"].concat()]);
         }
         targets.extend([Vec::new(), vec![0], vec![0xff; 40], vec![b'k'; 300], b"key".to_vec()]);
         targets
@@ -207,18 +206,19 @@ impl Exam<'_> {
             // Filter, filter partition, top level, two partitions, two blocks; then one for each
             // block of versions.
             self.bounded(most, "a lookup", |exam| {
-                let result = exam.table.get(&options, &target, &mut |key, _, _| {
-                    assert_eq!(key.user_key, user);
-                    versions += 1;
-                    true
-                });
+                let result =
+                    exam.table.get(&options, InternalKey::new(&target), &mut |key, _, _| {
+                        assert_eq!(key.user_key.as_bytes(), user);
+                        versions += 1;
+                        true
+                    });
                 exam.findings.note(result);
             });
             let reads = self.file.reads.load(Ordering::Relaxed);
             assert!(reads <= 12 + versions, "{reads} reads for {versions} versions");
             let may = self.table.key_may_match(&options, &user);
             self.findings.note(may);
-            let offset = self.table.approximate_offset_of(&target);
+            let offset = self.table.approximate_offset_of(InternalKey::new(&target));
             if let Some(offset) = self.findings.note(offset) {
                 assert!(offset <= self.file.len(), "data at {offset}");
             }
@@ -245,10 +245,14 @@ impl Exam<'_> {
     fn seek(&mut self, iter: &mut TableIter, target: &[u8], forward: bool) {
         // Blocks without entries are skipped one by one.
         self.bounded(self.blocks_max(), "a seek", |_| {
-            if forward { iter.seek(target) } else { iter.seek_for_prev(target) }
+            if forward {
+                iter.seek(InternalKey::new(target))
+            } else {
+                iter.seek_for_prev(InternalKey::new(target))
+            }
         });
         if iter.valid() {
-            let order = self.table.comparator().compare(iter.key(), target);
+            let order = self.table.comparator().compare(iter.key(), InternalKey::new(target));
             let right = if forward { order.is_ge() } else { order.is_le() };
             assert!(right, "forward {forward}: {:?} for {target:?}", iter.key());
             if forward { iter.next() } else { iter.prev() }
@@ -273,7 +277,9 @@ impl Exam<'_> {
             let cmp = &self.table.comparator().user;
             assert!(tombstones.num_tombstones() <= self.honest.bytes.len());
             for fragment in tombstones.fragments() {
-                assert!(cmp.compare(&fragment.start, &fragment.end).is_lt());
+                assert!(
+                    cmp.compare(UserKey::new(&fragment.start), UserKey::new(&fragment.end)).is_lt()
+                );
             }
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pumice_base::ValueType;
 use pumice_base::checksum::{ChecksumType, block_checksum};
 use pumice_base::coding::{put_fixed32, put_varint32, put_varint64};
-use pumice_base::dbformat::internal_key;
+use pumice_base::key::internal_key;
 use pumice_table::BlockHandle;
 use pumice_table::footer::Footer;
 

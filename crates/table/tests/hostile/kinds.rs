@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use pumice_base::checksum::ChecksumType;
-use pumice_base::dbformat::internal_key;
 use pumice_base::extension::FixedPrefix;
+use pumice_base::key::internal_key;
 use pumice_base::random::Rng;
-use pumice_base::{Comparator, InternalKeyComparator, ValueType};
+use pumice_base::{Comparator, InternalKey, InternalKeyComparator, ValueType};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_filter::FilterPolicy;
 use pumice_table::{
@@ -175,7 +175,7 @@ fn entries(seed: u64, order: &InternalKeyComparator, global: bool) -> Entries {
             list.push((internal_key(user.as_bytes(), sequence, kind), value));
         }
     }
-    list.sort_by(|a, b| order.compare(&a.0, &b.0));
+    list.sort_by(|a, b| order.compare(InternalKey::new(&a.0), InternalKey::new(&b.0)));
     list.dedup_by(|a, b| a.0 == b.0);
     list
 }

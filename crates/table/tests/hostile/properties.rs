@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pumice_base::dbformat::{MAX_SEQUENCE, seek_key, user_key};
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, seek_key};
 use pumice_base::random::Rng;
 use pumice_table::properties::{
     DECOUPLED_FILTERS, EMBEDDED_BLOBS, EXTERNAL_VERSION, GLOBAL_SEQNO, INDEX_TYPE,
@@ -112,10 +112,14 @@ fn answers(honest: &Honest, bytes: &[u8]) -> pumice_base::Result<Answers> {
     let mut found = Vec::new();
     for (key, _) in &honest.entries {
         let mut values = Vec::new();
-        table.get(&options, &seek_key(user_key(key), MAX_SEQUENCE), &mut |_, value, _| {
-            values.push(value.to_vec());
-            true
-        })?;
+        table.get(
+            &options,
+            InternalKey::new(&seek_key(InternalKey::new(key).user_key(), MAX_SEQUENCE)),
+            &mut |_, value, _| {
+                values.push(value.to_vec());
+                true
+            },
+        )?;
         found.push(values);
     }
     Ok((entries, found))

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::internal_key;
+use pumice_base::key::internal_key;
 use pumice_base::random::Rng;
-use pumice_base::{Comparator, InternalKeyComparator, Result, ValueType};
+use pumice_base::{Comparator, InternalKey, InternalKeyComparator, Result, ValueType};
 use pumice_compress::{CompressionOptions, CompressionType};
 use pumice_env::BufferedWriter;
 use pumice_port::helpers::HelperPool;
@@ -36,7 +36,7 @@ pub fn entries(rng: &mut Rng, order: &Comparator, count: usize) -> Entries {
             list.push((key, value));
         }
     }
-    list.sort_by(|a, b| order.compare(&a.0, &b.0));
+    list.sort_by(|a, b| order.compare(InternalKey::new(&a.0), InternalKey::new(&b.0)));
     list.dedup_by(|a, b| a.0 == b.0);
     list
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use pumice_base::ValueType;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key, seek_key, user_key};
 use pumice_base::extension::{SliceTransform, builtin_slice_transform};
+use pumice_base::key::{InternalKey, MAX_SEQUENCE, internal_key, seek_key};
 use pumice_filter::FilterPolicy;
 use pumice_table::{
     IndexType, Table, TableBuildContext, TableIter, TableOptions, TableReadContext,
@@ -75,7 +75,7 @@ pub fn open(context: &TableBuildContext, users: &[Vec<u8>]) -> Arc<Table> {
 /// The key that an iterator is at.
 pub fn at(iter: &TableIter) -> Option<Vec<u8>> {
     iter.status().unwrap();
-    iter.valid().then(|| user_key(iter.key()).to_vec())
+    iter.valid().then(|| iter.key().user_key().to_vec())
 }
 
 /// Seeks to user key `target` in both directions. The filter may hide only keys with another prefix
@@ -86,9 +86,9 @@ pub fn check_seek(table: &Arc<Table>, extractor: &dyn SliceTransform, target: &[
         let seek = |options: &TableReadOptions| {
             let mut iter = table.iter(options);
             if back {
-                iter.seek_for_prev(&internal_key(target, 0, ValueType::Deletion));
+                iter.seek_for_prev(InternalKey::new(&internal_key(target, 0, ValueType::Deletion)));
             } else {
-                iter.seek(&seek_key(target, MAX_SEQUENCE));
+                iter.seek(InternalKey::new(&seek_key(target, MAX_SEQUENCE)));
             }
             at(&iter)
         };

@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use pumice_base::Comparator;
+use pumice_base::{Comparator, UserKey};
 use pumice_manifest::FileMetaData;
 
 /// See the module head.
@@ -69,7 +69,7 @@ impl OutputCut {
     }
 
     /// True if the output of `bytes` should end before `user_key`. Call once per user key.
-    pub fn before(&mut self, user_key: &[u8], bytes: u64) -> bool {
+    pub fn before(&mut self, user_key: UserKey<'_>, bytes: u64) -> bool {
         let step = self.step_to(user_key);
         if bytes == 0 {
             return false;
@@ -90,7 +90,7 @@ impl OutputCut {
                 || bytes >= self.target_bytes / 100 * percent)
     }
 
-    fn step_to(&mut self, user_key: &[u8]) -> Step {
+    fn step_to(&mut self, user_key: UserKey<'_>) -> Step {
         let mut step = Step::default();
         while let Some(file) = self.grandparents.get(self.at) {
             if !self.inside {

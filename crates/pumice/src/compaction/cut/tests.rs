@@ -1,7 +1,7 @@
 //! Where compaction outputs end.
 #![allow(clippy::unwrap_used)]
 use pumice_base::ValueType;
-use pumice_base::dbformat::internal_key;
+use pumice_base::key::internal_key;
 
 use super::*;
 
@@ -22,34 +22,34 @@ fn cut(grandparents: Vec<Arc<FileMetaData>>) -> OutputCut {
 fn without_grandparents_files_end_at_their_target() {
     let mut cut = cut(Vec::new());
     cut.started();
-    assert!(!cut.before(b"a", 999));
-    assert!(cut.before(b"b", 1000));
+    assert!(!cut.before(UserKey::new(b"a"), 999));
+    assert!(cut.before(UserKey::new(b"b"), 1000));
 }
 
 #[pumice_test_macros::test]
 fn files_end_early_at_a_grandparents_end_and_late_without_one() {
     let mut cut = cut(vec![file("b", "d", 100), file("e", "g", 100), file("i", "k", 100)]);
-    cut.before(b"b", 0);
+    cut.before(UserKey::new(b"b"), 0);
     cut.started();
-    assert!(!cut.before(b"c", 1999), "inside of a grandparent up to the limit");
-    assert!(cut.before(b"c1", 2000), "not beyond the limit");
+    assert!(!cut.before(UserKey::new(b"c"), 1999), "inside of a grandparent up to the limit");
+    assert!(cut.before(UserKey::new(b"c1"), 2000), "not beyond the limit");
     cut.started();
-    assert!(!cut.before(b"d", 600), "the end itself belongs to the file");
-    assert!(!cut.before(b"d1", 540), "too small for one boundary");
-    assert!(!cut.before(b"h", 649), "or for three");
-    assert!(cut.before(b"j", 700), "three quarters full and a boundary is passed");
+    assert!(!cut.before(UserKey::new(b"d"), 600), "the end itself belongs to the file");
+    assert!(!cut.before(UserKey::new(b"d1"), 540), "too small for one boundary");
+    assert!(!cut.before(UserKey::new(b"h"), 649), "or for three");
+    assert!(cut.before(UserKey::new(b"j"), 700), "three quarters full and a boundary is passed");
 }
 
 #[pumice_test_macros::test]
 fn files_end_before_they_overlap_too_much() {
     let mut cut = cut(vec![file("b", "c", 3000), file("d", "e", 3000), file("f", "g", 1)]);
-    cut.before(b"b", 0);
+    cut.before(UserKey::new(b"b"), 0);
     cut.started();
-    assert!(cut.before(b"d", 10), "3000 and 3000 are more than 5000");
+    assert!(cut.before(UserKey::new(b"d"), 10), "3000 and 3000 are more than 5000");
     cut.started();
-    assert!(!cut.before(b"f", 20), "counted again for each output");
+    assert!(!cut.before(UserKey::new(b"f"), 20), "counted again for each output");
     cut.started();
-    assert!(!cut.before(b"h", 20));
+    assert!(!cut.before(UserKey::new(b"h"), 20));
 }
 
 #[pumice_test_macros::test]
@@ -62,9 +62,9 @@ fn the_output_counts_against_the_limit_of_compactions() {
             1 << 20,
             5000,
         );
-        cut.before(b"b", 0);
+        cut.before(UserKey::new(b"b"), 0);
         cut.started();
-        assert_eq!(cut.before(b"d", bytes), ends, "{bytes}");
+        assert_eq!(cut.before(UserKey::new(b"d"), bytes), ends, "{bytes}");
     }
 }
 
@@ -76,16 +76,23 @@ fn files_end_before_one_that_they_would_pass_over() {
     for (first, second) in [("b", "j"), ("d", "h"), ("b", "h"), ("d", "j")] {
         for (bytes, ends) in [(125, false), (126, true)] {
             let mut cut = cut(between(bytes));
-            cut.before(first.as_bytes(), 0);
+            cut.before(UserKey::new(first.as_bytes()), 0);
             cut.started();
-            assert_eq!(cut.before(second.as_bytes(), 10), ends, "{first} to {second}, {bytes}");
+            assert_eq!(
+                cut.before(UserKey::new(second.as_bytes()), 10),
+                ends,
+                "{first} to {second}, {bytes}"
+            );
         }
     }
     for (first, second) in [("b", "f"), ("b", "d"), ("d", "f"), ("f", "h"), ("f", "j")] {
         let mut cut = cut(between(1000));
-        cut.before(first.as_bytes(), 0);
+        cut.before(UserKey::new(first.as_bytes()), 0);
         cut.started();
-        assert!(!cut.before(second.as_bytes(), 10), "{first} to {second} passes over none");
+        assert!(
+            !cut.before(UserKey::new(second.as_bytes()), 10),
+            "{first} to {second} passes over none"
+        );
     }
 }
 
@@ -94,16 +101,16 @@ fn files_end_before_one_that_they_would_pass_over() {
 fn files_of_one_size_end_nowhere_else() {
     let grandparents = vec![file("b", "c", 200), file("e", "g", 200)];
     let mut cut = OutputCut::new(Comparator::Bytewise, grandparents, 1000, 1000, 5000);
-    cut.before(b"b", 0);
+    cut.before(UserKey::new(b"b"), 0);
     cut.started();
-    assert!(!cut.before(b"h", 999));
-    assert!(cut.before(b"i", 1000));
+    assert!(!cut.before(UserKey::new(b"h"), 999));
+    assert!(cut.before(UserKey::new(b"i"), 1000));
 }
 
 #[pumice_test_macros::test]
 fn grandparents_before_the_first_key_do_not_count() {
     let mut cut = cut(vec![file("a", "b", 6000), file("x", "y", 1)]);
-    assert!(!cut.before(b"m", 0));
+    assert!(!cut.before(UserKey::new(b"m"), 0));
     cut.started();
-    assert!(!cut.before(b"n", 100));
+    assert!(!cut.before(UserKey::new(b"n"), 100));
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use pumice_base::{Error, Result};
 use pumice_compress::CompressionType;
+use pumice_env::filename::table_file_name;
 
 use super::{CompactionPick, CompactionReason, InputLevel, PickContext};
 
@@ -45,8 +46,8 @@ pub fn pick_files(
         let files = level_inputs(ctx, request, &inputs, level);
         if let Some(busy) = files.files.iter().find(|file| file.is_being_compacted()) {
             return Err(Error::aborted(format!(
-                "Necessary compaction input file /{:06}.sst is currently being compacted.",
-                busy.number
+                "Necessary compaction input file /{} is currently being compacted.",
+                table_file_name(busy.number)
             )));
         }
         inputs.extend((!files.files.is_empty()).then_some(files));
@@ -101,7 +102,7 @@ fn checked_level(ctx: &PickContext<'_>, request: &FilesRequest, last: usize) -> 
         return refuse("A compaction must contain at least one file.".into());
     }
     for number in &request.files {
-        let name = format!("/{number:06}.sst");
+        let name = format!("/{}", table_file_name(*number));
         match ctx.version.find_by_number(*number) {
             None => {
                 return refuse(format!(

@@ -149,7 +149,7 @@ fn movable_level0_files(ctx: &PickContext<'_>) -> Option<InputLevel> {
     if moved.is_empty() || (base.is_empty() && moved.len() < idle) {
         return None;
     }
-    moved.sort_by(|a, b| ctx.version.comparator().compare(&a.smallest, &b.smallest));
+    moved.sort_by(|a, b| ctx.version.comparator().compare(a.smallest_key(), b.smallest_key()));
     Some(InputLevel::new(0, moved))
 }
 

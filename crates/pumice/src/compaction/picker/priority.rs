@@ -8,7 +8,7 @@ use pumice_base::narrow::len_u32;
 use std::cmp::Reverse;
 use std::sync::{Arc, Weak};
 
-use pumice_base::InternalKeyComparator;
+use pumice_base::{InternalKey, InternalKeyComparator};
 use pumice_manifest::{CompactionPri, FileMetaData, Level, Version};
 
 /// Only this many files are put in order; a pick rarely tries more.
@@ -99,13 +99,13 @@ fn overlap_ratios(
 ) -> Vec<u64> {
     let mut at = 0;
     let ratio = |file: &Arc<FileMetaData>| {
-        while at < next.len() && icmp.compare(&next[at].largest, &file.smallest).is_lt() {
+        while at < next.len() && icmp.compare(next[at].largest_key(), file.smallest_key()).is_lt() {
             at += 1;
         }
         let mut bytes = 0u64;
-        while at < next.len() && icmp.compare(&next[at].smallest, &file.largest).is_lt() {
+        while at < next.len() && icmp.compare(next[at].smallest_key(), file.largest_key()).is_lt() {
             bytes = bytes.saturating_add(next[at].file_size);
-            if icmp.compare(&next[at].largest, &file.largest).is_gt() {
+            if icmp.compare(next[at].largest_key(), file.largest_key()).is_gt() {
                 break; // it may overlap the following file, too
             }
             at += 1;
@@ -121,8 +121,9 @@ fn round_robin(version: &Version, level: usize) -> Arc<[u32]> {
     let files = version.files(level);
     let start = match version.compact_cursor(level) {
         Some(cursor) => {
-            let before =
-                |f: &Arc<FileMetaData>| version.comparator().compare(&f.smallest, cursor).is_lt();
+            let before = |f: &Arc<FileMetaData>| {
+                version.comparator().compare(f.smallest_key(), InternalKey::new(cursor)).is_lt()
+            };
             files.partition_point(before)
         }
         None => 0,

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use pumice_base::{Comparator, InternalKeyComparator};
+use pumice_base::{Comparator, InternalKeyComparator, UserKey};
 use pumice_manifest::{FileMetaData, UserRange};
 
 use super::{CompactionPick, InputLevel};
@@ -45,7 +45,11 @@ impl Output {
         }
     }
     fn range(&self) -> UserRange<'_> {
-        UserRange { begin: Some(&self.begin), end: Some(&self.end), end_open: self.end_open }
+        UserRange {
+            begin: Some(UserKey::new(&self.begin)),
+            end: Some(UserKey::new(&self.end)),
+            end_open: self.end_open,
+        }
     }
 }
 
@@ -136,7 +140,7 @@ mod tests {
     use std::cmp::Ordering;
     use std::sync::Arc;
 
-    use pumice_base::comparator::CustomComparator;
+    use pumice_base::key::CustomComparator;
 
     use super::*;
 

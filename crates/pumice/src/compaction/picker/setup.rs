@@ -309,7 +309,7 @@ impl PickContext<'_> {
     pub(super) fn files_disjoint(&self, files: &[Arc<FileMetaData>]) -> bool {
         let icmp = self.version.comparator();
         let mut sorted: Vec<_> = files.iter().collect();
-        sorted.sort_by(|a, b| icmp.compare(&a.smallest, &b.smallest));
+        sorted.sort_by(|a, b| icmp.compare(a.smallest_key(), b.smallest_key()));
         sorted.windows(2).all(|pair| {
             UserRange::of_file(pair[0]).is_before(&UserRange::of_file(pair[1]), self.cmp())
         })

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pumice_base::dbformat::LAST_SEQUENCE_MAX;
+use pumice_base::key::LAST_SEQUENCE_MAX;
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, Result, Severity};
 use pumice_env::perf::{self, PerfMetric};

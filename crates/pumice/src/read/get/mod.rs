@@ -11,9 +11,11 @@ pub(crate) mod operands;
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::{self, ParsedInternalKey, VALUE_TYPE_FOR_SEEK, parse_internal_key};
 use pumice_base::hash::hash64;
-use pumice_base::{Error, InternalIterator, Result, SequenceNumber, ValueType};
+use pumice_base::key::{
+    self, InternalKey, ParsedInternalKey, VALUE_TYPE_FOR_SEEK, parse_internal_key,
+};
+use pumice_base::{Error, InternalIterator, Result, SequenceNumber, UserKey, ValueType};
 use pumice_env::perf::{self, LevelMetric, PerfMetric};
 use pumice_manifest::{FileMetaData, Version};
 use pumice_memtable::MemTable;
@@ -22,10 +24,11 @@ use pumice_table::{BlockHandle, BlockKind, PinnedBlock, Table, TableReadOptions}
 use crate::options::requests::ContinueCallback;
 use crate::read::answer::PointAnswer;
 use crate::read::columns::PinnedColumns;
-use crate::read::merge::{merge_for_read, plain_value, stored_merge};
+use crate::read::merge::merge_for_read;
 use crate::read::overlapping::OverlappingIterator;
 use crate::read::pinned::PinnedSlice;
 use crate::read::range_del::inside_file;
+use crate::read::value::{EntryKind, Values, is_entity, stored_merge};
 use crate::row_cache::{RowBuilder, Rows};
 use crate::stats::{Record, Ticker};
 use crate::version::family::CfData;
@@ -93,7 +96,8 @@ enum SettledBy {
 /// One lookup in progress.
 struct Lookup<'a> {
     cf: &'a CfData,
-    key: &'a [u8],
+    values: Values<'a>,
+    key: UserKey<'a>,
     sequence: SequenceNumber,
     /// Highest sequence of a visible range tombstone over the key, in sources seen so far.
     covered_below: SequenceNumber,
@@ -111,9 +115,15 @@ struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    fn new<W: PointAnswer>(cf: &'a CfData, key: &'a [u8], sequence: SequenceNumber) -> Self {
+    fn new<W: PointAnswer>(
+        cf: &'a CfData,
+        view: &'a SuperVersion,
+        key: UserKey<'a>,
+        sequence: SequenceNumber,
+    ) -> Self {
         Lookup {
             cf,
+            values: Values::of(view),
             key,
             sequence,
             covered_below: 0,
@@ -139,12 +149,12 @@ impl<'a> Lookup<'a> {
             self.finish(None);
             return false;
         }
-        match value_type {
-            ValueType::Value if self.operands.is_empty() => {
+        match EntryKind::of(value_type) {
+            EntryKind::Plain if self.operands.is_empty() => {
                 self.answer = Answer::Found(kept(value, pin));
                 false
             }
-            ValueType::Merge => {
+            EntryKind::Operand => {
                 self.operands.push(value.to_vec());
                 match self.unmerged {
                     Some(go_on) if !go_on(value) => {
@@ -154,12 +164,12 @@ impl<'a> Lookup<'a> {
                     _ => true,
                 }
             }
-            ValueType::Deletion | ValueType::SingleDeletion => {
+            EntryKind::Tombstone => {
                 self.finish(None);
                 false
             }
-            other => {
-                self.take_base(other, value, pin);
+            _ => {
+                self.take_base(value_type, value, pin);
                 false
             }
         }
@@ -170,11 +180,11 @@ impl<'a> Lookup<'a> {
     #[inline(never)]
     fn take_base(&mut self, value_type: ValueType, stored: &[u8], pin: Option<Pin<'_>>) {
         let tag = value_type as u8;
-        let plain = match plain_value(tag, stored) {
+        let plain = match self.values.plain(tag, stored) {
             Ok(plain) => plain,
             Err(error) => return self.answer = Answer::Failed(error),
         };
-        self.entity = value_type == ValueType::WideColumnEntity;
+        self.entity = is_entity(tag);
         if !self.entity || !self.columns {
             return self.finish(Some(plain));
         }
@@ -205,7 +215,7 @@ impl<'a> Lookup<'a> {
             return self.answer = Answer::Deleted;
         }
         self.operands.reverse();
-        self.answer = match merge_for_read(self.cf, self.key, base, &self.operands) {
+        self.answer = match merge_for_read(self.cf, self.key.as_bytes(), base, &self.operands) {
             Ok(value) => Answer::Found(PinnedSlice::owned(value)),
             Err(error) => Answer::Failed(error),
         };
@@ -232,7 +242,7 @@ impl<'a> Lookup<'a> {
         let _time = perf::time(PerfMetric::GetFromMemtableTime);
         perf::count(PerfMetric::GetFromMemtableCount, 1);
         if perf::is_any()
-            && let Some(may_contain) = mem.filter_may_match(self.key)
+            && let Some(may_contain) = mem.filter_may_match(self.key.as_bytes())
         {
             let metric = match may_contain {
                 true => PerfMetric::BloomMemtableHitCount,
@@ -250,7 +260,7 @@ impl<'a> Lookup<'a> {
         options: &TableReadOptions,
         level: usize,
         file: &FileMetaData,
-        target: (&[u8], u64),
+        target: (InternalKey<'_>, u64),
     ) -> Result<()> {
         let timer = perf::time_at_level(LevelMetric::GetFromTableNanos, level);
         // A row is the same for all readers only if all of the file is visible, and is read to the
@@ -278,9 +288,9 @@ impl<'a> Lookup<'a> {
         options: &TableReadOptions,
         level: usize,
         file: &FileMetaData,
-        target: (&[u8], u64),
+        target: (InternalKey<'_>, u64),
     ) -> Result<()> {
-        let key = self.key;
+        let key = self.key.as_bytes();
         let found = rows.find(file.number, key, |sequence, value_type, value| {
             self.take(sequence, value_type, value, None)
         });
@@ -304,7 +314,7 @@ impl<'a> Lookup<'a> {
         options: &TableReadOptions,
         level: usize,
         file: &FileMetaData,
-        (seek_key, hash): (&[u8], u64),
+        (seek_key, hash): (InternalKey<'_>, u64),
         mut row: Option<&mut RowBuilder<'_>>,
     ) -> Result<()> {
         let find = OBSERVED.then(|| perf::time(PerfMetric::FindTableNanos));
@@ -347,7 +357,7 @@ impl<'a> Lookup<'a> {
         cache: &TableCache,
         options: &TableReadOptions,
         version: &Version,
-        seek_key: &[u8],
+        seek_key: InternalKey<'_>,
     ) -> Result<()> {
         let (comparator, key, upper) = (&version.comparator().user, self.key, self.sequence);
         let mut covered_below = self.covered_below;
@@ -365,9 +375,9 @@ impl<'a> Lookup<'a> {
         let mut files = OverlappingIterator::open(cache, options, version, holds, opened)?;
         self.covered_below = covered_below;
         files.seek(seek_key);
-        while let Some(entry) = files.valid().then(|| parse_internal_key(files.key())) {
+        while let Some(entry) = files.valid().then(|| parse_internal_key(files.key().as_bytes())) {
             let entry = entry?;
-            if !comparator.equal(entry.user_key, key)
+            if !comparator.same_user_key(entry.user_key, key)
                 || !self.take(entry.sequence, entry.value_type, files.value(), None)
             {
                 break;
@@ -410,8 +420,8 @@ pub(crate) fn attempt<W: PointAnswer>(
     (sequence, key): (SequenceNumber, &[u8]),
     hits: &mut Hits,
 ) -> Attempt<W> {
-    let mut lookup = Lookup::new::<W>(cf, key, sequence);
-    let searched = search::<true>(&mut lookup, cache, super_version, options);
+    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), sequence);
+    let searched = search::<true>(&mut lookup, cache, options);
     if searched.is_err()
         && let Some((table, block)) = options.missed.as_ref().and_then(|missed| missed.take())
     {
@@ -434,8 +444,8 @@ pub(crate) fn get<W: PointAnswer>(
     sequence: SequenceNumber,
     key: &[u8],
 ) -> Result<Option<W>> {
-    let mut lookup = Lookup::new::<W>(cf, key, sequence);
-    search::<false>(&mut lookup, cache, super_version, options)?;
+    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), sequence);
+    search::<false>(&mut lookup, cache, options)?;
     lookup.answer()
 }
 
@@ -449,8 +459,8 @@ pub(crate) fn get_observed<W: PointAnswer>(
     (sequence, key): (SequenceNumber, &[u8]),
     hits: &mut Hits,
 ) -> Result<Option<W>> {
-    let mut lookup = Lookup::new::<W>(cf, key, sequence);
-    let searched = search::<true>(&mut lookup, cache, super_version, options);
+    let mut lookup = Lookup::new::<W>(cf, super_version, UserKey::new(key), sequence);
+    let searched = search::<true>(&mut lookup, cache, options);
     hits.count(&lookup);
     searched.and_then(|()| lookup.answer())
 }
@@ -469,8 +479,8 @@ pub(crate) fn get_for_merge(
     key: &[u8],
 ) -> Result<Option<PinnedColumns>> {
     let cache = cf.tables();
-    let mut lookup = Lookup::new::<PinnedColumns>(cf, key, sequence);
-    search::<true>(&mut lookup, &cache, super_version, options)?;
+    let mut lookup = Lookup::new::<PinnedColumns>(cf, super_version, UserKey::new(key), sequence);
+    search::<true>(&mut lookup, &cache, options)?;
     lookup.answer()
 }
 
@@ -480,9 +490,9 @@ pub(crate) fn get_for_merge(
 fn search<const OBSERVED: bool>(
     lookup: &mut Lookup<'_>,
     cache: &TableCache,
-    super_version: &SuperVersion,
     options: &TableReadOptions,
 ) -> Result<()> {
+    let super_version = lookup.values.view();
     let ask = |lookup: &mut Lookup<'_>, mem| match OBSERVED {
         true => lookup.memtable_observed(mem),
         false => lookup.memtable(mem),
@@ -510,7 +520,7 @@ fn search<const OBSERVED: bool>(
         return lookup.overlapping(cache, options, &super_version.version, seek_key);
     }
     // One hash for the filters of all tables.
-    let hash = hash64(lookup.key);
+    let hash = hash64(lookup.key.as_bytes());
     let icmp = &lookup.cf.icmp;
     let ask = |lookup: &mut Lookup<'_>, number, file| match OBSERVED {
         true => lookup.table_observed(cache, options, number, file, (seek_key, hash)),
@@ -532,14 +542,14 @@ fn search<const OBSERVED: bool>(
         // Two neighbouring files may share a user key; the later file has the older versions.
         let mut index = level.find_file(icmp, seek_key);
         while let Some(file) = level.files().get(index) {
-            if icmp.user.compare(lookup.key, dbformat::user_key(&file.smallest)).is_lt() {
+            if icmp.user.compare(lookup.key, file.smallest_user_key()).is_lt() {
                 break;
             }
             ask(lookup, number, file)?;
             if !lookup.is_open() {
                 return Ok(());
             }
-            if !icmp.user.equal(lookup.key, dbformat::user_key(&file.largest)) {
+            if !icmp.user.same_user_key(lookup.key, file.largest_user_key()) {
                 break;
             }
             index += 1;
@@ -550,18 +560,16 @@ fn search<const OBSERVED: bool>(
 
 /// `key ‖ trailer` on the stack when it fits, so that a read allocates nothing.
 fn seek_key<'b>(
-    key: &[u8],
+    key: UserKey<'_>,
     sequence: SequenceNumber,
     stack: &'b mut [u8; 256],
     heap: &'b mut Vec<u8>,
-) -> &'b [u8] {
-    let len = key.len() + dbformat::TRAILER_LEN;
-    if len > stack.len() {
-        dbformat::append_internal_key(heap, key, sequence, VALUE_TYPE_FOR_SEEK);
-        return heap;
+) -> InternalKey<'b> {
+    match key::seek_key_in(stack, key, sequence) {
+        Some(fits) => fits,
+        None => {
+            key::append_internal_key(heap, key, sequence, VALUE_TYPE_FOR_SEEK);
+            InternalKey::new(heap)
+        }
     }
-    stack[..key.len()].copy_from_slice(key);
-    let trailer = dbformat::pack(sequence, VALUE_TYPE_FOR_SEEK).to_le_bytes();
-    stack[key.len()..len].copy_from_slice(&trailer);
-    &stack[..len]
 }

@@ -6,7 +6,7 @@
 //!
 //! Thread safety: reads take no lock. May read files and so suspend.
 
-use pumice_base::{Result, SequenceNumber};
+use pumice_base::{Result, SequenceNumber, UserKey};
 use pumice_table::TableReadOptions;
 
 use super::{Hits, Lookup, search};
@@ -30,9 +30,9 @@ pub(crate) fn get_operands(
     go_on: ContinueCallback<'_>,
     hits: &mut Hits,
 ) -> Result<Vec<PinnedSlice>> {
-    let mut lookup = Lookup::new::<PinnedSlice>(cf, key, sequence);
+    let mut lookup = Lookup::new::<PinnedSlice>(cf, super_version, UserKey::new(key), sequence);
     lookup.unmerged = Some(go_on);
-    let searched = search::<true>(&mut lookup, &cf.tables(), super_version, options);
+    let searched = search::<true>(&mut lookup, &cf.tables(), options);
     hits.count(&lookup);
     searched?;
     if lookup.is_open() {

@@ -6,13 +6,13 @@
 
 use std::cmp::Ordering;
 
-use pumice_base::dbformat::{self, VALUE_TYPE_FOR_SEEK};
-use pumice_base::{InternalIterator, Result, ValueType};
+use pumice_base::{InternalIterator, Result, UserKey};
 use pumice_env::perf::PerfMetric;
 use pumice_port::fiber;
 
 use super::{DbIterator, Direction, Place};
 use crate::cost;
+use crate::read::value::{EntryKind, Values, saved};
 
 impl DbIterator {
     /// From a key to the one before it.
@@ -38,9 +38,9 @@ impl DbIterator {
     pub(super) fn find_prev_past<const DEAD: bool>(&mut self) {
         self.at.place = Place::Nowhere;
         while self.inner.valid() {
-            let key = dbformat::user_key(self.inner.key());
+            let key = self.inner.key().user_key();
             if let Some(lower) = &self.limits.lower_bound
-                && self.comparator.compare(key, lower) == Ordering::Less
+                && self.comparator.compare(key, UserKey::new(lower)) == Ordering::Less
             {
                 return;
             }
@@ -48,7 +48,7 @@ impl DbIterator {
                 return;
             }
             self.buffers.saved_key.clear();
-            self.buffers.saved_key.extend_from_slice(key);
+            self.buffers.saved_key.extend_from_slice(key.as_bytes());
             match self.fold_backward() {
                 Ok(true) => return,
                 Ok(false) if DEAD => self.meet_dead_before(),
@@ -71,8 +71,8 @@ impl DbIterator {
         while self.inner.valid() {
             fiber::spend(cost::STEP);
             let ikey = self.inner.key();
-            let key = dbformat::user_key(ikey);
-            if !self.comparator.equal(key, &self.buffers.saved_key) {
+            let key = ikey.user_key();
+            if !self.comparator.same_user_key(key, self.buffers.saved_key()) {
                 break;
             }
             if let Some(observer) = &mut self.observer {
@@ -82,27 +82,28 @@ impl DbIterator {
                 return self.fold_by_seek();
             }
             steps += 1;
-            let (sequence, tag) = dbformat::sequence_and_type(ikey);
+            let (sequence, tag) = ikey.sequence_and_type();
             if sequence <= self.limits.sequence {
                 let hidden = self.range_dels.covers(&self.comparator, key, sequence)?;
-                match ValueType::from_u8(tag) {
+                match EntryKind::of_tag(tag) {
                     _ if hidden => {
                         self.buffers.operands.clear();
                         has_base = false;
                         visible = false;
                     }
-                    Some(ValueType::Deletion | ValueType::SingleDeletion) => {
+                    EntryKind::Tombstone => {
                         self.buffers.operands.clear();
                         has_base = false;
                         visible = false;
                     }
-                    Some(ValueType::Merge) => {
+                    EntryKind::Operand => {
                         self.buffers.operands.push(self.used_value().to_vec());
                         visible = true;
                     }
                     _ => {
                         self.note_used();
-                        self.buffers.save(tag, self.inner.value())?;
+                        let values = Values::of(&self.super_version);
+                        self.buffers.save(values, tag, self.inner.value())?;
                         self.buffers.operands.clear();
                         has_base = true;
                         visible = true;
@@ -122,11 +123,7 @@ impl DbIterator {
         }
         let value = std::mem::take(&mut self.buffers.saved_value);
         let entity = std::mem::take(&mut self.buffers.entity);
-        let base = match entity.is_empty() {
-            true => (ValueType::Value, value.as_slice()),
-            false => (ValueType::WideColumnEntity, entity.as_slice()),
-        };
-        self.finish_merge(has_base.then_some((base.0 as u8, base.1)));
+        self.finish_merge(has_base.then(|| saved(&value, &entity)));
         self.status.clone()?;
         Ok(true)
     }
@@ -137,14 +134,8 @@ impl DbIterator {
         if let Some(observer) = &mut self.observer {
             observer.reseeks += 1;
         }
-        self.buffers.seek_target.clear();
-        dbformat::append_internal_key(
-            &mut self.buffers.seek_target,
-            &self.buffers.saved_key,
-            self.limits.sequence,
-            VALUE_TYPE_FOR_SEEK,
-        );
-        self.inner.seek(&self.buffers.seek_target);
+        self.buffers.aim_at_saved(self.limits.sequence);
+        self.inner.seek(self.buffers.target());
         self.inner.status()?;
         let visible = self.fold_forward()?;
         let key = std::mem::take(&mut self.buffers.saved_key);
@@ -160,22 +151,23 @@ impl DbIterator {
             return Ok(false);
         }
         let ikey = self.inner.key();
-        let key = dbformat::user_key(ikey);
-        let (sequence, tag) = dbformat::sequence_and_type(ikey);
-        if !self.comparator.equal(key, &self.buffers.saved_key)
+        let key = ikey.user_key();
+        let (sequence, tag) = ikey.sequence_and_type();
+        if !self.comparator.same_user_key(key, self.buffers.saved_key())
             || self.range_dels.covers(&self.comparator, key, sequence)?
         {
             return Ok(false);
         }
-        match ValueType::from_u8(tag) {
-            Some(ValueType::Deletion | ValueType::SingleDeletion) => return Ok(false),
-            Some(ValueType::Merge) => {
+        match EntryKind::of_tag(tag) {
+            EntryKind::Tombstone => return Ok(false),
+            EntryKind::Operand => {
                 self.merge_forward();
                 self.status.clone()?;
             }
             _ => {
                 self.note_used();
-                self.buffers.save(tag, self.inner.value())?;
+                let values = Values::of(&self.super_version);
+                self.buffers.save(values, tag, self.inner.value())?;
                 self.at.place = Place::Saved;
             }
         }

@@ -12,7 +12,6 @@
 //! `edge` and the last deleted key met is visible.
 
 use pumice_base::InternalIterator;
-use pumice_base::dbformat::{self, VALUE_TYPE_FOR_SEEK};
 use pumice_memtable::DeadRange;
 
 use super::{DbIterator, Place};
@@ -64,7 +63,7 @@ impl DbIterator {
         self.find_next_counted::<OBSERVED, true>(true);
         if self.is_worth_telling() {
             let end = match self.at.place {
-                Place::Inner | Place::Observed => dbformat::user_key(self.inner.key()).to_vec(),
+                Place::Inner | Place::Observed => self.inner.key().user_key().to_vec(),
                 // What is shown, or the last deleted key: what is beyond may have another prefix,
                 // and have been left out.
                 Place::Saved | Place::Nowhere => self.buffers.saved_key.clone(),
@@ -82,14 +81,8 @@ impl DbIterator {
                 self.tell_forward(self.buffers.saved_key.clone());
             }
             self.dead.restart(Some(&range.end));
-            self.buffers.seek_target.clear();
-            dbformat::append_internal_key(
-                &mut self.buffers.seek_target,
-                &range.end,
-                self.limits.sequence,
-                VALUE_TYPE_FOR_SEEK,
-            );
-            return self.inner.seek(&self.buffers.seek_target);
+            self.buffers.aim_at(range.end(), self.limits.sequence);
+            return self.inner.seek(self.buffers.target());
         }
         self.dead.add(&self.buffers.saved_key, tombstone);
         self.advance::<OBSERVED>();
@@ -124,7 +117,7 @@ impl DbIterator {
 
     fn known_range(&self) -> Option<DeadRange> {
         let view = &self.super_version;
-        let (key, sequence) = (&self.buffers.saved_key, self.limits.sequence);
+        let (key, sequence) = (self.buffers.saved_key(), self.limits.sequence);
         view.mem.dead_range_over(key, sequence, view.removals)
     }
 

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use pumice_base::{InternalIterator, Result, WideColumn, dbformat, wide_columns};
+use pumice_base::{InternalIterator, Result, UserKey, WideColumn, wide_columns};
 
 use super::{DbIterator, Place};
 
@@ -20,7 +20,7 @@ impl DbIterator {
     #[inline]
     pub fn key(&self) -> Option<&[u8]> {
         match self.at.place {
-            Place::Inner | Place::Observed => Some(dbformat::user_key(self.inner.key())),
+            Place::Inner | Place::Observed => Some(self.inner.key().user_key().as_bytes()),
             Place::Saved => Some(&self.buffers.saved_key),
             Place::Nowhere => None,
         }
@@ -55,7 +55,7 @@ impl DbIterator {
 
     /// Compares `left` and `right` by the column family's order.
     pub(crate) fn order(&self, left: &[u8], right: &[u8]) -> Ordering {
-        self.comparator.compare(left, right)
+        self.comparator.compare(UserKey::new(left), UserKey::new(right))
     }
 
     /// The first error since the last seek; the end of the data is not an error.

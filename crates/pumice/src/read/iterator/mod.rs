@@ -13,27 +13,29 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{self, MAX_SEQUENCE, VALUE_TYPE_FOR_SEEK};
-use pumice_base::{Comparator, InternalIterator, Result, SequenceNumber, ValueType};
+use pumice_base::{Comparator, InternalIterator, Result, SequenceNumber, UserKey};
 use pumice_env::perf::{self, PerfMetric};
 use pumice_port::fiber;
 use pumice_port::os::is_forked;
 use pumice_table::Extractor;
 
 mod backward;
+mod buffers;
 mod dead_run;
 mod entry;
 mod observer;
 pub(crate) mod view;
 
 use crate::cost;
+use crate::read::iterator::buffers::Buffers;
 use crate::read::iterator::dead_run::DeadRun;
 use crate::read::iterator::observer::{Observer, SeekKind, note};
 use crate::read::iterator::view::{Renewal, View};
-use crate::read::merge::{merge_for_read, plain_value, stored_merge, unsupported_type};
+use crate::read::merge::merge_for_read;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::range_del::RangeDels;
 use crate::read::source::Source;
+use crate::read::value::{EntryKind, Values, is_entity, stored_merge, unsupported_type};
 use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
 use crate::version::family::CfData;
@@ -73,33 +75,6 @@ pub(super) struct Position {
     pub has_start_prefix: bool,
     /// Seeks of `inner` may leave out keys with another prefix than their target.
     pub scoped: bool,
-}
-
-/// Buffers kept from one move to the next.
-#[derive(Default)]
-struct Buffers {
-    saved_key: Vec<u8>,
-    saved_value: Vec<u8>,
-    /// The entity of which `saved_value` is the default column, as it is stored; empty for a plain
-    /// value. Valid whenever `saved_value` is.
-    entity: Vec<u8>,
-    seek_target: Vec<u8>,
-    start_prefix: Vec<u8>,
-    operands: Vec<Vec<u8>>,
-}
-
-impl Buffers {
-    /// Takes over a value that is stored as type `tag`.
-    fn save(&mut self, tag: u8, stored: &[u8]) -> Result<()> {
-        let value = plain_value(tag, stored)?;
-        self.saved_value.clear();
-        self.saved_value.extend_from_slice(value);
-        self.entity.clear();
-        if tag == ValueType::WideColumnEntity as u8 {
-            self.entity.extend_from_slice(stored);
-        }
-        Ok(())
-    }
 }
 
 /// A cursor over the keys of a column family, both ways.
@@ -233,7 +208,10 @@ impl DbIterator {
         let Ok(()) = self.start() else { return };
         self.set_start_prefix(target);
         match self.limits.lower_bound.take() {
-            Some(lower) if self.comparator.compare(target, &lower) == Ordering::Less => {
+            Some(lower)
+                if self.comparator.compare(UserKey::new(target), UserKey::new(&lower))
+                    == Ordering::Less =>
+            {
                 self.seek_forward(&lower);
                 self.limits.lower_bound = Some(lower);
             }
@@ -258,17 +236,18 @@ impl DbIterator {
         self.set_start_prefix(target);
         self.at.direction = Direction::Backward;
         match self.limits.upper_bound.take() {
-            Some(upper) if self.comparator.compare(target, &upper) != Ordering::Less => {
+            Some(upper)
+                if self.comparator.compare(UserKey::new(target), UserKey::new(&upper))
+                    != Ordering::Less =>
+            {
                 self.seek_before(&upper);
                 self.limits.upper_bound = Some(upper);
             }
             other => {
                 self.limits.upper_bound = other;
                 self.scope_seek();
-                // Every version of the target sorts at or before (target, 0, 0).
-                self.buffers.seek_target.clear();
-                dbformat::append_internal_key(&mut self.buffers.seek_target, target, 0, 0);
-                self.inner.seek_for_prev(&self.buffers.seek_target);
+                self.buffers.aim_after(UserKey::new(target));
+                self.inner.seek_for_prev(self.buffers.target());
             }
         }
         self.find_prev();
@@ -295,14 +274,8 @@ impl DbIterator {
             note::<true>(&mut self.observer, |seen| seen.older += 1);
         } else if self.at.direction == Direction::Backward {
             self.at.direction = Direction::Forward;
-            self.buffers.seek_target.clear();
-            dbformat::append_internal_key(
-                &mut self.buffers.seek_target,
-                &self.buffers.saved_key,
-                0,
-                0,
-            );
-            self.inner.seek(&self.buffers.seek_target);
+            self.buffers.aim_after_saved();
+            self.inner.seek(self.buffers.target());
         }
         // Otherwise a merge result: `inner` is already beyond the operands it used.
         self.find_next(true);
@@ -320,7 +293,7 @@ impl DbIterator {
     #[inline]
     fn save_key(&mut self) {
         self.buffers.saved_key.clear();
-        self.buffers.saved_key.extend_from_slice(dbformat::user_key(self.inner.key()));
+        self.buffers.saved_key.extend_from_slice(self.inner.key().user_key().as_bytes());
     }
 
     /// Moves to the previous key. Requires `valid`.
@@ -355,30 +328,30 @@ impl DbIterator {
     /// Called before `inner` seeks. If only keys with one prefix are shown, prefix filters are used
     /// with the target's prefix: if that is a different one, nothing beyond the target is left to
     /// show, since keys with one prefix are contiguous.
+    #[inline]
     fn scope_seek(&mut self) {
         self.set_scope(self.at.has_start_prefix);
     }
 
+    #[inline]
     fn set_scope(&mut self, scoped: bool) {
         if self.at.scoped != scoped {
-            self.at.scoped = scoped;
-            let scope = self.limits.prefix.as_ref().filter(|_| scoped);
-            self.inner.sources_mut().for_each(|source| source.scope_to_prefix(scope));
+            self.change_scope(scoped);
         }
+    }
+
+    #[cold]
+    fn change_scope(&mut self, scoped: bool) {
+        self.at.scoped = scoped;
+        let scope = self.limits.prefix.as_ref().filter(|_| scoped);
+        self.inner.sources_mut().for_each(|source| source.scope_to_prefix(scope));
     }
 
     fn seek_forward(&mut self, target: &[u8]) {
         self.scope_seek();
-        self.buffers.seek_target.clear();
-        let sequence = self.limits.sequence;
-        dbformat::append_internal_key(
-            &mut self.buffers.seek_target,
-            target,
-            sequence,
-            VALUE_TYPE_FOR_SEEK,
-        );
+        self.buffers.aim_at(UserKey::new(target), self.limits.sequence);
         let time = perf::time(PerfMetric::SeekInternalSeekTime);
-        self.inner.seek(&self.buffers.seek_target);
+        self.inner.seek(self.buffers.target());
         drop(time);
         self.find_next(false);
     }
@@ -386,25 +359,27 @@ impl DbIterator {
     /// Puts `inner` on the last entry of any user key before `key`.
     fn seek_before(&mut self, key: &[u8]) {
         self.scope_seek();
-        self.buffers.seek_target.clear();
-        dbformat::append_internal_key(&mut self.buffers.seek_target, key, MAX_SEQUENCE, 0xff);
+        self.buffers.aim_before(UserKey::new(key));
         let _time = perf::time(PerfMetric::SeekInternalSeekTime);
-        self.inner.seek_for_prev(&self.buffers.seek_target);
+        self.inner.seek_for_prev(self.buffers.target());
     }
 
     #[inline]
-    fn leaves_prefix(&self, key: &[u8]) -> bool {
+    fn leaves_prefix(&self, key: UserKey<'_>) -> bool {
         if !self.at.has_start_prefix {
             return false;
         }
         match &self.limits.prefix {
-            Some(extractor) => extractor.prefix(key) != Some(self.buffers.start_prefix.as_slice()),
+            Some(extractor) => {
+                extractor.prefix(key.as_bytes()) != Some(self.buffers.start_prefix.as_slice())
+            }
             None => false,
         }
     }
 
     /// Shows the first visible key from the position of `inner`; with `skipping`, versions of
-    /// `saved_key` are skipped.
+    /// `saved_key` are skipped. Always inlined: it only chooses between two functions.
+    #[inline(always)]
     fn find_next(&mut self, skipping: bool) {
         match self.observer {
             None => self.find_next_counted::<false, false>(skipping),
@@ -421,10 +396,10 @@ impl DbIterator {
         while self.inner.valid() {
             fiber::spend(cost::STEP);
             let ikey = self.inner.key();
-            let key = dbformat::user_key(ikey);
-            let (sequence, tag) = dbformat::sequence_and_type(ikey);
+            let key = ikey.user_key();
+            let (sequence, tag) = ikey.sequence_and_type();
             if let Some(upper) = &self.limits.upper_bound
-                && self.comparator.compare(key, upper) != Ordering::Less
+                && self.comparator.compare(key, UserKey::new(upper)) != Ordering::Less
             {
                 return;
             }
@@ -432,7 +407,7 @@ impl DbIterator {
                 return;
             }
             note::<OBSERVED>(&mut self.observer, |seen| seen.met += 1);
-            if skipping && self.comparator.equal(key, &self.buffers.saved_key) {
+            if skipping && self.comparator.same_user_key(key, self.buffers.saved_key()) {
                 self.skip_older::<OBSERVED>(&mut skips);
                 continue;
             }
@@ -445,28 +420,29 @@ impl DbIterator {
                 Ok(hidden) => hidden,
                 Err(error) => return self.status = Err(error),
             };
-            match ValueType::from_u8(tag) {
-                Some(ValueType::Value) if !hidden => {
+            match EntryKind::of_tag(tag) {
+                EntryKind::Plain if !hidden => {
                     self.at.place = self.at.shown;
                     return;
                 }
-                Some(ValueType::Merge) if !hidden => {
+                EntryKind::Operand if !hidden => {
                     self.buffers.saved_key.clear();
-                    self.buffers.saved_key.extend_from_slice(key);
+                    self.buffers.saved_key.extend_from_slice(key.as_bytes());
                     self.merge_forward();
                     return;
                 }
-                Some(ValueType::WideColumnEntity | ValueType::ValuePreferredSeqno) if !hidden => {
+                EntryKind::Converted if !hidden => {
                     self.buffers.saved_key.clear();
-                    self.buffers.saved_key.extend_from_slice(key);
+                    self.buffers.saved_key.extend_from_slice(key.as_bytes());
                     self.show_converted(tag);
                     return;
                 }
-                Some(ValueType::Value | ValueType::Merge | ValueType::Deletion)
-                | Some(ValueType::SingleDeletion | ValueType::WideColumnEntity)
-                | Some(ValueType::ValuePreferredSeqno) => {
+                EntryKind::Plain
+                | EntryKind::Converted
+                | EntryKind::Operand
+                | EntryKind::Tombstone => {
                     self.buffers.saved_key.clear();
-                    self.buffers.saved_key.extend_from_slice(key);
+                    self.buffers.saved_key.extend_from_slice(key.as_bytes());
                     skipping = true;
                     note::<OBSERVED>(&mut self.observer, |seen| seen.deleted += u64::from(!hidden));
                     if !DEAD {
@@ -474,8 +450,8 @@ impl DbIterator {
                     }
                     self.meet_dead::<OBSERVED>(!hidden);
                 }
-                _ => {
-                    self.status = Err(unsupported_type(tag, key));
+                EntryKind::Unreadable => {
+                    self.status = Err(unsupported_type(tag, key.as_bytes()));
                     return;
                 }
             }
@@ -492,9 +468,8 @@ impl DbIterator {
             return self.advance::<OBSERVED>();
         }
         note::<OBSERVED>(&mut self.observer, |seen| seen.reseeks += 1);
-        self.buffers.seek_target.clear();
-        dbformat::append_internal_key(&mut self.buffers.seek_target, &self.buffers.saved_key, 0, 0);
-        self.inner.seek(&self.buffers.seek_target);
+        self.buffers.aim_after_saved();
+        self.inner.seek(self.buffers.target());
     }
 
     /// Skips a version newer than the snapshot, by a seek once there were many.
@@ -506,22 +481,15 @@ impl DbIterator {
         }
         *skips = 0;
         note::<OBSERVED>(&mut self.observer, |seen| seen.reseeks += 1);
-        let key = dbformat::user_key(self.inner.key()).to_vec();
-        self.buffers.seek_target.clear();
-        let sequence = self.limits.sequence;
-        dbformat::append_internal_key(
-            &mut self.buffers.seek_target,
-            &key,
-            sequence,
-            VALUE_TYPE_FOR_SEEK,
-        );
-        self.inner.seek(&self.buffers.seek_target);
+        self.buffers.aim_at(self.inner.key().user_key(), self.limits.sequence);
+        self.inner.seek(self.buffers.target());
     }
 
     /// Shows an entry whose stored value is not the user's value.
     fn show_converted(&mut self, tag: u8) {
         self.note_used();
-        match self.buffers.save(tag, self.inner.value()) {
+        let values = Values::of(&self.super_version);
+        match self.buffers.save(values, tag, self.inner.value()) {
             Ok(()) => {
                 self.at.place = Place::Saved;
                 self.inner.next();
@@ -539,22 +507,22 @@ impl DbIterator {
         while self.inner.valid() {
             fiber::spend(cost::STEP);
             let ikey = self.inner.key();
-            let key = dbformat::user_key(ikey);
-            if !self.comparator.equal(key, &self.buffers.saved_key) {
+            let key = ikey.user_key();
+            if !self.comparator.same_user_key(key, self.buffers.saved_key()) {
                 break;
             }
-            let (sequence, tag) = dbformat::sequence_and_type(ikey);
+            let (sequence, tag) = ikey.sequence_and_type();
             match self.range_dels.covers(&self.comparator, key, sequence) {
                 Ok(false) => {}
                 Ok(true) => break,
                 Err(error) => return self.status = Err(error),
             }
-            match ValueType::from_u8(tag) {
-                Some(ValueType::Merge) => {
+            match EntryKind::of_tag(tag) {
+                EntryKind::Operand => {
                     self.buffers.operands.push(self.used_value().to_vec());
                     self.inner.next();
                 }
-                Some(ValueType::Deletion | ValueType::SingleDeletion) => break,
+                EntryKind::Tombstone => break,
                 _ => {
                     base = Some((tag, self.used_value().to_vec()));
                     break;
@@ -582,13 +550,14 @@ impl DbIterator {
     }
 
     fn merged(&mut self, base: Option<(u8, &[u8])>) -> Result<()> {
-        let plain = base.map(|(tag, stored)| plain_value(tag, stored)).transpose()?;
+        let values = Values::of(&self.super_version);
+        let plain = base.map(|(tag, stored)| values.plain(tag, stored)).transpose()?;
         let Buffers { saved_key, operands, .. } = &self.buffers;
         let value = merge_for_read(&self.cf, saved_key, plain, operands)?;
         match base {
-            Some((tag, _)) if tag == ValueType::WideColumnEntity as u8 => {
+            Some((tag, _)) if is_entity(tag) => {
                 let (tag, entity) = stored_merge(base, value)?;
-                self.buffers.save(tag as u8, &entity)
+                self.buffers.save(values, tag as u8, &entity)
             }
             _ => {
                 self.buffers.saved_value = value;

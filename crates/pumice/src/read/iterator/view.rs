@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use pumice_base::{InternalIterator, Result, SequenceNumber, dbformat};
+use pumice_base::{InternalIterator, Result, SequenceNumber};
 use pumice_port::fiber;
 use pumice_port::os::is_forked;
 use pumice_table::Extractor;
@@ -41,6 +41,7 @@ impl DbIterator {
     ///
     /// # Errors
     /// Where the cursor may not move; its status then has the error too.
+    #[inline]
     pub(super) fn start(&mut self) -> Result<()> {
         fiber::spend(cost::SEEK);
         self.status = Ok(());
@@ -98,10 +99,8 @@ impl DbIterator {
         }
         self.buffers.saved_key.clear();
         self.buffers.saved_key.extend_from_slice(last);
-        self.buffers.seek_target.clear();
-        // Every version of the last key sorts at or before (key, 0, 0).
-        dbformat::append_internal_key(&mut self.buffers.seek_target, last, 0, 0);
-        self.inner.seek(&self.buffers.seek_target);
+        self.buffers.aim_after_saved();
+        self.inner.seek(self.buffers.target());
         self.find_next(true);
     }
 

@@ -8,8 +8,8 @@ use pumice_port::sync::Mutex;
 use super::tests::{KEYS, Run, compact_with, history, key_of, run_of, views};
 use super::*;
 use pumice_base::Comparator;
-use pumice_base::dbformat::ParsedInternalKey;
 use pumice_base::extension::FilterDecision;
+use pumice_base::key::ParsedInternalKey;
 use pumice_base::random::Rng;
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ impl CompactionFilter for Picky {
 /// `input` without the operands that the filter removes.
 fn filtered(input: &Run, newest_snapshot: Option<u64>) -> Run {
     let removed = |entry: &(Vec<u8>, Vec<u8>)| {
-        let key = dbformat::parse_internal_key(&entry.0).unwrap();
+        let key = key::parse_internal_key(&entry.0).unwrap();
         key.value_type == ValueType::Merge
             && Some(key.sequence) > newest_snapshot
             && removes(&entry.1)
@@ -65,14 +65,14 @@ fn questions(
     let mut versions: Vec<(ParsedInternalKey<'_>, &Vec<u8>)> = input
         .entries
         .iter()
-        .map(|(k, v)| (dbformat::parse_internal_key(k).unwrap(), v))
-        .filter(|(k, _)| k.user_key == key && Some(k.sequence) > newest_snapshot)
+        .map(|(k, v)| (key::parse_internal_key(k).unwrap(), v))
+        .filter(|(k, _)| k.user_key.as_bytes() == key && Some(k.sequence) > newest_snapshot)
         .collect();
     versions.sort_by_key(|(k, _)| std::cmp::Reverse(k.sequence));
-    let covered = input
-        .tombstones
-        .iter()
-        .filter(|t| user.compare(&t.start, &key).is_le() && user.compare(&key, &t.end).is_lt());
+    let covered = input.tombstones.iter().filter(|t| {
+        user.compare(UserKey::new(&t.start), UserKey::new(&key)).is_le()
+            && user.compare(UserKey::new(&key), UserKey::new(&t.end)).is_lt()
+    });
     let tombstone = covered.map(|t| t.seq).max().unwrap_or(0);
     let (mut asked, mut kept) = (Vec::new(), false);
     for (version, value) in versions {

@@ -3,9 +3,10 @@
 //! Thread safety: one owner. The filter is the user's code.
 
 use pumice_base::extension::{CompactionFilter, FilterDecision};
-use pumice_base::{InternalIterator, Result, SequenceNumber, ValueType, dbformat, wide_columns};
+use pumice_base::{InternalIterator, Result, SequenceNumber, ValueType, key, wide_columns};
 
 use super::CompactionIterator;
+use crate::table_output::value::Shown;
 
 impl<I: InternalIterator> CompactionIterator<I> {
     /// Asks the filter about the value or entity that the input is on; true if `out` has an entry
@@ -32,7 +33,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
                     self.input.next();
                     return false;
                 }
-                let key = dbformat::internal_key(&self.current, sequence, ValueType::Deletion);
+                let key = key::internal_key(&self.current, sequence, ValueType::Deletion);
                 self.push_and_step(key, Vec::new())
             }
             Err(error) => {
@@ -44,16 +45,15 @@ impl<I: InternalIterator> CompactionIterator<I> {
 
     fn decision(&self, filter: &dyn CompactionFilter, tag: u8) -> Result<FilterDecision> {
         let (level, stored) = (self.settings.level, self.input.value());
-        if tag == ValueType::WideColumnEntity as u8 {
-            let columns = wide_columns::decode(stored)?;
-            return Ok(filter.filter_entity(level, &self.current, &columns));
-        }
-        Ok(filter.filter(level, &self.current, stored))
+        Ok(match self.settings.values.shown(tag, stored)? {
+            Shown::Entity(columns) => filter.filter_entity(level, &self.current, &columns),
+            Shown::Plain(value) => filter.filter(level, &self.current, value),
+        })
     }
 
     fn change(&mut self, sequence: SequenceNumber, to: ValueType, value: Vec<u8>) -> bool {
         let at = self.value_sequence(sequence);
-        let key = dbformat::internal_key(&self.current, at, to);
+        let key = key::internal_key(&self.current, at, to);
         self.push_and_step(key, value)
     }
 }

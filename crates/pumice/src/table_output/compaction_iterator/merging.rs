@@ -3,12 +3,14 @@
 //!
 //! Thread safety: one owner.
 
-use pumice_base::dbformat::MAX_SEQUENCE;
 use pumice_base::extension::OpFailureScope;
-use pumice_base::{Error, InternalIterator, Result, SequenceNumber, SubCode, ValueType, dbformat};
+use pumice_base::key::MAX_SEQUENCE;
+use pumice_base::{Error, InternalIterator, Result, SequenceNumber, SubCode, ValueType, key};
 
 use super::{CompactionIterator, NO_STRIPE, Out};
-use crate::read::merge::{full_merge, plain_value, stored_merge};
+use crate::read::merge::full_merge;
+use crate::read::value::stored_merge;
+use crate::table_output::value::InputKind;
 
 impl<I: InternalIterator> CompactionIterator<I> {
     /// The input is on the newest operand of a stripe: combines what can be combined.
@@ -74,10 +76,10 @@ impl<I: InternalIterator> CompactionIterator<I> {
     ) -> Result<Base> {
         while self.input.valid() {
             let ikey = self.input.key();
-            if !self.settings.comparator.user.equal(dbformat::user_key(ikey), &self.current) {
+            if !self.is_current(ikey) {
                 break;
             }
-            let (sequence, tag) = dbformat::sequence_and_type(ikey);
+            let (sequence, tag) = ikey.sequence_and_type();
             if self.stripe(sequence) != stripe {
                 return Ok(Base::Unknown);
             }
@@ -85,7 +87,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 return Ok(Base::Unknown);
             }
             self.counts.entries_in += 1;
-            if self.range_deleted(&self.current, sequence, stripe) {
+            if self.range_deleted(sequence, stripe) {
                 self.counts.dropped_range_deleted += 1;
                 self.input.next();
                 if tag != ValueType::Merge as u8 {
@@ -93,12 +95,12 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 }
                 continue;
             }
-            let base = match ValueType::from_u8(tag) {
-                Some(ValueType::Merge) => {
+            let base = match InputKind::of_tag(tag) {
+                InputKind::Operand => {
                     self.take_operand(sequence, stripe, operands);
                     continue;
                 }
-                Some(ValueType::BlobIndex) => {
+                _ if !self.settings.values.can_be_merged(tag) => {
                     // The base cannot be read here: leave everything as it is.
                     self.counts.entries_in -= 1;
                     self.last_stripe = NO_STRIPE;
@@ -138,13 +140,13 @@ impl<I: InternalIterator> CompactionIterator<I> {
         let fits = |value: &[u8]| self.settings.limits.check_entry(&self.current, value).is_ok();
         if let Some((value_type, value)) = merged.filter(|(_, value)| fits(value)) {
             let at = self.value_sequence(newest);
-            let key = dbformat::internal_key(&self.current, at, value_type);
+            let key = key::internal_key(&self.current, at, value_type);
             self.queue.push_back((key, value));
         } else {
             self.push_operands(sequences.into_iter().zip(oldest_first).rev());
             if let Some(Stored { sequence, tag, value }) = base {
-                let mut key = Vec::with_capacity(self.current.len() + dbformat::TRAILER_LEN);
-                dbformat::append_internal_key(&mut key, &self.current, sequence, tag);
+                let mut key = Vec::new();
+                key::append_internal_key(&mut key, &self.current, sequence, tag);
                 self.queue.push_back((key, value));
             }
         }
@@ -160,7 +162,8 @@ impl<I: InternalIterator> CompactionIterator<I> {
         use ValueType::{Deletion, SingleDeletion};
         let base = base.map(|base| (base.tag, base.value.as_slice()));
         let base = base.filter(|(tag, _)| *tag != Deletion as u8 && *tag != SingleDeletion as u8);
-        let value = base.map(|(tag, stored)| plain_value(tag, stored)).transpose()?;
+        let value =
+            base.map(|(tag, stored)| self.settings.values.plain(tag, stored)).transpose()?;
         let operator = self.settings.merge_operator.as_deref();
         stored_merge(base, full_merge(operator, &self.current, value, oldest_first)?)
     }
@@ -196,7 +199,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
     /// Queues operands, which come newest first.
     fn push_operands(&mut self, operands: impl IntoIterator<Item = (SequenceNumber, Vec<u8>)>) {
         for (sequence, operand) in operands {
-            let key = dbformat::internal_key(&self.current, sequence, ValueType::Merge);
+            let key = key::internal_key(&self.current, sequence, ValueType::Merge);
             self.queue.push_back((key, operand));
         }
     }

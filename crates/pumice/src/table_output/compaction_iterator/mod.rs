@@ -24,16 +24,18 @@ mod single_deletion;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pumice_base::dbformat::{self, MAX_SEQUENCE};
 use pumice_base::extension::{CompactionFilter, MergeOperator, OpFailureScope};
+use pumice_base::key::{self, InternalKey, MAX_SEQUENCE};
 use pumice_base::planted::{self, Bug};
 use pumice_base::range_tombstone::FragmentedTombstones;
 use pumice_base::{
-    Error, InternalIterator, InternalKeyComparator, Result, SequenceNumber, SizeLimits, ValueType,
+    Error, InternalIterator, InternalKeyComparator, Result, SequenceNumber, SizeLimits, UserKey,
+    ValueType,
 };
-use pumice_manifest::{BeyondCursor, Version};
+use pumice_manifest::BeyondCursor;
 
 use crate::table_output::counts::IterationCounts;
+use crate::table_output::value::{InputKind, InputValues};
 
 /// `last_stripe` while no version of the current key was seen.
 const NO_STRIPE: SequenceNumber = SequenceNumber::MAX;
@@ -57,18 +59,15 @@ pub(crate) struct CompactionSettings {
     pub tombstones: Option<Arc<FragmentedTombstones>>,
     /// User key at which the input ends, exclusive.
     pub end: Option<Vec<u8>>,
-    /// Answers whether a key can exist below the output level; None: assume it can.
-    pub beyond: Option<Beyond>,
+    /// The values of the input.
+    pub values: InputValues,
+    /// Answers whether a key can exist below the output level of the version of `values`, for keys
+    /// in ascending order; None: assume it can.
+    pub beyond: Option<BeyondCursor>,
     /// A merged value above them is not written: its operands stay.
     pub limits: SizeLimits,
     /// A SingleDeletion right above a Deletion is Corruption.
     pub enforce_single_del_contracts: bool,
-}
-
-/// A version and a place in it, for keys that are checked in ascending order.
-pub(crate) struct Beyond {
-    pub version: Arc<Version>,
-    pub cursor: BeyondCursor,
 }
 
 enum Out {
@@ -126,7 +125,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
     }
     /// Starts at user key `start`.
     pub fn seek(&mut self, start: &[u8]) {
-        self.input.seek(&dbformat::seek_key(start, MAX_SEQUENCE));
+        self.input.seek(InternalKey::new(&key::seek_key(start, MAX_SEQUENCE)));
         self.advance();
     }
     /// There is an entry to write.
@@ -138,7 +137,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
     #[inline]
     pub fn key(&self) -> &[u8] {
         match self.out {
-            Out::Input => self.input.key(),
+            Out::Input => self.input.key().as_bytes(),
             Out::Rekeyed => &self.key,
             _ => &self.queue.front().expect("key() requires valid()").0,
         }
@@ -186,9 +185,9 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.settings.snapshots.get(at).copied().unwrap_or(MAX_SEQUENCE)
     }
 
-    /// A range tombstone of the stripe hides (`key`, `sequence`).
+    /// A range tombstone of the stripe hides the version of the current key.
     #[inline]
-    fn range_deleted(&self, key: &[u8], sequence: SequenceNumber, stripe: SequenceNumber) -> bool {
+    fn range_deleted(&self, sequence: SequenceNumber, stripe: SequenceNumber) -> bool {
         match &self.settings.tombstones {
             None => false,
             Some(list) => {
@@ -197,9 +196,17 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 } else {
                     stripe
                 };
+                let key = UserKey::new(&self.current);
                 list.max_covering_seq(&self.settings.comparator.user, key, newest) > sequence
             }
         }
+    }
+
+    /// `ikey` is an entry of the current key.
+    #[inline]
+    fn is_current(&self, ikey: InternalKey<'_>) -> bool {
+        let current = UserKey::new(&self.current);
+        self.settings.comparator.user.same_entry_key(ikey.user_key(), current)
     }
 
     /// Finds the next entry to write, from the position of the input.
@@ -207,18 +214,17 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.out = Out::None;
         while self.input.valid() && self.status.is_ok() {
             let ikey = self.input.key();
-            let (sequence, tag) = dbformat::sequence_and_type(ikey);
-            let user_key = dbformat::user_key(ikey);
-            let first =
-                !self.has_current || !self.settings.comparator.user.equal(user_key, &self.current);
+            let (sequence, tag) = ikey.sequence_and_type();
+            let first = !self.has_current || !self.is_current(ikey);
             if first {
+                let user_key = ikey.user_key();
                 if let Some(end) = &self.settings.end
-                    && self.settings.comparator.user.compare(user_key, end).is_ge()
+                    && self.settings.comparator.user.compare(user_key, UserKey::new(end)).is_ge()
                 {
                     return;
                 }
                 self.current.clear();
-                self.current.extend_from_slice(user_key);
+                self.current.extend_from_slice(user_key.as_bytes());
                 self.has_current = true;
                 self.last_stripe = NO_STRIPE;
                 self.zeroed = false;
@@ -238,9 +244,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
                 self.input.next();
                 continue;
             }
-            if tag != ValueType::Deletion as u8
-                && self.range_deleted(&self.current, sequence, stripe)
-            {
+            if tag != ValueType::Deletion as u8 && self.range_deleted(sequence, stripe) {
                 // Older versions of this stripe are covered as well, or single deletions. Single
                 // deletions are still processed, as in RocksDB, where a covered operand is not a
                 // version of its key.
@@ -264,20 +268,18 @@ impl<I: InternalIterator> CompactionIterator<I> {
         stripe: SequenceNumber,
         first: bool,
     ) -> bool {
-        match ValueType::from_u8(tag) {
-            Some(ValueType::Value | ValueType::WideColumnEntity) => {
+        match InputKind::of_tag(tag) {
+            InputKind::Value => {
                 let unseen = stripe == MAX_SEQUENCE;
                 if first && unseen && self.settings.compaction_filter.is_some() {
                     return self.filter(sequence, tag);
                 }
                 self.emit_input(sequence, tag)
             }
-            Some(ValueType::Deletion) => self.decide_deletion(sequence, stripe),
-            Some(ValueType::Merge) => self.merge(sequence, stripe),
-            Some(ValueType::BlobIndex | ValueType::ValuePreferredSeqno) => {
-                self.emit_input(sequence, tag)
-            }
-            _ => {
+            InputKind::Deletion => self.decide_deletion(sequence, stripe),
+            InputKind::Operand => self.merge(sequence, stripe),
+            InputKind::Untouched => self.emit_input(sequence, tag),
+            InputKind::Unknown => {
                 self.status = Err(Error::corruption(format!(
                     "unexpected entry type {tag:#x} in the input of a compaction"
                 )));
@@ -294,7 +296,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
             self.out = Out::Input;
         } else {
             self.key.clear();
-            dbformat::append_internal_key(&mut self.key, &self.current, at, tag);
+            key::append_internal_key(&mut self.key, &self.current, at, tag);
             self.out = Out::Rekeyed;
         }
         true
@@ -305,9 +307,11 @@ impl<I: InternalIterator> CompactionIterator<I> {
         if self.settings.bottommost {
             return true;
         }
-        match &mut self.settings.beyond {
-            None => false,
-            Some(beyond) => beyond.version.key_not_exists_beyond(&mut beyond.cursor, &self.current),
+        match (self.settings.values.version(), &mut self.settings.beyond) {
+            (Some(version), Some(cursor)) => {
+                version.key_not_exists_beyond(cursor, UserKey::new(&self.current))
+            }
+            _ => false,
         }
     }
 
@@ -328,7 +332,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
         if self.settings.bottommost {
             return self.decide_last_deletion(sequence, stripe);
         }
-        if self.range_deleted(&self.current, sequence, stripe) {
+        if self.range_deleted(sequence, stripe) {
             self.counts.dropped_range_deleted += 1;
             self.input.next();
             return false;
@@ -343,11 +347,11 @@ impl<I: InternalIterator> CompactionIterator<I> {
         self.input.next();
         while self.input.valid() && self.input.status().is_ok() {
             let ikey = self.input.key();
-            if !self.settings.comparator.user.equal(dbformat::user_key(ikey), &self.current) {
+            if !self.is_current(ikey) {
                 break;
             }
-            if self.stripe(dbformat::sequence_and_type(ikey).0) != stripe {
-                let key = dbformat::internal_key(&self.current, sequence, ValueType::Deletion);
+            if self.stripe(ikey.sequence()) != stripe {
+                let key = key::internal_key(&self.current, sequence, ValueType::Deletion);
                 self.queue.push_back((key, Vec::new()));
                 self.out = Out::Queued;
                 return true;

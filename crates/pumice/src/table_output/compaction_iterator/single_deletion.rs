@@ -21,7 +21,7 @@
 //!
 //! Thread safety: one owner.
 
-use pumice_base::{Error, InternalIterator, SequenceNumber, ValueType, dbformat};
+use pumice_base::{Error, InternalIterator, SequenceNumber, ValueType, key};
 
 use super::{CompactionIterator, NO_STRIPE, Out};
 
@@ -89,7 +89,7 @@ impl<I: InternalIterator> CompactionIterator<I> {
             }
             Below::Nothing | Below::OtherStripe => {
                 let kind = ValueType::SingleDeletion;
-                let key = dbformat::internal_key(&self.current, sequence, kind);
+                let key = key::internal_key(&self.current, sequence, kind);
                 self.queue.push_back((key, Vec::new()));
                 self.out = Out::Queued;
                 return true;
@@ -116,9 +116,9 @@ impl<I: InternalIterator> CompactionIterator<I> {
 
     /// Writes the single deletion and, without its value, the entry below it that the input is on.
     fn keep_pair(&mut self, sequence: SequenceNumber) {
-        let below = dbformat::sequence_and_type(self.input.key()).0;
+        let below = self.input.key().sequence();
         for (sequence, kind) in [(sequence, ValueType::SingleDeletion), (below, ValueType::Value)] {
-            let key = dbformat::internal_key(&self.current, sequence, kind);
+            let key = key::internal_key(&self.current, sequence, kind);
             self.queue.push_back((key, Vec::new()));
         }
         self.counts.entries_in += 1;
@@ -139,10 +139,10 @@ impl<I: InternalIterator> CompactionIterator<I> {
             return Below::Nothing;
         }
         let ikey = self.input.key();
-        if !self.settings.comparator.user.equal(dbformat::user_key(ikey), &self.current) {
+        if !self.is_current(ikey) {
             return Below::Nothing;
         }
-        let (sequence, tag) = dbformat::sequence_and_type(ikey);
+        let (sequence, tag) = ikey.sequence_and_type();
         if self.stripe(sequence) != stripe {
             return Below::OtherStripe;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice_base::Comparator;
-use pumice_base::dbformat::ParsedInternalKey;
+use pumice_base::key::ParsedInternalKey;
 use pumice_base::random::Rng;
 use pumice_base::range_tombstone::RangeTombstone;
 
@@ -50,7 +50,7 @@ struct Entries {
 
 impl Entries {
     fn new(mut entries: Vec<(Vec<u8>, Vec<u8>)>, icmp: &InternalKeyComparator) -> Self {
-        entries.sort_by(|a, b| icmp.compare(&a.0, &b.0));
+        entries.sort_by(|a, b| icmp.compare(InternalKey::new(&a.0), InternalKey::new(&b.0)));
         Entries { at: entries.len(), entries, icmp: icmp.clone() }
     }
 }
@@ -65,10 +65,12 @@ impl InternalIterator for Entries {
     fn seek_to_last(&mut self) {
         unreachable!("compaction goes forward");
     }
-    fn seek(&mut self, target: &[u8]) {
-        self.at = self.entries.partition_point(|e| self.icmp.compare(&e.0, target).is_lt());
+    fn seek(&mut self, target: InternalKey<'_>) {
+        self.at = self
+            .entries
+            .partition_point(|e| self.icmp.compare(InternalKey::new(&e.0), target).is_lt());
     }
-    fn seek_for_prev(&mut self, _: &[u8]) {
+    fn seek_for_prev(&mut self, _: InternalKey<'_>) {
         unreachable!("compaction goes forward");
     }
     fn next(&mut self) {
@@ -77,8 +79,8 @@ impl InternalIterator for Entries {
     fn prev(&mut self) {
         unreachable!("compaction goes forward");
     }
-    fn key(&self) -> &[u8] {
-        &self.entries[self.at].0
+    fn key(&self) -> InternalKey<'_> {
+        InternalKey::new(&self.entries[self.at].0)
     }
     fn value(&self) -> &[u8] {
         &self.entries[self.at].1
@@ -112,6 +114,7 @@ fn settings(
         bottommost,
         tombstones: (!list.is_empty()).then(|| Arc::clone(list)),
         end: None,
+        values: InputValues::of(None),
         beyond: None,
         // Three long values merge into too much.
         limits: SizeLimits::lowered(1 << 10),
@@ -158,7 +161,10 @@ pub(super) fn compact_with(
         }
         while entries.valid() {
             if let Some((last, _)) = out.entries.last() {
-                assert!(icmp.compare(last, entries.key()).is_lt(), "output out of order");
+                assert!(
+                    icmp.compare(InternalKey::new(last), InternalKey::new(entries.key())).is_lt(),
+                    "output out of order"
+                );
             }
             out.entries.push((entries.key().to_vec(), entries.value().to_vec()));
             entries.next();
@@ -166,7 +172,14 @@ pub(super) fn compact_with(
         entries.status().unwrap();
         entries_in += entries.counts().entries_in;
         let (low, high) = (pair[0].map(Vec::as_slice), pair[1].map(Vec::as_slice));
-        let (left, _) = surviving(&list, &icmp.user, low, high, &list_snapshots, bottommost);
+        let (left, _) = surviving(
+            &list,
+            &icmp.user,
+            low.map(UserKey::new),
+            high.map(UserKey::new),
+            &list_snapshots,
+            bottommost,
+        );
         out.tombstones.extend(left);
     }
     assert_eq!(entries_in, input.entries.len() as u64, "every entry is counted once");
@@ -177,15 +190,15 @@ pub(super) fn compact_with(
 fn read(runs: &[Run], key: &[u8], sequence: u64, user: &Comparator) -> Option<Vec<u8>> {
     let covered = |t: &&RangeTombstone| {
         t.seq <= sequence
-            && user.compare(&t.start, key).is_le()
-            && user.compare(key, &t.end).is_lt()
+            && user.compare(UserKey::new(&t.start), UserKey::new(key)).is_le()
+            && user.compare(UserKey::new(key), UserKey::new(&t.end)).is_lt()
     };
     let tombstone = runs.iter().flat_map(|r| &r.tombstones).filter(covered).map(|t| t.seq).max();
     let mut versions: Vec<(ParsedInternalKey<'_>, &[u8])> = runs
         .iter()
         .flat_map(|r| &r.entries)
-        .map(|(k, v)| (dbformat::parse_internal_key(k).unwrap(), v.as_slice()))
-        .filter(|(k, _)| k.user_key == key && k.sequence <= sequence)
+        .map(|(k, v)| (key::parse_internal_key(k).unwrap(), v.as_slice()))
+        .filter(|(k, _)| k.user_key.as_bytes() == key && k.sequence <= sequence)
         .collect();
     versions.sort_by_key(|(k, _)| std::cmp::Reverse(k.sequence));
     let mut parts: Vec<&[u8]> = Vec::new();
@@ -235,8 +248,7 @@ pub(super) fn history(rng: &mut Rng, levels: usize, user: &Comparator) -> (Vec<R
     for sequence in 1..=last {
         let key = rng.uniform(KEYS);
         let value = format!("{sequence:0>width$}").into_bytes();
-        let entry =
-            |t: ValueType, v: Vec<u8>| (dbformat::internal_key(&key_of(key), sequence, t), v);
+        let entry = |t: ValueType, v: Vec<u8>| (key::internal_key(&key_of(key), sequence, t), v);
         let at = run_of(key, sequence);
         if rng.one_in(8) {
             // One piece a key, since the keys may be on different levels.
@@ -244,7 +256,7 @@ pub(super) fn history(rng: &mut Rng, levels: usize, user: &Comparator) -> (Vec<R
             ends.sort_unstable();
             for piece in ends[0]..ends[1] {
                 let (mut start, mut end) = (key_of(piece), key_of(piece + 1));
-                if user.compare(&start, &end).is_gt() {
+                if user.compare(UserKey::new(&start), UserKey::new(&end)).is_gt() {
                     std::mem::swap(&mut start, &mut end);
                 }
                 // Under the reverse order the piece is [k+1, k) and covers k+1.
@@ -318,7 +330,7 @@ fn every_snapshot_reads_the_same_after_any_compactions() {
             }
             let mut cuts: Vec<Vec<u8>> =
                 (0..rng.uniform(3)).map(|_| key_of(rng.uniform(KEYS))).collect();
-            cuts.sort_by(|a, b| user.compare(a, b));
+            cuts.sort_by(|a, b| user.compare(UserKey::new(a), UserKey::new(b)));
             cuts.dedup();
             let bottommost =
                 runs[to + 1..].iter().all(|r| r.entries.is_empty() && r.tombstones.is_empty());
@@ -340,7 +352,7 @@ fn every_snapshot_reads_the_same_after_any_compactions() {
 pub(super) fn run_of(entries: &[(&str, u64, ValueType, &str)]) -> Run {
     let entries = entries
         .iter()
-        .map(|(k, s, t, v)| (dbformat::internal_key(k.as_bytes(), *s, *t), v.as_bytes().to_vec()));
+        .map(|(k, s, t, v)| (key::internal_key(k.as_bytes(), *s, *t), v.as_bytes().to_vec()));
     Run { entries: entries.collect(), tombstones: Vec::new() }
 }
 
@@ -425,7 +437,7 @@ fn a_single_deletion_above_a_deletion_is_reported() {
 #[pumice_test_macros::test]
 fn a_long_run_of_single_deletions_needs_no_deep_stack() {
     let many: Vec<_> = (0..200_000)
-        .map(|s| (dbformat::internal_key(b"k", s + 1, ValueType::SingleDeletion), Vec::new()))
+        .map(|s| (key::internal_key(b"k", s + 1, ValueType::SingleDeletion), Vec::new()))
         .collect();
     let out = compact_bytewise(&Run { entries: many, tombstones: Vec::new() }, &[], false);
     assert_eq!(out.entries.len(), 1);
@@ -443,7 +455,7 @@ fn the_bottommost_level_keeps_what_is_visible_with_sequence_zero() {
     ]);
     let out = compact_bytewise(&input, &[], true);
     let keys: Vec<_> = out.entries.iter().map(|(k, _)| k.clone()).collect();
-    let zero = |k: &[u8]| dbformat::internal_key(k, 0, Value);
+    let zero = |k: &[u8]| key::internal_key(k, 0, Value);
     assert_eq!(keys, [zero(b"a"), zero(b"c")]);
     assert_eq!(out.entries[1].1, b"c3,c7");
     // A snapshot that sees the value keeps value and tombstone.
@@ -454,7 +466,7 @@ fn the_bottommost_level_keeps_what_is_visible_with_sequence_zero() {
 #[pumice_test_macros::test]
 fn entries_of_unknown_type_are_corruption() {
     let icmp = InternalKeyComparator::new(Comparator::Bytewise);
-    let mut key = dbformat::seek_key(b"k", 3);
+    let mut key = key::seek_key(b"k", 3);
     let len = key.len();
     key[len - 8] = 0x7e;
     let list = Arc::new(FragmentedTombstones::empty());

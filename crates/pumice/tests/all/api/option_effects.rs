@@ -410,7 +410,7 @@ fn paranoid_checks_decide_what_damage_stops() {
         }
         let oldest = db.live_files_metadata().iter().map(|file| file.file_number).min().unwrap();
         db.close().unwrap();
-        let table = filename::table_file("/db".as_ref(), oldest);
+        let table = filename::TableDirs::of("/db").table(0, oldest);
         let mut bytes = fs.read_file(&table).unwrap();
         bytes[500] ^= 1;
         write_file(&fs, &table, &bytes, true).unwrap();

@@ -9,7 +9,7 @@ use pumice::{
     ColumnFamilyDescriptor, ColumnFamilyOptions, CompactRangeOptions, Db, Error, ErrorKind,
     FileSystem, MemFs, Options, ReadOptions, WriteBatch, WriteOptions,
 };
-use pumice_base::dbformat::{COLUMN_FAMILY_ID_MAX, LAST_SEQUENCE_MAX};
+use pumice_base::key::{COLUMN_FAMILY_ID_MAX, LAST_SEQUENCE_MAX};
 use pumice_env::{BufferedWriter, FileOptions, WriterOptions, filename, write_file};
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_wal::{LogReader, LogReaderOptions, LogWriter, WalRecoveryMode};
@@ -81,7 +81,7 @@ fn numbers_of_an_edit() {
     let edit = VersionEdit::default;
     let group = |remaining| VersionEdit { atomic_group_remaining: Some(remaining), ..edit() };
     let file = |file: FileMetaData| VersionEdit { new_files: vec![(1, Arc::new(file))], ..edit() };
-    let key = || pumice_base::dbformat::internal_key(b"k", 1, pumice_base::ValueType::Value);
+    let key = || pumice_base::key::internal_key(b"k", 1, pumice_base::ValueType::Value);
     let meta = || FileMetaData { number: 9, smallest: key(), largest: key(), ..Default::default() };
     let mut cases: Vec<(String, Vec<VersionEdit>)> = Vec::new();
     for sequence in SEQUENCES {
@@ -169,7 +169,7 @@ fn numbers_in_names() {
     for number in [LARGEST, LARGEST - 1, 1 << 62, (1 << 62) - 1] {
         for path in [
             filename::log_file(dir, number),
-            filename::table_file(dir, number),
+            filename::TableDirs::of(dir).table(0, number),
             filename::blob_file(dir, number),
             filename::manifest_file(dir, number),
             filename::options_file(dir, number),

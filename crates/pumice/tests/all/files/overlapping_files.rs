@@ -180,7 +180,7 @@ fn twice(then: &str) -> (Arc<dyn FileSystem>, Options) {
     };
     let ((fs, options), (other, _)) = (make("3"), make(then));
     let dir = Path::new(DIR);
-    let table = |file: &FileMetaData| filename::table_file(dir, file.number);
+    let table = |file: &FileMetaData| filename::TableDirs::of(dir).table(0, file.number);
     let (first, second) = (files(&fs, dir).pop().unwrap(), files(&other, dir).pop().unwrap());
     let bytes = other.read_file(&table(&second)).unwrap();
     let mut second = Arc::into_inner(second).unwrap();

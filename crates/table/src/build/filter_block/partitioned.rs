@@ -21,8 +21,8 @@
 
 use std::ops::RangeBounds;
 
-use pumice_base::dbformat::{append_internal_key, user_key};
 use pumice_base::hash::hash64;
+use pumice_base::key::{InternalKey, UserKey, append_internal_key};
 use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, InternalKeyComparator, Result};
 use pumice_filter::{ALWAYS_TRUE, FilterBuilder, KeyHashes, LegacyBloomBuilder};
@@ -183,7 +183,7 @@ impl PartitionedFilterBlock {
         }
         if !keys.is_empty() {
             self.last_key.clear();
-            self.last_key.extend_from_slice(user_key(keys.last()));
+            self.last_key.extend_from_slice(InternalKey::new(keys.last()).user_key().as_bytes());
             self.has_last_key = true;
         }
     }
@@ -202,7 +202,9 @@ impl PartitionedFilterBlock {
         if !self.rule.has_prefixes() {
             return;
         }
-        let mut prefixes = (from..to).rev().filter_map(|i| self.rule.prefix(user_key(keys.get(i))));
+        let mut prefixes = (from..to)
+            .rev()
+            .filter_map(|i| self.rule.prefix(InternalKey::new(keys.get(i)).user_key().as_bytes()));
         if let Some(prefix) = prefixes.next() {
             self.current.last_prefix = Some(self.builder.hash(prefix));
         }
@@ -217,27 +219,29 @@ impl PartitionedFilterBlock {
     }
 
     fn is_version(&self, keys: &BlockKeys, at: usize) -> bool {
-        let key = user_key(keys.get(at));
+        let key = InternalKey::new(keys.get(at)).user_key().as_bytes();
         match at {
             0 => self.has_last_key && self.last_key == key,
-            _ => user_key(keys.get(at - 1)) == key,
+            _ => InternalKey::new(keys.get(at - 1)).user_key().as_bytes() == key,
         }
     }
 
     /// Cuts between two keys, the second of which has number `at`.
     fn cut_before(&mut self, keys: &BlockKeys, at: usize) {
-        let next = user_key(keys.get(at));
+        let next = InternalKey::new(keys.get(at)).user_key().as_bytes();
         if at > 0 {
             self.last_key.clear();
             let early = usize::from(at > 1 && planted::is(Bug::FilterCutOffByOne));
-            self.last_key.extend_from_slice(user_key(keys.get(at - 1 - early)));
+            self.last_key.extend_from_slice(
+                InternalKey::new(keys.get(at - 1 - early)).user_key().as_bytes(),
+            );
         }
         self.cut(next, None);
     }
 
     /// The data block ends and another one follows.
     pub fn block_ends(&mut self, index_cut: bool, next_key: &[u8]) {
-        let next = user_key(next_key);
+        let next = InternalKey::new(next_key).user_key().as_bytes();
         if self.coupled {
             if index_cut && !self.current.hashes.is_empty() {
                 self.asks_again = self.is_full();
@@ -286,9 +290,12 @@ impl PartitionedFilterBlock {
         append_internal_key(separator, &self.last_key, SEPARATOR.0, SEPARATOR.1);
         if let Some(limit) = limit
             && self.shortening != IndexShortening::None
-            && !self.comparator.user.equal(&self.last_key, user_key(limit))
+            && !self
+                .comparator
+                .user
+                .same_user_key(UserKey::new(&self.last_key), InternalKey::new(limit).user_key())
         {
-            self.comparator.find_shortest_separator(separator, limit);
+            self.comparator.find_shortest_separator(separator, InternalKey::new(limit));
         }
     }
 

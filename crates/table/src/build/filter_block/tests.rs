@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use pumice_base::dbformat::{internal_key, user_key};
 use pumice_base::extension::{FixedPrefix, SliceTransform};
+use pumice_base::key::{InternalKey, UserKey, internal_key};
 use pumice_base::random::Rng;
 use pumice_base::{InternalKeyComparator, ValueType};
 use pumice_filter::{FilterPolicy, FilterReader};
@@ -31,7 +31,7 @@ impl Filters {
 
     /// The number of the partition that a lookup of an internal key queries.
     fn partition_of(&self, ikey: &[u8]) -> usize {
-        let at = self.index.seek(&InternalKeyComparator::default(), ikey);
+        let at = self.index.seek(&InternalKeyComparator::default(), InternalKey::new(ikey));
         at.min(self.index.len() - 1)
     }
 }
@@ -199,7 +199,8 @@ fn neighbours_prefixes_are_in_each_partition() {
                 let blocks = blocks_of(n, 1, 30);
                 let filters = build(&context, &blocks, true);
                 for i in 0..filters.index.len() - 1 {
-                    let all = || blocks.iter().flatten().map(|key| user_key(key));
+                    let users = blocks.iter().flatten().map(|key| InternalKey::new(key).user_key());
+                    let all = || users.clone().map(UserKey::as_bytes);
                     let end = &filters.index.user_key(i)[..];
                     let last = all().take_while(|key| *key <= end).last().unwrap();
                     let next = all().find(|key| *key > end).unwrap();
@@ -251,7 +252,7 @@ fn random_partitions_lose_nothing() {
         let filters = build(&context, &blocks, false);
         for ikey in &all {
             let at = filters.partition_of(ikey);
-            let user = user_key(ikey);
+            let user = InternalKey::new(ikey).user_key().as_bytes();
             if whole {
                 assert!(filters.may_match(at, user));
             }

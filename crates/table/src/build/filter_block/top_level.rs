@@ -6,7 +6,7 @@
 
 use pumice_base::Result;
 use pumice_base::coding::{put_varint32, put_varint64, put_varsigned64, varint_len};
-use pumice_base::dbformat::TRAILER_LEN;
+use pumice_base::key::TRAILER_LEN;
 use pumice_base::narrow::len_u32;
 
 use crate::build::block_builder::block_too_large;

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use pumice_base::Result;
 use pumice_base::coding::varint_len;
-use pumice_base::dbformat::TRAILER_LEN;
+use pumice_base::key::TRAILER_LEN;
 use pumice_base::narrow::{len_u32, low_u8};
 use pumice_base::planted::{self, Bug};
 

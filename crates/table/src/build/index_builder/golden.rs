@@ -138,7 +138,7 @@ impl Case {
         let mut iter = table.iter(&TableReadOptions::default());
         InternalIterator::seek_to_first(&mut iter);
         while iter.valid() {
-            builder.add(iter.key(), iter.value()).unwrap();
+            builder.add(iter.key().as_bytes(), iter.value()).unwrap();
             iter.next();
         }
         iter.status().unwrap();

@@ -9,8 +9,10 @@
 use std::sync::Arc;
 
 use pumice_base::InternalKeyComparator;
-use pumice_base::dbformat::{MAX_SEQUENCE, TRAILER_LEN, VALUE_TYPE_FOR_SEEK, pack, user_key};
 use pumice_base::extension::SliceTransform;
+use pumice_base::key::{
+    InternalKey, MAX_SEQUENCE, TRAILER_LEN, UserKey, VALUE_TYPE_FOR_SEEK, pack,
+};
 
 use crate::build::context::TableBuildContext;
 use crate::build::index_builder::hash::PrefixRuns;
@@ -87,7 +89,10 @@ impl Separators {
         if let Some(next) = next_key
             && self.shortening != IndexShortening::None
             && self.comparator.user.is_bytewise()
-            && let Some(at) = one_byte_more(user_key(last_key), user_key(next))
+            && let Some(at) = one_byte_more(
+                InternalKey::new(last_key).user_key().as_bytes(),
+                InternalKey::new(next).user_key().as_bytes(),
+            )
         {
             entry.separator.extend_from_slice(&last_key[..=at]);
             entry.separator[at] += 1;
@@ -95,13 +100,19 @@ impl Separators {
             return;
         }
         let shortened = match next_key {
-            Some(next) if self.comparator.user.equal(user_key(last_key), user_key(next)) => {
+            Some(next)
+                if self
+                    .comparator
+                    .same_entry_key(InternalKey::new(last_key), InternalKey::new(next)) =>
+            {
                 entry.needs_sequences = true;
                 false
             }
             Some(next) if self.shortening != IndexShortening::None => {
                 let shorten = |key: &mut Vec<u8>| {
-                    self.comparator.user.find_shortest_separator(key, user_key(next));
+                    self.comparator
+                        .user
+                        .find_shortest_separator(key, InternalKey::new(next).user_key());
                 };
                 self.shorten(last_key, &mut entry.separator, shorten)
             }
@@ -125,10 +136,11 @@ impl Separators {
         out: &mut Vec<u8>,
         shorten: impl FnOnce(&mut Vec<u8>),
     ) -> bool {
-        let last = user_key(last_key);
-        out.extend_from_slice(last);
+        let last = InternalKey::new(last_key).user_key();
+        out.extend_from_slice(last.as_bytes());
         shorten(out);
-        let useful = out.len() <= last.len() && self.comparator.user.compare(last, out).is_lt();
+        let useful = out.len() <= last.len()
+            && self.comparator.user.compare(last, UserKey::new(out)).is_lt();
         out.extend_from_slice(&separator_trailer());
         useful
     }
@@ -183,7 +195,7 @@ mod tests {
             let mut short = last[..=at].to_vec();
             short[at] += 1;
             let mut theirs = last.clone();
-            Comparator::Bytewise.find_shortest_separator(&mut theirs, &next);
+            Comparator::Bytewise.find_shortest_separator(&mut theirs, UserKey::new(&next));
             assert_eq!(short, theirs, "{last:x?} {next:x?}");
             assert!(last < short && short <= next, "{last:x?} {next:x?}");
             known += 1;

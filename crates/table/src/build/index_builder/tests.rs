@@ -7,10 +7,10 @@ use super::*;
 use crate::options::TableOptions;
 use crate::read::index::{IndexBlock, IndexEncoding};
 use pumice_base::coding::Decoder;
-use pumice_base::dbformat::{internal_key, user_key};
 use pumice_base::extension::FixedPrefix;
+use pumice_base::key::{InternalKey, internal_key};
 use pumice_base::random::Rng;
-use pumice_base::{Comparator, InternalKeyComparator, ValueType};
+use pumice_base::{Comparator, InternalKeyComparator, UserKey, ValueType};
 
 use crate::options::IndexShortening;
 
@@ -55,7 +55,10 @@ impl Bench {
     fn block(&mut self, keys: &[Vec<u8>], next: Option<&[u8]>, size: u64, padding: u64) {
         let (first, last) = (keys.first().unwrap(), keys.last().unwrap());
         self.separators.prepare(last, next, first, &mut self.entry);
-        self.separators.note_prefixes(keys.iter().map(|k| user_key(k)), &mut self.entry);
+        self.separators.note_prefixes(
+            keys.iter().map(|k| InternalKey::new(k).user_key().as_bytes()),
+            &mut self.entry,
+        );
         if let Some(cuts) = &mut self.cuts {
             cuts.decide(&mut self.entry, false);
         }
@@ -210,8 +213,14 @@ fn random(rng: &mut Rng, context: &TableBuildContext) -> (Model, Bench) {
         })
         .collect();
     let versions = rng.one_in(2);
-    keys.sort_by(|a, b| cmp.compare(a, b));
-    keys.dedup_by(|a, b| if versions { a == b } else { user_key(a) == user_key(b) });
+    keys.sort_by(|a, b| cmp.compare(InternalKey::new(a), InternalKey::new(b)));
+    keys.dedup_by(|a, b| {
+        if versions {
+            a == b
+        } else {
+            InternalKey::new(a).user_key().has_bytes_of(InternalKey::new(b).user_key())
+        }
+    });
     let mut bench = Bench::new(context);
     let mut model = Model { blocks: Vec::new(), handles: Vec::new() };
     let padded = rng.one_in(3);
@@ -310,10 +319,13 @@ fn random_indexes_match_the_model() {
             let last = model.blocks[i].last().unwrap();
             let next = model.blocks.get(i + 1).map(|block| &block[0]);
             let (from, to) = if encoding.user_keys {
-                let user = |key: &[u8]| cmp.user.compare(user_key(key), separator);
+                let user = |key: &[u8]| {
+                    cmp.user.compare(InternalKey::new(key).user_key(), UserKey::new(separator))
+                };
                 (user(last), next.map(|next| user(next)))
             } else {
-                let order = |key: &[u8]| cmp.compare(key, separator);
+                let order =
+                    |key: &[u8]| cmp.compare(InternalKey::new(key), InternalKey::new(separator));
                 (order(last), next.map(|next| order(next)))
             };
             assert!(from.is_le(), "seed {seed}, block {i}: separator below the last key");
@@ -336,7 +348,11 @@ fn check_prefixes(context: &TableBuildContext, model: &Model, result: &IndexResu
     }
     let mut want: Vec<(Vec<u8>, u32, u32)> = Vec::new();
     for (number, block) in model.blocks.iter().enumerate() {
-        for key in block.iter().map(|k| user_key(k)).filter(|k| extractor.in_domain(k)) {
+        for key in block
+            .iter()
+            .map(|k| InternalKey::new(k).user_key().as_bytes())
+            .filter(|k| extractor.in_domain(k))
+        {
             let prefix = extractor.transform(key);
             match want.last_mut() {
                 Some((last, first, count)) if last == prefix => {

@@ -18,7 +18,7 @@ use pumice_base::narrow::len_u32;
 use std::ops::Range;
 
 use pumice_base::InternalKeyComparator;
-use pumice_base::dbformat::{TRAILER_LEN, trailer};
+use pumice_base::key::{InternalKey, TRAILER_LEN};
 
 use crate::read::block::{Block, Entry, GlobalSeqno};
 use crate::read::scan::{Landing, find, table_position};
@@ -201,7 +201,7 @@ impl BlockCursor {
     }
 
     /// Moves to the first entry at or after internal key `target`.
-    pub fn seek(&mut self, block: &Block, cmp: &InternalKeyComparator, target: &[u8]) {
+    pub fn seek(&mut self, block: &Block, cmp: &InternalKeyComparator, target: InternalKey<'_>) {
         self.reset();
         if block.keys_end() == 0 {
             return;
@@ -210,18 +210,19 @@ impl BlockCursor {
             return;
         }
         let global = self.global;
-        let restart = block.seek_restart(|key| global.compare(cmp, key, target).is_lt());
+        let restart =
+            block.seek_restart(|key| global.compare(cmp, InternalKey::new(key), target).is_lt());
         let Some(restart) = restart else { return self.fail() };
         self.enter_restart(block, restart);
         self.step(block);
-        while self.valid && cmp.compare(self.key.get(), target).is_lt() {
+        while self.valid && cmp.compare(InternalKey::new(self.key.get()), target).is_lt() {
             self.step(block);
         }
     }
 
     /// The fast walk; `false` if it could not decide.
     #[inline]
-    fn seek_without_keys(&mut self, block: &Block, target: &[u8]) -> bool {
+    fn seek_without_keys(&mut self, block: &Block, target: InternalKey<'_>) -> bool {
         let position = match find(block, target, self.global) {
             Landing::At(position) => Some(position),
             Landing::Above(number) => table_position(block, number),
@@ -349,7 +350,7 @@ impl BlockCursor {
     #[inline(always)]
     fn show_trailer(&mut self) {
         if !self.global.is_none() {
-            self.stored_trailer = trailer(self.key.get());
+            self.stored_trailer = InternalKey::new(self.key.get()).trailer();
             self.key.set_trailer(self.global.apply(self.stored_trailer));
         }
     }

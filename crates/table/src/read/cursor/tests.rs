@@ -6,9 +6,9 @@
 #![allow(clippy::unwrap_used)]
 
 use pumice_base::coding::{put_fixed16, put_fixed32, put_varint32};
-use pumice_base::dbformat::{internal_key, seek_key};
+use pumice_base::key::{internal_key, seek_key};
 use pumice_base::random::Rng;
-use pumice_base::{InternalKeyComparator, ValueType};
+use pumice_base::{InternalKey, InternalKeyComparator, ValueType};
 
 use super::BlockCursor;
 use crate::read::block::{Block, GlobalSeqno, KeyForm};
@@ -96,8 +96,10 @@ fn separated_values_are_read_in_every_direction() {
         let icmp = InternalKeyComparator::default();
         for _ in 0..20 {
             let target = seek_key(format!("key{:05}", rng.uniform(310)).as_bytes(), 1000);
-            cursor.seek(&block, &icmp, &target);
-            let want = entries.iter().position(|(key, _)| icmp.compare(key, &target).is_ge());
+            cursor.seek(&block, &icmp, InternalKey::new(&target));
+            let want = entries.iter().position(|(key, _)| {
+                icmp.compare(InternalKey::new(key), InternalKey::new(&target)).is_ge()
+            });
             assert_eq!(cursor.valid(), want.is_some(), "seed {seed}");
             let Some(at) = want else { continue };
             assert_eq!(shown(&cursor, &block), entries[at], "seed {seed}");
@@ -153,7 +155,11 @@ fn damaged_separated_blocks_never_panic() {
                 shown(&cursor, &block);
                 cursor.prev(&block);
             }
-            cursor.seek(&block, &InternalKeyComparator::default(), &seek_key(b"key00100", 50));
+            cursor.seek(
+                &block,
+                &InternalKeyComparator::default(),
+                InternalKey::new(&seek_key(b"key00100", 50)),
+            );
         }
     }
 }
@@ -193,7 +199,7 @@ fn walks_show_the_entries_of_the_list() {
             })
             .collect();
         let cmp = InternalKeyComparator::default();
-        keys.sort_by(|a, b| cmp.compare(a, b));
+        keys.sort_by(|a, b| cmp.compare(InternalKey::new(a), InternalKey::new(b)));
         let global = [None, Some(7)][rng.uniform(2) as usize];
         let block = sharing_block(&keys, 1 + rng.uniform(20) as usize);
         let shown = |at: usize| {

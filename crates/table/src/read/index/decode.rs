@@ -11,7 +11,7 @@ use std::cell::Cell;
 
 use pumice_base::InternalKeyComparator;
 use pumice_base::coding::{Decoder, get_fixed32};
-use pumice_base::dbformat::TRAILER_LEN;
+use pumice_base::key::{InternalKey, TRAILER_LEN, UserKey};
 
 use super::columns::{Numbers, Strings, position};
 use super::{FirstKeys, Handles, IndexBlock, IndexEncoding, Words};
@@ -392,7 +392,11 @@ fn in_order(
     cmp: &InternalKeyComparator,
 ) -> bool {
     let (a, b) = (a.key(keys), b.key(keys));
-    let order = if trailer_len == 0 { cmp.user.compare(a, b) } else { cmp.compare(a, b) };
+    let order = if trailer_len == 0 {
+        cmp.user.compare(UserKey::new(a), UserKey::new(b))
+    } else {
+        cmp.compare(InternalKey::new(a), InternalKey::new(b))
+    };
     order.is_le()
 }
 

@@ -35,7 +35,7 @@ use pumice_base::narrow::to_usize;
 use std::cmp::Ordering;
 
 use pumice_base::InternalKeyComparator;
-use pumice_base::dbformat::{TRAILER_LEN, trailer, user_key};
+use pumice_base::key::{InternalKey, TRAILER_LEN, UserKey};
 use pumice_base::planted::{self, Bug};
 
 use crate::handle::{BLOCK_TRAILER_LEN, BlockHandle};
@@ -236,7 +236,7 @@ impl IndexBlock {
         &self,
         i: usize,
         cmp: &InternalKeyComparator,
-        user_key: &[u8],
+        user_key: UserKey<'_>,
     ) -> bool {
         self.firsts.as_ref().is_some_and(|firsts| self.first_is_above(firsts, i, cmp, user_key))
     }
@@ -247,14 +247,14 @@ impl IndexBlock {
         firsts: &FirstKeys,
         i: usize,
         cmp: &InternalKeyComparator,
-        user_key: &[u8],
+        user_key: UserKey<'_>,
     ) -> bool {
         let common = &self.bytes[firsts.common_at as usize..][..firsts.common_len as usize];
         let rest = firsts.rest.get(&self.bytes, i);
         if self.words == Words::None {
-            return cmp.user.compare(rest, user_key).is_gt();
+            return cmp.user.compare(UserKey::new(rest), user_key).is_gt();
         }
-        compare_parts([common, rest], user_key).is_gt()
+        compare_parts([common, rest], user_key.as_bytes()).is_gt()
     }
 
     /// Separators are user keys: the versions of a user key never span two blocks.
@@ -270,7 +270,7 @@ impl IndexBlock {
 
     /// The first block whose separator is at or after internal key `target`; `len` if none.
     #[inline]
-    pub fn seek(&self, cmp: &InternalKeyComparator, target: &[u8]) -> usize {
+    pub fn seek(&self, cmp: &InternalKeyComparator, target: InternalKey<'_>) -> usize {
         let (mut lo, mut hi) = (0, self.len());
         if self.words != Words::None {
             match self.seek_words(target) {
@@ -289,38 +289,47 @@ impl IndexBlock {
 
     /// The separator of block `i` is at or after internal key `target`.
     #[inline]
-    pub(crate) fn reaches(&self, i: usize, cmp: &InternalKeyComparator, target: &[u8]) -> bool {
+    pub(crate) fn reaches(
+        &self,
+        i: usize,
+        cmp: &InternalKeyComparator,
+        target: InternalKey<'_>,
+    ) -> bool {
         self.compare(i, cmp, target).is_ge()
     }
 
     /// Compares separator `i` with an internal key.
-    fn compare(&self, i: usize, cmp: &InternalKeyComparator, target: &[u8]) -> Ordering {
+    fn compare(&self, i: usize, cmp: &InternalKeyComparator, target: InternalKey<'_>) -> Ordering {
         let tail = self.tails.get(&self.bytes, i);
-        let (user_tail, own_trailer) =
-            if self.user_keys { (tail, None) } else { (user_key(tail), Some(trailer(tail))) };
+        let (user_tail, own_trailer) = if self.user_keys {
+            (UserKey::new(tail), None)
+        } else {
+            let tail = InternalKey::new(tail);
+            (tail.user_key(), Some(tail.trailer()))
+        };
         let order = if self.words == Words::None {
-            cmp.user.compare(user_tail, user_key(target))
+            cmp.user.compare(user_tail, target.user_key())
         } else {
             let word = self.word(i).to_be_bytes();
-            let parts = [self.common(), &word[..self.word_len(i)], user_tail];
-            compare_parts(parts, user_key(target))
+            let parts = [self.common(), &word[..self.word_len(i)], user_tail.as_bytes()];
+            compare_parts(parts, target.user_key().as_bytes())
         };
         match (order, own_trailer) {
-            (Ordering::Equal, Some(own)) => trailer(target).cmp(&own),
+            (Ordering::Equal, Some(own)) => target.trailer().cmp(&own),
             (order, _) => order,
         }
     }
 
     /// The answer if the words decide, otherwise the range of ties to search.
     #[inline]
-    fn seek_words(&self, target: &[u8]) -> Result<usize, (usize, usize)> {
-        let (user_len, common_len) = (user_key(target).len(), self.common_len as usize);
+    fn seek_words(&self, target: InternalKey<'_>) -> Result<usize, (usize, usize)> {
+        let (user_len, common_len) = (target.user_key().len(), self.common_len as usize);
         match self.compare_common(target, user_len) {
             Ordering::Less => return Ok(0),
             Ordering::Greater => return Ok(self.len()),
             Ordering::Equal => {}
         }
-        let word = word_at(target, common_len, user_len - common_len);
+        let word = word_at(target.as_bytes(), common_len, user_len - common_len);
         let (at, ties) = if self.words == Words::Narrow {
             let (words, word) = (self.narrow_words(), (word >> 32) as u32);
             let at = count_below_narrow(words, word);
@@ -337,14 +346,14 @@ impl IndexBlock {
     /// Compares the start of a target with the common prefix of all separators. Equal means that
     /// the target has it too.
     #[inline]
-    fn compare_common(&self, target: &[u8], user_len: usize) -> Ordering {
+    fn compare_common(&self, target: InternalKey<'_>, user_len: usize) -> Ordering {
         let common_len = self.common_len as usize;
-        match target.first_chunk() {
+        match target.as_bytes().first_chunk() {
             // The mask leaves `common_len` bytes, which are of the user key.
             Some(head) if common_len <= user_len.min(8) => {
                 (u64::from_be_bytes(*head) & self.common_mask).cmp(&self.common_word)
             }
-            _ => self.compare_long_common(&target[..user_len]),
+            _ => self.compare_long_common(target.user_key().as_bytes()),
         }
     }
 

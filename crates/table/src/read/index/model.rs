@@ -6,8 +6,7 @@
 
 use super::*;
 use pumice_base::coding::{put_varint32, put_varint64};
-use pumice_base::comparator::CustomComparator;
-use pumice_base::dbformat::internal_key;
+use pumice_base::key::{CustomComparator, internal_key};
 use pumice_base::random::Rng;
 use pumice_base::{Comparator, Error, ValueType};
 use pumice_compress::{CompressionOptions, CompressionType, Compressor, SnappyPrefix};
@@ -110,7 +109,13 @@ fn random_case(rng: &mut Rng, n_max: u64) -> Case {
             if user_keys { user } else { internal_key(&user, rng.uniform(9), ValueType::Value) }
         })
         .collect();
-    keys.sort_by(|a, b| if user_keys { cmp.user.compare(a, b) } else { cmp.compare(a, b) });
+    keys.sort_by(|a, b| {
+        if user_keys {
+            cmp.user.compare(UserKey::new(a), UserKey::new(b))
+        } else {
+            cmp.compare(InternalKey::new(a), InternalKey::new(b))
+        }
+    });
     let handles = handles_of(rng, n);
     let contiguous = handles.windows(2).all(|pair| pair[0].end() == Some(pair[1].offset));
     let encoding = IndexEncoding {
@@ -187,26 +192,39 @@ fn check_seek(case: &Case, index: &IndexBlock, target: &[u8], what: &str) {
     let Case { cmp, entries, encoding, .. } = case;
     let reaches = |entry: &Entry| {
         if encoding.user_keys {
-            cmp.user.compare(&entry.key, user_key(target)).is_ge()
+            cmp.user.compare(UserKey::new(&entry.key), InternalKey::new(target).user_key()).is_ge()
         } else {
-            cmp.compare(&entry.key, target).is_ge()
+            cmp.compare(InternalKey::new(&entry.key), InternalKey::new(target)).is_ge()
         }
     };
     let want = entries.iter().position(reaches).unwrap_or(entries.len());
-    assert_eq!(index.seek(cmp, target), want, "seek {target:?} in {what}");
-    let mut raw = case.raw().seek(cmp, target).unwrap();
+    assert_eq!(index.seek(cmp, InternalKey::new(target)), want, "seek {target:?} in {what}");
+    let mut raw = case.raw().seek(cmp, InternalKey::new(target)).unwrap();
     for (i, entry) in entries.iter().enumerate().skip(want) {
         assert_eq!(raw.handle(), Some(entry.handle), "raw {i} {target:?} in {what}");
-        let above = index.begins_above(i, cmp, user_key(target));
-        assert_eq!(raw.begins_above(cmp, user_key(target)), Ok(above), "raw {i} in {what}");
+        let above = index.begins_above(i, cmp, InternalKey::new(target).user_key());
+        assert_eq!(
+            raw.begins_above(cmp, InternalKey::new(target).user_key()),
+            Ok(above),
+            "raw {i} in {what}"
+        );
         raw.advance().unwrap();
     }
     assert_eq!(raw.handle(), None, "raw {target:?} in {what}");
     for (i, entry) in entries.iter().enumerate() {
-        assert_eq!(index.reaches(i, cmp, target), reaches(entry), "{i} {target:?} in {what}");
-        let first = user_key(&entry.first);
-        let above = encoding.first_keys && cmp.user.compare(first, user_key(target)).is_gt();
-        assert_eq!(index.begins_above(i, cmp, user_key(target)), above, "{i} in {what}");
+        assert_eq!(
+            index.reaches(i, cmp, InternalKey::new(target)),
+            reaches(entry),
+            "{i} {target:?} in {what}"
+        );
+        let first = InternalKey::new(&entry.first).user_key();
+        let above = encoding.first_keys
+            && cmp.user.compare(first, InternalKey::new(target).user_key()).is_gt();
+        assert_eq!(
+            index.begins_above(i, cmp, InternalKey::new(target).user_key()),
+            above,
+            "{i} in {what}"
+        );
     }
 }
 
@@ -232,7 +250,7 @@ fn random_blocks_match_the_list_of_their_entries() {
             let near = case.entries.get(rng.uniform(40) as usize);
             let mut user = near.map_or(Vec::new(), |entry| match case.encoding.user_keys {
                 true => entry.key.clone(),
-                false => user_key(&entry.key).to_vec(),
+                false => InternalKey::new(&entry.key).user_key().to_vec(),
             });
             match rng.uniform(5) {
                 0 => user.push([0, 1, 0xff][rng.uniform(3) as usize]),
@@ -265,14 +283,14 @@ fn damage_is_refused_or_harmless() {
             let Ok(index) = IndexBlock::decode(block, case.encoding, &case.cmp) else { return };
             let most = 600 + block.len() * block.len();
             assert!(index.memory_bytes() <= most, "seed {seed}: {}", index.memory_bytes());
-            let at = index.seek(&case.cmp, &target);
+            let at = index.seek(&case.cmp, InternalKey::new(&target));
             assert!(at <= index.len(), "seed {seed}");
             let mut key = Vec::new();
             for i in 0..index.len() {
                 index.user_key_into(i, &mut key);
                 assert!(key.len() <= block.len() * block.len());
                 index.handle(i);
-                index.begins_above(i, &case.cmp, b"ab");
+                index.begins_above(i, &case.cmp, UserKey::new(b"ab"));
             }
         };
         for at in 0..case.block.len() {
@@ -294,10 +312,10 @@ fn search_raw(block: &[u8], case: &Case, target: &[u8]) {
     });
     for target in targets.chain([target.to_vec()]) {
         let Ok(index) = RawIndex::new(block, case.encoding) else { return };
-        let Ok(mut at) = index.seek(&case.cmp, &target) else { continue };
+        let Ok(mut at) = index.seek(&case.cmp, InternalKey::new(&target)) else { continue };
         let mut steps = 0;
         while at.handle().is_some() {
-            let first = at.begins_above(&case.cmp, user_key(&target));
+            let first = at.begins_above(&case.cmp, InternalKey::new(&target).user_key());
             assert!(first.is_ok() || case.encoding.first_keys);
             steps += 1;
             assert!(steps <= block.len(), "an endless index");
@@ -323,7 +341,7 @@ fn search_partial(block: &[u8], target: &[u8]) -> Result<Option<BlockHandle>, Er
         }
     }
     let mut prefix = SnappyPrefix::new(&framed, Vec::new(), 1 << 20)?;
-    partial::find(&mut prefix, user_key(target))
+    partial::find(&mut prefix, InternalKey::new(target).user_key().as_bytes())
 }
 
 /// A search that stops early finds what the list of entries has, or nothing; it must find targets

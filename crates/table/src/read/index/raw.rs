@@ -20,7 +20,7 @@ use std::cmp::Ordering;
 
 use pumice_base::InternalKeyComparator;
 use pumice_base::coding::Decoder;
-use pumice_base::dbformat::user_key;
+use pumice_base::key::{InternalKey, UserKey};
 
 use super::IndexEncoding;
 use super::decode::{Decoded, Parsed, entries_end, parse_plain, take_entry};
@@ -67,7 +67,7 @@ impl<'a> RawIndex<'a> {
     pub(crate) fn seek(
         self,
         cmp: &InternalKeyComparator,
-        target: &[u8],
+        target: InternalKey<'_>,
     ) -> Decoded<RawPosition<'a>> {
         let restarts = self.data[self.end..self.data.len() - 4].as_chunks::<4>().0;
         let mut found = RawPosition {
@@ -120,13 +120,13 @@ impl<'a> RawPosition<'a> {
     pub(crate) fn begins_above(
         &self,
         cmp: &InternalKeyComparator,
-        user_key: &[u8],
+        user_key: UserKey<'_>,
     ) -> Decoded<bool> {
         if !self.index.encoding.first_keys {
             return Ok(false);
         }
         let first = self.entry.first_user_key(self.index.data)?;
-        Ok(cmp.user.compare(first, user_key).is_gt())
+        Ok(cmp.user.compare(UserKey::new(first), user_key).is_gt())
     }
 
     /// Goes to the next entry.
@@ -178,12 +178,12 @@ impl<'a> RawPosition<'a> {
 
     /// Compares the separator here with an internal key.
     #[inline]
-    fn compare(&self, cmp: &InternalKeyComparator, target: &[u8]) -> Ordering {
+    fn compare(&self, cmp: &InternalKeyComparator, target: InternalKey<'_>) -> Ordering {
         let key = if self.copied { self.key.as_slice() } else { self.entry.key(self.index.data) };
         if self.index.encoding.user_keys {
-            cmp.user.compare(key, user_key(target))
+            cmp.user.compare(UserKey::new(key), target.user_key())
         } else {
-            cmp.compare(key, target)
+            cmp.compare(InternalKey::new(key), target)
         }
     }
 }

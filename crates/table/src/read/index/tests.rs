@@ -4,7 +4,7 @@ use super::*;
 use crate::build::context::TableBuildContext;
 use crate::build::index_builder::{IndexBuilder, IndexEntry, Separators};
 use crate::options::{IndexType, TableOptions};
-use pumice_base::dbformat::{internal_key, seek_key};
+use pumice_base::key::{internal_key, seek_key};
 use pumice_base::{Comparator, ValueType};
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn build(cmp: &Comparator, options: TableOptions, versions: bool) -> (Vec<u8>, I
     let mut entry = IndexEntry::default();
     let mut ends: Vec<Vec<u8>> =
         (0..50u32).map(|i| format!("key{:05}", i * 10).into_bytes()).collect();
-    ends.sort_by(|a, b| cmp.compare(a, b));
+    ends.sort_by(|a, b| cmp.compare(UserKey::new(a), UserKey::new(b)));
     let mut offset = 0;
     for (i, end) in ends.iter().enumerate() {
         let last = internal_key(end, 50, ValueType::Value);
@@ -86,9 +86,10 @@ fn decodes_and_searches_what_the_builder_wrote() {
             }
             for n in 0..520u32 {
                 let target = seek_key(format!("key{n:05}").as_bytes(), 30);
-                let want =
-                    (0..50).find(|&i| index.compare(i, &icmp, &target).is_ge()).unwrap_or(50);
-                assert_eq!(index.seek(&icmp, &target), want, "{n} {cmp:?}");
+                let want = (0..50)
+                    .find(|&i| index.compare(i, &icmp, InternalKey::new(&target)).is_ge())
+                    .unwrap_or(50);
+                assert_eq!(index.seek(&icmp, InternalKey::new(&target)), want, "{n} {cmp:?}");
             }
         }
     }
@@ -109,12 +110,12 @@ fn decodes_first_keys() {
                 // The first key of a block of one key is its last.
                 let number = if cmp.is_bytewise() { i * 10 } else { 490 - i * 10 };
                 let first = format!("key{number:05}");
-                assert!(!index.begins_above(i, &icmp, first.as_bytes()));
+                assert!(!index.begins_above(i, &icmp, UserKey::new(first.as_bytes())));
                 let (shorter, longer) = (first[..7].to_string(), format!("{first}0"));
                 let (before, behind) =
                     if cmp.is_bytewise() { (shorter, longer) } else { (longer, shorter) };
-                assert!(index.begins_above(i, &icmp, before.as_bytes()));
-                assert!(!index.begins_above(i, &icmp, behind.as_bytes()));
+                assert!(index.begins_above(i, &icmp, UserKey::new(before.as_bytes())));
+                assert!(!index.begins_above(i, &icmp, UserKey::new(behind.as_bytes())));
             }
         }
     }
@@ -139,12 +140,12 @@ fn refuse_damage(first_keys: bool) {
             let mut bad = block.clone();
             bad[at] ^= 1 << bit;
             if let Ok(index) = IndexBlock::decode(&bad, encoding, &cmp) {
-                let at = index.seek(&cmp, &seek_key(b"key00123", 9));
-                index.begins_above(at, &cmp, b"key00123");
+                let at = index.seek(&cmp, InternalKey::new(&seek_key(b"key00123", 9)));
+                index.begins_above(at, &cmp, UserKey::new(b"key00123"));
             }
         }
         if let Ok(index) = IndexBlock::decode(&block[..at], encoding, &cmp) {
-            index.seek(&cmp, &seek_key(b"key00123", 9));
+            index.seek(&cmp, InternalKey::new(&seek_key(b"key00123", 9)));
         }
     }
 }

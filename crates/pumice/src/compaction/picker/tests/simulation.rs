@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pumice_base::dbformat::{ValueType, internal_key};
-use pumice_base::{Comparator, InternalKeyComparator};
+use pumice_base::key::{ValueType, internal_key};
+use pumice_base::{Comparator, InternalKey, InternalKeyComparator};
 use pumice_manifest::{
     CompactionPri, FileMarks, FileMetaData, LevelScores, LevelTargets, LeveledOptions, MarkRules,
     UserRange, Version, VersionBuilder, VersionEdit,
@@ -269,9 +269,10 @@ impl Simulation {
                 let entries = &self.contents[&f.number];
                 entries.iter().find(|&&(k, _)| k == key).map(|&(_, seq)| seq)
             };
-            let seek = pumice_base::dbformat::seek_key(&user_key(key), u64::MAX >> 8);
-            let found = (0..self.version.num_levels())
-                .find_map(|level| self.version.candidates(level, &seek).find_map(find));
+            let seek = pumice_base::key::seek_key(&user_key(key), u64::MAX >> 8);
+            let found = (0..self.version.num_levels()).find_map(|level| {
+                self.version.candidates(level, InternalKey::new(&seek)).find_map(find)
+            });
             assert_eq!(found, Some(newest), "key {key} ({ikey:?})\n{:?}", self.version);
         }
     }

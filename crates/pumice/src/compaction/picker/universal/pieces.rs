@@ -147,12 +147,15 @@ impl UniversalRules {
     ) -> bool {
         let icmp = ctx.version.comparator();
         let inside = |file: &&Arc<FileMetaData>| {
-            icmp.compare(&file.smallest, &pair[0].largest).is_gt()
-                && icmp.compare(&file.largest, &pair[1].smallest).is_lt()
+            icmp.compare(file.smallest_key(), pair[0].largest_key()).is_gt()
+                && icmp.compare(file.largest_key(), pair[1].smallest_key()).is_lt()
         };
         let (begin, end) = (pair[0].largest_user_key(), pair[1].smallest_user_key());
         let level = ctx.version.level(lower);
-        let near = level.overlapping_range(&UserRange::closed(Some(begin), Some(end)), &icmp.user);
+        let near = level.overlapping_range(
+            &UserRange { begin: Some(begin), end: Some(end), end_open: false },
+            &icmp.user,
+        );
         // At most one at either end is not inside.
         level.files()[near].iter().filter(inside).nth(1).is_some()
     }

@@ -6,8 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pumice_base::comparator::CustomComparator;
-use pumice_base::dbformat::{ValueType, internal_key};
+use pumice_base::key::{CustomComparator, ValueType, internal_key};
 use pumice_base::{Comparator, InternalKeyComparator};
 use pumice_manifest::{
     FileMarks, FileMetaData, LevelTargets, LeveledOptions, Version, VersionBuilder, VersionEdit,

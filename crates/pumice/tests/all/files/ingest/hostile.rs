@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use pumice::{Db, ErrorKind, IngestExternalFileOptions, MemFs, Options, ReadOptions};
 use pumice_base::ValueType;
-use pumice_base::dbformat::internal_key;
+use pumice_base::key::internal_key;
 
 use super::forge::{Forge, entry_block, index_block, varint};
 use super::support::{DIR, assert_no_litter, contents, fresh, get, put, write_table};

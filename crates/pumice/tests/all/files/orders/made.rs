@@ -1,5 +1,6 @@
 //! Databases whose column families have drawn key orders and tables of many index entries.
 
+use pumice_base::UserKey;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,6 +58,22 @@ impl CustomComparator for Lying {
     }
 }
 
+/// Keys end with a timestamp of one byte, newest first.
+pub struct Stamped;
+
+impl CustomComparator for Stamped {
+    fn name(&self) -> &str {
+        "test.Stamped"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let (a, b) = (a.split_last(), b.split_last());
+        a.map(|(_, key)| key).cmp(&b.map(|(_, key)| key)).then(b.cmp(&a))
+    }
+    fn timestamp_size(&self) -> usize {
+        1
+    }
+}
+
 /// The four orders, those that are built in first.
 pub fn orders() -> [Comparator; 4] {
     [
@@ -77,7 +94,7 @@ pub struct Family {
 
 impl Family {
     fn any_case(&self) -> bool {
-        self.order.equal(b"a", b"A")
+        self.order.same_entry_key(UserKey::new(b"a"), UserKey::new(b"A"))
     }
 
     pub fn folded(&self, key: &[u8]) -> Vec<u8> {
@@ -102,14 +119,16 @@ impl Family {
 
     fn sorted(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut all: Vec<_> = self.held.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-        all.sort_by(|a, b| self.order.compare(&a.0, &b.0));
+        all.sort_by(|a, b| self.order.compare(UserKey::new(&a.0), UserKey::new(&b.0)));
         all
     }
 
     fn remove_range(&mut self, begin: &[u8], end: &[u8]) {
         let order = self.order.clone();
-        let inside =
-            |key: &[u8]| order.compare(begin, key).is_le() && order.compare(key, end).is_lt();
+        let inside = |key: &[u8]| {
+            order.compare(UserKey::new(begin), UserKey::new(key)).is_le()
+                && order.compare(UserKey::new(key), UserKey::new(end)).is_lt()
+        };
         self.held.retain(|key, _| !inside(key));
     }
 
@@ -235,7 +254,7 @@ pub fn write(db: &Db, cf: &ColumnFamily, family: &mut Family, rng: &mut Rng) {
         }
         2 => {
             let mut ends = [key, family.key(rng)];
-            ends.sort_by(|a, b| family.order.compare(a, b));
+            ends.sort_by(|a, b| family.order.compare(UserKey::new(a), UserKey::new(b)));
             db.delete_range_cf_opt(&plain, cf, &ends[0], &ends[1]).unwrap();
             family.remove_range(&ends[0], &ends[1]);
         }
@@ -251,8 +270,8 @@ pub fn write(db: &Db, cf: &ColumnFamily, family: &mut Family, rng: &mut Rng) {
 pub fn ingest(made: &mut Made, db: &Db, cfs: &[ColumnFamily], n: usize, rng: &mut Rng) {
     let mut keys: Vec<_> = (0..60).map(|_| made.families[n].key(rng)).collect();
     let order = made.families[n].order.clone();
-    keys.sort_by(|a, b| order.compare(a, b));
-    keys.dedup_by(|a, b| order.equal(a, b));
+    keys.sort_by(|a, b| order.compare(UserKey::new(a), UserKey::new(b)));
+    keys.dedup_by(|a, b| order.same_entry_key(UserKey::new(a), UserKey::new(b)));
     let path = format!("/outside-{n}-{}.sst", rng.next_u64());
     let mut options = made.options.clone();
     options.cf = made.options_of(&made.families[n]);

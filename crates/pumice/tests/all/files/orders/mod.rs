@@ -4,6 +4,7 @@
 
 mod made;
 
+use pumice_base::UserKey;
 use std::collections::BTreeMap;
 
 use pumice::backup::BackupEngine;
@@ -262,7 +263,9 @@ fn a_repair_loses_only_what_is_damaged() {
         let (db, cfs) = made.open();
         for (family, cf) in made.families.iter().zip(&cfs) {
             let keys: Vec<_> = db.iter_cf(cf).unwrap().map(|entry| entry.unwrap().0).collect();
-            assert!(keys.is_sorted_by(|a, b| family.order.compare(a, b).is_lt()));
+            assert!(keys.is_sorted_by(|a, b| {
+                family.order.compare(UserKey::new(a), UserKey::new(b)).is_lt()
+            }));
             if file.column_family != family.name {
                 family.check(&db, cf, "not damaged");
             }
@@ -333,6 +336,24 @@ fn options_that_hash_keys_need_equal_bytes() {
     db.close().unwrap();
 }
 
+/// The engine does not know versions of keys by timestamps.
+#[pumice_test_macros::test]
+fn orders_with_timestamps_are_refused_by_name() {
+    let (_, shared) = memory();
+    let plain = options(&shared);
+    let mut stamped = plain.clone();
+    stamped.cf.comparator = Comparator::Custom(std::sync::Arc::new(made::Stamped));
+    let db = Db::open(&plain, DIR).unwrap();
+    let created = db.create_column_family(&stamped.cf, "stamped").err().unwrap();
+    let opened = Db::open(&stamped, "/other").err().unwrap();
+    for error in [created, opened] {
+        assert_eq!(error.kind(), ErrorKind::NotSupported);
+        let text = error.to_string();
+        assert!(text.contains("test.Stamped") && text.contains("timestamp"), "{text}");
+    }
+    db.close().unwrap();
+}
+
 /// Tables that have filters all the same, as RocksDB makes them, are read without.
 #[pumice_test_macros::test]
 fn filters_of_such_tables_are_not_asked() {
@@ -364,7 +385,7 @@ fn values_that_expire_are_found_in_any_order() {
         let families = [(ColumnFamilyDescriptor::new("default", options.cf.clone()), 1000)];
         let key = |n: u64| format!("k{n}{}", "x".repeat((n % 7) as usize)).into_bytes();
         let mut keys: Vec<_> = (0..300).map(key).collect();
-        keys.sort_by(|a, b| order.compare(a, b));
+        keys.sort_by(|a, b| order.compare(UserKey::new(a), UserKey::new(b)));
         for round in 0..2 {
             let (db, cfs) = DbWithTtl::open_cf(&options.db, "/ttl", &families).unwrap();
             if round == 0 {

@@ -17,7 +17,7 @@ use made::{
 };
 use pumice::{ColumnFamilyOptions, Db, FileFate, Options, RepairOutcome};
 use pumice_base::ValueType;
-use pumice_base::dbformat::{MAX_SEQUENCE, internal_key};
+use pumice_base::key::{MAX_SEQUENCE, internal_key};
 use pumice_base::random::Rng;
 use pumice_env::mem::{CrashMode, Fault, FaultOp, FaultRule, FileLoss, NameLoss};
 use pumice_env::{BufferedWriter, FileOptions, WriterOptions};

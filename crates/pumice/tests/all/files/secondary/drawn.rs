@@ -7,6 +7,7 @@
 //!
 //! Plain #[test]: a simulation is a runtime of its own.
 
+use pumice_base::UserKey;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -57,10 +58,11 @@ fn change(db: &Db, cfs: &[ColumnFamily], world: &World, rng: &mut Rng, n: u64) {
             1 => {
                 let order = &world.options.cf.comparator;
                 let mut ends = [key(k), key(k + 5)];
-                ends.sort_by(|a, b| order.compare(a, b));
+                ends.sort_by(|a, b| order.compare(UserKey::new(a), UserKey::new(b)));
                 batch.delete_range_cf(cf, &ends[0], &ends[1]);
                 model.retain(|at, _| {
-                    order.compare(at, &ends[0]).is_lt() || order.compare(at, &ends[1]).is_ge()
+                    order.compare(UserKey::new(at), UserKey::new(&ends[0])).is_lt()
+                        || order.compare(UserKey::new(at), UserKey::new(&ends[1])).is_ge()
                 });
             }
             _ => {
@@ -88,7 +90,9 @@ fn ingest(db: &Db, cfs: &[ColumnFamily], world: &World, rng: &mut Rng, n: u64) {
         writer.open(&path).unwrap();
         let text = n.to_string().into_bytes();
         let mut keys = [CLOCK.into(), key(rng.uniform(40) as usize)];
-        keys.sort_by(|a: &Vec<u8>, b| world.options.cf.comparator.compare(a, b));
+        keys.sort_by(|a: &Vec<u8>, b| {
+            world.options.cf.comparator.compare(UserKey::new(a), UserKey::new(b))
+        });
         for key in keys {
             writer.put(&key, &text).unwrap();
             model.insert(key, text.clone());

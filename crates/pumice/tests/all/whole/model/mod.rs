@@ -9,6 +9,7 @@ mod layouts;
 mod rare;
 mod walk;
 
+use pumice_base::UserKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -153,13 +154,14 @@ impl Test {
             }
             16 => {
                 let (mut begin, mut end) = (key, self.key());
-                if self.comparator.compare(&begin, &end).is_gt() {
+                if self.comparator.compare(UserKey::new(&begin), UserKey::new(&end)).is_gt() {
                     std::mem::swap(&mut begin, &mut end);
                 }
                 batch.delete_range(&begin, &end);
                 let order = &self.comparator;
                 self.now.retain(|k, _| {
-                    order.compare(k, &begin).is_lt() || order.compare(k, &end).is_ge()
+                    order.compare(UserKey::new(k), UserKey::new(&begin)).is_lt()
+                        || order.compare(UserKey::new(k), UserKey::new(&end)).is_ge()
                 });
             }
             _ => {
@@ -200,15 +202,16 @@ impl Test {
         let deletions = if self.rng.one_in(3) { 1 + self.rng.uniform(2) } else { 0 };
         for _ in 0..deletions {
             let mut ends = [self.key(), self.key()];
-            ends.sort_by(|a, b| self.comparator.compare(a, b));
+            ends.sort_by(|a, b| self.comparator.compare(UserKey::new(a), UserKey::new(b)));
             writer.delete_range(&ends[0], &ends[1]).unwrap();
             let order = &self.comparator;
             self.now.retain(|k, _| {
-                order.compare(k, &ends[0]).is_lt() || order.compare(k, &ends[1]).is_ge()
+                order.compare(UserKey::new(k), UserKey::new(&ends[0])).is_lt()
+                    || order.compare(UserKey::new(k), UserKey::new(&ends[1])).is_ge()
             });
         }
         let mut keys: Vec<Vec<u8>> = (0..1 + self.rng.uniform(8)).map(|_| self.key()).collect();
-        keys.sort_by(|a, b| self.comparator.compare(a, b));
+        keys.sort_by(|a, b| self.comparator.compare(UserKey::new(a), UserKey::new(b)));
         keys.dedup();
         for key in keys {
             let mut value = self.value();
@@ -360,7 +363,7 @@ impl Test {
                     ..CompactRangeOptions::default()
                 };
                 let (mut begin, mut end) = (self.key(), self.key());
-                if self.comparator.compare(&begin, &end).is_gt() {
+                if self.comparator.compare(UserKey::new(&begin), UserKey::new(&end)).is_gt() {
                     std::mem::swap(&mut begin, &mut end);
                 }
                 let begin = self.rng.one_in(2).then_some(&begin[..]);
@@ -405,7 +408,7 @@ impl Test {
     fn check_iterator(&mut self) {
         let (mut options, state) = self.view();
         let mut bounds = [self.key(), self.key()];
-        bounds.sort_by(|a, b| self.comparator.compare(a, b));
+        bounds.sort_by(|a, b| self.comparator.compare(UserKey::new(a), UserKey::new(b)));
         let [lower, upper] = bounds;
         options.iterate_lower_bound = self.rng.one_in(3).then_some(lower);
         options.iterate_upper_bound = self.rng.one_in(3).then_some(upper);
@@ -418,12 +421,12 @@ impl Test {
         let inside = |key: &[u8]| {
             let above = options.iterate_lower_bound.as_ref();
             let below = options.iterate_upper_bound.as_ref();
-            above.is_none_or(|b| order.compare(key, b).is_ge())
-                && below.is_none_or(|b| order.compare(key, b).is_lt())
+            above.is_none_or(|b| order.compare(UserKey::new(key), UserKey::new(b)).is_ge())
+                && below.is_none_or(|b| order.compare(UserKey::new(key), UserKey::new(b)).is_lt())
         };
         let mut rows: Vec<(Vec<u8>, Vec<u8>)> =
             state.into_iter().filter(|(k, _)| inside(k)).collect();
-        rows.sort_by(|a, b| order.compare(&a.0, &b.0));
+        rows.sort_by(|a, b| order.compare(UserKey::new(&a.0), UserKey::new(&b.0)));
         let mut cursor = self.db.cursor_opt(&options).unwrap();
         // What happens after its creation must not show.
         for _ in 0..self.rng.uniform(4) {

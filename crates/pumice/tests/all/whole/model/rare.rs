@@ -5,6 +5,7 @@ use pumice::{
     CompactFilesOptions, CompactRangeOptions, Error, ErrorKind, FlushOptions,
     IngestExternalFileArg, IngestExternalFileOptions, RangeOpt, ReadOptions, SstFileWriter,
 };
+use pumice_base::UserKey;
 
 use super::Test;
 
@@ -22,19 +23,21 @@ impl Test {
         let order = self.comparator.clone();
         let everywhere = self.rng.one_in(2);
         let (mut start, mut limit) = (self.key(), self.key());
-        if order.compare(&start, &limit).is_gt() {
+        if order.compare(UserKey::new(&start), UserKey::new(&limit)).is_gt() {
             std::mem::swap(&mut start, &mut limit);
         }
         if start == limit {
             return;
         }
         let inside = |key: &[u8]| {
-            everywhere || (order.compare(key, &start).is_ge() && order.compare(key, &limit).is_lt())
+            everywhere
+                || (order.compare(UserKey::new(key), UserKey::new(&start)).is_ge()
+                    && order.compare(UserKey::new(key), UserKey::new(&limit)).is_lt())
         };
         self.now.retain(|key, _| !inside(key));
         let mut keys: Vec<Vec<u8>> = (0..30).map(|_| self.key()).filter(|k| inside(k)).collect();
         keys.push(start.clone());
-        keys.sort_by(|a, b| order.compare(a, b));
+        keys.sort_by(|a, b| order.compare(UserKey::new(a), UserKey::new(b)));
         keys.dedup();
         let mut writer = SstFileWriter::new(&self.options).unwrap();
         writer.open("/in/replacing.sst").unwrap();
@@ -118,15 +121,20 @@ impl Test {
             }
             let order = self.comparator.clone();
             let mut rows: Vec<_> = self.now.clone().into_iter().collect();
-            rows.sort_by(|a, b| order.compare(&a.0, &b.0));
+            rows.sort_by(|a, b| order.compare(UserKey::new(&a.0), UserKey::new(&b.0)));
             let target = self.key();
             let mut at = if self.rng.one_in(2) {
                 cursor.seek(&target);
-                let at = rows.partition_point(|row| order.compare(&row.0, &target).is_lt());
+                let at = rows.partition_point(|row| {
+                    order.compare(UserKey::new(&row.0), UserKey::new(&target)).is_lt()
+                });
                 (at < rows.len()).then_some(at)
             } else {
                 cursor.seek_for_prev(&target);
-                rows.partition_point(|row| order.compare(&row.0, &target).is_le()).checked_sub(1)
+                rows.partition_point(|row| {
+                    order.compare(UserKey::new(&row.0), UserKey::new(&target)).is_le()
+                })
+                .checked_sub(1)
             };
             for _ in 0..6 {
                 cursor.status().unwrap();

@@ -2,6 +2,7 @@
 
 use super::{Extractor, prefix_of};
 use pumice::{Comparator, DbIterator};
+use pumice_base::UserKey;
 
 /// Where an iterator should be.
 pub(super) struct Walk {
@@ -39,13 +40,17 @@ impl Walk {
             }
             2 => {
                 self.prefix = self.prefix_of(target);
-                let at = self.rows.partition_point(|r| self.order.compare(&r.0, target).is_lt());
+                let at = self.rows.partition_point(|r| {
+                    self.order.compare(UserKey::new(&r.0), UserKey::new(target)).is_lt()
+                });
                 self.at = self.admit(Some(at));
                 cursor.seek(target);
             }
             3 => {
                 self.prefix = self.prefix_of(target);
-                let at = self.rows.partition_point(|r| self.order.compare(&r.0, target).is_le());
+                let at = self.rows.partition_point(|r| {
+                    self.order.compare(UserKey::new(&r.0), UserKey::new(target)).is_le()
+                });
                 self.at = self.admit(at.checked_sub(1));
                 cursor.seek_for_prev(target);
             }

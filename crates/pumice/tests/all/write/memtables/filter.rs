@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use pumice::{Comparator, Db, FixedPrefix, FlushOptions, Options, ReadOptions, WriteOptions};
-use pumice_base::comparator::CustomComparator;
+use pumice_base::key::CustomComparator;
 
 use super::on_memory;
 

@@ -10,6 +10,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
+use super::UserKey;
+
 /// A user-supplied key order.
 pub trait CustomComparator: Send + Sync {
     /// Persisted name; opening under another name fails.
@@ -20,6 +22,16 @@ pub trait CustomComparator: Send + Sync {
     /// false, options that hash keys cannot be used: filters of tables and memtables, hash indexes.
     fn can_keys_with_different_byte_contents_be_equal(&self) -> bool {
         true
+    }
+    /// How many bytes at the end of each key are its timestamp. A database whose order has
+    /// timestamps is refused when it is opened: the default, 0, is the only number today.
+    fn timestamp_size(&self) -> usize {
+        0
+    }
+    /// Three-way comparison of two keys without their timestamps. Called only if there are
+    /// timestamps.
+    fn compare_without_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.compare(a, b)
     }
     /// May shorten `start` to any key in `[start, limit)`. The default does nothing.
     fn find_shortest_separator(&self, _start: &mut Vec<u8>, _limit: &[u8]) {}
@@ -72,9 +84,29 @@ impl Comparator {
         }
     }
 
-    /// Three-way comparison of user keys.
+    /// How many bytes at the end of each user key are its timestamp: 0 for the built-in orders.
     #[inline]
-    pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+    pub fn timestamp_size(&self) -> usize {
+        match self {
+            Comparator::Bytewise | Comparator::ReverseBytewise => 0,
+            Comparator::Custom(c) => c.timestamp_size(),
+        }
+    }
+
+    /// `key` without its timestamp: what filters, hashes and prefixes see. All of a key that is
+    /// shorter than a timestamp is timestamp.
+    #[inline]
+    pub fn without_timestamp<'a>(&self, key: UserKey<'a>) -> UserKey<'a> {
+        match self {
+            Comparator::Bytewise | Comparator::ReverseBytewise => key,
+            Comparator::Custom(c) => without_timestamp(&**c, key),
+        }
+    }
+
+    /// Three-way comparison of user keys, with their timestamps.
+    #[inline]
+    pub fn compare(&self, a: UserKey<'_>, b: UserKey<'_>) -> Ordering {
+        let (a, b) = (a.as_bytes(), b.as_bytes());
         match self {
             Comparator::Bytewise => a.cmp(b),
             Comparator::ReverseBytewise => b.cmp(a),
@@ -82,18 +114,38 @@ impl Comparator {
         }
     }
 
-    /// The two keys are the same key.
+    /// The two are one key of the user, written at whatever timestamps.
     #[inline]
-    pub fn equal(&self, a: &[u8], b: &[u8]) -> bool {
+    pub fn same_user_key(&self, a: UserKey<'_>, b: UserKey<'_>) -> bool {
+        match self {
+            Comparator::Bytewise | Comparator::ReverseBytewise => a.as_bytes() == b.as_bytes(),
+            Comparator::Custom(c) => same_user_key(&**c, a, b),
+        }
+    }
+
+    /// The two prefixes, which have no timestamps, are the same one.
+    pub fn same_prefix(&self, a: &[u8], b: &[u8]) -> bool {
         match self {
             Comparator::Bytewise | Comparator::ReverseBytewise => a == b,
-            Comparator::Custom(c) => c.compare(a, b) == Ordering::Equal,
+            Comparator::Custom(c) if c.timestamp_size() == 0 => c.compare(a, b).is_eq(),
+            Comparator::Custom(c) => c.compare_without_timestamp(a, b).is_eq(),
+        }
+    }
+
+    /// The two are one key of the user at one timestamp: entries that differ in nothing but
+    /// their sequence number and type.
+    #[inline]
+    pub fn same_entry_key(&self, a: UserKey<'_>, b: UserKey<'_>) -> bool {
+        match self {
+            Comparator::Bytewise | Comparator::ReverseBytewise => a.as_bytes() == b.as_bytes(),
+            Comparator::Custom(c) => c.compare(a.as_bytes(), b.as_bytes()).is_eq(),
         }
     }
 
     /// Shortens `start` to some key in `[start, limit)` if possible
     /// (docs/format/primitives.md#comparators).
-    pub fn find_shortest_separator(&self, start: &mut Vec<u8>, limit: &[u8]) {
+    pub fn find_shortest_separator(&self, start: &mut Vec<u8>, limit: UserKey<'_>) {
+        let limit = limit.as_bytes();
         match self {
             Comparator::Bytewise => bytewise_separator(start, limit),
             Comparator::ReverseBytewise => reverse_separator(start, limit),
@@ -114,6 +166,23 @@ impl Comparator {
             Comparator::Custom(c) => c.find_short_successor(key),
         }
     }
+}
+
+/// [`Comparator::same_user_key`] of a custom order.
+pub fn same_user_key(order: &dyn CustomComparator, a: UserKey<'_>, b: UserKey<'_>) -> bool {
+    if order.compare(a.as_bytes(), b.as_bytes()).is_eq() {
+        return true;
+    }
+    if order.timestamp_size() == 0 {
+        return false;
+    }
+    let (a, b) = (without_timestamp(order, a), without_timestamp(order, b));
+    order.compare_without_timestamp(a.as_bytes(), b.as_bytes()).is_eq()
+}
+
+fn without_timestamp<'a>(order: &dyn CustomComparator, key: UserKey<'a>) -> UserKey<'a> {
+    let len = key.len().saturating_sub(order.timestamp_size());
+    UserKey::new(&key.as_bytes()[..len])
 }
 
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
@@ -172,7 +241,7 @@ mod tests {
     fn bytewise_shortening() {
         let separator = |start: &[u8], limit: &[u8]| {
             let mut key = start.to_vec();
-            Comparator::Bytewise.find_shortest_separator(&mut key, limit);
+            Comparator::Bytewise.find_shortest_separator(&mut key, UserKey::new(limit));
             key
         };
         assert_eq!(separator(b"abcdef", b"abzz"), b"abd");
@@ -197,20 +266,57 @@ mod tests {
         prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 0x7f, 0xfe, 0xff]), 0..6)
     }
 
+    /// One byte of timestamp at the end, newest first.
+    struct Stamped;
+    impl CustomComparator for Stamped {
+        fn name(&self) -> &str {
+            "stamped"
+        }
+        fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+            let ((a_stamp, a), (b_stamp, b)) = (a.split_last().unwrap(), b.split_last().unwrap());
+            a.cmp(b).then(b_stamp.cmp(a_stamp))
+        }
+        fn timestamp_size(&self) -> usize {
+            1
+        }
+        fn compare_without_timestamp(&self, a: &[u8], b: &[u8]) -> Ordering {
+            a.cmp(b)
+        }
+    }
+
+    #[test]
+    fn a_key_with_timestamps_is_one_key_and_several_entries() {
+        let cmp = Comparator::Custom(Arc::new(Stamped));
+        let (old, new, other) = (UserKey::new(b"k1"), UserKey::new(b"k2"), UserKey::new(b"l1"));
+        assert_eq!(cmp.compare(new, old), Ordering::Less);
+        assert!(cmp.same_user_key(old, new) && !cmp.same_user_key(old, other));
+        assert!(cmp.same_entry_key(old, old) && !cmp.same_entry_key(old, new));
+        assert_eq!(cmp.without_timestamp(new).as_bytes(), b"k");
+        assert!(cmp.without_timestamp(UserKey::new(b"")).is_empty());
+        for plain in [Comparator::Bytewise, Comparator::ReverseBytewise] {
+            assert_eq!(plain.timestamp_size(), 0);
+            assert!(!plain.same_user_key(old, new));
+            assert_eq!(plain.without_timestamp(new).as_bytes(), b"k2");
+        }
+    }
+
     proptest! {
         #[test]
         fn shortened_keys_stay_in_their_interval(a in key(), b in key()) {
             for cmp in [Comparator::Bytewise, Comparator::ReverseBytewise] {
-                let (start, limit) = if cmp.compare(&a, &b).is_lt() { (&a, &b) } else { (&b, &a) };
+                let order = |a: &[u8], b: &[u8]| cmp.compare(UserKey::new(a), UserKey::new(b));
+                let (start, limit) = if order(&a, &b).is_lt() { (&a, &b) } else { (&b, &a) };
                 let mut separator = start.clone();
-                cmp.find_shortest_separator(&mut separator, limit);
+                cmp.find_shortest_separator(&mut separator, UserKey::new(limit));
                 prop_assert!(separator.len() <= start.len());
-                prop_assert!(cmp.compare(start, &separator).is_le());
-                prop_assert!(start == limit || cmp.compare(&separator, limit).is_lt());
+                prop_assert!(order(start, &separator).is_le());
+                prop_assert!(start == limit || order(&separator, limit).is_lt());
                 let mut successor = a.clone();
                 cmp.find_short_successor(&mut successor);
-                prop_assert!(successor.len() <= a.len() && cmp.compare(&a, &successor).is_le());
-                prop_assert_eq!(cmp.equal(&a, &b), cmp.compare(&a, &b).is_eq());
+                prop_assert!(successor.len() <= a.len() && order(&a, &successor).is_le());
+                let (x, y) = (UserKey::new(&a), UserKey::new(&b));
+                prop_assert_eq!(cmp.same_entry_key(x, y), order(&a, &b).is_eq());
+                prop_assert_eq!(cmp.same_user_key(x, y), order(&a, &b).is_eq());
             }
         }
     }

@@ -1,0 +1,77 @@
+//! What a cursor keeps from one move to the next: the entry that it shows, if it is not that of its
+//! sources, and where the sources are to seek to.
+//!
+//! Thread safety: one owner. Invariant: `entity` is valid whenever `saved_value` is.
+
+use pumice_base::key::{self, InternalKey, VALUE_TYPE_FOR_SEEK};
+use pumice_base::{Result, SequenceNumber, UserKey};
+
+use crate::read::value::{Values, is_entity};
+
+/// Buffers kept from one move to the next.
+#[derive(Default)]
+pub(super) struct Buffers {
+    pub saved_key: Vec<u8>,
+    pub saved_value: Vec<u8>,
+    /// The entity of which `saved_value` is the default column, as it is stored; empty for a plain
+    /// value. Valid whenever `saved_value` is.
+    pub entity: Vec<u8>,
+    pub seek_target: Vec<u8>,
+    pub start_prefix: Vec<u8>,
+    pub operands: Vec<Vec<u8>>,
+}
+
+impl Buffers {
+    #[inline]
+    pub fn saved_key(&self) -> UserKey<'_> {
+        UserKey::new(&self.saved_key)
+    }
+
+    /// Where `inner` is to seek to.
+    #[inline]
+    pub fn target(&self) -> InternalKey<'_> {
+        InternalKey::new(&self.seek_target)
+    }
+
+    /// The target is the newest version of `key` that is visible at `sequence`.
+    #[inline]
+    pub fn aim_at(&mut self, key: UserKey<'_>, sequence: SequenceNumber) {
+        self.seek_target.clear();
+        key::append_internal_key(&mut self.seek_target, key, sequence, VALUE_TYPE_FOR_SEEK);
+    }
+
+    pub fn aim_at_saved(&mut self, sequence: SequenceNumber) {
+        self.seek_target.clear();
+        let key = UserKey::new(&self.saved_key);
+        key::append_internal_key(&mut self.seek_target, key, sequence, VALUE_TYPE_FOR_SEEK);
+    }
+
+    /// The target is before all versions of `key`.
+    pub fn aim_before(&mut self, key: UserKey<'_>) {
+        self.seek_target.clear();
+        key::append_before_versions(&mut self.seek_target, key);
+    }
+
+    /// The target is at or after all versions of `key`.
+    pub fn aim_after(&mut self, key: UserKey<'_>) {
+        self.seek_target.clear();
+        key::append_after_versions(&mut self.seek_target, key);
+    }
+
+    pub fn aim_after_saved(&mut self) {
+        self.seek_target.clear();
+        key::append_after_versions(&mut self.seek_target, UserKey::new(&self.saved_key));
+    }
+
+    /// Takes over a value that is stored as type `tag`.
+    pub fn save(&mut self, values: Values<'_>, tag: u8, stored: &[u8]) -> Result<()> {
+        let value = values.plain(tag, stored)?;
+        self.saved_value.clear();
+        self.saved_value.extend_from_slice(value);
+        self.entity.clear();
+        if is_entity(tag) {
+            self.entity.extend_from_slice(stored);
+        }
+        Ok(())
+    }
+}

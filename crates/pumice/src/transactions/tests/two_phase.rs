@@ -77,12 +77,12 @@ fn names_and_states() {
 #[pumice_test_macros::test]
 fn prepared_ones_do_not_expire() {
     let db = locking();
-    let short = TransactionOptions { expiration: 50, ..at_once() };
+    let short = TransactionOptions { expiration: 5000, ..at_once() };
     let one = begin(&db, &short);
     one.set_name("n").unwrap();
     one.put("k", "1").unwrap();
     one.prepare().unwrap();
-    pumice_port::thread::sleep(std::time::Duration::from_millis(60));
+    pumice_port::thread::sleep(std::time::Duration::from_millis(5100));
     let two = begin(&db, &at_once());
     assert_eq!(text(two.put("k", "2")), TIMEOUT);
     one.commit().unwrap();

@@ -31,7 +31,9 @@ use crate::read::iterator::DbIterator;
 use crate::recovery::lock::Mode;
 use crate::transactions::builders::{TransactionDbBuilder, with_history};
 use crate::transactions::content::{Content, Control, Inner, Use, new_holder};
-use crate::transactions::options::{RetryOptions, TransactionDbOptions, TransactionOptions};
+use crate::transactions::options::{
+    RetryOptions, TransactionDbOptions, TransactionOptions, TxnDbWritePolicy,
+};
 use crate::transactions::retry;
 use crate::transactions::transaction::Transaction;
 use crate::transactions::two_phase::{self, Names};
@@ -119,6 +121,13 @@ impl TransactionDb {
     }
 
     pub(super) fn over(db: Db, options: TransactionDbOptions) -> Result<Self> {
+        if options.write_policy != TxnDbWritePolicy::default() {
+            db.inner().reports.warn(format_args!(
+                "write_policy {:?} runs as {:?}",
+                options.write_policy,
+                TxnDbWritePolicy::default()
+            ));
+        }
         let tables = LockTables::new(LockOptions {
             locks_max: usize::try_from(options.max_num_locks).ok().filter(|most| *most > 0),
             stripes: options.num_stripes,

@@ -235,7 +235,7 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
     for input in &job.pick.inputs {
         if input.level == 0 {
             for file in &input.files {
-                sources.push(Source::Table(tables.table_at(file, 0)?.iter(&options)));
+                sources.push(Source::Table(tables.table_at(file, 0)?.share()?.iter(&options)));
             }
         } else {
             let level = Level::new(input.level, input.files.clone(), job.cf.comparator());

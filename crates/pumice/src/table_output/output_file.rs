@@ -283,7 +283,7 @@ fn verify(cf: &CfData, file: &FileMetaData, expected: u64) -> Result<()> {
     let table = tables.table(file)?;
     table.verify_checksums()?;
     let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
-    let mut iter = table.iter(&options);
+    let mut iter = table.share()?.iter(&options);
     let mut digest = 0;
     iter.seek_to_first();
     while iter.valid() {

@@ -7,12 +7,13 @@
 //! lends.
 
 use std::cmp::Ordering;
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 
 use pumice_base::{Comparator, Error, Result};
 
 use crate::options::requests::ReadOptions;
 use crate::read::iterator::DbIterator;
+use crate::read::key_bounds::KeyBounds;
 
 /// What moves over the entries of a handle, both ways. The methods of the handle's own cursor, such
 /// as [`DbIterator`], say what each does; all of them may suspend.
@@ -101,16 +102,16 @@ enum Until {
 }
 
 impl Limits {
-    pub fn of<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Self {
+    pub fn of<K>(range: &impl KeyBounds<K>) -> Self {
         let mut limits = Limits::default();
-        match range.start_bound() {
-            Bound::Included(key) => limits.from = Some(key.as_ref().to_vec()),
-            Bound::Excluded(key) => limits.after = Some(key.as_ref().to_vec()),
+        match range.start() {
+            Bound::Included(key) => limits.from = Some(key.to_vec()),
+            Bound::Excluded(key) => limits.after = Some(key.to_vec()),
             Bound::Unbounded => {}
         }
-        limits.until = match range.end_bound() {
-            Bound::Included(key) => Until::At(key.as_ref().to_vec()),
-            Bound::Excluded(key) => Until::Before(key.as_ref().to_vec()),
+        limits.until = match range.end() {
+            Bound::Included(key) => Until::At(key.to_vec()),
+            Bound::Excluded(key) => Until::Before(key.to_vec()),
             Bound::Unbounded => Until::End,
         };
         limits

@@ -17,6 +17,29 @@ use crate::read::key_bounds::KeyBounds;
 
 /// What moves over the entries of a handle, both ways. The methods of the handle's own cursor, such
 /// as [`DbIterator`], say what each does; all of them may suspend.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-cursor-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::Cursor;
+/// /// The keys of any cursor: a database's, one with a time to live, a batch over a database.
+/// fn keys(cursor: &mut impl Cursor) -> Vec<Vec<u8>> {
+///     let mut keys = Vec::new();
+///     cursor.seek_to_first();
+///     while let Some(key) = cursor.key() {
+///         keys.push(key.to_vec());
+///         cursor.next();
+///     }
+///     keys
+/// }
+/// db.put("a", "1")?;
+/// assert_eq!(keys(&mut db.cursor()?), [b"a"]);
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Cursor: Send {
     /// Moves to the first entry.
     fn seek_to_first(&mut self);

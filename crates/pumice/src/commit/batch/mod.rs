@@ -74,6 +74,24 @@ struct SavePoint {
 }
 
 /// One decoded record of a batch.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::{BatchIter, BatchRecord, WriteBatch};
+/// let mut batch = WriteBatch::new();
+/// batch.put("a", "1");
+/// batch.delete("b");
+/// let records: BatchIter<'_> = batch.iter();
+/// let mut keys = Vec::new();
+/// for record in records {
+///     if let BatchRecord::Entry { key, .. } = record? {
+///         keys.push(key);
+///     }
+/// }
+/// assert_eq!(keys, [b"a", b"b"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchRecord<'a> {
     /// A keyed update: `value_type` is one of Value, Merge, Deletion, SingleDeletion,

@@ -25,6 +25,8 @@ pub(crate) fn record_at(rep: &[u8], place: usize) -> Result<BatchRecord<'_>> {
 }
 
 /// Iterator over the records of a batch; fused after an error.
+///
+/// Example: that of [`BatchRecord`](crate::BatchRecord).
 #[derive(Clone, Debug)]
 pub struct BatchIter<'a> {
     input: Decoder<'a>,

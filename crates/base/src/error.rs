@@ -163,12 +163,12 @@ struct Inner {
 ///
 /// fn full() -> Result<()> {
 ///     let error = Error::io_message("000012.sst: no space left on device");
-///     Err(error.with_subcode(SubCode::NoSpace).with_severity(Severity::HardError))
+///     Err(error.with_subcode(SubCode::NoSpace).with_severity(Severity::Hard))
 /// }
 ///
 /// let error = full().unwrap_err();
 /// assert_eq!(next_step(&error), "make room");
-/// assert!(error.is_no_space() && error.severity() == Severity::HardError);
+/// assert!(error.is_no_space() && error.severity() == Severity::Hard);
 /// assert_eq!(next_step(&Error::busy("locked")), "again");
 /// ```
 #[derive(Clone)]

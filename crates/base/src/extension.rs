@@ -19,13 +19,18 @@ use crate::wide_columns::WideColumn;
 ///     fn name(&self) -> &str {
 ///         "sum"
 ///     }
-///     fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+///     fn full_merge(
+///         &self,
+///         _key: &[u8],
+///         existing: Option<&[u8]>,
+///         operands: &[&[u8]],
+///     ) -> Option<Vec<u8>> {
 ///         let number = |bytes: &[u8]| Some(u64::from_be_bytes(bytes.try_into().ok()?));
 ///         let numbers = existing.into_iter().chain(operands.iter().copied()).map(number);
 ///         Some(numbers.sum::<Option<u64>>()?.to_be_bytes().to_vec())
 ///     }
 ///     // What is no number stops reads of its key, and nothing else.
-///     fn op_failure_scope(&self) -> OpFailureScope {
+///     fn op_failure_scope(&self, _key: &[u8]) -> OpFailureScope {
 ///         OpFailureScope::MustMerge
 ///     }
 /// }

@@ -54,7 +54,10 @@ pub struct FileChecksumGenContext<'a> {
 ///     fn name(&self) -> &str {
 ///         "byte sums"
 ///     }
-///     fn create(&self, context: &FileChecksumGenContext<'_>) -> Option<Box<dyn FileChecksumGenerator>> {
+///     fn create(
+///         &self,
+///         context: &FileChecksumGenContext<'_>,
+///     ) -> Option<Box<dyn FileChecksumGenerator>> {
 ///         match context.requested_checksum_func_name {
 ///             "" | "byte sum" => Some(Box::new(ByteSum::default())),
 ///             _ => None,

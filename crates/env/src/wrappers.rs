@@ -172,7 +172,57 @@ wrapper! {
 wrapper! {
     /// A file for reads at any position that changes some of what another does.
     ///
-    /// Example: that of [`FileSystemWrapper`].
+    /// ```
+    /// # fn main() -> Result<(), pumice_base::Error> {
+    /// # use std::{path::Path, sync::Arc};
+    /// # use pumice_base::Result;
+    /// # use pumice_env::{
+    /// #     FileSystem, MemFs, RandomAccessFile, RandomAccessFileWrapper, ReadFileOptions,
+    /// #     ReadRequest, SequentialFile, SequentialFileWrapper, write_file,
+    /// # };
+    /// /// Says what is read.
+    /// struct Told<F>(F);
+    ///
+    /// impl RandomAccessFileWrapper for Told<Arc<dyn RandomAccessFile>> {
+    ///     fn wrapped(&self) -> &dyn RandomAccessFile {
+    ///         &*self.0
+    ///     }
+    ///     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+    ///         println!("{} bytes at {offset}", buf.len());
+    ///         self.0.read_at(offset, buf)
+    ///     }
+    ///     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+    ///         println!("{} reads", requests.len());
+    ///         self.0.read_batch(requests);
+    ///     }
+    ///     fn needs_little_stack(&self) -> bool {
+    ///         false // What `println` needs is not known.
+    ///     }
+    /// }
+    ///
+    /// impl SequentialFileWrapper for Told<Box<dyn SequentialFile>> {
+    ///     fn wrapped(&self) -> &dyn SequentialFile {
+    ///         &*self.0
+    ///     }
+    ///     fn wrapped_mut(&mut self) -> &mut dyn SequentialFile {
+    ///         &mut *self.0
+    ///     }
+    ///     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+    ///         println!("{} bytes more", buf.len());
+    ///         self.0.read(buf)
+    ///     }
+    /// }
+    ///
+    /// # let (fs, path) = (MemFs::default().shared(), Path::new("/a"));
+    /// # write_file(&*fs, path, b"text", false)?;
+    /// # let mut buf = [0; 4];
+    /// let file = Told(fs.open_random_with(path, &ReadFileOptions::default())?);
+    /// assert_eq!(RandomAccessFile::read_at(&file, 0, &mut buf)?, 4);
+    /// let mut file = Told(fs.open_sequential(path)?);
+    /// assert_eq!(SequentialFile::read(&mut file, &mut buf)?, 4);
+    /// # Ok(())
+    /// # }
+    /// ```
     RandomAccessFileWrapper: RandomAccessFile, Send + Sync;
     required {
         fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
@@ -192,7 +242,7 @@ wrapper! {
 wrapper! {
     /// A file for reading from front to back that changes some of what another does.
     ///
-    /// Example: that of [`FileSystemWrapper`].
+    /// Example: that of [`RandomAccessFileWrapper`].
     SequentialFileWrapper: SequentialFile, Send, exclusive wrapped_mut;
     required {}
     forwarded {

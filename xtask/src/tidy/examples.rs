@@ -41,7 +41,11 @@ fn exported<'a>(tokens: &[Token<'a>]) -> Vec<(&'a str, &'a str)> {
         for (place, token) in item.iter().enumerate() {
             match (place.checked_sub(1).map(|before| item[before].text), token.text) {
                 (_, "{" | "}" | "," | "::" | ":" | "as") => {}
-                (Some("as"), alias) => names.extend(names.pop().map(|(_, name)| (alias, name))),
+                (Some("as"), alias) => {
+                    if let Some(renamed) = names.last_mut() {
+                        renamed.0 = alias;
+                    }
+                }
                 (_, name) if item.get(place + 1).is_none_or(|next| !next.text.starts_with(':')) => {
                     names.push((name, name));
                 }
@@ -117,7 +121,8 @@ mod tests {
                     pub use a::H;\n";
         let names = exported(&tokenize(root));
         assert_eq!(names, [("B", "B"), ("E", "D"), ("F", "F"), ("H", "H")]);
-        let text = "/// B.\n///\n/// ```\n/// let x = E;\n/// ```\n#[derive(Debug)]\npub struct B;\n\
+        let text = "/// B.\n///\n/// ```\n/// let x = E;\n/// ```\n#[derive(Debug)]\n\
+                    pub struct B;\n\
                     /// Example: that of [`B`].\npub enum D {}\n\
                     /// Example: that of [`B`](crate::B).\npub trait F {}\n\
                     /// Of others.\n    H: I, Send;\n";

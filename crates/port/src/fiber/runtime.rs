@@ -247,8 +247,8 @@ fn live_here(group: &Group, index: usize) {
     own.release();
 }
 
-/// Loops that run fibers, each on a thread of its own. Dropping it waits until its fibers have ended
-/// by themselves.
+/// Loops that run fibers, each on a thread of its own. Dropping it waits until its fibers have
+/// ended by themselves.
 ///
 /// ```
 /// # use pumice_port::fiber::{IoMode, Runtime};

@@ -68,8 +68,8 @@ enum Current {
     Delta,
 }
 
-/// A cursor over a batch and a database together: of one key the batch's state hides the database's,
-/// and a deletion hides the key.
+/// A cursor over a batch and a database together: of one key the batch's state hides the
+/// database's, and a deletion hides the key.
 ///
 /// Records that are added to the batch meanwhile are seen if they are beyond the cursor. Without a
 /// handle of the column family merges of the batch are an error.
@@ -84,7 +84,7 @@ enum Current {
 /// let mut batch = WriteBatchWithIndex::new();
 /// batch.put("b", "new")?;
 /// let mut both: BaseDeltaIterator<_, _> = batch.iterator_with_base_of_default(db.cursor()?);
-/// both.seek("b");
+/// both.seek(b"b");
 /// assert_eq!(both.value().transpose()?, Some(&b"new"[..]));
 /// both.prev();
 /// assert_eq!(both.value().transpose()?, Some(&b"old"[..]));

@@ -45,7 +45,8 @@ pub struct WriteBatchEntry<'b> {
 }
 
 /// A cursor over the entries of one column family of a batch, without a database: with
-/// `overwrite_key` the newest record of a key and merges, otherwise all, of one key the newest first.
+/// `overwrite_key` the newest record of a key and merges, otherwise all, of one key the newest
+/// first.
 ///
 /// ```
 /// # fn main() -> Result<(), pumice::Error> {

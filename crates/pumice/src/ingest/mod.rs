@@ -132,7 +132,7 @@ pub struct RangeOpt {
 /// let arg = IngestExternalFileArg {
 ///     column_family: db.default_column_family().clone(),
 ///     external_files: vec![path],
-///     options: IngestExternalFileOptions { move_files: true, ..Default::default() },
+///     options: IngestExternalFileOptions { snapshot_consistency: false, ..Default::default() },
 ///     files_checksums: Vec::new(),
 ///     files_checksum_func_names: Vec::new(),
 ///     atomic_replace_range: Some(RangeOpt {

@@ -166,7 +166,8 @@ pub struct MemTableInfo {
     pub num_deletes: u64,
 }
 
-/// A flush. Fields about the result are 0 or empty while it begins.
+/// A flush. Fields about the result are 0 or empty while it begins, those about its memtables when
+/// it is completed.
 ///
 /// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Debug)]
@@ -349,9 +350,9 @@ pub struct ExternalFileIngestionInfo {
 ///     fn on_memtable_sealed(&self, info: &MemTableInfo) {
 ///         self.add(format!("sealed with {} entries", info.num_entries));
 ///     }
-///     fn on_flush_completed(&self, info: &FlushJobInfo) {
+///     fn on_flush_begin(&self, info: &FlushJobInfo) {
 ///         assert_eq!(info.flush_reason, FlushReason::ManualFlush);
-///         self.add(format!("flushed {} entries", info.total_num_input_entries));
+///         self.add(format!("flushes {} entries", info.total_num_input_entries));
 ///     }
 ///     fn on_compaction_completed(&self, info: &CompactionJobInfo) {
 ///         assert_eq!(info.compaction_reason, CompactionReason::ManualCompaction);
@@ -388,7 +389,7 @@ pub struct ExternalFileIngestionInfo {
 /// db.flush()?;
 /// db.close()?;
 /// let lines = journal.0.lock().expect("no panics");
-/// assert!(lines.contains(&"flushed 1 entries".to_string()), "{lines:?}");
+/// assert!(lines.contains(&"flushes 1 entries".to_string()), "{lines:?}");
 /// assert!(lines.contains(&"a table by a flush".to_string()), "{lines:?}");
 /// # pumice::Db::destroy(&Default::default(), &dir)?;
 /// # Ok(())

@@ -98,12 +98,12 @@ fn judge(names: &[(&str, &str)], pages: &BTreeMap<&str, Vec<String>>) -> Vec<Vio
             found.push(report(shown, "has no example".into()));
             continue;
         };
-        let examples = of(other).iter().filter_map(|page| page.split_once("```"));
+        let mut examples = of(other).iter().filter_map(|page| page.split_once("```"));
         let says = |word: &&str| [*shown, *name].contains(word);
         let words = |(_, code): (&str, &str)| {
             code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| says(&word))
         };
-        if !examples.map(words).any(|named| named) {
+        if !examples.any(words) {
             found.push(report(shown, format!("is not named by the example of {other}")));
         }
     }

@@ -141,7 +141,7 @@ fn serve(config: Config) -> Result<(), String> {
     let dir = config.get("dir");
     let fsync = config.get("appendfsync");
     let manager = notify::Manager::of_environment();
-    let (progress, files) = Progress::files("recovery", PosixFs::shared(), false);
+    let (progress, files) = Progress::logs(PosixFs::shared());
     progress.meter().expect(bytes_of(Path::new(&dir), &[".log"]));
     let running = Running::start_with(config, IoMode::Auto, Some(files))?;
     drop(progress);

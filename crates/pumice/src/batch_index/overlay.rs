@@ -31,6 +31,8 @@ use crate::read::value::plain;
 use crate::version::family::ColumnFamily;
 
 /// How a cursor finds the batch that it reads.
+///
+/// Example: that of [`SharedBatch`](crate::SharedBatch).
 pub trait BatchView: Send {
     /// Calls `read` with the batch.
     fn with<R>(&self, read: impl FnOnce(&WriteBatchWithIndex) -> R) -> R;
@@ -66,7 +68,32 @@ enum Current {
     Delta,
 }
 
-/// A cursor over a batch and a database together. See the module head.
+/// A cursor over a batch and a database together: of one key the batch's state hides the
+/// database's, and a deletion hides the key.
+///
+/// Records that are added to the batch meanwhile are seen if they are beyond the cursor. Without a
+/// handle of the column family merges of the batch are an error.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-basedelta-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{BaseDeltaIterator, Cursor, WriteBatchWithIndex};
+/// db.put("a", "old")?;
+/// db.put("b", "old")?;
+/// let mut batch = WriteBatchWithIndex::new();
+/// batch.put("b", "new")?;
+/// let mut both: BaseDeltaIterator<_, _> = batch.iterator_with_base_of_default(db.cursor()?);
+/// both.seek(b"b");
+/// assert_eq!(both.value().transpose()?, Some(&b"new"[..]));
+/// both.prev();
+/// assert_eq!(both.value().transpose()?, Some(&b"old"[..]));
+/// # drop(both);
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct BaseDeltaIterator<C, B> {
     base: C,
     batch: B,

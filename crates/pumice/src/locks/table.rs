@@ -57,6 +57,30 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// A lock that is held.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-heldlock-{}", std::process::id()));
+/// # let db = pumice::TransactionDb::builder(&dir).create(true).open()?;
+/// use pumice::{DeadlockPath, HeldLock, TransactionState, Wait};
+/// let transaction = db.transaction();
+/// transaction.put("a", "1")?;
+/// let locks: Vec<HeldLock> = db.held_locks();
+/// assert_eq!((locks[0].key.as_slice(), locks[0].exclusive), (&b"a"[..], true));
+/// assert_eq!(locks[0].holders, [transaction.id()]);
+/// // Who waits for whom, and who waited in a circle; nobody here.
+/// let waits: Vec<Wait> = db.waiting();
+/// let circles: Vec<DeadlockPath> = db.deadlocks();
+/// assert!(waits.is_empty() && circles.is_empty());
+/// transaction.commit()?;
+/// assert_eq!(transaction.state(), TransactionState::Committed);
+/// assert!(db.held_locks().is_empty());
+/// # drop(transaction);
+/// # db.db().close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldLock {
     /// Column family of the key.

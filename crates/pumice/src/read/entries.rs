@@ -7,15 +7,39 @@
 //! lends.
 
 use std::cmp::Ordering;
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 
 use pumice_base::{Comparator, Error, Result};
 
 use crate::options::requests::ReadOptions;
 use crate::read::iterator::DbIterator;
+use crate::read::key_bounds::KeyBounds;
 
 /// What moves over the entries of a handle, both ways. The methods of the handle's own cursor, such
 /// as [`DbIterator`], say what each does; all of them may suspend.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-cursor-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::Cursor;
+/// /// The keys of any cursor: a database's, one with a time to live, a batch over a database.
+/// fn keys(cursor: &mut impl Cursor) -> Vec<Vec<u8>> {
+///     let mut keys = Vec::new();
+///     cursor.seek_to_first();
+///     while let Some(key) = cursor.key() {
+///         keys.push(key.to_vec());
+///         cursor.next();
+///     }
+///     keys
+/// }
+/// db.put("a", "1")?;
+/// assert_eq!(keys(&mut db.cursor()?), [b"a"]);
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Cursor: Send {
     /// Moves to the first entry.
     fn seek_to_first(&mut self);
@@ -101,16 +125,16 @@ enum Until {
 }
 
 impl Limits {
-    pub fn of<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Self {
+    pub fn of<K>(range: &impl KeyBounds<K>) -> Self {
         let mut limits = Limits::default();
-        match range.start_bound() {
-            Bound::Included(key) => limits.from = Some(key.as_ref().to_vec()),
-            Bound::Excluded(key) => limits.after = Some(key.as_ref().to_vec()),
+        match range.start() {
+            Bound::Included(key) => limits.from = Some(key.to_vec()),
+            Bound::Excluded(key) => limits.after = Some(key.to_vec()),
             Bound::Unbounded => {}
         }
-        limits.until = match range.end_bound() {
-            Bound::Included(key) => Until::At(key.as_ref().to_vec()),
-            Bound::Excluded(key) => Until::Before(key.as_ref().to_vec()),
+        limits.until = match range.end() {
+            Bound::Included(key) => Until::At(key.to_vec()),
+            Bound::Excluded(key) => Until::Before(key.to_vec()),
             Bound::Unbounded => Until::End,
         };
         limits

@@ -17,7 +17,7 @@ use pumice_base::coding::{put_length_prefixed, put_varint32};
 use pumice_base::narrow::len_u32;
 use pumice_base::{Error, Result, SequenceNumber, SizeLimits, SubCode, ValueType, wide_columns};
 
-pub use crate::commit::batch::records::BatchIter;
+pub use crate::commit::batch::records::{BatchIter, BatchRecord};
 pub(crate) use crate::commit::batch::records::{record_at, records};
 use crate::commit::update_family::UpdateFamily;
 use crate::snapshot::SnapshotOwner;
@@ -71,27 +71,6 @@ struct SavePoint {
     count: u32,
     range_bytes: usize,
     refused: Option<Error>,
-}
-
-/// One decoded record of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchRecord<'a> {
-    /// A keyed update: `value_type` is one of Value, Merge, Deletion, SingleDeletion,
-    /// RangeDeletion (value is the exclusive end), BlobIndex, WideColumnEntity.
-    Entry {
-        /// Column family id.
-        column_family: u32,
-        /// The operation.
-        value_type: ValueType,
-        /// Key, or begin of a range.
-        key: &'a [u8],
-        /// Value, operand, or end of a range; empty for deletions.
-        value: &'a [u8],
-    },
-    /// An annotation that is logged and consumes no sequence number.
-    LogData(&'a [u8]),
-    /// A transaction marker (prepare, commit, rollback, noop), by its tag.
-    Marker(ValueType, &'a [u8]),
 }
 
 impl std::fmt::Debug for WriteBatch {

@@ -110,9 +110,53 @@ fn lengths_and_counts_that_cannot_be_are_errors() {
         rocksdb_writebatch_destroy(batch);
         rocksdb_writeoptions_destroy(write);
         rocksdb_readoptions_destroy(read);
+        end(db, options, env);
+    }
+}
+
+/// Destroys what a test has opened in memory.
+unsafe fn end(db: *mut rocksdb_t, options: *mut rocksdb_options_t, env: *mut rocksdb_env_t) {
+    // SAFETY: the caller's promise: nobody uses them any more.
+    unsafe {
         rocksdb_close(db);
         rocksdb_options_destroy(options);
         rocksdb_env_destroy(env);
+    }
+}
+
+#[test]
+fn a_write_that_is_refused_stops_no_later_one() {
+    let mut error = null_mut();
+    // SAFETY: handles are used as the header says.
+    unsafe {
+        let env = rocksdb_create_mem_env();
+        let options = rocksdb_options_create();
+        rocksdb_options_set_create_if_missing(options, 1);
+        rocksdb_options_set_env(options, env);
+        let db = rocksdb_open(options, c"/memory/refused".as_ptr(), &mut error);
+        let write = rocksdb_writeoptions_create();
+        let (a, b) = (c"a".as_ptr(), c"b".as_ptr());
+        let family = rocksdb_create_column_family(db, options, c"x".as_ptr(), &mut error);
+        assert!(error.is_null());
+        rocksdb_delete_range_cf(db, write, family, b, 1, a, 1, &mut error);
+        assert_eq!(taken(&mut error), "Invalid argument: end key comes before start key");
+        rocksdb_drop_column_family(db, family, &mut error);
+        assert!(error.is_null());
+        rocksdb_put_cf(db, write, family, a, 1, a, 1, &mut error);
+        let dropped = "Invalid argument: Invalid column family specified in write batch";
+        assert_eq!(taken(&mut error), dropped);
+        for bytes in ["", "no batch", "more than twelve bytes, and no batch"] {
+            let batch = rocksdb_writebatch_create_from(bytes.as_ptr().cast(), bytes.len());
+            rocksdb_write(db, write, batch, &mut error);
+            let said = taken(&mut error);
+            assert!(said.starts_with("Corruption: "), "{bytes}: {said}");
+            rocksdb_writebatch_destroy(batch);
+        }
+        rocksdb_put(db, write, a, 1, a, 1, &mut error);
+        assert!(error.is_null());
+        rocksdb_column_family_handle_destroy(family);
+        rocksdb_writeoptions_destroy(write);
+        end(db, options, env);
     }
 }
 

@@ -1,18 +1,18 @@
 //! `cargo xtask capi --bench`: what calls of the C interface take, on our library and on RocksDB's.
 //!
 //! `crates/capi/benches/c/bench.c` is compiled once and run with each library in turn, by
-//! `LD_LIBRARY_PATH`, so that a disturbance meets all of them. A row of the result has the median of
-//! the rounds for each library, and how many times as fast ours is; more than 1 is faster, for the
-//! rows of memory smaller.
+//! `LD_LIBRARY_PATH`, so that a disturbance meets all of them. A row of the result has the median
+//! of the rounds for each library, and how many times as fast ours is; more than 1 is faster, for
+//! the rows of memory smaller.
 //!
 //! | argument | |
 //! |---|---|
 //! | `--rounds N` | runs with each library, 5 by default |
 //! | `--operations N` | calls of a row, 400,000 by default |
-//! | `--cpu` | compares processor time of the process, background work included, instead of the clock |
+//! | `--cpu` | compares processor time, background work included, instead of the clock |
 //!
-//! The libraries: ours from `target/capi` (`cargo xtask capi`), RocksDB 11.8.1's of Maven, and the one
-//! that `cargo xtask peers --native` built, if it is there.
+//! The libraries: ours from `target/capi` (`cargo xtask capi`), RocksDB 11.8.1's of Maven, and the
+//! one that `cargo xtask peers --native` built, if it is there.
 //!
 //! Thread safety: one command at a time in a folder of build output.
 

@@ -1,7 +1,8 @@
 //! Handles of values, made and destroyed with every pinned read: a thread keeps the memory of those
 //! that it destroyed for its next ones, so that such a read allocates nothing.
 //!
-//! Thread safety: each thread has its own; a handle may be destroyed by another thread than made it.
+//! Thread safety: each thread has its own; a handle may be destroyed by another thread than the one
+//! that made it.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;

@@ -11,9 +11,6 @@
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
-use pumice_base::ValueType;
-use pumice_base::key::unpack;
-
 use super::{Position, STEPS_MAX, SkipList};
 use crate::entry::{EntryRef, Target, prefetch, prefetch_line};
 use crate::index::{INDEX_LEVEL, WARMED_MAX};
@@ -82,7 +79,7 @@ impl SkipList {
             let (entry, next) = (self.entry(node), self.next(node));
             // The versions below an operand are wanted too, and lie anywhere: the next is loaded
             // while `f` has this one.
-            if unpack(entry.trailer()).1 == ValueType::Merge as u8 {
+            if entry.is_operand() {
                 prefetch_node(next);
             }
             if !f(entry) {

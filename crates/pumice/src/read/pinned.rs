@@ -1,7 +1,7 @@
 //! `PinnedSlice`: a value read from the database, without a copy where it lies in a cached block.
 //!
-//! A copy lies in a buffer that the thread's last copy left, if that was a small one: reads of values
-//! in memtables allocate nothing where one value goes before the next is read.
+//! A copy lies in a buffer that the thread's last copy left, if that was a small one: reads of
+//! values in memtables allocate nothing where one value goes before the next is read.
 //!
 //! Thread safety: `Send + Sync`, immutable. A pinned block stays in memory (and counts against
 //! the cache) while the slice lives.

@@ -161,14 +161,6 @@ impl WriteBatch {
         Ok(WriteBatch { range_bytes, ..Self::from_parts(data.to_vec(), limits) })
     }
 
-    /// An empty batch whose write fails with `error`, until it is cleared.
-    #[doc(hidden)]
-    pub fn refusing(error: Error) -> Self {
-        let mut batch = Self::new();
-        batch.refuse(error);
-        batch
-    }
-
     /// Ok if every update so far is in the batch.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ int posix_memalign(void** block, size_t alignment, size_t size) {
   return *block ? 0 : ENOMEM;
 }
 
-enum { STACK = 4 << 20, CALLS = 10000, KEYS = 5000, PAINT = 0xa5 };
+enum { STACK = 1 << 20, PAINTED = 192 << 10, CALLS = 10000, KEYS = 5000, PAINT = 0xa5 };
 
 static rocksdb_t* db;
 static rocksdb_writeoptions_t* w;
@@ -54,7 +54,6 @@ static rocksdb_iterator_t* it;
 static rocksdb_writebatch_t* batch;
 static char* err;
 static unsigned long at;
-static char* stack;
 
 static char key[16], value[100];
 static void key_of(unsigned long number) {
@@ -120,14 +119,14 @@ static void first_last(void) {
   rocksdb_iter_seek_to_last(it);
 }
 
-/* The bytes of stack below this frame that `call` writes to. */
+/* The bytes of stack below this frame that `call` writes to, PAINTED if there are more. */
 static __attribute__((noinline)) size_t used(void (*call)(void)) {
   char* here = __builtin_frame_address(0);
   /* This frame and that of the loop below stay as they are. */
-  char* top = here - 512;
-  for (char* p = stack; p < top; p++) *(volatile char*)p = (char)PAINT;
+  char *top = here - 512, *bottom = here - PAINTED;
+  for (char* p = bottom; p < top; p++) *(volatile char*)p = (char)PAINT;
   call();
-  char* p = stack;
+  char* p = bottom;
   while (p < top && *(volatile char*)p == (char)PAINT) p++;
   return (size_t)(here - p);
 }
@@ -241,7 +240,7 @@ int main(void) {
     fprintf(stderr, "open: %s\n", err);
     return 1;
   }
-  stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char* stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_t thread;

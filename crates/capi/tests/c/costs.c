@@ -1,7 +1,7 @@
 /* What calls cost their caller: allocations, and bytes of its stack.
  *
  * Prints a line for each call, "NAME allocations N stack BYTES": of N allocations in 10,000 calls
- * on this thread, and of the most stack that one of 100 more used. The program has its own malloc,
+ * on this thread, and of the most stack that one of 25 more used. The program has its own malloc,
  * which counts; libraries use it too, since the loader looks here first. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -138,7 +138,7 @@ static void measure(const char* name, void (*call)(void)) {
   for (at = 1; at <= CALLS; at++) call();
   unsigned long made = allocations - before;
   size_t most = 0;
-  for (at = 1; at <= 100; at++) {
+  for (at = 1; at <= 25; at++) {
     size_t bytes = used(call);
     if (bytes > most) most = bytes;
   }

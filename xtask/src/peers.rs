@@ -27,7 +27,7 @@ const LIBRARY: &str = "librocksdbjni-linux64.so";
 const VERSION: &str = "10.10.1";
 const ELDER_LIBRARY: &str = "librocksdbjni-linux64-9.8.4.so";
 const ELDER_VERSION: &str = "9.8.4";
-const NEWER_LIBRARY: &str = "librocksdbjni-11.8.1.so";
+pub const NEWER_LIBRARY: &str = "librocksdbjni-11.8.1.so";
 const NEWER_VERSION: &str = "11.8.1";
 const SHARED_LIBRARY: &str = "/opt/pumice-peers/librocksdbjni-linux64.so";
 /// The variable with the library to use instead of any installed one.

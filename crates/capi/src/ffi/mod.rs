@@ -7,6 +7,7 @@
 //! | `into` | values as results of C |
 //! | `call` | errors, panics, null pointers at the boundary |
 //! | `handle` | objects that C holds: made, checked, destroyed |
+//! | `spare` | handles of values, whose memory is used again |
 //! | `accessor`, `stub` | what generated functions do |
 //! | `callback` | what functions of C have in common that the engine calls, which are in |
 //! | `order`, `merge`, `filter`, `prefix`, `walk`, `logger`, `listener` | a file for each kind |
@@ -44,6 +45,7 @@ pub mod macros;
 pub mod merge;
 pub mod order;
 pub mod prefix;
+pub mod spare;
 pub mod stub;
 pub mod types;
 pub mod walk;

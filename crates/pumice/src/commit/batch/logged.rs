@@ -1,9 +1,10 @@
-//! Batches as they are in logs, including those of RocksDB's transactions.
+//! Batches as they are in logs, including those of RocksDB's transactions, and in place of bytes
+//! that are none.
 //!
 //! Thread safety: plain functions.
 
 use super::{WriteBatch, check, check_record, records};
-use pumice_base::{Result, SizeLimits};
+use pumice_base::{Error, Result, SizeLimits};
 
 impl WriteBatch {
     /// The batch in a log record. One with markers of transactions can be read; `status` says why
@@ -24,6 +25,12 @@ impl WriteBatch {
         }
         (batch.range_bytes, batch.refused) = (range_bytes, refused);
         Ok(batch)
+    }
+
+    /// An empty batch whose write fails with `error`.
+    #[doc(hidden)]
+    pub fn refusing(error: Error) -> Self {
+        WriteBatch { refused: Some(error), ..Self::new() }
     }
 }
 

@@ -16,6 +16,11 @@ fn peer() -> PathBuf {
     path
 }
 
+/// How many seeds a program with drawn work runs.
+fn seeds() -> String {
+    std::env::var("PUMICE_SEEDS").unwrap_or_else(|_| "40".to_string())
+}
+
 fn folder_with(library: &Path, folder: &Path) -> PathBuf {
     std::fs::create_dir_all(folder).expect("a folder is made");
     for name in ["librocksdb.so", "librocksdb.so.11"] {
@@ -29,6 +34,7 @@ fn printed(program: &Path, libraries: &Path, data: &Path) -> String {
     let output = Command::new(program)
         .env("LD_LIBRARY_PATH", libraries)
         .env("SHOW_DIR", data)
+        .env("SHOW_SEEDS", format!("0 {}", seeds()))
         .output()
         .expect("the program runs");
     let text = String::from_utf8_lossy(&output.stdout).replace(&*data.to_string_lossy(), "DIR");
@@ -84,6 +90,12 @@ fn operators() {
 #[test]
 fn options() {
     same_on_both("options");
+}
+
+/// Drawn batches and schedules; `cargo xtask transactions` compares a thousand of them.
+#[test]
+fn drawn_transactions() {
+    same_on_both("drawn_transactions");
 }
 
 #[test]

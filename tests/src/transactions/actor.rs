@@ -81,6 +81,11 @@ impl Actor {
         };
         let transaction = self.base.begin(&write, &options);
         transaction.set_lock_timeout(self.manner.lock_timeout);
+        let two_phases = draws(&mut self.rng, self.manner.one_prepared_in);
+        if two_phases {
+            // Later its locks may have been taken, and then it gets no name.
+            transaction.set_name(Ledger::name(record.id))?;
+        }
         let snapshot = transaction.snapshot();
         let read = ReadOptions { snapshot, ..ReadOptions::default() };
         let mut work = Work { transaction: &transaction, read, record, own: BTreeMap::new() };
@@ -89,11 +94,9 @@ impl Actor {
             self.pause();
         }
         let record = work.record;
-        match self.manner.one_prepared_in {
-            one_in @ 1.. if !record.writes.is_empty() && self.rng.one_in(one_in) => {
-                self.end_in_two_phases(&transaction, record, sync)
-            }
-            _ => {
+        match two_phases && !record.writes.is_empty() {
+            true => self.end_in_two_phases(&transaction, record, sync),
+            false => {
                 self.ledger.at(&record, Stage::Committing);
                 transaction.commit()?;
                 self.ledger.committed(record, sync);
@@ -170,7 +173,6 @@ impl Actor {
         record: serial::Transaction,
         sync: bool,
     ) -> Result<()> {
-        transaction.set_name(Ledger::name(record.id))?;
         self.ledger.at(&record, Stage::Preparing);
         transaction.prepare()?;
         self.ledger.at(&record, Stage::Prepared { durable: sync });

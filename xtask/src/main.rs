@@ -8,6 +8,7 @@
 //! | `test`  | peers, fmt, clippy, tidy, every test on every backend; the last line counts them |
 //! | `test --quick` | fmt, clippy, tidy, the libraries' tests and a few suites on threads |
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
+//! | `transactions` | the long forms of the suites of transactions; names of parts run these |
 //! | `clients` | the Redis clients of other languages against the server |
 //! | `clients NAME` | `c_test`, `rust-rocksdb`, `grocksdb`, `balboa` on the C library |
 //! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
@@ -38,10 +39,11 @@ mod python;
 mod sim;
 mod suite;
 mod tidy;
+mod transactions;
 
 const USAGE: &str = "usage: cargo xtask (peers [--native [--configure]] | tidy | test | \
     clients | capi | deb | examples | notices | api-lines | loom | publish | python | \
-    sim [arguments])";
+    transactions [parts] | sim [arguments])";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         ["python", rest @ ..] => python::run(&root, rest),
         ["publish", rest @ ..] => publish::run(&root, rest),
         ["sim", rest @ ..] => sim::run(&root, rest),
+        ["transactions", rest @ ..] => transactions::run(&root, rest),
         ["loom"] => suite::run(&root, &["--only", "loom"]),
         _ => {
             eprintln!("{USAGE}");

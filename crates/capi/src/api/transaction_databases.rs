@@ -145,7 +145,7 @@ c_api! {
     }
 
     fn rocksdb_transactiondb_property_value(db: &Database, name: Text<'_>) -> Option<Copied> {
-        text(db.db().property(&name.text()))
+        text(db.property(&name.text()))
     }
 
     fn rocksdb_optimistictransactiondb_property_value(

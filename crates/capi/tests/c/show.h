@@ -66,6 +66,21 @@ static void taken(const char* what, char* data, size_t size) {
     bytes(what, data_, n);      \
   } while (0)
 
+/* Shows the entries from where the iterator is, and its error. */
+static inline void entries(rocksdb_iterator_t* it, int forward) {
+  size_t n;
+  while (rocksdb_iter_valid(it)) {
+    const char* k = rocksdb_iter_key(it, &n);
+    bytes("  key", k, n);
+    const char* v = rocksdb_iter_value(it, &n);
+    bytes("  value", v, n);
+    if (forward) rocksdb_iter_next(it);
+    else rocksdb_iter_prev(it);
+  }
+  rocksdb_iter_get_error(it, &err);
+  said("iterator");
+}
+
 static const char* dir(const char* name) {
   static char path[4096];
   snprintf(path, sizeof path, "%s/%s", getenv("SHOW_DIR"), name);

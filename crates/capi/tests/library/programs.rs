@@ -18,6 +18,11 @@ fn peer() -> PathBuf {
     path
 }
 
+/// How many seeds a program with drawn work runs.
+fn seeds() -> String {
+    std::env::var("PUMICE_SEEDS").unwrap_or_else(|_| "40".to_string())
+}
+
 pub fn folder_with(library: &Path, folder: &Path) -> PathBuf {
     std::fs::create_dir_all(folder).expect("a folder is made");
     for name in ["librocksdb.so", "librocksdb.so.11"] {
@@ -32,6 +37,7 @@ pub fn printed(program: &Path, libraries: &Path, data: &Path, set: &[(&str, &str
     let output = Command::new(program)
         .env("LD_LIBRARY_PATH", libraries)
         .env("SHOW_DIR", data)
+        .env("SHOW_SEEDS", format!("0 {}", seeds()))
         .envs(set.iter().copied())
         .output()
         .expect("the program runs");
@@ -109,6 +115,12 @@ fn operators() {
 #[test]
 fn options() {
     same_on_both("options", &[]);
+}
+
+/// Drawn batches and schedules; `cargo xtask transactions` compares a thousand of them.
+#[test]
+fn drawn_transactions() {
+    same_on_both("drawn_transactions", &[]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use pumice_port::sync::Mutex;
 
 use crate::batch_index::WriteBatchWithIndex;
 use crate::batch_index::overlay::BatchView;
+use crate::lock_order;
 
 /// A batch with index that several owners read and change, one at a time.
 ///
@@ -45,7 +46,7 @@ impl Eq for SharedBatch {}
 
 impl From<WriteBatchWithIndex> for SharedBatch {
     fn from(batch: WriteBatchWithIndex) -> Self {
-        SharedBatch(Arc::new(Mutex::foreground(batch)))
+        SharedBatch(Arc::new(Mutex::ranked(&lock_order::SHARED_BATCH, batch)))
     }
 }
 

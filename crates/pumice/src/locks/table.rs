@@ -26,6 +26,7 @@ use pumice_base::{Error, ErrorKind, Result, SubCode};
 use pumice_port::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use pumice_port::time::{now_micros, wall_seconds};
 
+use crate::lock_order;
 use crate::locks::holder::{Holder, NEVER};
 use crate::locks::waits::{DeadlockPath, Wait, Waits};
 
@@ -265,7 +266,7 @@ impl LockTables {
         LockTables {
             options,
             families: RwLock::new(BTreeMap::new()),
-            waits: Mutex::foreground(Waits::new(options.deadlocks_max)),
+            waits: Mutex::ranked(&lock_order::KEY_WAITS, Waits::new(options.deadlocks_max)),
         }
     }
 
@@ -274,8 +275,8 @@ impl LockTables {
             return Arc::clone(found);
         }
         let made = || {
-            let stripes =
-                (0..self.options.stripes.max(1)).map(|_| Mutex::foreground(Stripe::new()));
+            let stripe = |_| Mutex::ranked(&lock_order::KEY_LOCKS, Stripe::new());
+            let stripes = (0..self.options.stripes.max(1)).map(stripe);
             Arc::new(FamilyLocks { stripes: stripes.collect(), held: AtomicUsize::new(0) })
         };
         Arc::clone(self.families.write().entry(id).or_insert_with(made))

@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use pumice_base::{Comparator, Error, Result};
+use pumice_base::{Comparator, Error, Result, WideColumn};
 
 use crate::options::requests::ReadOptions;
 use crate::read::iterator::DbIterator;
@@ -60,6 +60,14 @@ pub trait Cursor: Send {
     /// # Errors
     /// Corruption if the stored value is not one of this handle's.
     fn value(&self) -> Option<Result<&[u8]>>;
+    /// The columns of this entry by name ascending, see [`DbIterator::columns`]; None without a
+    /// position. A handle whose cursors do not say gives the value as the only column.
+    ///
+    /// # Errors
+    /// As [`Cursor::value`].
+    fn columns(&self) -> Option<Result<Vec<WideColumn<'_>>>> {
+        Some(self.value()?.map(|value| vec![WideColumn::of_plain(value)]))
+    }
     /// Why there is no position, if that is not the end.
     ///
     /// # Errors
@@ -93,6 +101,9 @@ impl Cursor for DbIterator {
     }
     fn value(&self) -> Option<Result<&[u8]>> {
         DbIterator::value(self).map(Ok)
+    }
+    fn columns(&self) -> Option<Result<Vec<WideColumn<'_>>>> {
+        DbIterator::columns(self).map(Ok)
     }
     fn status(&self) -> Result<()> {
         DbIterator::status(self)

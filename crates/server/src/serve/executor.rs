@@ -487,13 +487,14 @@ fn serve_waiters(
 /// EXEC.
 fn exec(shared: &Shared, session: &mut Session, out: &mut Reply, row: &Row, now: u64) {
     let multi = session.multi.take().unwrap_or_default();
-    session.client.queued.store(u64::MAX, Ordering::Relaxed);
     let mark = out.len();
     if let Err(failure) = exec_all(shared, session, out, &multi, now) {
         out.truncate(mark);
         shared.calls.failed(row.id);
         fail(shared, out, &error_text(&failure));
     }
+    // Until here CLIENT INFO says that it is in a transaction.
+    session.client.queued.store(u64::MAX, Ordering::Relaxed);
     shared.watches.unwatch(&mut session.watched);
 }
 

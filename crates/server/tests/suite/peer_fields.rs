@@ -264,7 +264,7 @@ fn memory_stats_have_the_names_of_redis() {
         told(caller, b"SET a 1");
         let bytes = told(caller, b"MEMORY STATS");
         let told = canonical(&bytes, &mut 0, false);
-        let words = told.split(|c: char| c == ' ' || c == ',' || c == '[' || c == ']');
+        let words = told.split([' ', ',', '[', ']']);
         let names = words.filter(|word| word.contains(|c: char| c.is_ascii_lowercase()));
         let keys = told.split("keys.count, ").nth(1).unwrap().split(',').next().unwrap();
         let mut said: Vec<String> = names.map(str::to_string).collect();

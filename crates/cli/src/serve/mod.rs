@@ -144,6 +144,8 @@ fn serve(config: Config) -> Result<(), String> {
     let (progress, files) = Progress::logs(PosixFs::shared());
     progress.meter().expect(bytes_of(Path::new(&dir), &[".log"]));
     let running = Running::start_with(config, IoMode::Auto, Some(files))?;
+    // Said once: this is the program's only server.
+    running.shared().allocator.set("mimalloc").ok();
     drop(progress);
     let end: Arc<dyn Fn() + Send + Sync> = Arc::new(running.ask_to_end());
     // It ends with the process.

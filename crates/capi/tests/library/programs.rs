@@ -18,9 +18,10 @@ fn peer() -> PathBuf {
     path
 }
 
-/// How many seeds a program with drawn work runs.
-fn seeds() -> String {
-    std::env::var("PUMICE_SEEDS").unwrap_or_else(|_| "40".to_string())
+/// The seeds of a program with drawn work, from `first` on: `usual` of them, or `PUMICE_SEEDS`.
+fn seeds(first: u32, usual: u32) -> String {
+    let count = std::env::var("PUMICE_SEEDS").unwrap_or_else(|_| usual.to_string());
+    format!("{first} {count}")
 }
 
 pub fn folder_with(library: &Path, folder: &Path) -> PathBuf {
@@ -37,7 +38,6 @@ pub fn printed(program: &Path, libraries: &Path, data: &Path, set: &[(&str, &str
     let output = Command::new(program)
         .env("LD_LIBRARY_PATH", libraries)
         .env("SHOW_DIR", data)
-        .env("SHOW_SEEDS", format!("0 {}", seeds()))
         .envs(set.iter().copied())
         .output()
         .expect("the program runs");
@@ -120,7 +120,7 @@ fn options() {
 /// Drawn batches and schedules; `cargo xtask transactions` compares a thousand of them.
 #[test]
 fn drawn_transactions() {
-    same_on_both("drawn_transactions", &[]);
+    same_on_both("drawn_transactions", &[("SHOW_SEEDS", &seeds(0, 40))]);
 }
 
 #[test]
@@ -133,11 +133,10 @@ fn files() {
     same_on_both("files", &[]);
 }
 
-/// `PUMICE_SEEDS="FIRST COUNT"` draws others, or more.
+/// `PUMICE_SEEDS=COUNT` draws more.
 #[test]
 fn drawn_calls() {
-    let seeds = std::env::var("PUMICE_SEEDS").unwrap_or("1 12".to_string());
-    same_on_both("drawn", &[("SHOW_SEEDS", &seeds)]);
+    same_on_both("drawn", &[("SHOW_SEEDS", &seeds(1, 12))]);
 }
 
 #[test]

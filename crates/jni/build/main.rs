@@ -3,12 +3,13 @@
 //! | a method is | if |
 //! |---|---|
 //! | a function of `src/api` | its documentation says `Java: CLASS.METHOD` |
-//! | an accessor | it is named as a property of binding's table (`tables/names.tsv` has the others) |
+//! | an accessor | it is named as a property of binding's table, or in `tables/names.tsv` |
 //! | a constructor or destructor | its class is an object of values, or a type with an end |
 //! | missing | otherwise: it throws NotSupported with its name |
 //!
 //! All names carry their signature, so that methods which differ between the jars, or are
-//! overloaded, are different functions; the virtual machine looks for that name after the short one.
+//! overloaded, are different functions; the virtual machine looks for that name after the short
+//! one.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Not part of the engine.
 
@@ -20,7 +21,6 @@ mod signature;
 mod table;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -65,7 +65,8 @@ fn main() {
         } else if let Some(body) = properties.body(native) {
             ("generated", body)
         } else {
-            let _ = writeln!(missing, "{}.{}{}", native.class, native.name, native.signature.text);
+            let signature = &native.signature.text;
+            missing.push_str(&format!("{}.{}{signature}\n", native.class, native.name));
             let class = native.class.replace('/', ".");
             ("missing", format!("Err(missing(\"org.rocksdb.{class}.{}\"))", native.name))
         };
@@ -74,7 +75,7 @@ fn main() {
     }
     let mut state = String::new();
     for (kind, count) in counts {
-        let _ = writeln!(state, "{kind} {count}");
+        state.push_str(&format!("{kind} {count}\n"));
     }
     let families = properties.of_families(&natives);
     write(&out.join("natives.rs"), &code);
@@ -100,7 +101,7 @@ fn call(native: &Native, hand: &Hand) -> String {
                 .unwrap_or_else(|| panic!("{}.{} has no argument {at}", native.class, native.name))
                 .clone(),
         };
-        let _ = write!(arguments, ", from(env, {value})?");
+        arguments.push_str(&format!(", from(env, {value})?"));
     }
     format!("into(env, crate::api::{}({arguments})?)", hand.path)
 }
@@ -108,22 +109,19 @@ fn call(native: &Native, hand: &Hand) -> String {
 /// The exported function.
 fn export(code: &mut String, native: &Native, body: &str) {
     let name = native.signature.export_name(&native.class, &native.name);
-    let parameters: String = native.signature.raw_types().iter().enumerate().fold(
-        String::new(),
-        |mut text, (at, raw)| {
-            let _ = write!(text, ", a{at}: {raw}");
-            text
-        },
-    );
+    let raw = native.signature.raw_types();
+    let parameters: Vec<String> =
+        raw.iter().enumerate().map(|(at, raw)| format!(", a{at}: {raw}")).collect();
+    let parameters = parameters.concat();
     let result = native.signature.result();
     let method = format!("org.rocksdb.{}.{}", native.class.replace('/', "."), native.name);
-    let _ = write!(
-        code,
+    code.push_str(&format!(
         "#[unsafe(no_mangle)]\n\
-         pub unsafe extern \"system\" fn {name}(raw: *mut JNIEnv, this: jobject{parameters}) -> {result} {{\n\
+         pub unsafe extern \"system\" fn {name}(\n\
+         raw: *mut JNIEnv, this: jobject{parameters}) -> {result} {{\n\
          // SAFETY: invariants 1 to 4 of ffi.\n\
          unsafe {{ enter::<{result}>(raw, \"{method}\", |env| {body}) }}\n}}\n"
-    );
+    ));
 }
 
 fn read(path: &Path) -> String {

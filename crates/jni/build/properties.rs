@@ -59,6 +59,8 @@ const ENDS: &[(&str, &str)] = &[
     ("BackupEngine", "Backups"),
     ("CompressionOptions", "Compression"),
     ("RocksMemEnv", "Env"),
+    ("TimedEnv", "Env"),
+    ("RocksEnv", "Env"),
 ];
 
 pub struct Properties<'a> {
@@ -105,6 +107,10 @@ impl<'a> Properties<'a> {
             let kind = own.or_else(|| class.map(|(_, _, kind)| (*kind).to_string()))?;
             return Some(format!("accessor::end::<{kind}>(a0)"));
         }
+        if native.class == "PerfContext" && native.signature.text == "(J)J" {
+            let (all, rest) = (snake(&native.name), native.name.trim_start_matches("get"));
+            return Some(format!("crate::api::perf::metric(a0, [\"{}\", \"{all}\"])", snake(rest)));
+        }
         let (java, object, kind) = class?;
         if *kind == "Values"
             && native.name.ends_with(java)
@@ -146,9 +152,9 @@ impl<'a> Properties<'a> {
         let own = natives.iter().filter(|native| native.class == "ColumnFamilyOptions");
         let names: BTreeSet<&str> =
             own.filter_map(|native| Some(self.find(native, "options")?.name)).collect();
-        format!("/// Properties of `options` that are column families'.\npub const FAMILY_PROPERTIES: &[&str] = &{names:?};\n")
-            .replace('{', "[")
-            .replace('}', "]")
+        let list: Vec<&str> = names.into_iter().collect();
+        let head = "/// Properties of column families.\npub const FAMILY_PROPERTIES: &[&str] =";
+        format!("{head} &{list:?};\n")
     }
 }
 

@@ -1,7 +1,5 @@
 //! Signatures of methods: their types in Rust, and the names of the exported functions.
 
-use std::fmt::Write as _;
-
 /// A method's signature.
 pub struct Signature {
     /// As in the class file.
@@ -107,9 +105,7 @@ fn mangled(text: &str) -> String {
             '_' => name.push_str("_1"),
             ';' => name.push_str("_2"),
             '[' => name.push_str("_3"),
-            other => {
-                let _ = write!(name, "_0{:04x}", other as u32);
-            }
+            other => name.push_str(&format!("_0{:04x}", other as u32)),
         }
     }
     name

@@ -5,12 +5,12 @@
 //! |---|---|
 //! | `api` | the native methods, by area, in safe Rust |
 //! | `callbacks` | objects of Java that the engine calls |
-//! | `objects` | what handles of Java stand for |
-//! | `ffi` | all that touches the virtual machine: arguments, results, handles, exceptions, threads |
+//! | `objects`, `maps` | what handles of Java stand for; maps of Java's |
+//! | `ffi` | all that touches the virtual machine: arguments, results, handles, exceptions |
 //!
 //! What a method does without Java is in the crate `pumice-binding`. The build script (`build/`)
-//! writes an exported function for every row of `tables/natives.tsv`: it calls the function of `api`
-//! that names the method in its documentation (`Java: CLASS.METHOD`), or is an accessor of a
+//! writes an exported function for every row of `tables/natives.tsv`: it calls the function of
+//! `api` that names the method in its documentation (`Java: CLASS.METHOD`), or is an accessor of a
 //! property of `pumice-binding`'s table, or throws NotSupported with the method's name.
 //!
 //! Thread safety: that of RocksDB's Java classes: databases, caches and options that nobody changes
@@ -21,4 +21,5 @@
 mod api;
 mod callbacks;
 mod ffi;
+mod maps;
 mod objects;

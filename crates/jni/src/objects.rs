@@ -72,6 +72,7 @@ held! {
     35 JobStats: "CompactionJobStats";
     37 Handler: "write batch handler";
     38 FlinkConfig: "FlinkCompactionFilter configuration";
+    39 Perf: "PerfContext";
 }
 
 pub use crate::callbacks::flink::FlinkConfig;
@@ -289,6 +290,10 @@ pub struct Compression {
 /// A handler of records of batches, in Java.
 #[derive(Debug)]
 pub struct Handler(pub crate::ffi::vm::Global);
+
+/// Perf contexts are the thread's own; this is only a handle.
+#[derive(Clone, Debug)]
+pub struct Perf;
 
 /// Nothing is said of what is inside.
 macro_rules! nameless {

@@ -3,8 +3,6 @@
 //! Bytes that are no class file give None; nothing else of a class is read.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
 /// (class below org.rocksdb, name, signature) to the jars that have it.
 pub type Natives = BTreeMap<(String, String, String), Vec<&'static str>>;
 
@@ -126,9 +124,7 @@ fn mangled(text: &str) -> String {
             ';' => name.push_str("_2"),
             '[' => name.push_str("_3"),
             letter if letter.is_ascii_alphanumeric() => name.push(letter),
-            other => {
-                let _ = write!(name, "_0{:04x}", other as u32);
-            }
+            other => name.push_str(&format!("_0{:04x}", other as u32)),
         }
     }
     name

@@ -1,6 +1,6 @@
-//! `--test own`: the programs in `crates/jni/tests/java`, with RocksDB's library and with ours, which
-//! must print the same; with ours the virtual machine checks every call (`-Xcheck:jni`) and must
-//! have nothing to say.
+//! `--test own`: the programs in `crates/jni/tests/java`, with RocksDB's library and with ours,
+//! which must print the same; with ours the virtual machine checks every call (`-Xcheck:jni`) and
+//! must have nothing to say.
 
 use std::fs;
 use std::path::{Path, PathBuf};

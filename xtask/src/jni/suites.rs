@@ -1,5 +1,5 @@
-//! `--suite NAME`: tests that others wrote, unmodified, from their jars on Maven Central, on RocksDB's
-//! library and on ours. Ours may fail what RocksDB's fails, and nothing else.
+//! `--suite NAME`: tests that others wrote, unmodified, from their jars on Maven Central, on
+//! RocksDB's library and on ours. Ours may fail what RocksDB's fails, and nothing else.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ pub fn kafka(root: &Path, library: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The class path of `crates/jni/tests/suites/NAME.xml`, from Maven.
+/// The class path that Maven finds for a list in `crates/jni/tests/suites`.
 fn class_path(root: &Path, name: &str, folder: &Path) -> Result<String, String> {
     let list = folder.join("class_path.txt");
     let pom = root.join(format!("crates/jni/tests/suites/{name}.xml"));

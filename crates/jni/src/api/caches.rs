@@ -206,6 +206,11 @@ pub fn default_env(_env: Env<'_>) -> Result<New<Files>> {
     Ok(New(Files::default()))
 }
 
+/// Java: RocksDB.getEnv
+pub fn env_of(_env: Env<'_>, _db: &pumice_binding::database::Database) -> Result<New<Files>> {
+    Ok(New(Files::default()))
+}
+
 /// Java: RocksMemEnv.createMemEnv 0
 pub fn new_mem_env(_env: Env<'_>, _base: i64) -> Result<New<Files>> {
     Ok(New(Files::in_memory()))

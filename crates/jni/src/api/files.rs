@@ -11,10 +11,11 @@ use pumice_binding::log_cursor::LogCursor;
 use pumice_binding::requests::{self, BackupOptions};
 use pumice_binding::store::Fields;
 
+use crate::api::callbacks::order_of;
 use crate::api::family;
 use crate::ffi::call::Result;
 use crate::ffi::env::{Env, Object};
-use crate::ffi::from::Direct;
+use crate::ffi::from::{Direct, Handle};
 use crate::ffi::handle;
 use crate::ffi::into::New;
 use crate::objects::{Backups, Checkpoint, Family, Options, Slice, Values, Writer};
@@ -45,6 +46,22 @@ pub fn ingest(
 /// Java: SstFileWriter.newSstFileWriter (JJ)
 pub fn new_writer(_env: Env<'_>, _files: &Values, options: &Options) -> Result<New<Writer>> {
     let writer = options.values.to_engine().and_then(|engine| SstFileWriter::new(&engine));
+    Ok(New(Writer { writer, file_size: 0 }))
+}
+
+/// Java: SstFileWriter.newSstFileWriter (JJJB)
+pub fn new_writer_ordered(
+    env: Env<'_>,
+    _files: &Values,
+    options: &Options,
+    order: Handle,
+    kind: i8,
+) -> Result<New<Writer>> {
+    let order = order_of(env, order, kind)?;
+    let writer = options.values.to_engine().and_then(|mut engine| {
+        engine.cf.comparator = order;
+        SstFileWriter::new(&engine)
+    });
     Ok(New(Writer { writer, file_size: 0 }))
 }
 

@@ -163,6 +163,12 @@ pub fn rollback_to_save_point(_env: Env<'_>, batch: &SharedBatch) -> Result<()> 
     Ok(undone.map_err(|_| Error::not_found(""))?)
 }
 
+/// Java: WriteBatchWithIndex.popSavePoint
+pub fn pop_save_point(_env: Env<'_>, batch: &SharedBatch) -> Result<()> {
+    let popped = batch.with_mut(WriteBatchWithIndex::pop_save_point);
+    Ok(popped.map_err(|_| Error::not_found(""))?)
+}
+
 /// Java: WriteBatchWithIndex.iteratorWithBase
 pub fn iterator_with_base(
     _env: Env<'_>,

@@ -105,6 +105,17 @@ pub fn new_report(_env: Env<'_>) -> Result<crate::ffi::into::New<CompactionInfo>
     Ok(crate::ffi::into::New(CompactionInfo::default()))
 }
 
+/// Java: CompactionJobStats.newCompactionJobStats
+pub fn new_stats(_env: Env<'_>) -> Result<crate::ffi::into::New<crate::objects::JobStats>> {
+    Ok(crate::ffi::into::New(crate::objects::JobStats::default()))
+}
+
+/// Java: CompactionJobStats.reset
+pub fn reset_stats(_env: Env<'_>, stats: &mut crate::objects::JobStats) -> Result<()> {
+    *stats = crate::objects::JobStats::default();
+    Ok(())
+}
+
 fn texts(list: &[Vec<u8>]) -> Vec<String> {
     list.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }

@@ -8,7 +8,7 @@
 //! | `batches`, `indexed` | write batches without and with an index |
 //! | `options`, `tables`, `requests` | options of databases, of tables, of calls |
 //! | `caches` | caches, limiters, managers, environments |
-//! | `statistics`, `properties` | what is measured and reported |
+//! | `statistics`, `perf`, `properties` | what is measured and reported |
 //! | `maintenance`, `files` | flushes, compactions, checkpoints, table files, backups |
 //! | `transactions` | databases with transactions |
 //! | `callbacks` | objects of Java that the engine calls |
@@ -22,6 +22,7 @@ pub mod indexed;
 pub mod maintenance;
 pub mod opening;
 pub mod options;
+pub mod perf;
 pub mod properties;
 pub mod reads;
 pub mod requests;

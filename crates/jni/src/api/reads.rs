@@ -158,6 +158,7 @@ fn rooms(env: Env<'_>, buffers: &[Object<'_>]) -> Result<Vec<(i32, i32)>> {
 }
 
 /// Java: RocksDB.multiGet (JJ[J[U[I[I[U[I[Lorg/rocksdb/Status;)
+#[allow(clippy::too_many_arguments)] // Java's.
 pub fn multi_get_direct(
     env: Env<'_>,
     db: &Database,

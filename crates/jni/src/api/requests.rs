@@ -108,6 +108,22 @@ pub fn new_restore(_env: Env<'_>, keep_log_files: bool) -> Result<New<Values>> {
     Ok(New(Values(store.with("keep_log_files", u64::from(keep_log_files)))))
 }
 
+/// Java: IngestExternalFileOptions.newIngestExternalFileOptions (ZZZZ)
+pub fn new_ingest(
+    _env: Env<'_>,
+    move_files: bool,
+    snapshot_consistency: bool,
+    allow_global_seqno: bool,
+    allow_blocking_flush: bool,
+) -> Result<New<Values>> {
+    let store = Store::named("ingestexternalfileoptions")
+        .with("move_files", u64::from(move_files))
+        .with("snapshot_consistency", u64::from(snapshot_consistency))
+        .with("allow_global_seqno", u64::from(allow_global_seqno))
+        .with("allow_blocking_flush", u64::from(allow_blocking_flush));
+    Ok(New(Values(store)))
+}
+
 /// Java: EnvOptions.newEnvOptions (J) -
 pub fn new_env_of(_env: Env<'_>, _options: i64) -> Result<New<Values>> {
     Ok(New(Values(Store::named("envoptions"))))

@@ -1,6 +1,6 @@
 //! Statistics: Java numbers tickers and histograms with bytes of its own, other ones in other jars.
-//! So the classes are asked: each enum's numbers are read once, and its names are RocksDB's with low
-//! lines, but for those in `tables/statistics_names.tsv`.
+//! So the classes are asked: each enum's numbers are read once, and its names are RocksDB's with
+//! low lines, but for those in `tables/statistics_names.tsv`.
 
 use std::sync::{Arc, OnceLock};
 

@@ -12,191 +12,169 @@ use crate::ffi::env::Env;
 use crate::ffi::into::New;
 use crate::objects::{Cache, MemTable, Merge, Policy, Table};
 
-/// What both forms of the constructor of a block-based table's options have in common.
-struct Common<'a> {
-    flags: [(&'static str, bool); 12],
-    numbers: [(&'static str, i64); 13],
-    cache: (Option<&'a Cache>, i64),
-    policy: Option<&'a Policy>,
-}
+const FLAGS: [&str; 12] = [
+    "cache_index_and_filter_blocks",
+    "cache_index_and_filter_blocks_with_high_priority",
+    "pin_l0_filter_and_index_blocks_in_cache",
+    "pin_top_level_index_and_filter",
+    "no_block_cache",
+    "partition_filters",
+    "optimize_filters_for_memory",
+    "use_delta_encoding",
+    "whole_key_filtering",
+    "verify_compression",
+    "enable_index_compression",
+    "block_align",
+];
+const BYTES: [&str; 4] = ["index_type", "data_block_index_type", "checksum", "index_shortening"];
+const INTS: [&str; 5] = [
+    "block_size_deviation",
+    "block_restart_interval",
+    "index_block_restart_interval",
+    "read_amp_bytes_per_bit",
+    "format_version",
+];
 
-impl Common<'_> {
-    fn table(&self) -> TableOptions {
-        let mut table = TableOptions::default();
-        for (name, flag) in self.flags {
-            table.store_mut().put(name, u64::from(flag));
-        }
-        for (name, number) in self.numbers {
-            table.store_mut().put_int(name, number);
-        }
-        let no_cache = table.store().flag("no_block_cache");
-        table.engine.block_cache = match self.cache {
-            _ if no_cache => None,
-            (Some(cache), _) => Some(Arc::clone(&cache.blocks)),
-            (None, size) if size > 0 => {
-                let bytes = usize::try_from(size).unwrap_or(usize::MAX);
-                Some(pumice::BlockCache::new(pumice::CacheOptions::new(bytes)))
-            }
-            // RocksDB makes none of size 0.
-            (None, _) => {
-                table.store_mut().put("no_block_cache", 1);
-                None
-            }
-        };
-        table.engine.filter_policy = self.policy.map(|policy| policy.0.clone());
-        table
+/// What both forms of the constructor have in common: `sizes` are those of a block, of one of
+/// metadata, and of a cache of its own.
+fn blocks(
+    (flags, bytes, ints): ([bool; 12], [i8; 4], [i32; 5]),
+    sizes: [i64; 3],
+    ratio: f64,
+    cache: Option<&Cache>,
+    policy: Option<&Policy>,
+) -> TableOptions {
+    let mut table = TableOptions::default();
+    let [block, metadata, own_cache] = sizes;
+    let store = table.store_mut();
+    for (name, flag) in FLAGS.iter().zip(flags) {
+        store.put(name, u64::from(flag));
     }
+    for (name, byte) in BYTES.iter().zip(bytes) {
+        store.put_int(name, i64::from(byte));
+    }
+    for (name, int) in INTS.iter().zip(ints) {
+        store.put_int(name, i64::from(int));
+    }
+    store.put_int("block_size", block);
+    store.put_int("metadata_block_size", metadata);
+    store.put_double("data_block_hash_table_util_ratio", ratio);
+    table.engine.block_cache = match cache {
+        _ if table.store().flag("no_block_cache") => None,
+        Some(cache) => Some(Arc::clone(&cache.blocks)),
+        None if own_cache > 0 => {
+            let bytes = usize::try_from(own_cache).unwrap_or(usize::MAX);
+            Some(pumice::BlockCache::new(pumice::CacheOptions::new(bytes)))
+        }
+        // RocksDB makes none of size 0.
+        None => {
+            table.store_mut().put("no_block_cache", 1);
+            None
+        }
+    };
+    table.engine.filter_policy = policy.map(|policy| policy.0);
+    table
 }
 
 /// Java: BlockBasedTableConfig.newTableFactoryHandle (ZZZZBBDBZJJJIIIJZZZJZZIIZZBJI)
 #[allow(clippy::too_many_arguments)] // Java's.
 pub fn new_blocks(
     _env: Env<'_>,
-    cache_index: bool,
-    high_priority: bool,
+    index: bool,
+    high: bool,
     pin_l0: bool,
     pin_top: bool,
     index_type: i8,
     data_index: i8,
-    hash_ratio: f64,
+    ratio: f64,
     checksum: i8,
     no_cache: bool,
     cache: Option<&Cache>,
     _persistent: i64,
-    block_size: i64,
+    size: i64,
     deviation: i32,
     restart: i32,
     index_restart: i32,
-    metadata_size: i64,
+    metadata: i64,
     partition: bool,
-    for_memory: bool,
+    memory: bool,
     delta: bool,
     policy: Option<&Policy>,
-    whole_key: bool,
+    whole: bool,
     verify: bool,
-    read_amp: i32,
+    amp: i32,
     format: i32,
-    index_compression: bool,
+    packed: bool,
     align: bool,
     shortening: i8,
-    cache_size: i64,
+    own_cache: i64,
     _shard_bits: i32,
 ) -> Result<New<Table>> {
-    let common = Common {
-        flags: [
-            ("cache_index_and_filter_blocks", cache_index),
-            ("cache_index_and_filter_blocks_with_high_priority", high_priority),
-            ("pin_l0_filter_and_index_blocks_in_cache", pin_l0),
-            ("pin_top_level_index_and_filter", pin_top),
-            ("no_block_cache", no_cache),
-            ("partition_filters", partition),
-            ("optimize_filters_for_memory", for_memory),
-            ("use_delta_encoding", delta),
-            ("whole_key_filtering", whole_key),
-            ("verify_compression", verify),
-            ("enable_index_compression", index_compression),
-            ("block_align", align),
-        ],
-        numbers: [
-            ("index_type", i64::from(index_type)),
-            ("data_block_index_type", i64::from(data_index)),
-            ("data_block_hash_table_util_ratio", hash_ratio.to_bits().cast_signed()),
-            ("checksum", i64::from(checksum)),
-            ("block_size", block_size),
-            ("block_size_deviation", i64::from(deviation)),
-            ("block_restart_interval", i64::from(restart)),
-            ("index_block_restart_interval", i64::from(index_restart)),
-            ("metadata_block_size", metadata_size),
-            ("read_amp_bytes_per_bit", i64::from(read_amp)),
-            ("format_version", i64::from(format)),
-            ("index_shortening", i64::from(shortening)),
-            ("super_block_alignment_size", 0),
-        ],
-        cache: (cache, cache_size),
-        policy,
-    };
-    Ok(New(Table::Blocks(Box::new(common.table()))))
+    let flags = [
+        index, high, pin_l0, pin_top, no_cache, partition, memory, delta, whole, verify, packed,
+        align,
+    ];
+    let bytes = [index_type, data_index, checksum, shortening];
+    let ints = [deviation, restart, index_restart, amp, format];
+    let sizes = [size, metadata, own_cache];
+    let table = blocks((flags, bytes, ints), sizes, ratio, cache, policy);
+    Ok(New(Table::Blocks(Box::new(table))))
 }
 
 /// Java: BlockBasedTableConfig.newTableFactoryHandle (ZZZZBBDBZJJJIIIJZZZJZZIIZDZZJJBBJI)
 #[allow(clippy::too_many_arguments)] // Java's.
 pub fn new_blocks_of_11(
-    env: Env<'_>,
-    cache_index: bool,
-    high_priority: bool,
+    _env: Env<'_>,
+    index: bool,
+    high: bool,
     pin_l0: bool,
     pin_top: bool,
     index_type: i8,
     data_index: i8,
-    hash_ratio: f64,
+    ratio: f64,
     checksum: i8,
     no_cache: bool,
     cache: Option<&Cache>,
-    persistent: i64,
-    block_size: i64,
+    _persistent: i64,
+    size: i64,
     deviation: i32,
     restart: i32,
     index_restart: i32,
-    metadata_size: i64,
+    metadata: i64,
     partition: bool,
-    for_memory: bool,
+    memory: bool,
     delta: bool,
     policy: Option<&Policy>,
-    whole_key: bool,
+    whole: bool,
     verify: bool,
-    read_amp: i32,
+    amp: i32,
     format: i32,
     separate: bool,
     uniform: f64,
-    index_compression: bool,
+    packed: bool,
     align: bool,
     alignment: i64,
     alignment_ratio: i64,
     shortening: i8,
-    search_type: i8,
-    cache_size: i64,
-    shard_bits: i32,
+    search: i8,
+    own_cache: i64,
+    _shard_bits: i32,
 ) -> Result<New<Table>> {
-    let made = new_blocks(
-        env,
-        cache_index,
-        high_priority,
-        pin_l0,
-        pin_top,
-        index_type,
-        data_index,
-        hash_ratio,
-        checksum,
-        no_cache,
-        cache,
-        persistent,
-        block_size,
-        deviation,
-        restart,
-        index_restart,
-        metadata_size,
-        partition,
-        for_memory,
-        delta,
-        policy,
-        whole_key,
-        verify,
-        read_amp,
-        format,
-        index_compression,
+    let flags = [
+        index, high, pin_l0, pin_top, no_cache, partition, memory, delta, whole, verify, packed,
         align,
-        shortening,
-        cache_size,
-        shard_bits,
-    )?;
-    let New(Table::Blocks(mut table)) = made else { return Ok(made) };
+    ];
+    let bytes = [index_type, data_index, checksum, shortening];
+    let ints = [deviation, restart, index_restart, amp, format];
+    let sizes = [size, metadata, own_cache];
+    let mut table = blocks((flags, bytes, ints), sizes, ratio, cache, policy);
     let store = table.store_mut();
     store.put("separate_key_value_in_data_block", u64::from(separate));
     store.put_double("uniform_cv_threshold", uniform);
     store.put_int("super_block_alignment_size", alignment);
     store.put_int("super_block_alignment_space_overhead_ratio", alignment_ratio);
-    store.put_int("index_block_search_type", i64::from(search_type));
-    Ok(New(Table::Blocks(table)))
+    store.put_int("index_block_search_type", i64::from(search));
+    Ok(New(Table::Blocks(Box::new(table))))
 }
 
 /// Java: PlainTableConfig.newTableFactoryHandle

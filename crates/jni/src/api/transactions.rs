@@ -461,6 +461,18 @@ pub fn merge(
     Ok(it.transaction.merge_cf(family(it, cf), &*key, &*value).map_err(of_write)?)
 }
 
+/// Java: Transaction.mergeDirect (JUIIUII) 0 1 2 -
+/// Java: Transaction.mergeDirect (JUIIUIIJZ) 0 1 2 3
+pub fn merge_direct(
+    _env: Env<'_>,
+    it: It<'_>,
+    key: Direct<'_>,
+    value: Direct<'_>,
+    cf: Option<&Family>,
+) -> Result<()> {
+    Ok(it.transaction.merge_cf(family(it, cf), key.0, value.0).map_err(of_write)?)
+}
+
 /// Java: Transaction.delete (J[BI) 0 1 -
 /// Java: Transaction.delete (J[BIJZ) 0 1 2
 pub fn delete(_env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<()> {
@@ -511,6 +523,11 @@ pub fn merge_untracked(
 /// Java: Transaction.deleteUntracked (J[BIJ)
 pub fn delete_untracked(_env: Env<'_>, it: It<'_>, key: Bytes, cf: Option<&Family>) -> Result<()> {
     Ok(it.transaction.delete_untracked(family(it, cf), &*key).map_err(of_write)?)
+}
+
+/// Java: Transaction.getState
+pub fn state(_env: Env<'_>, it: It<'_>) -> Result<i8> {
+    Ok(it.transaction.state() as i8)
 }
 
 /// Java: Transaction.putLogData

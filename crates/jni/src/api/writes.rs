@@ -11,7 +11,7 @@ use crate::ffi::from::{Bytes, Direct};
 use crate::objects::{Family, SharedBatch, WriteOptions};
 
 fn engine(options: Option<&WriteOptions>) -> pumice::WriteOptions {
-    options.map_or_else(Default::default, |options| options.engine().clone())
+    options.map_or_else(Default::default, |options| *options.engine())
 }
 
 type Options<'a> = Option<&'a WriteOptions>;

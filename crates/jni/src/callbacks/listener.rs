@@ -1,8 +1,8 @@
 //! Event listeners of Java (`AbstractEventListener`).
 //!
-//! One of Java's may serve several databases: each gets an object of its own, which knows the handle
-//! of its database. Events of files' operations, of the recovery from errors, and of column family
-//! handles do not come.
+//! One of Java's may serve several databases: each gets an object of its own, which knows the
+//! handle of its database. Events of files' operations, of the recovery from errors, and of column
+//! family handles do not come.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use pumice_binding::reports::{
 };
 
 use super::told;
-use crate::api::properties::table_properties;
 use crate::ffi::call::{Result, status_object};
 use crate::ffi::env::{Env, Method, Object};
 use crate::ffi::handle;
 use crate::ffi::vm::Global;
+use crate::maps::table_properties;
 
 /// Java's number of an event, and the method that hears of it.
 const EVENTS: [(u32, &str, &str); 9] = [
@@ -167,7 +167,10 @@ impl EventListener for Attached {
                 jvalue { i: info.job_id as i32 },
                 jvalue { b: info.reason as i8 },
             ];
-            let signature = "(JLorg/rocksdb/TableProperties;Lorg/rocksdb/Status;Ljava/lang/String;Ljava/lang/String;Ljava/lang/String;IB)V";
+            let signature = concat!(
+                "(JLorg/rocksdb/TableProperties;Lorg/rocksdb/Status;",
+                "Ljava/lang/String;Ljava/lang/String;Ljava/lang/String;IB)V",
+            );
             let info = env.construct("org/rocksdb/TableFileCreationInfo", signature, &arguments)?;
             Ok(vec![object(info)])
         });
@@ -209,7 +212,10 @@ impl EventListener for Attached {
                 jvalue { j: info.global_seqno.cast_signed() },
                 object(table_properties(env, &properties)?),
             ];
-            let signature = "(Ljava/lang/String;Ljava/lang/String;Ljava/lang/String;JLorg/rocksdb/TableProperties;)V";
+            let signature = concat!(
+                "(Ljava/lang/String;Ljava/lang/String;Ljava/lang/String;",
+                "JLorg/rocksdb/TableProperties;)V",
+            );
             let info =
                 env.construct("org/rocksdb/ExternalFileIngestionInfo", signature, &arguments)?;
             Ok(vec![self.database(), object(info)])

@@ -9,8 +9,8 @@
 //! | `listener` | event listeners |
 //!
 //! Thread safety: called from any thread of the engine, several at once. A Java exception in one
-//! ends the job with its text, as a panic in a call-back of the engine does; loggers' and listeners'
-//! are cleared, as nobody waits for their result.
+//! ends the job with its text, as a panic in a call-back of the engine does; those of loggers and
+//! listeners are cleared, as nobody waits for their result.
 
 pub mod filter;
 pub mod flink;

@@ -6,7 +6,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jni_sys::{JNIEnv, jobject, jvalue};
 use pumice::{Error, ErrorKind, SubCode};
-use pumice_binding::status;
 
 use super::env::{Env, Object};
 
@@ -158,10 +157,9 @@ pub fn status_object<'a>(env: Env<'a>, error: Option<&Error>) -> Result<Object<'
     env.construct("org/rocksdb/Status", "(BBLjava/lang/String;)V", &arguments)
 }
 
+/// Java takes the state as the message, or the names of the codes if there is none.
 fn exception<'a>(env: Env<'a>, error: &Error) -> Result<Object<'a>> {
     let status = status_object(env, Some(error))?;
-    let text = env.new_text(&status::text(error))?;
-    let arguments = [jvalue { l: text.raw() }, jvalue { l: status.raw() }];
-    let signature = "(Ljava/lang/String;Lorg/rocksdb/Status;)V";
-    env.construct("org/rocksdb/RocksDBException", signature, &arguments)
+    let arguments = [jvalue { l: status.raw() }];
+    env.construct("org/rocksdb/RocksDBException", "(Lorg/rocksdb/Status;)V", &arguments)
 }

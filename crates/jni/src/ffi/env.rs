@@ -466,7 +466,7 @@ impl<'a> Env<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Method(sys::jmethodID);
 
-// SAFETY: a method's number is the virtual machine's, for all threads, as long as the class is there.
+// SAFETY: a method's number is the virtual machine's, for all threads, while the class is there.
 unsafe impl Send for Method {}
 // SAFETY: as above.
 unsafe impl Sync for Method {}

@@ -1,7 +1,8 @@
 //! Objects that Java holds: numbers that name a slot and its generation.
 //!
-//! A slot is never unmapped and is used again with another generation, so that a number whose object
-//! was closed, or that stands for another kind of object, is found out and becomes an exception.
+//! A slot is never unmapped and is used again with another generation, so that a number whose
+//! object was closed, or that stands for another kind of object, is found out and becomes an
+//! exception.
 //! After 32,768 uses of one slot a number comes back; slots that became free are used last.
 //!
 //! Thread safety: slots are read without a lock; giving and taking has one.

@@ -24,7 +24,7 @@ use pumice_binding::store::{Fields, Store};
 use pumice_binding::{options, requests as values};
 
 use crate::callbacks::{JavaListener, JavaLogger, JavaOrder};
-use crate::ffi::handle::Held;
+use crate::ffi::handle::{self, Held};
 
 macro_rules! held {
     ($($number:literal $kind:ty: $name:literal;)+) => {$(
@@ -269,13 +269,62 @@ pub struct Slice(pub Vec<u8>);
 #[derive(Debug)]
 pub struct Backups(pub BackupEngine);
 
-/// A transaction and the database it is of.
+/// A transaction and the database it is of. What Java got out of it and never ends goes with it.
 #[derive(Debug)]
 pub struct OpenTransaction {
     /// The transaction.
     pub transaction: Transaction,
     /// The database.
     pub database: Database,
+    /// Snapshots with their handles.
+    snapshots: Vec<(Snapshot, i64)>,
+    /// Batches with their handles.
+    batches: Vec<(SharedBatch, i64)>,
+}
+
+impl OpenTransaction {
+    /// The handle's content.
+    pub fn new(transaction: Transaction, database: Database) -> OpenTransaction {
+        OpenTransaction { transaction, database, snapshots: Vec::new(), batches: Vec::new() }
+    }
+
+    /// The handle of its snapshot, 0 for none.
+    pub fn snapshot(&mut self) -> i64 {
+        let Some(snapshot) = self.transaction.snapshot() else { return 0 };
+        if let Some((last, number)) = self.snapshots.last() {
+            if *last == snapshot {
+                return *number;
+            }
+        }
+        let number = handle::give(snapshot.clone());
+        self.snapshots.push((snapshot, number));
+        number
+    }
+
+    /// The handle of its writes.
+    pub fn batch(&mut self) -> i64 {
+        let batch = self.transaction.shared_batch();
+        if let Some((last, number)) = self.batches.last() {
+            if *last == batch {
+                return *number;
+            }
+        }
+        let number = handle::give(batch.clone());
+        self.batches.push((batch, number));
+        number
+    }
+}
+
+impl Drop for OpenTransaction {
+    fn drop(&mut self) {
+        // One that is gone already needs no end.
+        for (_, number) in &self.snapshots {
+            handle::take::<Snapshot>(*number).ok();
+        }
+        for (_, number) in &self.batches {
+            handle::take::<SharedBatch>(*number).ok();
+        }
+    }
 }
 
 /// Options of compression.

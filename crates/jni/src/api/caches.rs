@@ -6,12 +6,14 @@ use pumice::{
     BlockCache, CacheOptions, IoPriority, PoolPriority, RateLimiter, RateLimiterMode,
     RateLimiterOptions, SstFileManager, SstFileManagerOptions, WriteBufferManager,
 };
+use pumice_binding::database::Database;
 use pumice_binding::env::Env as Files;
 use pumice_env::IoKind;
 
-use crate::ffi::call::Result;
+use crate::ffi::call::{Result, missing};
 use crate::ffi::env::Env;
 use crate::ffi::from::Handle;
+use crate::ffi::handle;
 use crate::ffi::into::New;
 use crate::objects::{BufferManager, Cache, FileManager, Limiter};
 
@@ -201,14 +203,21 @@ pub fn set_trash_ratio(_env: Env<'_>, it: &FileManager, ratio: f64) -> Result<()
     Ok(it.0.set_max_trash_db_ratio(ratio)?)
 }
 
+/// The default environment's handle, which Java never ends.
+static DEFAULT: OnceLock<i64> = OnceLock::new();
+
 /// Java: Env.getDefaultEnvInternal
-pub fn default_env(_env: Env<'_>) -> Result<New<Files>> {
-    Ok(New(Files::default()))
+pub fn default_env(_env: Env<'_>) -> Result<i64> {
+    Ok(*DEFAULT.get_or_init(|| handle::give(Files::default())))
 }
 
 /// Java: RocksDB.getEnv
-pub fn env_of(_env: Env<'_>, _db: &pumice_binding::database::Database) -> Result<New<Files>> {
-    Ok(New(Files::default()))
+pub fn env_of(env: Env<'_>, db: &Database) -> Result<i64> {
+    let own = &db.db().options().file_system;
+    if !Arc::ptr_eq(own, Files::default().file_system()) {
+        return Err(missing("RocksDB.getEnv of an environment that is not the default"));
+    }
+    default_env(env)
 }
 
 /// Java: RocksMemEnv.createMemEnv 0

@@ -9,7 +9,7 @@ use crate::api::family;
 use crate::ffi::call::Result;
 use crate::ffi::env::Env;
 use crate::ffi::from::{Bytes, List};
-use crate::objects::{CompactionInfo, Family, Slice, Values};
+use crate::objects::{CompactionInfo, Family, Values};
 
 /// Java: RocksDB.flush
 pub fn flush(
@@ -211,14 +211,6 @@ pub fn delete_files(
     let ranges: Vec<_> =
         bounds.chunks_exact(2).map(|pair| (pair[0].as_deref(), pair[1].as_deref())).collect();
     Ok(db.db().delete_files_in_ranges_cf(family(db, cf), &ranges, include_end)?)
-}
-
-/// Java: RocksDB.suggestCompactRange
-pub fn suggest(_env: Env<'_>, db: &Database, cf: Option<&Family>) -> Result<Option<Vec<i64>>> {
-    // Java takes two bounds that begin the suggested range; the engine marks all of the family.
-    db.db().suggest_compact_range_cf(family(db, cf), None::<&[u8]>, None::<&[u8]>)?;
-    let bound = || crate::ffi::handle::give(Slice(Vec::new()));
-    Ok(Some(vec![bound(), bound()]))
 }
 
 fn pairs<'a>(names: &'a [String], values: &'a [String]) -> Vec<(&'a str, &'a str)> {

@@ -1,5 +1,6 @@
 //! Opening and closing databases; column families.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use pumice_binding::database::{Database, Slot};
 use pumice_binding::status::of_open;
 use pumice_binding::store::Fields;
 use pumice_binding::transactions;
+use pumice_port::sync::Mutex;
 
 use crate::ffi::call::Result;
 use crate::ffi::env::{Env, Object};
@@ -272,9 +274,28 @@ pub fn open_locking_families(
     Ok(OpenedWith(Database::locking(db, it.slot), opened))
 }
 
-/// Java: OptimisticTransactionDB.getBaseDB
-pub fn base(_env: Env<'_>, db: &Database) -> Result<New<Database>> {
-    Ok(New(db.base()))
+/// Handles that Java gets of a database and never ends: they end with the database. By its number.
+static LENT: Mutex<BTreeMap<i64, Lent>> = Mutex::new(BTreeMap::new());
+
+#[derive(Clone, Copy, Default)]
+struct Lent {
+    family: Option<i64>,
+    base: Option<i64>,
+}
+
+/// Java: OptimisticTransactionDB.getBaseDB 0 0
+pub fn base(_env: Env<'_>, db: &Database, number: i64) -> Result<i64> {
+    let mut lent = LENT.lock();
+    let lent = lent.entry(number).or_default();
+    Ok(*lent.base.get_or_insert_with(|| handle::give(db.base())))
+}
+
+/// Java: RocksDB.getDefaultColumnFamily 0 0
+pub fn default_family(_env: Env<'_>, db: &Database, number: i64) -> Result<i64> {
+    let mut lent = LENT.lock();
+    let lent = lent.entry(number).or_default();
+    let give = || handle::give(Family(db.default_family().clone()));
+    Ok(*lent.family.get_or_insert_with(give))
 }
 
 /// Java: RocksDB|TtlDB|OptimisticTransactionDB|TransactionDB.closeDatabase
@@ -284,13 +305,19 @@ pub fn close(_env: Env<'_>, db: &Database) -> Result<()> {
     Ok(closed?)
 }
 
-/// Java: RocksDB|TtlDB|OptimisticTransactionDB|TransactionDB.disposeInternal
-pub fn end(_env: Env<'_>, db: Taken<Database>) -> Result<()> {
-    // A wrapper that Java made of a base database has another slot's address, or none: it ends
-    // without closing. Closing twice does nothing.
+/// Java: RocksDB|TtlDB|OptimisticTransactionDB|TransactionDB.disposeInternal 0 0
+pub fn end(_env: Env<'_>, db: Taken<Database>, number: i64) -> Result<()> {
+    // Closing twice does nothing.
     if db.0.slot().address() != 0 {
         db.0.db().close().ok();
         db.0.slot().set_address(0);
+    }
+    let lent = LENT.lock().remove(&number).unwrap_or_default();
+    if let Some(family) = lent.family {
+        drop(handle::take::<Family>(family)?);
+    }
+    if let Some(base) = lent.base {
+        drop(handle::take::<Database>(base)?);
     }
     Ok(())
 }
@@ -357,11 +384,6 @@ pub fn drop_families(_env: Env<'_>, db: &Database, families: List<'_, Family>) -
         db.db().drop_column_family(&cf.0)?;
     }
     Ok(())
-}
-
-/// Java: RocksDB.getDefaultColumnFamily
-pub fn default_family(_env: Env<'_>, db: &Database) -> Result<New<Family>> {
-    Ok(New(Family(db.default_family().clone())))
 }
 
 /// Java: ColumnFamilyHandle.getName

@@ -182,9 +182,10 @@ pub fn set_capped_prefix(_env: Env<'_>, options: &mut Options, length: i32) -> R
 }
 
 /// Java: Options|ColumnFamilyOptions.setTableFactory
-pub fn set_table(_env: Env<'_>, options: &mut Options, table: &Table) -> Result<()> {
-    match table {
-        Table::Blocks(table) => options.values.table = (**table).clone(),
+pub fn set_table(_env: Env<'_>, options: &mut Options, table: Taken<Table>) -> Result<()> {
+    // Java gives the factory away.
+    match *table.0 {
+        Table::Blocks(table) => options.values.table = *table,
         Table::Other(name) => {
             let line = format!("table_factory={name} (block-based tables are used)");
             options.values.set_replaced("table_factory", line);
@@ -199,13 +200,11 @@ pub fn table_name(_env: Env<'_>, _options: &Options) -> Result<&'static str> {
 }
 
 /// Java: Options|ColumnFamilyOptions.setMemTableFactory
-pub fn set_mem_table(_env: Env<'_>, options: &mut Options, table: &MemTable) -> Result<()> {
+pub fn set_mem_table(_env: Env<'_>, options: &mut Options, table: Taken<MemTable>) -> Result<()> {
     let factory = &mut options.values.engine.cf.memtable_factory;
-    match table {
-        MemTable::SkipList(lookahead) => {
-            *factory = MemtableFactory::SkipList { lookahead: *lookahead };
-        }
-        MemTable::Vector(reserve) => *factory = MemtableFactory::Vector { reserve: *reserve },
+    match *table.0 {
+        MemTable::SkipList(lookahead) => *factory = MemtableFactory::SkipList { lookahead },
+        MemTable::Vector(reserve) => *factory = MemtableFactory::Vector { reserve },
         MemTable::Other(name) => {
             let line = format!("memtable_factory={name} (SkipListFactory is used)");
             options.values.set_replaced("memtable_factory", line);

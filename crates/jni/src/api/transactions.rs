@@ -1,6 +1,6 @@
 //! Transactions. A handle is used by one thread at a time.
 
-use pumice::{BatchView, Error, PinnedSlice, Snapshot, WriteBatchWithIndex};
+use pumice::{BatchView, Error, PinnedSlice, WriteBatchWithIndex};
 use pumice_binding::batch::Batch;
 use pumice_binding::cursor::Iterator;
 use pumice_binding::database::{Begin, Database};
@@ -22,7 +22,7 @@ type It<'a> = &'a OpenTransaction;
 fn begun(db: &Database, write: &WriteOptions, options: &Begin) -> Result<OpenTransaction> {
     let none = || Error::not_supported("the database has no such transactions");
     let transaction = db.begin(write.engine(), options).ok_or_else(none)?;
-    Ok(OpenTransaction { transaction, database: db.clone() })
+    Ok(OpenTransaction::new(transaction, db.clone()))
 }
 
 fn locking(options: Option<&Values>) -> Begin {
@@ -88,7 +88,7 @@ pub fn begin_optimistic_again(
 /// Java: TransactionDB.getAllPreparedTransactions
 pub fn prepared(_env: Env<'_>, db: &Database) -> Result<NewList<OpenTransaction>> {
     let found = db.prepared_transactions().into_iter();
-    let made = found.map(|transaction| OpenTransaction { transaction, database: db.clone() });
+    let made = found.map(|transaction| OpenTransaction::new(transaction, db.clone()));
     Ok(NewList(made.collect()))
 }
 
@@ -96,7 +96,7 @@ pub fn prepared(_env: Env<'_>, db: &Database) -> Result<NewList<OpenTransaction>
 pub fn by_name(_env: Env<'_>, db: &Database, name: String) -> Result<Option<New<OpenTransaction>>> {
     let found = db.prepared_transactions().into_iter();
     let mut found = found.filter(|transaction| transaction.name() == name.as_bytes());
-    let made = |transaction| New(OpenTransaction { transaction, database: db.clone() });
+    let made = |transaction| New(OpenTransaction::new(transaction, db.clone()));
     Ok(found.next().map(made))
 }
 
@@ -149,8 +149,8 @@ pub fn clear_snapshot(_env: Env<'_>, it: It<'_>) -> Result<()> {
 }
 
 /// Java: Transaction.getSnapshot
-pub fn snapshot(_env: Env<'_>, it: It<'_>) -> Result<Option<New<Snapshot>>> {
-    Ok(it.transaction.snapshot().map(New))
+pub fn snapshot(_env: Env<'_>, it: &mut OpenTransaction) -> Result<i64> {
+    Ok(it.snapshot())
 }
 
 /// Java: Transaction.setName
@@ -553,8 +553,8 @@ pub fn rebuild(_env: Env<'_>, it: It<'_>, batch: &Batch) -> Result<()> {
 }
 
 /// Java: Transaction.getWriteBatch
-pub fn batch(_env: Env<'_>, it: It<'_>) -> Result<New<SharedBatch>> {
-    Ok(New(it.transaction.shared_batch()))
+pub fn batch(_env: Env<'_>, it: &mut OpenTransaction) -> Result<i64> {
+    Ok(it.batch())
 }
 
 /// Java: WriteBatchWithIndex.getWriteBatch

@@ -120,13 +120,18 @@ impl Attached {
     }
 
     fn compaction(&self, event: u32, info: &CompactionJobInfo) {
+        if !self.listener.methods.iter().any(|(number, _)| *number == event) {
+            return;
+        }
+        // Java's object does not own the report.
+        let number = handle::give(CompactionInfo::new(info, Path::new("")));
         self.tell(event, |env| {
-            // Java's object owns the report.
-            let number = handle::give(CompactionInfo::new(info, Path::new("")));
             let class = "org/rocksdb/CompactionJobInfo";
             let info = env.construct(class, "(J)V", &[jvalue { j: number }])?;
             Ok(vec![self.database(), object(info)])
         });
+        // A listener that ended it is to blame itself.
+        handle::take::<CompactionInfo>(number).ok();
     }
 }
 

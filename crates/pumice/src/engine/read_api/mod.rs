@@ -105,7 +105,7 @@ fn sources(
             for file in level.files() {
                 let table = tables.table_for(options, file, 0)?;
                 range_dels.push_file(file, &table);
-                sources.push(Source::Table(table.iter(options)));
+                sources.push(Source::Table(table.share()?.iter(options)));
             }
         } else if !level.is_empty() {
             let reached = range_dels.push_level(tables, options, &cf.icmp, level);

@@ -10,6 +10,7 @@ mod fifo;
 mod fifo_age;
 mod fifo_drawn;
 mod file_api;
+mod filter_bits;
 mod filtered_snapshots;
 mod lanes;
 mod rate_limit;

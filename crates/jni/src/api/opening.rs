@@ -333,7 +333,9 @@ pub fn list_families(
     options: &Options,
     path: String,
 ) -> Result<Vec<Option<Vec<u8>>>> {
-    let names = Db::list_column_families(&options.values.to_engine()?.db, PathBuf::from(path))?;
+    // As RocksDB's: where there is no database the list is empty, which Kafka Streams relies on.
+    let names = Db::list_column_families(&options.values.to_engine()?.db, PathBuf::from(path));
+    let names = names.unwrap_or_default();
     Ok(names.into_iter().map(|name| Some(name.into_bytes())).collect())
 }
 

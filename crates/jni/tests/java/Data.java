@@ -222,6 +222,7 @@ public class Data {
                 for (ColumnFamilyHandle handle : handles) handle.close();
             }
             for (byte[] name : RocksDB.listColumnFamilies(new Options(), path)) say("listed", s(name));
+            say("none", RocksDB.listColumnFamilies(new Options(), path + "-none").size());
             fails("missing family", () -> RocksDB.open(path));
             fails("no directory", () -> RocksDB.open(new Options().setCreateIfMissing(false), path + "-none"));
             handles.clear();

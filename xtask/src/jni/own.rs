@@ -53,8 +53,8 @@ fn programs(folder: &Path) -> Result<Vec<String>, String> {
 
 /// What a program prints, with our library or the one in the jar.
 fn java(jar: &Path, classes: &Path, name: &str, ours: Option<&Path>) -> Result<String, String> {
-    let library = if ours.is_some() { "ours" } else { "theirs" };
-    let work = classes.join(format!("db-{name}-{library}"));
+    // The same for both: it is in texts of errors.
+    let work = classes.join(format!("db-{name}"));
     if work.exists() {
         fs::remove_dir_all(&work).map_err(|e| format!("{}: {e}", work.display()))?;
     }

@@ -291,10 +291,10 @@ impl OpenTransaction {
     /// The handle of its snapshot, 0 for none.
     pub fn snapshot(&mut self) -> i64 {
         let Some(snapshot) = self.transaction.snapshot() else { return 0 };
-        if let Some((last, number)) = self.snapshots.last() {
-            if *last == snapshot {
-                return *number;
-            }
+        if let Some((last, number)) = self.snapshots.last()
+            && *last == snapshot
+        {
+            return *number;
         }
         let number = handle::give(snapshot.clone());
         self.snapshots.push((snapshot, number));
@@ -304,10 +304,10 @@ impl OpenTransaction {
     /// The handle of its writes.
     pub fn batch(&mut self) -> i64 {
         let batch = self.transaction.shared_batch();
-        if let Some((last, number)) = self.batches.last() {
-            if *last == batch {
-                return *number;
-            }
+        if let Some((last, number)) = self.batches.last()
+            && *last == batch
+        {
+            return *number;
         }
         let number = handle::give(batch.clone());
         self.batches.push((batch, number));

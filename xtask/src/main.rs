@@ -13,6 +13,7 @@
 //! | `clients NAME` | `c_test`, `rust-rocksdb`, `grocksdb`, `balboa` on the C library |
 //! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
 //! | `capi` | the C library, its header and pkg-config file; `--install PREFIX`, `--soname NAME` |
+//! | `jni` | the library that RocksDB's Java classes load, and its tests; see `jni/mod.rs` |
 //! | `deb` | a Debian package in `target/deb`; `--try` installs, upgrades and removes it |
 //! | `notices` | THIRD-PARTY.md: what is compiled into the program, and its licences |
 //! | `api-lines` | the table of docs/api-comparison.md, which tidy compares |
@@ -31,6 +32,7 @@ mod capi;
 mod clients;
 mod deb;
 mod examples;
+mod jni;
 mod native;
 mod notices;
 mod peers;
@@ -42,7 +44,7 @@ mod tidy;
 mod transactions;
 
 const USAGE: &str = "usage: cargo xtask (peers [--native [--configure]] | tidy | test | \
-    clients | capi | deb | examples | notices | api-lines | loom | publish | python | \
+    clients | capi | jni | deb | examples | notices | api-lines | loom | publish | python | \
     transactions [parts] | sim [arguments])";
 
 /// The workspace root: the folder above this package.
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => suite::run(&root, rest),
         ["clients", rest @ ..] => clients::run(&root, rest),
         ["capi", rest @ ..] => capi::run(&root, rest),
+        ["jni", rest @ ..] => jni::run(&root, rest),
         ["deb", rest @ ..] => deb::run(&root, rest),
         ["notices"] => notices::run(&root),
         ["examples"] => examples::run(&root),

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pumice::{
-    BottommostLevelCompaction, CompactFilesOptions, CompactRangeOptions, Error, FlushOptions,
-    IngestExternalFileOptions, IoPriority, Result, Snapshot, WaitForCompactOptions,
+    BottommostLevelCompaction, CancelFlag, CompactFilesOptions, CompactRangeOptions, Error,
+    FlushOptions, IngestExternalFileOptions, IoPriority, Result, Snapshot, WaitForCompactOptions,
 };
 
 use crate::store::{Fields, Store};
@@ -180,14 +180,15 @@ pub fn compact_range(store: &Store) -> CompactRangeOptions {
     }
 }
 
-/// `rocksdb_compaction_options_t`, of compact_files.
-pub fn compact_files(store: &Store) -> CompactFilesOptions {
+/// `rocksdb_compaction_options_t`, of compact_files, with the switch that ends it.
+pub fn compact_files(store: &Store, canceled: Option<CancelFlag>) -> CompactFilesOptions {
     let number = u8::try_from(store.int("compression")).ok();
     let chosen = number.filter(|number| *number != 255);
     CompactFilesOptions {
         compression: chosen.and_then(pumice::CompressionType::from_u8),
         output_file_size_limit: store.bits("output_file_size_limit"),
         max_subcompactions: u32::try_from(store.int("max_subcompactions")).unwrap_or(0),
+        canceled,
     }
 }
 

@@ -7,9 +7,10 @@
 //! | `into` | values as results of C |
 //! | `call` | errors, panics, null pointers at the boundary |
 //! | `handle` | objects that C holds: made, checked, destroyed |
+//! | `flag` | switches that C holds |
 //! | `accessor`, `stub` | what generated functions do |
 //! | `callback` | what functions of C have in common that the engine calls, which are in |
-//! | `order`, `merge`, `filter`, `prefix`, `walk`, `logger`, `listener` | a file for each kind |
+//! | `order`, `merge`, `filter`, `prefix`, `walk`, `logger`, `listener`, `table_filter` | a file for each kind |
 //! | `types` | which Rust type stands for which C type |
 //! | `generated` | the generated functions and types |
 //!
@@ -33,6 +34,7 @@ pub mod accessor;
 pub mod call;
 pub mod callback;
 pub mod filter;
+pub mod flag;
 pub mod from;
 pub mod generated;
 pub mod handle;
@@ -45,5 +47,6 @@ pub mod merge;
 pub mod order;
 pub mod prefix;
 pub mod stub;
+pub mod table_filter;
 pub mod types;
 pub mod walk;

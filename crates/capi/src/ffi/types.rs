@@ -11,8 +11,9 @@ use std::sync::atomic::AtomicBool;
 use pumice::backup::{BackupEngine, BackupInfo};
 use pumice::{
     BlockCache, ColumnFamily, CompactionFilter, CompactionFilterFactory, Comparator, Error,
-    FilterPolicy, LiveFile, Logger, MergeOperator, PinnedSlice, RateLimiter, Result, SharedBatch,
-    SliceTransform, Snapshot, SstFileManager, SstFileWriter, Transaction, WriteBufferManager,
+    FilterPolicy, LiveFile, LiveFileStorageInfo, Logger, MergeOperator, PinnedSlice, RateLimiter,
+    Result, SharedBatch, SliceTransform, Snapshot, SstFileManager, SstFileWriter, Transaction,
+    WriteBufferManager,
 };
 use pumice_binding::batch::Batch;
 use pumice_binding::database::Database;
@@ -62,6 +63,11 @@ pub type rocksdb_backup_engine_info_t = BackupList;
 pub type rocksdb_backup_engine_options_t = requests::BackupOptions;
 pub type rocksdb_livefiles_t = LiveFiles;
 pub type rocksdb_livefile_t = NewLiveFile;
+pub type rocksdb_export_import_files_metadata_t = Exported;
+pub type rocksdb_compaction_options_t = CompactFiles;
+pub type rocksdb_livefiles_storage_info_t = StorageInfo;
+pub type rocksdb_table_properties_collector_factory_t = CollectorFactory;
+pub type rocksdb_memory_allocator_t = MemoryAllocator;
 pub type rocksdb_column_family_metadata_t = reports::FamilyMetadata;
 pub type rocksdb_level_metadata_t = reports::LevelMetadata;
 pub type rocksdb_sst_file_metadata_t = reports::FileMetadata;
@@ -113,6 +119,8 @@ pub struct ReadOptions {
     pub upper: Kept,
     /// Why reads with these options are refused.
     pub refused: Option<Error>,
+    /// Which tables scans read.
+    pub table_filter: Option<pumice::TableFilter>,
 }
 
 impl Default for ReadOptions {
@@ -122,6 +130,7 @@ impl Default for ReadOptions {
             lower: Kept::NOTHING,
             upper: Kept::NOTHING,
             refused: None,
+            table_filter: None,
         }
     }
 }
@@ -160,6 +169,7 @@ impl ReadOptions {
         let mut options = self.point()?.clone();
         options.iterate_lower_bound = self.lower.read();
         options.iterate_upper_bound = self.upper.read();
+        options.table_filter = self.table_filter.clone();
         Ok(options)
     }
 }
@@ -272,6 +282,8 @@ pub struct NewLiveFile {
     pub directory: Vec<u8>,
     pub smallest_key: Vec<u8>,
     pub largest_key: Vec<u8>,
+    /// What no function of C reads or writes, of a file that was exported.
+    exported: LiveFile,
 }
 
 impl Default for NewLiveFile {
@@ -283,6 +295,7 @@ impl Default for NewLiveFile {
             directory: vec![0],
             smallest_key: Vec::new(),
             largest_key: Vec::new(),
+            exported: LiveFile::default(),
         }
     }
 }
@@ -321,7 +334,102 @@ impl NewLiveFile {
         store.put("num_deletions", file.num_deletions);
         description
     }
+
+    /// A table of an exported column family: as in RocksDB without the family's name and counts.
+    pub fn exported(file: &LiveFile) -> NewLiveFile {
+        let shown = LiveFile {
+            column_family_name: String::new(),
+            num_entries: 0,
+            num_deletions: 0,
+            ..file.clone()
+        };
+        NewLiveFile { exported: file.clone(), ..NewLiveFile::new(&shown) }
+    }
+
+    /// The same for the engine.
+    pub fn to_engine(&self) -> LiveFile {
+        let text = |bytes: &[u8]| bytes.strip_suffix(&[0]).unwrap_or(bytes).to_vec();
+        let number = |name| self.store.bits(name);
+        LiveFile {
+            level: usize::try_from(self.store.int("level")).unwrap_or(usize::MAX),
+            name: String::from_utf8_lossy(&text(&self.name)).into_owned(),
+            directory: pumice_binding::path(&text(&self.directory)),
+            size: number("size"),
+            smallest_key: self.smallest_key.clone(),
+            largest_key: self.largest_key.clone(),
+            smallest_seq: number("smallest_seqno"),
+            largest_seq: number("largest_seqno"),
+            ..self.exported.clone()
+        }
+    }
 }
+
+/// An exported column family, or what a program says is one.
+#[derive(Clone, Debug, Default)]
+pub struct Exported {
+    pub comparator: Vec<u8>,
+    pub files: LiveFiles,
+}
+
+/// Options of `compact_files`.
+#[derive(Clone, Debug)]
+pub struct CompactFiles {
+    store: Store,
+    /// Ends the call.
+    pub canceled: Option<pumice::CancelFlag>,
+}
+
+impl Default for CompactFiles {
+    fn default() -> Self {
+        CompactFiles { store: Store::named("compaction_options"), canceled: None }
+    }
+}
+
+impl Fields for CompactFiles {
+    fn store(&self) -> &Store {
+        &self.store
+    }
+    fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+}
+
+/// The files of a database. Texts have a zero byte behind them.
+#[derive(Clone, Debug)]
+pub struct StorageInfo(pub Vec<StorageFile>);
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub struct StorageFile {
+    pub info: LiveFileStorageInfo,
+    pub name: Vec<u8>,
+    pub directory: Vec<u8>,
+    pub checksum: Vec<u8>,
+    pub checksum_function: Vec<u8>,
+    pub replacement: Vec<u8>,
+}
+
+impl StorageFile {
+    /// A file of the engine.
+    pub fn new(info: LiveFileStorageInfo) -> StorageFile {
+        StorageFile {
+            name: with_zero(info.relative_filename.as_bytes()),
+            directory: with_zero(info.directory.as_os_str().as_encoded_bytes()),
+            checksum: with_zero(&info.file_checksum),
+            checksum_function: with_zero(info.file_checksum_func_name.as_bytes()),
+            replacement: with_zero(&info.replacement_contents),
+            info,
+        }
+    }
+}
+
+/// A factory of collectors, which no function of the interface makes.
+#[derive(Debug)]
+pub struct CollectorFactory;
+
+/// A memory allocator, which no function of the interface makes without jemalloc.
+#[derive(Debug)]
+pub struct MemoryAllocator;
 
 /// A transaction, and what was given out of it, which stays until the handle is destroyed.
 #[derive(Debug)]

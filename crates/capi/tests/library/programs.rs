@@ -95,3 +95,8 @@ fn transactions() {
 fn files() {
     same_on_both("files");
 }
+
+#[test]
+fn copies() {
+    same_on_both("copies");
+}

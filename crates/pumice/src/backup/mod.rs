@@ -330,8 +330,8 @@ impl BackupEngine {
         let moment = inner.moment_for_backup(flush)?;
         let mut meta =
             Meta { timestamp: wall_seconds(), sequence: moment.sequence, ..Meta::default() };
-        for &number in &moment.tables {
-            meta.files.push(self.share(&inner.dir.table(number), number, known)?);
+        for file in &moment.tables {
+            meta.files.push(self.share(&inner.dir.table_of(file), file.number, known)?);
         }
         self.fs.sync_dir(&self.dir.join(SHARED))?;
         for (from, name, bytes) in private_files(&inner.dir.path, &inner.logs.dir(), &moment) {

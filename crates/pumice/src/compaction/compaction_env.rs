@@ -6,6 +6,7 @@ use pumice_base::{FileNumber, Result};
 use pumice_port::lane::Lane;
 
 use crate::callbacks::Entered;
+use crate::options::requests::CancelFlag;
 use crate::table_output::env::OutputEnv;
 
 /// Which lane a job computes in.
@@ -24,6 +25,9 @@ pub(crate) trait CompactionEnv: OutputEnv {
     /// # Errors
     /// Aborted when the database closes.
     fn check_open(&self) -> Result<()>;
+    /// # Errors
+    /// Incomplete when the manual compaction with that switch was paused or cancelled.
+    fn check_manual(&self, canceled: Option<&CancelFlag>) -> Result<()>;
     /// A number for an output. The file is kept until its job ends.
     fn begin_output(&self) -> FileNumber;
     /// Output `number` is complete and has `bytes` bytes.

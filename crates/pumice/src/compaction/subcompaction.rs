@@ -21,6 +21,7 @@ use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::compaction::cut::OutputCut;
 use crate::compaction::picker::CompactionPick;
 use crate::compaction::timed_filter;
+use crate::options::requests::CancelFlag;
 use crate::options::{ColumnFamilyOptions, CompactionFilterContext};
 use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
@@ -53,6 +54,8 @@ pub(crate) struct JobContext {
     pub io: Option<Arc<JobIo>>,
     pub lane: LaneKind,
     pub floor: Floor,
+    /// The switch of the caller that asked for it; None if it is an automatic one.
+    pub manual: Option<Option<CancelFlag>>,
     /// Numbers of the output files so far, finished or not.
     pub outputs: Mutex<Vec<FileNumber>>,
 }
@@ -62,6 +65,9 @@ impl JobContext {
     fn check_wanted(&self) -> Result<()> {
         if self.cf.is_dropped() {
             return Err(Error::column_family_dropped(self.cf.name.clone()));
+        }
+        if let Some(canceled) = &self.manual {
+            self.env.check_manual(canceled.as_ref())?;
         }
         self.env.check_open()
     }

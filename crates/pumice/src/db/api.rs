@@ -377,20 +377,6 @@ impl Db {
         self.inner().wait_for_compact(options)?;
         if options.close_db { self.close() } else { Ok(()) }
     }
-    /// Stops starting background jobs and waits for the running ones.
-    ///
-    /// # Panics
-    /// In code that the database calls under its locks (comparators, prefix extractors, files).
-    pub fn pause_background_work(&self) {
-        self.inner().pause_background_work();
-    }
-    /// Ends one [`Db::pause_background_work`].
-    ///
-    /// # Errors
-    /// InvalidArgument if none is outstanding.
-    pub fn continue_background_work(&self) -> Result<()> {
-        self.inner().continue_background_work()
-    }
     /// Keeps all files until [`Db::enable_file_deletions`] has been called as many times.
     ///
     /// # Panics

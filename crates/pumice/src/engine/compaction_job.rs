@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pumice_base::planted::{self, Bug};
-use pumice_base::{Error, ErrorKind, Result};
+use pumice_base::{Error, ErrorKind, Result, SubCode};
 use pumice_env::IoClass;
 use pumice_manifest::{FileMetaData, VersionEdit};
 use pumice_port::lane::Floor;
@@ -90,10 +90,11 @@ impl DbInner {
                     cf.compaction_retry.succeeded();
                     state.errors.compaction_found_no_space = false;
                 }
+                Err(error) if is_paused(error) => {}
                 Err(error) => cf.compaction_retry.failed(error),
             }
         }
-        if result.is_err() {
+        if result.as_ref().is_err_and(|error| !is_paused(error)) {
             self.scheduler().await_retry(state);
         }
         if let Some(piece) = &manual {
@@ -242,6 +243,7 @@ impl DbInner {
             io: work.io.clone(),
             lane,
             floor: Floor::of_caller(),
+            manual: work.manual.as_ref().map(|piece| piece.canceled.clone()),
             outputs: Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new()),
         }))
     }
@@ -315,6 +317,11 @@ impl DbInner {
         debug_assert!(work.pick.input_files().all(|(_, file)| file.is_being_compacted()));
         self.change_versions(|_| Ok(edit.into()), |_| ())
     }
+}
+
+/// The caller of a manual compaction ended it: nothing is wrong.
+fn is_paused(error: &Error) -> bool {
+    error.subcode() == SubCode::ManualCompactionPaused
 }
 
 /// The sequence numbers that must stay readable.

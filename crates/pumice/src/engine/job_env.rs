@@ -15,7 +15,9 @@ use crate::callbacks::Entered;
 use crate::compaction::compaction_env::{CompactionEnv, LaneKind};
 use crate::engine::DbInner;
 use crate::options::DbOptions;
+use crate::options::requests::CancelFlag;
 use crate::snapshot::LiveSnapshots;
+use crate::state::manual_queue::paused;
 use crate::stats::Statistics;
 use crate::table_output::env::OutputEnv;
 
@@ -64,6 +66,9 @@ impl CompactionEnv for DbInner {
             return Err(Error::aborted("compaction cancelled: the database is closing"));
         }
         Ok(())
+    }
+    fn check_manual(&self, canceled: Option<&CancelFlag>) -> Result<()> {
+        if self.life.pauses_manual(canceled) { Err(paused()) } else { Ok(()) }
     }
     fn begin_output(&self) -> FileNumber {
         let number = self.new_file_number();

@@ -4,10 +4,42 @@
 
 use crate::snapshot::Snapshot;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pumice_compress::CompressionType;
 use pumice_env::IoPriority;
 use pumice_port::time::wall_micros;
+use pumice_table::TableProperties;
+
+/// Which tables a cursor reads: see [`ReadOptions::table_filter`].
+#[derive(Clone)]
+pub struct TableFilter(Arc<dyn Fn(&TableProperties) -> bool + Send + Sync>);
+
+impl TableFilter {
+    /// Reads the tables with whose properties `wants` is true.
+    pub fn new(wants: impl Fn(&TableProperties) -> bool + Send + Sync + 'static) -> Self {
+        TableFilter(Arc::new(wants))
+    }
+
+    /// Whether a table with these properties is read.
+    pub fn wants(&self, properties: &TableProperties) -> bool {
+        (self.0)(properties)
+    }
+}
+
+impl fmt::Debug for TableFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TableFilter")
+    }
+}
+
+/// The same object.
+impl PartialEq for TableFilter {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
+    }
+}
 
 /// Options of a read.
 ///
@@ -63,6 +95,10 @@ pub struct ReadOptions {
     /// before the cursor was made; so does a step forward from what was the last key. Unlike
     /// RocksDB's, such a cursor also moves backwards. Refused with a snapshot.
     pub tailing: bool,
+    /// A cursor passes over the entries of tables that this does not want; their range deletions
+    /// still hide those of others. Point reads do not ask it. It may be called at any move, and
+    /// must give the same answer for a table each time.
+    pub table_filter: Option<TableFilter>,
 }
 
 impl ReadOptions {
@@ -82,6 +118,7 @@ impl ReadOptions {
         io_timeout_micros: 0,
         auto_prefix_mode: true,
         tailing: false,
+        table_filter: None,
     };
 
     /// The defaults, with a deadline this many microseconds from now.
@@ -219,6 +256,14 @@ pub struct CheckpointOptions {
     pub log_size_for_flush: u64,
 }
 
+/// Options of [`crate::Db::create_column_family_with_import`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImportColumnFamilyOptions {
+    /// Take the files: link them into the database and remove their old names afterwards. Without
+    /// it they are copied.
+    pub move_files: bool,
+}
+
 /// Options of a flush.
 ///
 /// ```
@@ -306,6 +351,37 @@ impl Default for CompactRangeOptions {
     }
 }
 
+/// A switch by which a caller ends a call from outside.
+#[derive(Clone, Debug, Default)]
+pub struct CancelFlag(Arc<AtomicBool>);
+
+impl CancelFlag {
+    /// Ends the calls that have the flag, or lets later ones run again.
+    pub fn set(&self, canceled: bool) {
+        self.0.store(canceled, Ordering::Release);
+    }
+
+    /// Whether calls with the flag are to end.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl From<Arc<AtomicBool>> for CancelFlag {
+    fn from(flag: Arc<AtomicBool>) -> Self {
+        CancelFlag(flag)
+    }
+}
+
+/// The same switch.
+impl PartialEq for CancelFlag {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for CancelFlag {}
+
 /// Options of [`crate::Db::compact_files`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactFilesOptions {
@@ -315,6 +391,8 @@ pub struct CompactFilesOptions {
     pub output_file_size_limit: u64,
     /// Largest number of parts that the compaction is split into; 0 takes the database's setting.
     pub max_subcompactions: u32,
+    /// Once it is set the call ends, Incomplete, with nothing changed.
+    pub canceled: Option<CancelFlag>,
 }
 
 impl Default for CompactFilesOptions {
@@ -323,6 +401,7 @@ impl Default for CompactFilesOptions {
             compression: None,
             output_file_size_limit: u64::MAX,
             max_subcompactions: 0,
+            canceled: None,
         }
     }
 }

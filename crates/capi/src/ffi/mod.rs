@@ -10,7 +10,7 @@
 //! | `flag` | switches that C holds |
 //! | `accessor`, `stub` | what generated functions do |
 //! | `callback` | what functions of C have in common that the engine calls, which are in |
-//! | `order`, `merge`, `filter`, `prefix`, `walk`, `logger`, `listener`, `table_filter` | a file for each kind |
+//! | `order`, `merge`, `filter`, `prefix`, `walk`, `logger`, `listener`, `table_filter`, `wal_filter`, `progress` | a file for each kind |
 //! | `types` | which Rust type stands for which C type |
 //! | `generated` | the generated functions and types |
 //!
@@ -46,7 +46,9 @@ pub mod macros;
 pub mod merge;
 pub mod order;
 pub mod prefix;
+pub mod progress;
 pub mod stub;
 pub mod table_filter;
 pub mod types;
+pub mod wal_filter;
 pub mod walk;

@@ -6,7 +6,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use pumice::backup::{BackupEngine, BackupInfo};
 use pumice::{
@@ -20,9 +19,9 @@ use pumice_binding::database::Database;
 use pumice_binding::store::{Fields, Store};
 use pumice_binding::{cursor, env, log_cursor, options, reports, requests};
 
-use crate::ffi::callback::Owner;
 use crate::ffi::from::Kept;
 use crate::ffi::listener::Listener;
+use crate::ffi::progress::Progress;
 
 pub type rocksdb_t = Database;
 pub type rocksdb_transactiondb_t = Database;
@@ -59,6 +58,7 @@ pub type rocksdb_sst_file_manager_t = FileManager;
 pub type rocksdb_sstfilewriter_t = Writer;
 pub type rocksdb_checkpoint_t = Checkpoint;
 pub type rocksdb_backup_engine_t = Backups;
+pub type rocksdb_create_backup_options_t = BackupCreation;
 pub type rocksdb_backup_engine_info_t = BackupList;
 pub type rocksdb_backup_engine_options_t = requests::BackupOptions;
 pub type rocksdb_livefiles_t = LiveFiles;
@@ -259,10 +259,29 @@ pub struct Checkpoint(pub Database);
 
 /// Backups in a directory.
 #[derive(Debug)]
-pub struct Backups {
-    pub engine: BackupEngine,
-    /// Backups are refused from now on.
-    pub stopped: AtomicBool,
+pub struct Backups(pub BackupEngine);
+
+/// Options of a backup.
+#[derive(Debug)]
+pub struct BackupCreation {
+    store: Store,
+    /// Called while files are copied.
+    pub progress: Progress,
+}
+
+impl Default for BackupCreation {
+    fn default() -> Self {
+        BackupCreation { store: Store::named("create_backup_options"), progress: Progress::NONE }
+    }
+}
+
+impl Fields for BackupCreation {
+    fn store(&self) -> &Store {
+        &self.store
+    }
+    fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
 }
 
 /// What backups there are.
@@ -511,10 +530,8 @@ impl Fields for HyperClockOptions {
     }
 }
 
-/// A filter of logs: kept, ended, and refused by its name at an open.
-pub struct WalFilter {
-    pub owner: Owner,
-    pub name: String,
-}
+/// A filter of logs, which options and databases share.
+#[derive(Clone)]
+pub struct WalFilter(pub Arc<crate::ffi::wal_filter::CWalFilter>);
 
 nameless!(WalFilter);

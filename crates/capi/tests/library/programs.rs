@@ -24,11 +24,12 @@ fn folder_with(library: &Path, folder: &Path) -> PathBuf {
     folder.to_path_buf()
 }
 
-fn printed(program: &Path, libraries: &Path, data: &Path) -> String {
+fn printed(program: &Path, libraries: &Path, data: &Path, env: &[(&str, &Path)]) -> String {
     std::fs::create_dir_all(data).expect("a folder is made");
     let output = Command::new(program)
         .env("LD_LIBRARY_PATH", libraries)
         .env("SHOW_DIR", data)
+        .envs(env.iter().copied())
         .output()
         .expect("the program runs");
     let text = String::from_utf8_lossy(&output.stdout).replace(&*data.to_string_lossy(), "DIR");
@@ -37,10 +38,17 @@ fn printed(program: &Path, libraries: &Path, data: &Path) -> String {
     text
 }
 
-/// Compiles the program and compares what it prints, line by line.
-fn same_on_both(name: &str) {
-    let scratch = tempfile::tempdir().expect("a folder is made");
-    let scratch = scratch.path();
+/// A program, compiled, and the folders with our library and with RocksDB's.
+struct Built {
+    scratch: tempfile::TempDir,
+    program: PathBuf,
+    ours: PathBuf,
+    theirs: PathBuf,
+}
+
+fn build(name: &str) -> Built {
+    let folder = tempfile::tempdir().expect("a folder is made");
+    let scratch = folder.path();
     let library = shared_library();
     let ours = folder_with(&library, &scratch.join("ours"));
     let theirs = folder_with(&peer(), &scratch.join("theirs"));
@@ -59,9 +67,16 @@ fn same_on_both(name: &str) {
         .arg("-lrocksdb")
         .status();
     assert!(compiled.expect("a compiler is installed").success(), "{name}.c does not compile");
+    Built { program, ours, theirs, scratch: folder }
+}
+
+/// Compares what the program prints, line by line.
+fn same_on_both(name: &str) {
+    let Built { scratch, program, ours, theirs } = build(name);
+    let data = |whose: &str| scratch.path().join(whose);
     let (own, other) = (
-        printed(&program, &ours, &scratch.join("data-ours")),
-        printed(&program, &theirs, &scratch.join("data-theirs")),
+        printed(&program, &ours, &data("data-ours"), &[]),
+        printed(&program, &theirs, &data("data-theirs"), &[]),
     );
     let lines = own.lines().zip(other.lines()).enumerate();
     for (at, (own, other)) in lines {
@@ -99,4 +114,37 @@ fn files() {
 #[test]
 fn copies() {
     same_on_both("copies");
+}
+
+#[test]
+fn backups() {
+    same_on_both("backups");
+}
+
+#[test]
+fn recovery() {
+    same_on_both("recovery");
+}
+
+/// What one library exports the other imports: all four ways give the same.
+#[test]
+fn exports_are_exchanged() {
+    let Built { scratch, program, ours, theirs } = build("exchange");
+    let mut exported = Vec::new();
+    let mut imported = Vec::new();
+    for (at, (from, to)) in
+        [(&theirs, &theirs), (&ours, &theirs), (&theirs, &ours), (&ours, &ours)].iter().enumerate()
+    {
+        let exchange = scratch.path().join(format!("exchange-{at}"));
+        std::fs::create_dir(&exchange).expect("a folder is made");
+        let run = |mode: &str, libraries: &Path| {
+            let env = [("MODE", Path::new(mode)), ("EXCHANGE", &exchange)];
+            printed(&program, libraries, &scratch.path().join(format!("{mode}-{at}")), &env)
+        };
+        exported.push(run("export", from));
+        imported.push(run("import", to));
+    }
+    assert!(imported[0].contains("ingested") && imported[0].contains("written"), "{}", imported[0]);
+    assert!(exported.iter().all(|text| *text == exported[0]), "{exported:#?}");
+    assert!(imported.iter().all(|text| *text == imported[0]), "{imported:#?}");
 }

@@ -157,7 +157,8 @@ fn compact(
             job.pick.target_output_file_size,
             job.pick.max_output_file_size,
             job.pick.max_compaction_bytes,
-        ),
+        )
+        .by_prefix(options.sst_partitioner_factory.prefix_len()),
         is_upper_bound: options.target_file_size_is_upper_bound,
         output: None,
         low: start.clone(),

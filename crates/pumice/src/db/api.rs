@@ -82,6 +82,7 @@ use crate::version::family::{CfData, ColumnFamily};
 /// | durability | [`Db::flush`], [`Db::flush_wal`], [`Db::sync_wal`] |
 /// | compaction | [`Db::compact_range`], [`Db::compact_files`], [`Db::wait_for_compact`] |
 /// | whole files | [`Db::checkpoint`], [`Db::ingest_files`], [`backup`](crate::backup) |
+/// | files of a column family | [`Db::export_column_family`], [`Db::live_files_storage_info`] |
 /// | settings | [`Db::set_options`], [`Db::set_db_options`], [`Db::options`] |
 /// | looking in | [`Db::property`], [`Db::statistics`], [`Db::live_files_metadata`] |
 /// | checks and errors | [`Db::verify_checksum`], [`Db::background_error`], [`Db::resume`] |

@@ -171,6 +171,7 @@ impl DbInner {
     pub(crate) fn cancel_all_background_work(self: &Arc<Self>, wait: bool) -> Result<()> {
         self.life.mark.check_may_wait()?;
         self.reports.info(format_args!("Shutdown: canceling all background work"));
+        self.await_resume();
         let saves = !self.dir.read_only && !self.options().avoid_flush_during_shutdown;
         let saved = match saves && !self.life.is_ending() {
             true => self.save_unlogged(),

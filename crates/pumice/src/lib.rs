@@ -163,8 +163,8 @@ pub use repair::{repair, repair_column_families};
 pub use snapshot::Snapshot;
 pub use stats::listener::{
     BackgroundErrorReason, CompactionJobInfo, CompactionReason, ExternalFileIngestionInfo,
-    FlushJobInfo, FlushReason, MemTableInfo, TableFileCreationInfo, TableFileCreationReason,
-    TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
+    FlushJobInfo, FlushReason, MemTableInfo, SubcompactionJobInfo, TableFileCreationInfo,
+    TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
 };
 pub use stats::{EventListener, HistogramKind, Logger, Statistics, StatsHistoryEntry, Ticker};
 pub use transactions::{

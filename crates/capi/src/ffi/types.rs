@@ -75,6 +75,7 @@ pub type rocksdb_flushjobinfo_t = reports::FlushInfo;
 pub type rocksdb_compactionjobinfo_t = reports::CompactionInfo;
 pub type rocksdb_compaction_file_info_t = reports::CompactionFile;
 pub type rocksdb_compaction_job_stats_t = reports::JobStats;
+pub type rocksdb_subcompactionjobinfo_t = reports::SubcompactionInfo;
 pub type rocksdb_memtableinfo_t = reports::MemTable;
 pub type rocksdb_externalfileingestioninfo_t = reports::Ingestion;
 pub type rocksdb_writestallinfo_t = reports::Stall;

@@ -181,6 +181,42 @@ static void filters(rocksdb_t* db, rocksdb_column_family_handle_t* cf) {
   rocksdb_readoptions_destroy(how);
 }
 
+static void part(const char* what, const rocksdb_subcompactionjobinfo_t* info) {
+  size_t n;
+  BYTES(what, rocksdb_subcompactionjobinfo_cf_name(info, &n));
+  printf("  job %d part %d from %d to %d reason %u\n", rocksdb_subcompactionjobinfo_job_id(info) > 0,
+         rocksdb_subcompactionjobinfo_subcompaction_job_id(info),
+         rocksdb_subcompactionjobinfo_base_input_level(info),
+         rocksdb_subcompactionjobinfo_output_level(info),
+         rocksdb_subcompactionjobinfo_compaction_reason(info));
+  rocksdb_subcompactionjobinfo_status(info, &err);
+  said("  status");
+}
+
+static void begins(void* state, const rocksdb_subcompactionjobinfo_t* info) {
+  (void)state;
+  part("part begins", info);
+}
+
+static void ends(void* state, const rocksdb_subcompactionjobinfo_t* info) {
+  (void)state;
+  part("part ends", info);
+  const rocksdb_compaction_job_stats_t* stats = rocksdb_subcompactionjobinfo_stats(info);
+  printf("  records %llu\n",
+         (unsigned long long)rocksdb_compaction_job_stats_num_input_records(stats));
+}
+
+static void flushed(void* s, rocksdb_t* db, const rocksdb_flushjobinfo_t* i) { (void)s, (void)db, (void)i; }
+static void compacted(void* s, rocksdb_t* db, const rocksdb_compactionjobinfo_t* i) {
+  (void)s, (void)db, (void)i;
+}
+static void ingested(void* s, rocksdb_t* db, const rocksdb_externalfileingestioninfo_t* i) {
+  (void)s, (void)db, (void)i;
+}
+static void failed(void* s, uint32_t reason, rocksdb_status_ptr_t* p) { (void)s, (void)reason, (void)p; }
+static void stalled(void* s, const rocksdb_writestallinfo_t* i) { (void)s, (void)i; }
+static void sealed(void* s, const rocksdb_memtableinfo_t* i) { (void)s, (void)i; }
+
 static void one(rocksdb_t* db, rocksdb_column_family_handle_t* cf, rocksdb_compaction_options_t* how,
                 const char** names) {
   char** outputs = NULL;
@@ -224,6 +260,9 @@ int main(void) {
   rocksdb_options_set_create_if_missing(o, 1);
   rocksdb_options_set_compression(o, 0);
   rocksdb_options_set_disable_auto_compactions(o, 1);
+  rocksdb_options_add_eventlistener(
+      o, rocksdb_eventlistener_create("listener", ended, flushed, flushed, compacted, compacted,
+                                      begins, ends, ingested, failed, stalled, sealed));
   rocksdb_t* db = rocksdb_open(o, dir("from"), &err);
   rocksdb_t* other = rocksdb_open(o, dir("to"), &err);
   said("open");

@@ -27,7 +27,7 @@ use crate::read::level_iterator::LevelIterator;
 use crate::read::merging_iterator::MergingIterator;
 use crate::read::source::Source;
 use crate::snapshot::LiveSnapshots;
-use crate::stats::listener::{CompactionReason, TableFileCreationReason};
+use crate::stats::listener::{CompactionReason, SubcompactionJobInfo, TableFileCreationReason};
 use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
 use crate::table_output::counts::IterationCounts;
 use crate::table_output::output_file::{OutputFile, OutputSpec};
@@ -56,6 +56,8 @@ pub(crate) struct JobContext {
     pub floor: Floor,
     /// The switch of the caller that asked for it; None if it is an automatic one.
     pub manual: Option<Option<CancelFlag>>,
+    /// What listeners are told of each part.
+    pub part: SubcompactionJobInfo,
     /// Numbers of the output files so far, finished or not.
     pub outputs: Mutex<Vec<FileNumber>>,
 }

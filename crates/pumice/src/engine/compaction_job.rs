@@ -23,6 +23,7 @@ use crate::state::DbState;
 use crate::state::errors::Reason;
 use crate::state::job::RunJob;
 use crate::state::work::{CompactionWork, input_tombstones, oldest_time, split_points};
+use crate::stats::listener::SubcompactionJobInfo;
 use crate::stats::{CompactionStats, Ticker};
 
 impl DbInner {
@@ -131,7 +132,7 @@ impl DbInner {
     ) -> Result<()> {
         let filters = work.cf.options().has_filter();
         let _filtering = filters.then(|| self.snapshots.filter_begins());
-        let context = self.job_context(work, lane)?;
+        let context = self.job_context(work, lane, job)?;
         let written = self.run_parts(work, &context);
         let numbers = std::mem::take(&mut *context.outputs.lock());
         let (files, part) = match written {
@@ -228,6 +229,7 @@ impl DbInner {
         self: &Arc<Self>,
         work: &CompactionWork,
         lane: LaneKind,
+        job: u64,
     ) -> Result<Arc<JobContext>> {
         let input_bytes = work.pick.input_files().map(|(_, file)| file.file_size).sum::<u64>();
         Ok(Arc::new(JobContext {
@@ -244,6 +246,7 @@ impl DbInner {
             lane,
             floor: Floor::of_caller(),
             manual: work.manual.as_ref().map(|piece| piece.canceled.clone()),
+            part: self.part_info(work, job),
             outputs: Mutex::ranked(&lock_order::JOB_OUTPUTS, Vec::new()),
         }))
     }
@@ -258,21 +261,21 @@ impl DbInner {
         let mut bounds = vec![None];
         bounds.extend(split_points(work).into_iter().map(Some));
         bounds.push(None);
-        let ranges: Vec<_> = bounds.windows(2).map(|w| (w[0].clone(), w[1].clone())).collect();
+        let ranges = bounds.windows(2).enumerate();
+        let ranges: Vec<_> = ranges.map(|(n, w)| (n, w[0].clone(), w[1].clone())).collect();
         let mut handles = Vec::new();
         // Parts for which there is no thread run here, after the first.
         let mut own = vec![ranges[0].clone()];
         for range in &ranges[1..] {
-            let (job, (start, end)) = (Arc::clone(job), range.clone());
-            let part = move || subcompaction::run(&job, start, end);
+            let (job, range) = (Arc::clone(job), range.clone());
+            let part = move || run_part(&job, range);
             match thread::try_spawn("pumice:sub", part) {
                 Ok(handle) => handles.push(handle),
                 Err(_) => own.push(range.clone()),
             }
         }
-        let run = |(start, end)| {
-            thread::contain("Compaction", || subcompaction::run(job, start, end))
-                .and_then(|result| result)
+        let run = |range| {
+            thread::contain("Compaction", || run_part(job, range)).and_then(|result| result)
         };
         let mut results: Vec<_> = own.into_iter().map(run).collect();
         for handle in handles {
@@ -317,6 +320,31 @@ impl DbInner {
         debug_assert!(work.pick.input_files().all(|(_, file)| file.is_being_compacted()));
         self.change_versions(|_| Ok(edit.into()), |_| ())
     }
+}
+
+/// Runs one part of a job, between two keys, and tells the listeners.
+fn run_part(
+    job: &Arc<JobContext>,
+    (number, start, end): (usize, Option<Vec<u8>>, Option<Vec<u8>>),
+) -> Result<SubcompactionResult> {
+    let started = time::now_micros();
+    let begun = SubcompactionJobInfo { subcompaction_job_id: number, ..job.part.clone() };
+    job.env.note_part(&begun, false);
+    let result = subcompaction::run(job, start, end);
+    let mut ended = SubcompactionJobInfo {
+        elapsed_micros: time::now_micros().saturating_sub(started),
+        error: result.as_ref().err().cloned(),
+        ..begun
+    };
+    if let Ok(part) = &result {
+        ended.num_input_records = part.counts.entries_in;
+        ended.num_output_records = part.files.iter().map(|file| file.stats().num_entries).sum();
+        ended.total_output_bytes = part.files.iter().map(|file| file.file_size).sum();
+        ended.num_output_files = part.files.len();
+        ended.cpu_micros = part.cpu_micros;
+    }
+    job.env.note_part(&ended, true);
+    result
 }
 
 /// The caller of a manual compaction ended it: nothing is wrong.

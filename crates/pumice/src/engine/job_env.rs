@@ -19,6 +19,7 @@ use crate::options::requests::CancelFlag;
 use crate::snapshot::LiveSnapshots;
 use crate::state::manual_queue::paused;
 use crate::stats::Statistics;
+use crate::stats::listener::SubcompactionJobInfo;
 use crate::table_output::env::OutputEnv;
 
 impl OutputEnv for DbInner {
@@ -69,6 +70,13 @@ impl CompactionEnv for DbInner {
     }
     fn check_manual(&self, canceled: Option<&CancelFlag>) -> Result<()> {
         if self.life.pauses_manual(canceled) { Err(paused()) } else { Ok(()) }
+    }
+    fn note_part(&self, part: &SubcompactionJobInfo, ended: bool) {
+        let _inside = self.life.mark.enter_job();
+        self.faults().notify(|listener| match ended {
+            false => listener.on_subcompaction_begin(part),
+            true => listener.on_subcompaction_completed(part),
+        });
     }
     fn begin_output(&self) -> FileNumber {
         let number = self.new_file_number();

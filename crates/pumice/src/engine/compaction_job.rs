@@ -267,8 +267,8 @@ impl DbInner {
         // Parts for which there is no thread run here, after the first.
         let mut own = vec![ranges[0].clone()];
         for range in &ranges[1..] {
-            let (job, range) = (Arc::clone(job), range.clone());
-            let part = move || run_part(&job, range);
+            let (job, own_range) = (Arc::clone(job), range.clone());
+            let part = move || run_part(&job, own_range);
             match thread::try_spawn("pumice:sub", part) {
                 Ok(handle) => handles.push(handle),
                 Err(_) => own.push(range.clone()),

@@ -86,6 +86,11 @@ impl FilterPolicy {
         }
     }
 
+    /// The same policy with `bits` bits a key, within the limits of [`Self::bloom`].
+    pub fn with_bits(self, bits: f64) -> Self {
+        FilterPolicy { millibits_per_key: millibits(bits), ..self }
+    }
+
     /// The text in the `rocksdb.filter.policy` property of a table.
     pub fn name(&self) -> &'static str {
         match self.kind {

@@ -69,6 +69,33 @@ impl Drop for OnRelease {
     }
 }
 
+/// A place for one value of the floor above, which knows its type: the open table of a file.
+#[derive(Default)]
+pub struct TableSlot(OnceLock<Arc<dyn Any + Send + Sync>>);
+
+impl TableSlot {
+    /// What is there, if it is a `T`. One pointer away: the type is compared, not searched for.
+    #[inline]
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.0.get()?.downcast_ref::<T>()
+    }
+
+    /// A share of what [`Self::get`] returns.
+    pub fn share<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(self.0.get()?).downcast::<T>().ok()
+    }
+
+    /// Fills the slot with what `make` returns, unless it is full. None if it holds another type.
+    pub fn get_or_init<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Arc<T>) -> Option<&T> {
+        self.0.get_or_init(|| make()).downcast_ref::<T>()
+    }
+
+    /// Whether the slot is full.
+    pub fn is_full(&self) -> bool {
+        self.0.get().is_some()
+    }
+}
+
 /// One table file.
 #[derive(Default)]
 pub struct FileMetaData {
@@ -120,7 +147,7 @@ pub struct FileMetaData {
     /// Entry counts, once the table was built or opened.
     pub stats: OnceLock<FileStats>,
     /// Slot for the open table, so that a read needs no table-cache lookup.
-    pub table: OnceLock<Arc<dyn Any + Send + Sync>>,
+    pub table: TableSlot,
     /// See invariant 2 and [`Self::compensated_size`]; 0 until the builder fixes it.
     pub compensated: AtomicU64,
     /// Runs when the file can no longer be read. A copy starts without an action.
@@ -245,7 +272,7 @@ impl Clone for FileMetaData {
             timestamps_stripped: self.timestamps_stripped,
             being_compacted: AtomicBool::new(false),
             stats: self.stats.clone(),
-            table: OnceLock::new(),
+            table: TableSlot::default(),
             compensated: AtomicU64::new(self.compensated.load(Ordering::Relaxed)),
             on_release: OnRelease::default(),
         }

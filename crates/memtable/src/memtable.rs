@@ -71,11 +71,8 @@ pub struct MemTableOptions {
     pub max_range_deletions: usize,
     /// The filter that lookups query first.
     pub bloom: BloomOptions,
-    /// This many consecutive merge operands of a key are resolved by the write of the next one; 0:
-    /// never. Only stored here, for the writer.
-    pub max_successive_merges: usize,
-    /// They are resolved even if tables must be read. Only stored here as well.
-    pub strict_max_successive_merges: bool,
+    /// Several threads may add at once, as far as the representation and the order allow it.
+    pub concurrent_adds: bool,
     /// Least number of deleted keys in a row of which readers may say that nothing in between is
     /// visible ([`MemTable::note_dead_range`]); 0: never.
     pub dead_run_min: u32,
@@ -93,8 +90,7 @@ impl MemTableOptions {
             comparator: InternalKeyComparator::default(),
             max_range_deletions: 0,
             bloom: BloomOptions::default(),
-            max_successive_merges: 0,
-            strict_max_successive_merges: false,
+            concurrent_adds: true,
             dead_run_min: 0,
             write_buffer_manager: None,
         }
@@ -115,7 +111,7 @@ impl MemTableOptions {
         matches!(self.rep, MemTableRep::SkipList { .. })
             && !matches!(self.comparator.user, Comparator::Custom(_))
             && !matches!(self.bloom.prefix, Some(Extractor::Other(_)))
-            && self.max_successive_merges == 0
+            && self.concurrent_adds
     }
 }
 
@@ -138,8 +134,6 @@ pub struct MemTable {
     full_bytes: AtomicUsize,
     /// `usize::MAX` for no limit.
     max_range_deletions: usize,
-    max_successive_merges: usize,
-    strict_max_successive_merges: bool,
     takes_concurrent_adds: bool,
     manager: Option<Arc<WriteBufferManager>>,
     immutable: AtomicBool,
@@ -185,8 +179,6 @@ impl MemTable {
                 0 => usize::MAX,
                 limit => limit,
             },
-            max_successive_merges: options.max_successive_merges,
-            strict_max_successive_merges: options.strict_max_successive_merges,
             takes_concurrent_adds,
             manager: options.write_buffer_manager,
             immutable: AtomicBool::new(false),
@@ -429,15 +421,6 @@ impl MemTable {
     /// The number given when made.
     pub fn id(&self) -> u64 {
         self.id
-    }
-    /// [`MemTableOptions::max_successive_merges`].
-    #[inline]
-    pub fn max_successive_merges(&self) -> usize {
-        self.max_successive_merges
-    }
-    /// [`MemTableOptions::strict_max_successive_merges`].
-    pub fn strict_max_successive_merges(&self) -> bool {
-        self.strict_max_successive_merges
     }
     pub(crate) fn sum(&self, counter: impl Fn(&Lane) -> &AtomicU64) -> u64 {
         self.arena().lanes().map(|lane| counter(lane).load(Relaxed)).sum()

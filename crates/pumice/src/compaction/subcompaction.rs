@@ -30,6 +30,7 @@ use crate::snapshot::LiveSnapshots;
 use crate::stats::listener::{CompactionReason, SubcompactionJobInfo, TableFileCreationReason};
 use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
 use crate::table_output::counts::IterationCounts;
+use crate::table_output::filter_bits::{self, Runs};
 use crate::table_output::output_file::{OutputFile, OutputSpec};
 use crate::table_output::tombstones;
 use crate::table_output::value::InputValues;
@@ -63,6 +64,12 @@ pub(crate) struct JobContext {
 }
 
 impl JobContext {
+    /// The sorted runs once this job is done, if nothing of what it reads goes.
+    fn runs(&self) -> Runs {
+        let inputs = self.pick.input_files().map(|(_, file)| file.number).collect();
+        Runs::after(&self.version, &inputs, self.pick.output_level, self.pick.input_bytes())
+    }
+
     /// An error if the result is no longer wanted.
     fn check_wanted(&self) -> Result<()> {
         if self.cf.is_dropped() {
@@ -244,7 +251,7 @@ fn sources(job: &JobContext) -> Result<Vec<Source>> {
     for input in &job.pick.inputs {
         if input.level == 0 {
             for file in &input.files {
-                sources.push(Source::Table(tables.table_at(file, 0)?.iter(&options)));
+                sources.push(Source::Table(tables.table_at(file, 0)?.share()?.iter(&options)));
             }
         } else {
             let level = Level::new(input.level, input.files.clone(), job.cf.comparator());
@@ -337,6 +344,7 @@ impl Writer<'_> {
                 0 => TableReason::CompactionLevel0,
                 _ => TableReason::Compaction,
             },
+            filter_policy: filter_bits::policy(&self.job.cf, || self.job.runs()),
         }
     }
 

@@ -9,7 +9,7 @@ use pumice_base::{Error, ErrorKind, SubCode};
 
 use crate::db::api::Db;
 use crate::db::forms::*;
-use crate::engine::expiry::note_range_deletion;
+use crate::engine::expiry_task::note_range_deletion;
 use crate::engine::read_api;
 use crate::options::DbOptions;
 use crate::read::answer::PointAnswer;

@@ -251,7 +251,7 @@ impl DbInner {
             .reserve_inside(&manifest, cf, (ranges, include_end), &mut reserved)
             .and_then(|edit| match reserved.is_empty() {
                 true => Ok(()),
-                false => self.apply_edits(&mut manifest, edit.into(), |state| {
+                false => self.versions().apply_edits(&mut manifest, edit.into(), |state| {
                     // What the files hid may show again.
                     if let Some(family) = state.cfs.get(&cf.id) {
                         family.mem.forget_dead_ranges();

@@ -35,7 +35,7 @@ use crate::snapshot::SnapshotList;
 use crate::state::events::EventState;
 use crate::state::family::CfState;
 use crate::state::manifest_log::ManifestLog;
-use crate::state::parts::{Background, Directory, Logs, Resources, Settings, Writes};
+use crate::state::parts::{Background, Directory, FileNumbers, Logs, Resources, Settings, Writes};
 use crate::state::regulator::Regulator;
 use crate::state::reports::Reports;
 use crate::state::{CfMap, DbState, Files};
@@ -132,7 +132,7 @@ pub(super) fn assemble(a: Assembly<'_>) -> Result<DbInner> {
         writes: new_writes(options),
         logs: no_logs(&a.fs, a.wal_dir, options),
         last_sequence: AtomicU64::new(a.recovered.last_sequence),
-        next_file_number: AtomicU64::new(a.recovered.next_file_number),
+        file_numbers: FileNumbers::starting_at(a.recovered.next_file_number),
         life: Life {
             closing: AtomicBool::new(false),
             shutting_down: AtomicBool::new(false),

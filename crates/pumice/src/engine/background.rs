@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pumice_port::thread;
 
 use crate::engine::DbInner;
-use crate::engine::expiry::note_range_deletion;
+use crate::engine::expiry_task::note_range_deletion;
 use crate::state::DbState;
 use crate::state::family::CfState;
 use crate::state::job::{Job, RunJob};
@@ -31,6 +31,7 @@ impl RunJob for DbInner {
             }
             Job::Regulate => self.keep_regulating(),
             Job::Expire => self.expire(),
+            Job::DeliverEvents => self.deliver_deferred(),
             Job::RetryCompactions => self.resume_compactions(),
         }
     }

@@ -120,7 +120,7 @@ impl DbInner {
                 Ok(EditGroup::default())
             }
         };
-        let moved = self.change_versions(built, |_| ());
+        let moved = self.versions().change_versions(built, |_| ());
         moved.inspect_err(|error| self.faults().background_error(error, Reason::Compaction))?;
         refused.map_or(Ok(()), Err)
     }

@@ -1,7 +1,8 @@
 //! A compaction job: picked, moved or run in parts, installed.
 //!
 //! Thread safety: picking and installing happen under the engine's locks, running under none; the
-//! version keeps the inputs. The outputs of failed jobs become obsolete; `retry` runs them again.
+//! version keeps the inputs. The outputs of failed jobs become obsolete; `compaction_retry` runs
+//! them again.
 
 use std::sync::Arc;
 
@@ -85,7 +86,7 @@ impl DbInner {
             if let Some(io) = &io {
                 self.background.regulator.level0_ended(cf, io, result.is_ok());
             }
-            self.update_stall(cf);
+            self.scheduler().update_stall(cf);
             match result {
                 Ok(()) => {
                     cf.compaction_retry.succeeded();
@@ -318,7 +319,7 @@ impl DbInner {
     /// They are still there: no other change of the tree touches files under compaction.
     fn change_inputs(&self, work: &CompactionWork, edit: VersionEdit) -> Result<()> {
         debug_assert!(work.pick.input_files().all(|(_, file)| file.is_being_compacted()));
-        self.change_versions(|_| Ok(edit.into()), |_| ())
+        self.versions().change_versions(|_| Ok(edit.into()), |_| ())
     }
 }
 

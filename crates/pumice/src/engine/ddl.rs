@@ -94,7 +94,7 @@ impl DbInner {
             max_column_family: Some(id),
             ..VersionEdit::default()
         };
-        let created = self.apply_edits(&mut manifest, EditGroup::from(edit), |state| {
+        let created = self.versions().apply_edits(&mut manifest, EditGroup::from(edit), |state| {
             state.cfs.insert(id, family);
             self.publish_families(state);
         });
@@ -146,7 +146,7 @@ impl DbInner {
         };
         // The family is removed only then: a MANIFEST that starts with this edit must still have
         // it.
-        let dropped = self.apply_edits(&mut manifest, edit.into(), |state| {
+        let dropped = self.versions().apply_edits(&mut manifest, edit.into(), |state| {
             self.remove_family(state, cf.id());
         });
         drop(manifest);
@@ -168,7 +168,7 @@ impl DbInner {
         family.give_up_memory();
         let uncache = family.data.options().uncache_aggressiveness;
         for file in family.files() {
-            self.table_left(state, file, uncache, true);
+            self.versions().table_left(state, file, uncache, true);
         }
         self.publish_families(state);
         self.refresh_wal_settings(state);

@@ -9,10 +9,14 @@ use std::sync::{Arc, Weak};
 use pumice_base::{Error, Result};
 use pumice_env::filename::{self, FileType};
 use pumice_env::{Deletion, DeletionEvents, SstFileManager};
+use pumice_port::sync::Mutex;
 use pumice_port::thread;
 
 use crate::engine::DbInner;
 use crate::options::InfoLogLevel;
+use crate::state::DbState;
+use crate::state::parts::{Directory, Logs, Settings};
+use crate::state::reports::Reports;
 use crate::stats::{Logger, Statistics, Ticker};
 
 /// Counts and logs deletions and their failures. It outlives the database, as trash does, but does
@@ -61,11 +65,34 @@ impl DeletionEvents for DeletionLog {
     }
 }
 
+/// The parts of a database that deleting a file needs, and no others.
+pub(crate) struct Deleter<'a> {
+    pub(super) dir: &'a Directory,
+    pub(super) settings: &'a Settings,
+    pub(super) reports: &'a Reports,
+    pub(super) logs: &'a Logs,
+    state: &'a Mutex<DbState>,
+}
+
 impl DbInner {
+    /// What deletes its files.
+    pub(crate) fn deleter(&self) -> Deleter<'_> {
+        Deleter {
+            dir: &self.dir,
+            settings: &self.settings,
+            reports: &self.reports,
+            logs: &self.logs,
+            state: &self.state,
+        }
+    }
+
     pub(super) fn manager(&self) -> Option<Arc<SstFileManager>> {
         self.options().sst_file_manager.clone()
     }
+}
 
+impl Deleter<'_> {
+    /// Deletes a file as `remove_or_trash`; failures are logged. Suspends.
     pub(crate) fn delete_file(&self, path: &Path) {
         // If the file system panics that file is left, and the others are deleted.
         let removed = thread::contain("File deletion", || self.remove_or_trash(path));
@@ -93,7 +120,8 @@ impl DbInner {
         let info_log = self.reports.info_log.as_ref().map(Arc::downgrade);
         let events: Arc<dyn DeletionEvents> = Arc::new(DeletionLog { statistics, info_log });
         let deletion = Deletion { fs: &self.dir.fs, path, events: Some(&events) };
-        let manager = self.manager().filter(|_| counted && self.state.lock().opened);
+        let manager = self.settings.current().sst_file_manager.clone();
+        let manager = manager.filter(|_| counted && self.state.lock().opened);
         match manager {
             Some(manager) if name.is_some_and(|n| n.ends_with(filename::TRASH_EXTENSION)) => {
                 manager.delete_existing_trash(deletion)

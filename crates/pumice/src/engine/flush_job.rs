@@ -169,7 +169,7 @@ impl DbInner {
         // First, since the installed table may start a compaction, which asks how much is flushed.
         let tables = written.iter().filter_map(|table| table.file.as_ref());
         self.background.lanes.level0_grows(tables.map(|file| file.file_size).sum());
-        let applied = self.change_versions(
+        let applied = self.versions().change_versions(
             |state| {
                 for (work, table) in works.iter().zip(&written) {
                     if !work.cf.is_dropped() {

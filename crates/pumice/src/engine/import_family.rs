@@ -167,7 +167,7 @@ impl DbInner {
             ..VersionEdit::default()
         };
         // As in an ingestion, the sequence number is published before the files.
-        let result = self.apply_edits(&mut manifest, EditGroup::from(edit), |state| {
+        let result = self.versions().apply_edits(&mut manifest, EditGroup::from(edit), |state| {
             if let Some(family) = state.cfs.get_mut(&cf.id) {
                 family.count_ingestion(last);
                 family.next.epoch = family.next.epoch.max(last_epoch + 1);

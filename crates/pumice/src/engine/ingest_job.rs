@@ -368,10 +368,11 @@ impl DbInner {
         };
         let result = if planted::is(Bug::IngestNotAtomic) {
             edits.into_iter().zip(prepared.chunks(1)).try_for_each(|(edit, request)| {
-                self.apply_edits(manifest, edit.into(), |state| publish(state, request))
+                self.versions().apply_edits(manifest, edit.into(), |state| publish(state, request))
             })
         } else {
-            self.apply_edits(manifest, EditGroup::from(edits), |state| publish(state, prepared))
+            self.versions()
+                .apply_edits(manifest, EditGroup::from(edits), |state| publish(state, prepared))
         };
         under_way.done = result.is_ok();
         under_way.tried = result.is_ok() || manifest.broken;

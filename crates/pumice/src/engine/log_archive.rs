@@ -17,7 +17,7 @@ use pumice_env::create_dir_durably;
 use pumice_env::filename::{self, FileType};
 use pumice_port::{thread, time};
 
-use crate::engine::DbInner;
+use crate::engine::deletion::Deleter;
 use crate::log_tail::retention::Retention;
 use crate::options::DbOptions;
 use crate::state::parts::Directory;
@@ -28,13 +28,13 @@ pub(crate) fn retention(options: &DbOptions) -> Retention {
     Retention { ttl_seconds: options.WAL_ttl_seconds, size_limit_mb: options.WAL_size_limit_MB }
 }
 
-impl DbInner {
+impl Deleter<'_> {
     /// Makes the archive's directory, if there is to be one. Suspends.
     ///
     /// # Errors
     /// I/O.
     pub(crate) fn make_archive(&self) -> Result<()> {
-        if !retention(&self.options()).is_wanted() {
+        if !retention(&self.settings.current()).is_wanted() {
             return Ok(());
         }
         create_dir_durably(&*self.dir.fs, &filename::archive_dir(&self.logs.dir()), false)
@@ -43,7 +43,7 @@ impl DbInner {
     /// Deletes files that nothing needs, or moves them to the archive: logs, if there is one.
     /// Failures are logged. Suspends.
     pub(crate) fn discard_files(&self, paths: &[PathBuf]) {
-        if paths.is_empty() || !retention(&self.options()).is_wanted() {
+        if paths.is_empty() || !retention(&self.settings.current()).is_wanted() {
             return paths.iter().for_each(|path| self.delete_file(path));
         }
         let dir = self.logs.dir();
@@ -69,7 +69,7 @@ impl DbInner {
     /// Deletes logs of the archive that are too old or for which there is no room, unless the
     /// archive was checked a short while ago. Failures are logged. Suspends.
     pub(crate) fn purge_archive(&self) {
-        let retention = retention(&self.options());
+        let retention = retention(&self.settings.current());
         let now = time::wall_seconds();
         if !retention.is_wanted()
             || !self.logs.history.claim_purge(now, retention.interval_seconds())

@@ -1,9 +1,9 @@
 //! The database: its locks, and the wiring of its parts (`state`).
 //!
 //! The locks and their order are in `lock_order`. Files of this room do not call each other in a
-//! circle (`cargo xtask tidy`): from the bottom up `error_handler`, `scheduler` and `events`, then
-//! `deletion` and `stalls`, then `manifest_log` and `memtable_switch`, then jobs, then what users
-//! call; `background` runs the jobs that the scheduler starts without knowing them.
+//! circle (`cargo xtask tidy`): from the bottom up `error_handler`, `scheduler` and
+//! `notifications`, then `deletion` and `stalls`, then `versions` and `memtable_switch`, then jobs,
+//! then what users call; `background` runs the jobs that the scheduler starts without knowing them.
 //!
 //! Invariants: (1) only the holder of `manifest` replaces a version; (2) only a leader replaces a
 //! memtable; (3) a file is deleted only when no version, job or snapshot of the directory can need
@@ -18,12 +18,12 @@ pub(crate) mod checkpoint;
 pub(crate) mod close;
 pub(crate) mod compaction_job;
 mod compaction_pick;
+pub(crate) mod compaction_retry;
 pub(crate) mod compaction_tuning;
 pub(crate) mod ddl;
 mod deletion;
 pub(crate) mod error_handler;
-pub(crate) mod events;
-pub(crate) mod expiry;
+pub(crate) mod expiry_task;
 pub(crate) mod export_family;
 pub(crate) mod flush_api;
 pub(crate) mod flush_job;
@@ -33,30 +33,30 @@ pub(crate) mod import_family;
 pub(crate) mod info_dumps;
 pub(crate) mod ingest_job;
 pub(crate) mod job_env;
-pub(crate) mod lanes;
+pub(crate) mod lane_choice;
 mod life;
 pub(crate) mod live_files;
 pub(crate) mod log_archive;
-pub(crate) mod manifest_log;
 pub(crate) mod manual_compaction;
 pub(crate) mod memtable_switch;
+pub(crate) mod notifications;
 pub(crate) mod obsolete_files;
 pub(crate) mod open;
 pub(crate) mod options_file;
 mod preprocess;
-pub(crate) mod properties;
+pub(crate) mod property_api;
 pub(crate) mod read_api;
 pub(crate) mod recovery;
-pub(crate) mod regulator;
+pub(crate) mod regulation;
 pub(crate) mod reserve;
 pub(crate) mod resume;
-pub(crate) mod retry;
 mod scheduler;
 pub(crate) mod secondary;
 pub(crate) mod space;
 mod stalls;
 pub(crate) mod storage_info;
 pub(crate) mod two_phase;
+pub(crate) mod versions;
 pub(crate) mod wal_files;
 mod write_insert;
 pub(crate) mod write_merge;
@@ -75,7 +75,7 @@ use crate::options::DbOptions;
 use crate::snapshot::SnapshotList;
 use crate::state::family::CfState;
 use crate::state::manifest_log::ManifestLog;
-use crate::state::parts::{Background, Directory, Logs, Resources, Settings, Writes};
+use crate::state::parts::{Background, Directory, FileNumbers, Logs, Resources, Settings, Writes};
 use crate::state::reports::Reports;
 use crate::state::{CfMap, DbState};
 
@@ -106,7 +106,7 @@ pub(crate) struct DbInner {
     pub logs: Logs,
     /// Sequence of the newest write that readers may see.
     pub last_sequence: AtomicU64,
-    pub next_file_number: AtomicU64,
+    pub file_numbers: FileNumbers,
     pub life: Life,
 }
 
@@ -123,7 +123,7 @@ impl DbInner {
 
     /// Takes a new file number.
     pub fn new_file_number(&self) -> FileNumber {
-        self.next_file_number.fetch_add(1, Ordering::Relaxed)
+        self.file_numbers.next()
     }
 
     /// Recomputes the settings of logs from the options: their total size, and how they are

@@ -32,13 +32,13 @@ use pumice_port::os::is_forked;
 use pumice_port::pool::Priority;
 
 use crate::engine::DbInner;
+use crate::engine::versions::Versions;
 use crate::state::DbState;
 use crate::state::manifest_log::EditGroup;
 use crate::state::obsolete::ObsoleteTable;
 use crate::state::parts::Directory;
 use crate::state::reports::Reports;
 use crate::stats::listener::TableFileDeletionInfo;
-use crate::version::table_cache::kept_table;
 
 /// A thread that deletes files; a close waits for it, even if user code that it calls panics.
 struct RunningDeletion<'a>(&'a DbInner);
@@ -50,7 +50,7 @@ impl Drop for RunningDeletion<'_> {
     }
 }
 
-impl DbInner {
+impl Versions<'_> {
     /// Notes what `group`, now installed, made obsolete.
     pub(crate) fn collect_obsolete(&self, state: &mut DbState, group: &EditGroup) {
         let logs = self.logs.wal.lock().release_below(state.files.min_log_to_keep);
@@ -84,7 +84,7 @@ impl DbInner {
             dropped,
             file: Arc::downgrade(file),
             uncache,
-            open: kept_table(file).filter(|_| uncache > 0).cloned(),
+            open: if uncache > 0 { file.table.share() } else { None },
         });
         let Some(me) = self.life.me.get().map(Weak::clone) else { return };
         file.on_release.set(Box::new(move || {
@@ -93,7 +93,9 @@ impl DbInner {
             }
         }));
     }
+}
 
+impl DbInner {
     /// A file has become deletable, perhaps under the state lock: has a job delete it. The job also
     /// deletes files released before it starts; later ones request another job.
     fn schedule_purge(self: &Arc<Self>) {
@@ -164,11 +166,11 @@ impl DbInner {
                 table.uncache(uncache);
             }
             let path = self.dir.table(number);
-            self.delete_file(&path);
+            self.deleter().delete_file(&path);
             deleted.push(self.reports.table_deleted(&self.dir, number));
         }
-        self.discard_files(&doomed);
-        self.purge_archive();
+        self.deleter().discard_files(&doomed);
+        self.deleter().purge_archive();
         drop(counted);
         deleted
     }
@@ -211,7 +213,7 @@ impl DbInner {
                         FileType::Table | FileType::Wal | FileType::Trash if paced => {
                             self.state.lock().files.obsolete.unnamed.push(path);
                         }
-                        _ => self.discard_files(&[path]),
+                        _ => self.deleter().discard_files(&[path]),
                     }
                 }
             }

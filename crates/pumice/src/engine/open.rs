@@ -311,14 +311,14 @@ impl DbInner {
         descriptors: &[ColumnFamilyDescriptor],
     ) -> Result<()> {
         self.dir.write_identity(self.options().write_identity_file)?;
-        self.make_archive()?;
+        self.deleter().make_archive()?;
         {
             let state = self.state.lock();
             self.refresh_wal_settings(&state);
             self.background.refresh_tuning(&state, self.options().background_policy);
         }
         let recovered = if exists {
-            self.next_file_number.fetch_max(self.dir.next_number()?, Ordering::Relaxed);
+            self.file_numbers.skip_to(self.dir.next_number()?);
             self.replay_logs(self.options().replay_mode(), None, None)?
         } else {
             Recovered::default()
@@ -331,13 +331,13 @@ impl DbInner {
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(&id) {
                 self.scheduler().refresh_scores(cf);
-                self.update_stall(cf);
+                self.scheduler().update_stall(cf);
             }
             state.queue_compaction(id);
         }
         drop(state);
         self.delete_unreferenced_files(true)?;
-        self.purge_archive();
+        self.deleter().purge_archive();
         self.start_background();
         Ok(())
     }
@@ -373,9 +373,9 @@ impl DbInner {
             let edits = build(&self.state.lock());
             return edits
                 .into_iter()
-                .try_for_each(|edit| self.change_versions(|_| Ok(edit.into()), |_| ()));
+                .try_for_each(|edit| self.versions().change_versions(|_| Ok(edit.into()), |_| ()));
         }
-        self.change_versions(
+        self.versions().change_versions(
             |state| Ok(build(state).into()),
             |state| state.files.pending_outputs.clear(), // Versions now name them.
         )

@@ -53,9 +53,9 @@ impl DbInner {
         let text = crate::options::options_file_bytes(&self.options(), &listed);
         let temp = filename::temp_options_file(&self.dir.path, number);
         let written = pumice_env::write_file(&*self.dir.fs, &temp, &text, true);
-        written.inspect_err(|_| self.delete_file(&temp))?;
+        written.inspect_err(|_| self.deleter().delete_file(&temp))?;
         let renamed = self.dir.fs.rename(&temp, &filename::options_file(&self.dir.path, number));
-        renamed.inspect_err(|_| self.delete_file(&temp))?;
+        renamed.inspect_err(|_| self.deleter().delete_file(&temp))?;
         self.dir.fs.sync_dir(&self.dir.path)?;
         let mut state = self.state.lock();
         state.files.options_stale = false;
@@ -102,7 +102,7 @@ impl DbInner {
             self.background.refresh_tuning(&state, self.options().background_policy);
             if let Some(family) = state.cfs.get_mut(&cf.id) {
                 self.scheduler().refresh_scores(family);
-                self.update_stall(family);
+                self.scheduler().update_stall(family);
             }
             self.refresh_wal_settings(&state);
             state.queue_flush(cf.id); // Fewer memtables may be enough now.
@@ -146,7 +146,7 @@ impl DbInner {
             for id in ids {
                 if let Some(cf) = state.cfs.get_mut(&id) {
                     self.scheduler().refresh_scores(cf);
-                    self.update_stall(cf);
+                    self.scheduler().update_stall(cf);
                 }
                 state.queue_compaction(id);
             }

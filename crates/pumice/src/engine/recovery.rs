@@ -185,7 +185,7 @@ impl DbInner {
         }
         for (number, bytes, path, file) in logs {
             check_found(number, &path)?;
-            self.next_file_number.fetch_max(number + 1, Ordering::Relaxed);
+            self.file_numbers.skip_to(number + 1);
             replay.found.logs.push((number, bytes));
             replay.log(number, path, file)?;
         }

@@ -58,7 +58,7 @@ impl Reserved<'_> {
         for id in ids {
             if let Some(cf) = state.cfs.get_mut(&id) {
                 self.db.scheduler().refresh_scores(cf);
-                self.db.update_stall(cf);
+                self.db.scheduler().update_stall(cf);
             }
             state.queue_compaction(id);
         }

@@ -162,7 +162,7 @@ impl DbInner {
             edits.push(VersionEdit { column_family, log_number, ..VersionEdit::default() });
         }
         let held = manifest.release();
-        let left = self.apply_edits(&mut manifest, EditGroup::from(edits), |_| ());
+        let left = self.versions().apply_edits(&mut manifest, EditGroup::from(edits), |_| ());
         if left.is_err() && held {
             // A later change must not start it either.
             manifest.hold();

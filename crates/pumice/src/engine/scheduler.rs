@@ -28,18 +28,20 @@ use crate::state::family::{CfState, Deferral};
 use crate::state::job::{Job, RunJob};
 use crate::state::parts::{Background, Directory, Settings};
 use crate::state::regulator::has_work;
+use crate::state::reports::Reports;
 use crate::state::work::CompactionWork;
 
 /// The parts of a database by which it is decided what runs, and no others.
 pub(crate) struct Scheduler<'a> {
-    dir: &'a Directory,
-    settings: &'a Settings,
-    pools: &'a ThreadPools,
-    background: &'a Background,
-    controller: &'a WriteController,
+    pub(super) dir: &'a Directory,
+    pub(super) settings: &'a Settings,
+    pub(super) reports: &'a Reports,
+    pub(super) pools: &'a ThreadPools,
+    pub(super) background: &'a Background,
+    pub(super) controller: &'a WriteController,
     snapshots: &'a SnapshotList,
     last_sequence: &'a AtomicU64,
-    life: &'a Life,
+    pub(super) life: &'a Life,
 }
 
 impl DbInner {
@@ -49,6 +51,7 @@ impl DbInner {
         Scheduler {
             dir: &self.dir,
             settings: &self.settings,
+            reports: &self.reports,
             pools: &self.resources.pools,
             background: &self.background,
             controller: &self.writes.controller,

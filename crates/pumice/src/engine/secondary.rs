@@ -258,7 +258,7 @@ impl Follower {
                 found.is_some_and(|(_, known)| Arc::ptr_eq(known, file))
             };
             for (level, file) in family.version.all_files() {
-                if is_shown(file) && (!keep_open || file.table.get().is_some()) {
+                if is_shown(file) && (!keep_open || file.table.is_full()) {
                     continue;
                 }
                 pumice_port::fiber::maybe_yield();

@@ -11,6 +11,7 @@ use pumice_env::perf::{self, PerfMetric};
 
 use crate::commit::queue::{Leadership, WriteQueue, stalled};
 use crate::engine::DbInner;
+use crate::engine::scheduler::Scheduler;
 use crate::options::BackgroundPolicy;
 use crate::options::requests::WriteOptions;
 use crate::state::family::{CfState, Deferral};
@@ -123,21 +124,23 @@ impl DbInner {
         }
         Ok(())
     }
+}
 
+impl Scheduler<'_> {
     /// Recomputes the stall cause of a column family.
     pub(crate) fn update_stall(&self, cf: &mut CfState) {
-        let policy = self.options().background_policy;
+        let policy = self.settings.current().background_policy;
         self.background.refresh_deferral(cf, policy);
         let options = cf.data.options();
         let inputs = cf.stall_inputs(policy == BackgroundPolicy::Adaptive);
         let old = cf.stall;
-        self.writes.controller.update(&mut cf.stall, &inputs, &options);
+        self.controller.update(&mut cf.stall, &inputs, &options);
         if cf.deferral == Deferral::Guarded && cf.must_compact() {
             // The caller schedules what may run next.
             cf.deferral = Deferral::None;
         }
         if old != cf.stall {
-            self.refresh_urgency();
+            self.background.lanes.deferred.set_urgent(self.writes_wait());
             self.note_stall(&cf.data, old, cf.stall, &inputs);
         }
     }

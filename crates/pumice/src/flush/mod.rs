@@ -10,6 +10,7 @@
 pub(crate) mod dead_ranges;
 pub(crate) mod grouping;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
@@ -28,6 +29,7 @@ use crate::read::source::Source;
 use crate::stats::listener::TableFileCreationReason;
 use crate::table_output::compaction_iterator::{CompactionIterator, CompactionSettings};
 use crate::table_output::env::OutputEnv;
+use crate::table_output::filter_bits::{self, Runs};
 use crate::table_output::output_file::{OutputFile, OutputSpec, WrittenFile};
 use crate::table_output::tombstones::{of_memtables, surviving};
 use crate::table_output::value::InputValues;
@@ -58,6 +60,13 @@ impl FlushOutput {
         })?;
         Some(version.cursor_of_memtables())
     }
+}
+
+/// The sorted runs of the family once `mems` are a file of L0.
+fn runs(cf: &CfData, mems: &[Arc<MemTable>]) -> Runs {
+    let version = Arc::clone(&cf.super_version.load().version);
+    let bytes = mems.iter().map(|mem| mem.data_bytes()).sum();
+    Runs::after(&version, &HashSet::new(), 0, bytes)
 }
 
 /// Writes `mems` into a file of L0; None if nothing is left to write. Writes are charged to `io`.
@@ -105,6 +114,7 @@ pub(crate) fn write_level0(
         expected_bytes: 0,
         target_bytes: 0,
         reason,
+        filter_policy: filter_bits::policy(cf, || runs(cf, mems)),
     };
     let mut output = OutputFile::create(env, cf, spec, io)?;
     entries.seek_to_first();

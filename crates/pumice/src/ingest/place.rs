@@ -243,7 +243,7 @@ fn file_overlaps(
     }
     let options =
         TableReadOptions { total_order_seek: true, fill_cache, ..TableReadOptions::default() };
-    let mut iter = table.iter(&options);
+    let mut iter = table.share()?.iter(&options);
     iter.seek(InternalKey::new(&seek_key(first_of(range), MAX_SEQUENCE)));
     iter.status()?;
     Ok(iter.valid() && !range.is_before_key(iter.key().user_key(), cf.comparator()))

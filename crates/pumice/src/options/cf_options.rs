@@ -218,6 +218,11 @@ option_table! {
         /// Write no filters for the last level: most gets find their key.
         optimize_filters_for_hits: bool = false, fixed, saved
             => "levels::the_last_level_has_filters_unless_hits_are_expected";
+        /// Filters of small sorted runs get more bits a key than those of large ones, so that the
+        /// same memory has fewer false positives. The `filter_policy` says the average. Pumice's
+        /// own; the tables are RocksDB's, whose filters name their own parameters.
+        filter_bits_by_level: bool = false, mutable, unsaved
+            => "filter_bits::levels_get_bits_by_their_size";
         /// One in this many data blocks is compressed with LZ4 and with ZSTD as well: what they
         /// would make of the whole table goes into its properties (fast and slow compression
         /// estimated data size). 0 for none.

@@ -118,17 +118,21 @@ impl LevelIterator {
         self.table = None;
         self.index = index;
         let Some(file) = self.level.files().get(index) else { return };
-        match self.cache.table_for(&self.options, file, self.level.number()) {
-            Ok(table) => {
-                if let Some(reached) = &self.reached {
-                    reached.note(&table);
-                }
-                if perf::is_any() {
-                    table.seen_at(self.level.number());
-                }
-                let wants = |filter: &TableFilter| filter.wants(table.properties());
-                self.passes_over = !self.filter.as_ref().is_none_or(wants);
-                let mut table = table.iter(&self.options);
+        let table = self.cache.table_for(&self.options, file, self.level.number());
+        let opened = table.and_then(|table| {
+            if let Some(reached) = &self.reached {
+                reached.note(&table);
+            }
+            if perf::is_any() {
+                table.seen_at(self.level.number());
+            }
+            let wants = |filter: &TableFilter| filter.wants(table.properties());
+            let passes_over = !self.filter.as_ref().is_none_or(wants);
+            Ok((table.share()?.iter(&self.options), passes_over))
+        });
+        match opened {
+            Ok((mut table, passes_over)) => {
+                self.passes_over = passes_over;
                 if self.scope.is_some() {
                     table.scope_to_prefix(self.scope.as_ref());
                 }

@@ -49,7 +49,7 @@ impl OverlappingIterator {
         for (level, file) in version.all_files().filter(|(_, file)| wanted(file)) {
             let table = tables.table_for(options, file, level)?;
             if opened(file, &table) {
-                sources.push(table.iter(options));
+                sources.push(table.share()?.iter(options));
             }
         }
         let comparator = version.comparator().clone();

@@ -1,5 +1,5 @@
 //! When the next file becomes too old, or a memtable with range tombstones has been idle for long
-//! enough; `engine::expiry` waits for that.
+//! enough; `engine::expiry_task` waits for that.
 //!
 //! Thread safety: [`ExpiryWatch`] belongs to the state lock.
 

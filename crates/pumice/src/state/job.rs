@@ -20,6 +20,8 @@ pub(crate) enum Job {
     Regulate,
     /// Waiting for files that become too old.
     Expire,
+    /// Events that listeners have not been told of.
+    DeliverEvents,
     /// Waiting until failed compactions may be tried again.
     RetryCompactions,
 }

@@ -1,7 +1,7 @@
 //! The lanes of a database: at which priority its background jobs compute.
 //!
 //! The deferred lane has `background_cpu_priority` and `background_io_priority`, the normal one
-//! that of its pool. Which job gets which is `engine::lanes`.
+//! that of its pool. Which job gets which is `engine::lane_choice`.
 //!
 //! Thread safety: everything from anywhere; the parts of a family belong to the state lock.
 
@@ -95,7 +95,7 @@ impl Lanes {
     }
 
     /// Whether compactions out of L0 need so much processor time that lowering them helps.
-    pub fn level0_is_dear(&self) -> bool {
+    pub fn level0_compaction_is_costly(&self) -> bool {
         self.level0_share() >= LOWERED_FROM
     }
 

@@ -1,6 +1,6 @@
 //! The state of the MANIFEST as a log of version edits, and edits that take effect together.
 //!
-//! How they are applied is `engine::manifest_log`. After a failed write or sync the file's tail is
+//! How they are applied is `engine::versions`. After a failed write or sync the file's tail is
 //! unknown: the writer is dropped, no file may be deleted that an edit named
 //! (`ManifestLog::broken`), and the next change starts a new MANIFEST.
 //!

@@ -18,7 +18,7 @@ use pumice_port::pool::{Priority, ThreadPools};
 use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::commit::batch::WriteBatch;
-use crate::commit::controller::{StallInputs, WriteController, WriteStall};
+use crate::commit::controller::WriteController;
 use crate::commit::queue::WriteQueue;
 use crate::commit::shared_insert::Helpers;
 use crate::commit::wal::Wals;
@@ -33,7 +33,6 @@ use crate::state::regulator::Regulator;
 use crate::state::work::CompactionWork;
 use crate::state::{CfMap, Files};
 use crate::stats::Logger;
-use crate::stats::cf_stats::StallCause;
 use crate::version::family::CfData;
 use crate::version::super_version::SuperVersion;
 use crate::version::table_cache::OpenTables;
@@ -51,6 +50,31 @@ pub(crate) struct Directory {
     pub session_id: String,
     /// Taken by the close.
     pub lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+/// The numbers that new files get.
+pub(crate) struct FileNumbers(AtomicU64);
+
+impl FileNumbers {
+    /// `next` is the first.
+    pub fn starting_at(next: FileNumber) -> Self {
+        FileNumbers(AtomicU64::new(next))
+    }
+
+    /// Takes one.
+    pub fn next(&self) -> FileNumber {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The one that the next caller of `next` takes.
+    pub fn next_free(&self) -> FileNumber {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// None below `next` is taken any more.
+    pub fn skip_to(&self, next: FileNumber) {
+        self.0.fetch_max(next, Ordering::Relaxed);
+    }
 }
 
 /// The options of the database.
@@ -83,7 +107,7 @@ pub(crate) struct Background {
     pub purge_scheduled: AtomicBool,
     /// Notified when a file will become too old earlier than expected.
     pub expiry_changed: Condvar,
-    /// A memtable may have range tombstones, and the task of `engine::expiry` knows.
+    /// A memtable may have range tombstones, and the task of `engine::expiry_task` knows.
     pub range_deletions: AtomicBool,
 }
 
@@ -272,35 +296,6 @@ impl Writes {
         {
             self.request_switch(*id);
         }
-    }
-
-    pub fn stall_text(
-        &self,
-        cf: &CfData,
-        cause: StallCause,
-        new: WriteStall,
-        inputs: &StallInputs,
-    ) -> String {
-        let what = if new.is_stop() { "Stopping" } else { "Stalling" };
-        let mut text = match cause {
-            StallCause::MemtableLimit => format!(
-                "{what} writes because we have {} immutable memtables (waiting for flush), \
-                 max_write_buffer_number is set to {}",
-                inputs.immutable_memtables,
-                cf.options().max_write_buffer_number
-            ),
-            StallCause::L0FileCountLimit => {
-                format!("{what} writes because we have {} level-0 files", inputs.l0_files)
-            }
-            StallCause::PendingCompactionBytes => format!(
-                "{what} writes because of estimated pending compaction bytes {}",
-                inputs.pending_bytes
-            ),
-        };
-        if new.is_delay() {
-            text.push_str(&format!(" rate {}", self.controller.delayed_rate()));
-        }
-        text
     }
 }
 

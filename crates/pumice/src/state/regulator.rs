@@ -1,6 +1,6 @@
 //! The adaptive policy's state in a database: its inputs, and its past answers.
 //!
-//! The task that ticks it and applies its grants is `engine::regulator`.
+//! The task that ticks it and applies its grants is `engine::regulation`.
 //!
 //! Thread safety: `Regulator` from anywhere; its `law` lock is the task's, and a leaf. What belongs
 //! to the state lock says so.

@@ -3,7 +3,7 @@
 //! A failure stops the automatic compactions of its column family for a while, longer with every
 //! failure since the last success. Retries never end, since nothing else brings the tree back into
 //! shape. But after [`FAILURES_MAX`] failures in a row tasks that wait for a compaction get the
-//! error. `engine::retry` starts them again, and gives the reasons.
+//! error. `engine::compaction_retry` starts them again, and gives the reasons.
 //!
 //! Thread safety: `CompactionRetry` belongs to the state lock.
 

@@ -7,6 +7,7 @@
 //! | `tombstones` | which range tombstones survive |
 //! | `counts` | how many of both did not |
 //! | `env` | how the writer of a table uses its database |
+//! | `filter_bits` | how many bits of filter its keys get |
 //! | `output_file` | one output file |
 //! | `table_collectors` | property collectors of its entries |
 
@@ -14,6 +15,7 @@ pub(crate) mod compaction_iterator;
 pub(crate) mod counts;
 pub(crate) mod env;
 pub(crate) mod file_checksum;
+pub(crate) mod filter_bits;
 pub(crate) mod output_file;
 pub(crate) mod table_collectors;
 pub(crate) mod tombstones;

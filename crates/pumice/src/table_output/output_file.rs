@@ -14,6 +14,7 @@ use pumice_base::key::{self, MAX_SEQUENCE};
 use pumice_base::{Error, FileNumber, InternalKey, Result, SequenceNumber, ValueType};
 use pumice_compress::CompressionType;
 use pumice_env::{BufferedWriter, FileOptions, JobIo, WriterOptions};
+use pumice_filter::FilterPolicy;
 use pumice_manifest::FileMetaData;
 use pumice_port::helpers::HelperPool;
 use pumice_port::lane::at_normal_priority;
@@ -45,6 +46,8 @@ pub(crate) struct OutputSpec {
     /// Bytes at which the file will end; 0 if only its contents end it.
     pub target_bytes: u64,
     pub reason: TableReason,
+    /// The filter's policy in place of the table options'.
+    pub filter_policy: Option<FilterPolicy>,
 }
 
 /// A finished file.
@@ -114,6 +117,7 @@ impl OutputFile {
             db_host_id: host_id(&db_options),
             merge_operator_name: options.merge_operator.as_ref().map(|m| m.name().to_string()),
             prefix_extractor: options.prefix_extractor.clone(),
+            filter_policy: spec.filter_policy,
             skip_filters: options.optimize_filters_for_hits && spec.bottommost,
             reason: spec.reason,
             target_file_size: spec.target_bytes,
@@ -283,7 +287,7 @@ fn verify(cf: &CfData, file: &FileMetaData, expected: u64) -> Result<()> {
     let table = tables.table(file)?;
     table.verify_checksums()?;
     let options = TableReadOptions { fill_cache: false, ..TableReadOptions::default() };
-    let mut iter = table.iter(&options);
+    let mut iter = table.share()?.iter(&options);
     let mut digest = 0;
     iter.seek_to_first();
     while iter.valid() {

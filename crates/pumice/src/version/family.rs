@@ -230,8 +230,8 @@ pub(crate) fn new_memtable(
             comparator: comparator.clone(),
             max_range_deletions: options.memtable_max_range_deletions as usize,
             bloom: memtable_bloom(options),
-            max_successive_merges: options.max_successive_merges,
-            strict_max_successive_merges: options.strict_max_successive_merges,
+            // Resolving a merge needs the one who adds to be the only one (`engine::write_merge`).
+            concurrent_adds: options.max_successive_merges == 0,
             dead_run_min: options.min_tombstones_for_range_conversion,
             write_buffer_manager: manager,
         },

@@ -24,6 +24,7 @@ use pumice_env::{
     FileSystem, FileTimes, ObservedFile, RandomAccessFile, RateLimiter, RateLimiterEvents,
     ReadFileOptions,
 };
+use pumice_manifest::file_meta::TableSlot;
 use pumice_manifest::{FileMetaData, FileStats};
 use pumice_port::lane::at_normal_priority;
 use pumice_port::sync::Mutex;
@@ -104,16 +105,32 @@ pub struct TableCache {
 
 /// A table in use: borrowed from its file's metadata, or held.
 pub(crate) enum TableRef<'a> {
-    Kept(&'a Arc<Table>),
+    /// The table, and the slot that holds it.
+    Kept(&'a Table, &'a TableSlot),
     Held(Arc<Table>),
 }
 
-impl Deref for TableRef<'_> {
-    type Target = Arc<Table>;
-    #[inline]
-    fn deref(&self) -> &Arc<Table> {
+impl TableRef<'_> {
+    /// A share of the table, for what outlives the reference to its file.
+    pub(crate) fn share(&self) -> Result<Arc<Table>> {
         match self {
-            TableRef::Kept(table) => table,
+            TableRef::Kept(_, slot) => slot.share().ok_or_else(wrong_slot),
+            TableRef::Held(table) => Ok(Arc::clone(table)),
+        }
+    }
+}
+
+#[cold]
+fn wrong_slot() -> Error {
+    Error::corruption("table slot of a file holds something else")
+}
+
+impl Deref for TableRef<'_> {
+    type Target = Table;
+    #[inline]
+    fn deref(&self) -> &Table {
+        match self {
+            TableRef::Kept(table, _) => table,
             TableRef::Held(table) => table,
         }
     }
@@ -244,8 +261,9 @@ impl Recent {
 }
 
 /// The table that the metadata of `file` keeps open.
-pub(crate) fn kept_table(file: &FileMetaData) -> Option<&Arc<Table>> {
-    file.table.get()?.downcast_ref::<Arc<Table>>()
+#[inline]
+pub(crate) fn kept_table(file: &FileMetaData) -> Option<&Table> {
+    file.table.get::<Table>()
 }
 
 impl TableCache {
@@ -302,7 +320,7 @@ impl TableCache {
         level: usize,
     ) -> Result<TableRef<'a>> {
         if let Some(table) = kept_table(file) {
-            return Ok(TableRef::Kept(table));
+            return Ok(TableRef::Kept(table, &file.table));
         }
         self.table_slow(file, level)
     }
@@ -320,7 +338,7 @@ impl TableCache {
         level: usize,
     ) -> Result<TableRef<'a>> {
         if let Some(table) = kept_table(file) {
-            return Ok(TableRef::Kept(table));
+            return Ok(TableRef::Kept(table, &file.table));
         }
         // A read that notes missing blocks reads them afterwards: then tables are opened at once.
         if options.cache_only && options.missed.is_none() {
@@ -332,7 +350,7 @@ impl TableCache {
     /// The table of `file` if it is open: reads nothing.
     pub(crate) fn opened<'a>(&self, file: &'a FileMetaData) -> Option<TableRef<'a>> {
         kept_table(file)
-            .map(TableRef::Kept)
+            .map(|table| TableRef::Kept(table, &file.table))
             .or_else(|| self.open.lookup(file.number).map(TableRef::Held))
     }
 
@@ -357,12 +375,12 @@ impl TableCache {
             file.table.get_or_init(|| {
                 // A table that was opened while there was a limit is replaced by this one.
                 self.open.keep(file.number, Open::File(Arc::downgrade(&handle)));
-                Arc::new(table)
+                table
             })
         });
-        match kept.downcast_ref::<Arc<Table>>() {
-            Some(table) => Ok(TableRef::Kept(table)),
-            None => Err(Error::corruption("table slot of a file holds something else")),
+        match kept {
+            Some(table) => Ok(TableRef::Kept(table, &file.table)),
+            None => Err(wrong_slot()),
         }
     }
 

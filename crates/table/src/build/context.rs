@@ -8,7 +8,7 @@ use pumice_base::extension::SliceTransform;
 use pumice_base::narrow::low_u32;
 use pumice_base::{InternalKeyComparator, SizeLimits};
 use pumice_compress::{CompressionOptions, CompressionType};
-use pumice_filter::{FilterBuildSettings, RateBalance};
+use pumice_filter::{FilterBuildSettings, FilterPolicy, RateBalance};
 use pumice_port::helpers::HelperPool;
 
 use crate::options::TableOptions;
@@ -58,6 +58,8 @@ pub struct TableBuildContext {
     pub prefix_extractor: Option<Arc<dyn SliceTransform>>,
     /// Build no filter.
     pub skip_filters: bool,
+    /// The policy of the filter in place of that of `table`.
+    pub filter_policy: Option<FilterPolicy>,
     /// Why the table is built.
     pub reason: TableReason,
     /// Approximate upper bound of the table's bytes; 0 unknown. Bounds what is buffered for a
@@ -121,6 +123,7 @@ impl Default for TableBuildContext {
             merge_operator_name: None,
             prefix_extractor: None,
             skip_filters: false,
+            filter_policy: None,
             reason: TableReason::Other,
             target_file_size: 0,
             helpers: None,

@@ -132,9 +132,9 @@ impl MissedBlock {
     }
     /// Records which table the caller read.
     #[cold]
-    pub fn set_table(&self, table: &Arc<Table>) {
+    pub fn set_table(&self, table: Arc<Table>) {
         if let Some(missed) = &mut *self.missed.lock() {
-            missed.table = Some(Arc::clone(table));
+            missed.table = Some(table);
         }
     }
     /// Takes the table and the block.

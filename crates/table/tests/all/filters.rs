@@ -333,7 +333,7 @@ fn a_missing_partition_is_noted_or_done_without() {
     let options = TableReadOptions { missed: Some(Arc::clone(&missed)), ..blind };
     let mut kinds = Vec::new();
     while get(&table, &options, key).is_err() {
-        missed.set_table(&table);
+        missed.set_table(Arc::clone(&table));
         let (table, block) = missed.take().unwrap();
         kinds.push(block.1);
         table.load(block, &TableReadOptions::default()).unwrap();

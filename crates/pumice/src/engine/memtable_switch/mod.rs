@@ -183,8 +183,8 @@ impl DbInner {
             cf.data.name,
             cf.imm.len() - 1
         ));
-        self.notify_memtable_sealed(&cf.data, &old);
-        self.update_stall(cf);
+        self.scheduler().notify_memtable_sealed(&cf.data, &old);
+        self.scheduler().update_stall(cf);
     }
 
     /// Number of the log that writes from now on go to: a new one unless the current is empty.

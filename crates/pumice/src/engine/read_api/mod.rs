@@ -110,7 +110,7 @@ fn sources(
                 let table = tables.table_for(options, file, 0)?;
                 range_dels.push_file(file, &table);
                 if wanted(&table) {
-                    sources.push(Source::Table(table.iter(options)));
+                    sources.push(Source::Table(table.share()?.iter(options)));
                 }
             }
         } else if !level.is_empty() {

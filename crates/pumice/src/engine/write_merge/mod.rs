@@ -6,7 +6,8 @@
 //! memtable gets the operand, as without the option.
 //!
 //! Thread safety: needs leadership of the write queue, which makes the leader the only one who
-//! adds to memtables: no entry of the key comes between the reading and the writing.
+//! adds to memtables: no entry of the key comes between the reading and the writing. A memtable
+//! that was made before the option was set may have other adders, and resolves nothing.
 //! With `strict_max_successive_merges` it reads tables, and so may suspend.
 
 use std::sync::Arc;
@@ -35,7 +36,10 @@ impl DbInner {
         sequence: SequenceNumber,
         update: (&[u8], &[u8]),
     ) -> Option<(ValueType, Vec<u8>)> {
-        let limit = view.mem.max_successive_merges();
+        if view.mem.takes_concurrent_adds() {
+            return None;
+        }
+        let limit = cf.options().max_successive_merges;
         if limit == 0 || view.mem.count_successive_merges(update.0, sequence, limit) < limit {
             return None;
         }
@@ -50,7 +54,7 @@ impl DbInner {
         sequence: SequenceNumber,
         (key, operand): (&[u8], &[u8]),
     ) -> Option<(ValueType, Vec<u8>)> {
-        let cache_only = !view.mem.strict_max_successive_merges();
+        let cache_only = !cf.options().strict_max_successive_merges;
         let options = point_options(&ReadOptions { cache_only, ..ReadOptions::default() });
         // Errors are left to readers: a write does not fail because of data it does not need. A
         // panic of the operator would lose leadership, and all writers would hang.

@@ -21,7 +21,7 @@ use crate::commit::queue::{Follower, Joined, Leadership, QueuedBatch};
 use crate::commit::two_phase::Taken;
 use crate::cost;
 use crate::engine::DbInner;
-use crate::engine::expiry::note_range_deletion;
+use crate::engine::expiry_task::note_range_deletion;
 use crate::options::requests::WriteOptions;
 use crate::state::CfMap;
 use crate::state::batch_check::check_batch;

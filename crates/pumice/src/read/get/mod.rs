@@ -345,7 +345,7 @@ impl<'a> Lookup<'a> {
         if searched.is_err()
             && let Some(missed) = &options.missed
         {
-            missed.set_table(&table);
+            missed.set_table(table.share()?);
         }
         searched
     }

@@ -11,6 +11,7 @@ mod fifo;
 mod fifo_age;
 mod fifo_drawn;
 mod file_api;
+mod filter_bits;
 mod filtered_snapshots;
 mod lanes;
 mod partitions;

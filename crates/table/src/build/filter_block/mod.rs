@@ -54,7 +54,7 @@ impl FilterBlockBuilder {
     /// A builder as configured; `None` without a filter.
     pub fn new(context: &TableBuildContext) -> Option<Self> {
         let rule = KeyRule::new(context)?;
-        let mut builder = match &context.table.filter_policy {
+        let mut builder = match context.filter_policy.or(context.table.filter_policy) {
             Some(policy) if !context.skip_filters => policy.builder(&settings(context))?,
             _ => return None,
         };

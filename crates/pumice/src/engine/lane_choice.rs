@@ -33,11 +33,6 @@ impl DbInner {
             ));
         }
     }
-
-    /// Writes may have begun or stopped waiting. Never waits.
-    pub(crate) fn refresh_urgency(&self) {
-        self.background.lanes.deferred.set_urgent(self.scheduler().writes_wait());
-    }
 }
 
 impl Lanes {
@@ -59,7 +54,7 @@ impl Background {
             let family = state.cfs.get(&work.cf.id);
             family.is_some_and(|cf| cf.pressure() > URGENT_PRESSURE)
         };
-        let cheap = || work.manual.is_none() && !self.lanes.level0_is_dear();
+        let cheap = || work.manual.is_none() && !self.lanes.level0_compaction_is_costly();
         match writes_wait || (work.pick.start_level == 0 && (pressed() || cheap())) {
             true => LaneKind::Normal,
             false => LaneKind::Deferred,

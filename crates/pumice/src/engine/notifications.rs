@@ -14,16 +14,19 @@ use pumice_manifest::FileMetaData;
 use pumice_memtable::MemTable;
 use pumice_port::pool::Priority;
 
-use crate::commit::controller::{StallInputs, WriteStall};
+use crate::commit::controller::{StallInputs, WriteController, WriteStall};
 use crate::engine::DbInner;
+use crate::engine::scheduler::Scheduler;
 use crate::options::codec::{compression_of, flush_compression};
 use crate::state::events::DeferredEvent;
+use crate::state::job::{Job, RunJob};
 use crate::state::parts::Directory;
 use crate::state::reports::Reports;
 use crate::state::tree_shape::{
     compaction_figures, compaction_info, condition, flush_info, input_counts, inputs_text,
 };
 use crate::state::work::CompactionWork;
+use crate::stats::cf_stats::StallCause;
 use crate::stats::listener::{
     CompactionJobInfo, ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo,
     SubcompactionJobInfo, TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo,
@@ -32,28 +35,99 @@ use crate::stats::listener::{
 use crate::stats::{CompactionStats, event_log};
 use crate::version::family::CfData;
 
-/// Queues a job that delivers the events that wait.
-fn schedule_delivery(db: Arc<DbInner>) {
-    let pools = Arc::clone(&db.resources.pools);
-    pools.schedule(Priority::High, "events", Box::new(move || db.deliver_deferred()));
+/// RocksDB's line on a stall.
+fn stall_text(
+    controller: &WriteController,
+    cf: &CfData,
+    cause: StallCause,
+    new: WriteStall,
+    inputs: &StallInputs,
+) -> String {
+    let what = if new.is_stop() { "Stopping" } else { "Stalling" };
+    let mut text = match cause {
+        StallCause::MemtableLimit => format!(
+            "{what} writes because we have {} immutable memtables (waiting for flush), \
+             max_write_buffer_number is set to {}",
+            inputs.immutable_memtables,
+            cf.options().max_write_buffer_number
+        ),
+        StallCause::L0FileCountLimit => {
+            format!("{what} writes because we have {} level-0 files", inputs.l0_files)
+        }
+        StallCause::PendingCompactionBytes => format!(
+            "{what} writes because of estimated pending compaction bytes {}",
+            inputs.pending_bytes
+        ),
+    };
+    if new.is_delay() {
+        text.push_str(&format!(" rate {}", controller.delayed_rate()));
+    }
+    text
 }
 
-impl DbInner {
+impl Scheduler<'_> {
     /// Queues an event that happens under a lock or leadership.
     fn notify_later(&self, event: impl FnOnce() -> DeferredEvent) {
-        if self.options().listeners.is_empty() {
+        if self.settings.current().listeners.is_empty() {
             return;
         }
-        let Some(db) = self.life.me.get().and_then(std::sync::Weak::upgrade) else { return };
+        let Some(runner) = self.life.runner() else { return };
         let mut deferred = self.reports.events.deferred.lock();
         deferred.events.push_back(event());
         if !std::mem::replace(&mut deferred.delivering, true) {
-            schedule_delivery(db);
+            self.schedule_delivery(runner);
         }
     }
 
+    /// Queues a job that delivers the events that wait.
+    fn schedule_delivery(&self, runner: Arc<dyn RunJob>) {
+        let job = move || runner.run(Job::DeliverEvents);
+        self.pools.schedule(Priority::High, "events", Box::new(job));
+    }
+
+    /// A memtable has been sealed. May be called under the state lock.
+    pub(crate) fn notify_memtable_sealed(&self, cf: &CfData, mem: &MemTable) {
+        self.notify_later(|| {
+            DeferredEvent::Sealed(MemTableInfo {
+                cf_name: cf.name.clone(),
+                first_seqno: mem.first_seq(),
+                earliest_seqno: mem.earliest_seq(),
+                num_entries: mem.num_entries(),
+                num_deletes: mem.num_deletes(),
+            })
+        });
+    }
+
+    /// The stall state of `cf` has changed. May be called under the state lock.
+    pub(super) fn note_stall(
+        &self,
+        cf: &CfData,
+        old: WriteStall,
+        new: WriteStall,
+        inputs: &StallInputs,
+    ) {
+        if let Some(cause) = new.cause() {
+            let version = Arc::clone(&cf.super_version.load().version);
+            let l0_busy = version.files(0).iter().any(|f| f.is_being_compacted());
+            cf.stats.lock().stalls.count(cause, new.is_stop(), l0_busy);
+            self.reports.warn(format_args!(
+                "[{}] {}",
+                cf.name,
+                stall_text(self.controller, cf, cause, new, inputs)
+            ));
+        }
+        let (previous, current) = (condition(old), condition(new));
+        if previous != current {
+            self.notify_later(|| {
+                DeferredEvent::Stall(WriteStallInfo { cf_name: cf.name.clone(), current, previous })
+            });
+        }
+    }
+}
+
+impl DbInner {
     /// Delivers what is there now; what comes meanwhile has another turn in the pool.
-    fn deliver_deferred(self: &Arc<Self>) {
+    pub(super) fn deliver_deferred(self: Arc<Self>) {
         let _inside = self.life.mark.enter_job();
         let waiting = self.reports.events.deferred.lock().events.len();
         for _ in 0..waiting {
@@ -69,21 +143,8 @@ impl DbInner {
         let mut deferred = self.reports.events.deferred.lock();
         deferred.delivering = !deferred.events.is_empty();
         if deferred.delivering {
-            schedule_delivery(Arc::clone(self));
+            self.scheduler().schedule_delivery(Arc::clone(&self) as Arc<dyn RunJob>);
         }
-    }
-
-    /// A memtable has been sealed. May be called under the state lock.
-    pub(crate) fn notify_memtable_sealed(&self, cf: &CfData, mem: &MemTable) {
-        self.notify_later(|| {
-            DeferredEvent::Sealed(MemTableInfo {
-                cf_name: cf.name.clone(),
-                first_seqno: mem.first_seq(),
-                earliest_seqno: mem.earliest_seq(),
-                num_entries: mem.num_entries(),
-                num_deletes: mem.num_deletes(),
-            })
-        });
     }
 
     /// A flush of `mems` into file `number` begins; returns its job number.
@@ -294,32 +355,6 @@ impl DbInner {
     pub(crate) fn notify_deleted(&self, deleted: &[TableFileDeletionInfo]) {
         for info in deleted {
             self.faults().notify(|l| l.on_table_file_deleted(info));
-        }
-    }
-
-    /// The stall state of `cf` has changed. May be called under the state lock.
-    pub(crate) fn note_stall(
-        &self,
-        cf: &CfData,
-        old: WriteStall,
-        new: WriteStall,
-        inputs: &StallInputs,
-    ) {
-        if let Some(cause) = new.cause() {
-            let version = Arc::clone(&cf.super_version.load().version);
-            let l0_busy = version.files(0).iter().any(|f| f.is_being_compacted());
-            cf.stats.lock().stalls.count(cause, new.is_stop(), l0_busy);
-            self.reports.warn(format_args!(
-                "[{}] {}",
-                cf.name,
-                self.writes.stall_text(cf, cause, new, inputs)
-            ));
-        }
-        let (previous, current) = (condition(old), condition(new));
-        if previous != current {
-            self.notify_later(|| {
-                DeferredEvent::Stall(WriteStallInfo { cf_name: cf.name.clone(), current, previous })
-            });
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The MANIFEST as a log of version edits, and the one way to change a version.
 //!
-//! `DbInner::apply_edits` is the only place where a version is replaced: it builds the new
+//! [`Versions::apply_edits`] is the only place where a version is replaced: it builds the new
 //! versions, makes the edits durable, then installs both under the state lock. An edit that depends
-//! on the version is built under the lock under which it is applied, `DbInner::change_versions`. A
-//! fresh MANIFEST starts with a snapshot of all column families and takes effect when CURRENT names
-//! it, so that everything appended before that is atomic.
+//! on the version is built under the lock under which it is applied
+//! ([`Versions::change_versions`]). A fresh MANIFEST starts with a snapshot of all column families
+//! and takes effect when CURRENT names it, so that everything appended before that is atomic.
 //!
 //! After a failed write or sync the file's tail is unknown: the writer is dropped, no file may be
 //! deleted that an edit named (`ManifestLog::broken`), and the next change starts a new MANIFEST.
@@ -14,26 +14,66 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pumice_base::{Error, FileNumber, Result};
 use pumice_env::{BufferedWriter, FileOptions, filename};
 use pumice_manifest::VersionEdit;
-use pumice_port::sync::MutexGuard;
+use pumice_port::sync::{Condvar, Mutex, MutexGuard};
 use pumice_wal::LogWriter;
 
 use crate::engine::DbInner;
+use crate::engine::deletion::Deleter;
+use crate::engine::life::Life;
+use crate::engine::scheduler::Scheduler;
 use crate::state::DbState;
 use crate::state::manifest_log::{EditGroup, ManifestLog, append, next_version, recovering};
-use crate::state::parts::{Directory, Logs};
+use crate::state::parts::{Directory, FileNumbers, Logs, Settings};
+use crate::state::reports::Reports;
 use crate::stats::{HistogramKind, Record};
 
+/// The parts of a database that a change of its versions concerns, and no others.
+pub(crate) struct Versions<'a> {
+    pub(super) dir: &'a Directory,
+    pub(super) state: &'a Mutex<DbState>,
+    pub(super) logs: &'a Logs,
+    pub(super) life: &'a Life,
+    settings: &'a Settings,
+    reports: &'a Reports,
+    changed: &'a Condvar,
+    manifest: &'a Mutex<ManifestLog>,
+    last_sequence: &'a AtomicU64,
+    file_numbers: &'a FileNumbers,
+    scheduler: Scheduler<'a>,
+    deleter: Deleter<'a>,
+}
+
 impl DbInner {
+    /// Its versions, and the MANIFEST.
+    pub(crate) fn versions(&self) -> Versions<'_> {
+        Versions {
+            dir: &self.dir,
+            state: &self.state,
+            logs: &self.logs,
+            life: &self.life,
+            settings: &self.settings,
+            reports: &self.reports,
+            changed: &self.changed,
+            manifest: &self.manifest,
+            last_sequence: &self.last_sequence,
+            file_numbers: &self.file_numbers,
+            scheduler: self.scheduler(),
+            deleter: self.deleter(),
+        }
+    }
+}
+
+impl Versions<'_> {
     /// Takes the MANIFEST lock, lets `build` make edits from the state at that moment, and applies
     /// them. No version changes in between. Does nothing if there are none. Suspends.
     ///
     /// # Errors
-    /// Of `build`, and as [`DbInner::apply_edits`].
+    /// Of `build`, and as [`Versions::apply_edits`].
     pub(crate) fn change_versions(
         &self,
         build: impl FnOnce(&mut DbState) -> Result<EditGroup>,
@@ -79,7 +119,7 @@ impl DbInner {
                 let found = removed.filter_map(|(_, number)| cf.version.find_by_number(*number));
                 group.removed.extend(found.map(|(_, file)| (cf.data.id, Arc::clone(file))));
             }
-            let next_file = self.next_file_number.load(Ordering::Relaxed);
+            let next_file = self.file_numbers.next_free();
             group.complete(&state, next_file, self.last_sequence.load(Ordering::Acquire));
         }
         self.persist(manifest, &group)?;
@@ -89,7 +129,7 @@ impl DbInner {
             cf.log_number = cf.log_number.max(edit.log_number.unwrap_or(0));
             if let Some(version) = version {
                 cf.version = version;
-                self.scheduler().refresh_scores(cf);
+                self.scheduler.refresh_scores(cf);
             }
         }
         let before: Vec<_> = group.edits.iter().map(|e| e.column_family).collect();
@@ -97,7 +137,7 @@ impl DbInner {
         for id in before {
             if let Some(cf) = state.cfs.get_mut(&id) {
                 cf.publish();
-                self.update_stall(cf);
+                self.scheduler.update_stall(cf);
             }
         }
         if let Some(min_log) = group.edits.iter().filter_map(|e| e.min_log_number_to_keep).max() {
@@ -105,7 +145,7 @@ impl DbInner {
         }
         self.collect_obsolete(&mut state, &group);
         // A stall that begins ends the deferral of compactions.
-        self.scheduler().schedule_background(&mut state);
+        self.scheduler.schedule_background(&mut state);
         self.changed.notify_all();
         Ok(())
     }
@@ -123,7 +163,7 @@ impl DbInner {
             };
         }
         self.logs.name(&self.dir, &group.edits)?;
-        let limit = self.options().max_manifest_file_size;
+        let limit = self.settings.current().max_manifest_file_size;
         if !manifest.held && manifest.writer.as_ref().is_some_and(|w| w.file_size() > limit) {
             manifest.writer = None;
         }
@@ -145,14 +185,14 @@ impl DbInner {
 
     /// Writes a new MANIFEST: snapshot, `edits`, sync, CURRENT.
     fn start_manifest(&self, manifest: &mut ManifestLog, edits: &[VersionEdit]) -> Result<()> {
-        let number = self.new_file_number();
+        let number = self.file_numbers.next();
         self.reports.info(format_args!("Creating manifest {number}"));
-        let db_id = self.options().write_dbid_to_manifest.then(|| self.dir.db_id.clone());
+        let db_id = self.settings.current().write_dbid_to_manifest.then(|| self.dir.db_id.clone());
         let last_sequence = self.last_sequence.load(Ordering::Acquire);
         let mut snapshot = self.state.lock().snapshot_edits(db_id, last_sequence);
         let mut edits = edits.to_vec();
         // The MANIFEST's own number lies below the next free one.
-        let next_file = self.next_file_number.load(Ordering::Relaxed);
+        let next_file = self.file_numbers.next_free();
         for edit in snapshot.iter_mut().chain(&mut edits) {
             if edit.next_file_number.is_some() {
                 edit.next_file_number = Some(next_file);
@@ -165,7 +205,7 @@ impl DbInner {
             filename::prepare_current_file(&*self.dir.fs, &self.dir.path, number, true)?;
             Ok(writer)
         });
-        let writer = prepared.inspect_err(|_| self.delete_file(&path))?;
+        let writer = prepared.inspect_err(|_| self.deleter.delete_file(&path))?;
         if let Err(error) =
             filename::rename_current_file(&*self.dir.fs, &self.dir.path, number, true)
         {
@@ -189,7 +229,7 @@ impl DbInner {
         edits: &[VersionEdit],
     ) -> Result<LogWriter> {
         let file = self.dir.fs.create(path, &FileOptions::default())?;
-        let file = BufferedWriter::new(file, self.options().manifest_writer());
+        let file = BufferedWriter::new(file, self.settings.current().manifest_writer());
         let mut writer = LogWriter::new(file, number, false, true);
         for edit in snapshot {
             writer.add_record(&edit.encode())?;
@@ -203,7 +243,7 @@ impl DbInner {
     fn append_edits(&self, writer: &mut LogWriter, edits: &[VersionEdit]) -> Result<()> {
         append(writer, edits)?;
         let timer = self.reports.statistics.timer();
-        let synced = if self.options().use_fsync { writer.fsync() } else { writer.sync() };
+        let synced = if self.settings.current().use_fsync { writer.fsync() } else { writer.sync() };
         timer.stop(&self.reports.statistics, HistogramKind::ManifestFileSyncMicros);
         synced
     }

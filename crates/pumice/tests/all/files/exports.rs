@@ -43,7 +43,7 @@ fn family(db: &Db, options: &Options) -> ColumnFamily {
     db.delete_range_cf(&cf, "k010", "k020").unwrap();
     db.put_cf(&cf, "k001", "newer").unwrap();
     db.flush_cf(&cf).unwrap();
-    let mut writer = SstFileWriter::new(options);
+    let mut writer = SstFileWriter::new(options).unwrap();
     writer.open("/outside.sst").unwrap();
     writer.put("k001", "ingested").unwrap();
     writer.put("k015", "ingested").unwrap();

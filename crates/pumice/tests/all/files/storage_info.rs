@@ -22,7 +22,7 @@ fn a_copy_of_the_listed_files_is_a_database() {
         let wanted = contents(&db);
         // What is written later is not in the copy.
         fill(&db, 110..120, "later");
-        fs.create_dir(Path::new("/copy")).unwrap();
+        fs.create_dir_all(Path::new("/copy")).unwrap();
         for file in &files {
             let bytes = match file.replacement_contents.is_empty() {
                 true => {

@@ -10,7 +10,8 @@
 //! | `flag` | switches that C holds |
 //! | `accessor`, `stub` | what generated functions do |
 //! | `callback` | what functions of C have in common that the engine calls, which are in |
-//! | `order`, `merge`, `filter`, `prefix`, `walk`, `logger`, `listener`, `table_filter`, `wal_filter`, `progress` | a file for each kind |
+//! | `order`, `merge`, `filter`, `prefix`, `walk`, `logger`, `listener` | a file for each kind |
+//! | `table_filter`, `wal_filter`, `progress` | the same |
 //! | `types` | which Rust type stands for which C type |
 //! | `generated` | the generated functions and types |
 //!

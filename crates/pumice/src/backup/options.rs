@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use pumice_env::RateLimiter;
 
-/// A backup, as [`BackupEngine::backups`](super::BackupEngine::backups) lists it.
+/// A backup, as [`BackupEngine::backups`] lists it.
+///
+/// [`BackupEngine::backups`]: super::BackupEngine::backups
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupInfo {
     /// The backup's number.
@@ -21,18 +23,23 @@ pub struct BackupInfo {
     pub app_metadata: Vec<u8>,
 }
 
-/// The limits of a [`BackupEngine`](super::BackupEngine), in bytes per second of its copies; the default has none. A
-/// limiter is charged with [`IoPriority::Low`](pumice_env::IoPriority::Low) for bytes read and written; its mode decides which
+/// The limits of a [`BackupEngine`], in bytes per second of its copies; the default has none. A
+/// limiter is charged with [`IoPriority::Low`] for bytes read and written; its mode decides which
 /// of these count. Other engines and databases may share it.
+///
+/// [`BackupEngine`]: super::BackupEngine
+/// [`IoPriority::Low`]: pumice_env::IoPriority::Low
 #[derive(Clone, Debug, Default)]
 pub struct BackupLimits {
-    /// Limits backups, and the reads of [`BackupEngine::verify_backup`](super::BackupEngine::verify_backup).
+    /// Limits backups, and the reads of `BackupEngine::verify_backup`.
     pub backup: Option<Arc<RateLimiter>>,
     /// Limits restores.
     pub restore: Option<Arc<RateLimiter>>,
 }
 
-/// How a [`BackupEngine`](super::BackupEngine) makes backups.
+/// How a [`BackupEngine`] makes backups.
+///
+/// [`BackupEngine`]: super::BackupEngine
 #[derive(Clone, Debug)]
 pub struct BackupEngineOptions {
     /// Logs are backed up. Without them a backup has what is in table files, and is only whole if

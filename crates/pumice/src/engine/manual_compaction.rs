@@ -138,7 +138,6 @@ impl DbInner {
             forbid_move: rewrite || family_options.has_filter(),
             exclusive: options.exclusive_manual_compaction,
             max_subcompactions: options.max_subcompactions as usize,
-            canceled: None,
             files: None,
             running: false,
             wrote_to: None,
@@ -172,8 +171,7 @@ impl DbInner {
             forbid_move: true,
             exclusive: false,
             max_subcompactions: options.max_subcompactions as usize,
-            canceled: options.canceled.clone(),
-            files: Some(files),
+            files: Some((files, options.canceled.clone())),
             running: false,
             wrote_to: None,
             outputs: Vec::new(),
@@ -202,7 +200,7 @@ impl DbInner {
     /// Queues a request and waits until it is done.
     fn await_request(self: &Arc<Self>, request: Request) -> Result<Request> {
         let mut state = self.state.lock();
-        if let Some(files) = &request.files {
+        if let Some((files, _)) = &request.files {
             // What cannot be done is refused now, not when a job reaches it.
             let dropped = || Error::column_family_dropped("manual compaction");
             let cf = state.cfs.get(&request.family).ok_or_else(dropped)?;
@@ -229,7 +227,7 @@ impl DbInner {
                 return Err(error);
             }
             let request = &state.manual.requests[at];
-            if self.life.pauses_manual(request.canceled.as_ref()) && !request.running {
+            if self.life.pauses_manual(request.canceled()) && !request.running {
                 state.manual.requests.remove(at);
                 self.scheduler().schedule_background(&mut state);
                 return Err(paused());

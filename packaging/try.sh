@@ -22,6 +22,13 @@ mount --bind "$base/in" "$base/root/in"
 cat > "$base/in/steps" <<'STEPS'
 set -eu
 say() { echo "deb: $*"; }
+# Says its first word if the command after it succeeds, and ends the trial if not.
+holds() {
+    said=$1
+    shift
+    "$@" || { echo "deb: NOT $said" >&2; exit 1; }
+    say "$said"
+}
 # A client in sh's words: one command, the first line of its reply.
 ask() { printf '%s\r\n' "$1" | timeout 5 bash -c \
     'exec 3<>/dev/tcp/127.0.0.1/16379; cat >&3; IFS= read -r line <&3; echo "${line%?}"'; }
@@ -41,8 +48,8 @@ stop() { kill -TERM "$server"; wait "$server"; }
 dpkg -i /in/first.deb
 say "installed $(dpkg-query -W -f '${Version}' pumice)"
 pumice --version
-man -w pumice-ldb >/dev/null && say "man pages are found"
-systemd-analyze verify /usr/lib/systemd/system/pumice.service && say "the unit is valid"
+holds "man pages are found: $(man -w pumice-ldb)" test -e "$(man -w pumice-ldb)"
+holds "the unit is valid" systemd-analyze verify /usr/lib/systemd/system/pumice.service
 start /etc/pumice/pumice.conf
 [ "$(ask 'SET kept 1')" = +OK ]
 stop
@@ -50,19 +57,21 @@ say "served from /etc/pumice/pumice.conf and stopped well"
 echo '# mine' >> /etc/pumice/pumice.conf
 dpkg -i /in/second.deb
 say "upgraded to $(dpkg-query -W -f '${Version}' pumice)"
-grep -q '^# mine$' /etc/pumice/pumice.conf && say "the changed settings survived"
+holds "the changed settings survived" grep -q '^# mine$' /etc/pumice/pumice.conf
 start /etc/pumice/pumice.conf
-[ "$(ask 'EXISTS kept')" = :1 ] && say "the data survived"
+holds "the data survived" test "$(ask 'EXISTS kept')" = :1
 stop
 mkdir -p /var/lib/redis && chown pumice /var/lib/redis
 cp /in/redis.conf /etc/pumice/redis.conf && chown pumice /etc/pumice/redis.conf
 start /etc/pumice/redis.conf
-[ "$(ask 'CONFIG REWRITE')" = +OK ] && say "Debian's redis.conf: serves, and CONFIG REWRITE works"
+holds "Debian's redis.conf: serves, and CONFIG REWRITE works" test "$(ask 'CONFIG REWRITE')" = +OK
 cat /in/err
 stop
 dpkg -r pumice
-[ ! -e /usr/bin/pumice ] && [ -e /var/lib/pumice/CURRENT ] && say "removed; the data is kept"
+holds "removed" test ! -e /usr/bin/pumice
+holds "the data is kept" test -e /var/lib/pumice/CURRENT
 dpkg -P pumice
-[ ! -e /var/lib/pumice ] && [ ! -e /etc/pumice ] && say "purged"
+holds "purged: no data" test ! -e /var/lib/pumice
+holds "purged: no settings" test ! -e /etc/pumice
 STEPS
 chroot "$base/root" bash /in/steps

@@ -10,6 +10,7 @@
 //! | `faults` | any single failing I/O operation keeps the promises |
 //! | `corruption` | a flipped byte is an error, harmless, or a documented tail drop |
 //! | `sim` | a share of the simulation suites: crashes, faults, schedules by seed |
+//! | `transactions` | histories have the anomalies that their isolation permits, and no other |
 //! | `errors` | bad input is refused with the right words and changes nothing |
 //!
 //! RocksDB, and anything that watches its allocations, runs in a child process: this binary called
@@ -28,6 +29,7 @@ mod faults;
 mod matrix;
 mod sim;
 mod stores;
+mod transactions;
 
 #[global_allocator]
 static ALLOCATOR: pumice_testkit::alloc::WatchingAllocator =

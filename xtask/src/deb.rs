@@ -70,8 +70,9 @@ fn output(command: &mut Command) -> Result<Vec<u8>, String> {
 pub fn binary(root: &Path) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.current_dir(root).args(["build", "--locked", "--profile", "dist", "-p", "pumice-cli"]);
-    build.args(["--features", "tls"]);
+    build.current_dir(root).args(["rustc", "--locked", "--profile", "dist", "-p", "pumice-cli"]);
+    // Relocations in the form that glibc reads from 2.36 on: a quarter of a megabyte less.
+    build.args(["--features", "tls", "--", "-C", "link-arg=-Wl,-z,pack-relative-relocs"]);
     output(&mut build)?;
     let path = target(root).join("dist/pumice");
     let bytes = with_path(&path, fs::metadata(&path))?.len();
@@ -136,7 +137,7 @@ fn control(version: &str, architecture: &str) -> String {
     format!(
         "Package: pumice\nVersion: {version}\nArchitecture: {architecture}\n\
          Maintainer: the authors of Pumice <nobody@localhost>\nSection: database\n\
-         Priority: optional\nDepends: libc6, passwd\nSuggests: systemd, redis-tools\n\
+         Priority: optional\nDepends: libc6 (>= 2.36), passwd\nSuggests: systemd, redis-tools\n\
          Description: storage engine with RocksDB's files, and a server with Redis's protocol\n \
          Tools that read and write RocksDB's databases (ldb, sst_dump, db_bench, repair), and a\n \
          server that speaks Redis's protocol and keeps everything on disk.\n"

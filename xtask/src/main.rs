@@ -8,10 +8,12 @@
 //! | `test`  | peers, fmt, clippy, tidy, every test on every backend; the last line counts them |
 //! | `test --quick` | fmt, clippy, tidy, the libraries' tests and a few suites on threads |
 //! | `sim`   | the simulation suites; see tests/src/bin/sim.rs for its arguments |
+//! | `transactions` | the long forms of the suites of transactions; names of parts run these |
 //! | `clients` | the Redis clients of other languages against the server |
 //! | `clients NAME` | `c_test`, `rust-rocksdb`, `grocksdb`, `balboa` on the C library |
 //! | `examples` | the programs in `crates/pumice/examples`: each runs and prints what it must |
 //! | `capi` | the C library, its header and pkg-config file; `--install PREFIX`, `--soname NAME` |
+//! | `jni` | the library that RocksDB's Java classes load, and its tests; see `jni/mod.rs` |
 //! | `deb` | a Debian package in `target/deb`; `--try` installs, upgrades and removes it |
 //! | `notices` | THIRD-PARTY.md: what is compiled into the program, and its licences |
 //! | `api-lines` | the table of docs/api-comparison.md, which tidy compares |
@@ -30,6 +32,7 @@ mod capi;
 mod clients;
 mod deb;
 mod examples;
+mod jni;
 mod native;
 mod notices;
 mod peers;
@@ -38,10 +41,11 @@ mod python;
 mod sim;
 mod suite;
 mod tidy;
+mod transactions;
 
 const USAGE: &str = "usage: cargo xtask (peers [--native [--configure]] | tidy | test | \
-    clients | capi | deb | examples | notices | api-lines | loom | publish | python | \
-    sim [arguments])";
+    clients | capi | jni | deb | examples | notices | api-lines | loom | publish | python | \
+    transactions [parts] | sim [arguments])";
 
 /// The workspace root: the folder above this package.
 fn repo_root() -> PathBuf {
@@ -83,6 +87,7 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => suite::run(&root, rest),
         ["clients", rest @ ..] => clients::run(&root, rest),
         ["capi", rest @ ..] => capi::run(&root, rest),
+        ["jni", rest @ ..] => jni::run(&root, rest),
         ["deb", rest @ ..] => deb::run(&root, rest),
         ["notices"] => notices::run(&root),
         ["examples"] => examples::run(&root),
@@ -99,6 +104,7 @@ fn main() -> ExitCode {
         ["python", rest @ ..] => python::run(&root, rest),
         ["publish", rest @ ..] => publish::run(&root, rest),
         ["sim", rest @ ..] => sim::run(&root, rest),
+        ["transactions", rest @ ..] => transactions::run(&root, rest),
         ["loom"] => suite::run(&root, &["--only", "loom"]),
         _ => {
             eprintln!("{USAGE}");

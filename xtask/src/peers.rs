@@ -13,6 +13,9 @@
 //! 4. A browser, Debian's `chromium-headless-shell`, by apt-get, as root: it opens the server's
 //!    status page. If it cannot be installed, a message says so, and the tests run without it.
 //! 5. redis-py, from PyPI: see `clients`.
+//! 6. MariaDB with MyRocks, Debian's `mariadb-plugin-rocksdb`, by apt-get, as root: its directory
+//!    is opened after a kill. If it cannot be installed, a message says so, and the test is
+//!    skipped.
 //!
 //! The library is looked for in `$PUMICE_ROCKSDB_SO`, `.peers/` of this checkout and
 //! `/opt/pumice-peers`; when it is missing, it is fetched from Maven into `.peers/`. Running this
@@ -27,7 +30,7 @@ const LIBRARY: &str = "librocksdbjni-linux64.so";
 const VERSION: &str = "10.10.1";
 const ELDER_LIBRARY: &str = "librocksdbjni-linux64-9.8.4.so";
 const ELDER_VERSION: &str = "9.8.4";
-const NEWER_LIBRARY: &str = "librocksdbjni-11.8.1.so";
+pub const NEWER_LIBRARY: &str = "librocksdbjni-11.8.1.so";
 const NEWER_VERSION: &str = "11.8.1";
 const SHARED_LIBRARY: &str = "/opt/pumice-peers/librocksdbjni-linux64.so";
 /// The variable with the library to use instead of any installed one.
@@ -58,6 +61,7 @@ pub fn install(root: &Path) -> Result<Peers, String> {
     install_elder(root, &rocksdb_so);
     install_newer(root)?;
     let redis_py = install_redis_py(root)?;
+    install_myrocks();
     Ok(Peers { ldb, rocksdb_so, redis_py, browser: install_browser() })
 }
 
@@ -77,6 +81,17 @@ pub fn install_redis_py(root: &Path) -> Result<PathBuf, String> {
     run_quietly("python3", &[&pip[..], &["--target", &target, "-r", &list]].concat())?;
     fs::write(&mark, text).map_err(|e| format!("{}: {e}", mark.display()))?;
     Ok(folder)
+}
+
+fn install_myrocks() {
+    const NAME: &str = "mariadb-plugin-rocksdb";
+    if Path::new("/usr/lib/mysql/plugin/ha_rocksdb.so").is_file() {
+        return;
+    }
+    println!("peers: installing Debian's {NAME}");
+    if let Err(message) = apt_install(NAME) {
+        println!("peers: NO MYROCKS, its test is skipped: {message}");
+    }
 }
 
 fn install_browser() -> Option<PathBuf> {

@@ -14,9 +14,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Result of every fallible Pumice call.
+///
+/// Example: that of [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What went wrong, by what the caller can do about it. Numbers are RocksDB's `Status::Code`.
+///
+/// Example: that of [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -54,6 +58,8 @@ pub enum ErrorKind {
 }
 
 /// Finer reason under an [`ErrorKind`]. Numbers are RocksDB's `Status::SubCode`.
+///
+/// Example: that of [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -114,6 +120,8 @@ impl SubCode {
 }
 
 /// How much of the database a background error stops. RocksDB's `Status::Severity`.
+///
+/// Example: that of [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum Severity {
@@ -140,6 +148,29 @@ struct Inner {
 }
 
 /// An error with kind, subcode, severity and a message that names file, offset and operation.
+///
+/// ```
+/// # use pumice_base::{Error, ErrorKind, Result, Severity, SubCode};
+/// /// What a caller does about it.
+/// fn next_step(error: &Error) -> &'static str {
+///     match error.kind() {
+///         ErrorKind::Busy | ErrorKind::TryAgain => "again",
+///         ErrorKind::Corruption => "restore a backup",
+///         ErrorKind::IoError if error.subcode() == SubCode::NoSpace => "make room",
+///         _ => "tell the user",
+///     }
+/// }
+///
+/// fn full() -> Result<()> {
+///     let error = Error::io_message("000012.sst: no space left on device");
+///     Err(error.with_subcode(SubCode::NoSpace).with_severity(Severity::Hard))
+/// }
+///
+/// let error = full().unwrap_err();
+/// assert_eq!(next_step(&error), "make room");
+/// assert!(error.is_no_space() && error.severity() == Severity::Hard);
+/// assert_eq!(next_step(&Error::busy("locked")), "again");
+/// ```
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 

@@ -9,6 +9,36 @@ use std::sync::Arc;
 use crate::wide_columns::WideColumn;
 
 /// Combines operands of `merge` writes with the value below them.
+///
+/// ```
+/// # use pumice_base::extension::{MergeOperator, OpFailureScope};
+/// /// Numbers are added.
+/// struct Sum;
+///
+/// impl MergeOperator for Sum {
+///     fn name(&self) -> &str {
+///         "sum"
+///     }
+///     fn full_merge(
+///         &self,
+///         _key: &[u8],
+///         existing: Option<&[u8]>,
+///         operands: &[&[u8]],
+///     ) -> Option<Vec<u8>> {
+///         let number = |bytes: &[u8]| Some(u64::from_be_bytes(bytes.try_into().ok()?));
+///         let numbers = existing.into_iter().chain(operands.iter().copied()).map(number);
+///         Some(numbers.sum::<Option<u64>>()?.to_be_bytes().to_vec())
+///     }
+///     // What is no number stops reads of its key, and nothing else.
+///     fn op_failure_scope(&self, _key: &[u8]) -> OpFailureScope {
+///         OpFailureScope::MustMerge
+///     }
+/// }
+///
+/// let (two, three) = (2u64.to_be_bytes(), 3u64.to_be_bytes());
+/// assert_eq!(Sum.full_merge(b"key", Some(&two), &[&three]), Some(5u64.to_be_bytes().to_vec()));
+/// assert_eq!(Sum.full_merge(b"key", None, &[b"five"]), None);
+/// ```
 pub trait MergeOperator: Send + Sync {
     /// Persisted name, informational.
     fn name(&self) -> &str;
@@ -46,6 +76,8 @@ pub trait MergeOperator: Send + Sync {
 }
 
 /// What fails when operands cannot be merged, as RocksDB's `MergeOperator::OpFailureScope`.
+///
+/// Example: that of [`MergeOperator`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OpFailureScope {
     /// Of an operator: what the column family's `merge_operator_failure_scope` says. Of that
@@ -61,6 +93,8 @@ pub enum OpFailureScope {
 }
 
 /// What a compaction filter decides about an entry.
+///
+/// Example: that of [`CompactionFilter`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilterDecision {
     /// Keep the entry.
@@ -75,6 +109,23 @@ pub enum FilterDecision {
 }
 
 /// Drops or rewrites entries while they are compacted.
+///
+/// ```
+/// # use pumice_base::extension::{CompactionFilter, FilterDecision};
+/// /// Drops what is empty.
+/// struct NoEmptyValues;
+///
+/// impl CompactionFilter for NoEmptyValues {
+///     fn name(&self) -> &str {
+///         "no empty values"
+///     }
+///     fn filter(&self, _level: i32, _key: &[u8], value: &[u8]) -> FilterDecision {
+///         if value.is_empty() { FilterDecision::Remove } else { FilterDecision::Keep }
+///     }
+/// }
+///
+/// assert_eq!(NoEmptyValues.filter(1, b"key", b""), FilterDecision::Remove);
+/// ```
 pub trait CompactionFilter: Send + Sync {
     /// Name, for the info log.
     fn name(&self) -> &str;
@@ -103,6 +154,30 @@ pub trait CompactionFilter: Send + Sync {
 }
 
 /// Maps a key to the prefix that prefix filters and prefix iteration use.
+///
+/// ```
+/// # use pumice_base::extension::{CappedPrefix, FixedPrefix, NoopPrefix, SliceTransform};
+/// /// What is before the first colon.
+/// struct UntilColon;
+///
+/// impl SliceTransform for UntilColon {
+///     fn name(&self) -> String {
+///         "until colon".to_string()
+///     }
+///     fn in_domain(&self, key: &[u8]) -> bool {
+///         key.contains(&b':')
+///     }
+///     fn transform<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+///         key.split(|byte| *byte == b':').next().unwrap_or_default()
+///     }
+/// }
+///
+/// assert_eq!(UntilColon.transform(b"user:17"), b"user");
+/// // Those that are there already.
+/// assert_eq!(FixedPrefix(4).transform(b"user:17"), b"user");
+/// assert!(!FixedPrefix(4).in_domain(b"abc") && CappedPrefix(4).in_domain(b"abc"));
+/// assert_eq!(NoopPrefix.transform(b"user:17"), b"user:17");
+/// ```
 pub trait SliceTransform: Send + Sync {
     /// Persisted name, for instance `rocksdb.FixedPrefix.8`.
     fn name(&self) -> String;
@@ -113,6 +188,8 @@ pub trait SliceTransform: Send + Sync {
 }
 
 /// `rocksdb.FixedPrefix.N`: the first N bytes of keys that have them.
+///
+/// Example: that of [`SliceTransform`].
 #[derive(Clone, Copy, Debug)]
 pub struct FixedPrefix(pub usize);
 
@@ -129,6 +206,8 @@ impl SliceTransform for FixedPrefix {
 }
 
 /// `rocksdb.CappedPrefix.N`: at most the first N bytes of every key.
+///
+/// Example: that of [`SliceTransform`].
 #[derive(Clone, Copy, Debug)]
 pub struct CappedPrefix(pub usize);
 
@@ -145,6 +224,8 @@ impl SliceTransform for CappedPrefix {
 }
 
 /// `rocksdb.Noop`: every key is its own prefix.
+///
+/// Example: that of [`SliceTransform`].
 #[derive(Clone, Copy, Debug)]
 pub struct NoopPrefix;
 

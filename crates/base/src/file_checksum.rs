@@ -14,6 +14,8 @@ use crate::checksum::crc32c_extend;
 pub const FILE_CHECKSUM_CRC32C: &str = "FileChecksumCrc32c";
 
 /// What a generator is made for.
+///
+/// Example: that of [`CustomFileChecksumGenFactory`].
 #[derive(Clone, Copy, Debug)]
 pub struct FileChecksumGenContext<'a> {
     /// The file.
@@ -24,6 +26,52 @@ pub struct FileChecksumGenContext<'a> {
 }
 
 /// A user's factory of generators, RocksDB's `FileChecksumGenFactory`.
+///
+/// ```
+/// # use std::path::Path;
+/// # use pumice_base::file_checksum::{
+/// #     CustomFileChecksumGenFactory, FileChecksumGenContext, FileChecksumGenerator,
+/// # };
+/// /// The sum of all bytes.
+/// #[derive(Default)]
+/// struct ByteSum(u64);
+///
+/// impl FileChecksumGenerator for ByteSum {
+///     fn name(&self) -> &str {
+///         "byte sum"
+///     }
+///     fn update(&mut self, data: &[u8]) {
+///         self.0 += data.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+///     }
+///     fn finalize(&mut self) -> Vec<u8> {
+///         self.0.to_be_bytes().to_vec()
+///     }
+/// }
+///
+/// struct ByteSums;
+///
+/// impl CustomFileChecksumGenFactory for ByteSums {
+///     fn name(&self) -> &str {
+///         "byte sums"
+///     }
+///     fn create(
+///         &self,
+///         context: &FileChecksumGenContext<'_>,
+///     ) -> Option<Box<dyn FileChecksumGenerator>> {
+///         match context.requested_checksum_func_name {
+///             "" | "byte sum" => Some(Box::new(ByteSum::default())),
+///             _ => None,
+///         }
+///     }
+/// }
+///
+/// let file_name = Path::new("000012.sst");
+/// let context = FileChecksumGenContext { file_name, requested_checksum_func_name: "" };
+/// let mut generator = ByteSums.create(&context).expect("any function will do");
+/// generator.update(&[1, 2]);
+/// generator.update(&[3]);
+/// assert_eq!(generator.finalize(), 6u64.to_be_bytes());
+/// ```
 pub trait CustomFileChecksumGenFactory: Send + Sync {
     /// Name, for OPTIONS files.
     fn name(&self) -> &str;
@@ -36,6 +84,8 @@ pub trait CustomFileChecksumGenFactory: Send + Sync {
 }
 
 /// Computes the checksum of one file.
+///
+/// Example: that of [`CustomFileChecksumGenFactory`].
 pub trait FileChecksumGenerator: Send {
     /// The name of the function. Persisted.
     fn name(&self) -> &str;

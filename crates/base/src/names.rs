@@ -10,6 +10,12 @@
 use std::borrow::Cow;
 
 /// The text of a name in a file.
+///
+/// ```
+/// # use pumice_base::names::text_of as column_family_name;
+/// assert_eq!(column_family_name(b"logs"), "logs");
+/// assert_eq!(column_family_name(b"l\xffgs"), r"l\xFFgs");
+/// ```
 pub fn text_of(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {

@@ -151,6 +151,16 @@ bugs! {
     FailedMoveHolds,
     /// Nothing lies below, so compactions drop deletions, although files may be ingested behind.
     ReservedLevelForgotten,
+    /// A commit releases its locks before readers see its writes.
+    LockReleasedBeforePublish,
+    /// A check of conflicts does not look at flushed memtables, and takes a key for unchanged.
+    HistoryNotChecked,
+    /// A log is released while a prepared transaction is in it alone.
+    PreparedLogReleased,
+    /// The commit of a prepared transaction is logged without its updates.
+    CommitWithoutUpdates,
+    /// A transaction commits although another one has taken its locks.
+    StolenLockUsed,
     /// A filter partition that is cut inside a data block ends one key too early.
     FilterCutOffByOne,
     /// A filter partition that takes over keys lacks the hash that was not added twice.

@@ -23,6 +23,12 @@ const LARGE_BYTES: usize = 16 << 20;
 const ESTIMATED_ENTRY_CHARGE: usize = 4096;
 
 /// How a cache is made.
+///
+/// ```
+/// # use pumice_cache::CacheOptions;
+/// let strict = CacheOptions { strict_capacity_limit: true, ..CacheOptions::new(64 << 20) };
+/// assert_eq!(strict.capacity, 64 << 20);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheOptions {
     /// Limit of the total charge of entries and reservations, bytes.

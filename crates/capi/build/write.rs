@@ -96,7 +96,7 @@ impl<'a> Writer<'a> {
         let name = &symbol.name;
         let function = match (symbol.kind.as_str(), symbol.arguments.len()) {
             ("create", 0) => {
-                format!("() -> *mut {object} {{\n    handle::create::<{object}>()\n}}")
+                format!("() -> *mut {object} {{\n    handle::create::<{object}>({name:?})\n}}")
             }
             ("destroy", 1) => format!(
                 "(object: *mut {object}) {{\n    {SAFETY}\n    \

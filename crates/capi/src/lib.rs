@@ -19,4 +19,6 @@ mod ffi;
 mod signatures;
 
 pub use api::*;
+#[doc(hidden)]
+pub use ffi::call::planted;
 pub use ffi::generated::*;

@@ -4,7 +4,8 @@
 //! when the command ends. Nothing is printed if stderr is no terminal, if the environment has
 //! `PUMICE_PROGRESS=off`, or if the command prints its answer on the same terminal. What is done is
 //! counted by the command itself ([`Meter::add`]) or by the file system that it uses
-//! ([`Progress::files`]): bytes that are read, beside the bytes that must be read.
+//! ([`Progress::files`], [`Progress::logs`]): bytes that are read, beside the bytes that must be
+//! read.
 //!
 //! Thread safety: a [`Meter`] is shared; the line is printed by a thread of its own, which
 //! [`Progress`] ends and joins when it is dropped.
@@ -15,7 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use pumice_env::FileSystem;
+use pumice::Result;
+use pumice_env::{FileSystem, FileSystemWrapper, SequentialFile};
 use pumice_port::os;
 use pumice_port::sync::{Condvar, Mutex};
 use pumice_port::thread::{self, JoinHandle};
@@ -106,10 +108,18 @@ impl Progress {
         if !is_wanted(prints) {
             return (Progress::with(what, Meter::default(), false), fs);
         }
-        let counts = Arc::new(FileCounts::default());
-        let fs = CountedFiles { inner: fs, counts: Arc::clone(&counts) };
-        let meter = Meter { files: Some(counts), ..Meter::default() };
+        let (meter, fs) = counted(fs);
         (Progress::with(what, meter, true), Arc::new(fs))
+    }
+
+    /// As [`Self::files`] for a recovery: only logs count, so that what outlives it, such as open
+    /// tables, is no slower for having been watched.
+    pub fn logs(fs: Arc<dyn FileSystem>) -> (Progress, Arc<dyn FileSystem>) {
+        if !is_wanted(false) {
+            return (Progress::with("recovery", Meter::default(), false), fs);
+        }
+        let (meter, fs) = counted(fs);
+        (Progress::with("recovery", meter, true), Arc::new(CountedLogs(fs)))
     }
 
     fn with(what: &'static str, meter: Meter, shows: bool) -> Progress {
@@ -140,6 +150,29 @@ impl Drop for Progress {
             // A panic there is no reason to fail.
             printer.join().ok();
         }
+    }
+}
+
+/// A file system that counts, and a meter with its counts.
+fn counted(inner: Arc<dyn FileSystem>) -> (Meter, CountedFiles) {
+    let counts = Arc::new(FileCounts::default());
+    let meter = Meter { files: Some(Arc::clone(&counts)), ..Meter::default() };
+    (meter, CountedFiles { inner, counts })
+}
+
+/// Counts what is read from its beginning on, as logs are, and hands out all other files as they
+/// are.
+struct CountedLogs(CountedFiles);
+
+impl FileSystemWrapper for CountedLogs {
+    fn wrapped(&self) -> &dyn FileSystem {
+        &*self.0.inner
+    }
+    fn is_own(&self) -> bool {
+        self.0.inner.is_own()
+    }
+    fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
+        FileSystemWrapper::open_sequential(&self.0, path)
     }
 }
 
@@ -219,6 +252,7 @@ pub fn bytes_of(dir: &Path, endings: &[&str]) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use pumice_env::{FileOptions, MemFs};
 
     #[pumice_test_macros::test]
     fn lines_tell_percent_rate_and_time_left() {
@@ -235,6 +269,22 @@ mod tests {
         );
         assert_eq!(line("load", 0, 10, 3), "load: 0 % of 10 B, 0 B/s");
         assert_eq!(duration(3723), "1:02:03");
+    }
+
+    #[pumice_test_macros::test]
+    fn a_recovery_counts_logs_alone() {
+        let (meter, fs) = counted(Arc::new(MemFs::default()));
+        let fs: Arc<dyn FileSystem> = Arc::new(CountedLogs(fs));
+        let path = Path::new("/file");
+        let mut file = fs.create(path, &FileOptions::default()).unwrap();
+        file.append(b"12345").unwrap();
+        file.close().unwrap();
+        let mut buffer = [0; 5];
+        let table = fs.open_random(path).unwrap();
+        assert_eq!(table.read_at(0, &mut buffer).unwrap(), 5);
+        assert_eq!(meter.done(), 0);
+        assert_eq!(fs.open_sequential(path).unwrap().read(&mut buffer).unwrap(), 5);
+        assert_eq!(meter.done(), 5);
     }
 
     #[pumice_test_macros::test]

@@ -9,6 +9,8 @@ pub const DEFAULT_LEVEL: i32 = 32767;
 pub const MAX_PARALLEL_THREADS: u32 = 31;
 
 /// A codec; the number is the type byte of a block trailer.
+///
+/// Example: that of [`CompressionOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 #[allow(missing_docs)] // The codecs' own names.
@@ -103,6 +105,19 @@ impl CompressionType {
 }
 
 /// Parameters of a codec, named as RocksDB's `CompressionOptions`.
+///
+/// ```
+/// # use pumice_compress::{CompressionOptions, CompressionType};
+/// // Dictionaries of 16 KiB, trained on a hundred times as much.
+/// let options = CompressionOptions {
+///     max_dict_bytes: 16 << 10,
+///     zstd_max_train_bytes: 1600 << 10,
+///     ..CompressionOptions::default()
+/// };
+/// # let _ = options;
+/// assert_eq!(CompressionType::default(), CompressionType::None);
+/// assert_eq!(CompressionType::Zstd as u8, 7); // As it is in files.
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressionOptions {
     /// Level of the codec; [`DEFAULT_LEVEL`] for its default. LZ4: below 0 is the acceleration.

@@ -21,6 +21,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// How a file is created.
+///
+/// Example: that of [`FileSystem`].
 #[derive(Clone, Copy, Debug)]
 pub struct FileOptions {
     /// `preallocate` may reserve space on the device.
@@ -37,6 +39,8 @@ impl Default for FileOptions {
 }
 
 /// How a file is opened for reads at any position.
+///
+/// Example: that of [`FileSystem`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadFileOptions {
     /// As [`FileOptions::direct`].
@@ -44,6 +48,39 @@ pub struct ReadFileOptions {
 }
 
 /// A place with files in directories.
+///
+/// ```
+/// # fn main() -> Result<(), pumice_base::Error> {
+/// # use std::path::Path;
+/// # use pumice_env::{
+/// #     FileLock, FileOptions, FileSyncer, FileSystem, MemFs, RandomAccessFile, ReadFileOptions,
+/// #     ReadRequest, SequentialFile, WritableFile,
+/// # };
+/// let fs = MemFs::default().shared(); // In memory; `PosixFs::shared()` is the machine's own.
+/// let path = Path::new("/file");
+/// let mut file: Box<dyn WritableFile> = fs.create(path, &FileOptions::default())?;
+/// file.append(b"some bytes")?;
+/// let syncer: std::sync::Arc<dyn FileSyncer> = file.syncer()?;
+/// syncer.sync()?;
+/// file.close()?;
+///
+/// let mut start = [0; 4];
+/// let mut reader: Box<dyn SequentialFile> = fs.open_sequential(path)?;
+/// assert_eq!((reader.read(&mut start)?, &start), (4, b"some"));
+///
+/// let file = fs.open_random_with(path, &ReadFileOptions { direct: false })?;
+/// let mut rest = [0; 5];
+/// let mut reads = [ReadRequest { offset: 5, buf: &mut rest, result: Ok(0) }];
+/// file.read_batch(&mut reads);
+/// assert_eq!(reads[0].result.as_ref().ok(), Some(&5));
+/// assert_eq!(&rest, b"bytes");
+///
+/// let lock: Box<dyn FileLock> = fs.lock(Path::new("/LOCK"))?;
+/// assert!(fs.lock(Path::new("/LOCK")).is_err());
+/// drop(lock);
+/// # Ok(())
+/// # }
+/// ```
 pub trait FileSystem: Send + Sync {
     /// Opens a file for reads at any position. A backend without a page cache has nothing to choose
     /// in `options`.
@@ -109,6 +146,8 @@ impl dyn FileSystem + '_ {
 }
 
 /// One read of a batch.
+///
+/// Example: that of [`FileSystem`].
 pub struct ReadRequest<'a> {
     /// Position of the first byte.
     pub offset: u64,
@@ -119,6 +158,8 @@ pub struct ReadRequest<'a> {
 }
 
 /// A file open for reads at any position.
+///
+/// Example: that of [`FileSystem`].
 #[allow(clippy::len_without_is_empty)] // No caller asks it.
 pub trait RandomAccessFile: Send + Sync {
     /// Reads from `offset` until `buf` is full or the file ends; the number of bytes read.
@@ -152,6 +193,8 @@ pub fn read_one_by_one(file: &dyn RandomAccessFile, requests: &mut [ReadRequest<
 }
 
 /// A file open for reading from front to back.
+///
+/// Example: that of [`FileSystem`].
 pub trait SequentialFile: Send {
     /// Continues reading until `buf` is full or the file ends; the number of bytes read.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize>;
@@ -165,6 +208,8 @@ pub trait SequentialFile: Send {
 ///
 /// The writer above stops using it after the first error, so an implementation needs no state for
 /// that. Dropping closes without reporting errors and without making anything durable.
+///
+/// Example: that of [`FileSystem`].
 #[allow(clippy::len_without_is_empty)] // No caller asks it.
 pub trait WritableFile: Send {
     /// Appends all of `data`.
@@ -194,6 +239,8 @@ pub trait WritableFile: Send {
 }
 
 /// Makes the bytes of a file durable that its writer has handed to the operating system.
+///
+/// Example: that of [`FileSystem`].
 pub trait FileSyncer: Send + Sync {
     /// As [`WritableFile::sync`]. After an error the writer must no longer be trusted either, see
     /// [`crate::BufferedWriter::poison`].
@@ -201,6 +248,8 @@ pub trait FileSyncer: Send + Sync {
 }
 
 /// A held lock; dropping it releases.
+///
+/// Example: that of [`FileSystem`].
 pub trait FileLock: Send + Sync {}
 
 /// Makes the file `path` with content `data`; with `sync` the content is durable, not the name.

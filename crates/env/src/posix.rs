@@ -22,6 +22,16 @@ const ENOENT: i32 = 2;
 const ENOTDIR: i32 = 20;
 
 /// The operating system's file system.
+///
+/// ```
+/// # fn main() -> Result<(), pumice_base::Error> {
+/// # use pumice_env::{FileSystem, PosixFs};
+/// let fs = PosixFs::shared(); // The default of `DbOptions::file_system`.
+/// let directory = std::env::temp_dir();
+/// assert!(fs.exists(&directory)? && fs.free_space(&directory)? > 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PosixFs;
 

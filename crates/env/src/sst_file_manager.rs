@@ -29,6 +29,8 @@ use crate::filename::TRASH_EXTENSION;
 use crate::tracked_files::TrackedFiles;
 
 /// Settings of a [`SstFileManager`]; the fields are arguments of RocksDB's `NewSstFileManager`.
+///
+/// Example: that of [`SstFileManager`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SstFileManagerOptions {
     /// Bytes of files deleted per second; 0 deletes at once.
@@ -60,7 +62,20 @@ struct Limits {
     disk_buffer: u64,
 }
 
-/// See the head of this file.
+/// The space that the table files of one or more databases take, its limit, and the rate at which
+/// files are deleted: RocksDB's `SstFileManager`.
+///
+/// ```
+/// # fn main() -> Result<(), pumice_base::Error> {
+/// # use pumice_env::{SstFileManager, SstFileManagerOptions};
+/// // Files are deleted at 10 MB a second, and all tables together may take 1 GB.
+/// let options = SstFileManagerOptions { rate_bytes_per_sec: 10 << 20, ..Default::default() };
+/// let manager = SstFileManager::new(&options)?;
+/// manager.set_max_allowed_space_usage(1 << 30);
+/// assert!(!manager.is_max_allowed_space_reached() && manager.total_size() == 0);
+/// # Ok(())
+/// # }
+/// ```
 pub struct SstFileManager {
     tracked: Arc<TrackedFiles>,
     limits: Mutex<Limits>,

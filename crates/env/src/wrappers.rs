@@ -78,6 +78,66 @@ macro_rules! wrapper {
 
 wrapper! {
     /// A file system that changes some of what another does.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pumice_base::Error> {
+    /// # use std::{path::Path, sync::Arc};
+    /// # use pumice_base::{Error, Result};
+    /// # use pumice_env::{
+    /// #     FileOptions, FileSystem, FileSystemWrapper, MemFs, RandomAccessFile, ReadFileOptions,
+    /// #     SequentialFile, WritableFile, WritableFileWrapper,
+    /// # };
+    /// /// Refuses to write over what is there.
+    /// struct Careful(Arc<dyn FileSystem>);
+    ///
+    /// impl FileSystemWrapper for Careful {
+    ///     fn wrapped(&self) -> &dyn FileSystem {
+    ///         &*self.0
+    ///     }
+    ///     // Code that is not the library's.
+    ///     fn is_own(&self) -> bool {
+    ///         false
+    ///     }
+    ///     fn create(&self, path: &Path, options: &FileOptions) -> Result<Box<dyn WritableFile>> {
+    ///         match self.0.exists(path)? {
+    ///             true => Err(Error::invalid_argument(format!("{} is there", path.display()))),
+    ///             false => Ok(Box::new(Counted(self.0.create(path, options)?, 0))),
+    ///         }
+    ///     }
+    /// #   fn open_random_with(
+    /// #       &self,
+    /// #       path: &Path,
+    /// #       options: &ReadFileOptions,
+    /// #   ) -> Result<Arc<dyn RandomAccessFile>> {
+    /// #       self.0.open_random_with(path, options)
+    /// #   }
+    /// }
+    ///
+    /// /// Knows how often it was written to.
+    /// struct Counted(Box<dyn WritableFile>, u64);
+    ///
+    /// impl WritableFileWrapper for Counted {
+    ///     fn wrapped(&self) -> &dyn WritableFile {
+    ///         &*self.0
+    ///     }
+    ///     fn wrapped_mut(&mut self) -> &mut dyn WritableFile {
+    ///         &mut *self.0
+    ///     }
+    ///     fn append(&mut self, data: &[u8]) -> Result<()> {
+    ///         self.1 += 1;
+    ///         self.0.append(data)
+    ///     }
+    /// }
+    ///
+    /// let fs = Careful(MemFs::default().shared());
+    /// let fs: &dyn FileSystem = &fs;
+    /// let mut file = fs.create(Path::new("/a"), &FileOptions::default())?;
+    /// file.append(b"1")?;
+    /// file.close()?;
+    /// assert!(fs.create(Path::new("/a"), &FileOptions::default()).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     FileSystemWrapper: FileSystem, Send + Sync;
     required {
         fn is_own(&self) -> bool;
@@ -111,6 +171,58 @@ wrapper! {
 
 wrapper! {
     /// A file for reads at any position that changes some of what another does.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pumice_base::Error> {
+    /// # use std::{path::Path, sync::Arc};
+    /// # use pumice_base::Result;
+    /// # use pumice_env::{
+    /// #     FileSystem, MemFs, RandomAccessFile, RandomAccessFileWrapper, ReadFileOptions,
+    /// #     ReadRequest, SequentialFile, SequentialFileWrapper, write_file,
+    /// # };
+    /// /// Says what is read.
+    /// struct Told<F>(F);
+    ///
+    /// impl RandomAccessFileWrapper for Told<Arc<dyn RandomAccessFile>> {
+    ///     fn wrapped(&self) -> &dyn RandomAccessFile {
+    ///         &*self.0
+    ///     }
+    ///     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+    ///         println!("{} bytes at {offset}", buf.len());
+    ///         self.0.read_at(offset, buf)
+    ///     }
+    ///     fn read_batch(&self, requests: &mut [ReadRequest<'_>]) {
+    ///         println!("{} reads", requests.len());
+    ///         self.0.read_batch(requests);
+    ///     }
+    ///     fn needs_little_stack(&self) -> bool {
+    ///         false // What `println` needs is not known.
+    ///     }
+    /// }
+    ///
+    /// impl SequentialFileWrapper for Told<Box<dyn SequentialFile>> {
+    ///     fn wrapped(&self) -> &dyn SequentialFile {
+    ///         &*self.0
+    ///     }
+    ///     fn wrapped_mut(&mut self) -> &mut dyn SequentialFile {
+    ///         &mut *self.0
+    ///     }
+    ///     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+    ///         println!("{} bytes more", buf.len());
+    ///         self.0.read(buf)
+    ///     }
+    /// }
+    ///
+    /// # let (fs, path) = (MemFs::default().shared(), Path::new("/a"));
+    /// # write_file(&*fs, path, b"text", false)?;
+    /// # let mut buf = [0; 4];
+    /// let file = Told(fs.open_random_with(path, &ReadFileOptions::default())?);
+    /// assert_eq!(RandomAccessFile::read_at(&file, 0, &mut buf)?, 4);
+    /// let mut file = Told(fs.open_sequential(path)?);
+    /// assert_eq!(SequentialFile::read(&mut file, &mut buf)?, 4);
+    /// # Ok(())
+    /// # }
+    /// ```
     RandomAccessFileWrapper: RandomAccessFile, Send + Sync;
     required {
         fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
@@ -129,6 +241,8 @@ wrapper! {
 
 wrapper! {
     /// A file for reading from front to back that changes some of what another does.
+    ///
+    /// Example: that of [`RandomAccessFileWrapper`].
     SequentialFileWrapper: SequentialFile, Send, exclusive wrapped_mut;
     required {}
     forwarded {
@@ -142,6 +256,8 @@ wrapper! {
 
 wrapper! {
     /// A file for writing that changes some of what another does.
+    ///
+    /// Example: that of [`FileSystemWrapper`].
     WritableFileWrapper: WritableFile, Send, exclusive wrapped_mut;
     required {}
     forwarded {

@@ -27,6 +27,17 @@ pub enum FilterKind {
 }
 
 /// A filter policy.
+///
+/// ```
+/// # fn main() -> Result<(), pumice_base::Error> {
+/// # use pumice_filter::FilterPolicy;
+/// let bloom = FilterPolicy::bloom(10.0);
+/// assert_eq!(bloom.millibits_per_key(), 10_000);
+/// // As options have it.
+/// assert_eq!(FilterPolicy::parse("bloomfilter:10:false")?, Some(bloom));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterPolicy {
     millibits_per_key: u32,

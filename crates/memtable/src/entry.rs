@@ -15,9 +15,9 @@
 use std::cmp::Ordering;
 use std::slice;
 
-use pumice_base::key::{InternalKey, TRAILER_LEN};
+use pumice_base::key::{InternalKey, TRAILER_LEN, unpack};
 use pumice_base::narrow::len_u32;
-use pumice_base::{UserKey, copying};
+use pumice_base::{UserKey, ValueType, copying};
 
 use crate::order::KeyOrder;
 
@@ -178,6 +178,11 @@ impl<'a> EntryRef<'a> {
         let (key, len, _) = self.place();
         // SAFETY: the last eight bytes of the key.
         unsafe { u64::from_le(key.add(len - TRAILER_LEN).cast::<u64>().read_unaligned()) }
+    }
+    /// A merge operand.
+    #[inline]
+    pub(crate) fn is_operand(self) -> bool {
+        unpack(self.trailer()).1 == ValueType::Merge as u8
     }
     /// The value.
     #[inline]

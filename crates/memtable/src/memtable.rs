@@ -310,10 +310,8 @@ impl MemTable {
             let target = Target::new(order, key, trailer);
             match &self.rep {
                 Rep::SkipList(list) => {
-                    let mut node = list.find(order, &target).next;
-                    while !node.is_null() && show(order, list.entry(node), &target, &mut f) {
-                        node = list.next(node);
-                    }
+                    let first = list.find(order, &target).next;
+                    list.visit(first, |entry| show(order, entry, &target, &mut f));
                 }
                 Rep::Vector(vector) => {
                     let items = vector.sorted(order);

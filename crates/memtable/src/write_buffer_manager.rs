@@ -39,6 +39,15 @@ pub trait BufferUser: Send + Sync {
 }
 
 /// See the head of the module.
+///
+/// ```
+/// # use pumice_memtable::WriteBufferManager;
+/// // The memtables of all databases that are opened with it take 256 MiB together.
+/// let manager = WriteBufferManager::new(256 << 20, None, false);
+/// assert!(manager.enabled() && manager.memory_usage() == 0);
+/// manager.set_buffer_bytes(128 << 20);
+/// assert_eq!(manager.buffer_bytes(), 128 << 20);
+/// ```
 pub struct WriteBufferManager {
     /// 0: no limit.
     buffer_bytes: AtomicUsize,

@@ -307,6 +307,8 @@ functions! {
     transactiondb_options_destroy(Object);
     transactiondb_open(Object, Object, Text, ErrorOut) -> Object;
     transactiondb_close(Object);
+    transactiondb_get_base_db(Object) -> Object;
+    transactiondb_close_base_db(Object);
     transactiondb_put(Object, Object, *const u8, usize, *const u8, usize, ErrorOut);
     transactiondb_flush(Object, Object, ErrorOut);
     transactiondb_get_prepared_transactions(Object, *mut usize) -> *mut Object;
@@ -319,4 +321,17 @@ functions! {
     transaction_commit(Object, ErrorOut);
     transaction_rollback(Object, ErrorOut);
     transaction_destroy(Object);
+    transaction_options_set_lock_timeout(Object, i64);
+    transaction_options_set_set_snapshot(Object, u8);
+    transaction_get_snapshot(Object) -> Object;
+    transaction_get_pinned(Object, Object, *const u8, usize, ErrorOut) -> Object;
+    transaction_get_pinned_for_update(Object, Object, *const u8, usize, u8, ErrorOut) -> Object;
+    optimistictransactiondb_open(Object, Text, ErrorOut) -> Object;
+    optimistictransactiondb_close(Object);
+    optimistictransactiondb_get_base_db(Object) -> Object;
+    optimistictransactiondb_close_base_db(Object);
+    optimistictransaction_options_create() -> Object;
+    optimistictransaction_options_destroy(Object);
+    optimistictransaction_options_set_set_snapshot(Object, u8);
+    optimistictransaction_begin(Object, Object, Object, Object) -> Object;
 }

@@ -5,7 +5,7 @@
 
 use crate::api::Object;
 use crate::batch::WriteBatch;
-use crate::family::{ColumnFamily, DbInner};
+use crate::family::{ColumnFamily, DbInner, TransactionKind};
 use crate::iterator::DbIterator;
 use crate::options::{Options, ReadOptions, WriteOptions};
 use crate::snapshot::Snapshot;
@@ -142,7 +142,16 @@ impl Db {
     }
 
     fn wrap(peer: &Peer, raw: Object) -> Db {
-        let inner = Arc::new(DbInner { peer: peer.clone(), raw });
+        Db::wrap_whole(peer, raw, None)
+    }
+
+    /// A database that is part of one with transactions, or not.
+    pub(crate) fn wrap_whole(
+        peer: &Peer,
+        raw: Object,
+        whole: Option<(TransactionKind, Object)>,
+    ) -> Db {
+        let inner = Arc::new(DbInner { peer: peer.clone(), raw, whole });
         // SAFETY: live object; the handle is ours to destroy.
         let handle = unsafe { (peer.api.get_default_column_family_handle)(raw) };
         let default = ColumnFamily::new(inner.clone(), handle);

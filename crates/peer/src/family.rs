@@ -1,14 +1,26 @@
 //! The open database that handles keep alive, and its column families.
 //!
-//! Thread safety: used from any thread. Invariants: the crate's.
+//! Thread safety: used from any thread. Invariants: the crate's, and (8) `raw` of a database with
+//! transactions is the plain database inside of it, which is let go of before the whole is closed.
 
 use crate::Peer;
 use crate::api::Object;
 use std::sync::Arc;
 
+/// What keeps transactions apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionKind {
+    /// `TransactionDB`: locks of keys.
+    Locks,
+    /// `OptimisticTransactionDB`: checks at the commit.
+    Checks,
+}
+
 pub(crate) struct DbInner {
     pub(crate) peer: Peer,
     pub(crate) raw: Object,
+    /// The database with transactions of that kind, if it is one.
+    pub(crate) whole: Option<(TransactionKind, Object)>,
 }
 
 // SAFETY: RocksDB's DB is thread safe.
@@ -18,8 +30,21 @@ unsafe impl Sync for DbInner {}
 
 impl Drop for DbInner {
     fn drop(&mut self) {
-        // SAFETY: crate invariants 1 and 2: nothing else refers to the database any more.
-        unsafe { (self.peer.api.close)(self.raw) }
+        let api = &self.peer.api;
+        // SAFETY: crate invariants 1 and 2, and 8: nothing else refers to the database any more.
+        unsafe {
+            match self.whole {
+                None => (api.close)(self.raw),
+                Some((TransactionKind::Locks, whole)) => {
+                    (api.transactiondb_close_base_db)(self.raw);
+                    (api.transactiondb_close)(whole);
+                }
+                Some((TransactionKind::Checks, whole)) => {
+                    (api.optimistictransactiondb_close_base_db)(self.raw);
+                    (api.optimistictransactiondb_close)(whole);
+                }
+            }
+        }
     }
 }
 

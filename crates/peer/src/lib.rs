@@ -12,7 +12,7 @@
 //! database closes after its iterators, snapshots and column family handles are gone; (3) pointers
 //! to bytes that RocksDB keeps after a call (read bounds) point to boxed bytes in the same wrapper.
 //!
-//! It does not cover optimistic transactions, backups or callbacks other than a merge operator's
+//! It does not cover backups or callbacks other than a merge operator's
 //! and a comparator's; whatever has a name in an OPTIONS file is set by name with [`Options::set`].
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Not part of the engine.
@@ -33,13 +33,14 @@ mod sst;
 #[cfg(test)]
 mod tests;
 mod transactions;
+mod txn;
 mod wal;
 
 pub use any_version::AnyVersion;
 pub use batch::WriteBatch;
 pub use db::Db;
 pub use error::{Error, Result};
-pub use family::ColumnFamily;
+pub use family::{ColumnFamily, TransactionKind};
 pub use iterator::DbIterator;
 pub use maintenance::{CompactRangeSettings, IngestSettings, LiveFile};
 pub use options::{
@@ -50,6 +51,7 @@ pub use perf::PerfContext;
 pub use snapshot::Snapshot;
 pub use sst::SstFileWriter;
 pub use transactions::{Transaction, TransactionDb};
+pub use txn::{TxnSettings, TxnWorker, is_conflict};
 pub use wal::WalIterator;
 
 use std::ffi::{CStr, CString, c_char};

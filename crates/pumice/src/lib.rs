@@ -157,6 +157,7 @@ pub use options::{
 pub use read::columns::PinnedColumns;
 pub use read::entries::{Cursor, Entries};
 pub use read::iterator::DbIterator;
+pub use read::key_bounds::KeyBounds;
 pub use read::pinned::PinnedSlice;
 pub use repair::report::{FileFate, RepairOutcome, RepairReport, RepairedFile};
 pub use repair::{repair, repair_column_families};

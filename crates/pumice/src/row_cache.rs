@@ -26,6 +26,26 @@ const ESTIMATED_ROW_BYTES: usize = 256;
 const FILE_BITS: u32 = 40;
 
 /// Rows that were read from table files, for `DbOptions::row_cache`; databases may share one.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-rowcache-{}", std::process::id()));
+/// use pumice::{Db, RowCache};
+/// let rows = RowCache::new(1 << 20);
+/// let shared = rows.clone();
+/// let db = Db::builder(&dir)
+///     .create(true)
+///     .configure(|options| options.db.row_cache = Some(shared))
+///     .open()?;
+/// db.put("a", "1")?;
+/// db.flush()?;
+/// db.get("a")?;
+/// assert!(rows.usage() > 0);
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct RowCache {
     rows: Arc<Cache<Row>>,

@@ -15,8 +15,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use common::{DIR, SYNC, contents, fill, flush, get, key, memory, options};
 use pumice::{
     ColumnFamilyDescriptor, ColumnFamilyOptions, CompactRangeOptions, Db, FlushOptions,
-    IngestExternalFileOptions, MemFs, Options, ReadOptions, SstFileWriter, WriteBatch,
-    WriteOptions,
+    IngestExternalFileOptions, MemFs, OptimisticTransactionDb, OptimisticTransactionDbOptions,
+    Options, ReadOptions, SstFileWriter, TransactionDb, TransactionDbOptions, TransactionOptions,
+    WriteBatch, WriteOptions,
 };
 use pumice_base::planted::{Bug, activate};
 use pumice_env::FileSystem;
@@ -42,6 +43,7 @@ const LEFT_TO_THE_SUITES: &[Bug] = &[
     Bug::IngestLogNotSynced,
     Bug::StaleMove,
     Bug::FailedMoveHolds,
+    Bug::LockReleasedBeforePublish,
 ];
 
 /// Panics if something is wrong.
@@ -81,6 +83,10 @@ const CASES: &[(Bug, Case)] = &[
     (Bug::ScanIgnoresReadError, a_scan_reports_a_read_error),
     (Bug::ChecksumIgnored, damage_is_found),
     (Bug::ErrorKeepsLeadership, a_failed_write_gives_leadership_away),
+    (Bug::HistoryNotChecked, a_flushed_write_is_a_conflict),
+    (Bug::PreparedLogReleased, a_prepared_transaction_survives_flushes),
+    (Bug::CommitWithoutUpdates, the_commit_of_a_prepared_one_survives),
+    (Bug::StolenLockUsed, an_expired_transaction_does_not_commit),
     (Bug::StaleCompletion, the_ring_keeps_its_book),
     (Bug::BufferFreedEarly, the_ring_keeps_its_book),
     (Bug::FullRingDropsRequest, the_ring_keeps_its_book),
@@ -139,6 +145,58 @@ fn after_power_cut(fs: &MemFs, mode: CrashMode) -> (MemFs, Db) {
 
 fn compact(db: &Db) {
     db.compact_range(&CompactRangeOptions::default(), None, None).unwrap();
+}
+
+fn with_transactions(fs: &MemFs) -> TransactionDb {
+    TransactionDb::open(&small(fs), &TransactionDbOptions::default(), DIR).unwrap()
+}
+
+fn a_flushed_write_is_a_conflict() {
+    let (fs, _) = memory();
+    let options = OptimisticTransactionDbOptions::default();
+    let db = OptimisticTransactionDb::open(&small(&fs), &options, DIR).unwrap();
+    let transaction = db.transaction();
+    transaction.put("a", "1").unwrap();
+    db.put("a", "2").unwrap();
+    flush(db.db());
+    assert!(transaction.commit().unwrap_err().is_busy());
+}
+
+fn a_prepared_transaction_survives_flushes() {
+    let (fs, _) = memory();
+    let db = with_transactions(&fs);
+    let transaction = db.transaction_opt(&SYNC, &TransactionOptions::default());
+    transaction.set_name("n").unwrap();
+    transaction.put("a", "1").unwrap();
+    transaction.prepare().unwrap();
+    for round in ["1", "2"] {
+        db.put("b", round).unwrap();
+        flush(db.db());
+    }
+    let copy = with_transactions(&fs.crashed_copy(3, CrashMode::UNSYNCED));
+    assert_eq!(copy.prepared_transactions().len(), 1);
+}
+
+fn the_commit_of_a_prepared_one_survives() {
+    let (fs, _) = memory();
+    let db = with_transactions(&fs);
+    let transaction = db.transaction_opt(&SYNC, &TransactionOptions::default());
+    transaction.set_name("n").unwrap();
+    transaction.put("a", "1").unwrap();
+    transaction.prepare().unwrap();
+    transaction.commit().unwrap();
+    let copy = with_transactions(&fs.crashed_copy(3, CrashMode::UNSYNCED));
+    assert!(copy.get("a").unwrap().is_some());
+}
+
+fn an_expired_transaction_does_not_commit() {
+    let (fs, _) = memory();
+    let db = with_transactions(&fs);
+    let at_once = TransactionOptions { expiration: 0, ..TransactionOptions::default() };
+    let transaction = db.transaction_opt(&WriteOptions::default(), &at_once);
+    transaction.put("a", "1").unwrap();
+    db.put("a", "2").unwrap();
+    assert!(transaction.commit().unwrap_err().is_expired());
 }
 
 fn fsync_retried() {

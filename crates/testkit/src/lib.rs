@@ -11,6 +11,7 @@
 //! | `contents` | what a database holds, as a value and as a file |
 //! | `oracle` | which states a crash may leave, one writer |
 //! | `history` | which answers and recovered states several writers allow |
+//! | `serial` | which isolation level a history of transactions could have come from |
 //! | `alloc` | an allocator that remembers the largest request |
 //!
 //! Everything here is deterministic by its seed: no clock, no thread, no file except those that
@@ -27,6 +28,7 @@ pub mod model;
 pub mod op;
 pub mod oracle;
 pub mod seed;
+pub mod serial;
 pub mod store;
 pub mod workload;
 

@@ -1,11 +1,14 @@
 //! Seeds: which ones a suite runs, how much of a suite runs, and how a failure is replayed.
 //!
 //! A suite runs the seeds `0..count` of its own name; `PUMICE_SEED=N` in the environment makes it
-//! run only that one. `PUMICE_TEST_SHARE=1/N` makes heavy suites run about an N-th of their cases:
-//! for runs on a further backend, after a full one. A failure message carries [`replay_hint`].
+//! run only that one, and `PUMICE_SEEDS=N` another number of them (`cargo xtask transactions`).
+//! `PUMICE_TEST_SHARE=1/N` makes heavy suites run about an N-th of their cases: for runs on a
+//! further backend, after a full one. A failure message carries [`replay_hint`].
 
 /// Names the one seed to run.
 pub const SEED_VARIABLE: &str = "PUMICE_SEED";
+/// The number of seeds to run.
+pub const COUNT_VARIABLE: &str = "PUMICE_SEEDS";
 /// The variable with the share to run, as `1/8`.
 pub const SHARE_VARIABLE: &str = "PUMICE_TEST_SHARE";
 /// The variable with the runtime of the tests; `pumice_port::testing` reads it.
@@ -16,8 +19,7 @@ pub const RUNTIME_VARIABLE: &str = "PUMICE_RUNTIME";
 /// # Panics
 /// The variable is not a number.
 pub fn wanted() -> Option<u64> {
-    let text = std::env::var(SEED_VARIABLE).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE}={text} is not a number")))
+    number(SEED_VARIABLE)
 }
 
 /// One in this many cases is run; 1 runs them all.
@@ -38,12 +40,22 @@ pub fn share(count: u64) -> u64 {
     count.div_ceil(one_in())
 }
 
-/// The seeds that a suite of `count` runs: the wanted share of them, or the wanted one.
+/// The seeds that a suite of `count` runs: the wanted share of them, the wanted number or the
+/// wanted one.
 pub fn range(count: u64) -> std::ops::Range<u64> {
     match wanted() {
         Some(seed) => seed..seed + 1,
-        None => 0..share(count),
+        None => 0..number(COUNT_VARIABLE).unwrap_or_else(|| share(count)),
     }
+}
+
+/// The number that the environment has under `name`.
+///
+/// # Panics
+/// It is not a number.
+pub fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 /// The command that repeats a failure.

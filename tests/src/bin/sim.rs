@@ -3,7 +3,7 @@
 //! | argument | does |
 //! |---|---|
 //! | `--seeds N`, `--start K` | runs N seeds from K on |
-//! | `--suite T1,T2` | of these suites only: T1, T2, T3, T-ring |
+//! | `--suite T1,T2` | of these suites only: T1, T2, T3, T-txn, T-ring |
 //! | `--jobs J` | in J processes |
 //! | `--seed K` | runs one seed twice and prints everything |
 //! | `--complete` | runs all there is of T2 or T3 (with `--suite`), not a sample |
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use pumice_tests::sim::driver::{self, Job};
 use pumice_tests::sim::run::Suite;
 
-const USAGE: &str = "usage: sim [--seeds N] [--start K] [--suite T1,T2,T3,T-ring] [--jobs J] \
+const USAGE: &str = "usage: sim [--seeds N] [--start K] [--suite T1,T2,T3,T-txn,T-ring] [--jobs J] \
                      [--seed K] [--complete] [--planted]";
 
 struct Arguments {

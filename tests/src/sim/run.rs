@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::host::Host;
 use super::verdict::{Failure, Kind, Tally};
-use super::{boundaries, failures, life, ring};
+use super::{boundaries, failures, life, ring, txn};
 
 /// A suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,13 +15,15 @@ pub enum Suite {
     T2,
     /// Failing operations.
     T3,
+    /// Transactions.
+    Txn,
     /// The ring.
     Ring,
 }
 
 impl Suite {
     /// All of them.
-    pub const ALL: [Suite; 4] = [Suite::T1, Suite::T2, Suite::T3, Suite::Ring];
+    pub const ALL: [Suite; 5] = [Suite::T1, Suite::T2, Suite::T3, Suite::Txn, Suite::Ring];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Suite {
             Suite::T1 => "T1",
             Suite::T2 => "T2",
             Suite::T3 => "T3",
+            Suite::Txn => "T-txn",
             Suite::Ring => "T-ring",
         }
     }
@@ -42,7 +45,8 @@ impl Suite {
     /// `wanted` is empty.
     pub fn of(seed: u64, wanted: &[Suite]) -> Suite {
         let usual = match seed % 16 {
-            0..9 => Suite::T1,
+            0..7 => Suite::T1,
+            7 | 8 => Suite::Txn,
             9..12 => Suite::T2,
             12..15 => Suite::T3,
             _ => Suite::Ring,
@@ -68,6 +72,7 @@ pub fn seed(suite: Suite, seed: u64, tally: &Arc<Tally>) -> Outcome {
         Suite::T1 => host.run(seed, || life::run(seed, tally)),
         Suite::T2 => boundaries::run(seed, &mut host, tally),
         Suite::T3 => failures::run(seed, &mut host, tally),
+        Suite::Txn => host.run(seed, || txn::run(seed, tally)),
         Suite::Ring => ring::run(seed, tally).map(|digest| host.trace_hash = digest),
     };
     Outcome { trace_hash: host.trace_hash, result }

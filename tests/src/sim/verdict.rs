@@ -99,12 +99,18 @@ pub enum Count {
     Closes,
     /// Directory listings without a file too many.
     Listings,
+    /// Transactions committed.
+    Transactions,
+    /// Transactions that ended without effect.
+    TransactionsRefused,
+    /// Prepared transactions that an open found.
+    Prepared,
     /// Operations on a simulated ring.
     RingOps,
 }
 
 /// All counts, in the order of the report.
-pub const COUNTS: [(Count, &str); 18] = [
+pub const COUNTS: [(Count, &str); 21] = [
     (Count::Ops, "ops"),
     (Count::Acked, "acked"),
     (Count::Reads, "reads"),
@@ -122,6 +128,9 @@ pub const COUNTS: [(Count, &str); 18] = [
     (Count::Copies, "copies"),
     (Count::Closes, "closes"),
     (Count::Listings, "listings"),
+    (Count::Transactions, "transactions"),
+    (Count::TransactionsRefused, "transactions_refused"),
+    (Count::Prepared, "prepared"),
     (Count::RingOps, "ring_ops"),
 ];
 

@@ -11,12 +11,14 @@
 //! | `debian` | db_bench 7.8.3 | Pumice |
 //! | `peer` | Pumice, 5 to 7 | RocksDB 10.10.1, which writes and compacts; then Pumice |
 //! | `peer` | RocksDB 10.10.1, 5 to 7 | Pumice |
+//! | `myrocks` | MariaDB's RocksDB, killed | Pumice; then MariaDB |
 //! | `torn` | Pumice, then a crash or damage | both, a small database |
 //! | `own_options` | Pumice with options of its own | 7.8.3 and 10.10.1, by its OPTIONS |
 //! | `options_round_trip` | Pumice, options newer than 7.8 | 7.8.3, 9.8.4, 10.10.1; Pumice |
 //! | `trash` | both, with a paced deletion that a close ends | the other one |
 
 mod debian;
+mod myrocks;
 mod options_round_trip;
 mod own_options;
 mod peer;

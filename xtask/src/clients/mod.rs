@@ -21,18 +21,18 @@ mod balboa;
 mod c_test;
 mod expected;
 mod grocksdb;
-mod library;
+pub mod library;
 mod redis;
 mod rust_rocksdb;
 
 const USAGE: &str = "usage: cargo xtask clients \
-    [c_test | rust-rocksdb [--library DIR] | grocksdb [--library DIR] | balboa]";
+    [c_test [--valgrind] | rust-rocksdb [--library DIR] | grocksdb [--library DIR] | balboa]";
 
 /// `cargo xtask clients WORDS`.
 pub fn run(root: &Path, words: &[&str]) -> ExitCode {
     let (name, library) = match words {
         [] => return redis::run(root),
-        [name] => (*name, None),
+        [name] | [name @ "c_test", "--valgrind"] => (*name, None),
         [name @ ("rust-rocksdb" | "grocksdb"), "--library", folder] => {
             (*name, Some(PathBuf::from(folder)))
         }
@@ -40,7 +40,7 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
     };
     let library = || library::find(root, library);
     let result = match name {
-        "c_test" => c_test::run(root),
+        "c_test" => c_test::run(root, words.len() > 1),
         "rust-rocksdb" => library().and_then(|library| rust_rocksdb::run(root, &library)),
         "grocksdb" => library().and_then(|library| grocksdb::run(root, &library)),
         "balboa" => library().and_then(|library| balboa::run(root, &library)),

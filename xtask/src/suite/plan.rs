@@ -33,12 +33,13 @@ pub const MODES: &[Mode] = &[
 
 /// Left out of the passes on fibers: packages whose code cannot wait, `port`, whose suites start
 /// every kind of task themselves, and the C library, which threads of C call.
-pub const NOT_ON_FIBERS: [&str; 10] = [
+pub const NOT_ON_FIBERS: [&str; 11] = [
     "pumice-base",
     "pumice-binding",
     "pumice-capi",
     "pumice-compress",
     "pumice-filter",
+    "pumice-jni",
     "pumice-manifest",
     "pumice-peer",
     "pumice-port",
@@ -157,6 +158,7 @@ pub const STAGES: &[(&str, bool)] = &[
     ("sim", true),
     ("examples", true),
     ("python", true),
+    ("jni", true),
     ("planted", true),
     ("mutation", true),
     ("release", false),

@@ -9,6 +9,7 @@
 //! | loom | `loom` | the models |
 //! | no C compiler | `no-c` | the tests of a crate without the codecs in C |
 //! | Python | `python` | nothing: the wheel and its tests are one command |
+//! | Java | `jni` | nothing: the library and its programs are one command |
 //!
 //! TLS is a feature of the binary that other programs call, and its build replaces that binary, so
 //! it runs when nothing else does.
@@ -146,7 +147,7 @@ type Body = fn(&Arc<Context>) -> Done;
 
 /// The initial jobs; they add the others.
 pub fn first_jobs(context: &Arc<Context>) -> Vec<Job> {
-    let known: [(&'static str, Body); 10] = [
+    let known: [(&'static str, Body); 11] = [
         ("clippy", clippy),
         ("build", build_tests),
         ("peers", find_peers),
@@ -159,6 +160,7 @@ pub fn first_jobs(context: &Arc<Context>) -> Vec<Job> {
         ("loom", build_loom),
         ("no-c", build_without_c),
         ("python", test_python),
+        ("jni", test_jni),
     ];
     let has = |stage: &str| context.choice.has(stage);
     let mut jobs: Vec<Job> = Vec::new();
@@ -420,6 +422,16 @@ fn test_python(context: &Arc<Context>) -> Done {
     let mut command = Command::new(program);
     command.current_dir(&context.root).args(["python", "--quick"]);
     let mut done = context.check("python", command, None);
+    done.tally.passed = 1 - done.tally.failed;
+    done
+}
+
+/// The library of crates/jni under RocksDB's Java classes: its exports, and its own programs.
+fn test_jni(context: &Arc<Context>) -> Done {
+    let program = std::env::current_exe().unwrap_or_else(|_| "xtask".into());
+    let mut command = Command::new(program);
+    command.current_dir(&context.root).args(["jni", "--quick"]);
+    let mut done = context.check("jni", command, None);
     done.tally.passed = 1 - done.tally.failed;
     done
 }

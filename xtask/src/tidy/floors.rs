@@ -26,6 +26,7 @@ const FLOORS: &[(&str, u32, &[&str])] = &[
     ("cli", 5, &["server"]),
     ("binding", 5, &[]),
     ("capi", 5, &["binding"]),
+    ("jni", 5, &["binding"]),
     ("python", 5, &[]),
     ("tests", 6, &[]),
 ];
@@ -58,6 +59,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("fjall", &["cli"]),
     ("redb", &["cli"]),
     ("regex-lite", &["cli"]),
+    ("jni-sys", &["jni"]),
     ("pyo3", &["python"]),
     ("serde", &["cli"]),
     ("serde_json", &["cli"]),

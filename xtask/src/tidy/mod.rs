@@ -17,6 +17,7 @@
 //! | what pages and comments refer to is there | `references` |
 //! | the walks of ARCHITECTURE.md follow the calls | `walks` |
 //! | the traits of files have no default methods | `wrappers` |
+//! | every name at the root of the crate `pumice` has an example | `examples` |
 //! | counted lines of the programs in docs/api-comparison | `api_lines` |
 //!
 //! Exceptions are in `xtask/tidy-allow.txt`, one per line, and may only shrink: an entry that is no
@@ -30,6 +31,7 @@ mod bans;
 mod calls;
 mod circles;
 mod defaults;
+mod examples;
 mod floors;
 mod layout;
 mod lengths;
@@ -107,6 +109,7 @@ fn check(root: &Path) -> std::io::Result<Vec<Violation>> {
     violations.extend(owners::check(&sources));
     violations.extend(wrappers::check(&sources));
     violations.extend(layout::check(&sources));
+    violations.extend(examples::check(&sources));
     violations.extend(walks::check(root, &sources)?);
     violations.extend(proofs::check(&sources));
     violations.extend(defaults::check(&sources));

@@ -23,6 +23,7 @@ const CRATES: &[&str] = &[
     "crates/pumice/src/",
     "crates/binding/src/",
     "crates/capi/src/",
+    "crates/jni/src/",
     "crates/cli/src/ldb/",
     "crates/cli/src/sst_dump/",
     "crates/cli/src/text.rs",

@@ -13,6 +13,26 @@ use std::sync::Arc;
 use super::UserKey;
 
 /// A user-supplied key order.
+///
+/// ```
+/// # use std::{cmp::Ordering, sync::Arc};
+/// # use pumice_base::{Comparator, UserKey, key::CustomComparator};
+/// /// Without the difference of capital and small letters.
+/// struct AnyCase;
+///
+/// impl CustomComparator for AnyCase {
+///     fn name(&self) -> &str {
+///         "any case"
+///     }
+///     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+///         a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
+///     }
+/// }
+///
+/// let order = Comparator::Custom(Arc::new(AnyCase));
+/// assert_eq!(order.compare(UserKey::new(b"Key"), UserKey::new(b"kEY")), Ordering::Equal);
+/// assert!(Comparator::Bytewise.compare(UserKey::new(b"Key"), UserKey::new(b"kEY")).is_lt());
+/// ```
 pub trait CustomComparator: Send + Sync {
     /// Persisted name; opening under another name fails.
     fn name(&self) -> &str;
@@ -40,6 +60,8 @@ pub trait CustomComparator: Send + Sync {
 }
 
 /// The order of user keys in a column family.
+///
+/// Example: that of [`CustomComparator`].
 #[derive(Clone, Default)]
 pub enum Comparator {
     /// `memcmp` order, `leveldb.BytewiseComparator`.

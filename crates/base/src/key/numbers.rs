@@ -3,6 +3,13 @@
 //! They are persisted: never renumber.
 
 /// Position of a write in the database's history; 56 bits.
+///
+/// ```
+/// # use pumice_base::SequenceNumber;
+/// // `Db::latest_sequence_number` of a database in which nothing was ever written.
+/// let none: SequenceNumber = 0;
+/// # let _ = none;
+/// ```
 pub type SequenceNumber = u64;
 /// Number of a file in the database's one number space; 0 is invalid.
 pub type FileNumber = u64;

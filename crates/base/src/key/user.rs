@@ -5,6 +5,13 @@ use std::fmt;
 /// A user key: the user's bytes with their timestamp, without the trailer of an internal key.
 ///
 /// No `==`: two keys of different bytes may be the same key. Ask the comparator.
+///
+/// ```
+/// # use pumice_base::{Comparator, UserKey};
+/// let (a, b) = (UserKey::new(b"a"), UserKey::new(b"b"));
+/// assert!(Comparator::ReverseBytewise.compare(a, b).is_gt());
+/// assert_eq!(a.as_bytes(), b"a");
+/// ```
 #[derive(Clone, Copy, Default)]
 pub struct UserKey<'a>(&'a [u8]);
 

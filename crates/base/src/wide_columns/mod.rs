@@ -16,6 +16,8 @@ use crate::coding::{Decoder, put_length_prefixed, put_varint32};
 use crate::error::{Error, Result};
 
 /// Name of the column that plain reads see.
+///
+/// Example: that of [`WideColumn`].
 pub const DEFAULT_COLUMN: &[u8] = b"";
 
 const VERSION_1: u32 = 1;
@@ -25,6 +27,14 @@ const INLINE: u8 = 0x01;
 const IN_BLOB_FILE: u8 = 0x11;
 
 /// A column: name and value.
+///
+/// ```
+/// # use pumice_base::{WideColumn, wide_columns::DEFAULT_COLUMN};
+/// let column = WideColumn { name: b"born", value: b"1815" };
+/// assert_eq!((column.name, column.value), (&b"born"[..], &b"1815"[..]));
+/// // What plain reads see of an entity.
+/// assert_eq!(DEFAULT_COLUMN, b"");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WideColumn<'a> {
     /// Unique in its entity; empty for the default column.

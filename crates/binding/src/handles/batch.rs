@@ -3,7 +3,7 @@
 //!
 //! Thread safety: one task at a time.
 
-use pumice::{BatchRecord, ColumnFamily, Result, WriteBatch};
+use pumice::{BatchRecord, ColumnFamily, WriteBatch};
 use pumice_base::key::ValueType;
 
 /// A batch.
@@ -37,12 +37,10 @@ impl Batch {
         Batch { updates: WriteBatch::with_capacity(reserved), bytes_max }
     }
 
-    /// A batch with these bytes.
-    ///
-    /// # Errors
-    /// Corruption, if they are none.
-    pub fn from_data(data: &[u8]) -> Result<Batch> {
-        Ok(Batch { updates: WriteBatch::from_data(data)?, bytes_max: 0 })
+    /// A batch with these bytes. If they are none it has no updates, and its write is the error.
+    pub fn from_data(data: &[u8]) -> Batch {
+        let updates = WriteBatch::from_data(data).unwrap_or_else(WriteBatch::refusing);
+        Batch { updates, bytes_max: 0 }
     }
 
     /// Adds updates, unless the batch would then be larger than its limit.
@@ -103,7 +101,8 @@ pub fn walk(updates: &WriteBatch, families: bool, mut see: impl FnMut(u32, Updat
     }
 }
 
-/// The column family of an update in a batch.
+/// The column family of an update in a batch. The batch keeps its number alone, as RocksDB's do: it
+/// can be written to any database that has such a family, for example to one that was opened again.
 #[derive(Clone, Copy, Debug)]
 pub enum Family<'a> {
     /// The default one.
@@ -117,12 +116,6 @@ impl pumice::UpdateFamily for Family<'_> {
         match self {
             Family::Default => 0,
             Family::Handle(cf) => cf.id(),
-        }
-    }
-    fn handle(&self) -> Option<&ColumnFamily> {
-        match self {
-            Family::Default => None,
-            Family::Handle(cf) => Some(cf),
         }
     }
 }

@@ -56,11 +56,13 @@ pub struct Iterator {
 
 impl Iterator {
     /// An iterator. If it cannot be made it is at no entry and its status says why, as RocksDB's.
-    pub fn new(database: &Database, options: ReadOptions, family: &ColumnFamily) -> Iterator {
+    pub fn new(database: &Database, mut options: ReadOptions, family: &ColumnFamily) -> Iterator {
         let (cursor, refused) = match database.cursor(&options, family) {
             Ok(cursor) => (Some(cursor), None),
             Err(error) => (None, Some(error)),
         };
+        // Its owner may release it now; what begins again sees the latest state.
+        options.snapshot = None;
         let source = Source { database: database.clone(), options, family: family.clone() };
         Iterator { cursor, refused, source: Some(source) }
     }
@@ -84,9 +86,7 @@ impl Iterator {
             return Err(Error::not_supported("Refresh() is not supported"));
         };
         // Also of an iterator that was made with a snapshot, as in RocksDB.
-        let mut options = options.clone();
-        options.snapshot = None;
-        self.cursor = Some(database.cursor(&options, family)?);
+        self.cursor = Some(database.cursor(options, family)?);
         Ok(())
     }
 

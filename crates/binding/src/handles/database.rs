@@ -96,6 +96,14 @@ impl Database {
         plain_of(&self.kind)
     }
 
+    /// A property; a database whose transactions lock has some more.
+    pub fn property(&self, name: &str) -> Option<String> {
+        match &self.kind {
+            Kind::Locking(db) => db.property(name),
+            kind => plain_of(kind).property(name),
+        }
+    }
+
     /// Its prepared transactions; none of a database without transactions that lock.
     pub fn prepared_transactions(&self) -> Vec<Transaction> {
         match &self.kind {

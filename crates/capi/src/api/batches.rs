@@ -30,8 +30,7 @@ fn ends(ranges: Vec<(&[u8], &[u8])>) -> (Vec<u8>, Vec<u8>) {
 
 c_api! {
     fn rocksdb_writebatch_create_from(data: Bytes) -> New<Batch> {
-        // A batch of bytes that are none is empty, and a write of it writes nothing.
-        New(Batch::from_data(data).unwrap_or_default())
+        New(Batch::from_data(data))
     }
 
     fn rocksdb_writebatch_create_with_params(

@@ -13,6 +13,7 @@ use crate::api::reads::copied;
 use crate::ffi::from::{Out, State, Taken, Unused};
 use crate::ffi::into::{Copied, Lent, New};
 use crate::ffi::macros::c_api;
+use crate::ffi::spare::Held;
 use crate::ffi::types::{Family, Options, Order, Pinned, ReadOptions};
 use crate::ffi::walk::{KeyFn, PutFn, seen_plain};
 
@@ -234,16 +235,16 @@ c_api! {
 
     fn rocksdb_writebatch_wi_get_pinned_from_batch_and_db(
         batch: &SharedBatch, db: &Database, options: &ReadOptions, key: Bytes, errptr: Fail
-    ) -> Option<New<Pinned>> {
+    ) -> Option<Held<Pinned>> {
         let found = through(batch, db, options, db.default_family(), key)?;
-        Ok(found.map(|value| New(Pinned(value))))
+        Ok(found.map(Held::new))
     }
 
     fn rocksdb_writebatch_wi_get_pinned_from_batch_and_db_cf(
         batch: &SharedBatch, db: &Database, options: &ReadOptions, cf: &Family, key: Bytes,
         errptr: Fail
-    ) -> Option<New<Pinned>> {
-        Ok(through(batch, db, options, &cf.0, key)?.map(|value| New(Pinned(value))))
+    ) -> Option<Held<Pinned>> {
+        Ok(through(batch, db, options, &cf.0, key)?.map(Held::new))
     }
 
     fn rocksdb_write_writebatch_wi(

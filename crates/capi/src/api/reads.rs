@@ -4,9 +4,10 @@ use pumice::{PinnedSlice, Result};
 use pumice_binding::database::Database;
 use pumice_binding::status;
 
-use crate::ffi::from::Out;
+use crate::ffi::from::{Out, Taken};
 use crate::ffi::into::{Copied, Lent, New};
 use crate::ffi::macros::c_api;
+use crate::ffi::spare::{Held, keep};
 use crate::ffi::types::{Family, Pinned, PinnedValue, PinnedValues, ReadOptions, with_zero};
 
 type Found = Result<Option<PinnedSlice>>;
@@ -114,42 +115,52 @@ c_api! {
 
     fn rocksdb_get_pinned(
         db: &Database, options: &ReadOptions, key: Bytes, errptr: Fail
-    ) -> Option<New<Pinned>> {
-        Ok(db.get(options.point()?, db.default_family(), key)?.map(|v| New(Pinned(v))))
+    ) -> Option<Held<Pinned>> {
+        Ok(db.get(options.point()?, db.default_family(), key)?.map(Held::new))
     }
 
     fn rocksdb_get_pinned_cf(
         db: &Database, options: &ReadOptions, cf: &Family, key: Bytes, errptr: Fail
-    ) -> Option<New<Pinned>> {
-        Ok(db.get(options.point()?, &cf.0, key)?.map(|v| New(Pinned(v))))
+    ) -> Option<Held<Pinned>> {
+        Ok(db.get(options.point()?, &cf.0, key)?.map(Held::new))
     }
 
     fn rocksdb_pinnableslice_value(
         value: Option<&Pinned>, length: Out<'_, usize>
     ) -> Lent {
         let mut length = length;
-        length.set(value.map_or(0, |value| value.0.len()));
-        value.map_or(Lent::nothing(), |value| Lent::of(&value.0))
+        let value = value.and_then(|value| value.0.as_ref());
+        length.set(value.map_or(0, |value| value.len()));
+        value.map_or(Lent::nothing(), |value| Lent::of(value))
+    }
+
+    fn rocksdb_pinnableslice_destroy(value: Taken<Pinned>) {
+        value.into_iter().for_each(keep);
     }
 
     fn rocksdb_get_pinned_v2(
         db: &Database, options: &ReadOptions, key: Bytes, errptr: Fail
-    ) -> Option<New<PinnedValue>> {
-        Ok(db.get(options.point()?, db.default_family(), key)?.map(|v| New(PinnedValue(v))))
+    ) -> Option<Held<PinnedValue>> {
+        Ok(db.get(options.point()?, db.default_family(), key)?.map(Held::new))
     }
 
     fn rocksdb_get_pinned_cf_v2(
         db: &Database, options: &ReadOptions, cf: &Family, key: Bytes, errptr: Fail
-    ) -> Option<New<PinnedValue>> {
-        Ok(db.get(options.point()?, &cf.0, key)?.map(|v| New(PinnedValue(v))))
+    ) -> Option<Held<PinnedValue>> {
+        Ok(db.get(options.point()?, &cf.0, key)?.map(Held::new))
     }
 
     fn rocksdb_pinnable_handle_get_value(
         value: Option<&PinnedValue>, length: Out<'_, usize>
     ) -> Lent {
         let mut length = length;
-        length.set(value.map_or(0, |value| value.0.len()));
-        value.map_or(Lent::nothing(), |value| Lent::of(&value.0))
+        let value = value.and_then(|value| value.0.as_ref());
+        length.set(value.map_or(0, |value| value.len()));
+        value.map_or(Lent::nothing(), |value| Lent::of(value))
+    }
+
+    fn rocksdb_pinnable_handle_destroy(value: Taken<PinnedValue>) {
+        value.into_iter().for_each(keep);
     }
 
     fn rocksdb_get_into_buffer(

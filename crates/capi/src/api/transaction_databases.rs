@@ -20,6 +20,7 @@ use crate::ffi::generated::{
 };
 use crate::ffi::into::{Copied, New, Opened};
 use crate::ffi::macros::c_api;
+use crate::ffi::spare::Held;
 use crate::ffi::types::{Checkpoint, Family, LockBuckets, Options, Pinned, ReadOptions};
 
 c_api! {
@@ -144,7 +145,7 @@ c_api! {
     }
 
     fn rocksdb_transactiondb_property_value(db: &Database, name: Text<'_>) -> Option<Copied> {
-        text(db.db().property(&name.text()))
+        text(db.property(&name.text()))
     }
 
     fn rocksdb_optimistictransactiondb_property_value(
@@ -182,14 +183,14 @@ c_api! {
 
     fn rocksdb_transactiondb_get_pinned(
         db: &Database, options: &ReadOptions, key: Bytes, errptr: Fail
-    ) -> Option<New<Pinned>> {
-        Ok(db.get(options.point()?, db.default_family(), key)?.map(|v| New(Pinned(v))))
+    ) -> Option<Held<Pinned>> {
+        Ok(db.get(options.point()?, db.default_family(), key)?.map(Held::new))
     }
 
     fn rocksdb_transactiondb_get_pinned_cf(
         db: &Database, options: &ReadOptions, cf: &Family, key: Bytes, errptr: Fail
-    ) -> Option<New<Pinned>> {
-        Ok(db.get(options.point()?, &cf.0, key)?.map(|v| New(Pinned(v))))
+    ) -> Option<Held<Pinned>> {
+        Ok(db.get(options.point()?, &cf.0, key)?.map(Held::new))
     }
 
     fn rocksdb_transactiondb_multi_get(db: &Database, options: &ReadOptions, read: MultiGet) {

@@ -20,6 +20,7 @@ use crate::ffi::generated::{
 use crate::ffi::into::{Alias, Begun, Copied, New, NewList, Part};
 use crate::ffi::lists::MultiGet;
 use crate::ffi::macros::c_api;
+use crate::ffi::spare::Held;
 use crate::ffi::types::{Family, OpenTransaction, Pinned, ReadOptions};
 
 type Found = Result<Option<PinnedSlice>>;
@@ -66,8 +67,8 @@ fn get_for_update(
     transaction.get_for_update_cf_opt(options, cf, key, exclusive)
 }
 
-fn pinned(found: Found) -> Result<Option<New<Pinned>>> {
-    Ok(found?.map(|value| New(Pinned(value))))
+fn pinned(found: Found) -> Result<Option<Held<Pinned>>> {
+    Ok(found?.map(Held::new))
 }
 
 fn read_many(
@@ -224,14 +225,14 @@ c_api! {
 
     fn rocksdb_transaction_get_pinned(
         transaction: &OpenTransaction, options: &ReadOptions, key: Bytes, errptr: Fail
-    ) -> Option<New<Pinned>> {
+    ) -> Option<Held<Pinned>> {
         pinned(get(transaction, options, None, key))
     }
 
     fn rocksdb_transaction_get_pinned_cf(
         transaction: &OpenTransaction, options: &ReadOptions, cf: &Family, key: Bytes,
         errptr: Fail
-    ) -> Option<New<Pinned>> {
+    ) -> Option<Held<Pinned>> {
         pinned(get(transaction, options, Some(cf), key))
     }
 
@@ -252,14 +253,14 @@ c_api! {
     fn rocksdb_transaction_get_pinned_for_update(
         transaction: &OpenTransaction, options: &ReadOptions, key: Bytes, exclusive: bool,
         errptr: Fail
-    ) -> Option<New<Pinned>> {
+    ) -> Option<Held<Pinned>> {
         pinned(get_for_update(transaction, options, None, key, exclusive))
     }
 
     fn rocksdb_transaction_get_pinned_for_update_cf(
         transaction: &OpenTransaction, options: &ReadOptions, cf: &Family, key: Bytes,
         exclusive: bool, errptr: Fail
-    ) -> Option<New<Pinned>> {
+    ) -> Option<Held<Pinned>> {
         pinned(get_for_update(transaction, options, Some(cf), key, exclusive))
     }
 

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use pumice_binding::store::Fields;
 use pumice_port::os::c_memory;
 
-use super::call::abort;
+use super::call::{abort, guarded};
 use super::handle;
 
 /// A number of C as the 64 bits of a stored value.
@@ -50,8 +50,10 @@ const NO_OBJECT: &str = "the object is NULL";
 pub unsafe fn set<T: Fields, V: Scalar>(name: &str, object: *mut T, place: usize, value: V) {
     // SAFETY: the caller's promise; options are changed by one thread at a time.
     let Some(object) = (unsafe { handle::exclusive(name, object) }) else { abort(name, NO_OBJECT) };
-    object.store_mut().set_number(place, value.to_bits());
-    object.changed();
+    guarded(name, || {
+        object.store_mut().set_number(place, value.to_bits());
+        object.changed();
+    });
 }
 
 /// Reads a number.
@@ -61,7 +63,7 @@ pub unsafe fn set<T: Fields, V: Scalar>(name: &str, object: *mut T, place: usize
 pub unsafe fn get<T: Fields, V: Scalar>(name: &str, object: *mut T, place: usize) -> V {
     // SAFETY: the caller's promise.
     let Some(object) = (unsafe { handle::shared(name, object) }) else { abort(name, NO_OBJECT) };
-    V::from_bits(object.store().number(place))
+    guarded(name, || V::from_bits(object.store().number(place)))
 }
 
 /// Lends a text, and stores its length.
@@ -76,7 +78,7 @@ pub unsafe fn lend<T: Fields>(
 ) -> *const c_char {
     // SAFETY: the caller's promise.
     let Some(object) = (unsafe { handle::shared(name, object) }) else { abort(name, NO_OBJECT) };
-    let text = object.store().text_with_zero(place);
+    let text = guarded(name, || object.store().text_with_zero(place));
     // SAFETY: the caller's promise.
     if let Some(length) = unsafe { length.as_mut() } {
         *length = text.len() - 1;
@@ -112,7 +114,7 @@ pub unsafe fn copy<T: Fields>(
 ) -> *mut c_char {
     // SAFETY: the caller's promise.
     let Some(object) = (unsafe { handle::shared(name, object) }) else { abort(name, NO_OBJECT) };
-    let text = object.store().text_with_zero(place);
+    let text = guarded(name, || object.store().text_with_zero(place));
     let text = &text[..text.len() - 1];
     // SAFETY: the caller's promise.
     if let Some(length) = unsafe { length.as_mut() } {

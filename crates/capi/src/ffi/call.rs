@@ -20,8 +20,12 @@ pub unsafe fn reporting<R: IntoC>(
     errptr: *mut *mut c_char,
     body: impl FnOnce() -> Result<R>,
 ) -> R::Raw {
-    let error = match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(result)) => return result.into_c(),
+    let run = || {
+        planted::meet(name);
+        body().map(IntoC::into_c)
+    };
+    let error = match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(result)) => return result,
         Ok(Err(error)) => error,
         Err(panic) => {
             let text = format!("internal panic: {name}: {}", panic_text(&*panic));
@@ -37,10 +41,47 @@ pub unsafe fn reporting<R: IntoC>(
 /// the process.
 #[inline]
 pub fn plain<R: IntoC>(name: &'static str, body: impl FnOnce() -> Result<R>) -> R::Raw {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(result)) => result.into_c(),
-        Ok(Err(error)) => abort(name, error.message()),
+    match guarded(name, || body().map(IntoC::into_c)) {
+        Ok(result) => result,
+        Err(error) => abort(name, error.message()),
+    }
+}
+
+/// Runs the body of a function that has no errors: a panic ends the process.
+#[inline]
+pub fn guarded<R>(name: &str, body: impl FnOnce() -> R) -> R {
+    let run = || {
+        planted::meet(name);
+        body()
+    };
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => result,
         Err(panic) => abort(name, &format!("internal panic: {}", panic_text(&*panic))),
+    }
+}
+
+/// Panics that tests plant in a function of their choice. Nothing of it is in release builds.
+pub mod planted {
+    #[cfg(debug_assertions)]
+    static NAME: pumice_port::sync::Mutex<Option<&'static str>> =
+        pumice_port::sync::Mutex::new(None);
+
+    /// From now on the function panics when it is called, in builds with debug assertions.
+    pub fn plant(name: &'static str) {
+        #[cfg(debug_assertions)]
+        NAME.lock().replace(name);
+        #[cfg(not(debug_assertions))]
+        let _ = name;
+    }
+
+    #[inline]
+    pub(super) fn meet(name: &str) {
+        #[cfg(debug_assertions)]
+        if *NAME.lock() == Some(name) {
+            panic!("planted");
+        }
+        #[cfg(not(debug_assertions))]
+        let _ = name;
     }
 }
 

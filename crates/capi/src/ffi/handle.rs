@@ -3,11 +3,16 @@
 //! Debug builds remember every handle with its type, so that one that is used with another type, or
 //! after it was destroyed, ends the process with the function's name. Release builds pay nothing.
 
-use super::call::abort;
+use super::call::{abort, guarded};
 
 /// The handle of a new object.
 pub fn give<T>(object: T) -> *mut T {
-    let handle = Box::into_raw(Box::new(object));
+    give_box(Box::new(object))
+}
+
+/// The handle of an object in a box.
+pub fn give_box<T>(object: Box<T>) -> *mut T {
+    let handle = Box::into_raw(object);
     known::add(handle);
     handle
 }
@@ -26,8 +31,8 @@ pub fn forget<T>(handle: *mut T) {
 }
 
 /// The handle of a new object with the values of its type.
-pub fn create<T: Default>() -> *mut T {
-    give(T::default())
+pub fn create<T: Default>(function: &str) -> *mut T {
+    guarded(function, || give(T::default()))
 }
 
 /// Takes an object back; null gives None.
@@ -63,7 +68,7 @@ pub unsafe fn destroy<T>(function: &'static str, handle: *mut T) {
 pub unsafe fn copy<T: Clone>(function: &'static str, handle: *mut T) -> *mut T {
     // SAFETY: the caller's promise.
     match unsafe { shared(function, handle) } {
-        Some(object) => give(object.clone()),
+        Some(object) => guarded(function, || give(object.clone())),
         None => abort(function, "the object is NULL"),
     }
 }

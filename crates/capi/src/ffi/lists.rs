@@ -8,7 +8,8 @@ use pumice_port::os::c_memory;
 
 use super::from::{FromC, bytes};
 use super::handle;
-use super::into::Slice;
+use super::into::{IntoC, Slice};
+use super::spare::Held;
 use crate::ffi::types::{Family, Pinned, rocksdb_options_t};
 
 /// A list of C: a pointer to `count` elements; null is an empty one if `count` is 0.
@@ -250,7 +251,7 @@ impl PinnedGet<'_> {
         for (at, result) in results.into_iter().enumerate() {
             let (mut value, mut error) = (std::ptr::null_mut(), value_none());
             match result {
-                Ok(Some(found)) => value = handle::give(Pinned(found)),
+                Ok(Some(found)) => value = Held::<Pinned>::new(found).into_c(),
                 Ok(None) => {}
                 Err(e) => error = c_memory::copy(status::text(&e).as_bytes()),
             }

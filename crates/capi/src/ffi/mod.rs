@@ -8,6 +8,7 @@
 //! | `call` | errors, panics, null pointers at the boundary |
 //! | `handle` | objects that C holds: made, checked, destroyed |
 //! | `flag` | switches that C holds |
+//! | `spare` | handles of values, whose memory is used again |
 //! | `accessor`, `stub` | what generated functions do |
 //! | `callback` | what functions of C have in common that the engine calls, which are in |
 //! | `order`, `merge`, `filter`, `prefix`, `walk`, `logger`, `listener` | a file for each kind |
@@ -48,6 +49,7 @@ pub mod merge;
 pub mod order;
 pub mod prefix;
 pub mod progress;
+pub mod spare;
 pub mod stub;
 pub mod table_filter;
 pub mod types;

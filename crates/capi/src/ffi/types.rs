@@ -175,13 +175,13 @@ impl ReadOptions {
     }
 }
 
-/// The value of a key.
+/// The value of a key; None only while nobody has the handle.
 #[derive(Debug)]
-pub struct Pinned(pub PinnedSlice);
+pub struct Pinned(pub Option<PinnedSlice>);
 
-/// The value of a key, by the newer functions.
+/// The value of a key, by the newer functions; None as there.
 #[derive(Debug)]
-pub struct PinnedValue(pub PinnedSlice);
+pub struct PinnedValue(pub Option<PinnedSlice>);
 
 /// The values of many keys, or the texts of what went wrong, each with a zero byte behind it.
 #[derive(Debug)]

@@ -6,6 +6,24 @@
 
 #include "c.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#include <unistd.h>
+
+/* Ends a program that leaks. A thread that is about to end may hold a block in a register alone:
+ * that is gone when it is looked for again, and a leak is not. */
+static void end_if_memory_leaks(void) {
+  for (int i = 0; i < 100; i++) {
+    if (!__lsan_do_recoverable_leak_check()) return;
+    usleep(20000);
+  }
+  _exit(9);
+}
+static __attribute__((constructor)) void look_for_leaks(void) {
+  atexit(end_if_memory_leaks);
+}
+#endif
+
 static char* err = NULL;
 
 /* Prints and forgets the error of a call. */
@@ -47,6 +65,21 @@ static void taken(const char* what, char* data, size_t size) {
     const char* data_ = (call); \
     bytes(what, data_, n);      \
   } while (0)
+
+/* Shows the entries from where the iterator is, and its error. */
+static inline void entries(rocksdb_iterator_t* it, int forward) {
+  size_t n;
+  while (rocksdb_iter_valid(it)) {
+    const char* k = rocksdb_iter_key(it, &n);
+    bytes("  key", k, n);
+    const char* v = rocksdb_iter_value(it, &n);
+    bytes("  value", v, n);
+    if (forward) rocksdb_iter_next(it);
+    else rocksdb_iter_prev(it);
+  }
+  rocksdb_iter_get_error(it, &err);
+  said("iterator");
+}
 
 static const char* dir(const char* name) {
   static char path[4096];

@@ -72,6 +72,95 @@ unsafe fn rocksdb_destroy_stub(error: *mut *mut c_char) {
 }
 
 #[test]
+fn lengths_and_counts_that_cannot_be_are_errors() {
+    let mut error = null_mut();
+    // SAFETY: no memory is behind the lengths; that is what is tested.
+    unsafe {
+        let path = CString::new("/memory/lengths").expect("no zero byte");
+        let env = rocksdb_create_mem_env();
+        let options = rocksdb_options_create();
+        rocksdb_options_set_create_if_missing(options, 1);
+        rocksdb_options_set_env(options, env);
+        let db = rocksdb_open(options, path.as_ptr(), &mut error);
+        assert!(error.is_null());
+        let (write, read) = (rocksdb_writeoptions_create(), rocksdb_readoptions_create());
+        let key: *const c_char = b"key".as_ptr().cast();
+        for length in [usize::MAX, usize::MAX - 2, 1 << 63] {
+            rocksdb_put(db, write, key, length, key, 3, &mut error);
+            assert_eq!(taken(&mut error), "Invalid argument: rocksdb_put: key is NULL");
+            rocksdb_put(db, write, key, 3, key, length, &mut error);
+            assert_eq!(taken(&mut error), "Invalid argument: rocksdb_put: value is NULL");
+            let mut found = 7;
+            let value = rocksdb_get(db, read, key, length, &mut found, &mut error);
+            assert!(value.is_null());
+            assert_eq!(taken(&mut error), "Invalid argument: rocksdb_get: key is NULL");
+        }
+        // A negative count is none.
+        let (list, lengths) = ([key], [3_usize]);
+        let batch = rocksdb_writebatch_create();
+        let (list, lengths) = (list.as_ptr(), lengths.as_ptr());
+        rocksdb_writebatch_putv(batch, -1, list, lengths, -5, list, lengths);
+        let mut size = 9;
+        rocksdb_approximate_sizes(db, -1, list, lengths, list, lengths, &mut size, &mut error);
+        assert!(error.is_null() && size == 9);
+        let names = [c"write_buffer_size".as_ptr()];
+        rocksdb_set_options(db, -2, names.as_ptr(), names.as_ptr(), &mut error);
+        let said = taken(&mut error);
+        assert!(said.starts_with("Invalid argument: "), "{said}");
+        rocksdb_writebatch_destroy(batch);
+        rocksdb_writeoptions_destroy(write);
+        rocksdb_readoptions_destroy(read);
+        end(db, options, env);
+    }
+}
+
+/// Destroys what a test has opened in memory.
+unsafe fn end(db: *mut rocksdb_t, options: *mut rocksdb_options_t, env: *mut rocksdb_env_t) {
+    // SAFETY: the caller's promise: nobody uses them any more.
+    unsafe {
+        rocksdb_close(db);
+        rocksdb_options_destroy(options);
+        rocksdb_env_destroy(env);
+    }
+}
+
+#[test]
+fn a_write_that_is_refused_stops_no_later_one() {
+    let mut error = null_mut();
+    // SAFETY: handles are used as the header says.
+    unsafe {
+        let env = rocksdb_create_mem_env();
+        let options = rocksdb_options_create();
+        rocksdb_options_set_create_if_missing(options, 1);
+        rocksdb_options_set_env(options, env);
+        let db = rocksdb_open(options, c"/memory/refused".as_ptr(), &mut error);
+        let write = rocksdb_writeoptions_create();
+        let (a, b) = (c"a".as_ptr(), c"b".as_ptr());
+        let family = rocksdb_create_column_family(db, options, c"x".as_ptr(), &mut error);
+        assert!(error.is_null());
+        rocksdb_delete_range_cf(db, write, family, b, 1, a, 1, &mut error);
+        assert_eq!(taken(&mut error), "Invalid argument: end key comes before start key");
+        rocksdb_drop_column_family(db, family, &mut error);
+        assert!(error.is_null());
+        rocksdb_put_cf(db, write, family, a, 1, a, 1, &mut error);
+        let dropped = "Invalid argument: Invalid column family specified in write batch";
+        assert_eq!(taken(&mut error), dropped);
+        for bytes in ["", "no batch", "more than twelve bytes, and no batch"] {
+            let batch = rocksdb_writebatch_create_from(bytes.as_ptr().cast(), bytes.len());
+            rocksdb_write(db, write, batch, &mut error);
+            let said = taken(&mut error);
+            assert!(said.starts_with("Corruption: "), "{bytes}: {said}");
+            rocksdb_writebatch_destroy(batch);
+        }
+        rocksdb_put(db, write, a, 1, a, 1, &mut error);
+        assert!(error.is_null());
+        rocksdb_column_family_handle_destroy(family);
+        rocksdb_writeoptions_destroy(write);
+        end(db, options, env);
+    }
+}
+
+#[test]
 fn unlogged_values_without_length_are_empty() {
     // SAFETY: handles are used as the header says.
     unsafe {
@@ -82,11 +171,11 @@ fn unlogged_values_without_length_are_empty() {
     }
 }
 
-/// Runs this program again for one test that ends it.
-fn ended(test: &str) -> String {
+/// Runs this program again for one test, named with its module, that ends it.
+pub fn ended(test: &str) -> String {
     let own = std::env::current_exe().expect("a program has a path");
     let output = std::process::Command::new(own)
-        .args(["--exact", &format!("boundary::{test}"), "--nocapture"])
+        .args(["--exact", test, "--nocapture"])
         .env("PUMICE_CAPI_END", "1")
         .output()
         .expect("the program runs");
@@ -94,7 +183,7 @@ fn ended(test: &str) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn is_the_program_that_ends() -> bool {
+pub fn is_the_program_that_ends() -> bool {
     std::env::var_os("PUMICE_CAPI_END").is_some()
 }
 
@@ -110,8 +199,31 @@ fn a_freed_handle_ends_the_program_by_name() {
         return;
     }
     if cfg!(debug_assertions) {
-        let text = ended("a_freed_handle_ends_the_program_by_name");
+        let text = ended("boundary::a_freed_handle_ends_the_program_by_name");
         assert!(text.contains("rocksdb_writebatch_count: the "), "{text}");
+    }
+}
+
+#[test]
+fn a_closed_database_ends_the_program_by_name() {
+    if is_the_program_that_ends() {
+        let (mut error, mut length) = (null_mut(), 0);
+        // SAFETY: none behind the close; that is what is tested.
+        unsafe {
+            let options = rocksdb_options_create();
+            rocksdb_options_set_create_if_missing(options, 1);
+            rocksdb_options_set_env(options, rocksdb_create_mem_env());
+            let db = rocksdb_open(options, c"/memory/closed".as_ptr(), &mut error);
+            assert!(error.is_null());
+            rocksdb_close(db);
+            let read = rocksdb_readoptions_create();
+            rocksdb_get(db, read, c"key".as_ptr(), 3, &mut length, &mut error);
+        }
+        return;
+    }
+    if cfg!(debug_assertions) {
+        let text = ended("boundary::a_closed_database_ends_the_program_by_name");
+        assert!(text.contains("rocksdb_get: the "), "{text}");
     }
 }
 
@@ -126,7 +238,7 @@ fn a_handle_of_another_type_ends_the_program_by_name() {
         return;
     }
     if cfg!(debug_assertions) {
-        let text = ended("a_handle_of_another_type_ends_the_program_by_name");
+        let text = ended("boundary::a_handle_of_another_type_ends_the_program_by_name");
         assert!(text.contains("rocksdb_writebatch_count: the handle is a "), "{text}");
     }
 }
@@ -138,6 +250,6 @@ fn a_null_handle_without_errptr_ends_the_program_by_name() {
         unsafe { rocksdb_iter_next(null_mut()) };
         return;
     }
-    let text = ended("a_null_handle_without_errptr_ends_the_program_by_name");
+    let text = ended("boundary::a_null_handle_without_errptr_ends_the_program_by_name");
     assert!(text.contains("rocksdb_iter_next: rocksdb_iter_next: iterator is NULL"), "{text}");
 }

@@ -5,8 +5,11 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // Not part of the engine.
 
 mod boundary;
+mod costs;
+mod misuse;
 mod names;
 mod ownership;
+mod planted;
 mod programs;
 mod properties;
 mod threads;

@@ -1,4 +1,6 @@
-//! Programs in C, run with our library and with RocksDB 11.8.1's: they print the same.
+//! Programs in C, run with our library and with RocksDB 11.8.1's: they print the same. And run
+//! with ours under AddressSanitizer, whose malloc and memcpy the library then uses: memory that is
+//! used after it was freed, freed twice or not at all ends the program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +18,13 @@ fn peer() -> PathBuf {
     path
 }
 
-fn folder_with(library: &Path, folder: &Path) -> PathBuf {
+/// The seeds of a program with drawn work, from `first` on: `usual` of them, or `PUMICE_SEEDS`.
+fn seeds(first: u32, usual: u32) -> String {
+    let count = std::env::var("PUMICE_SEEDS").unwrap_or_else(|_| usual.to_string());
+    format!("{first} {count}")
+}
+
+pub fn folder_with(library: &Path, folder: &Path) -> PathBuf {
     std::fs::create_dir_all(folder).expect("a folder is made");
     for name in ["librocksdb.so", "librocksdb.so.11"] {
         std::os::unix::fs::symlink(library, folder.join(name)).expect("a link is made");
@@ -24,12 +32,13 @@ fn folder_with(library: &Path, folder: &Path) -> PathBuf {
     folder.to_path_buf()
 }
 
-fn printed(program: &Path, libraries: &Path, data: &Path, env: &[(&str, &Path)]) -> String {
+/// What the program prints with the library in `libraries`.
+pub fn printed(program: &Path, libraries: &Path, data: &Path, set: &[(&str, &str)]) -> String {
     std::fs::create_dir_all(data).expect("a folder is made");
     let output = Command::new(program)
         .env("LD_LIBRARY_PATH", libraries)
         .env("SHOW_DIR", data)
-        .envs(env.iter().copied())
+        .envs(set.iter().copied())
         .output()
         .expect("the program runs");
     let text = String::from_utf8_lossy(&output.stdout).replace(&*data.to_string_lossy(), "DIR");
@@ -38,98 +47,150 @@ fn printed(program: &Path, libraries: &Path, data: &Path, env: &[(&str, &Path)])
     text
 }
 
-/// A program, compiled, and the folders with our library and with RocksDB's.
-struct Built {
-    scratch: tempfile::TempDir,
-    program: PathBuf,
-    ours: PathBuf,
-    theirs: PathBuf,
-}
-
-fn build(name: &str) -> Built {
-    let folder = tempfile::tempdir().expect("a folder is made");
-    let scratch = folder.path();
-    let library = shared_library();
-    let ours = folder_with(&library, &scratch.join("ours"));
-    let theirs = folder_with(&peer(), &scratch.join("theirs"));
+/// Compiles a program of `tests/c` against the library in `libraries`.
+pub fn compiled(name: &str, scratch: &Path, libraries: &Path, flags: &[&str]) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
     let program = scratch.join(name);
     let compiled = Command::new("cc")
-        .args(["-Wall", "-Wextra", "-Werror", "-g", "-o"])
+        .args(["-Wall", "-Wextra", "-Werror", "-g", "-rdynamic", "-o"])
         .arg(&program)
+        .args(flags)
         .arg(sources.join(format!("{name}.c")))
         .arg("-I")
         .arg(out_dir())
         .arg("-I")
         .arg(&sources)
         .arg("-L")
-        .arg(&ours)
-        .arg("-lrocksdb")
+        .arg(libraries)
+        .args(["-Wl,--no-as-needed", "-lrocksdb", "-lpthread"])
         .status();
     assert!(compiled.expect("a compiler is installed").success(), "{name}.c does not compile");
-    Built { program, ours, theirs, scratch: folder }
+    program
 }
 
 /// Compares what the program prints, line by line.
-fn same_on_both(name: &str) {
-    let Built { scratch, program, ours, theirs } = build(name);
-    let data = |whose: &str| scratch.path().join(whose);
+fn same_on_both(name: &str, set: &[(&str, &str)]) {
+    let scratch = tempfile::tempdir().expect("a folder is made");
+    let scratch = scratch.path();
+    let ours = folder_with(&shared_library(), &scratch.join("ours"));
+    let theirs = folder_with(&peer(), &scratch.join("theirs"));
+    let program = compiled(name, scratch, &ours, &[]);
     let (own, other) = (
-        printed(&program, &ours, &data("data-ours"), &[]),
-        printed(&program, &theirs, &data("data-theirs"), &[]),
+        printed(&program, &ours, &scratch.join("data-ours"), set),
+        printed(&program, &theirs, &scratch.join("data-theirs"), set),
     );
+    let mut heading = "";
     let lines = own.lines().zip(other.lines()).enumerate();
     for (at, (own, other)) in lines {
-        assert_eq!(own, other, "line {} of what {name} prints", at + 1);
+        if own.starts_with("seed ") {
+            heading = own;
+        }
+        assert_eq!(own, other, "line {} of what {name} prints {heading}", at + 1);
     }
     assert_eq!(own.lines().count(), other.lines().count(), "{name}: {own}");
     assert!(own.lines().count() > 40);
 }
 
+/// Runs the program with ours under AddressSanitizer.
+fn sound(name: &str) {
+    let scratch = tempfile::tempdir().expect("a folder is made");
+    let scratch = scratch.path();
+    let ours = folder_with(&shared_library(), &scratch.join("ours"));
+    let program = compiled(name, scratch, &ours, &["-O1", "-fsanitize=address"]);
+    let set = [("ASAN_OPTIONS", "leak_check_at_exit=0:exitcode=9"), ("SHOW_SEEDS", "1001 3")];
+    let text = printed(&program, &ours, &scratch.join("data-ours"), &set);
+    assert!(text.lines().count() > 40);
+}
+
 #[test]
 fn data() {
-    same_on_both("data");
+    same_on_both("data", &[]);
 }
 
 #[test]
 fn operators() {
-    same_on_both("operators");
+    same_on_both("operators", &[]);
 }
 
 #[test]
 fn options() {
-    same_on_both("options");
+    same_on_both("options", &[]);
+}
+
+/// Drawn batches and schedules; `cargo xtask transactions` compares a thousand of them.
+#[test]
+fn drawn_transactions() {
+    same_on_both("drawn_transactions", &[("SHOW_SEEDS", &seeds(0, 40))]);
 }
 
 #[test]
 fn transactions() {
-    same_on_both("transactions");
+    same_on_both("transactions", &[]);
 }
 
 #[test]
 fn files() {
-    same_on_both("files");
+    same_on_both("files", &[]);
+}
+
+/// `PUMICE_SEEDS=COUNT` draws more.
+#[test]
+fn drawn_calls() {
+    same_on_both("drawn", &[("SHOW_SEEDS", &seeds(1, 12))]);
+}
+
+#[test]
+fn data_is_sound() {
+    sound("data");
+}
+
+#[test]
+fn operators_are_sound() {
+    sound("operators");
+}
+
+#[test]
+fn options_are_sound() {
+    sound("options");
+}
+
+#[test]
+fn transactions_are_sound() {
+    sound("transactions");
+}
+
+#[test]
+fn files_are_sound() {
+    sound("files");
+}
+
+#[test]
+fn drawn_calls_are_sound() {
+    sound("drawn");
 }
 
 #[test]
 fn copies() {
-    same_on_both("copies");
+    same_on_both("copies", &[]);
 }
 
 #[test]
 fn backups() {
-    same_on_both("backups");
+    same_on_both("backups", &[]);
 }
 
 #[test]
 fn recovery() {
-    same_on_both("recovery");
+    same_on_both("recovery", &[]);
 }
 
 /// What one library exports the other imports: all four ways give the same.
 #[test]
 fn exports_are_exchanged() {
-    let Built { scratch, program, ours, theirs } = build("exchange");
+    let scratch = tempfile::tempdir().expect("a folder is made");
+    let ours = folder_with(&shared_library(), &scratch.path().join("ours"));
+    let theirs = folder_with(&peer(), &scratch.path().join("theirs"));
+    let program = compiled("exchange", scratch.path(), &ours, &[]);
     let mut exported = Vec::new();
     let mut imported = Vec::new();
     for (at, (from, to)) in
@@ -138,8 +199,8 @@ fn exports_are_exchanged() {
         let exchange = scratch.path().join(format!("exchange-{at}"));
         std::fs::create_dir(&exchange).expect("a folder is made");
         let run = |mode: &str, libraries: &Path| {
-            let env = [("MODE", Path::new(mode)), ("EXCHANGE", &exchange)];
-            printed(&program, libraries, &scratch.path().join(format!("{mode}-{at}")), &env)
+            let set = [("MODE", mode), ("EXCHANGE", &*exchange.to_string_lossy())];
+            printed(&program, libraries, &scratch.path().join(format!("{mode}-{at}")), &set)
         };
         exported.push(run("export", from));
         imported.push(run("import", to));

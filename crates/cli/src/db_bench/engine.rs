@@ -123,6 +123,52 @@ pub trait Engine: Send + Sync + 'static {
     }
 }
 
+/// What keeps the transactions of a database apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionKind {
+    /// Locks of keys.
+    Locks,
+    /// Checks at the commit.
+    Checks,
+}
+
+/// What the transactions of a worker are like.
+#[derive(Clone, Copy, Debug)]
+pub struct TransactionSettings {
+    /// Each takes a snapshot at its begin, and reads with it.
+    pub snapshot: bool,
+    /// Milliseconds that one waits for a lock.
+    pub lock_timeout: i64,
+}
+
+/// Why a call of a transaction failed.
+#[derive(Debug)]
+pub enum Refusal {
+    /// Others were in its way.
+    Conflict,
+    /// Something else.
+    Failed(String),
+}
+
+/// Transactions of one worker, one after the other.
+pub trait Transactions {
+    /// Begins the next one.
+    fn begin(&mut self);
+    /// Reads the value of `key` into `value`, for update if wanted. False: there is none.
+    fn read(
+        &mut self,
+        key: &[u8],
+        for_update: bool,
+        value: &mut Vec<u8>,
+    ) -> std::result::Result<bool, Refusal>;
+    /// Writes one pair.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), Refusal>;
+    /// Makes it part of the database.
+    fn commit(&mut self) -> std::result::Result<(), Refusal>;
+    /// Takes it back.
+    fn rollback(&mut self) -> std::result::Result<(), Refusal>;
+}
+
 /// An open database.
 pub trait BenchDb: Send + Sync + 'static {
     /// A worker's way to write.
@@ -143,6 +189,14 @@ pub trait BenchDb: Send + Sync + 'static {
     fn writer(&self, settings: WriteSettings) -> Self::Writer;
     /// A reader.
     fn reader(&self, settings: &ReadSettings) -> Self::Reader;
+    /// A worker's transactions, of a database that was opened for them.
+    fn transactions(
+        &self,
+        _write: WriteSettings,
+        _settings: TransactionSettings,
+    ) -> Result<Box<dyn Transactions>> {
+        Err("this engine has no transactions".into())
+    }
     /// An iterator; bounds are optional (lower inclusive, upper exclusive).
     fn cursor(&self, settings: &ReadSettings, bounds: [Option<&[u8]>; 2]) -> Result<Self::Cursor>;
     /// How many column families there are; grows in fills with hot ones only.

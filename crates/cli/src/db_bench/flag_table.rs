@@ -96,7 +96,14 @@ flag_table! {
     readwritepercent: i32 = 90,
         "Percentage of reads among the operations of readrandomwriterandom and randomwithverify";
     transaction_sets: i64 = 2,
-        "Number of keys each batch of randomtransaction modifies, at most 9999";
+        "Number of keys each transaction of randomtransaction modifies, at most 9999";
+    transaction_db: bool = false, "Open a TransactionDB; randomtransaction locks keys";
+    optimistic_transaction_db: bool = false,
+        "Open an OptimisticTransactionDB; randomtransaction checks keys at its commits";
+    transaction_set_snapshot: bool = false,
+        "Setting to true will have each transaction call SetSnapshot() upon creation";
+    transaction_lock_timeout: u64 = 100,
+        "If using a transaction_db, specifies the lock wait timeout in milliseconds";
     mergereadpercent: i32 = 70, "Percentage of merges in readrandommergerandom";
     deletepercent: i32 = 2, "Percentage of deletes in randomwithverify";
     use_single_deletes: bool = true, "Use single deletes in randomreplacekeys";

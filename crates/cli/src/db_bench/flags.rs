@@ -501,8 +501,7 @@ mod tests {
             "{warnings:?}"
         );
         assert!(
-            run(&["--transaction_db=0", "--simcache_size=-1", "--compression_manager=none"])
-                .is_ok()
+            run(&["--use_blob_db=0", "--simcache_size=-1", "--compression_manager=none"]).is_ok()
         );
         assert_eq!(run(&["--version"]).err(), Some(Stop::Version));
     }

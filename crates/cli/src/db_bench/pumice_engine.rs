@@ -6,12 +6,13 @@
 use super::backups;
 use super::cache_report;
 use super::counted_files::{CountedFiles, FileCounts};
-use super::engine::{self, Access, BenchDb, Engine, Result};
+use super::engine::{self, Access, BenchDb, Engine, Result, TransactionKind};
 use super::engine_options::{self, LIMITER_FAIRNESS, MAX_TRASH_DB_RATIO, NamedOption};
 use super::families::Families;
 use super::flags::Flags;
 use super::integers::Uint64Comparator;
 use super::pumice_calls::{PumiceCursor, PumiceReader, PumiceWriter};
+use super::pumice_transactions::{self, Base};
 use super::stats_history::Sample;
 use super::stderr_logger::StderrLogger;
 use super::timeseries::is_expired;
@@ -42,6 +43,7 @@ pub struct Pumice {
     files: Option<Arc<FileCounts>>,
     trace: Tracing,
     time: Arc<AtomicU64>,
+    transactions: Option<TransactionKind>,
 }
 
 /// `--expire_style=compaction_filter`: removes what timeseries wrote too long ago.
@@ -140,7 +142,22 @@ impl Pumice {
             options.db.file_system = Arc::new(CountedFiles { inner, counts });
         }
         let families = Families::new(flags)?;
-        Ok(Pumice { options, families, files, trace: Tracing::default(), time })
+        let transactions = pumice_transactions::wanted(flags)?;
+        Ok(Pumice { options, families, files, trace: Tracing::default(), time, transactions })
+    }
+}
+
+impl Pumice {
+    fn opened(&self, db: Db, families: Vec<ColumnFamily>, base: Option<Base>) -> PumiceDb {
+        PumiceDb {
+            db,
+            base,
+            created: AtomicUsize::new(families.len()),
+            families: Mutex::new(families),
+            options: self.options.clone(),
+            trace: Arc::clone(&self.trace),
+            time: Arc::clone(&self.time),
+        }
     }
 }
 
@@ -243,20 +260,17 @@ impl Engine for Pumice {
         let names = (0..self.families.hot).map(Families::name);
         let families: Vec<ColumnFamilyDescriptor> =
             names.map(|name| ColumnFamilyDescriptor::new(name, self.options.cf.clone())).collect();
+        if let (Access::Write, Some(kind)) = (access, self.transactions) {
+            let opened = Base::open(kind, &options, path, &families).map_err(text)?;
+            return Ok(self.opened(opened.0.db().clone(), opened.1, Some(opened.0)));
+        }
         let opened = match access {
             Access::Write => Db::open_cf(&options, path, &families),
             Access::Read => Db::open_read_only(&options, path, &families, false),
             Access::Secondary(beside) => Db::open_as_secondary(&options, path, beside, &families),
         };
         let (db, families) = opened.map_err(text)?;
-        Ok(PumiceDb {
-            db,
-            created: AtomicUsize::new(families.len()),
-            families: Mutex::new(families),
-            options: self.options.clone(),
-            trace: Arc::clone(&self.trace),
-            time: Arc::clone(&self.time),
-        })
+        Ok(self.opened(db, families, None))
     }
 
     fn destroy(&self, path: &Path) -> Result<()> {
@@ -317,6 +331,8 @@ impl Engine for Pumice {
 /// An open database.
 pub struct PumiceDb {
     pub(super) db: Db,
+    /// The database with transactions, if it is one.
+    base: Option<Base>,
     /// Handles; only ever grows.
     pub(super) families: Mutex<Vec<ColumnFamily>>,
     /// How many of them there are.
@@ -355,13 +371,16 @@ impl BenchDb for PumiceDb {
     }
 
     fn writer(&self, settings: engine::WriteSettings) -> PumiceWriter {
-        let options = WriteOptions {
-            sync: settings.sync,
-            disable_wal: settings.disable_wal,
-            rate_limiter_priority: settings.limited.then_some(IoPriority::User),
-            ..WriteOptions::default()
-        };
-        PumiceWriter::new(self, options, self.trace.lock().clone())
+        PumiceWriter::new(self, write_options(settings), self.trace.lock().clone())
+    }
+
+    fn transactions(
+        &self,
+        write: engine::WriteSettings,
+        settings: engine::TransactionSettings,
+    ) -> Result<Box<dyn engine::Transactions>> {
+        let base = self.base.as_ref().ok_or("the database was opened without transactions")?;
+        Ok(base.transactions(write_options(write), settings))
     }
 
     fn reader(&self, settings: &engine::ReadSettings) -> PumiceReader {
@@ -463,6 +482,15 @@ impl BenchDb for PumiceDb {
 
     fn property(&self, name: &str) -> Option<String> {
         self.db.property(name)
+    }
+}
+
+fn write_options(settings: engine::WriteSettings) -> WriteOptions {
+    WriteOptions {
+        sync: settings.sync,
+        disable_wal: settings.disable_wal,
+        rate_limiter_priority: settings.limited.then_some(IoPriority::User),
+        ..WriteOptions::default()
     }
 }
 

@@ -8,6 +8,7 @@ use super::engine::{self, Access, BenchDb, Engine, Hits, Result};
 use super::engine_options::{self, LIMITER_FAIRNESS, NamedOption};
 use super::families::Families;
 use super::flags::Flags;
+use super::{pumice_transactions, rocksdb_transactions};
 use pumice_peer::{
     Cache, ColumnFamily, CompactRangeSettings, Db, DbIterator, Options, Peer, RateLimiterSettings,
     ReadOptions, WriteBatch, WriteOptions,
@@ -153,6 +154,20 @@ impl Engine for RocksDb {
         let names: Vec<String> = (0..self.families.hot).map(Families::name).collect();
         let families: Vec<(&str, &Options)> =
             names.iter().map(|name| (name.as_str(), &*options)).collect();
+        if let (Access::Write, Some(kind)) = (access, pumice_transactions::wanted(&self.flags)?) {
+            if names.len() > 1 {
+                return Err("transactions and column families: our binding lacks the call".into());
+            }
+            let kind = rocksdb_transactions::kind(kind);
+            let db = Db::open_for_transactions(&options, path, kind).map_err(text)?;
+            let families = vec![db.default_column_family().clone()];
+            return Ok(RocksDbHandle {
+                db,
+                created: AtomicUsize::new(families.len()),
+                families: Arc::new(Mutex::new(families)),
+                options,
+            });
+        }
         let opened = match access {
             Access::Secondary(beside) => Db::open_as_secondary(&options, path, beside, &families),
             access => Db::open_cf(&options, path, &families, access == Access::Read),
@@ -204,6 +219,15 @@ pub struct RocksDbHandle {
 }
 
 impl RocksDbHandle {
+    fn write_options(&self, settings: engine::WriteSettings) -> WriteOptions {
+        let settings = pumice_peer::WriteSettings {
+            sync: settings.sync,
+            disable_wal: settings.disable_wal,
+            ..Default::default()
+        };
+        WriteOptions::new(self.db.peer(), &settings)
+    }
+
     fn handles(&self) -> Handles {
         let all = self.families.lock().clone();
         Handles { all, shared: self.families.clone(), selected: 0 }
@@ -240,18 +264,24 @@ impl BenchDb for RocksDbHandle {
     }
 
     fn writer(&self, settings: engine::WriteSettings) -> RocksDbWriter {
-        let peer = self.db.peer();
-        let settings = pumice_peer::WriteSettings {
-            sync: settings.sync,
-            disable_wal: settings.disable_wal,
-            ..Default::default()
-        };
         RocksDbWriter {
             handles: self.handles(),
-            options: WriteOptions::new(peer, &settings),
-            batch: WriteBatch::new(peer),
+            options: self.write_options(settings),
+            batch: WriteBatch::new(self.db.peer()),
             db: self.db.clone(),
         }
+    }
+
+    fn transactions(
+        &self,
+        write: engine::WriteSettings,
+        settings: engine::TransactionSettings,
+    ) -> Result<Box<dyn engine::Transactions>> {
+        let (snapshot, lock_timeout) = (settings.snapshot, settings.lock_timeout);
+        let settings = pumice_peer::TxnSettings { snapshot, lock_timeout };
+        let worker = self.db.txn_worker(self.write_options(write), settings);
+        let worker = worker.ok_or("the database was opened without transactions")?;
+        Ok(Box::new(worker))
     }
 
     fn reader(&self, settings: &engine::ReadSettings) -> RocksDbReader {

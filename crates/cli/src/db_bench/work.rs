@@ -11,6 +11,7 @@ use super::stats::Operation;
 use super::worker::{Limit, Worker, during, user_limiter, wait_for};
 use super::{
     cpu_work, deterministic, directory, mixgraph, operand_work, replay, scan_work, timeseries,
+    transaction_work,
 };
 use pumice_base::checksum::ChecksumType;
 use std::path::PathBuf;
@@ -164,7 +165,7 @@ pub fn run<D: BenchDb>(work: Work, worker: &mut Worker<'_, D>) -> Result<()> {
         Work::Rewrite(how) => mixed_work::rewrite(worker, how),
         Work::VerifyMix => mixed_work::verify_mix(worker),
         Work::ReplaceKeys => mixed_work::replace_keys(worker),
-        Work::AddToSets => mixed_work::add_to_sets(worker),
+        Work::AddToSets => transaction_work::add_to_sets(worker),
         Work::FillThenSeek => scan_work::fill_then_seek(worker),
         Work::MixGraph => mixgraph::run(worker),
         Work::TimeSeries => timeseries::run(worker),

@@ -282,10 +282,12 @@ impl Page<'_> {
         out.push_str(
             "<div class=\"scroll\"><table><tr><th class=\"l\">row</th><th class=\"l\"></th>",
         );
-        for column in &table.columns {
+        let (columns, ratios) =
+            (self.measured(table, &table.columns), self.measured(table, &table.ratios));
+        for column in &columns {
             add(out, format_args!("<th>{}</th>", headed(column.title, column.value)));
         }
-        for column in &table.ratios {
+        for column in &ratios {
             let title = format!("{} ×", column.title);
             add(out, format_args!("<th>{}</th>", headed(&title, column.value)));
         }
@@ -299,10 +301,10 @@ impl Page<'_> {
                 let arm_name = escaped(&arm.name);
                 add(out, format_args!("<tr{class}>{name}<td class=\"l\">{arm_name}</td>"));
                 let id = table.id(row, arm);
-                for column in &table.columns {
+                for column in &columns {
                     out.push_str(&cell(self.data.summary(&id, column.value), column));
                 }
-                for column in &table.ratios {
+                for column in &ratios {
                     let peer = row.arms.iter().find(|other| Some(&other.name) == arm.peer.as_ref());
                     let ratio =
                         peer.and_then(|p| self.data.ratio(&id, &table.id(row, p), column.value));
@@ -312,6 +314,14 @@ impl Page<'_> {
             }
         }
         out.push_str("</table></div>\n");
+    }
+
+    /// Those of the columns that have a value: runs of an earlier program may lack some.
+    fn measured(&self, table: &Table, columns: &[Column]) -> Vec<Column> {
+        let ids = || table.rows.iter().flat_map(|row| row.arms.iter().map(|a| table.id(row, a)));
+        let is_there =
+            |column: &&Column| ids().any(|id| self.data.summary(&id, column.value).is_some());
+        columns.iter().filter(is_there).copied().collect()
     }
 
     fn commands(&self, out: &mut String, table: &Table) {

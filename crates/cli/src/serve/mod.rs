@@ -141,9 +141,11 @@ fn serve(config: Config) -> Result<(), String> {
     let dir = config.get("dir");
     let fsync = config.get("appendfsync");
     let manager = notify::Manager::of_environment();
-    let (progress, files) = Progress::files("recovery", PosixFs::shared(), false);
+    let (progress, files) = Progress::logs(PosixFs::shared());
     progress.meter().expect(bytes_of(Path::new(&dir), &[".log"]));
     let running = Running::start_with(config, IoMode::Auto, Some(files))?;
+    // Said once: this is the program's only server.
+    running.shared().allocator.set("mimalloc").ok();
     drop(progress);
     let end: Arc<dyn Fn() + Send + Sync> = Arc::new(running.ask_to_end());
     // It ends with the process.

@@ -84,9 +84,35 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Lines that stay as they are.
+/// What a terminal of 80 columns has for text, in characters.
+const WIDTH: usize = 72;
+
+/// Lines that stay as they are; long ones go on below where their last column begins.
 fn preformatted(text: &str) -> String {
-    format!(".PP\n.nf\n{}.fi\n", escaped(text))
+    let mut out = String::from(".PP\n.na\n.nh\n.nf\n");
+    for line in text.lines() {
+        if line.chars().count() <= WIDTH {
+            out.push_str(&escaped(&format!("{line}\n")));
+            continue;
+        }
+        let indent = hang(line);
+        let line = escaped(line);
+        write!(out, ".fi\n.in +{indent}n\n.ti -{indent}n\n{line}.in -{indent}n\n.nf\n")
+            .expect("a String takes everything");
+    }
+    out.push_str(".fi\n");
+    out
+}
+
+/// How far the rest of a line that is too long is indented: to what follows the first two blanks
+/// between words, else a little; that of a sentence is not.
+fn hang(line: &str) -> usize {
+    let words = line.trim_start();
+    let start = line.len() - words.len();
+    let gap = words.find("  ").map(|at| start + at);
+    let column = gap.map(|at| at + (line[at..].len() - line[at..].trim_start().len()));
+    let column = column.filter(|column| *column < WIDTH / 2);
+    column.unwrap_or(if start == 0 { 0 } else { start + 4 })
 }
 
 fn page(name: &str, synopsis: &str, summary: &str, help: &str) -> String {
@@ -112,7 +138,7 @@ mod tests {
     fn pages_have_every_command_and_no_stray_requests() {
         let pages = pages();
         assert_eq!(pages.len(), SUBCOMMANDS.len() + 1);
-        let requests = [".TH", ".SH", ".PP", ".nf", ".fi", ".BR"];
+        let requests = [".TH", ".SH", ".PP", ".nf", ".fi", ".BR", ".na", ".nh", ".in", ".ti"];
         for (name, page) in &pages {
             assert!(page.starts_with(&format!(".TH {} 1", name.to_uppercase())));
             for line in page.lines().filter(|line| line.starts_with('.')) {
@@ -121,6 +147,10 @@ mod tests {
         }
         let ldb = pages.iter().find(|(name, _)| name == "pumice-ldb").unwrap();
         assert!(ldb.1.contains("checkconsistency"));
+        let long = format!("  --flag   {}\nshort\n", "word ".repeat(20));
+        let made = preformatted(&long);
+        assert!(made.contains(".nf\n.fi\n.in +11n\n.ti -11n\n  \\-\\-flag   word"), "{made}");
+        assert!(made.ends_with(".in -11n\n.nf\nshort\n.fi\n"), "{made}");
         assert_eq!(escaped(".x 'a-b\\"), "\\&.x \\(aqa\\-b\\e\n");
     }
 }

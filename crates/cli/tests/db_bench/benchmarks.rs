@@ -382,15 +382,8 @@ fn operands_of_the_c_library_are_refused_by_name() {
     assert!(printed.contains("RocksDB's C library has no rocksdb_get_merge_operands"), "{printed}");
 }
 
-/// As RocksDB's db_bench without `--transaction_db`: what a batch adds to one set it adds to all.
-#[pumice_test_macros::test]
-fn the_sets_of_randomtransaction_have_one_sum() {
-    let dir = tempfile::tempdir().unwrap();
-    let words = "--num=20 --writes=500 --reads=7 --transaction_sets=3 --db=db \
-                 --benchmarks=randomtransaction,randomtransaction";
-    let out = db_bench(dir.path(), words).good();
-    assert!(result(&out, "randomtransaction").ends_with("( batches:500 )"), "{out}");
-    let db = pumice::Db::builder(dir.path().join("db")).open().unwrap();
+/// The sum of the values of each set, in `db`, and how many keys there are.
+fn sums(db: &pumice::Db) -> (std::collections::BTreeMap<u64, u64>, usize) {
     let (mut sums, mut keys) = (std::collections::BTreeMap::new(), 0);
     for entry in db.iter().unwrap() {
         let (key, value) = entry.unwrap();
@@ -399,18 +392,56 @@ fn the_sets_of_randomtransaction_have_one_sum() {
         *sums.entry(number(&key[..4])).or_insert(0) += number(&value);
         keys += 1;
     }
+    (sums, keys)
+}
+
+/// As RocksDB's db_bench: what a batch or a transaction adds to one set it adds to all.
+#[pumice_test_macros::test]
+fn the_sets_of_randomtransaction_have_one_sum() {
+    for (flags, words) in [
+        ("", "( batches:500 )"),
+        ("--transaction_db", "( transactions:500 aborts:0)"),
+        ("--optimistic_transaction_db --transaction_set_snapshot", "( transactions:500 aborts:0)"),
+        ("--transaction_db --threads=4", "( transactions:500 aborts:"),
+        (
+            "--optimistic_transaction_db --transaction_set_snapshot --threads=4",
+            "( transactions:500 aborts:",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let all = format!(
+            "--num=20 --writes=500 --reads=7 --transaction_sets=3 --db=db {flags} \
+             --benchmarks=randomtransaction,randomtransaction"
+        );
+        let out = db_bench(dir.path(), &all).good();
+        assert!(result(&out, "randomtransaction").contains(words), "{flags}: {out}");
+        let db = pumice::Db::builder(dir.path().join("db")).open().unwrap();
+        let (sums, keys) = sums(&db);
+        assert!(keys <= 60 && sums.keys().copied().eq(1..=3), "{flags}: {keys}, {sums:?}");
+        let one = sums[&1] > 1000 && sums.values().all(|sum| *sum == sums[&1]);
+        assert!(one, "{flags}: {sums:?}");
+    }
+}
+
+#[pumice_test_macros::test]
+fn randomtransaction_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = pumice::Db::builder(dir.path().join("db")).create(true).open().unwrap();
     db.put("00010", "x").unwrap();
     db.close().unwrap();
-    let words =
-        "--num=1 --transaction_sets=1 --db=db --use_existing_db --benchmarks=randomtransaction";
-    let error = db_bench(dir.path(), words).bad();
-    assert!(error.contains("the value of 00010 is not a number"), "{error}");
-    assert!(keys <= 60 && sums.keys().copied().eq(1..=3), "{keys}, {sums:?}");
-    assert!(sums[&1] > 1000 && sums.values().all(|sum| *sum == sums[&1]), "{sums:?}");
+    for flags in ["", "--transaction_db", "--optimistic_transaction_db"] {
+        let words = format!(
+            "--num=1 --transaction_sets=1 --db=db --use_existing_db {flags} \
+             --benchmarks=randomtransaction"
+        );
+        let error = db_bench(dir.path(), &words).bad();
+        assert!(error.contains("the value of 00010 is not a number"), "{error}");
+    }
     for (flag, error) in [
         ("--transaction_sets=0", "invalid value for transaction_sets"),
         ("--transaction_sets=10000", "invalid value for transaction_sets"),
         ("--num_multi_db=2", "Cannot run RandomTransaction benchmark with FLAGS_multi_db > 1."),
+        ("--transaction_db --optimistic_transaction_db", "exclude each other"),
     ] {
         let words = format!("--benchmarks=randomtransaction {flag}");
         assert!(db_bench(dir.path(), &words).bad().contains(error), "{flag}");

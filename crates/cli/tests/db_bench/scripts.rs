@@ -98,12 +98,6 @@ fn benchmark_sh_fills_its_report() {
             db_bench(dir.path(), "--db=db --wal_dir=wal --num=1500 --benchmarks=fillrandom").good();
         }
         let run = db_bench(dir.path(), &format!("{line} {SMALLER}"));
-        if job == "randomtransaction" {
-            let error = run.bad();
-            assert!(error.contains("--transaction_db of RocksDB's db_bench is not supported yet"));
-            assert!(error.contains("it needs transactions"), "{error}");
-            continue;
-        }
         assert!(run.ok, "{job}: {line}\n{}{}", run.out, run.err);
         assert!(!run.out.contains("skipped"), "{job}: {}", run.out);
         run_count += 1;

@@ -56,7 +56,21 @@ use world::{Shared, World};
 /// An operation on names that was submitted, and the epoch in which; `None` outside simulations.
 type Begun = Option<(Completion, u64)>;
 
-/// See the head of this file.
+/// A file system in memory, for tests and caches: it goes when its last handle does. It can also
+/// crash and fail on command, as a power cut and a full disk would.
+///
+/// ```
+/// # fn main() -> Result<(), pumice_base::Error> {
+/// # use std::path::Path;
+/// # use pumice_env::{FileSystem, MemFs};
+/// let memory = MemFs::default();
+/// let fs = memory.shared(); // For `DbOptions::file_system`.
+/// fs.create_dir_all(Path::new("/db"))?;
+/// assert!(fs.exists(Path::new("/db"))?);
+/// assert_eq!(memory.used_bytes(), 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct MemFs {
     shared: Arc<Shared>,

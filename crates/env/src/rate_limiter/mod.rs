@@ -43,6 +43,8 @@ pub enum IoKind {
 }
 
 /// Which operations a limiter limits: RocksDB's `RateLimiter::Mode`.
+///
+/// Example: that of [`RateLimiter`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RateLimiterMode {
     /// Reads only.
@@ -64,6 +66,8 @@ pub trait RateLimiterEvents: Send + Sync {
 
 /// Settings of a [`RateLimiter`]; the fields are the arguments of RocksDB's
 /// `NewGenericRateLimiter`.
+///
+/// Example: that of [`RateLimiter`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateLimiterOptions {
     /// Bytes per second, above 0; the maximum if the rate is tuned.
@@ -131,7 +135,22 @@ struct State {
     timed_waiter: bool,
 }
 
-/// See the head of this file.
+/// A limit on bytes per second, shared by flushes, compactions and users of one or more databases:
+/// RocksDB's `GenericRateLimiter`. Logs and MANIFESTs are not limited.
+///
+/// ```
+/// # fn main() -> Result<(), pumice_base::Error> {
+/// # use pumice_env::{IoPriority, RateLimiter, RateLimiterMode, RateLimiterOptions};
+/// // 100 MB a second for what flushes and compactions read and write together.
+/// let options =
+///     RateLimiterOptions { mode: RateLimiterMode::AllIo, ..RateLimiterOptions::new(100 << 20) };
+/// let limiter = RateLimiter::new(&options)?;
+/// limiter.set_bytes_per_second(50 << 20)?; // At any time.
+/// assert_eq!(limiter.bytes_per_second(), 50 << 20);
+/// assert_eq!(limiter.total_bytes_through(Some(IoPriority::Low)), 0);
+/// # Ok(())
+/// # }
+/// ```
 pub struct RateLimiter {
     mode: RateLimiterMode,
     refill_period_us: u64,

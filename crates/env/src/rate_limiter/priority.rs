@@ -3,6 +3,8 @@
 //! Thread safety: values.
 
 /// The priority of an operation at a limiter: RocksDB's `Env::IOPriority`.
+///
+/// Example: that of [`RateLimiter`](crate::RateLimiter).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum IoPriority {

@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Position, STEPS_MAX, SkipList};
-use crate::entry::{Target, prefetch, prefetch_line};
+use crate::entry::{EntryRef, Target, prefetch, prefetch_line};
 use crate::index::{INDEX_LEVEL, WARMED_MAX};
 use crate::node::{Link, Node, link};
 use crate::order::KeyOrder;
@@ -72,6 +72,23 @@ fn prefetch_node(node: Node) {
 }
 
 impl SkipList {
+    /// Shows `f` the entries from `node` on until it returns false.
+    #[inline]
+    pub(crate) fn visit(&self, mut node: Node, mut f: impl FnMut(EntryRef<'_>) -> bool) {
+        while !node.is_null() {
+            let (entry, next) = (self.entry(node), self.next(node));
+            // The versions below an operand are wanted too, and lie anywhere: the next is loaded
+            // while `f` has this one.
+            if entry.is_operand() {
+                prefetch_node(next);
+            }
+            if !f(entry) {
+                return;
+            }
+            node = next;
+        }
+    }
+
     /// Walks to `target` from a node before it and down from a level of that node. `None` after
     /// `steps_max` steps forward.
     #[inline(always)]

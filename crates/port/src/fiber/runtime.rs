@@ -247,7 +247,17 @@ fn live_here(group: &Group, index: usize) {
     own.release();
 }
 
-/// Loops that run fibers. See the head of this file.
+/// Loops that run fibers, each on a thread of its own. Dropping it waits until its fibers have
+/// ended by themselves.
+///
+/// ```
+/// # use pumice_port::fiber::{IoMode, Runtime};
+/// let runtime = Runtime::builder().loops(1).io(IoMode::Auto).build()?;
+/// // On a fiber: a call that waits lets others run.
+/// let answer = runtime.run("answer", || 6 * 7);
+/// assert_eq!(answer, 42);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Runtime {
     group: Arc<Group>,
     threads: Vec<JoinHandle<()>>,

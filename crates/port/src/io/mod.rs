@@ -60,6 +60,14 @@ static FOR_RETRY: WaitReason = WaitReason("input or output, to try again");
 const RETRY_NANOS: u64 = 100_000;
 
 /// What serves the operations of fibers.
+///
+/// ```
+/// # use pumice_port::fiber::{IoMode, Runtime};
+/// // Where nothing may use io_uring.
+/// let runtime = Runtime::builder().loops(1).io(IoMode::Threads).build()?;
+/// # runtime.run("empty", || {});
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoMode {
     /// io_uring, and threads where anything refuses it. The environment variable

@@ -449,6 +449,11 @@ impl Stream {
         // SAFETY: invariant 1.
         counted(unsafe { libc::shutdown(self.fd.as_raw_fd(), how) } as isize).map(drop)
     }
+
+    /// The number of its descriptor, for people.
+    pub fn descriptor(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
 }
 
 #[cfg(test)]

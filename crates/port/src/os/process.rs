@@ -185,6 +185,8 @@ pub fn total_memory_bytes() -> u64 {
 }
 
 /// CPU priority of a thread, lowest first.
+///
+/// Example: that of [`ThreadPools`](crate::pool::ThreadPools).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
 pub enum CpuPriority {

@@ -30,6 +30,8 @@ pub(crate) use worker::Pool;
 use worker::Queued;
 
 /// Which pool a job goes to.
+///
+/// Example: that of [`ThreadPools`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Priority {
@@ -62,6 +64,17 @@ impl Priority {
 pub type Job = Box<dyn FnOnce() + Send>;
 
 /// The four pools of an environment.
+///
+/// ```
+/// # use pumice_port::pool::{Priority as PoolPriority, ThreadPools};
+/// # use pumice_port::os::CpuPriority;
+/// let pools = ThreadPools::new();
+/// pools.set_background_threads(2, PoolPriority::Low);
+/// pools.lower_thread_pool_cpu_priority(PoolPriority::Low, CpuPriority::Idle)?;
+/// pools.schedule(PoolPriority::Low, "mine", Box::new(|| println!("when nobody else works")));
+/// pools.wait_idle();
+/// # Ok::<(), pumice_base::Error>(())
+/// ```
 pub struct ThreadPools {
     pools: [Arc<Pool>; 4],
     /// Started by the first call that lowers anything.

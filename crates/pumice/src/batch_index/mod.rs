@@ -37,6 +37,13 @@ use crate::commit::update_family::UpdateFamily;
 use crate::version::family::ColumnFamily;
 
 /// How a [`WriteBatchWithIndex`] is made.
+///
+/// ```
+/// use pumice::{WriteBatchWithIndex, WriteBatchWithIndexOptions};
+/// let options = WriteBatchWithIndexOptions { max_bytes: 100, ..Default::default() };
+/// let mut batch = WriteBatchWithIndex::with_options(&options);
+/// assert!(batch.put("key", [0; 200]).is_err());
+/// ```
 #[derive(Clone, Debug)]
 pub struct WriteBatchWithIndexOptions {
     /// The order of keys in families that updates name by their id alone. Default: bytewise.

@@ -18,7 +18,7 @@
 
 use std::cmp::Ordering;
 
-use pumice_base::{Error, Result, UserKey, ValueType};
+use pumice_base::{Error, Result, UserKey, ValueType, WideColumn, wide_columns};
 use pumice_port::fiber;
 
 use crate::batch_index::WriteBatchWithIndex;
@@ -31,6 +31,8 @@ use crate::read::value::plain;
 use crate::version::family::ColumnFamily;
 
 /// How a cursor finds the batch that it reads.
+///
+/// Example: that of [`SharedBatch`](crate::SharedBatch).
 pub trait BatchView: Send {
     /// Calls `read` with the batch.
     fn with<R>(&self, read: impl FnOnce(&WriteBatchWithIndex) -> R) -> R;
@@ -66,7 +68,32 @@ enum Current {
     Delta,
 }
 
-/// A cursor over a batch and a database together. See the module head.
+/// A cursor over a batch and a database together: of one key the batch's state hides the
+/// database's, and a deletion hides the key.
+///
+/// Records that are added to the batch meanwhile are seen if they are beyond the cursor. Without a
+/// handle of the column family merges of the batch are an error.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-basedelta-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{BaseDeltaIterator, Cursor, WriteBatchWithIndex};
+/// db.put("a", "old")?;
+/// db.put("b", "old")?;
+/// let mut batch = WriteBatchWithIndex::new();
+/// batch.put("b", "new")?;
+/// let mut both: BaseDeltaIterator<_, _> = batch.iterator_with_base_of_default(db.cursor()?);
+/// both.seek(b"b");
+/// assert_eq!(both.value().transpose()?, Some(&b"new"[..]));
+/// both.prev();
+/// assert_eq!(both.value().transpose()?, Some(&b"old"[..]));
+/// # drop(both);
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct BaseDeltaIterator<C, B> {
     base: C,
     batch: B,
@@ -78,6 +105,8 @@ pub struct BaseDeltaIterator<C, B> {
     equal_keys: bool,
     /// The value of the delta, if that is shown.
     value: Vec<u8>,
+    /// The delta as it is stored if it is an entity, else empty.
+    entity: Vec<u8>,
     status: Result<()>,
 }
 
@@ -131,6 +160,7 @@ impl<C: Cursor, B: BatchView> BaseDeltaIterator<C, B> {
             current: Current::Nothing,
             equal_keys: false,
             value: Vec::new(),
+            entity: Vec::new(),
             status: Ok(()),
         }
     }
@@ -288,35 +318,51 @@ impl<C: Cursor, B: BatchView> BaseDeltaIterator<C, B> {
 
     /// Copies the value of the delta's key; false if the key is deleted.
     fn take_delta(&mut self) -> Result<bool> {
-        let Self { base, batch, delta, scope, family, equal_keys, value, .. } = self;
+        let Self { base, batch, delta, scope, family, equal_keys, value, entity, .. } = self;
         batch.with(|batch| {
             let latest = batch.latest(scope.id, &delta.key)?;
             // A rollback may have removed the key since the delta was put there.
             if latest.is_deleted() || latest.is_absent() {
                 return Ok(false);
             }
+            let of_base;
             let below = match latest.base {
                 Base::Put(value_type, stored) => Some((value_type as u8, stored)),
-                Base::Open if *equal_keys => match base.value() {
-                    Some(value) => Some((ValueType::Value as u8, value?)),
-                    None => None,
-                },
+                Base::Open if *equal_keys => {
+                    of_base = stored_in(base)?;
+                    of_base.as_ref().map(|(tag, stored)| (*tag, stored.as_slice()))
+                }
                 Base::Open | Base::Deleted => None,
             };
             value.clear();
-            match below {
-                Some((tag, stored)) if latest.operands.is_empty() => {
-                    value.extend_from_slice(plain(tag, stored)?);
+            entity.clear();
+            let mut show = |tag: u8, stored: &[u8]| -> Result<()> {
+                value.extend_from_slice(plain(tag, stored)?);
+                if tag == ValueType::WideColumnEntity as u8 {
+                    entity.extend_from_slice(stored);
                 }
+                Ok(())
+            };
+            match below {
+                Some((tag, stored)) if latest.operands.is_empty() => show(tag, stored)?,
                 _ => {
                     let merged =
                         merged_value(family.as_ref(), &delta.key, &latest.operands, below)?;
-                    value.extend_from_slice(plain(merged.0 as u8, &merged.1)?);
+                    show(merged.0 as u8, &merged.1)?;
                 }
             }
             Ok(true)
         })
     }
+}
+
+/// What the base shows, with its kind, as a database stores it.
+fn stored_in(base: &impl Cursor) -> Result<Option<(u8, Vec<u8>)>> {
+    let Some(mut columns) = base.columns().transpose()? else { return Ok(None) };
+    Ok(Some(match columns.as_slice() {
+        [only] if only.is_default() => (ValueType::Value as u8, only.value.to_vec()),
+        _ => (ValueType::WideColumnEntity as u8, wide_columns::encode(&mut columns)?),
+    }))
 }
 
 impl Delta {
@@ -416,6 +462,16 @@ impl<C: Cursor, B: BatchView> Cursor for BaseDeltaIterator<C, B> {
             Current::Nothing => None,
             Current::Base => self.base.value(),
             Current::Delta => Some(Ok(&self.value)),
+        }
+    }
+    fn columns(&self) -> Option<Result<Vec<WideColumn<'_>>>> {
+        match self.current {
+            Current::Nothing => None,
+            Current::Base => self.base.columns(),
+            Current::Delta if self.entity.is_empty() => {
+                Some(Ok(vec![WideColumn::of_plain(&self.value)]))
+            }
+            Current::Delta => Some(wide_columns::decode(&self.entity)),
         }
     }
     fn status(&self) -> Result<()> {

@@ -13,6 +13,8 @@ use crate::commit::batch::{BatchRecord, record_at};
 use crate::commit::update_family::UpdateFamily;
 
 /// The kind of an update. Numbers are RocksDB's `WriteType`.
+///
+/// Example: that of [`WriteBatchIndexIterator`](crate::WriteBatchIndexIterator).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -30,6 +32,8 @@ pub enum WriteType {
 }
 
 /// An update of a batch.
+///
+/// Example: that of [`WriteBatchIndexIterator`](crate::WriteBatchIndexIterator).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBatchEntry<'b> {
     /// What it does.
@@ -40,7 +44,25 @@ pub struct WriteBatchEntry<'b> {
     pub value: &'b [u8],
 }
 
-/// A cursor over the entries of one column family of a batch. See the module head.
+/// A cursor over the entries of one column family of a batch, without a database: with
+/// `overwrite_key` the newest record of a key and merges, otherwise all, of one key the newest
+/// first.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::{WriteBatchEntry, WriteBatchWithIndex, WriteType};
+/// let mut batch = WriteBatchWithIndex::new();
+/// batch.put("b", "2")?;
+/// batch.delete("a")?;
+/// let mut records = batch.records(0); // Of the default column family.
+/// records.seek_to_first();
+/// let first: WriteBatchEntry<'_> = records.entry().transpose()?.expect("there are two");
+/// assert_eq!((first.write_type, first.key), (WriteType::Delete, &b"a"[..]));
+/// records.seek("b");
+/// assert_eq!(records.entry().transpose()?.map(|entry| entry.value), Some(&b"2"[..]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct WriteBatchIndexIterator<'b> {
     batch: &'b WriteBatchWithIndex,

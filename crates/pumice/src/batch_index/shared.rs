@@ -12,8 +12,20 @@ use pumice_port::sync::Mutex;
 
 use crate::batch_index::WriteBatchWithIndex;
 use crate::batch_index::overlay::BatchView;
+use crate::lock_order;
 
-/// A batch with index, shared. See the module head.
+/// A batch with index that several owners read and change, one at a time.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::{BatchView, SharedBatch, WriteBatchWithIndex};
+/// let batch = SharedBatch::from(WriteBatchWithIndex::new());
+/// let same = batch.clone();
+/// batch.with_mut(|batch| batch.put("a", "1"))?;
+/// assert_eq!(same.with(|batch| batch.count()), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct SharedBatch(Arc<Mutex<WriteBatchWithIndex>>);
 
@@ -34,7 +46,7 @@ impl Eq for SharedBatch {}
 
 impl From<WriteBatchWithIndex> for SharedBatch {
     fn from(batch: WriteBatchWithIndex) -> Self {
-        SharedBatch(Arc::new(Mutex::foreground(batch)))
+        SharedBatch(Arc::new(Mutex::ranked(&lock_order::SHARED_BATCH, batch)))
     }
 }
 

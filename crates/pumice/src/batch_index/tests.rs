@@ -180,7 +180,7 @@ fn check(random: &mut Rng, db: &Db, cf: &ColumnFamily, batch: &WriteBatchWithInd
 /// What a read of the batch shows is what the database has after the batch is written.
 #[pumice_test_macros::test]
 fn a_batch_over_a_database_is_the_database_after_it() {
-    for seed in 0..200 {
+    for seed in pumice_testkit::seed::range(200) {
         let mut random = Rng::new(seed);
         let comparator =
             if random.one_in(3) { Comparator::ReverseBytewise } else { Comparator::Bytewise };
@@ -377,6 +377,21 @@ fn entities_are_read_through_the_batch() {
     let mut both = batch.iterator_with_base(&cf, db.cursor_cf(&cf).unwrap(), None);
     let pair = |k: &str, v: &str| (k.as_bytes().to_vec(), v.as_bytes().to_vec());
     assert_eq!(shown(&mut both, true), [pair("d", "0x"), pair("e", "2y")]);
+    db.put_cf(&cf, "f", "4").unwrap();
+    let mut both = batch.iterator_with_base(&cf, db.cursor_cf(&cf).unwrap(), None);
+    let mut found = Vec::new();
+    both.seek_to_first();
+    while let Some(columns) = both.columns() {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let columns = columns.unwrap();
+        found.push(columns.iter().map(|c| (text(c.name), text(c.value))).collect::<Vec<_>>());
+        both.next();
+    }
+    let owned = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    };
+    let expected = [&[("", "0x"), ("n", "1")][..], &[("", "2y"), ("n", "3")], &[("", "4")]];
+    assert_eq!(found, expected.map(owned));
 }
 
 /// A family whose first updates name it by its id gets its own order with the first handle.

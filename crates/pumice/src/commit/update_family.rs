@@ -6,6 +6,23 @@ use crate::version::family::ColumnFamily;
 
 /// The column family of an update: a handle, or an id of the database that is written to, as
 /// records of other batches have it.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-family-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{ColumnFamilyOptions, WriteBatch};
+/// let logs = db.create_cf("logs", &ColumnFamilyOptions::default())?;
+/// let mut batch = WriteBatch::new();
+/// batch.put_cf(&logs, "a", "1"); // A handle,
+/// batch.put_cf(logs.id(), "b", "2"); // or its id.
+/// db.write(&mut batch)?;
+/// assert_eq!(db.iter_cf(&logs)?.count(), 2);
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait UpdateFamily {
     /// Its id.
     fn family_id(&self) -> u32;

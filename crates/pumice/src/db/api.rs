@@ -238,6 +238,14 @@ impl Db {
         &self.handle.default
     }
 
+    /// All open column families, by id ascending.
+    pub fn column_families(&self) -> Vec<ColumnFamily> {
+        let families = self.inner().cfs.load();
+        let handle =
+            |data: &Arc<_>| ColumnFamily::new(Arc::clone(data), Arc::downgrade(self.inner()));
+        families.all().map(handle).collect()
+    }
+
     /// The open column family with that name.
     pub fn column_family(&self, name: &str) -> Option<ColumnFamily> {
         let families = self.inner().cfs.load();

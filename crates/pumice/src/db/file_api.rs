@@ -25,6 +25,24 @@ use crate::state::manifest_log::ManifestLog;
 use crate::version::family::{CfData, ColumnFamily};
 
 /// First and last user key; None for an open end.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-keyrange-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{CompactRangeOptions, KeyRange};
+/// db.put("2025-01-01", "old")?;
+/// db.flush()?;
+/// db.compact_range(&CompactRangeOptions::default(), None, None)?;
+/// // Whole files of the years before, at once and without tombstones.
+/// let before: [KeyRange<'_>; 1] = [(None, Some(b"2026"))];
+/// db.delete_files_in_ranges(&before, true)?;
+/// assert_eq!(db.get("2025-01-01")?, None);
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 impl Db {

@@ -3,13 +3,12 @@
 //! Thread safety: as [`Db`]. Calls suspend. The view keeps its snapshot, and so what it shows,
 //! until it is dropped.
 
-use std::ops::RangeBounds;
-
 use pumice_base::Result;
 
 use crate::db::api::Db;
 use crate::options::requests::ReadOptions;
 use crate::read::entries::Entries;
+use crate::read::key_bounds::KeyBounds;
 use crate::read::pinned::PinnedSlice;
 use crate::snapshot::Snapshot;
 use crate::version::family::ColumnFamily;
@@ -90,7 +89,7 @@ impl DbView {
     ///
     /// # Errors
     /// Those of [`Db::range`].
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Entries> {
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl KeyBounds<K>) -> Result<Entries> {
         self.db.range_opt(&self.options, range)
     }
 

@@ -50,7 +50,7 @@ impl Deleter<'_> {
         let mut archived = false;
         for path in paths {
             if is_log_in(path, &dir) && self.dir.fs.file_size(path).is_ok_and(|bytes| bytes > 0) {
-                archived |= self.dir.archive_log(&self.reports, path, &dir);
+                archived |= self.dir.archive_log(self.reports, path, &dir);
             } else {
                 self.delete_file(path);
             }

@@ -33,9 +33,29 @@ use crate::stats::ContainedLogger;
 use crate::version::family::ColumnFamily;
 
 /// Name of the column family that every database has.
+///
+/// Example: that of [`ColumnFamilyDescriptor`](crate::ColumnFamilyDescriptor).
 pub const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
 
 /// A column family to open: name and options.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-descriptor-{}", std::process::id()));
+/// use pumice::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME, Db, Options};
+/// let mut options = Options::default();
+/// options.db.create_if_missing = true;
+/// options.db.create_missing_column_families = true;
+/// let families = [DEFAULT_COLUMN_FAMILY_NAME, "logs"]
+///     .map(|name| ColumnFamilyDescriptor::new(name, options.cf.clone()));
+/// let (db, handles) = Db::open_cf(&options.db, &dir, &families)?;
+/// db.put_cf(&handles[1], "key", "value")?;
+/// assert_eq!(db.get("key")?, None); // That of another family.
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnFamilyDescriptor {
     /// Its name.

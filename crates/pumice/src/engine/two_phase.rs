@@ -3,19 +3,20 @@
 //! | step | log record | then |
 //! |---|---|---|
 //! | prepare | the section, RocksDB's | the log is held |
-//! | commit | the end of the section and all updates again, as a batch | the log is not held |
+//! | commit | the end of the section and all updates again | that is durable: the log is not held |
 //! | rollback | the end of the section | the log is not held |
 //! | open | the sections that are left, once more in the first log | that log is held |
 //!
 //! A commit repeats the updates so that from then on they are like any others: in the log of their
 //! memtable, released with it, read by whoever follows the log. RocksDB's commit record names the
-//! section instead; its recovery reads both. The commit is always synced: the log of the section
-//! may be released right after it.
+//! section instead; its recovery reads both. The log of the section is released once the commit is
+//! durable: right after it if it was synced, else when the memtables of its log are in tables.
 //!
 //! Thread safety: from any task. Every call may suspend. Lock order: the engine's.
 
 use std::cell::Cell;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, FileNumber, Result};
 
 use crate::commit::batch::{self, HEADER_LEN, WriteBatch};
@@ -73,10 +74,20 @@ pub(crate) fn commit(
 ) -> Result<()> {
     let mut batch = WriteBatch::with_capacity(updates.data_bytes() + name.len() + 16);
     batch.put_section_end(name);
-    batch.append(updates);
-    let options = WriteOptions { sync: true, disable_wal: false, ..*options };
-    db.write(&options, &mut batch)?;
-    db.release_log(log, LogHolder::PreparedSection);
+    let options = WriteOptions { disable_wal: false, ..*options };
+    if planted::is(Bug::CommitWithoutUpdates) {
+        db.write(&options, &mut batch)?;
+        batch.clear();
+        batch.append(updates);
+        db.write(&WriteOptions { sync: false, disable_wal: true, ..options }, &mut batch)?;
+    } else {
+        batch.append(updates);
+        db.write(&options, &mut batch)?;
+    }
+    match options.sync {
+        true => db.release_log(log, LogHolder::PreparedSection),
+        false => db.release_log_after_commit(log, LogHolder::PreparedSection),
+    }
     Ok(())
 }
 

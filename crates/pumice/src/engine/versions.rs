@@ -162,7 +162,7 @@ impl Versions<'_> {
                 false => Ok(()),
             };
         }
-        self.logs.name(&self.dir, &group.edits)?;
+        self.logs.name(self.dir, &group.edits)?;
         let limit = self.settings.current().max_manifest_file_size;
         if !manifest.held && manifest.writer.as_ref().is_some_and(|w| w.file_size() > limit) {
             manifest.writer = None;

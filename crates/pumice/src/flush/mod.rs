@@ -10,7 +10,7 @@
 pub(crate) mod dead_ranges;
 pub(crate) mod grouping;
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pumice_base::extension::CompactionFilter;
@@ -66,7 +66,25 @@ impl FlushOutput {
 fn runs(cf: &CfData, mems: &[Arc<MemTable>]) -> Runs {
     let version = Arc::clone(&cf.super_version.load().version);
     let bytes = mems.iter().map(|mem| mem.data_bytes()).sum();
-    Runs::after(&version, &HashSet::new(), 0, bytes)
+    Runs::after(&version, &BTreeSet::new(), 0, bytes)
+}
+
+/// What the file that `mems` become is for.
+fn spec(cf: &CfData, mems: &[Arc<MemTable>], flushed: &FlushOutput) -> OutputSpec {
+    OutputSpec {
+        number: flushed.number,
+        level: 0,
+        base_level: 1,
+        bottommost: false,
+        deepest: false,
+        compression: flush_compression(&cf.options()),
+        epoch: flushed.epoch,
+        oldest_ancestor_time: pumice_port::time::wall_seconds(),
+        expected_bytes: 0,
+        target_bytes: 0,
+        reason: flushed.reason,
+        filter_policy: filter_bits::policy(cf, || runs(cf, mems)),
+    }
 }
 
 /// Writes `mems` into a file of L0; None if nothing is left to write. Writes are charged to `io`.
@@ -80,7 +98,7 @@ pub(crate) fn write_level0(
     flushed: &FlushOutput,
     io: Option<&Arc<JobIo>>,
 ) -> Result<Option<WrittenFile>> {
-    let &FlushOutput { number, epoch, reason, .. } = flushed;
+    let reason = flushed.reason;
     let sources = mems.iter().map(|mem| Source::Mem(mem.iter())).collect();
     let input = MergingIterator::new(cf.icmp.clone(), sources);
     let (tombstones, snapshots) =
@@ -102,20 +120,7 @@ pub(crate) fn write_level0(
         enforce_single_del_contracts: env.db_options().enforce_single_del_contracts,
     };
     let mut entries = CompactionIterator::new(input, settings);
-    let spec = OutputSpec {
-        number,
-        level: 0,
-        base_level: 1,
-        bottommost: false,
-        deepest: false,
-        compression: flush_compression(&cf.options()),
-        epoch,
-        oldest_ancestor_time: pumice_port::time::wall_seconds(),
-        expected_bytes: 0,
-        target_bytes: 0,
-        reason,
-        filter_policy: filter_bits::policy(cf, || runs(cf, mems)),
-    };
+    let spec = spec(cf, mems, flushed);
     let mut output = OutputFile::create(env, cf, spec, io)?;
     entries.seek_to_first();
     let mut progress = JobProgress::new(io.map(|io| &**io));

@@ -39,6 +39,8 @@ use crate::version::family::ColumnFamily;
 pub use writer::{ExternalSstFileInfo, SstFileWriter};
 
 /// How files are ingested.
+///
+/// Example: that of [`IngestExternalFileArg`](crate::IngestExternalFileArg).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngestExternalFileOptions {
     /// Take the files: link them into the database and remove their old names afterwards. Not for
@@ -101,6 +103,8 @@ impl Default for IngestExternalFileOptions {
 
 /// A range of user keys, the limit not included; without both ends, all keys. One end alone is
 /// NotSupported.
+///
+/// Example: that of [`IngestExternalFileArg`](crate::IngestExternalFileArg).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeOpt {
     /// The first key.
@@ -110,6 +114,41 @@ pub struct RangeOpt {
 }
 
 /// The files for one column family of a [`crate::Db::ingest_external_files`] call.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-ingestarg-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{
+///     ExternalSstFileInfo, IngestExternalFileArg, IngestExternalFileOptions, Options, RangeOpt,
+///     SstFileWriter,
+/// };
+/// db.put("fruit:old", "1")?;
+/// let path = dir.join("new.sst");
+/// let mut writer = SstFileWriter::new(&Options::default())?;
+/// writer.open(&path)?;
+/// writer.put("fruit:new", "2")?;
+/// let written: ExternalSstFileInfo = writer.finish()?;
+/// assert_eq!(written.largest_key, b"fruit:new");
+/// // The file, in place of all that was in the range.
+/// let arg = IngestExternalFileArg {
+///     column_family: db.default_column_family().clone(),
+///     external_files: vec![path],
+///     options: IngestExternalFileOptions { snapshot_consistency: false, ..Default::default() },
+///     files_checksums: Vec::new(),
+///     files_checksum_func_names: Vec::new(),
+///     atomic_replace_range: Some(RangeOpt {
+///         start: Some(b"fruit:".to_vec()),
+///         limit: Some(b"fruit;".to_vec()),
+///     }),
+/// };
+/// db.ingest_external_files(&[arg])?;
+/// assert_eq!(db.iter()?.count(), 1);
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct IngestExternalFileArg {
     /// Where they go.

@@ -39,6 +39,8 @@ pub(super) const VERSION: u32 = 2;
 const DB_ID: &str = "SST Writer";
 
 /// What was written, given by [`SstFileWriter::finish`].
+///
+/// Example: that of [`IngestExternalFileArg`](crate::IngestExternalFileArg).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExternalSstFileInfo {
     /// The file.

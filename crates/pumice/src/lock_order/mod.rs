@@ -2,18 +2,18 @@
 //!
 //! A debug build checks the order (`port::sync::LockRank`). A task that holds a lock takes only
 //! those of later places; what has the same place is never held together. Readers take none of the
-//! first ten: they load a super version and the last sequence.
+//! engine's first ten: they load a super version and the last sequence.
 //!
 //! A leader calls code of the program's (operators, comparators), which may call another database:
-//! the first three may be taken under those of another one. Calls to the same database are refused
-//! there.
+//! those before the directory's may be taken under those of another one. Calls to the same database
+//! are refused there.
 //!
 //! "I/O": it is held over reads and writes of files.
 //!
 //! Not here: locks of other crates (files, caches, the pools), which call nothing above them; those
-//! of the counts in `stats`, which are leaves; those of transactions and the turn of a backup
-//! engine, which come before all of these; the map of a database with TTL, under which none of
-//! these is taken.
+//! of the counts in `stats`, which are leaves; the turn of a backup engine, which comes before all
+//! of these; the map of a database with TTL and that of the families' key locks, under which none
+//! of these is taken.
 //!
 //! Thread safety: constants.
 
@@ -21,6 +21,16 @@ use std::ops::Range;
 
 use pumice_port::sync::LockRank;
 
+/// The prepared transactions that an open found. I/O: no.
+pub(crate) static RECOVERED_TRANSACTIONS: LockRank =
+    LockRank::foreground(1, "TransactionDb::recovered").under_all_before(DIRECTORY_PLACE);
+/// What a transaction has done; held over all that a call of it does. I/O: yes.
+pub(crate) static TRANSACTION: LockRank =
+    LockRank::foreground(2, "Inner::content").under_all_before(DIRECTORY_PLACE);
+/// A batch with index; held over reads of it, which call operators and comparators, and over its
+/// write. I/O: yes.
+pub(crate) static SHARED_BATCH: LockRank =
+    LockRank::foreground(3, "SharedBatch").under_all_before(DIRECTORY_PLACE);
 /// Serializes changes of options, from reading to storing them. I/O: no.
 pub(crate) static OPTIONS_CHANGE: LockRank =
     LockRank::foreground(10, "Settings::change").under_all_before(DIRECTORY_PLACE);
@@ -50,12 +60,18 @@ pub(crate) static LOGS: LockRank = LockRank::foreground(70, "Logs::wal");
 pub(crate) static POLICY: LockRank = LockRank::background(80, "Regulator::law");
 /// Compaction counts of a column family. I/O: no.
 pub(crate) static FAMILY_STATS: LockRank = LockRank::foreground(90, "CfCounters::stats");
+/// The locks of a part of the keys; never two. I/O: no.
+pub(crate) static KEY_LOCKS: LockRank = LockRank::foreground(95, "FamilyLocks::stripes");
 
 // Leaves: nothing else of the table is taken under them, and none is held over I/O, except the
 // logger's, which come last.
 
 /// The entries of the write queue.
 pub(crate) static WRITE_QUEUE: LockRank = LockRank::foreground(LEAF_PLACE, "WriteQueue::state");
+/// Which transaction waits for which.
+pub(crate) static KEY_WAITS: LockRank = LockRank::foreground(LEAF_PLACE, "LockTables::waits");
+/// The named transactions.
+pub(crate) static TRANSACTION_NAMES: LockRank = LockRank::foreground(LEAF_PLACE, "Names");
 /// How many members a leader asks for help.
 pub(crate) static HELPERS: LockRank = LockRank::foreground(LEAF_PLACE, "Writes::helpers");
 /// Column families with a full memtable.

@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Where a transaction is. Numbers are RocksDB's `TransactionState`.
+///
+/// Example: that of [`HeldLock`](crate::HeldLock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u8)]

@@ -26,6 +26,7 @@ use pumice_base::{Error, ErrorKind, Result, SubCode};
 use pumice_port::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use pumice_port::time::{now_micros, wall_seconds};
 
+use crate::lock_order;
 use crate::locks::holder::{Holder, NEVER};
 use crate::locks::waits::{DeadlockPath, Wait, Waits};
 
@@ -57,6 +58,30 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// A lock that is held.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-heldlock-{}", std::process::id()));
+/// # let db = pumice::TransactionDb::builder(&dir).create(true).open()?;
+/// use pumice::{DeadlockPath, HeldLock, TransactionState, Wait};
+/// let transaction = db.transaction();
+/// transaction.put("a", "1")?;
+/// let locks: Vec<HeldLock> = db.held_locks();
+/// assert_eq!((locks[0].key.as_slice(), locks[0].exclusive), (&b"a"[..], true));
+/// assert_eq!(locks[0].holders, [transaction.id()]);
+/// // Who waits for whom, and who waited in a circle; nobody here.
+/// let waits: Vec<Wait> = db.waiting();
+/// let circles: Vec<DeadlockPath> = db.deadlocks();
+/// assert!(waits.is_empty() && circles.is_empty());
+/// transaction.commit()?;
+/// assert_eq!(transaction.state(), TransactionState::Committed);
+/// assert!(db.held_locks().is_empty());
+/// # drop(transaction);
+/// # db.db().close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldLock {
     /// Column family of the key.
@@ -241,7 +266,7 @@ impl LockTables {
         LockTables {
             options,
             families: RwLock::new(BTreeMap::new()),
-            waits: Mutex::foreground(Waits::new(options.deadlocks_max)),
+            waits: Mutex::ranked(&lock_order::KEY_WAITS, Waits::new(options.deadlocks_max)),
         }
     }
 
@@ -250,8 +275,8 @@ impl LockTables {
             return Arc::clone(found);
         }
         let made = || {
-            let stripes =
-                (0..self.options.stripes.max(1)).map(|_| Mutex::foreground(Stripe::new()));
+            let stripe = |_| Mutex::ranked(&lock_order::KEY_LOCKS, Stripe::new());
+            let stripes = (0..self.options.stripes.max(1)).map(stripe);
             Arc::new(FamilyLocks { stripes: stripes.collect(), held: AtomicUsize::new(0) })
         };
         Arc::clone(self.families.write().entry(id).or_insert_with(made))

@@ -9,6 +9,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 /// A wait for a lock.
+///
+/// Example: that of [`HeldLock`](crate::HeldLock).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The transaction that waits.
@@ -24,6 +26,8 @@ pub struct Wait {
 }
 
 /// A circle of transactions that wait for each other.
+///
+/// Example: that of [`HeldLock`](crate::HeldLock).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadlockPath {
     /// Each waits for the next one, the last for the first. Empty with `limit_exceeded`.

@@ -5,6 +5,8 @@
 use pumice_base::{FileNumber, SequenceNumber};
 
 /// Where a log is.
+///
+/// Example: that of [`WalFile`](crate::WalFile).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WalFileType {
     /// In the archive: the database does not need it any more.
@@ -14,6 +16,22 @@ pub enum WalFileType {
 }
 
 /// A write-ahead log, as [`crate::Db::wal_files`] lists it.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-walfile-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{WalFile, WalFileType};
+/// db.put("a", "1")?;
+/// let logs: Vec<WalFile> = db.wal_files()?;
+/// assert_eq!(logs.len(), 1);
+/// assert_eq!(logs[0].file_type, WalFileType::Alive);
+/// assert_eq!(logs[0].path_name, format!("/{:06}.log", logs[0].log_number));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalFile {
     /// Name relative to the directory of the logs, with a leading slash as in RocksDB:

@@ -24,6 +24,16 @@ pub const BLOCK_CACHE_BYTES: usize = 32 << 20;
 
 option_table! {
     /// Options of block-based tables. Every public field has the name of RocksDB's option.
+    ///
+    /// ```
+    /// use pumice::{BlockBasedTableOptions, ColumnFamilyOptions, FilterPolicy};
+    /// let mut options = ColumnFamilyOptions::default();
+    /// options.table_factory = BlockBasedTableOptions {
+    ///     filter_policy: Some(FilterPolicy::bloom(10.0)),
+    ///     block_size: 16 << 10,
+    ///     ..Default::default()
+    /// };
+    /// ```
     pub struct BlockBasedTableOptions;
     fields {
         /// Put index and filter blocks into the block cache instead of keeping them with the

@@ -27,6 +27,12 @@ pub(super) const UNSET_SECONDS: u64 = u64::MAX - 1;
 
 option_table! {
     /// Options of a column family. Every public field has the name of RocksDB's option.
+    ///
+    /// ```
+    /// use pumice::{ColumnFamilyOptions, CompressionType};
+    /// let mut options = ColumnFamilyOptions { write_buffer_size: 8 << 20, ..Default::default() };
+    /// options.compression = CompressionType::Snappy;
+    /// ```
     pub struct ColumnFamilyOptions;
     fields {
         /// Order of user keys; its name is persisted and checked on open.

@@ -102,6 +102,8 @@ impl<F: Fn(&[u8], &[u8]) -> Ordering + Send + Sync> CustomComparator for Named<F
 }
 
 /// A compaction filter of this closure, which gets level, key and value.
+///
+/// Example: that of [`CompactionFilterFactory`](crate::CompactionFilterFactory).
 pub fn filter_of<F>(name: impl Into<String>, filter: F) -> Arc<dyn CompactionFilter>
 where
     F: Fn(i32, &[u8], &[u8]) -> FilterDecision + Send + Sync + 'static,

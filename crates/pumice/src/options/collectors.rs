@@ -9,6 +9,8 @@ use std::fmt::Debug;
 use pumice_base::ValueType;
 
 /// The type of a table's entry.
+///
+/// Example: that of [`TablePropertiesCollectorFactory`](crate::TablePropertiesCollectorFactory).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EntryType {
@@ -44,6 +46,8 @@ impl EntryType {
 }
 
 /// The table for which a collector is made.
+///
+/// Example: that of [`TablePropertiesCollectorFactory`](crate::TablePropertiesCollectorFactory).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectorContext {
     /// Id of the column family; 2^31 - 1 if it is not known, as in a file to be ingested.
@@ -55,6 +59,60 @@ pub struct CollectorContext {
 }
 
 /// Makes a collector for each table.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-collector-{}", std::process::id()));
+/// use std::sync::Arc;
+///
+/// use pumice::{
+///     CollectorContext, Db, EntryType, TablePropertiesCollector, TablePropertiesCollectorFactory,
+/// };
+///
+/// /// Counts deletions, and has tables with many of them compacted.
+/// #[derive(Debug)]
+/// struct Deletions;
+///
+/// impl TablePropertiesCollectorFactory for Deletions {
+///     fn name(&self) -> &str {
+///         "deletions"
+///     }
+///     fn create_collector(
+///         &self,
+///         context: &CollectorContext,
+///     ) -> Option<Box<dyn TablePropertiesCollector>> {
+///         println!("a table in level {}", context.level_at_creation);
+///         Some(Box::new(Count(0)))
+///     }
+/// }
+///
+/// struct Count(u64);
+///
+/// impl TablePropertiesCollector for Count {
+///     fn add(&mut self, _: &[u8], _: &[u8], entry_type: EntryType, _: u64, _: u64) {
+///         self.0 += u64::from(entry_type == EntryType::Delete);
+///     }
+///     fn finish(&mut self) -> Vec<(String, Vec<u8>)> {
+///         vec![("deletions".to_string(), self.0.to_string().into_bytes())]
+///     }
+///     fn needs_compaction(&self) -> bool {
+///         self.0 > 1000
+///     }
+/// }
+///
+/// let db = Db::builder(&dir)
+///     .create(true)
+///     .configure(|options| {
+///         options.cf.table_properties_collector_factories.push(Arc::new(Deletions));
+///     })
+///     .open()?;
+/// db.delete("a")?;
+/// db.flush()?;
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait TablePropertiesCollectorFactory: Debug + Send + Sync {
     /// Written into the properties of each table.
     fn name(&self) -> &str;
@@ -70,6 +128,8 @@ pub trait TablePropertiesCollectorFactory: Debug + Send + Sync {
 }
 
 /// Watches the entries of one table.
+///
+/// Example: that of [`TablePropertiesCollectorFactory`](crate::TablePropertiesCollectorFactory).
 pub trait TablePropertiesCollector: Send {
     /// The table gets an entry, in key order except for range deletions. `file_bytes` have been
     /// written so far.

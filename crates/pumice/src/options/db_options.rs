@@ -26,6 +26,12 @@ use crate::stats::{EventListener, Logger, Statistics};
 option_table! {
     #[allow(non_snake_case)] // Every name is RocksDB's.
     /// Options of a database. Every public field has the name of RocksDB's option.
+    ///
+    /// ```
+    /// use pumice::DbOptions;
+    /// let mut options = DbOptions { create_if_missing: true, ..DbOptions::default() };
+    /// options.max_background_jobs = 4;
+    /// ```
     pub struct DbOptions;
     fields {
         /// Create the database if it does not exist.

@@ -10,6 +10,8 @@ use pumice_base::extension::CompactionFilter;
 use crate::stats::listener::TableFileCreationReason;
 
 /// The job for which a filter is made.
+///
+/// Example: that of [`CompactionFilterFactory`](crate::CompactionFilterFactory).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionFilterContext {
     /// All table files of the column family are read.
@@ -27,6 +29,38 @@ pub struct CompactionFilterContext {
 }
 
 /// Makes compaction filters.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pumice::{
+///     ColumnFamilyOptions, CompactionFilter, CompactionFilterContext, CompactionFilterFactory,
+///     FilterDecision, filter_of,
+/// };
+///
+/// /// Drops empty values, but only where all files are read.
+/// struct WhenFull;
+///
+/// impl CompactionFilterFactory for WhenFull {
+///     fn name(&self) -> &str {
+///         "when full"
+///     }
+///     fn create_compaction_filter(
+///         &self,
+///         context: &CompactionFilterContext,
+///     ) -> Option<Arc<dyn CompactionFilter>> {
+///         context.is_full_compaction.then(|| {
+///             filter_of("no empty values", |_level, _key, value| match value.is_empty() {
+///                 true => FilterDecision::Remove,
+///                 false => FilterDecision::Keep,
+///             })
+///         })
+///     }
+/// }
+///
+/// let mut options = ColumnFamilyOptions::default();
+/// options.compaction_filter_factory = Some(Arc::new(WhenFull));
+/// ```
 pub trait CompactionFilterFactory: Send + Sync {
     /// Name, for the info log.
     fn name(&self) -> &str;

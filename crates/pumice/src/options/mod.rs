@@ -81,7 +81,7 @@ pub use file::{
 pub use filter_factory::{CompactionFilterContext, CompactionFilterFactory};
 pub(crate) use latest::load_latest;
 pub use latest::load_latest_options;
-pub use merge_operators::merge_operator_by_name;
+pub use merge_operators::{StringAppend, merge_operator_by_name};
 pub use row::{OptionSet, check_all};
 pub(crate) use sanitize::DELAYED_WRITE_RATE;
 pub use sanitize::check_column_family;

@@ -140,9 +140,40 @@ impl Default for ReadOptions {
 }
 
 /// Whether merge operands older than the given one are wanted.
+///
+/// Example: that of [`GetMergeOperandsOptions`](crate::GetMergeOperandsOptions).
 pub type ContinueCallback<'a> = &'a dyn Fn(&[u8]) -> bool;
 
 /// How [`crate::Db::get_merge_operands`] reads.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-operands-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{ContinueCallback, GetMergeOperandsOptions, ReadOptions};
+/// # db.close()?;
+/// # let db = pumice::Db::builder(&dir)
+/// #     .configure(|options| {
+/// #         options.cf.set_merge_operator_associative("sum", |_, _, _| None);
+/// #     })
+/// #     .open()?;
+/// for operand in ["1", "2", "3"] {
+///     db.merge("key", operand)?;
+/// }
+/// let mut found = 0;
+/// let all = db.get_merge_operands("key", &GetMergeOperandsOptions::at_most(10), &mut found)?;
+/// assert_eq!((all.len(), found), (3, 3));
+/// // Nothing older than an operand of this value.
+/// let newer: ContinueCallback<'_> = &|operand| operand != b"2";
+/// let options = GetMergeOperandsOptions::at_most(10).while_true(newer);
+/// let few = db.get_merge_operands("key", &options, &mut found)?;
+/// assert_eq!(few.len(), 2);
+/// # drop((all, few));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Default)]
 pub struct GetMergeOperandsOptions<'a> {
     /// With more operands than this, the base value counted, the read is Incomplete.
@@ -176,9 +207,18 @@ impl fmt::Debug for GetMergeOperandsOptions<'_> {
 }
 
 /// A [`ContinueCallback`] of a future.
+///
+/// Example: that of [`GetMergeOperandsAsyncOptions`].
 pub type OwnedContinueCallback = Box<dyn Fn(&[u8]) -> bool + Send>;
 
 /// [`GetMergeOperandsOptions`] of a future, which owns its callback.
+///
+/// ```
+/// use pumice::GetMergeOperandsAsyncOptions;
+/// // For `db.get_merge_operands_async("key", options).await`.
+/// let options = GetMergeOperandsAsyncOptions::at_most(10).while_true(|operand| operand != b"2");
+/// assert_eq!(options.expected_max_number_of_operands, 10);
+/// ```
 #[derive(Default)]
 pub struct GetMergeOperandsAsyncOptions {
     /// As [`GetMergeOperandsOptions::expected_max_number_of_operands`].
@@ -248,6 +288,25 @@ pub struct WriteOptions {
 }
 
 /// Options of a checkpoint.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-checkpoint-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{CheckpointOptions, Db};
+/// db.put("a", "1")?;
+/// let copy = dir.join("copy");
+/// // No flush: what is in memtables is copied as logs.
+/// db.checkpoint_opt(&CheckpointOptions { log_size_for_flush: u64::MAX }, &copy)?;
+/// let copied = Db::builder(&copy).open()?;
+/// assert_eq!(copied.get("a")?.as_deref(), Some(&b"1"[..]));
+/// # copied.close()?;
+/// # Db::destroy(&Default::default(), &copy)?;
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointOptions {
     /// Memtables are flushed first if the live logs have at least this many bytes together; 0
@@ -294,6 +353,24 @@ impl Default for FlushOptions {
 }
 
 /// Whether a manual compaction rewrites the bottommost level.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-bottommost-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{BottommostLevelCompaction, CompactRangeOptions};
+/// db.put("a", "1")?;
+/// // Every file is written again, also those that are in the last level already.
+/// let options = CompactRangeOptions {
+///     bottommost_level_compaction: BottommostLevelCompaction::Force,
+///     ..Default::default()
+/// };
+/// db.compact_range(&options, None, None)?;
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BottommostLevelCompaction {
     /// No.
@@ -383,6 +460,26 @@ impl PartialEq for CancelFlag {
 impl Eq for CancelFlag {}
 
 /// Options of [`crate::Db::compact_files`].
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-compactfiles-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{CompactFilesOptions, CompressionType};
+/// db.put("a", "1")?;
+/// db.flush()?;
+/// let names: Vec<String> = db.live_files_metadata().into_iter().map(|file| file.name).collect();
+/// let names: Vec<&str> = names.iter().map(String::as_str).collect();
+/// let options =
+///     CompactFilesOptions { compression: Some(CompressionType::None), ..Default::default() };
+/// let made = db.compact_files(&options, &names, 3)?;
+/// assert_eq!(made.len(), 1);
+/// assert_eq!(db.property("rocksdb.num-files-at-level3").as_deref(), Some("1"));
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactFilesOptions {
     /// Compression of the outputs; None for that of their level.

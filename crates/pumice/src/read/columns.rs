@@ -13,6 +13,22 @@ use crate::read::pinned::PinnedSlice;
 
 /// The columns of one key, by name ascending: those of an entity, or one default column, with the
 /// empty name, of a plain value.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-columns-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::PinnedColumns;
+/// db.put_entity("ada", [("born", "1815"), ("name", "Ada")])?;
+/// let columns: PinnedColumns = db.get_entity("ada")?.expect("it was put");
+/// assert_eq!(columns.get("born"), Some(&b"1815"[..]));
+/// assert_eq!(columns.len(), 2);
+/// # drop(columns);
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct PinnedColumns {
     stored: PinnedSlice,
     /// Names and values in `stored`; empty for a plain value.

@@ -7,15 +7,39 @@
 //! lends.
 
 use std::cmp::Ordering;
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 
-use pumice_base::{Comparator, Error, Result};
+use pumice_base::{Comparator, Error, Result, WideColumn};
 
 use crate::options::requests::ReadOptions;
 use crate::read::iterator::DbIterator;
+use crate::read::key_bounds::KeyBounds;
 
 /// What moves over the entries of a handle, both ways. The methods of the handle's own cursor, such
 /// as [`DbIterator`], say what each does; all of them may suspend.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-cursor-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::Cursor;
+/// /// The keys of any cursor: a database's, one with a time to live, a batch over a database.
+/// fn keys(cursor: &mut impl Cursor) -> Vec<Vec<u8>> {
+///     let mut keys = Vec::new();
+///     cursor.seek_to_first();
+///     while let Some(key) = cursor.key() {
+///         keys.push(key.to_vec());
+///         cursor.next();
+///     }
+///     keys
+/// }
+/// db.put("a", "1")?;
+/// assert_eq!(keys(&mut db.cursor()?), [b"a"]);
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Cursor: Send {
     /// Moves to the first entry.
     fn seek_to_first(&mut self);
@@ -36,6 +60,14 @@ pub trait Cursor: Send {
     /// # Errors
     /// Corruption if the stored value is not one of this handle's.
     fn value(&self) -> Option<Result<&[u8]>>;
+    /// The columns of this entry by name ascending, see [`DbIterator::columns`]; None without a
+    /// position. A handle whose cursors do not say gives the value as the only column.
+    ///
+    /// # Errors
+    /// As [`Cursor::value`].
+    fn columns(&self) -> Option<Result<Vec<WideColumn<'_>>>> {
+        Some(self.value()?.map(|value| vec![WideColumn::of_plain(value)]))
+    }
     /// Why there is no position, if that is not the end.
     ///
     /// # Errors
@@ -70,6 +102,9 @@ impl Cursor for DbIterator {
     fn value(&self) -> Option<Result<&[u8]>> {
         DbIterator::value(self).map(Ok)
     }
+    fn columns(&self) -> Option<Result<Vec<WideColumn<'_>>>> {
+        DbIterator::columns(self).map(Ok)
+    }
     fn status(&self) -> Result<()> {
         DbIterator::status(self)
     }
@@ -101,16 +136,16 @@ enum Until {
 }
 
 impl Limits {
-    pub fn of<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Self {
+    pub fn of<K>(range: &impl KeyBounds<K>) -> Self {
         let mut limits = Limits::default();
-        match range.start_bound() {
-            Bound::Included(key) => limits.from = Some(key.as_ref().to_vec()),
-            Bound::Excluded(key) => limits.after = Some(key.as_ref().to_vec()),
+        match range.start() {
+            Bound::Included(key) => limits.from = Some(key.to_vec()),
+            Bound::Excluded(key) => limits.after = Some(key.to_vec()),
             Bound::Unbounded => {}
         }
-        limits.until = match range.end_bound() {
-            Bound::Included(key) => Until::At(key.as_ref().to_vec()),
-            Bound::Excluded(key) => Until::Before(key.as_ref().to_vec()),
+        limits.until = match range.end() {
+            Bound::Included(key) => Until::At(key.to_vec()),
+            Bound::Excluded(key) => Until::Before(key.to_vec()),
             Bound::Unbounded => Until::End,
         };
         limits

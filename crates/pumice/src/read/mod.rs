@@ -5,6 +5,7 @@ pub(crate) mod columns;
 pub(crate) mod entries;
 pub(crate) mod get;
 pub(crate) mod iterator;
+pub(crate) mod key_bounds;
 pub(crate) mod level_iterator;
 pub(crate) mod merge;
 pub(crate) mod merging_iterator;

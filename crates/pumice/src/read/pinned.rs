@@ -1,12 +1,25 @@
 //! `PinnedSlice`: a value read from the database, without a copy where it lies in a cached block.
 //!
+//! A copy lies in a buffer that the thread's last copy left, if that was a small one: reads of
+//! values in memtables allocate nothing where one value goes before the next is read.
+//!
 //! Thread safety: `Send + Sync`, immutable. A pinned block stays in memory (and counts against
 //! the cache) while the slice lives.
 
+use std::cell::Cell;
 use std::fmt;
+use std::mem;
 use std::ops::{Deref, Range};
 
 use pumice_table::PinnedBlock;
+
+/// Larger buffers are not kept.
+const SPARE_BYTES_MAX: usize = 4 << 10;
+
+pumice_port::worker_local! {
+    /// The buffer of a copy that is gone.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 enum Repr {
     Owned(Vec<u8>),
@@ -37,14 +50,26 @@ impl PinnedSlice {
         PinnedSlice(Repr::Owned(bytes))
     }
 
+    /// A copy of `bytes`.
+    pub(crate) fn copied(bytes: &[u8]) -> Self {
+        let mut buffer = SPARE.try_with(Cell::take).unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        PinnedSlice(Repr::Owned(buffer))
+    }
+
+    fn take(&mut self) -> Repr {
+        mem::replace(&mut self.0, Repr::Owned(Vec::new()))
+    }
+
     /// The bytes `range` of `block`.
     pub(crate) fn pinned(block: PinnedBlock, range: Range<usize>) -> Self {
         PinnedSlice(Repr::Pinned(block, range))
     }
 
     /// The value without its last `bytes` bytes, which it has.
-    pub(crate) fn shortened(self, bytes: usize) -> Self {
-        PinnedSlice(match self.0 {
+    pub(crate) fn shortened(mut self, bytes: usize) -> Self {
+        PinnedSlice(match self.take() {
             Repr::Owned(mut value) => {
                 value.truncate(value.len().saturating_sub(bytes));
                 Repr::Owned(value)
@@ -56,10 +81,23 @@ impl PinnedSlice {
     }
 
     /// The value in its own buffer, copied if it was pinned.
-    pub fn into_vec(self) -> Vec<u8> {
-        match self.0 {
+    pub fn into_vec(mut self) -> Vec<u8> {
+        match self.take() {
             Repr::Owned(bytes) => bytes,
             Repr::Pinned(block, range) => block.bytes()[range].to_vec(),
+        }
+    }
+}
+
+impl Drop for PinnedSlice {
+    #[inline]
+    fn drop(&mut self) {
+        if let Repr::Owned(buffer) = &mut self.0
+            && (1..=SPARE_BYTES_MAX).contains(&buffer.capacity())
+        {
+            let buffer = mem::take(buffer);
+            // A thread that ends keeps none.
+            SPARE.try_with(|spare| spare.set(buffer)).unwrap_or_default();
         }
     }
 }

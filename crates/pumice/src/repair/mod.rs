@@ -76,6 +76,23 @@ pub fn repair(options: &Options, path: impl AsRef<Path>) -> Result<RepairReport>
 /// As [`repair()`], with options of their own for column families. Those that are not named get
 /// `unknown`; without it they are refused.
 ///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-repaircf-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{ColumnFamilyDescriptor, ColumnFamilyOptions, DbOptions};
+/// db.put("a", "1")?;
+/// db.close()?;
+/// # drop(db);
+/// let default = ColumnFamilyDescriptor::new("default", ColumnFamilyOptions::default());
+/// let report =
+///     pumice::repair_column_families(&DbOptions::default(), &dir, &[default], None)?;
+/// assert_eq!(report.column_families, ["default"]);
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// As [`repair()`]; InvalidArgument for a column family without options.
 pub fn repair_column_families(

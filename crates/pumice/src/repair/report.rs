@@ -5,6 +5,8 @@
 use std::fmt;
 
 /// What kind of repair a database needed.
+///
+/// Example: that of [`RepairReport`](crate::RepairReport).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RepairOutcome {
     /// None: everything could be read, and nothing was changed.
@@ -18,6 +20,8 @@ pub enum RepairOutcome {
 }
 
 /// The fate of a file.
+///
+/// Example: that of [`RepairReport`](crate::RepairReport).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFate {
     /// The file is part of the database as it was.
@@ -31,6 +35,8 @@ pub enum FileFate {
 }
 
 /// A file of the database and its fate.
+///
+/// Example: that of [`RepairReport`](crate::RepairReport).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepairedFile {
     /// The file's name in the directory.
@@ -48,6 +54,23 @@ pub struct RepairedFile {
 }
 
 /// What a repair found and did; see [`crate::repair()`].
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-report-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{FileFate, RepairOutcome, RepairReport, RepairedFile};
+/// db.put("a", "1")?;
+/// db.close()?;
+/// # drop(db);
+/// let report: RepairReport = pumice::repair(&Default::default(), &dir)?;
+/// assert_eq!(report.outcome, RepairOutcome::Healthy);
+/// let lost = |file: &&RepairedFile| file.fate == FileFate::Lost;
+/// assert_eq!(report.files.iter().filter(lost).count(), 0);
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepairReport {
     /// What kind of repair it was.

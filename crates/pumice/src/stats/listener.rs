@@ -14,6 +14,8 @@ use pumice_base::Error;
 use pumice_table::TableProperties;
 
 /// Why a memtable is flushed. The text is RocksDB's.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // `name` says it.
 pub enum FlushReason {
@@ -50,6 +52,8 @@ impl FlushReason {
 }
 
 /// Why a compaction runs. The text is RocksDB's.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionReason {
     /// L0 has too many files or bytes.
@@ -102,6 +106,8 @@ impl CompactionReason {
 }
 
 /// Why a table file was made.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFileCreationReason {
     /// A memtable was flushed.
@@ -113,6 +119,8 @@ pub enum TableFileCreationReason {
 }
 
 /// The operation that a background error interrupted.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackgroundErrorReason {
     /// A flush.
@@ -128,6 +136,8 @@ pub enum BackgroundErrorReason {
 }
 
 /// The stall state of a column family's writes.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WriteStallCondition {
     /// Not at all.
@@ -140,6 +150,8 @@ pub enum WriteStallCondition {
 }
 
 /// A memtable that no longer takes writes.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Debug)]
 pub struct MemTableInfo {
     /// Column family.
@@ -154,7 +166,10 @@ pub struct MemTableInfo {
     pub num_deletes: u64,
 }
 
-/// A flush. Fields about the result are 0 or empty while it begins.
+/// A flush. Fields about the result are 0 or empty while it begins, those about its memtables when
+/// it is completed.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Debug)]
 pub struct FlushJobInfo {
     /// Number of the column family.
@@ -192,6 +207,8 @@ pub struct FlushJobInfo {
 }
 
 /// A compaction. Fields about the result are 0 or empty while it begins.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Debug)]
 pub struct CompactionJobInfo {
     /// Number of the column family.
@@ -268,6 +285,8 @@ pub struct SubcompactionJobInfo {
 }
 
 /// A new table file.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Debug)]
 pub struct TableFileCreationInfo {
     /// Column family.
@@ -295,6 +314,8 @@ pub struct TableFileCreationInfo {
 }
 
 /// A deleted table file.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Debug)]
 pub struct TableFileDeletionInfo {
     /// Number of the job.
@@ -308,6 +329,8 @@ pub struct TableFileDeletionInfo {
 }
 
 /// A change of the write stall of a column family.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Debug)]
 pub struct WriteStallInfo {
     /// Column family.
@@ -319,6 +342,8 @@ pub struct WriteStallInfo {
 }
 
 /// A table file that was made outside and has become part of the database.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Debug)]
 pub struct ExternalFileIngestionInfo {
     /// Column family.
@@ -334,6 +359,77 @@ pub struct ExternalFileIngestionInfo {
 }
 
 /// Receiver of events; every method does nothing by default.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-listener-{}", std::process::id()));
+/// use std::sync::{Arc, Mutex};
+///
+/// use pumice::{
+///     BackgroundErrorReason, CompactionJobInfo, CompactionReason, Error, EventListener,
+///     ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo, TableFileCreationInfo,
+///     TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
+/// };
+///
+/// #[derive(Default)]
+/// struct Journal(Mutex<Vec<String>>);
+///
+/// impl Journal {
+///     fn add(&self, line: String) {
+///         self.0.lock().expect("no panics").push(line);
+///     }
+/// }
+///
+/// // A listener has those that it needs; here all that take a record.
+/// impl EventListener for Journal {
+///     fn on_memtable_sealed(&self, info: &MemTableInfo) {
+///         self.add(format!("sealed with {} entries", info.num_entries));
+///     }
+///     fn on_flush_begin(&self, info: &FlushJobInfo) {
+///         assert_eq!(info.flush_reason, FlushReason::ManualFlush);
+///         self.add(format!("flushes {} entries", info.total_num_input_entries));
+///     }
+///     fn on_compaction_completed(&self, info: &CompactionJobInfo) {
+///         assert_eq!(info.compaction_reason, CompactionReason::ManualCompaction);
+///         self.add(format!("compacted into level {}", info.output_level));
+///     }
+///     fn on_table_file_created(&self, info: &TableFileCreationInfo) {
+///         if info.reason == TableFileCreationReason::Flush {
+///             self.add("a table by a flush".into());
+///         }
+///     }
+///     fn on_table_file_deleted(&self, info: &TableFileDeletionInfo) {
+///         println!("deleted {}", info.file_path.display());
+///     }
+///     fn on_stall_conditions_changed(&self, info: &WriteStallInfo) {
+///         if info.current == WriteStallCondition::Stopped {
+///             println!("writes of {} wait", info.cf_name);
+///         }
+///     }
+///     fn on_external_file_ingested(&self, info: &ExternalFileIngestionInfo) {
+///         println!("ingested {}", info.external_file_path.display());
+///     }
+///     fn on_background_error(&self, reason: BackgroundErrorReason, error: &Error) {
+///         println!("{reason:?}: {error}");
+///     }
+/// }
+///
+/// let journal = Arc::new(Journal::default());
+/// let listener = journal.clone();
+/// let db = pumice::Db::builder(&dir)
+///     .create(true)
+///     .configure(|options| options.db.listeners.push(listener))
+///     .open()?;
+/// db.put("a", "1")?;
+/// db.flush()?;
+/// db.close()?;
+/// let lines = journal.0.lock().expect("no panics");
+/// assert!(lines.contains(&"flushes 1 entries".to_string()), "{lines:?}");
+/// assert!(lines.contains(&"a table by a flush".to_string()), "{lines:?}");
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait EventListener: Send + Sync {
     /// A flush begins.
     fn on_flush_begin(&self, _info: &FlushJobInfo) {}

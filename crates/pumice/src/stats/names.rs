@@ -34,6 +34,27 @@ macro_rules! stat_names {
 
 stat_names! {
     /// A counter that only grows.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), pumice::Error> {
+    /// # let dir = std::env::temp_dir().join(format!("pumice-ticker-{}", std::process::id()));
+    /// use std::sync::Arc;
+    ///
+    /// use pumice::{Db, HistogramKind, Statistics, Ticker};
+    /// let statistics = Arc::new(Statistics::new());
+    /// let shared = statistics.clone();
+    /// let db = Db::builder(&dir)
+    ///     .create(true)
+    ///     .configure(|options| options.db.statistics = Some(shared))
+    ///     .open()?;
+    /// db.put("a", "1")?;
+    /// assert_eq!(statistics.ticker(Ticker::NumberKeysWritten), 1);
+    /// assert_eq!(statistics.histogram(HistogramKind::DbWrite).count(), 1);
+    /// # db.close()?;
+    /// # pumice::Db::destroy(&Default::default(), &dir)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub enum Ticker {
         BlockCacheMiss = "rocksdb.block.cache.miss",
         BlockCacheHit = "rocksdb.block.cache.hit",
@@ -175,6 +196,8 @@ stat_names! {
 
 stat_names! {
     /// A distribution of values.
+    ///
+    /// Example: that of [`Ticker`](crate::Ticker).
     pub enum HistogramKind {
         DbGet = "rocksdb.db.get.micros",
         DbWrite = "rocksdb.db.write.micros",

@@ -14,6 +14,23 @@ use super::names::Ticker;
 use super::statistics::Statistics;
 
 /// Growth of the tickers in one period.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-history-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::StatsHistoryEntry;
+/// // By `stats_persist_period_sec`, every ten minutes: none yet.
+/// let history: Vec<StatsHistoryEntry> = db.get_stats_history(0, u64::MAX);
+/// for entry in &history {
+///     println!("{}: {:?}", entry.time, entry.stats.get("rocksdb.number.keys.written"));
+/// }
+/// assert!(history.is_empty());
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatsHistoryEntry {
     /// The end of the period, seconds since 1970.

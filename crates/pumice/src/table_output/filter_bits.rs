@@ -11,7 +11,7 @@
 //!
 //! Thread safety: functions of their arguments. It does not say which policy writes the filter.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::f64::consts::LN_2;
 
 use pumice_base::FileNumber;
@@ -47,7 +47,7 @@ impl Runs {
     /// run, and each other level.
     pub fn after(
         version: &Version,
-        inputs: &HashSet<FileNumber>,
+        inputs: &BTreeSet<FileNumber>,
         level: usize,
         bytes: u64,
     ) -> Self {
@@ -95,7 +95,7 @@ mod tests {
         (rates, runs.iter().enumerate().map(|(i, n)| *n as f64 * of(i)).sum())
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn one_run_and_equal_runs_get_the_average() {
         assert!((bits(1 << 30, &[], 10.0) - 10.0).abs() < 1e-9);
         assert!((bits(1 << 20, &[1 << 20, 1 << 20], 10.0) - 10.0).abs() < 1e-9);
@@ -103,7 +103,7 @@ mod tests {
         assert!((bits(0, &[1 << 20], 10.0) - 10.0).abs() < 1e-9, "nothing is known of it");
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn a_tree_of_four_levels_has_the_same_bytes_and_half_the_false_positives() {
         let runs = [64_u64 << 20, 640 << 20, 6400 << 20, 64000 << 20];
         let of = |i: usize| {
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[pumice_test_macros::test]
     fn bits_stay_between_bounds_and_never_leave_the_average_there() {
         assert!((bits(1 << 10, &[1 << 50], 10.0) - BITS_MAX).abs() < 1e-9);
         let small = bits(1 << 40, &vec![1 << 39; 64], 2.5);

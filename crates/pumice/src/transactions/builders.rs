@@ -50,6 +50,8 @@ macro_rules! builder_forms {
 }
 
 /// A database with transactions that is to be opened, see [`TransactionDb::builder`].
+///
+/// Example: that of [`TransactionOptions`](crate::TransactionOptions).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is open before `open`"]
 pub struct TransactionDbBuilder {
@@ -87,6 +89,8 @@ impl TransactionDbBuilder {
 
 /// A database with optimistic transactions that is to be opened, see
 /// [`OptimisticTransactionDb::builder`].
+///
+/// Example: that of [`OptimisticTransactionOptions`](crate::OptimisticTransactionOptions).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is open before `open`"]
 pub struct OptimisticTransactionDbBuilder {

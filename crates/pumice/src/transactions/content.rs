@@ -18,6 +18,7 @@ use pumice_port::time::now_micros;
 
 use crate::batch_index::{SharedBatch, WriteBatchWithIndex, WriteBatchWithIndexOptions};
 use crate::db::api::Db;
+use crate::lock_order;
 use crate::locks::{Holder, NEVER, TransactionState};
 use crate::options::requests::WriteOptions;
 use crate::snapshot::{Purpose, Snapshot};
@@ -77,7 +78,7 @@ pub(super) struct Content {
     pub used: Tracker,
     pub points: Vec<SavePoint>,
     pub counts: Counts,
-    /// Empty without one.
+    /// Empty without one; still there when it has ended.
     pub name: Vec<u8>,
     /// The log that has it, if it is prepared.
     pub prepared_in: FileNumber,
@@ -166,7 +167,7 @@ impl Inner {
             ..WriteBatchWithIndexOptions::default()
         };
         let batch = WriteBatchWithIndex::with_options(&options).into();
-        Inner { db, control, batch, content: Mutex::foreground(content) }
+        Inner { db, control, batch, content: Mutex::ranked(&lock_order::TRANSACTION, content) }
     }
 
     /// Makes `key` the transaction's, for this use.
@@ -199,13 +200,18 @@ impl Inner {
         })
     }
 
-    /// Releases the locks and empties the transaction.
-    pub fn clear(&self, content: &mut Content) {
+    /// Releases the locks of all its keys.
+    pub fn release_all(&self, content: &Content) {
         if let Control::Locks(locks) = &self.control {
             for (family, keys) in content.used.keys() {
                 locks.tables.unlock(&content.holder, family, keys);
             }
         }
+    }
+
+    /// Releases the locks and empties the transaction.
+    pub fn clear(&self, content: &mut Content) {
+        self.release_all(content);
         content.forget();
         self.batch.with_mut(WriteBatchWithIndex::clear);
     }
@@ -279,7 +285,13 @@ impl Drop for Inner {
             for (family, keys) in content.used.keys() {
                 locks.tables.unlock(&content.holder, family, keys);
             }
-            let stays = content.holder.state() == TransactionState::Prepared;
+            // The name of one that has ended may be another one's by now.
+            let stays = matches!(
+                content.holder.state(),
+                TransactionState::Prepared
+                    | TransactionState::Committed
+                    | TransactionState::RolledBack
+            );
             if !content.name.is_empty() && !stays {
                 locks.names.forget(&content.name);
             }

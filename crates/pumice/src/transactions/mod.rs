@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `options` | the options of databases and transactions, RocksDB's names and defaults |
 //! | `builders` | databases with transactions that are to be opened |
+//! | `calls` | the calls that both kinds of databases pass on |
 //! | `transaction` | the handle of a transaction, of both kinds: its calls |
 //! | `content` | what a transaction has done so far, its save points, its end |
 //! | `tracker` | the keys that it has read for update or written |
@@ -11,6 +12,7 @@
 //! | `optimistic` | `OptimisticTransactionDb`: keys are checked at the commit |
 //! | `two_phase` | names, prepare, prepared transactions that an open finds |
 //! | `validate` | whether a key has changed since the transaction saw it |
+//! | `reports` | locks, waits and deadlocks as text |
 //! | `retry` | the whole transaction once more, where that helps |
 //!
 //! What it promises in which isolation, and what survives which crash: docs/transactions.md. Texts
@@ -19,10 +21,12 @@
 //! table, the engine's locks. Every call that reads, writes or locks may suspend.
 
 mod builders;
+mod calls;
 mod content;
 mod optimistic;
 mod options;
 mod pessimistic;
+mod reports;
 mod retry;
 mod tracker;
 mod transaction;

@@ -25,9 +25,9 @@ use crate::db::forms::*;
 use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use crate::locks::{Holder, LockOptions, LockTables, Wanted};
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
-use crate::read::iterator::DbIterator;
 use crate::snapshot::Snapshot;
 use crate::transactions::builders::{OptimisticTransactionDbBuilder, with_history};
+use crate::transactions::calls::calls_of_db;
 use crate::transactions::content::{Content, Control, Inner, Use, new_holder};
 use crate::transactions::options::{
     OccValidationPolicy, OptimisticTransactionDbOptions, OptimisticTransactionOptions,
@@ -193,6 +193,16 @@ impl OptimisticTransactionDb {
         with_history(&mut options);
         self.db.create_column_family(&options, name)
     }
+
+    /// A write outside of transactions, which nothing holds up.
+    fn as_it_is(
+        &self,
+        _: &ColumnFamily,
+        _: &[u8],
+        write: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        write()
+    }
 }
 
 impl Optimistic {
@@ -268,94 +278,8 @@ impl Drop for Committing<'_> {
 }
 
 impl Store for OptimisticTransactionDb {
-    type Cursor = DbIterator;
+    calls_of_db!(Self::as_it_is);
 
-    fn default_column_family(&self) -> &ColumnFamily {
-        self.db.default_column_family()
-    }
-    fn options(&self) -> Arc<DbOptions> {
-        self.db.options()
-    }
-    fn get(
-        &self,
-        options: &ReadOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-    ) -> Result<Option<PinnedSlice>> {
-        Store::get(&self.db, options, cf, key)
-    }
-    fn multi_get(
-        &self,
-        options: &ReadOptions,
-        keys: &[(&ColumnFamily, &[u8])],
-    ) -> Vec<Result<Option<PinnedSlice>>> {
-        Store::multi_get(&self.db, options, keys)
-    }
-    fn get_entity(
-        &self,
-        options: &ReadOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-    ) -> Result<Option<PinnedColumns>> {
-        Store::get_entity(&self.db, options, cf, key)
-    }
-    fn multi_get_entity(
-        &self,
-        options: &ReadOptions,
-        keys: &[(&ColumnFamily, &[u8])],
-    ) -> Vec<Result<Option<PinnedColumns>>> {
-        Store::multi_get_entity(&self.db, options, keys)
-    }
-    fn get_merge_operands(
-        &self,
-        options: &ReadOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-        how: &GetMergeOperandsOptions<'_>,
-        number_of_operands: &mut usize,
-    ) -> Result<Vec<PinnedSlice>> {
-        Store::get_merge_operands(&self.db, options, cf, key, how, number_of_operands)
-    }
-    fn cursor(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<DbIterator> {
-        Store::cursor(&self.db, options, cf)
-    }
-    fn put(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<()> {
-        Store::put(&self.db, options, cf, key, value)
-    }
-    fn put_encoded_entity(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-        entity: &[u8],
-    ) -> Result<()> {
-        Store::put_encoded_entity(&self.db, options, cf, key, entity)
-    }
-    fn delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
-        Store::delete(&self.db, options, cf, key)
-    }
-    fn single_delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
-        Store::single_delete(&self.db, options, cf, key)
-    }
-    fn merge(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-        operand: &[u8],
-    ) -> Result<()> {
-        Store::merge(&self.db, options, cf, key, operand)
-    }
-    /// Refused, as in RocksDB.
-    fn delete_range(&self, _: &WriteOptions, _: &ColumnFamily, _: &[u8], _: &[u8]) -> Result<()> {
-        Err(Error::not_supported(""))
-    }
     /// Range deletions are refused, as in RocksDB.
     fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
         for record in updates.iter() {

@@ -3,6 +3,8 @@
 //! Names, defaults and units are RocksDB's. Thread safety: plain data.
 
 /// When and how a transaction's writes reach the memtables.
+///
+/// Example: that of [`TransactionOptions`](crate::TransactionOptions).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TxnDbWritePolicy {
@@ -17,6 +19,8 @@ pub enum TxnDbWritePolicy {
 }
 
 /// Options of a [`TransactionDb`](crate::TransactionDb).
+///
+/// Example: that of [`TransactionOptions`](crate::TransactionOptions).
 #[derive(Clone, Debug)]
 pub struct TransactionDbOptions {
     /// Most keys locked at a time in a column family; 0 or less: no limit. Default: -1.
@@ -52,6 +56,33 @@ impl Default for TransactionDbOptions {
 }
 
 /// Options of a transaction of a [`TransactionDb`](crate::TransactionDb).
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-txnoptions-{}", std::process::id()));
+/// use pumice::{
+///     Transaction, TransactionDb, TransactionDbBuilder, TransactionDbOptions, TransactionOptions,
+///     TxnDbWritePolicy, WriteOptions,
+/// };
+/// let settings = TransactionDbOptions {
+///     transaction_lock_timeout: 50, // Milliseconds.
+///     write_policy: TxnDbWritePolicy::WriteCommitted,
+///     ..Default::default()
+/// };
+/// let builder: TransactionDbBuilder = TransactionDb::builder(&dir).create(true);
+/// let db = builder.transactions(settings).open()?;
+/// let options = TransactionOptions { set_snapshot: true, ..Default::default() };
+/// let transaction: Transaction = db.transaction_opt(&WriteOptions::default(), &options);
+/// db.put("a", "1")?;
+/// // It has changed since the snapshot.
+/// assert!(transaction.put("a", "2").is_err());
+/// transaction.rollback()?;
+/// # drop(transaction);
+/// # db.db().close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct TransactionOptions {
     /// Take a snapshot at the begin: keys that have changed since cannot be locked. Default: false.
@@ -92,6 +123,8 @@ impl Default for TransactionOptions {
 
 /// How the commits of an [`OptimisticTransactionDb`](crate::OptimisticTransactionDb) exclude each
 /// other.
+///
+/// Example: that of [`OptimisticTransactionOptions`](crate::OptimisticTransactionOptions).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OccValidationPolicy {
@@ -103,6 +136,8 @@ pub enum OccValidationPolicy {
 }
 
 /// Options of an [`OptimisticTransactionDb`](crate::OptimisticTransactionDb).
+///
+/// Example: that of [`OptimisticTransactionOptions`](crate::OptimisticTransactionOptions).
 #[derive(Clone, Debug)]
 pub struct OptimisticTransactionDbOptions {
     /// See [`OccValidationPolicy`].
@@ -120,6 +155,33 @@ impl Default for OptimisticTransactionDbOptions {
 }
 
 /// Options of a transaction of an [`OptimisticTransactionDb`](crate::OptimisticTransactionDb).
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-occ-{}", std::process::id()));
+/// use pumice::{
+///     OccValidationPolicy, OptimisticTransactionDb, OptimisticTransactionDbBuilder,
+///     OptimisticTransactionDbOptions, OptimisticTransactionOptions, WriteOptions,
+/// };
+/// let settings = OptimisticTransactionDbOptions {
+///     validate_policy: OccValidationPolicy::ValidateSerial,
+///     ..Default::default()
+/// };
+/// let builder: OptimisticTransactionDbBuilder =
+///     OptimisticTransactionDb::builder(&dir).create(true);
+/// let db = builder.transactions(settings).open()?;
+/// let options = OptimisticTransactionOptions { set_snapshot: true };
+/// let transaction = db.transaction_opt(&WriteOptions::default(), &options);
+/// transaction.put("a", "1")?;
+/// db.put("a", "2")?;
+/// // Somebody was faster.
+/// assert!(transaction.commit().is_err());
+/// # drop(transaction);
+/// # db.db().close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct OptimisticTransactionOptions {
     /// Take a snapshot at the begin: the commit fails if a key of the transaction has changed
@@ -129,6 +191,25 @@ pub struct OptimisticTransactionOptions {
 
 /// How often and how fast a transaction is repeated, see
 /// [`TransactionDb::run`](crate::TransactionDb::run).
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-retry-{}", std::process::id()));
+/// use pumice::{RetryOptions, TransactionDb, TransactionOptions, WriteOptions};
+/// let db = TransactionDb::builder(&dir).create(true).open()?;
+/// let retry = RetryOptions { attempts_max: 3, ..Default::default() };
+/// let mut attempts = 0;
+/// let (write, options) = (WriteOptions::default(), TransactionOptions::default());
+/// db.run_opt(&write, &options, &retry, |transaction| {
+///     attempts += 1;
+///     transaction.put("a", "1")
+/// })?;
+/// assert_eq!(attempts, 1);
+/// # db.db().close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RetryOptions {
     /// Attempts in all; 0 is 1. Default: 16.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use pumice_base::planted::{self, Bug};
 use pumice_base::{Error, ErrorKind, SubCode, ValueType};
 use pumice_port::sync::Mutex;
 use pumice_port::time::now_micros;
@@ -23,13 +24,14 @@ use crate::db::api::Db;
 use crate::db::forms::*;
 use crate::engine::open::{ColumnFamilyDescriptor, DEFAULT_COLUMN_FAMILY_NAME};
 use crate::engine::two_phase::take_recovered;
+use crate::lock_order;
 use crate::locks::{
     DeadlockPath, HeldLock, Holder, LockOptions, LockTables, TransactionState, Wait, Wanted,
 };
 use crate::options::{ColumnFamilyOptions, DbOptions, Options};
-use crate::read::iterator::DbIterator;
 use crate::recovery::lock::Mode;
 use crate::transactions::builders::{TransactionDbBuilder, with_history};
+use crate::transactions::calls::calls_of_db;
 use crate::transactions::content::{Content, Control, Inner, Use, new_holder};
 use crate::transactions::options::{
     RetryOptions, TransactionDbOptions, TransactionOptions, TxnDbWritePolicy,
@@ -140,7 +142,7 @@ impl TransactionDb {
             .iter()
             .map(|section| Ok(Transaction::of(two_phase::recovered(&db, &locks, section)?)))
             .collect();
-        let recovered = Arc::new(Mutex::foreground(transactions?));
+        let recovered = Arc::new(Mutex::ranked(&lock_order::RECOVERED_TRANSACTIONS, transactions?));
         Ok(TransactionDb { db, locks, recovered })
     }
 
@@ -377,7 +379,9 @@ impl Pessimistic {
 
     pub fn commit(&self, inner: &Inner, content: &mut Content) -> Result<()> {
         let holder = Arc::clone(&content.holder);
-        if holder.is_expired(now_micros()) {
+        if planted::is(Bug::StolenLockUsed) {
+            holder.change(TransactionState::LocksStolen, TransactionState::Started);
+        } else if holder.is_expired(now_micros()) {
             return Err(expired());
         }
         match holder.state() {
@@ -395,6 +399,9 @@ impl Pessimistic {
         if !holder.change(TransactionState::Started, TransactionState::AwaitingCommit) {
             return Err(expired());
         }
+        if planted::is(Bug::LockReleasedBeforePublish) {
+            inner.release_all(content);
+        }
         let written = inner.batch.with_mut(|batch| {
             Store::write(&inner.db, &content.write_options, batch.write_batch_mut())
         });
@@ -403,9 +410,8 @@ impl Pessimistic {
             return Err(error);
         }
         content.committed_at = Some(inner.db.latest_sequence_number());
-        let name = std::mem::take(&mut content.name);
-        if !name.is_empty() {
-            self.names.forget(&name);
+        if !content.name.is_empty() {
+            self.names.forget(&content.name);
         }
         inner.clear(content);
         holder.change(TransactionState::AwaitingCommit, TransactionState::Committed);
@@ -460,94 +466,9 @@ fn keys_of(updates: &WriteBatch) -> Result<BTreeSet<(u32, &[u8])>> {
 }
 
 impl Store for TransactionDb {
-    type Cursor = DbIterator;
+    // A range cannot be locked.
+    calls_of_db!(Self::locked_key);
 
-    fn default_column_family(&self) -> &ColumnFamily {
-        self.db.default_column_family()
-    }
-    fn options(&self) -> Arc<DbOptions> {
-        self.db.options()
-    }
-    fn get(
-        &self,
-        options: &ReadOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-    ) -> Result<Option<PinnedSlice>> {
-        Store::get(&self.db, options, cf, key)
-    }
-    fn multi_get(
-        &self,
-        options: &ReadOptions,
-        keys: &[(&ColumnFamily, &[u8])],
-    ) -> Vec<Result<Option<PinnedSlice>>> {
-        Store::multi_get(&self.db, options, keys)
-    }
-    fn get_entity(
-        &self,
-        options: &ReadOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-    ) -> Result<Option<PinnedColumns>> {
-        Store::get_entity(&self.db, options, cf, key)
-    }
-    fn multi_get_entity(
-        &self,
-        options: &ReadOptions,
-        keys: &[(&ColumnFamily, &[u8])],
-    ) -> Vec<Result<Option<PinnedColumns>>> {
-        Store::multi_get_entity(&self.db, options, keys)
-    }
-    fn get_merge_operands(
-        &self,
-        options: &ReadOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-        how: &GetMergeOperandsOptions<'_>,
-        number_of_operands: &mut usize,
-    ) -> Result<Vec<PinnedSlice>> {
-        Store::get_merge_operands(&self.db, options, cf, key, how, number_of_operands)
-    }
-    fn cursor(&self, options: &ReadOptions, cf: &ColumnFamily) -> Result<DbIterator> {
-        Store::cursor(&self.db, options, cf)
-    }
-    fn put(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-        value: &[u8],
-    ) -> Result<()> {
-        self.locked_key(cf, key, || Store::put(&self.db, options, cf, key, value))
-    }
-    fn put_encoded_entity(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-        entity: &[u8],
-    ) -> Result<()> {
-        self.locked_key(cf, key, || Store::put_encoded_entity(&self.db, options, cf, key, entity))
-    }
-    fn delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
-        self.locked_key(cf, key, || Store::delete(&self.db, options, cf, key))
-    }
-    fn single_delete(&self, options: &WriteOptions, cf: &ColumnFamily, key: &[u8]) -> Result<()> {
-        self.locked_key(cf, key, || Store::single_delete(&self.db, options, cf, key))
-    }
-    fn merge(
-        &self,
-        options: &WriteOptions,
-        cf: &ColumnFamily,
-        key: &[u8],
-        operand: &[u8],
-    ) -> Result<()> {
-        self.locked_key(cf, key, || Store::merge(&self.db, options, cf, key, operand))
-    }
-    /// Refused: a range cannot be locked.
-    fn delete_range(&self, _: &WriteOptions, _: &ColumnFamily, _: &[u8], _: &[u8]) -> Result<()> {
-        Err(Error::not_supported(""))
-    }
     /// Range deletions are refused, unless the database has `skip_concurrency_control`.
     fn write(&self, options: &WriteOptions, updates: &mut WriteBatch) -> Result<()> {
         updates.status()?;

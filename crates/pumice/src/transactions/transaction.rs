@@ -24,10 +24,33 @@ use crate::snapshot::Snapshot;
 use crate::transactions::content::{Control, Inner, Use, conflict_snapshot};
 
 /// A transaction of a [`TransactionDb`](crate::TransactionDb) or an
-/// [`OptimisticTransactionDb`](crate::OptimisticTransactionDb). See the module head.
+/// [`OptimisticTransactionDb`](crate::OptimisticTransactionDb): a [`Store`] whose reads see its own
+/// writes, which take effect together at the commit.
+///
+/// Clones share one transaction, whose calls take turns. When the last clone is dropped before the
+/// commit, the transaction is rolled back; a prepared one stays in the log, and is there again at
+/// the next open. Any call may wait for a lock.
 ///
 /// Options of writes that are given to its calls are not used: those of the transaction are, at its
 /// commit.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-transaction-{}", std::process::id()));
+/// use pumice::TransactionDb;
+/// let db = TransactionDb::builder(&dir).create(true).open()?;
+/// let transaction = db.transaction();
+/// transaction.put("a", "1")?;
+/// assert_eq!(transaction.get("a")?.as_deref(), Some(&b"1"[..])); // It reads what it wrote,
+/// assert_eq!(db.get("a")?, None); // nobody else does
+/// transaction.commit()?; // before this.
+/// assert_eq!(db.get("a")?.as_deref(), Some(&b"1"[..]));
+/// # drop(transaction);
+/// # db.db().close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Transaction {
     inner: Arc<Inner>,

@@ -17,6 +17,7 @@ use crate::commit::batch::{BatchRecord, records};
 use crate::commit::two_phase::Section;
 use crate::db::api::Db;
 use crate::engine::two_phase;
+use crate::lock_order;
 use crate::locks::TransactionState;
 use crate::options::requests::WriteOptions;
 use crate::transactions::content::{Content, Control, Inner};
@@ -28,8 +29,13 @@ const NAME_BYTES_MAX: usize = 512;
 
 /// The named transactions of a database. The name of one that was dropped after its prepare stays
 /// taken: its section is in the log.
-#[derive(Default)]
 pub(super) struct Names(Mutex<BTreeMap<Vec<u8>, Weak<Inner>>>);
+
+impl Default for Names {
+    fn default() -> Self {
+        Names(Mutex::ranked(&lock_order::TRANSACTION_NAMES, BTreeMap::new()))
+    }
+}
 
 impl Names {
     /// Gives `transaction` its name.
@@ -149,7 +155,7 @@ impl Pessimistic {
         if after == TransactionState::Committed {
             content.committed_at = Some(inner.db.latest_sequence_number());
         }
-        self.names.forget(&std::mem::take(&mut content.name));
+        self.names.forget(&content.name);
         inner.clear(content);
         holder.change(during, after);
         Ok(())

@@ -12,6 +12,28 @@ use crate::read::entries::{Cursor, Entries};
 use crate::read::iterator::DbIterator;
 
 /// A cursor: moved through the [`DbIterator`] that it dereferences to; `value` is without its time.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-ttlcursor-{}", std::process::id()));
+/// use pumice::{ColumnFamilyDescriptor, DbWithTtl, Options, TtlDescriptor, TtlEntries};
+/// let mut options = Options::default();
+/// options.db.create_if_missing = true;
+/// // An hour.
+/// let family: TtlDescriptor = (ColumnFamilyDescriptor::new("default", options.cf.clone()), 3600);
+/// let (sessions, _) = DbWithTtl::open_cf(&options.db, &dir, &[family])?;
+/// sessions.put("session", "Ada")?;
+/// let entries: TtlEntries = sessions.iter()?;
+/// assert_eq!(entries.count(), 1);
+/// let mut cursor = sessions.cursor()?;
+/// cursor.seek_to_first();
+/// assert_eq!(cursor.value(), Some(&b"Ada"[..]));
+/// # drop(cursor);
+/// # sessions.db().close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct TtlIterator(pub(super) DbIterator);
 
@@ -79,4 +101,6 @@ impl Cursor for TtlIterator {
 }
 
 /// Keys and values as [`Entries`], without their times.
+///
+/// Example: that of [`TtlIterator`](crate::TtlIterator).
 pub type TtlEntries = Entries<TtlIterator>;

@@ -50,6 +50,8 @@ const TIME_MIN: i32 = 1_368_146_402;
 
 /// A column family to open: its descriptor, and for how many seconds its values live; 0 or less
 /// forever.
+///
+/// Example: that of [`TtlIterator`](crate::TtlIterator).
 pub type TtlDescriptor = (ColumnFamilyDescriptor, i32);
 
 /// Id of a column family, and for how long its values live.

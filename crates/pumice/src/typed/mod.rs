@@ -229,6 +229,24 @@ fn value_bytes<V: Value>(value: &V) -> Vec<u8> {
 }
 
 /// Entries of a [`Table`], made by [`Table::iter`] and [`Table::range`].
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-tableentries-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::TableEntries;
+/// let days = db.table::<u32, String>("days")?;
+/// days.put(&2, &"Tuesday".to_string())?;
+/// days.put(&10, &"another".to_string())?;
+/// let entries: TableEntries<u32, String> = days.iter()?;
+/// let names: Result<Vec<_>, _> = entries.map(|entry| entry.map(|(day, _)| day)).collect();
+/// assert_eq!(names?, [2, 10]);
+/// # drop(days);
+/// # db.close()?;
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct TableEntries<K, V> {
     entries: Entries,

@@ -48,6 +48,11 @@ fn keys_are_whatever_is_bytes() {
     assert_eq!(db.multi_get(&["d", "sum"]).len(), 2);
     let read = ReadOptions::default();
     assert_eq!(keys(db.range_opt(&read, "s".."t").unwrap()), "sum");
+    // No type has to be named, and borrowed keys will do.
+    let (from, to) = (b"s".to_vec(), b"t".to_vec());
+    assert_eq!(keys(db.range(&from..&to).unwrap()), "sum");
+    assert_eq!(keys(db.range(..).unwrap()), "sum");
+    assert_eq!(keys(db.range_cf(&family, ..).unwrap()), "d");
     assert_eq!(keys(db.prefix_opt(&read, "su").unwrap()), "sum");
     assert!(db.key_may_exist_opt(&read, "sum").unwrap());
     assert!(!db.key_may_exist_cf_opt(&read, &family, "sum").unwrap());

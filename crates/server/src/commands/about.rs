@@ -7,7 +7,8 @@ use std::fmt::Write;
 
 use super::args::{is, lossy, upper};
 use super::keys::help;
-use super::{Access, Call, Keys, LOADING, READONLY, Row, STALE, all, find, subcommand};
+use super::specs::{tips, write_keys_and_flags, write_specs};
+use super::{Access, Call, Keys, LOADING, Row, STALE, all, find, subcommand};
 use crate::keyspace::{Failure, Outcome, glob};
 use crate::protocol::Reply;
 
@@ -31,6 +32,13 @@ const COMMAND: &[Row] = &[
     row("count", 2, "2.8.13", "Counts the commands.", count),
     row("docs", -2, "7.0.0", "Returns the documentation of commands.", docs),
     row("getkeys", -4, "2.8.13", "Returns the arguments of a command that are keys.", getkeys),
+    row(
+        "getkeysandflags",
+        -4,
+        "7.0.0",
+        "Returns the keys of a command, and what it does with each.",
+        getkeysandflags,
+    ),
     row("help", 2, "5.0.0", "Lists the subcommands.", command_help),
     row("info", -2, "2.8.13", "Returns names, arities, flags and keys of commands.", info),
     row("list", -2, "7.0.0", "Lists the names of the commands.", list),
@@ -55,40 +63,12 @@ fn write_info(out: &mut Reply, row: &Row) {
     let categories = row.category_names();
     out.set(categories.len());
     categories.iter().for_each(|name| out.simple(&format!("@{name}")));
-    // No tips.
-    out.array(0);
-    write_keys(out, row);
+    let tips = tips(row);
+    out.array(tips.len());
+    tips.iter().for_each(|tip| out.bulk(tip.as_bytes()));
+    write_specs(out, row);
     out.array(row.subcommands.len());
     row.subcommands.iter().for_each(|sub| write_info(out, sub));
-}
-
-/// Where the keys are, in COMMAND's long form.
-fn write_keys(out: &mut Reply, row: &Row) {
-    let Keys::Range(first, last, step) = row.keys else {
-        out.array(0);
-        return;
-    };
-    let last = if last >= 0 { last - first } else { last };
-    out.array(1);
-    out.map(3);
-    out.bulk(b"flags");
-    out.set(1);
-    out.simple(if row.is(READONLY) { "RO" } else { "RW" });
-    for (what, kind, numbers) in [
-        ("begin_search", "index", &[("index", first)][..]),
-        ("find_keys", "range", &[("lastkey", last), ("keystep", step), ("limit", 0)]),
-    ] {
-        out.bulk(what.as_bytes());
-        out.map(2);
-        out.bulk(b"type");
-        out.bulk(kind.as_bytes());
-        out.bulk(b"spec");
-        out.map(numbers.len());
-        for (name, number) in numbers {
-            out.bulk(name.as_bytes());
-            out.integer(i64::from(*number));
-        }
-    }
 }
 
 fn count(call: &mut Call<'_, '_>) -> Outcome<()> {
@@ -101,7 +81,7 @@ fn command_help(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 /// A row by its name, or `parent|name`.
-fn by_full_name(name: &[u8]) -> Option<&'static Row> {
+pub fn by_full_name(name: &[u8]) -> Option<&'static Row> {
     match name.iter().position(|&b| b == b'|') {
         None => find(name),
         Some(at) => subcommand(find(&name[..at])?, &name[at + 1..]),
@@ -174,7 +154,8 @@ fn list(call: &mut Call<'_, '_>) -> Outcome<()> {
     Ok(())
 }
 
-fn getkeys(call: &mut Call<'_, '_>) -> Outcome<()> {
+/// The command that COMMAND GETKEYS and its relative are asked about, which has keys.
+fn asked<'a, 'k>(call: &Call<'a, 'k>) -> Outcome<(&'static Row, &'a [&'a [u8]])> {
     let args = &call.args[2..];
     let mut row = find(args[0]).ok_or(Failure::text("ERR Invalid command specified"))?;
     if let Some(sub) = args.get(1).and_then(|word| subcommand(row, word)) {
@@ -187,12 +168,23 @@ fn getkeys(call: &mut Call<'_, '_>) -> Outcome<()> {
         const ARITY: &str = "ERR Invalid number of arguments specified for command";
         return Err(Failure::text(ARITY));
     }
-    let keys = row.keys_of(args);
-    if keys.is_empty() || !row.counts_well(args) {
+    if row.keys_of(args).is_empty() || !row.counts_well(args) {
         return Err(Failure::text("ERR Invalid arguments specified for command"));
     }
+    Ok((row, args))
+}
+
+fn getkeys(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let (row, args) = asked(call)?;
+    let keys = row.keys_of(args);
     call.out.array(keys.len());
     keys.iter().for_each(|key| call.out.bulk(key));
+    Ok(())
+}
+
+fn getkeysandflags(call: &mut Call<'_, '_>) -> Outcome<()> {
+    let (row, args) = asked(call)?;
+    write_keys_and_flags(call.out, row, args);
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use super::acl_rules::{apply, end_connections, end_listeners, is_name, joined, lines, load, save};
-use super::args::{fail, integer, is, lossy, too_many_words};
+use super::args::{fail, integer, is, lossy, quoting, too_many_words};
 use super::keys::help;
 use super::{
     ADMIN, Access, Call, LOADING, NOSCRIPT, Row, STALE, all, catalog, find, permits, subcommand,
@@ -92,7 +92,7 @@ fn cat(call: &mut Call<'_, '_>) -> Outcome<()> {
         [name] => {
             let lower = lossy(name).to_ascii_lowercase();
             if !CATEGORIES.contains(&lower.as_str()) {
-                return Err(fail(format!("ERR Unknown category '{}'", lossy(name))));
+                return Err(fail(quoting("ERR Unknown category '", name, "'")));
             }
             let rows = all().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
             let named: Vec<_> =
@@ -126,8 +126,8 @@ fn deluser(call: &mut Call<'_, '_>) -> Outcome<()> {
 fn dryrun(call: &mut Call<'_, '_>) -> Outcome<()> {
     let (name, args) = (call.args[2], &call.args[3..]);
     let user = call.shared.acl.find(name);
-    let user = user.ok_or_else(|| fail(format!("ERR User '{}' not found", lossy(name))))?;
-    let unknown = || fail(format!("ERR Command '{}' not found", lossy(args[0])));
+    let user = user.ok_or_else(|| fail(quoting("ERR User '", name, "' not found")))?;
+    let unknown = || fail(quoting("ERR Command '", args[0], "' not found"));
     let mut row = find(args[0]).ok_or_else(unknown)?;
     if let (false, Some(word)) = (row.subcommands.is_empty(), args.get(1)) {
         row = subcommand(row, word).ok_or_else(unknown)?;
@@ -139,7 +139,7 @@ fn dryrun(call: &mut Call<'_, '_>) -> Outcome<()> {
     let asked = permits::asked(row, args);
     match user.rules().check(&asked) {
         Ok(()) => call.out.ok(),
-        Err(denied) => call.out.bulk(permits::dry_text(row, &asked, denied).as_bytes()),
+        Err(denied) => call.out.bulk(&permits::dry_text(row, &asked, denied)),
     }
     Ok(())
 }
@@ -249,7 +249,7 @@ fn setuser(call: &mut Call<'_, '_>) -> Outcome<()> {
         const BAD: &str = "ERR Usernames can't contain spaces or null characters";
         return Err(Failure::text(BAD));
     }
-    let error = |why: String| fail(format!("ERR {why}"));
+    let error = |why: Vec<u8>| fail(quoting("ERR ", &why, ""));
     let words = joined(&call.args[3..]).map_err(error)?;
     let acl = &call.shared.acl;
     let all_channels = acl.all_channels();

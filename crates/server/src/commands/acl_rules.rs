@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use pumice_port::os::{self, File, OpenFlags};
 
-use super::args::lossy;
+use super::args::{lossy, quoting};
 use super::catalog;
 use crate::protocol::request::split_words;
 use crate::session::Shared;
@@ -22,17 +22,15 @@ use crate::session::clients::Client;
 ///
 /// # Errors
 /// The reply: a parenthesis is not closed.
-pub fn joined(words: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
+pub fn joined(words: &[&[u8]]) -> Result<Vec<Vec<u8>>, Vec<u8>> {
     let mut rules: Vec<Vec<u8>> = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut rule = word.to_vec();
         while rule.starts_with(b"(") && !rule.ends_with(b")") {
             let Some(more) = words.next() else {
-                let start = lossy(word);
-                return Err(format!(
-                    "Unmatched parenthesis in acl selector starting at '{start}'."
-                ));
+                let what = "Unmatched parenthesis in acl selector starting at '";
+                return Err(quoting(what, word, "'."));
             };
             rule.push(b' ');
             rule.extend_from_slice(more);
@@ -51,10 +49,11 @@ pub fn is_name(name: &[u8]) -> bool {
 ///
 /// # Errors
 /// In Redis's words, without the leading code.
-pub fn apply(rules: &mut Rules, words: &[Vec<u8>], all_channels: bool) -> Result<(), String> {
+pub fn apply(rules: &mut Rules, words: &[Vec<u8>], all_channels: bool) -> Result<(), Vec<u8>> {
     for word in words {
         rules.apply(catalog(), word, all_channels).map_err(|why| {
-            format!("Error in ACL SETUSER modifier '{}': {}", lossy(word), why.text())
+            let what = "Error in ACL SETUSER modifier '";
+            quoting(what, word, &format!("': {}", why.text()))
         })?;
     }
     Ok(())
@@ -74,7 +73,9 @@ fn user_of_line(line: &[u8], all_channels: bool) -> Result<(Vec<u8>, Rules), Str
         return Err(format!("username '{}' contains invalid characters", lossy(name)));
     }
     let mut rules = Rules::new(all_channels);
-    apply(&mut rules, &joined(words)?, all_channels)?;
+    joined(words)
+        .and_then(|words| apply(&mut rules, &words, all_channels))
+        .map_err(|why| lossy(&why))?;
     Ok((name.to_vec(), rules))
 }
 

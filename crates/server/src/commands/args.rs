@@ -21,15 +21,12 @@ pub const BEYOND_LONG: Failure = Failure::text(
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
 );
 
-/// An argument that is a number and does not underflow to zero.
+/// An argument that is a number which a double holds.
 ///
 /// # Errors
-/// The argument is not a number.
+/// The argument is not such a number.
 pub fn double(arg: &[u8]) -> Outcome<f64> {
-    let mantissa = arg.split(|b| b.eq_ignore_ascii_case(&b'e')).next().unwrap_or_default();
-    let is_zero = || !mantissa.iter().any(|b| (b'1'..=b'9').contains(b));
-    let number = number::double(arg).filter(|number| *number != 0.0 || is_zero());
-    number.ok_or(Failure::NOT_A_FLOAT)
+    number::double(arg).ok_or(Failure::NOT_A_FLOAT)
 }
 
 /// Whether the argument is this word; case is ignored.
@@ -59,11 +56,16 @@ pub fn clamp(start: i64, stop: i64, len: u64) -> Option<(u64, u64)> {
 /// Too many words after a subcommand; the text quotes it as it was typed.
 pub fn too_many_words(args: &[&[u8]]) -> Failure {
     let parent = lossy(&upper(args[0]));
-    let what = "ERR unknown subcommand or wrong number of arguments for";
-    fail(format!("{what} '{}'. Try {parent} HELP.", lossy(args[1])))
+    let what = "ERR unknown subcommand or wrong number of arguments for '";
+    fail(quoting(what, args[1], &format!("'. Try {parent} HELP.")))
 }
 
-/// An error made of parts.
-pub fn fail(text: impl Into<String>) -> Failure {
+/// An error made of parts. What it quotes goes back as it came, UTF-8 or not.
+pub fn fail(text: impl Into<Vec<u8>>) -> Failure {
     Failure::Error(text.into().into())
+}
+
+/// `before`, the argument, `after`: the text of an error that quotes an argument.
+pub fn quoting(before: &str, arg: &[u8], after: &str) -> Vec<u8> {
+    [before.as_bytes(), arg, after.as_bytes()].concat()
 }

@@ -7,9 +7,11 @@
 
 use super::args::{Args, integer, is, upper};
 use super::lists::{move_element, pop_list};
+use super::sets::{TOO_MANY_KEYS, counted};
 use super::sorted_joins::pop_sorted;
 use super::{BLOCKING, Call, DENYOOM, FAST, NOSCRIPT, Row, WRITE};
 use crate::keyspace::{Failure, Outcome};
+use crate::protocol::extended::Extended;
 use crate::protocol::number;
 use crate::session::action::{End, Op, Take};
 use crate::session::waiters::Wish;
@@ -87,17 +89,19 @@ impl Op {
 
 /// A timeout in seconds; None waits forever.
 fn timeout(arg: &[u8]) -> Outcome<Option<u64>> {
-    let seconds = number::double(arg);
-    let seconds = seconds.ok_or(Failure::text("ERR timeout is not a float or out of range"))?;
-    // Redis computes with infinity here and arrives at a negative number.
-    if seconds < 0.0 || seconds.is_infinite() {
-        return Err(Failure::text("ERR timeout is negative"));
+    const NO_FLOAT: Failure = Failure::text("ERR timeout is not a float or out of range");
+    const NEGATIVE: Failure = Failure::text("ERR timeout is negative");
+    if number::double(arg).is_some_and(f64::is_infinite) {
+        // Redis computes with infinity here and arrives at a negative number.
+        return Err(NEGATIVE);
     }
-    if seconds * 1000.0 > i64::MAX as f64 {
-        return Err(Failure::text("ERR timeout is out of range"));
+    let seconds = Extended::parse(arg).ok_or(NO_FLOAT)?;
+    // Whole milliseconds, rounded up; what a 64-bit integer does not hold Redis makes negative.
+    let millis = (seconds.to_double() * 1000.0).ceil();
+    if millis < 0.0 || millis >= i64::MAX as f64 {
+        return Err(NEGATIVE);
     }
-    // Whole milliseconds, rounded up.
-    let millis = (seconds * 1000.0).ceil() as u64;
+    let millis = (millis as u64).max(u64::from(seconds.is_positive()));
     Ok(Some(millis).filter(|millis| *millis > 0).map(|millis| millis.saturating_mul(1_000_000)))
 }
 
@@ -165,8 +169,8 @@ pub fn pop_request<'a, T>(
     at: usize,
     take: fn(&[u8]) -> Outcome<T>,
 ) -> Outcome<(Args<'a>, T, u64)> {
-    let (keys, rest) = super::sets::counted(args, at).map_err(|failure| match failure {
-        Failure::Error(text) if text.contains("greater than number") => Failure::SYNTAX,
+    let (keys, rest) = counted(args, at).map_err(|failure| match failure {
+        Failure::Error(text) if *text == *TOO_MANY_KEYS.as_bytes() => Failure::SYNTAX,
         other => other,
     })?;
     let (word, rest) = rest.split_first().ok_or(Failure::SYNTAX)?;

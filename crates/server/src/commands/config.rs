@@ -5,7 +5,7 @@
 use pumice_port::os;
 
 use super::acl_rules;
-use super::args::{fail, is, lossy};
+use super::args::{fail, is, lossy, quoting};
 use super::keys::help;
 use super::{ADMIN, Access, Call, LOADING, NOSCRIPT, Row, STALE};
 use crate::keyspace::{Failure, Outcome, glob};
@@ -69,6 +69,10 @@ fn set(call: &mut Call<'_, '_>) -> Outcome<()> {
     if !args.len().is_multiple_of(2) {
         return Err(Failure::text("ERR wrong number of arguments for 'config|set' command"));
     }
+    if let Some(name) = args.iter().step_by(2).find(|name| std::str::from_utf8(name).is_err()) {
+        let what = "ERR Unknown option or number of arguments for CONFIG SET - '";
+        return Err(fail(quoting(what, name, "'")));
+    }
     let texts: Vec<_> = args.iter().map(|arg| lossy(arg)).collect();
     let pairs: Vec<_> = texts.chunks_exact(2).map(|p| (p[0].as_str(), p[1].as_str())).collect();
     let old = call.shared.config.change(&pairs).map_err(fail)?;
@@ -108,6 +112,7 @@ fn rewrite(call: &mut Call<'_, '_>) -> Outcome<()> {
 
 fn resetstat(call: &mut Call<'_, '_>) -> Outcome<()> {
     call.shared.stats.reset();
+    call.shared.calls.reset();
     call.out.ok();
     Ok(())
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::args::{fail, integer, is, lossy, too_many_words, upper};
+use super::args::{fail, integer, is, lossy, quoting, too_many_words, upper};
 use super::keys::help;
 use super::rename::database;
 use super::{ALLOW_BUSY, Access, Call, FAST, LOADING, NO_AUTH, NOSCRIPT, Row, STALE};
@@ -158,7 +158,7 @@ fn hello(call: &mut Call<'_, '_>) -> Outcome<()> {
                 name = Some(wanted.to_vec());
                 rest = more;
             }
-            _ => return Err(fail(format!("ERR Syntax error in HELLO option '{}'", lossy(word)))),
+            _ => return Err(fail(quoting("ERR Syntax error in HELLO option '", word, "'"))),
         }
     }
     if !call.session.is_authenticated {
@@ -324,7 +324,7 @@ fn list(call: &mut Call<'_, '_>) -> Outcome<()> {
                 b"NORMAL" => |client| !listens(client),
                 b"PUBSUB" => listens,
                 b"MASTER" | b"REPLICA" | b"SLAVE" => |_| false,
-                _ => return Err(fail(format!("ERR Unknown client type '{}'", lossy(kind)))),
+                _ => return Err(fail(quoting("ERR Unknown client type '", kind, "'"))),
             };
             clients.retain(|client| wanted(client));
         }
@@ -379,10 +379,10 @@ fn wanted(acl: &Acl, args: &[&[u8]]) -> Outcome<Wanted> {
                 b"NORMAL" => wanted.listening = Some(false),
                 b"PUBSUB" => wanted.listening = Some(true),
                 b"MASTER" | b"REPLICA" | b"SLAVE" => wanted.is_nobody = true,
-                _ => return Err(fail(format!("ERR Unknown client type '{text}'"))),
+                _ => return Err(fail(quoting("ERR Unknown client type '", pair[1], "'"))),
             },
             b"USER" => {
-                let none = || fail(format!("ERR No such user '{text}'"));
+                let none = || fail(quoting("ERR No such user '", pair[1], "'"));
                 wanted.user = Some(acl.find(pair[1]).ok_or_else(none)?);
             }
             b"SKIPME" => match upper(pair[1]).as_slice() {

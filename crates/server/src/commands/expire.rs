@@ -2,7 +2,7 @@
 //!
 //! Thread safety: see the module above.
 
-use super::args::{fail, integer, lossy, upper};
+use super::args::{fail, integer, lossy, quoting, upper};
 use super::{Call, FAST, READONLY, Row, WRITE};
 use crate::keyspace::{Failure, Outcome};
 
@@ -81,7 +81,7 @@ fn conditions(args: &[&[u8]]) -> Outcome<Conditions> {
             b"XX" => found.if_any = true,
             b"GT" => found.if_later = true,
             b"LT" => found.if_earlier = true,
-            _ => return Err(fail(format!("ERR Unsupported option {}", lossy(arg)))),
+            _ => return Err(fail(quoting("ERR Unsupported option ", arg, ""))),
         }
     }
     if found.if_none && (found.if_any || found.if_later || found.if_earlier) {

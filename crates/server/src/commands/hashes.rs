@@ -9,6 +9,7 @@ use super::{Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{BY_NAME, Collection, Kind, name_of};
 use crate::keyspace::{Failure, Outcome};
 use crate::protocol::Reply;
+use crate::protocol::extended::Extended;
 use crate::protocol::number::{self, push_integer};
 
 const fn read(
@@ -242,9 +243,11 @@ fn hincrby(call: &mut Call<'_, '_>) -> Outcome<()> {
 }
 
 fn hincrbyfloat(call: &mut Call<'_, '_>) -> Outcome<()> {
-    let by = number::double(call.args[3]).ok_or(Failure::NOT_A_FLOAT)?;
-    if by.is_infinite() {
+    if number::double(call.args[3]).is_some_and(f64::is_infinite) {
         return Err(Failure::text("ERR value is NaN or Infinity"));
+    }
+    if Extended::parse(call.args[3]).is_none() {
+        return Err(Failure::NOT_A_FLOAT);
     }
     let hash = call.txn.collection(call.args[1], Kind::Hash)?;
     let old = field(call, &hash, call.args[2])?;

@@ -1,19 +1,30 @@
 //! INFO: what the server reports about itself, in sections.
 //!
+//! Sections and fields are those of Redis 7.0, and the section Engine. Fields about what is not
+//! here (replication, forks, scripts, modules) say what they say on a redis-server that does not
+//! use it. Left out are fields whose value there is a fact about another program: the processor
+//! time of a main thread.
+//!
 //! Thread safety: see the module above.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
 
 use super::args::upper;
-use super::{Access, Call, DANGEROUS, LOADING, Row, STALE};
+use super::info_counters::{persistence, stats};
+use super::memory::Memory;
+use super::{Access, Call, DANGEROUS, LOADING, Row, STALE, all};
 use crate::keyspace::Outcome;
 use crate::keyspace::counts::Tally;
 use crate::session::Shared;
+use crate::session::calls::Report;
+use crate::session::clients::Client;
 use crate::session::stats::Stats;
 
 /// The version of Redis whose commands these are.
 pub const REDIS_VERSION: &str = "7.0.15";
+/// Expired keys are looked for so often a second.
+const HZ: u32 = 10;
 
 /// See the module's head.
 pub const ROWS: &[Row] =
@@ -21,78 +32,174 @@ pub const ROWS: &[Row] =
         .access(Access::Glance)
         .categories(&[DANGEROUS])];
 
-type Section = fn(&Shared, u64, &mut String) -> std::fmt::Result;
+/// What a section is written to.
+pub type Text = String;
+type Section = fn(&Shared, u64, &mut Text);
 
-const SECTIONS: &[(&str, Section)] = &[
-    ("Server", server),
-    ("Clients", clients),
-    ("Memory", memory),
-    ("Persistence", persistence),
-    ("Stats", stats),
-    ("Replication", |_, _, text| writeln!(text, "role:master\r\nconnected_slaves:0\r")),
-    ("CPU", cpu),
-    ("Engine", engine),
-    ("Cluster", |_, _, text| writeln!(text, "cluster_enabled:0\r")),
-    ("Keyspace", keyspace),
+/// When a section is shown without being named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    ByDefault,
+    /// With `all` and `everything`.
+    WithAll,
+}
+
+const SECTIONS: &[(&str, Shown, Section)] = &[
+    ("Server", Shown::ByDefault, server),
+    ("Clients", Shown::ByDefault, clients),
+    ("Memory", Shown::ByDefault, memory),
+    ("Persistence", Shown::ByDefault, persistence),
+    ("Stats", Shown::ByDefault, stats),
+    ("Replication", Shown::ByDefault, replication),
+    ("CPU", Shown::ByDefault, cpu),
+    ("Modules", Shown::ByDefault, |_, _, _| {}),
+    ("Commandstats", Shown::WithAll, commandstats),
+    ("Errorstats", Shown::ByDefault, errorstats),
+    ("Latencystats", Shown::WithAll, latencystats),
+    ("Engine", Shown::ByDefault, engine),
+    ("Cluster", Shown::ByDefault, |_, _, text| field(text, "cluster_enabled", 0)),
+    ("Keyspace", Shown::ByDefault, keyspace),
 ];
+
+/// `name:value` and a line's end.
+pub fn field(text: &mut Text, name: &str, value: impl Display) {
+    write!(text, "{name}:{value}\r\n").expect("a String takes everything");
+}
 
 fn info(call: &mut Call<'_, '_>) -> Outcome<()> {
     let wanted: Vec<_> = call.args[1..].iter().map(|arg| upper(arg)).collect();
-    let every = |w: &Vec<u8>| matches!(w.as_slice(), b"ALL" | b"DEFAULT" | b"EVERYTHING");
-    let all = wanted.is_empty() || wanted.iter().any(every);
+    let has = |word: &[u8]| wanted.iter().any(|wanted| wanted == word);
+    let default = wanted.is_empty() || has(b"DEFAULT");
+    let all = has(b"ALL") || has(b"EVERYTHING");
     let mut text = String::new();
-    for (name, section) in SECTIONS {
-        if all || wanted.contains(&upper(name.as_bytes())) {
+    for (name, shown, section) in SECTIONS {
+        let is_shown = all || default && *shown == Shown::ByDefault;
+        if is_shown || has(&upper(name.as_bytes())) {
             let separator = if text.is_empty() { "" } else { "\r\n" };
-            let written = write!(text, "{separator}# {name}\r\n")
-                .and_then(|()| section(call.shared, call.txn.now, &mut text));
-            written.expect("a String takes everything");
+            text += &format!("{separator}# {name}\r\n");
+            section(call.shared, call.txn.now, &mut text);
         }
     }
     call.out.verbatim(&text);
     Ok(())
 }
 
-fn server(shared: &Shared, now: u64, text: &mut String) -> std::fmt::Result {
+fn server(shared: &Shared, now: u64, text: &mut Text) {
     let up = now.saturating_sub(Stats::get(&shared.stats.started_millis)) / 1000;
-    writeln!(text, "redis_version:{REDIS_VERSION}\r")?;
-    writeln!(text, "pumice_version:{}\r", env!("CARGO_PKG_VERSION"))?;
-    writeln!(text, "redis_mode:standalone\r\nos:Linux\r\narch_bits:64\r")?;
-    writeln!(text, "process_id:{}\r\nrun_id:{}\r", pumice_port::os::pid(), shared.run_id)?;
+    let uses_uring = shared.stats.is_uring.load(Ordering::Relaxed);
+    let is_supervised = std::env::var_os("NOTIFY_SOCKET").is_some();
     let port = ["port", "tls-port"].map(|name| shared.config.number(name));
-    writeln!(text, "tcp_port:{}\r", if port[0] == 0 { port[1] } else { port[0] })?;
-    writeln!(text, "uptime_in_seconds:{up}\r\nuptime_in_days:{}\r", up / 86_400)
+    let program = std::env::current_exe().unwrap_or_default();
+    let file = shared.config.file().map(|file| file.display().to_string());
+    // A program of no commit and no C compiler says zeros.
+    field(text, "redis_version", REDIS_VERSION);
+    field(text, "pumice_version", env!("CARGO_PKG_VERSION"));
+    field(text, "redis_git_sha1", "00000000");
+    field(text, "redis_git_dirty", 0);
+    field(text, "redis_build_id", "0000000000000000");
+    field(text, "redis_mode", "standalone");
+    field(text, "os", system());
+    field(text, "arch_bits", usize::BITS);
+    field(text, "monotonic_clock", "POSIX clock_gettime");
+    field(text, "multiplexing_api", if uses_uring { "io_uring" } else { "epoll" });
+    field(text, "gcc_version", "0.0.0");
+    field(text, "process_id", pumice_port::os::pid());
+    field(text, "process_supervised", if is_supervised { "systemd" } else { "no" });
+    field(text, "run_id", &shared.run_id);
+    field(text, "tcp_port", if port[0] == 0 { port[1] } else { port[0] });
+    field(text, "server_time_usec", pumice_port::time::wall_micros());
+    field(text, "uptime_in_seconds", up);
+    field(text, "uptime_in_days", up / 86_400);
+    field(text, "hz", HZ);
+    field(text, "configured_hz", HZ);
+    field(text, "lru_clock", (now / 1000) & 0x00ff_ffff);
+    field(text, "executable", program.display());
+    field(text, "config_file", file.unwrap_or_default());
+    field(text, "io_threads_active", 0);
 }
 
-fn clients(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
-    writeln!(text, "connected_clients:{}\r", shared.clients.len())?;
-    writeln!(text, "blocked_clients:{}\r", shared.waiters.len())?;
-    writeln!(text, "maxclients:{}\r", shared.config.get("maxclients"))
+/// The operating system, its release, and the processor.
+fn system() -> String {
+    let release = pumice_port::os::read_file("/proc/sys/kernel/osrelease".as_ref());
+    let release = release.unwrap_or_default();
+    let release = String::from_utf8_lossy(&release);
+    format!("Linux {} {}", release.trim(), std::env::consts::ARCH)
 }
 
-fn memory(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
-    let usage = pumice_port::time::resource_usage();
-    let resident = resident_bytes();
-    for (name, bytes) in [
-        ("used_memory", resident),
-        ("used_memory_rss", resident),
-        ("used_memory_peak", usage.max_resident_bytes.max(resident)),
-    ] {
-        writeln!(text, "{name}:{bytes}\r\n{name}_human:{}\r", human(bytes))?;
+fn clients(shared: &Shared, _: u64, text: &mut Text) {
+    let all = shared.clients.list();
+    let most = |bytes: fn(&Client) -> u64| all.iter().map(|c| bytes(c)).max().unwrap_or(0);
+    let input = |client: &Client| {
+        Stats::get(&client.buffers.input) + Stats::get(&client.buffers.input_free)
+    };
+    let output = |client: &Client| {
+        Stats::get(&client.buffers.replies_most) + Stats::get(&client.buffers.messages)
+    };
+    let has_limit = |client: &&std::sync::Arc<Client>| {
+        client.waiter.lock().as_ref().is_some_and(|waiter| waiter.limit_nanos.is_some())
+    };
+    field(text, "connected_clients", all.len());
+    field(text, "cluster_connections", 0);
+    field(text, "maxclients", shared.config.get("maxclients"));
+    field(text, "client_recent_max_input_buffer", most(input));
+    field(text, "client_recent_max_output_buffer", most(output));
+    field(text, "blocked_clients", shared.waiters.len());
+    field(text, "tracking_clients", 0);
+    field(text, "clients_in_timeout_table", all.iter().filter(has_limit).count());
+}
+
+/// As Redis writes them where the allocator cannot be asked: all of it is resident.
+fn memory(shared: &Shared, _: u64, text: &mut Text) {
+    let memory = Memory::of(shared);
+    let mut bytes_of = |name: &str, bytes: u64| {
+        field(text, name, bytes);
+        field(text, &format!("{name}_human"), human(bytes));
+    };
+    bytes_of("used_memory", memory.used);
+    bytes_of("used_memory_rss", memory.used);
+    bytes_of("used_memory_peak", memory.peak);
+    field(text, "used_memory_peak_perc", format_args!("{:.2}%", memory.peak_percent()));
+    field(text, "used_memory_overhead", memory.overhead());
+    field(text, "used_memory_startup", memory.startup);
+    field(text, "used_memory_dataset", memory.dataset());
+    field(text, "used_memory_dataset_perc", format_args!("{:.2}%", memory.dataset_percent()));
+    for name in ["allocated", "active", "resident"] {
+        field(text, &format!("allocator_{name}"), memory.used);
     }
-    writeln!(text, "mem_clients_normal:{}\r", shared.clients.memory.used())?;
-    writeln!(text, "total_system_memory:{}\r", pumice_port::os::total_memory_bytes())?;
-    writeln!(text, "maxmemory:0\r\nmaxmemory_policy:noeviction\r")
-}
-
-/// Memory of the process, in bytes; 0 where the system does not say.
-fn resident_bytes() -> u64 {
-    let status = pumice_port::os::read_file(std::path::Path::new("/proc/self/status"));
-    let status = status.unwrap_or_default();
-    let text = String::from_utf8_lossy(&status);
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.unwrap_or(0) << 10
+    let total = pumice_port::os::total_memory_bytes();
+    field(text, "total_system_memory", total);
+    field(text, "total_system_memory_human", human(total));
+    field(text, "used_memory_lua", 0);
+    field(text, "used_memory_vm_eval", 0);
+    field(text, "used_memory_lua_human", human(0));
+    field(text, "used_memory_scripts_eval", 0);
+    field(text, "number_of_cached_scripts", 0);
+    field(text, "number_of_functions", 0);
+    field(text, "number_of_libraries", 0);
+    field(text, "used_memory_vm_functions", 0);
+    field(text, "used_memory_vm_total", 0);
+    field(text, "used_memory_vm_total_human", human(0));
+    field(text, "used_memory_functions", 0);
+    field(text, "used_memory_scripts", 0);
+    field(text, "used_memory_scripts_human", human(0));
+    field(text, "maxmemory", 0);
+    field(text, "maxmemory_human", human(0));
+    field(text, "maxmemory_policy", "noeviction");
+    for name in ["allocator_frag", "allocator_rss", "rss_overhead", "mem_fragmentation"] {
+        field(text, &format!("{name}_ratio"), "1.00");
+        field(text, &format!("{name}_bytes"), 0);
+    }
+    field(text, "mem_not_counted_for_evict", 0);
+    field(text, "mem_replication_backlog", 0);
+    field(text, "mem_total_replication_buffers", 0);
+    field(text, "mem_clients_slaves", 0);
+    field(text, "mem_clients_normal", memory.clients);
+    field(text, "mem_cluster_links", 0);
+    field(text, "mem_aof_buffer", 0);
+    field(text, "mem_allocator", shared.allocator.get().unwrap_or(&"libc"));
+    field(text, "active_defrag_running", 0);
+    field(text, "lazyfree_pending_objects", 0);
+    field(text, "lazyfreed_objects", 0);
 }
 
 /// Bytes with a unit, as Redis writes them.
@@ -105,50 +212,71 @@ fn human(bytes: u64) -> String {
     )
 }
 
-fn persistence(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
-    writeln!(text, "loading:0\r\naof_enabled:1\r")?;
-    writeln!(text, "appendfsync:{}\r", shared.config.get("appendfsync"))?;
-    let refuses = shared.keyspace.db().background_error().is_some();
-    writeln!(text, "aof_last_write_status:{}\r", if refuses { "err" } else { "ok" })?;
-    let failed = shared.stats.save_failed.load(Ordering::Relaxed);
-    // BGSAVE has ended when it replies.
-    writeln!(text, "rdb_bgsave_in_progress:0\r")?;
-    writeln!(text, "rdb_last_bgsave_status:{}\r", if failed { "err" } else { "ok" })?;
-    writeln!(text, "rdb_last_save_time:{}\r", Stats::get(&shared.stats.saved_seconds))
+fn replication(shared: &Shared, _: u64, text: &mut Text) {
+    field(text, "role", "master");
+    field(text, "connected_slaves", 0);
+    field(text, "master_failover_state", "no-failover");
+    field(text, "master_replid", &shared.run_id);
+    field(text, "master_replid2", "0".repeat(40));
+    field(text, "master_repl_offset", 0);
+    field(text, "second_repl_offset", -1);
+    field(text, "repl_backlog_active", 0);
+    field(text, "repl_backlog_size", 0);
+    field(text, "repl_backlog_first_byte_offset", 0);
+    field(text, "repl_backlog_histlen", 0);
 }
 
-fn stats(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
-    let stats = &shared.stats;
-    let rows = [
-        ("total_connections_received", &stats.connections),
-        ("total_commands_processed", &stats.commands),
-        ("instantaneous_ops_per_sec", &stats.commands_per_second),
-        ("total_net_input_bytes", &stats.received),
-        ("total_net_output_bytes", &stats.sent),
-        ("rejected_connections", &stats.refused),
-        ("expired_keys", &stats.expired),
-        ("keyspace_hits", &stats.hits),
-        ("keyspace_misses", &stats.misses),
-        ("total_error_replies", &stats.errors),
-        ("evicted_clients", &shared.clients.evicted),
-        ("panicked_commands", &stats.panics),
-    ];
-    rows.iter().try_for_each(|(name, value)| writeln!(text, "{name}:{}\r", Stats::get(value)))?;
-    let (channels, patterns) = (shared.channels.count(), shared.channels.patterns());
-    // Nothing is evicted from a disk.
-    writeln!(text, "evicted_keys:0\r")?;
-    writeln!(text, "pubsub_channels:{channels}\r\npubsub_patterns:{patterns}\r")
-}
-
-fn cpu(_: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
+fn cpu(_: &Shared, _: u64, text: &mut Text) {
     let usage = pumice_port::time::resource_usage();
-    let seconds = |micros: u64| micros as f64 / 1e6;
-    writeln!(text, "used_cpu_sys:{:.6}\r", seconds(usage.system_micros))?;
-    writeln!(text, "used_cpu_user:{:.6}\r", seconds(usage.user_micros))
+    for (name, micros) in [
+        ("used_cpu_sys", usage.system_micros),
+        ("used_cpu_user", usage.user_micros),
+        ("used_cpu_sys_children", 0),
+        ("used_cpu_user_children", 0),
+    ] {
+        field(text, name, format_args!("{:.6}", micros as f64 / 1e6));
+    }
+}
+
+/// What each command did, by its name.
+fn reports(shared: &Shared) -> Vec<(&'static str, Report)> {
+    let each = all().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
+    each.filter_map(|row| Some((row.full_name, shared.calls.report(row.id)?))).collect()
+}
+
+fn commandstats(shared: &Shared, _: u64, text: &mut Text) {
+    for (name, report) in reports(shared) {
+        let calls = report.latencies.calls();
+        let each = report.micros as f64 / calls.max(1) as f64;
+        let value = format!(
+            "calls={calls},usec={},usec_per_call={each:.2},rejected_calls={},failed_calls={}",
+            report.micros, report.refused, report.failed
+        );
+        field(text, &format!("cmdstat_{name}"), value);
+    }
+}
+
+fn errorstats(shared: &Shared, _: u64, text: &mut Text) {
+    for (code, count) in shared.calls.errors() {
+        let name = format!("errorstat_{}", String::from_utf8_lossy(&code));
+        field(text, &name, format_args!("count={count}"));
+    }
+}
+
+fn latencystats(shared: &Shared, _: u64, text: &mut Text) {
+    for (name, report) in reports(shared) {
+        if report.latencies.calls() > 0 {
+            let shown = ["50", "99", "99.9"].map(|percent| {
+                let micros = report.latencies.percentile(percent.parse().unwrap_or(0.0));
+                format!("p{percent}={micros:.3}")
+            });
+            field(text, &format!("latency_percentiles_usec_{name}"), shown.join(","));
+        }
+    }
 }
 
 /// Engine properties that show how it keeps up with its load.
-fn engine(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
+fn engine(shared: &Shared, _: u64, text: &mut Text) {
     let db = shared.keyspace.db();
     for name in [
         "estimate-num-keys",
@@ -163,19 +291,18 @@ fn engine(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
         "block-cache-usage",
     ] {
         if let Some(value) = db.property(&format!("rocksdb.{name}")) {
-            writeln!(text, "{}:{value}\r", name.replace('-', "_"))?;
+            field(text, &name.replace('-', "_"), value);
         }
     }
-    Ok(())
 }
 
-fn keyspace(shared: &Shared, _: u64, text: &mut String) -> std::fmt::Result {
+fn keyspace(shared: &Shared, _: u64, text: &mut Text) {
     for db in 0..shared.config.number("databases") {
         let Tally { keys, expiring } = shared.keyspace.keys_in(db as u8);
         if keys > 0 {
             // The remaining lifetimes are not averaged.
-            writeln!(text, "db{db}:keys={keys},expires={expiring},avg_ttl=0\r")?;
+            let value = format_args!("keys={keys},expires={expiring},avg_ttl=0");
+            field(text, &format!("db{db}"), value);
         }
     }
-    Ok(())
 }

@@ -49,6 +49,8 @@ const OBJECT: &[Row] = &[
     row("freq", 3, READONLY, "4.0.0", "Refused: how often keys are used is not counted.", freq)
         .keys(2, 2, 1),
     row("help", 2, LOADING | STALE, "6.2.0", "Lists the subcommands.", object_help),
+    row("idletime", 3, READONLY, "2.2.3", "Refused: when keys were used is not kept.", idletime)
+        .keys(2, 2, 1),
     row(
         "refcount",
         3,
@@ -148,6 +150,16 @@ fn freq(call: &mut Call<'_, '_>) -> Outcome<()> {
         const REFUSED: &str = "ERR An LFU maxmemory policy is not selected, access frequency not \
                                tracked. Please note that when switching between policies at \
                                runtime LRU and LFU data will take some time to adjust.";
+        return Err(Failure::text(REFUSED));
+    }
+    Ok(())
+}
+
+fn idletime(call: &mut Call<'_, '_>) -> Outcome<()> {
+    if found_or_null(call)?.is_some() {
+        // No number is made up: Redis refuses as well where it has none.
+        const REFUSED: &str = "ERR idle time not tracked: no key is ever evicted, so its last \
+                               access is not kept.";
         return Err(Failure::text(REFUSED));
     }
     Ok(())

@@ -4,7 +4,7 @@
 //! the element. LINSERT, LREM and LPOS scan the list; LINSERT and LREM also move the elements
 //! between the change and the nearer end. Thread safety: see the module above.
 
-use super::args::{BEYOND_LONG, clamp, integer, upper};
+use super::args::{BEYOND_LONG, clamp, fail, integer, upper};
 use super::blocking::pop_request;
 use super::{Access, Call, DENYOOM, FAST, READONLY, Row, WRITE};
 use crate::keyspace::encoding::{Collection, Kind};
@@ -192,7 +192,7 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Outcome<()> {
     if call.args.len() > 3 {
         let name = String::from_utf8_lossy(call.args[0]).to_ascii_lowercase();
         let text = format!("ERR wrong number of arguments for '{name}' command");
-        return Err(Failure::Error(text.into()));
+        return Err(fail(text));
     }
     const NEGATIVE: Failure = Failure::text("ERR value is out of range, must be positive");
     let count = call.args.get(2).map(|arg| integer(arg).map_err(|_| NEGATIVE)).transpose()?;

@@ -10,10 +10,11 @@
 //! | `keys`, `expire`, `rename`, `scan`, `sort` | keys of any type |
 //! | `blocking` | collections, waiting for elements |
 //! | `hashes`, `sets`, `lists`, `sorted_sets`, `sorted_ranges`, `sorted_joins` | collections |
-//! | `slow` | slow commands and memory use |
+//! | `slow`, `latency`, `memory` | slow commands, how long commands take, memory use |
 //! | `acl`, `acl_rules` | users and their permissions |
-//! | `permits`, `rights` | whether a user may run a command; what commands do with their keys |
-//! | `connection`, `server`, `config`, `info`, `about`, `pubsub`, `transactions` | the server |
+//! | `permits`, `specs` | whether a user may run a command; what commands do with their keys |
+//! | `connection`, `server`, `config`, `about`, `pubsub`, `transactions` | the server |
+//! | `info`, `info_counters` | what the server reports about itself |
 //!
 //! Thread safety: the table is constant; handlers run on the task of their connection and suspend.
 
@@ -28,13 +29,15 @@ mod counters;
 mod expire;
 mod hashes;
 mod info;
+mod info_counters;
 mod keys;
+mod latency;
 mod lcs;
 mod lists;
+pub mod memory;
 pub mod permits;
 mod pubsub;
 mod rename;
-mod rights;
 mod scan;
 mod server;
 mod sets;
@@ -43,6 +46,7 @@ mod sort;
 mod sorted_joins;
 mod sorted_ranges;
 mod sorted_sets;
+mod specs;
 mod strings;
 mod transactions;
 
@@ -197,7 +201,7 @@ pub struct Row {
     /// For a subcommand `command|sub`, else the name.
     pub full_name: &'static str,
     /// What it does with its first key, and with the others.
-    pub rights: [u8; 2],
+    pub uses: [u16; 2],
 }
 
 impl Row {
@@ -231,7 +235,7 @@ impl Row {
             subcommands: &[],
             id: u16::MAX,
             full_name: name,
-            rights: [0; 2],
+            uses: [0; 2],
         }
     }
     const fn keys(self, first: i32, last: i32, step: i32) -> Row {
@@ -390,6 +394,8 @@ const GROUPS: &[&[Row]] = &[
     acl::ROWS,
     server::ROWS,
     slow::ROWS,
+    latency::ROWS,
+    memory::ROWS,
     config::ROWS,
     info::ROWS,
     about::ROWS,
@@ -410,7 +416,7 @@ pub fn all() -> &'static [Row] {
                 // Runs once per process.
                 row.full_name = format!("{parent}|{}", row.name).leak();
             }
-            row.rights = rights::of(row);
+            row.uses = specs::uses_of(row);
         };
         for row in &mut rows {
             complete(row, None);

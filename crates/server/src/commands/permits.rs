@@ -5,8 +5,8 @@
 //!
 //! Thread safety: pure except for the log.
 
-use super::args::lossy;
-use super::rights::keys_with_rights;
+use super::args::quoting;
+use super::specs::keys_with_rights;
 use super::{Call, NO_AUTH, Row};
 use crate::session::acl::log::Refusal;
 use crate::session::acl::selector::{Asked, Denied};
@@ -93,13 +93,13 @@ fn text(row: &Row, denied: Denied, when: When) -> String {
 }
 
 /// ACL DRYRUN's reply to a refusal.
-pub fn dry_text(row: &Row, asked: &Asked<'_>, denied: Denied) -> String {
+pub fn dry_text(row: &Row, asked: &Asked<'_>, denied: Denied) -> Vec<u8> {
     const START: &str = "This user has no permissions to";
     match denied {
-        Denied::Command => format!("{START} run the '{}' command", row.full_name),
-        Denied::Key(at) => format!("{START} access the '{}' key", lossy(asked.keys[at].0)),
+        Denied::Command => format!("{START} run the '{}' command", row.full_name).into_bytes(),
+        Denied::Key(at) => quoting(&format!("{START} access the '"), asked.keys[at].0, "' key"),
         Denied::Channel(at) => {
-            format!("{START} access the '{}' channel", lossy(asked.channels[at]))
+            quoting(&format!("{START} access the '"), asked.channels[at], "' channel")
         }
     }
 }

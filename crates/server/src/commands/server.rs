@@ -71,8 +71,16 @@ fn time(call: &mut Call<'_, '_>) -> Outcome<()> {
 /// A checkpoint next to the data, named by the time; older ones than `checkpoints-kept` go. INFO
 /// says whether the last one failed.
 fn checkpoint(call: &Call<'_, '_>) -> Outcome<()> {
+    let (stats, began) = (&call.shared.stats, pumice_port::time::now_micros());
+    let writes = call.shared.keyspace.writes();
     let made = make_checkpoint(call);
-    call.shared.stats.save_failed.store(made.is_err(), Ordering::Relaxed);
+    stats.save_failed.store(made.is_err(), Ordering::Relaxed);
+    let millis = pumice_port::time::now_micros().saturating_sub(began) / 1000;
+    stats.save_millis.store(millis, Ordering::Relaxed);
+    if made.is_ok() {
+        stats.saves.fetch_add(1, Ordering::Relaxed);
+        stats.saved_writes.store(writes, Ordering::Relaxed);
+    }
     made
 }
 

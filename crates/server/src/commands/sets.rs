@@ -341,6 +341,9 @@ fn store(call: &mut Call<'_, '_>, join: Join) -> Outcome<()> {
     Ok(())
 }
 
+/// There are fewer arguments than keys.
+pub const TOO_MANY_KEYS: &str = "ERR Number of keys can't be greater than number of args";
+
 /// The keys after their number at `at`, and the arguments that follow them.
 ///
 /// # Errors
@@ -351,8 +354,7 @@ pub fn counted<'a>(args: &[&'a [u8]], at: usize) -> Outcome<(Args<'a>, Args<'a>)
     let number = usize::try_from(number).ok().filter(|n| *n > 0).ok_or(NUMKEYS)?;
     let rest = &args[at + 1..];
     if number > rest.len() {
-        const MORE: &str = "ERR Number of keys can't be greater than number of args";
-        return Err(Failure::text(MORE));
+        return Err(Failure::text(TOO_MANY_KEYS));
     }
     Ok((rest[..number].to_vec(), rest[number..].to_vec()))
 }

@@ -194,8 +194,9 @@ fn weighed(
             (true, text) => Weight::Text(text),
             (false, None) => Weight::Number(0.0),
             (false, Some(text)) => {
-                let blank = text.is_empty();
-                let number = if blank { Some(0.0) } else { number::double(&text) };
+                let blank = matches!(text.as_slice(), [] | [0, ..]);
+                let number = number::double(number::as_c_reads(&text));
+                let number = if blank { Some(0.0) } else { number };
                 Weight::Number(number.ok_or(NO_DOUBLE)?)
             }
         };

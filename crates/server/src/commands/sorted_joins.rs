@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::args::{Args, integer, upper};
+use super::args::{Args, fail, integer, upper};
 use super::blocking::{highest, pop_request};
 use super::hashes::{by_chance, chance_request};
 use super::sets::limit;
@@ -121,7 +121,7 @@ fn input_keys<'a>(call: &mut Call<'a, '_>, at: usize) -> Outcome<(Args<'a>, Args
     if number < 1 {
         let name = String::from_utf8_lossy(args[0]).to_ascii_lowercase();
         let text = format!("ERR at least 1 input key is needed for '{name}' command");
-        return Err(Failure::Error(text.into()));
+        return Err(fail(text));
     }
     let given = &args[at + 1..];
     let number = usize::try_from(number).ok().filter(|n| *n <= given.len());

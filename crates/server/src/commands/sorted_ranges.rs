@@ -95,8 +95,8 @@ enum Bound {
 
 fn score_bound(arg: &[u8]) -> Option<(f64, bool)> {
     match arg.split_first() {
-        Some((b'(', rest)) => Some((number::double(rest)?, true)),
-        _ => Some((number::double(arg)?, false)),
+        Some((b'(', rest)) => Some((number::lenient_double(rest)?, true)),
+        _ => Some((number::lenient_double(arg)?, false)),
     }
 }
 

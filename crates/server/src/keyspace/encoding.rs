@@ -194,7 +194,9 @@ impl Head {
     /// # Errors
     /// A type or layout that this version does not know, or damage.
     pub fn read(value: &[u8]) -> Result<Head, Failure> {
-        let bad = |what: &str| Failure::Error(format!("ERR unreadable record: {what}").into());
+        let bad = |what: &str| {
+            Failure::Error(format!("ERR unreadable record: {what}").into_bytes().into())
+        };
         let &tag = value.first().ok_or_else(|| bad("empty"))?;
         let layout = (tag & LAYOUT_BITS) >> LAYOUT_SHIFT;
         if layout > BOUNDED {

@@ -73,8 +73,8 @@ const GENERATIONS: u64 = 1 << 20;
 /// Why a command was not executed.
 #[derive(Debug)]
 pub enum Failure {
-    /// For the client; the text begins with its code.
-    Error(Cow<'static, str>),
+    /// For the client; the text begins with its code. It may quote bytes that are not UTF-8.
+    Error(Cow<'static, [u8]>),
     /// The engine could not.
     Storage(pumice::Error),
 }
@@ -96,7 +96,7 @@ impl Failure {
 
     /// An error with that text.
     pub const fn text(text: &'static str) -> Failure {
-        Failure::Error(Cow::Borrowed(text))
+        Failure::Error(Cow::Borrowed(text.as_bytes()))
     }
 }
 

@@ -1,19 +1,31 @@
 //! Numbers with a 64-bit mantissa, like x86's long double, in which INCRBYFLOAT and HINCRBYFLOAT
-//! add.
+//! add, and hexadecimal numbers with any mantissa.
 //!
-//! Redis reads them from decimal text, adds them, and writes 17 digits after the point without the
-//! zeros at the end. Each step rounds once, to the nearest, ties to even, so that the digits are
-//! the same. The computation uses arbitrary-precision integers, which the bounds below keep small.
+//! Redis reads them as C's strtold does, from decimal or hexadecimal text, adds them, and writes 17
+//! digits after the point without the zeros at the end. Each step rounds once, to the nearest, ties
+//! to even, so that the digits are the same. The computation uses arbitrary-precision integers,
+//! which the bounds below keep small.
 //!
 //! Thread safety: plain values.
 
 use std::cmp::Ordering;
 
-/// Maximum length of a number's text, and maximum power of ten.
-const DIGITS_MAX: usize = 1024;
-const POWER_MAX: i64 = 5000;
-/// The largest exponent of a finite number's top bit.
-const EXPONENT_MAX: i64 = 16383;
+/// A number's text is shorter, as in Redis.
+const TEXT_BYTES: usize = 5 * 1024;
+/// Numbers whose top bit has an exponent beyond this, either way, are in no format.
+const MAGNITUDE_MAX: i64 = 17_000;
+
+/// A binary format: bits of the mantissa, the least exponent of its last bit, the largest of its
+/// first.
+#[derive(Clone, Copy, Debug)]
+struct Format {
+    bits: usize,
+    last: i64,
+    first: i64,
+}
+
+const LONG_DOUBLE: Format = Format { bits: 64, last: -16_445, first: 16_383 };
+const DOUBLE: Format = Format { bits: 53, last: -1074, first: 1023 };
 
 /// `mantissa * 2^exponent`, with its sign. A mantissa of zero is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,76 +35,173 @@ pub struct Extended {
     exponent: i64,
 }
 
-impl Extended {
-    /// A finite decimal number; None for anything else.
-    pub fn parse(text: &[u8]) -> Option<Extended> {
-        if text.len() > DIGITS_MAX {
-            return None;
-        }
+/// A number that a format does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beyond {
+    /// Rounded it would be infinite.
+    Large,
+    /// It is not zero, but rounded it would be.
+    Small,
+}
+
+/// `mantissa * 2^exponent`, and a little more if `sticky`.
+struct Exact {
+    negative: bool,
+    mantissa: Natural,
+    exponent: i64,
+    sticky: bool,
+}
+
+impl Exact {
+    /// What the whole text says. None: it is no number, or an infinity.
+    fn read(text: &[u8]) -> Option<Result<Exact, Beyond>> {
         let (negative, rest) = match text.split_first()? {
             (b'-', rest) => (true, rest),
             (b'+', rest) => (false, rest),
             _ => (false, text),
         };
-        let (digits, mut power) = match rest.iter().position(|b| matches!(b, b'e' | b'E')) {
-            Some(at) => {
-                let exponent = rest[at + 1..].strip_prefix(b"+").unwrap_or(&rest[at + 1..]);
-                let exponent = std::str::from_utf8(exponent).ok()?.parse::<i64>().ok()?;
-                (&rest[..at], exponent)
-            }
-            None => (rest, 0),
-        };
-        let mut number = Natural::default();
-        let (mut point, mut any) = (false, false);
+        let is_hexadecimal = matches!(rest, [b'0', b'x' | b'X', ..]);
+        let (base, mark) = if is_hexadecimal { (16, b'p') } else { (10, b'e') };
+        let rest = if is_hexadecimal { &rest[2..] } else { rest };
+        let at = rest.iter().position(|b| b.to_ascii_lowercase() == mark);
+        let digits = &rest[..at.unwrap_or(rest.len())];
+        let power = at.map_or(Some(0), |at| signed(&rest[at + 1..]))?;
+        let mut mantissa = Natural::default();
+        let (mut fraction, mut point, mut any) = (0, false, false);
         for &b in digits {
-            match b {
-                b'0'..=b'9' => {
-                    number.multiply_add(10, u32::from(b - b'0'));
-                    power -= i64::from(point);
-                    any = true;
-                }
-                b'.' if !point => point = true,
-                _ => return None,
+            if b == b'.' && !point {
+                point = true;
+                continue;
             }
+            mantissa.multiply_add(base, char::from(b).to_digit(base)?);
+            fraction += i64::from(point);
+            any = true;
         }
-        if !any || power.abs() > POWER_MAX {
+        if !any {
             return None;
         }
-        if power >= 0 {
-            (0..power).for_each(|_| number.multiply_add(10, 0));
-            return Self::rounded(negative, &number, 0, false);
-        }
-        let mut divisor = Natural::from(1);
-        (0..-power).for_each(|_| divisor.multiply_add(10, 0));
-        // Enough bits that the quotient has more than the mantissa.
-        let shift = (divisor.bits() + 66).saturating_sub(number.bits());
-        let (quotient, exact) = number.shifted_left(shift).divide(&divisor);
-        Self::rounded(negative, &quotient, -(shift as i64), !exact)
+        Some(match base {
+            16 => Exact::binary(negative, mantissa, power.saturating_sub(4 * fraction)),
+            _ => Exact::decimal(negative, mantissa, power.saturating_sub(fraction)),
+        })
     }
 
-    /// `number * 2^exponent`, and a little more if `sticky`, to 64 bits.
-    fn rounded(negative: bool, number: &Natural, exponent: i64, sticky: bool) -> Option<Extended> {
-        let bits = number.bits();
-        if bits <= 64 {
-            let mantissa = number.low_64();
-            return Some(Extended { negative, mantissa, exponent });
+    /// `mantissa * 2^exponent`.
+    fn binary(negative: bool, mantissa: Natural, exponent: i64) -> Result<Exact, Beyond> {
+        let number = Exact { negative, mantissa, exponent, sticky: false };
+        match exponent.saturating_add(number.mantissa.bits() as i64) {
+            _ if number.mantissa.is_zero() => Ok(Exact { exponent: 0, ..number }),
+            MAGNITUDE_MAX.. => Err(Beyond::Large),
+            magnitude if magnitude < -MAGNITUDE_MAX => Err(Beyond::Small),
+            _ => Ok(number),
         }
-        let cut = bits - 64;
-        let (mut mantissa, mut exponent) =
-            (number.shifted_right(cut).low_64(), exponent + cut as i64);
-        let half = number.bit(cut - 1);
-        let above = sticky || number.any_bit_below(cut - 1);
-        if half && (above || mantissa & 1 == 1) {
-            mantissa = match mantissa.checked_add(1) {
-                Some(next) => next,
-                None => {
-                    exponent += 1;
-                    1 << 63
-                }
-            };
+    }
+
+    /// `mantissa * 10^power`.
+    fn decimal(negative: bool, mantissa: Natural, power: i64) -> Result<Exact, Beyond> {
+        if mantissa.is_zero() {
+            return Ok(Exact { negative, mantissa, exponent: 0, sticky: false });
         }
-        let top = exponent + 63;
-        (top <= EXPONENT_MAX).then_some(Extended { negative, mantissa, exponent })
+        // 10^3 is about 2^10: so many bits, or a few more.
+        let magnitude = (mantissa.bits() as i64).saturating_add(power.saturating_mul(10) / 3);
+        if magnitude > MAGNITUDE_MAX {
+            return Err(Beyond::Large);
+        }
+        if magnitude < -MAGNITUDE_MAX {
+            return Err(Beyond::Small);
+        }
+        if power >= 0 {
+            let mut mantissa = mantissa;
+            mantissa.multiply_by_power_of_10(power);
+            return Ok(Exact { negative, mantissa, exponent: 0, sticky: false });
+        }
+        let mut divisor = Natural::from(1);
+        divisor.multiply_by_power_of_10(-power);
+        // Enough bits that the quotient has more than a mantissa.
+        let shift = (divisor.bits() + 66).saturating_sub(mantissa.bits());
+        let (mantissa, exact) = mantissa.shifted_left(shift).divide(&divisor);
+        Ok(Exact { negative, mantissa, exponent: -(shift as i64), sticky: !exact })
+    }
+
+    /// To the nearest number of the format, ties to even.
+    fn rounded(&self, format: &Format) -> Result<Extended, Beyond> {
+        let Exact { negative, mantissa: number, exponent, sticky } = self;
+        let (negative, exponent, bits) = (*negative, *exponent, number.bits());
+        let below = usize::try_from(format.last - exponent).unwrap_or(0);
+        let cut = bits.saturating_sub(format.bits).max(below);
+        let mut kept = number.shifted_right(cut);
+        if cut > 0 && number.bit(cut - 1) {
+            let above = *sticky || number.any_bit_below(cut - 1);
+            if above || kept.bit(0) {
+                kept = kept.plus(&Natural::from(1));
+            }
+        }
+        let mut exponent = exponent + cut as i64;
+        if kept.bits() > format.bits {
+            kept = kept.shifted_right(1);
+            exponent += 1;
+        }
+        match exponent + kept.bits() as i64 - 1 {
+            _ if number.is_zero() && !sticky => Ok(Extended { negative, mantissa: 0, exponent: 0 }),
+            _ if kept.is_zero() => Err(Beyond::Small),
+            first if first > format.first => Err(Beyond::Large),
+            _ => Ok(Extended { negative, mantissa: kept.low_64(), exponent }),
+        }
+    }
+}
+
+/// A signed integer; one that is too large is a very large one.
+fn signed(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text.split_first()? {
+        (b'-', digits) => (true, digits),
+        (b'+', digits) => (false, digits),
+        _ => (false, text),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let add = |n: i64, b: &u8| n.saturating_mul(10).saturating_add(i64::from(b - b'0'));
+    let number = digits.iter().fold(0, add);
+    Some(if negative { -number } else { number })
+}
+
+/// The double that a text says in base 16, or in what way it is none. None: it is no number.
+pub fn double(text: &[u8]) -> Option<Result<f64, Beyond>> {
+    let rounded = Exact::read(text)?.and_then(|exact| exact.rounded(&DOUBLE));
+    Some(rounded.map(|number| {
+        // By two exact steps, since the power alone may be no double.
+        let half = (number.exponent / 2) as i32;
+        let rest = number.exponent as i32 - half;
+        let value = number.mantissa as f64 * 2_f64.powi(half) * 2_f64.powi(rest);
+        if number.negative { -value } else { value }
+    }))
+}
+
+impl Extended {
+    /// A finite number that is not too small; None for anything else.
+    pub fn parse(text: &[u8]) -> Option<Extended> {
+        if text.len() >= TEXT_BYTES {
+            return None;
+        }
+        Exact::read(text)?.and_then(|exact| exact.rounded(&LONG_DOUBLE)).ok()
+    }
+
+    /// The nearest double, which may be an infinity or zero.
+    pub fn to_double(self) -> f64 {
+        let exponent = self.exponent.clamp(-4000, 4000) as i32;
+        let steps = [exponent / 4, exponent / 4, exponent / 4, exponent - exponent / 4 * 3];
+        let value = steps.iter().fold(self.mantissa as f64, |value, n| value * 2_f64.powi(*n));
+        if self.negative { -value } else { value }
+    }
+
+    /// It is more than zero.
+    pub fn is_positive(self) -> bool {
+        !self.negative && self.mantissa > 0
+    }
+
+    /// `number * 2^exponent`, rounded; None when it is too large.
+    fn of(negative: bool, mantissa: Natural, exponent: i64) -> Option<Extended> {
+        Exact { negative, mantissa, exponent, sticky: false }.rounded(&LONG_DOUBLE).ok()
     }
 
     /// The sum; None when it is too large.
@@ -102,12 +211,12 @@ impl Extended {
             |n: Extended| Natural::from(n.mantissa).shifted_left((n.exponent - low) as usize);
         let (one, two) = (aligned(self), aligned(other));
         if self.negative == other.negative {
-            return Self::rounded(self.negative, &one.plus(&two), low, false);
+            return Self::of(self.negative, one.plus(&two), low);
         }
         match one.compare(&two) {
-            Ordering::Less => Self::rounded(other.negative, &two.minus(&one), low, false),
+            Ordering::Less => Self::of(other.negative, two.minus(&one), low),
             Ordering::Equal => Some(Extended { negative: false, mantissa: 0, exponent: 0 }),
-            Ordering::Greater => Self::rounded(self.negative, &one.minus(&two), low, false),
+            Ordering::Greater => Self::of(self.negative, one.minus(&two), low),
         }
     }
 
@@ -166,6 +275,14 @@ impl Natural {
         if carry > 0 {
             self.0.push(carry as u32);
         }
+    }
+    fn multiply_by_power_of_10(&mut self, power: i64) {
+        const STEP: i64 = 9;
+        (0..power / STEP).for_each(|_| self.multiply_add(10_u32.pow(STEP as u32), 0));
+        (0..power % STEP).for_each(|_| self.multiply_add(10, 0));
+    }
+    fn is_zero(&self) -> bool {
+        self.0.is_empty()
     }
     fn bits(&self) -> usize {
         self.0.last().map_or(0, |top| self.0.len() * 32 - top.leading_zeros() as usize)
@@ -229,8 +346,10 @@ impl Natural {
     /// The quotient, and whether the remainder is zero.
     fn divide(&self, divisor: &Natural) -> (Natural, bool) {
         let mut quotient = Natural(vec![0; self.0.len() + 1]);
-        let mut rest = Natural::default();
-        for at in (0..self.bits()).rev() {
+        // These bits together are less than the divisor: their quotients are zero.
+        let first = self.bits().saturating_sub(divisor.bits().saturating_sub(1));
+        let mut rest = self.shifted_right(first);
+        for at in (0..first).rev() {
             rest = rest.shifted_left(1);
             if self.bit(at) {
                 rest.multiply_add(1, 1);
@@ -288,15 +407,38 @@ mod tests {
         assert_eq!(sum("18446744073709551615", "2"), "18446744073709551616");
         assert_eq!(sum("1e-18", "0"), "0");
         assert_eq!(sum("3", "0.00000000000000001"), "3.00000000000000001");
+        assert_eq!(sum("0x1.8p3", "-0X.8"), "11.5");
+        assert_eq!(sum("0e99999999999999999999", "0x0p-99999"), "0");
+        assert_eq!(sum("1e-4940", "0x1p-16445"), "0");
+        assert_eq!(sum(&format!("{}e-5000", "1".repeat(5000)), "0"), "0.11111111111111111");
     }
 
     // Plain #[test]: nothing here can suspend.
     #[test]
     fn what_is_no_finite_number_is_refused() {
-        for bad in ["", "-", ".", "1.2.3", "1 ", " 1", "abc", "inf", "nan", "1e", "1e99999", "0x1"]
-        {
+        for bad in [
+            "",
+            "-",
+            ".",
+            "1.2.3",
+            "1 ",
+            " 1",
+            "abc",
+            "inf",
+            "nan",
+            "1e",
+            "1e99999",
+            "0x",
+            "0x1p",
+            "0xg",
+            "1e-4960",
+            "0x1p16384",
+            "0x1p-16446",
+        ] {
             assert_eq!(Extended::parse(bad.as_bytes()), None, "{bad}");
         }
+        let digits = |n: usize| Extended::parse("1".repeat(n).as_bytes()).is_some();
+        assert!(digits(4900) && !digits(5200));
         let large = Extended::parse(b"1e4932").unwrap();
         assert_eq!(large.plus(large), None);
     }

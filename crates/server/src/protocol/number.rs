@@ -1,10 +1,12 @@
 //! Numbers as Redis reads and writes them.
 //!
 //! Integers are strict: an optional minus, no plus, no leading zero, no blank. Floating-point
-//! numbers are what C's strtod consumes completely, and come out with 17 significant digits
-//! (`%.17g`).
+//! numbers are what C's strtod consumes completely, rounded once, and come out with 17 significant
+//! digits (`%.17g`).
 //!
 //! Thread safety: pure functions.
+
+use super::extended::{self, Beyond};
 
 /// A 64-bit integer in its canonical form.
 pub fn integer(text: &[u8]) -> Option<i64> {
@@ -50,56 +52,55 @@ pub fn push_integer(into: &mut Vec<u8>, n: i64) {
     into.extend_from_slice(&digits[at..]);
 }
 
-/// A floating-point number that is not NaN, in decimal or as an infinity; no blanks.
+/// A floating-point number that is not NaN, in base 10 or 16 or as an infinity; no blanks. None
+/// also for one that a double does not hold: too large, or not zero but smaller than any.
 pub fn double(text: &[u8]) -> Option<f64> {
+    nearest_double(text)?.ok()
+}
+
+/// As [`double`], as C's strtod reads a string that ends with its first zero byte: blanks may come
+/// first, what is too large is an infinity, what is too small is zero, and so is nothing at all.
+pub fn lenient_double(text: &[u8]) -> Option<f64> {
+    if matches!(text, [] | [0, ..]) {
+        return Some(0.0);
+    }
+    let text = as_c_reads(text);
+    let value = match nearest_double(text)? {
+        Ok(value) => return Some(value),
+        Err(Beyond::Large) => f64::INFINITY,
+        Err(Beyond::Small) => 0.0,
+    };
+    Some(if text.starts_with(b"-") { -value } else { value })
+}
+
+/// The part of a string before its first zero byte, without the blanks that strtod skips.
+pub fn as_c_reads(text: &[u8]) -> &[u8] {
+    let text = text.split(|b| *b == 0).next().unwrap_or_default();
+    let is_blank = |b: &u8| b.is_ascii_whitespace() || *b == 0x0b;
+    &text[text.iter().position(|b| !is_blank(b)).unwrap_or(text.len())..]
+}
+
+fn nearest_double(text: &[u8]) -> Option<Result<f64, Beyond>> {
     let text = std::str::from_utf8(text).ok()?;
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let lower = unsigned.to_ascii_lowercase();
-    if lower == "inf" || lower == "infinity" {
+    let is = |word: &str| unsigned.eq_ignore_ascii_case(word);
+    if is("inf") || is("infinity") {
         let negative = text.starts_with('-');
-        return Some(if negative { f64::NEG_INFINITY } else { f64::INFINITY });
+        return Some(Ok(if negative { f64::NEG_INFINITY } else { f64::INFINITY }));
     }
-    if let Some(digits) = lower.strip_prefix("0x") {
-        let value = hexadecimal(digits)?;
-        return Some(if text.starts_with('-') { -value } else { value });
+    if unsigned.starts_with("0x") || unsigned.starts_with("0X") {
+        return extended::double(text.as_bytes());
     }
     if !unsigned.bytes().all(|b| b.is_ascii_digit() || b".eE+-".contains(&b)) {
         return None;
     }
     let value: f64 = text.parse().ok()?;
-    value.is_finite().then_some(value)
-}
-
-/// Digits of base 16 with an optional point and an optional exponent of 2, as strtod takes them
-/// after `0x`. None for what is no such number or none that a double holds.
-fn hexadecimal(text: &str) -> Option<f64> {
-    let (digits, exponent) = match text.split_once('p') {
-        None => (text, 0),
-        Some((digits, exponent)) => {
-            let unsigned = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-            let is_number = !unsigned.is_empty() && unsigned.bytes().all(|b| b.is_ascii_digit());
-            (digits, exponent.parse::<i32>().ok().filter(|_| is_number)?)
-        }
-    };
-    let (mut value, mut scale, mut seen) = (0.0, None, false);
-    for c in digits.chars() {
-        if c == '.' && scale.is_none() {
-            scale = Some(1.0);
-            continue;
-        }
-        value = value * 16.0 + f64::from(c.to_digit(16)?);
-        scale = scale.map(|s: f64| s * 16.0);
-        seen = true;
-    }
-    let mut value = seen.then(|| value / scale.unwrap_or(1.0))?;
-    // By steps, since 2^exponent alone may be beyond a double.
-    let mut left = exponent.clamp(-5000, 5000);
-    while left != 0 {
-        let step = left.clamp(-1000, 1000);
-        value *= 2.0_f64.powi(step);
-        left -= step;
-    }
-    value.is_finite().then_some(value)
+    let mantissa = unsigned.split(['e', 'E']).next().unwrap_or_default();
+    Some(match value {
+        _ if value.is_infinite() => Err(Beyond::Large),
+        0.0 if mantissa.bytes().any(|b| (b'1'..=b'9').contains(&b)) => Err(Beyond::Small),
+        _ => Ok(value),
+    })
 }
 
 /// `value` with 17 significant digits, without trailing zeros; `inf`, `-inf`, `nan`.
@@ -162,6 +163,26 @@ mod tests {
 
     // Plain #[test]: nothing here can suspend.
     #[test]
+    fn bounds_are_read_like_strings_of_c() {
+        let cases = [
+            (&b""[..], Some(0.0)),
+            (b"\0x", Some(0.0)),
+            (b" \t\x0b1", Some(1.0)),
+            (b"1\0garbage", Some(1.0)),
+            (b"-1e999", Some(f64::NEG_INFINITY)),
+            (b"1e-999", Some(0.0)),
+            (b"0x1p9999", Some(f64::INFINITY)),
+            (b"  ", None),
+            (b"1 ", None),
+            (b"nan", None),
+        ];
+        for (text, value) in cases {
+            assert_eq!(lenient_double(text), value, "{text:?}");
+        }
+    }
+
+    // Plain #[test]: nothing here can suspend.
+    #[test]
     fn doubles_come_and_go() {
         let cases: [(f64, &str); 12] = [
             (3.0, "3"),
@@ -191,6 +212,13 @@ mod tests {
         for text in [&b"0x1p"[..], b"0x1p+", b"0xp1", b"0x1p9999", b"0x1p1.", b"0x1pp1"] {
             assert_eq!(double(text), None, "{}", String::from_utf8_lossy(text));
         }
+        for text in ["1e-400", "0x1p-1075", "2e-324", "0x1.fffffffffffff8p1023"] {
+            assert_eq!(double(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(double(b"0x1.fffffffffffff7p1023"), Some(f64::MAX));
+        assert_eq!(double(b"0x1.8p-1075"), Some(f64::from_bits(1)));
+        assert_eq!(double(b"0x1.00000000000008p0"), Some(1.0));
+        assert_eq!(double(b"0x1.000000000000080000001p0"), Some(1.0 + f64::EPSILON));
         assert_eq!(double(b"1."), Some(1.0));
         assert_eq!(double(b".5"), Some(0.5));
     }

@@ -132,8 +132,7 @@ impl Reply {
         }
     }
     /// Bytes that it holds on to.
-    #[cfg(test)]
-    pub(super) fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         self.bytes.capacity()
     }
     /// Bytes of the output so far.
@@ -161,9 +160,9 @@ impl Reply {
         self.add(b"+OK\r\n");
     }
     /// `-text`, which begins with its code. Line ends in it become blanks. It is never dropped.
-    pub fn error(&mut self, text: &str) {
+    pub fn error(&mut self, text: impl AsRef<[u8]>) {
         self.bytes.push(b'-');
-        let plain = text.bytes().map(|b| if b == b'\r' || b == b'\n' { b' ' } else { b });
+        let plain = text.as_ref().iter().map(|&b| if b == b'\r' || b == b'\n' { b' ' } else { b });
         self.bytes.extend(plain);
         self.bytes.extend_from_slice(b"\r\n");
     }

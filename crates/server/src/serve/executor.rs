@@ -24,6 +24,7 @@ use std::sync::atomic::Ordering;
 use pumice_port::time;
 
 use super::set_run::execute_one;
+use crate::commands::args::quoting;
 use crate::commands::permits::{self, When};
 use crate::commands::{
     self, Access, Call, FAST, NO_AUTH, NO_MULTI, READONLY, Row, SKIP_SLOWLOG, args,
@@ -38,48 +39,51 @@ use crate::session::stats::Stats;
 use crate::session::waiters::Served;
 use crate::session::{Multi, QUEUE_BYTES, Session, Shared};
 
-/// Error replies that are made in several places.
-fn unknown_command(args: &[&[u8]]) -> String {
-    const SHOWN: usize = 128;
-    let cut = |arg: &[u8]| args::lossy(&arg[..arg.len().min(SHOWN)]);
-    let mut shown = String::new();
+/// Bytes of arguments that an error reply quotes.
+const SHOWN: usize = 128;
+
+fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
+    let mut shown = Vec::new();
     for arg in &args[1..] {
         if shown.len() >= SHOWN {
             break;
         }
         let room = SHOWN - shown.len();
-        shown += &format!("'{}' ", args::lossy(&arg[..arg.len().min(room)]));
+        shown.extend(quoting("'", &arg[..arg.len().min(room)], "' "));
     }
-    format!("ERR unknown command '{}', with args beginning with: {shown}", cut(args[0]))
+    let name = &args[0][..args[0].len().min(SHOWN)];
+    quoting("ERR unknown command '", name, "', with args beginning with: ")
+        .into_iter()
+        .chain(shown)
+        .collect()
 }
 
-fn find_row(args: &[&[u8]]) -> Result<(&'static Row, String), String> {
+fn find_row(args: &[&[u8]]) -> Result<&'static Row, Vec<u8>> {
     let row = commands::find(args[0]).ok_or_else(|| unknown_command(args))?;
     if row.subcommands.is_empty() || args.len() < 2 {
-        return Ok((row, row.name.to_string()));
+        return Ok(row);
     }
-    match commands::subcommand(row, args[1]) {
-        Some(sub) => Ok((sub, format!("{}|{}", row.name, sub.name))),
-        None => {
-            let word = args::lossy(&args[1][..args[1].len().min(128)]);
-            let upper = row.name.to_ascii_uppercase();
-            Err(format!("ERR unknown subcommand '{word}'. Try {upper} HELP."))
-        }
-    }
+    commands::subcommand(row, args[1]).ok_or_else(|| {
+        let word = &args[1][..args[1].len().min(SHOWN)];
+        let upper = row.name.to_ascii_uppercase();
+        quoting("ERR unknown subcommand '", word, &format!("'. Try {upper} HELP."))
+    })
 }
 
 /// Texts of failures, for clients.
-pub(super) fn error_text(failure: &Failure) -> Cow<'_, str> {
+pub(super) fn error_text(failure: &Failure) -> Cow<'_, [u8]> {
     match failure {
         Failure::Error(text) => Cow::Borrowed(text),
         Failure::Storage(error) => {
-            Cow::Owned(format!("MISCONF Errors writing to the AOF file: {error}"))
+            Cow::Owned(format!("MISCONF Errors writing to the AOF file: {error}").into_bytes())
         }
     }
 }
 
-pub(super) fn fail(shared: &Shared, out: &mut Reply, text: &str) {
+/// Replies with an error.
+pub(super) fn fail(shared: &Shared, out: &mut Reply, text: &[u8]) {
     Stats::add(&shared.stats.errors, 1);
+    shared.calls.error(text);
     out.error(text);
 }
 
@@ -106,27 +110,24 @@ pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[
         // The usual case needs no event name.
         Some(row) if row.subcommands.is_empty() && row.takes(args.len()) => Ok(row),
         _ => match find_row(args) {
-            Ok((row, _)) if row.takes(args.len()) => Ok(row),
-            Ok((_, name)) => Err(format!("ERR wrong number of arguments for '{name}' command")),
-            Err(text) => Err(text),
+            Ok(row) if row.takes(args.len()) => Ok(row),
+            Ok(row) => Err((Some(row), wrong_arity(row))),
+            Err(text) => Err((None, text)),
         },
     };
-    let may = |row| may_run(shared, session, out, row, args, now).map(|()| row);
+    let may = |row| match may_run(shared, session, out, row, args, now) {
+        Ok(()) => Ok(row),
+        Err(text) => Err((Some(row), text.into_bytes())),
+    };
     let row = match checked.and_then(may) {
         Ok(row) => row,
-        Err(text) => {
-            if let Some(multi) = &mut session.multi {
-                multi.is_broken = true;
-            }
-            fail(shared, out, &text);
-            return;
-        }
+        Err((row, text)) => return refuse(shared, session, out, row, &text),
     };
     *session.client.command.lock() = row.full_name;
     if session.multi.is_some() {
         match row.name {
             "exec" => {
-                exec(shared, session, out, now);
+                exec(shared, session, out, row, now);
                 measure(shared, session, row, args, (taken(session, began), now));
                 return;
             }
@@ -138,6 +139,29 @@ pub fn execute(shared: &Shared, session: &mut Session, out: &mut Reply, args: &[
         }
     }
     single(shared, session, out, row, args, (began, now))
+}
+
+fn wrong_arity(row: &Row) -> Vec<u8> {
+    format!("ERR wrong number of arguments for '{}' command", row.full_name).into_bytes()
+}
+
+/// A command that is not even begun makes the EXEC of its transaction fail; an EXEC ends it.
+#[cold]
+fn refuse(shared: &Shared, session: &mut Session, out: &mut Reply, row: Option<&Row>, text: &[u8]) {
+    if let Some(row) = row {
+        shared.calls.refused(row.id);
+    }
+    if row.is_none_or(|row| row.name != "exec") {
+        if let Some(multi) = &mut session.multi {
+            multi.is_broken = true;
+        }
+        return fail(shared, out, text);
+    }
+    session.multi = None;
+    session.client.queued.store(u64::MAX, Ordering::Relaxed);
+    shared.watches.unwatch(&mut session.watched);
+    let why = text.strip_prefix(b"ERR ").unwrap_or(text);
+    fail(shared, out, &quoting("EXECABORT Transaction discarded because of: ", why, ""));
 }
 
 /// Whether the client may run it now.
@@ -179,9 +203,10 @@ fn queue(shared: &Shared, session: &mut Session, out: &mut Reply, row: &Row, arg
     if multi.bytes > QUEUE_BYTES {
         multi.is_broken = true;
         multi.queue.clear();
-        fail(shared, out, "ERR the transaction is too large");
+        fail(shared, out, b"ERR the transaction is too large");
         return;
     }
+    session.client.buffers.queued.store(multi.bytes as u64, Ordering::Relaxed);
     multi.queue.push(args.iter().map(|arg| arg.to_vec()).collect());
     session.client.queued.store(multi.queue.len() as u64, Ordering::Relaxed);
     out.simple("QUEUED");
@@ -246,13 +271,28 @@ fn taken(session: &Session, began: u64) -> u64 {
 }
 
 /// Records a command that took this many microseconds.
-pub(super) fn measure(
+fn measure(
     shared: &Shared,
     session: &Session,
     row: &Row,
     args: &[&[u8]],
     (micros, now): (u64, u64),
 ) {
+    shared.calls.called(row.id, micros, 1);
+    note_if_slow(shared, session, row, args, (micros, now));
+}
+
+/// The log of slow commands gets it, if it is one.
+pub(super) fn note_if_slow(
+    shared: &Shared,
+    session: &Session,
+    row: &Row,
+    args: &[&[u8]],
+    (micros, now): (u64, u64),
+) {
+    if !shared.slow.is_slow(micros) {
+        return;
+    }
     let command = Measured {
         args,
         is_fast: row.is(FAST),
@@ -330,6 +370,7 @@ fn single(
     measure(shared, session, row, args, (taken(session, began), now));
     if let Err(failure) = result {
         out.truncate(mark);
+        shared.calls.failed(row.id);
         fail(shared, out, &error_text(&failure));
     }
 }
@@ -444,14 +485,16 @@ fn serve_waiters(
 }
 
 /// EXEC.
-fn exec(shared: &Shared, session: &mut Session, out: &mut Reply, now: u64) {
+fn exec(shared: &Shared, session: &mut Session, out: &mut Reply, row: &Row, now: u64) {
     let multi = session.multi.take().unwrap_or_default();
-    session.client.queued.store(u64::MAX, Ordering::Relaxed);
     let mark = out.len();
     if let Err(failure) = exec_all(shared, session, out, &multi, now) {
         out.truncate(mark);
+        shared.calls.failed(row.id);
         fail(shared, out, &error_text(&failure));
     }
+    // Until here CLIENT INFO says that it is in a transaction.
+    session.client.queued.store(u64::MAX, Ordering::Relaxed);
     shared.watches.unwatch(&mut session.watched);
 }
 
@@ -468,8 +511,7 @@ fn exec_all(
     }
     let queue: Vec<Vec<&[u8]>> =
         multi.queue.iter().map(|args| args.iter().map(Vec::as_slice).collect()).collect();
-    let rows: Vec<&Row> =
-        queue.iter().filter_map(|args| find_row(args).ok().map(|(row, _)| row)).collect();
+    let rows: Vec<&Row> = queue.iter().filter_map(|args| find_row(args).ok()).collect();
     let keyspace = &shared.keyspace;
     let writes = rows.iter().any(|row| !matches!(row.access, Access::Glance | Access::View));
     let held = if rows.iter().any(|row| row.access == Access::WriteAll) {
@@ -505,6 +547,7 @@ fn exec_all(
             Err(failure) => {
                 txn.take_back();
                 out.truncate(mark);
+                shared.calls.failed(row.id);
                 fail(shared, out, &error_text(&failure));
                 None
             }

@@ -11,7 +11,7 @@ use pumice_port::{os, time};
 
 use super::Server;
 use super::http::Page;
-use crate::session::slowlog::BUCKETS;
+use crate::session::latencies::BUCKETS_SHOWN;
 use crate::session::stats::Stats;
 use crate::session::{Shared, acl};
 
@@ -100,10 +100,11 @@ fn add_latencies(shared: &Shared, page: &mut MetricsPage) {
     const NAME: &str = "pumice_command_duration_seconds";
     let mut family = page.family(NAME, MetricKind::Histogram, "How long commands took.");
     let mut sum = 0;
-    for (bits, count) in shared.slow.counts().into_iter().enumerate() {
+    let (counts, micros) = shared.calls.all();
+    for (bits, count) in counts.by_bits::<BUCKETS_SHOWN>().into_iter().enumerate() {
         sum += count;
         // The last bucket has everything that took longer.
-        if bits + 1 < BUCKETS {
+        if bits + 1 < BUCKETS_SHOWN {
             family.sample(
                 "_bucket",
                 &[("le", &(((1_u64 << bits) - 1) as f64 / MICROS).to_string())],
@@ -112,7 +113,7 @@ fn add_latencies(shared: &Shared, page: &mut MetricsPage) {
         }
     }
     family.sample("_bucket", &[("le", "+Inf")], sum);
-    family.sample("_sum", &[], Stats::get(&shared.slow.total_micros) as f64 / MICROS);
+    family.sample("_sum", &[], micros as f64 / MICROS);
     family.sample("_count", &[], sum);
 }
 

@@ -48,7 +48,7 @@ use link::Cover;
 
 pub use server::Server;
 
-use crate::commands::acl_rules;
+use crate::commands::{acl_rules, memory};
 use crate::keyspace::Keyspace;
 use crate::session::Shared;
 use crate::session::clients::Peer;
@@ -276,6 +276,10 @@ impl Running {
         let_tls_change(&server.shared, &tls);
         let started = &server.shared.stats.started_millis;
         started.store(time::wall_micros() / 1000, Ordering::Relaxed);
+        let stats = &server.shared.stats;
+        stats.is_uring.store(runtime.stats().uring_loops > 0, Ordering::Relaxed);
+        stats.startup_bytes.store(memory::resident_bytes(), Ordering::Relaxed);
+        stats.saved_writes.store(server.shared.keyspace.writes(), Ordering::Relaxed);
         let mut running = Running {
             server,
             runtime,
@@ -503,7 +507,8 @@ fn welcome(server: &Arc<Server>, stream: Stream, cover: &Cover, runtime: &Runtim
     // A connection that is already gone cannot be shut down.
     let hangup = Box::new(move || drop(hard.socket().shutdown(Direction::Both)));
     let gently = Box::new(move || drop(gentle.socket().shutdown(Direction::Receive)));
-    let peer = Peer { address, local_address, hangup, gently };
+    let descriptor = link.socket().descriptor();
+    let peer = Peer { descriptor, address, local_address, hangup, gently };
     let own = Arc::clone(server);
     let index = server.next_loop.fetch_add(1, Ordering::Relaxed) as usize % runtime.loops();
     runtime.spawn_on(index, "client", move || connection::serve(&own, &link, peer));

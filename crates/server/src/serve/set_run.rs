@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 use pumice_port::time;
 
-use super::executor::{error_text, fail, measure, notify_group};
+use super::executor::{error_text, fail, note_if_slow, notify_group};
 use crate::commands::{self, Row};
 use crate::keyspace::locks::Held;
 use crate::keyspace::txn::Event;
@@ -137,12 +137,16 @@ pub fn execute_sets(
         }
         Err(error) => {
             let text = error_text(&Failure::Storage(error)).into_owned();
-            done.iter().for_each(|_| fail(shared, out, &text));
+            for _ in done {
+                shared.calls.failed(row.id);
+                fail(shared, out, &text);
+            }
             time::now_micros()
         }
     };
     let each = ended.saturating_sub(began) / done.len().max(1) as u64;
-    done.iter().for_each(|set| measure(shared, session, row, set, (each, now)));
+    shared.calls.called(row.id, each, done.len() as u64);
+    done.iter().for_each(|set| note_if_slow(shared, session, row, set, (each, now)));
     run.count
 }
 

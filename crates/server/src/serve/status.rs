@@ -18,6 +18,7 @@ use pumice_port::{os, time};
 use super::Server;
 use super::http::Page;
 use crate::session::Shared;
+use crate::session::latencies::BUCKETS_SHOWN;
 use crate::session::stats::Stats;
 
 const HTML: &str = include_str!("status/page.html");
@@ -84,7 +85,8 @@ fn figures(shared: &Shared) -> String {
     ] {
         push(&mut text, format_args!(",\"{name}\":{value}"));
     }
-    let counts: Vec<_> = shared.slow.counts().iter().map(u64::to_string).collect();
+    let counts = shared.calls.all().0.by_bits::<BUCKETS_SHOWN>();
+    let counts: Vec<_> = counts.iter().map(u64::to_string).collect();
     push(&mut text, format_args!(",\"latency_counts\":[{}]", counts.join(",")));
     write_engine(shared, &mut text);
     text.push('}');

@@ -81,13 +81,22 @@ fn recover(server: &Server) {
 }
 
 fn reap(server: &Server) {
-    let mut rate = Rate::default();
+    let mut rates: [Rate; 3] = Default::default();
     let mut rounds = 0_u64;
     while !server.is_ending.wait_timeout(REAP) {
         let shared = &server.shared;
-        let commands = rate.sample(time::now_nanos(), Stats::get(&shared.stats.commands));
-        shared.stats.commands_per_second.store(commands, Ordering::Relaxed);
+        let stats = &shared.stats;
+        for (rate, (counter, lately)) in rates.iter_mut().zip([
+            (&stats.commands, &stats.commands_per_second),
+            (&stats.received, &stats.received_per_second),
+            (&stats.sent, &stats.sent_per_second),
+        ]) {
+            let now = rate.sample(time::now_nanos(), Stats::get(counter));
+            lately.store(now, Ordering::Relaxed);
+        }
+        let began = time::now_micros();
         expire(server);
+        Stats::add(&stats.expire_micros, time::now_micros().saturating_sub(began));
         rounds += 1;
         if rounds.is_multiple_of(SWEEP_ROUNDS) {
             // What fails is done again by the next one.
@@ -120,6 +129,7 @@ fn expire(server: &Server) {
         let Ok(round) = shared.keyspace.expire(now(), EXPIRE_KEYS, notify) else { return };
         deleted(round.deleted);
         let is_over = time::now_nanos().saturating_sub(begin) > EXPIRE_NANOS;
+        Stats::add(&shared.stats.expire_cut_off, u64::from(round.is_behind && is_over));
         if !round.is_behind || is_over || server.is_ending.is_set() {
             return;
         }

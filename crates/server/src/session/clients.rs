@@ -8,6 +8,7 @@
 //! Thread safety: everything may be shared.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -20,10 +21,56 @@ use crate::protocol::Meter;
 /// Ends a connection, whatever it waits for.
 pub type Hangup = Box<dyn Fn() + Send + Sync>;
 
+/// What a connection's buffers hold, in bytes, since it last received or sent.
+#[derive(Default)]
+pub struct Buffers {
+    /// Received and not executed; an incomplete command, or those that are being executed.
+    pub input: AtomicU64,
+    /// Room for more of it.
+    pub input_free: AtomicU64,
+    /// Replies that wait to be sent, and room for them.
+    pub replies: AtomicU64,
+    /// See `replies`.
+    pub replies_room: AtomicU64,
+    /// The most replies that it had at once.
+    pub replies_most: AtomicU64,
+    /// Commands of its queued transaction.
+    pub queued: AtomicU64,
+    /// Messages that wait to be sent.
+    pub messages: AtomicU64,
+    /// Times that it received and sent.
+    pub receives: AtomicU64,
+    /// See `receives`.
+    pub sends: AtomicU64,
+}
+
+impl Buffers {
+    /// One more. Only the connection's own task counts there.
+    #[inline]
+    pub fn count(counter: &AtomicU64) {
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// The input's bytes and capacity, the replies' bytes and capacity.
+    pub fn note(&self, input: (usize, usize), replies: (usize, usize)) {
+        self.input.store(input.0 as u64, Ordering::Relaxed);
+        self.input_free.store((input.1 - input.0) as u64, Ordering::Relaxed);
+        self.replies.store(replies.0 as u64, Ordering::Relaxed);
+        self.replies_room.store(replies.1 as u64, Ordering::Relaxed);
+        if replies.0 as u64 > self.replies_most.load(Ordering::Relaxed) {
+            self.replies_most.store(replies.0 as u64, Ordering::Relaxed);
+        }
+    }
+}
+
 /// A connection as others see it.
 pub struct Client {
     /// Never used twice.
     pub id: u64,
+    /// Its descriptor; -1 for none.
+    descriptor: i32,
+    /// What its buffers hold.
+    pub buffers: Buffers,
     /// Where it comes from, and where it arrived.
     pub address: String,
     /// See `address`.
@@ -60,6 +107,8 @@ pub struct Client {
 
 /// A connection's address and the means to reach it.
 pub struct Peer {
+    /// The socket's descriptor; -1 for none.
+    pub descriptor: i32,
     /// Where it comes from.
     pub address: String,
     /// Where it arrived.
@@ -86,24 +135,44 @@ impl Client {
             flags.push('N');
         }
         let seconds = |since: u64| now_millis.saturating_sub(since) / 1000;
-        format!(
-            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={} \
-             psub={} ssub=0 multi={} cmd={} user={} redir=-1 resp={} tot-mem={}",
-            self.id,
-            self.address,
-            self.local_address,
-            String::from_utf8_lossy(&self.name.lock()),
-            seconds(self.created_millis),
-            seconds(self.active_millis.load(relaxed)),
-            self.db.load(relaxed),
-            self.channels.load(relaxed),
-            self.patterns.load(relaxed),
-            if in_multi { queued as i64 } else { -1 },
-            *self.command.lock(),
-            self.user_name(),
-            if self.resp3.load(relaxed) { 3 } else { 2 },
-            self.bytes.load(relaxed),
-        )
+        let held = &self.buffers;
+        let messages = held.messages.load(relaxed);
+        let (name, command) = (self.name.lock().clone(), *self.command.lock());
+        let (age, idle) = (seconds(self.created_millis), seconds(self.active_millis.load(relaxed)));
+        let fields: [(&str, &dyn Display); 28] = [
+            ("id", &self.id),
+            ("addr", &self.address),
+            ("laddr", &self.local_address),
+            ("fd", &self.descriptor),
+            ("name", &String::from_utf8_lossy(&name)),
+            ("age", &age),
+            ("idle", &idle),
+            ("flags", &flags),
+            ("db", &self.db.load(relaxed)),
+            ("sub", &self.channels.load(relaxed)),
+            ("psub", &self.patterns.load(relaxed)),
+            // There are no channels of shards.
+            ("ssub", &0),
+            ("multi", &if in_multi { queued as i64 } else { -1 }),
+            ("qbuf", &held.input.load(relaxed)),
+            ("qbuf-free", &held.input_free.load(relaxed)),
+            // Arguments lie in the input.
+            ("argv-mem", &0),
+            ("multi-mem", &if in_multi { held.queued.load(relaxed) } else { 0 }),
+            ("rbs", &held.replies_room.load(relaxed)),
+            ("rbp", &held.replies_most.load(relaxed)),
+            ("obl", &held.replies.load(relaxed)),
+            ("oll", &u64::from(messages > 0)),
+            ("omem", &messages),
+            ("tot-mem", &self.bytes.load(relaxed)),
+            ("events", &if messages > 0 { "rw" } else { "r" }),
+            ("cmd", &command),
+            ("user", &self.user_name()),
+            // Keys are not tracked for clients.
+            ("redir", &-1),
+            ("resp", &if self.resp3.load(relaxed) { 3 } else { 2 }),
+        ];
+        fields.map(|(name, value)| format!("{name}={value}")).join(" ")
     }
 
     /// From now on it is that user; false if that user is gone already.
@@ -224,6 +293,8 @@ impl Clients {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let client = Arc::new(Client {
             id,
+            descriptor: peer.descriptor,
+            buffers: Buffers::default(),
             address: peer.address,
             local_address: peer.local_address,
             name: Mutex::new(Vec::new()),

@@ -9,15 +9,18 @@
 //! | `pubsub` | channels and their subscribers |
 //! | `waiters`, `action` | which clients wait for a key, and for what |
 //! | `stats` | counters for INFO |
+//! | `calls`, `latencies` | how often commands were called, and how long they took |
 //! | `slowlog` | commands that took long |
 //!
 //! Thread safety: a [`Session`] belongs to its connection's task; [`Shared`] is shared by all.
 
 pub mod acl;
 pub mod action;
+pub mod calls;
 pub mod clients;
 pub mod config;
 pub mod hot;
+pub mod latencies;
 pub mod pubsub;
 pub mod slowlog;
 pub mod stats;
@@ -169,8 +172,12 @@ pub struct Shared {
     pub channels: pubsub::Channels,
     /// Counters.
     pub stats: stats::Stats,
+    /// How often each command was called, and how long that took.
+    pub calls: calls::Calls,
     /// Commands that took long.
     pub slow: slowlog::Slow,
+    /// The allocator of the program, which the program says.
+    pub allocator: OnceLock<&'static str>,
     /// 40 random hexadecimal digits of this run.
     pub run_id: String,
     /// Seconds since 1970 when an attack was last reported.
@@ -203,7 +210,9 @@ impl Shared {
             waiters: waiters::Waiters::default(),
             channels: pubsub::Channels::default(),
             stats: stats::Stats::default(),
+            calls: calls::Calls::default(),
             slow: slowlog::Slow::default(),
+            allocator: OnceLock::new(),
             run_id: run_id(),
             attacked_seconds: AtomicU64::new(0),
             wants_end: AtomicBool::new(false),

@@ -69,6 +69,7 @@ impl Outbox {
         } else {
             held.bytes.extend_from_slice(bytes);
             self.memory.add(&self.client, bytes.len() as u64);
+            self.client.buffers.messages.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         }
         drop(held);
         self.changed.notify_all();
@@ -85,6 +86,7 @@ impl Outbox {
     pub fn sent(&self, bytes: usize) {
         self.held.lock().leaving -= bytes;
         self.memory.release(&self.client, bytes as u64);
+        self.client.buffers.messages.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
     /// Waits until something lies in it; false when it is empty and the connection has ended.

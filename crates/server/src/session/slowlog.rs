@@ -1,4 +1,4 @@
-//! Commands that took long: SLOWLOG, LATENCY, and how many took how long.
+//! Commands that took long: SLOWLOG and LATENCY's events.
 //!
 //! The executor measures and reports here: from before the locks of the keys until after the write,
 //! so that a stall is seen. Waiting for an element is not counted, and neither is making writes
@@ -19,8 +19,6 @@ const ARGUMENTS: usize = 32;
 const ARGUMENT_BYTES: usize = 128;
 /// Samples that are kept of an event.
 const SAMPLES: usize = 160;
-/// Commands are counted by the number of bits of their microseconds.
-pub const BUCKETS: usize = 24;
 
 /// A command that took long.
 #[derive(Clone, Debug, Default)]
@@ -64,9 +62,6 @@ pub struct Slow {
     latency_millis: AtomicU64,
     log: Mutex<Log>,
     events: Mutex<BTreeMap<&'static str, History>>,
-    counts: [AtomicU64; BUCKETS],
-    /// Total microseconds of all commands.
-    pub total_micros: AtomicU64,
 }
 
 /// A command that was measured.
@@ -152,12 +147,22 @@ impl Slow {
         self.trim(&mut log);
     }
 
+    /// Commands that take this long are of interest here.
+    #[inline]
+    pub fn is_slow(&self, micros: u64) -> bool {
+        let limit = self.log_micros.load(Ordering::Relaxed);
+        let threshold = self.latency_millis.load(Ordering::Relaxed);
+        limit >= 0 && micros >= limit as u64 || threshold > 0 && micros / 1000 >= threshold
+    }
+
+    /// Milliseconds from which a latency is kept; 0 for never.
+    pub fn latency_millis(&self) -> u64 {
+        self.latency_millis.load(Ordering::Relaxed)
+    }
+
     /// Records an executed command. `who` adds the client's address and name.
     pub fn measured(&self, command: &Measured<'_>, who: impl FnOnce(&mut String, &mut Vec<u8>)) {
         let micros = command.micros;
-        let bits = (u64::BITS - micros.leading_zeros()) as usize;
-        self.counts[bits.min(BUCKETS - 1)].fetch_add(1, Ordering::Relaxed);
-        self.total_micros.fetch_add(micros, Ordering::Relaxed);
         let limit = self.log_micros.load(Ordering::Relaxed);
         if command.is_logged && limit >= 0 && micros >= limit as u64 {
             self.note(command, who);
@@ -180,11 +185,6 @@ impl Slow {
         if history.samples.len() > SAMPLES {
             history.samples.pop_front();
         }
-    }
-
-    /// Commands by index `i`: those that took less than 2^i microseconds, but at least half of it.
-    pub fn counts(&self) -> [u64; BUCKETS] {
-        std::array::from_fn(|at| self.counts[at].load(Ordering::Relaxed))
     }
 
     /// Up to `most` logged commands, the latest first.

@@ -30,8 +30,30 @@ pub struct Stats {
     pub panics: AtomicU64,
     /// Commands a second, lately.
     pub commands_per_second: AtomicU64,
+    /// Bytes received and sent a second, lately.
+    pub received_per_second: AtomicU64,
+    /// See `received_per_second`.
+    pub sent_per_second: AtomicU64,
+    /// Times that connections which are gone received, and sent.
+    pub receives: AtomicU64,
+    /// See `receives`.
+    pub sends: AtomicU64,
+    /// Microseconds of the cycle that deletes expired keys.
+    pub expire_micros: AtomicU64,
+    /// Rounds of it that ended because of the time they took.
+    pub expire_cut_off: AtomicU64,
+    /// Checkpoints that SAVE has made.
+    pub saves: AtomicU64,
+    /// Milliseconds that the last one took.
+    pub save_millis: AtomicU64,
+    /// [`Keyspace::writes`](crate::keyspace::Keyspace::writes) at the last SAVE or the start.
+    pub saved_writes: AtomicU64,
     /// The last SAVE failed.
     pub save_failed: AtomicBool,
+    /// Memory of the process when it began to listen, in bytes.
+    pub startup_bytes: AtomicU64,
+    /// The loops' sockets are served by io_uring.
+    pub is_uring: AtomicBool,
     /// Milliseconds since 1970 when the server started.
     pub started_millis: AtomicU64,
     /// Seconds since 1970 of the last SAVE.
@@ -64,6 +86,10 @@ impl Stats {
             &self.sent,
             &self.errors,
             &self.panics,
+            &self.receives,
+            &self.sends,
+            &self.expire_micros,
+            &self.expire_cut_off,
         ];
         all.into_iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
     }

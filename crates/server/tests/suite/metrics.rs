@@ -1,10 +1,25 @@
-//! The page for Prometheus.
+//! The page for Prometheus, also as its own `promtool` sees it, where that is installed.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use pumice_port::net::Stream;
 
 use super::Scratch;
 use super::connections::{Caller, PATIENCE};
 use super::status::start_with;
+
+/// What `promtool check metrics` says of a page: nothing if it is as Prometheus wants it. None
+/// without that program.
+fn promtool(page: &str) -> Option<String> {
+    let mut command = Command::new("promtool");
+    command.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.stdout(Stdio::null()).spawn().ok()?;
+    child.stdin.take()?.write_all(page.as_bytes()).ok()?;
+    let output = child.wait_with_output().ok()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Some(if output.status.success() { said } else { format!("{}: {said}", output.status) })
+}
 
 #[pumice_test_macros::test]
 fn prometheus_is_told_what_happens() {
@@ -52,6 +67,10 @@ fn prometheus_is_told_what_happens() {
         let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
         let known = |name: &str| body.contains(&format!("# TYPE {name} "));
         assert!(known(name) || family.is_some_and(known), "{line}");
+    }
+    match promtool(&format!("{body}\n")) {
+        Some(said) => assert_eq!(said, ""),
+        None => eprintln!("skipped: promtool, of Debian's package prometheus, is not installed"),
     }
     assert!(ask("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
     assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));

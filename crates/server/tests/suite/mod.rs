@@ -18,7 +18,9 @@ mod page;
 mod peer;
 mod peer_acl;
 mod peer_blocking;
+mod peer_fields;
 mod peer_joins;
+mod peer_numbers;
 mod pipelines;
 mod pubsub;
 mod queues;
@@ -118,6 +120,7 @@ impl Quiet {
     }
     pub fn client(&self) -> Client {
         let peer = Peer {
+            descriptor: -1,
             address: "127.0.0.1:1".to_string(),
             local_address: "127.0.0.1:2".to_string(),
             hangup: Box::new(|| ()),

@@ -189,7 +189,8 @@ fn replies_of_resp3_are_those_of_redis() {
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
 }
 
-/// Name, arity, flags, keys and categories from COMMAND INFO; None if the command is unknown.
+/// Name, arity, flags, keys, categories, tips and key specifications (without the notes, which are
+/// sentences) from COMMAND INFO; None if the command is unknown.
 fn told(caller: &mut Caller, name: &str) -> Option<Vec<String>> {
     let args = ["COMMAND", "INFO", name].map(str::to_string);
     let reply = ask(caller, &args);
@@ -197,7 +198,23 @@ fn told(caller: &mut Caller, name: &str) -> Option<Vec<String>> {
     if !reply.starts_with(b"*1\r\n*10\r\n") {
         return None;
     }
-    Some((0..7).map(|_| canonical(&reply, &mut at, true)).collect())
+    let reply = without_notes(&reply);
+    Some((0..9).map(|_| canonical(&reply, &mut at, true)).collect())
+}
+
+/// The key specifications of a reply without their notes, the first of four pairs.
+fn without_notes(reply: &[u8]) -> Vec<u8> {
+    const NOTES: &[u8] = b"*8\r\n$5\r\nnotes\r\n$";
+    let (mut kept, mut rest) = (Vec::new(), reply);
+    while let Some(at) = rest.windows(NOTES.len()).position(|part| part == NOTES) {
+        kept.extend_from_slice(&[&rest[..at], b"*6\r\n"].concat());
+        rest = &rest[at + NOTES.len()..];
+        let line = rest.iter().position(|b| *b == b'\r').unwrap();
+        let bytes: usize = std::str::from_utf8(&rest[..line]).unwrap().parse().unwrap();
+        rest = &rest[line + 2 + bytes + 2..];
+    }
+    kept.extend_from_slice(rest);
+    kept
 }
 
 /// Where the table differs on purpose.

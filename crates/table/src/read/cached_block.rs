@@ -16,6 +16,14 @@ use crate::read::index::IndexBlock;
 use crate::read::read_amp::ReadAmp;
 
 /// The cache of decoded blocks that tables share.
+///
+/// ```
+/// # use pumice_table::BlockCache;
+/// # use pumice_cache::CacheOptions;
+/// // One for several databases: `BlockBasedTableOptions::block_cache` takes a clone.
+/// let cache = BlockCache::new(CacheOptions::new(64 << 20));
+/// assert_eq!((cache.capacity(), cache.pinned_usage()), (64 << 20, 0));
+/// ```
 pub type BlockCache = Cache<CachedBlock>;
 
 /// What a block is, besides its bytes.

@@ -343,12 +343,13 @@ pub(crate) fn decode_properties(
     let mut properties = TableProperties::default();
     let mut global_seqno_at = None;
     let mut cursor = BlockCursor::default();
-    let mut previous: Option<Vec<u8>> = None;
+    // No Option: its unset bytes would be compared ahead of the test, and valgrind would complain.
+    let (mut previous, mut is_first) = (Vec::new(), true);
     let mut names = Expanded::new(&block);
     cursor.seek_to_first(&block);
     while cursor.valid() {
         names.add(cursor.key())?;
-        if previous.as_deref().is_some_and(|p| p >= cursor.key()) {
+        if !is_first && previous.as_slice() >= cursor.key() {
             return Err("properties unsorted".to_string());
         }
         let value = cursor.value(&block);
@@ -356,7 +357,9 @@ pub(crate) fn decode_properties(
             global_seqno_at = Some(cursor.value_offset());
         }
         properties.decode_entry(cursor.key(), value).map_err(|e| e.message().to_string())?;
-        previous = Some(cursor.key().to_vec());
+        previous.clear();
+        previous.extend_from_slice(cursor.key());
+        is_first = false;
         cursor.next(&block);
     }
     if cursor.damaged() {

@@ -10,9 +10,12 @@ use super::{
 /// The table of the machine's limits without an engine.
 pub const BASELINE_TABLE: &str = "baselines";
 
-const COLUMNS: [Column; 6] = [
+/// What the slowest operations take.
+const P99: Column = column("p99_us", "p99 us", 1.0, 1);
+const COLUMNS: [Column; 7] = [
     RATE,
     CPU,
+    P99,
     column("peak_mb", "peak MB", 1.0, 0),
     column("write_amp", "bytes written per byte", 1.0, 2),
     column("read_amp", "bytes read per byte", 1.0, 2),
@@ -43,6 +46,11 @@ fn baselines() -> Table {
     table.ratios = Vec::new();
     table.seconds = 3.0;
     table
+}
+
+/// A row of many operations: as [`row`], with the time of each.
+fn timed(name: &str, bench: impl Fn(Engine) -> Bench) -> Row {
+    row(name, |engine| bench(engine).with("--histogram=1"))
 }
 
 /// A row with an arm for each engine.
@@ -80,20 +88,20 @@ fn writes(scale: &Scale) -> Table {
         move |engine| Bench::new(engine, benchmark, &shape).with(&flags)
     };
     let mut rows = vec![
-        row("fillseq", fill("fillseq", String::new())),
-        row("fillseq, WAL off", fill("fillseq", "--disable_wal=1".into())),
+        timed("fillseq", fill("fillseq", String::new())),
+        timed("fillseq, WAL off", fill("fillseq", "--disable_wal=1".into())),
     ];
     for threads in [1, 4, 16] {
         let flags = format!("--threads={threads} --writes={}", keys / threads);
         let name = format!("fillrandom, {threads} thread{}", if threads == 1 { "" } else { "s" });
-        rows.push(row(&name, fill("fillrandom", flags)));
+        rows.push(timed(&name, fill("fillrandom", flags)));
     }
-    rows.push(row("fillrandom, batches of 100", fill("fillrandom", "--batch_size=100".into())));
+    rows.push(timed("fillrandom, batches of 100", fill("fillrandom", "--batch_size=100".into())));
     for (name, bytes, each) in
         [("4 KiB", 4096, LARGE_WRITTEN[0]), ("64 KiB", 65_536, LARGE_WRITTEN[1])]
     {
         let flags = format!("--value_size={bytes} --num={}", scale.count(each));
-        rows.push(row(&format!("fillrandom, values of {name}"), |engine| {
+        rows.push(timed(&format!("fillrandom, values of {name}"), |engine| {
             fill("fillrandom", flags.clone())(engine).of_bytes(bytes + 16)
         }));
     }
@@ -106,13 +114,13 @@ fn writes(scale: &Scale) -> Table {
         }
     };
     for benchmark in ["overwrite", "updaterandom", "deleterandom"] {
-        rows.push(row(benchmark, existing(benchmark)));
+        rows.push(timed(benchmark, existing(benchmark)));
     }
     let synced = format!("--writes={}", scale.count(4000));
-    rows.push(row("fillsync, disk", |engine| fill("fillsync", synced.clone())(engine).on_disk()));
+    rows.push(timed("fillsync, disk", |engine| fill("fillsync", synced.clone())(engine).on_disk()));
     table.rows = rows;
     table.columns = COLUMNS.into();
-    table.ratios.extend([COLUMNS[2], COLUMNS[3], COLUMNS[5]]);
+    table.ratios.extend([P99, COLUMNS[3], COLUMNS[4], COLUMNS[6]]);
     table.plots = plot("Writes");
     table.seconds = 60.0;
     table
@@ -151,7 +159,7 @@ fn reads(scale: &Scale) -> Table {
     table.prepare.extend(Engine::BOTH.map(|engine| load(engine, &shape, "core-disk").on_disk()));
     for (name, benchmark, flags, count) in READS {
         let flags = format!("{flags} --use_existing_db=1 --reads={}", scale.count(count));
-        table.rows.push(row(name, |e| Bench::new(e, benchmark, &shape).with(&flags).on("core")));
+        table.rows.push(timed(name, |e| Bench::new(e, benchmark, &shape).with(&flags).on("core")));
     }
     let values = [("4 KiB", 4096, 40_000), ("64 KiB", 65_536, 4000)];
     for (name, bytes, keys) in values {
@@ -160,7 +168,7 @@ fn reads(scale: &Scale) -> Table {
         let db = format!("core-{bytes}");
         table.prepare.extend(Engine::BOTH.map(|engine| load(engine, &shape, &db)));
         let flags = format!("--cache_size=1000000000 --use_existing_db=1 --reads={keys}");
-        table.rows.push(row(&format!("readrandom, values of {name}"), |engine| {
+        table.rows.push(timed(&format!("readrandom, values of {name}"), |engine| {
             let bench = Bench::new(engine, "readrandom[W1]", &shape).with(&flags);
             bench.on(&db).of_bytes(bytes + 16)
         }));
@@ -171,7 +179,7 @@ fn reads(scale: &Scale) -> Table {
                 "{flags} --cache_size=4000000 --use_existing_db=1 --reads={}",
                 scale.count(count)
             );
-            table.rows.push(row(&format!("{benchmark}, disk, {name}"), |engine| {
+            table.rows.push(timed(&format!("{benchmark}, disk, {name}"), |engine| {
                 Bench::new(engine, benchmark, &shape).with(&flags).on("core-disk").on_disk()
             }));
         }
@@ -185,12 +193,12 @@ fn reads(scale: &Scale) -> Table {
              --benchmark_write_rate_limit=5000000",
             scale.count(150_000)
         );
-        table.rows.push(row(benchmark, |engine| {
+        table.rows.push(timed(benchmark, |engine| {
             Bench::new(engine, benchmark, &shape).with(&flags).on_copy("core")
         }));
     }
     table.columns = COLUMNS.into_iter().filter(|c| c.value != "write_amp").collect();
-    table.ratios.extend([COLUMNS[2], COLUMNS[4]]);
+    table.ratios.extend([P99, COLUMNS[3], COLUMNS[5]]);
     table.plots = plot("Reads");
     table.note =
         "A seek without nexts is the same in both directions. Bytes read are those of the \
@@ -221,8 +229,8 @@ fn compactions(scale: &Scale) -> Table {
     }
     let seconds = column("seconds", "wall s", 1.0, 2);
     table.columns =
-        vec![seconds, CPU, COLUMNS[2], column("wrote_mb", "written MB", 1.0, 0), COLUMNS[5]];
-    table.ratios = vec![seconds, CPU, COLUMNS[2], COLUMNS[5]];
+        vec![seconds, CPU, COLUMNS[3], column("wrote_mb", "written MB", 1.0, 0), COLUMNS[6]];
+    table.ratios = vec![seconds, CPU, COLUMNS[3], COLUMNS[6]];
     table.seconds = 6.0;
     table
 }

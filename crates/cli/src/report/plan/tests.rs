@@ -45,6 +45,25 @@ fn ids_are_unique_and_peers_exist() {
     assert_eq!(sections.len(), Section::ALL.len());
 }
 
+/// A column of percentiles is empty without the times of operations.
+// Plain #[test]: see above.
+#[test]
+fn tables_with_percentiles_time_operations() {
+    let plan = Plan::new(TimeLimit::Full, &machine());
+    let shows = |table: &&Table| table.columns.iter().any(|column| column.value == "p99_us");
+    let mut names = BTreeSet::new();
+    for table in plan.tables.iter().filter(shows) {
+        names.insert(table.name);
+        for arm in table.rows.iter().flat_map(|row| &row.arms) {
+            // The server's client has percentiles of its own.
+            let Work::Bench(bench) = &arm.work else { continue };
+            let timed = bench.flags.iter().any(|flag| flag == "--histogram=1");
+            assert!(timed, "{}: {}", table.name, arm.name);
+        }
+    }
+    assert!(names.contains("writes") && names.contains("reads"), "{names:?}");
+}
+
 // Plain #[test]: see above.
 #[test]
 fn databases_are_made_before_they_are_read() {

@@ -1,9 +1,10 @@
-//! Batches as they are in logs, including those of RocksDB's transactions.
+//! Batches as they are in logs, including those of RocksDB's transactions, and in place of bytes
+//! that are none.
 //!
 //! Thread safety: plain functions.
 
-use super::{WriteBatch, check, check_record, records};
-use pumice_base::{Result, SizeLimits};
+use super::{BatchRecord, HEADER_LEN, WriteBatch, check, check_record, records};
+use pumice_base::{Error, Result, SizeLimits, ValueType};
 
 impl WriteBatch {
     /// The batch in a log record. One with markers of transactions can be read; `status` says why
@@ -13,6 +14,7 @@ impl WriteBatch {
     /// Corruption if it is too short, a record is malformed or the count is wrong.
     pub(crate) fn from_log(record: Vec<u8>) -> Result<Self> {
         check(&record)?;
+        let record = without_section_ends(&record)?.unwrap_or(record);
         let limits = SizeLimits::FORMAT;
         let mut batch = Self::from_parts(record, limits);
         let (mut range_bytes, mut refused) = (0, limits.check_batch(batch.rep.len(), 0).err());
@@ -25,6 +27,31 @@ impl WriteBatch {
         (batch.range_bytes, batch.refused) = (range_bytes, refused);
         Ok(batch)
     }
+
+    /// An empty batch whose write fails with `error`.
+    #[doc(hidden)]
+    pub fn refusing(error: Error) -> Self {
+        WriteBatch { refused: Some(error), ..Self::new() }
+    }
+}
+
+/// `rep` without ends of prepared sections, or None if it has none. They mean something only in the
+/// log that has the sections: elsewhere they would end another section of the same name.
+pub(super) fn without_section_ends(rep: &[u8]) -> Result<Option<Vec<u8>>> {
+    let mut kept: Option<Vec<u8>> = None;
+    let (mut from, mut all) = (HEADER_LEN, records(rep));
+    while let Some(record) = all.next() {
+        let to = rep.len() - all.rest().len();
+        match (record?, &mut kept) {
+            (BatchRecord::Marker(ValueType::RollbackXid, _), kept) => {
+                kept.get_or_insert_with(|| rep[..from].to_vec());
+            }
+            (_, Some(kept)) => kept.extend_from_slice(&rep[from..to]),
+            (_, None) => {}
+        }
+        from = to;
+    }
+    Ok(kept)
 }
 
 #[cfg(test)]

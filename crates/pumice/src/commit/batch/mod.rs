@@ -17,7 +17,7 @@ use pumice_base::coding::{put_length_prefixed, put_varint32};
 use pumice_base::narrow::len_u32;
 use pumice_base::{Error, Result, SequenceNumber, SizeLimits, SubCode, ValueType, wide_columns};
 
-pub use crate::commit::batch::records::BatchIter;
+pub use crate::commit::batch::records::{BatchIter, BatchRecord};
 pub(crate) use crate::commit::batch::records::{record_at, records};
 use crate::commit::update_family::UpdateFamily;
 use crate::snapshot::SnapshotOwner;
@@ -73,27 +73,6 @@ struct SavePoint {
     refused: Option<Error>,
 }
 
-/// One decoded record of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchRecord<'a> {
-    /// A keyed update: `value_type` is one of Value, Merge, Deletion, SingleDeletion,
-    /// RangeDeletion (value is the exclusive end), BlobIndex, WideColumnEntity.
-    Entry {
-        /// Column family id.
-        column_family: u32,
-        /// The operation.
-        value_type: ValueType,
-        /// Key, or begin of a range.
-        key: &'a [u8],
-        /// Value, operand, or end of a range; empty for deletions.
-        value: &'a [u8],
-    },
-    /// An annotation that is logged and consumes no sequence number.
-    LogData(&'a [u8]),
-    /// A transaction marker (prepare, commit, rollback, noop), by its tag.
-    Marker(ValueType, &'a [u8]),
-}
-
 impl std::fmt::Debug for WriteBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WriteBatch")
@@ -144,16 +123,16 @@ impl WriteBatch {
         Self::sized(bytes, SizeLimits::FORMAT)
     }
 
-    /// A batch from its wire form.
+    /// A batch from its wire form. Ends of prepared sections, which mean nothing elsewhere, go.
     ///
     /// # Errors
     /// Corruption if it is too short, a record is malformed or the count is wrong; InvalidArgument
     /// if the whole or an update is too large; NotSupported for records of transactions.
     pub fn from_data(data: &[u8]) -> Result<Self> {
-        let limits = SizeLimits::FORMAT;
+        let (limits, mut range_bytes) = (SizeLimits::FORMAT, 0);
         limits.check_batch(data.len(), 0)?;
-        check(data)?;
-        let mut range_bytes = 0;
+        let kept = check(data).and_then(|_| logged::without_section_ends(data))?;
+        let data = kept.as_deref().unwrap_or(data);
         for record in records(data) {
             range_bytes += check_record(&record?, limits)?;
         }

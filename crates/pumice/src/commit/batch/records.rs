@@ -5,10 +5,49 @@
 use pumice_base::coding::Decoder;
 use pumice_base::{Error, Result, ValueType};
 
-use super::{BatchRecord, HEADER_LEN};
+use super::HEADER_LEN;
 
 /// RocksDB's text for a record of an unknown kind.
 const UNKNOWN_TAG: &str = "unknown WriteBatch tag";
+
+/// One decoded record of a batch.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// use pumice::{BatchIter, BatchRecord, WriteBatch};
+/// let mut batch = WriteBatch::new();
+/// batch.put("a", "1");
+/// batch.delete("b");
+/// let records: BatchIter<'_> = batch.iter();
+/// let mut keys = Vec::new();
+/// for record in records {
+///     if let BatchRecord::Entry { key, .. } = record? {
+///         keys.push(key);
+///     }
+/// }
+/// assert_eq!(keys, [b"a", b"b"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchRecord<'a> {
+    /// A keyed update: `value_type` is one of Value, Merge, Deletion, SingleDeletion,
+    /// RangeDeletion (value is the exclusive end), BlobIndex, WideColumnEntity.
+    Entry {
+        /// Column family id.
+        column_family: u32,
+        /// The operation.
+        value_type: ValueType,
+        /// Key, or begin of a range.
+        key: &'a [u8],
+        /// Value, operand, or end of a range; empty for deletions.
+        value: &'a [u8],
+    },
+    /// An annotation that is logged and consumes no sequence number.
+    LogData(&'a [u8]),
+    /// A transaction marker (prepare, commit, rollback, noop), by its tag.
+    Marker(ValueType, &'a [u8]),
+}
 
 /// The records of wire form `rep`.
 pub(crate) fn records(rep: &[u8]) -> BatchIter<'_> {
@@ -25,6 +64,8 @@ pub(crate) fn record_at(rep: &[u8], place: usize) -> Result<BatchRecord<'_>> {
 }
 
 /// Iterator over the records of a batch; fused after an error.
+///
+/// Example: that of [`BatchRecord`](crate::BatchRecord).
 #[derive(Clone, Debug)]
 pub struct BatchIter<'a> {
     input: Decoder<'a>,

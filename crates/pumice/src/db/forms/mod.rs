@@ -14,8 +14,6 @@ pub(crate) mod futures;
 pub(crate) mod reads;
 pub(crate) mod writes;
 
-pub(crate) use std::ops::RangeBounds;
-
 use pumice_base::ErrorKind;
 pub(crate) use pumice_base::Result;
 pub(crate) use pumice_base::wide_columns::encode_pairs;
@@ -28,6 +26,7 @@ pub(crate) use crate::options::requests::{
 };
 pub(crate) use crate::read::columns::PinnedColumns;
 pub(crate) use crate::read::entries::{Entries, Limits};
+pub(crate) use crate::read::key_bounds::KeyBounds;
 pub(crate) use crate::read::pinned::PinnedSlice;
 pub(crate) use crate::version::family::ColumnFamily;
 

@@ -112,7 +112,7 @@ macro_rules! cursor_forms {
             /// As [`Self::cursor`]; InvalidArgument if there are bounds in the options, too.
             range range_cf range_opt range_cf_opt:
             $crate::db::forms::limited, ReadOptions = READ_DEFAULT, <K: AsRef<[u8]>>;
-            (range: impl RangeBounds<K> => Limits::of(&range))
+            (range: impl KeyBounds<K> => Limits::of(&range))
             -> Result<Entries<<Self as Store>::Cursor>>
         }
         $crate::db::forms::forms! {

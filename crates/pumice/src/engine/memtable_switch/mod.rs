@@ -79,8 +79,20 @@ impl DbInner {
         }
     }
 
+    /// Ends one `hold_log` of a section that was committed without a sync: a power cut may take the
+    /// commit. So its log stays until what the logs have now is in tables.
+    pub(crate) fn release_log_after_commit(&self, log: FileNumber, holder: LogHolder) {
+        let newest = self.logs.wal.lock().number();
+        let mut state = self.state.lock();
+        let unflushed = state.oldest_unflushed_log(&[]).unwrap_or(0);
+        if state.files.log_holders.release_after(log, holder, newest, unflushed) {
+            self.logs.relieved.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// All logs together are too long: seals the column families that hold the oldest one. Logs are
-    /// released from the oldest on, so while something else holds that one, no flush helps.
+    /// released from the oldest on, so while something else holds that one, no flush helps; as in
+    /// RocksDB one is made, after which nothing else holds it.
     pub(super) fn switch_oldest_log(&self, leader: &Leadership) -> Result<()> {
         let mut oldest = self.logs.wal.lock().oldest();
         if self.logs.relieved.swap(oldest, Ordering::Relaxed) == oldest {
@@ -94,10 +106,12 @@ impl DbInner {
                     self.reports.info(format_args!(
                         "Unable to release WAL number {oldest}, which is held by {holder:?}"
                     ));
-                    return Ok(());
                 }
                 // Its last holder was no family: the edit of any flush releases it.
-                _ => oldest = oldest.max(state.oldest_unflushed_log(&[]).unwrap_or(0)),
+                _ => {
+                    let until = state.files.log_holders.needed_until(oldest);
+                    oldest = oldest.max(state.oldest_unflushed_log(&[]).unwrap_or(0)).max(until);
+                }
             }
             let holding = state.cfs.values_mut().filter(|cf| cf.log_number <= oldest);
             let mut waiting = Vec::new();

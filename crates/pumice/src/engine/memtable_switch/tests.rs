@@ -6,7 +6,7 @@ use pumice_env::mem::CrashMode;
 use pumice_port::thread;
 
 use super::*;
-use crate::{Db, MemFs, Options};
+use crate::{Db, MemFs, Options, WaitForCompactOptions};
 
 fn options(fs: &MemFs) -> Options {
     let mut options = Options::default();
@@ -98,6 +98,32 @@ fn logs_that_no_flush_releases_cause_no_flush() {
     }
     assert!(number(&db, "min-log-number-to-keep") > log);
     assert!(db.inner().logs.bytes.load(Ordering::Relaxed) < 64 << 10);
+    db.close().unwrap();
+    assert!(!exists(&fs, log));
+}
+
+/// The log that is held has data, too: one flush is made, and no other one while it is held.
+#[pumice_test_macros::test]
+fn a_held_log_with_data_causes_one_flush() {
+    let fs = MemFs::new(1);
+    let mut options = options(&fs);
+    options.db.max_total_wal_size = 64 << 10;
+    let db = Db::open(&options, "/db").unwrap();
+    let log = hold_current(&db);
+    let write = || (0..64).for_each(|n| db.put(format!("key{n}"), vec![0; 4 << 10]).unwrap());
+    write();
+    while number(&db, "num-files-at-level0") == 0 {
+        thread::yield_now();
+    }
+    write();
+    db.wait_for_compact(&WaitForCompactOptions::default()).unwrap();
+    assert_eq!(number(&db, "num-files-at-level0"), 1);
+    assert_eq!(number(&db, "min-log-number-to-keep"), log);
+    db.inner().release_log(log, LogHolder::PreparedSection);
+    db.put("b", "2").unwrap();
+    while number(&db, "min-log-number-to-keep") == log {
+        thread::yield_now();
+    }
     db.close().unwrap();
     assert!(!exists(&fs, log));
 }

@@ -82,7 +82,7 @@ fn kept(value: &[u8], pin: Option<Pin<'_>>) -> PinnedSlice {
             let (block, offset) = pin();
             PinnedSlice::pinned(block, offset..offset + value.len())
         }
-        None => PinnedSlice::owned(value.to_vec()),
+        None => PinnedSlice::copied(value),
     }
 }
 
@@ -204,7 +204,7 @@ impl<'a> Lookup<'a> {
     fn finish(&mut self, base: Option<&[u8]>) {
         if self.operands.is_empty() {
             self.answer = match base {
-                Some(value) => Answer::Found(PinnedSlice::owned(value.to_vec())),
+                Some(value) => Answer::Found(PinnedSlice::copied(value)),
                 None => Answer::Deleted,
             };
             return;

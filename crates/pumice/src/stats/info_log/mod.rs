@@ -30,6 +30,39 @@ use super::InfoLogLevel;
 use crate::lock_order;
 
 /// Receiver of info-log lines.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-logger-{}", std::process::id()));
+/// use std::fmt::Arguments;
+/// use std::sync::{Arc, Mutex};
+///
+/// use pumice::{Logger, stats::InfoLogLevel};
+///
+/// /// Keeps lines in memory, in place of the file `LOG`.
+/// struct Lines(Mutex<Vec<String>>);
+///
+/// impl Logger for Lines {
+///     fn log(&self, level: InfoLogLevel, message: Arguments<'_>) {
+///         self.0.lock().expect("no panics").push(format!("{level:?} {message}"));
+///     }
+///     fn level(&self) -> InfoLogLevel {
+///         InfoLogLevel::Info
+///     }
+/// }
+///
+/// let lines = Arc::new(Lines(Mutex::new(Vec::new())));
+/// let log = lines.clone();
+/// let db = pumice::Db::builder(&dir)
+///     .create(true)
+///     .configure(|options| options.db.info_log = Some(log))
+///     .open()?;
+/// db.close()?;
+/// assert!(!lines.0.lock().expect("no panics").is_empty());
+/// # pumice::Db::destroy(&Default::default(), &dir)?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Logger: Send + Sync {
     /// Writes one line (or several: `message` may contain line ends).
     fn log(&self, level: InfoLogLevel, message: fmt::Arguments<'_>);

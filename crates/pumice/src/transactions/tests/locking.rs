@@ -252,6 +252,79 @@ fn cursors_see_the_writes() {
     assert_eq!(db.get("x").unwrap().unwrap(), b"unseen");
 }
 
+/// Merges of what the transaction itself has written, in each state of the key, and columns of what
+/// it has not committed yet.
+#[pumice_test_macros::test]
+fn merges_and_columns_of_own_writes() {
+    let db = locking();
+    db.put("base", "0").unwrap();
+    db.put_entity("wide", [("", "0"), ("n", "1")]).unwrap();
+    let one = db.transaction();
+    let value =
+        |key: &str| one.get(key).unwrap().map(|value| String::from_utf8_lossy(&value).into_owned());
+    for key in ["base", "new", "wide"] {
+        one.merge(key, "a").unwrap();
+        one.merge(key, "b").unwrap();
+    }
+    assert_eq!(value("base").unwrap(), "0ab");
+    assert_eq!(value("new").unwrap(), "ab");
+    assert_eq!(value("wide").unwrap(), "0ab");
+    assert_eq!(one.get_entity("wide").unwrap().unwrap().get("n"), Some(&b"1"[..]));
+    one.put("base", "1").unwrap();
+    one.merge("base", "c").unwrap();
+    assert_eq!(value("base").unwrap(), "1c");
+    one.delete("base").unwrap();
+    assert_eq!(value("base"), None);
+    one.merge("base", "d").unwrap();
+    assert_eq!(value("base").unwrap(), "d");
+    one.set_save_point();
+    one.merge("base", "e").unwrap();
+    assert_eq!(value("base").unwrap(), "de");
+    one.rollback_to_save_point().unwrap();
+    assert_eq!(value("base").unwrap(), "d");
+    let mut cursor = one.cursor().unwrap();
+    let mut shown = Vec::new();
+    cursor.seek_to_first();
+    while let Some(value) = cursor.value() {
+        let columns = cursor.columns().unwrap().unwrap().len();
+        shown.push((String::from_utf8_lossy(value.unwrap()).into_owned(), columns));
+        cursor.next();
+    }
+    let expected = [("d", 1), ("ab", 1), ("0ab", 2)];
+    assert_eq!(shown, expected.map(|(value, columns)| (value.to_string(), columns)));
+    one.commit().unwrap();
+    assert_eq!(db.get("base").unwrap().unwrap(), b"d");
+    assert_eq!(db.get_entity("wide").unwrap().unwrap().get("n"), Some(&b"1"[..]));
+}
+
+/// One that has ended takes updates, which nothing commits, and keeps no lock once it is dropped;
+/// one that two tasks use has the updates of both.
+#[pumice_test_macros::test]
+fn ended_and_shared_transactions() {
+    let db = locking();
+    let one = db.transaction();
+    one.commit().unwrap();
+    one.put("k", "1").unwrap();
+    assert_eq!(text(one.commit()), "Invalid argument: Transaction has already been committed.");
+    assert!(db.get("k").unwrap().is_none());
+    drop(one);
+    assert_eq!(db.held_locks(), []);
+    let both = db.transaction();
+    pumice_port::thread::scope(|scope| {
+        for task in 0..2 {
+            let both = both.clone();
+            scope.spawn(move || {
+                for n in 0..100 {
+                    both.put(format!("{task}.{n}"), "1").unwrap();
+                    assert!(both.get(format!("{task}.{n}")).unwrap().is_some());
+                }
+            });
+        }
+    });
+    both.commit().unwrap();
+    assert_eq!(db.iter().unwrap().count(), 200);
+}
+
 /// Code over any store runs inside a transaction.
 #[pumice_test_macros::test]
 fn a_transaction_is_a_store() {

@@ -136,11 +136,25 @@ fn deadlocks_are_told_and_repeated() {
         while db.waiting().is_empty() {
             thread::yield_now();
         }
+        let (first, second) = (one.id(), db.waiting()[0].id);
+        let property = |name: &str| db.property(name).unwrap();
+        let held = format!(
+            "column_family=0 key=61 exclusive holders={first}\n\
+             column_family=0 key=62 exclusive holders={second}\n"
+        );
+        assert_eq!(property("pumice.held-locks"), held);
+        let waits =
+            format!("transaction={second} column_family=0 key=61 exclusive waits_for={first}\n");
+        assert_eq!(property("pumice.waiting-transactions"), waits);
+        assert_eq!(property("pumice.deadlocks"), "");
         let error = one.put("b", "1").unwrap_err();
         assert!(error.is_deadlock() && error.is_busy());
         assert_eq!(error.to_string(), "Resource busy: Deadlock");
         let path = db.deadlocks().pop().unwrap();
         assert_eq!(path.waits.len(), 2);
+        let told = property("pumice.deadlocks");
+        assert!(told.contains(&waits) && told.lines().count() == 2, "{told}");
+        assert_eq!(db.property("rocksdb.num-snapshots"), db.db().property("rocksdb.num-snapshots"));
         one.rollback().unwrap();
         assert_eq!(other.join().unwrap(), 1);
     });

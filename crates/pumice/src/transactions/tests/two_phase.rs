@@ -52,23 +52,28 @@ fn names_and_states() {
     assert_eq!(db.get("k").unwrap().unwrap(), b"1");
     assert_eq!(db.get("l").unwrap().unwrap(), b"1", "written after the prepare");
     assert_eq!((names(&db), db.held_locks()), (Vec::new(), Vec::new()));
-    assert_eq!(text(one.prepare()), unnamed);
+    let committed = "Invalid argument: Transaction has already been committed.";
+    assert_eq!((text(one.prepare()), one.name()), (committed.to_string(), b"one".to_vec()));
     two.set_name("one").unwrap();
     two.put("k", "2").unwrap();
     two.prepare().unwrap();
     two.rollback().unwrap();
     assert_eq!(two.state(), TransactionState::RolledBack);
     let gone = "Invalid argument: Transaction has already been rolledback.";
-    assert_eq!(text(two.commit()), gone);
+    assert_eq!((text(two.commit()), text(two.prepare())), (gone.to_string(), gone.to_string()));
+    let three = db.transaction();
+    three.set_name("one").unwrap();
+    drop((one, two));
+    assert!(db.transaction_by_name("one").is_some(), "it is the third's now");
     assert_eq!(db.get("k").unwrap().unwrap(), b"1");
     let checks = optimistic();
-    let three = checks.transaction();
+    let third = checks.transaction();
     assert_eq!(
-        text(three.set_name("n")),
+        text(third.set_name("n")),
         "Invalid argument: Optimistic transactions cannot be named."
     );
     assert_eq!(
-        text(three.prepare()),
+        text(third.prepare()),
         "Invalid argument: Two phase commit not supported for optimistic transactions."
     );
 }
@@ -342,4 +347,37 @@ fn logs_stay_for_prepared_transactions() {
     }
     assert_eq!(logs(), 1);
     db.db().close().unwrap();
+}
+
+/// Who follows the log gets the commit of a prepared transaction as a batch like any other, which
+/// ends no section of the same name elsewhere.
+#[pumice_test_macros::test]
+fn commits_can_be_written_elsewhere() {
+    let (source, target) = (locking(), locking());
+    let theirs = target.transaction();
+    theirs.set_name("n").unwrap();
+    theirs.put("own", "1").unwrap();
+    theirs.prepare().unwrap();
+    let one = source.transaction();
+    one.set_name("n").unwrap();
+    one.put("k", "1").unwrap();
+    one.delete("l").unwrap();
+    one.prepare().unwrap();
+    one.commit().unwrap();
+    let mut log = source.db().get_updates_since(1).unwrap();
+    let mut written = 0;
+    while let Some((_, mut batch)) = log.next().transpose().unwrap() {
+        if let Err(error) = batch.status() {
+            assert_eq!(error.kind(), crate::ErrorKind::NotSupported, "{error}");
+            continue; // The section.
+        }
+        let mut copy = crate::WriteBatch::from_data(batch.data()).unwrap();
+        target.db().write(&mut copy).unwrap();
+        target.db().write(&mut batch).unwrap();
+        written += batch.count();
+    }
+    assert_eq!(written, 2);
+    assert_eq!(target.get("k").unwrap().unwrap(), b"1");
+    drop(theirs);
+    target.db().close().unwrap();
 }

@@ -7,11 +7,10 @@ use std::sync::atomic::Ordering;
 
 use pumice_port::time;
 
-use super::super::executor::{execute, look_ahead};
+use super::super::executor::{execute, fail, look_ahead};
 use super::super::set_run::{SetRun, execute_sets};
 use super::{Connection, Input, Pause, REPLIES, REPLY_BYTES};
 use crate::protocol::{Limits, Parser, ProtocolError, Reply};
-use crate::session::stats::Stats;
 use crate::session::waiters::Waiter;
 
 impl Connection<'_> {
@@ -87,8 +86,11 @@ impl Connection<'_> {
 
     /// Input that is not the protocol.
     fn refuse(&mut self, error: &ProtocolError) -> Pause {
-        Stats::add(&self.server.shared.stats.errors, 1);
-        self.out.error(&format!("ERR Protocol error: {}", error.0));
+        fail(
+            &self.server.shared,
+            &mut self.out,
+            format!("ERR Protocol error: {}", error.0).as_bytes(),
+        );
         Pause::Broken
     }
 

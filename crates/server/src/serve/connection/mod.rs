@@ -37,7 +37,7 @@ use super::executor::error_text;
 use super::link::Link;
 use crate::protocol::{Parser, Reply};
 use crate::session::Session;
-use crate::session::clients::{Growth, Peer};
+use crate::session::clients::{Buffers, Growth, Peer};
 use crate::session::pubsub::Outbox;
 use crate::session::stats::Stats;
 
@@ -223,6 +223,9 @@ fn serve_by(server: &Server, link: &Arc<Link>, peer: Peer, run: impl FnOnce(&mut
     shared.watches.unwatch(&mut connection.session.watched);
     let charged = connection.charged + connection.growth.take();
     shared.clients.memory.release(&connection.session.client, charged);
+    let buffers = &connection.session.client.buffers;
+    Stats::add(&shared.stats.receives, Stats::get(&buffers.receives));
+    Stats::add(&shared.stats.sends, Stats::get(&buffers.sends));
     shared.clients.remove(id);
     // A client that sees the end may reconnect at once.
     drop(place);
@@ -254,12 +257,14 @@ impl Connection<'_> {
             }
             let is_open = input.receive(self.link, self.out.bytes(), &shared.stats.received);
             self.sent();
+            Buffers::count(&self.session.client.buffers.receives);
             match is_open {
                 None => return,
                 Some(0) => continue,
                 Some(_) => {}
             }
             self.input_bytes = input.bytes.len();
+            self.note_buffers(&input);
             self.charge();
             self.replies_max =
                 shared.hot.clients_bytes.load(Ordering::Relaxed).max(REPLY_BYTES_MIN);
@@ -271,8 +276,15 @@ impl Connection<'_> {
             input.remove(parser.done_bytes());
             parser.removed();
             self.input_bytes = input.bytes.len();
+            self.note_buffers(&input);
             self.charge();
         }
+    }
+
+    /// For CLIENT LIST.
+    fn note_buffers(&self, input: &Input) {
+        let input = (input.filled, input.bytes.len());
+        self.session.client.buffers.note(input, (self.out.len(), self.out.held_bytes()));
     }
 
     /// Charges the client for the memory it uses now.
@@ -436,6 +448,7 @@ impl Connection<'_> {
     fn sent(&mut self) {
         if !self.out.is_empty() {
             Stats::add(&self.server.shared.stats.sent, self.out.len() as u64);
+            Buffers::count(&self.session.client.buffers.sends);
             self.out.clear();
         }
         self.ready = 0;

@@ -25,6 +25,7 @@ fn a_panic_in_a_command_leaves_nothing_behind() {
     let (ours, theirs) = Stream::pair().unwrap();
     let ours = Arc::new(Link::Plain(ours));
     let peer = Peer {
+        descriptor: -1,
         address: "a".to_string(),
         local_address: "b".to_string(),
         hangup: Box::new(|| ()),
@@ -110,6 +111,7 @@ fn the_time_of_a_request_begins_with_its_first_byte() {
     let (ours, _theirs) = Stream::pair().unwrap();
     let ours = Arc::new(Link::Plain(ours));
     let peer = Peer {
+        descriptor: -1,
         address: "a".to_string(),
         local_address: "b".to_string(),
         hangup: Box::new(|| ()),

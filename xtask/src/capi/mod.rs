@@ -1,20 +1,31 @@
 //! `cargo xtask capi`: the C library, `librocksdb.so` and `librocksdb.a`, with its header and its
 //! pkg-config file, in `target/capi` and, with `--install PREFIX`, below a prefix.
 //!
+//! `--bench` measures calls from C instead: [`bench`].
+//!
 //! The static library is one object in which only the interface's names are visible: Rust's
 //! standard library and the C codecs in it can meet others in the same program.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+mod bench;
+
 /// The version of RocksDB whose interface this is.
 const VERSION: &str = "11.12.0";
+/// What is shipped is no larger, without its symbols.
+const SHARED_BYTES_MAX: u64 = 8 << 20;
 /// Names of the shared library that programs look for, besides its own.
 const LINKS: [&str; 3] = ["librocksdb.so", "librocksdb.so.11", "librocksdb.so.11.12.0"];
 
 pub fn run(root: &Path, args: &[&str]) -> ExitCode {
-    match build(root, args) {
+    let done = match args {
+        ["--bench", rest @ ..] => bench::run(root, rest),
+        _ => build(root, args),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("cargo xtask capi: {message}");
@@ -54,15 +65,28 @@ fn build(root: &Path, args: &[&str]) -> Result<(), String> {
     }
     copy(&made.shared, &lib.join("librocksdb.so"))?;
     hide(&made, &lib)?;
+    let bytes = stripped_bytes(&lib)?;
+    if bytes > SHARED_BYTES_MAX && wanted.profile == "release" {
+        return Err(format!("librocksdb.so has {bytes} bytes stripped, over {SHARED_BYTES_MAX}"));
+    }
     copy(&made.out_dir.join("c.h"), &include.join("c.h"))?;
     let state = fs::read_to_string(made.out_dir.join("capi_state.txt"));
     print!("{}", state.map_err(|e| e.to_string())?);
-    println!("made {}", folder.display());
+    println!("librocksdb.so: {bytes} bytes stripped\nmade {}", folder.display());
     if let Some(prefix) = &wanted.prefix {
         install(&folder, prefix, wanted.soname.as_deref())?;
         println!("installed below {}", prefix.display());
     }
     Ok(())
+}
+
+/// The size of the shared library without the symbols that nobody links to.
+fn stripped_bytes(lib: &Path) -> Result<u64, String> {
+    let (shared, stripped) = (lib.join("librocksdb.so"), lib.join("stripped"));
+    call("strip", &["-o", &stripped.display().to_string(), &shared.display().to_string()])?;
+    let bytes = stripped.metadata().map_err(|e| format!("{}: {e}", stripped.display()))?.len();
+    fs::remove_file(&stripped).map_err(|e| format!("{}: {e}", stripped.display()))?;
+    Ok(bytes)
 }
 
 /// What cargo made.
@@ -113,7 +137,32 @@ fn hide(made: &Made, lib: &Path) -> Result<(), String> {
         fs::remove_file(&result).map_err(|e| format!("{}: {e}", result.display()))?;
     }
     call("ar", &["rcs", &result.display().to_string(), &target])?;
-    fs::remove_file(&object).map_err(|e| format!("{target}: {e}"))
+    fs::remove_file(&object).map_err(|e| format!("{target}: {e}"))?;
+    let wanted = made.out_dir.join("exports.txt");
+    let wanted = fs::read_to_string(&wanted).map_err(|e| format!("{}: {e}", wanted.display()))?;
+    compare_names(&visible(&result)?, &wanted.lines().map(str::to_string).collect())
+}
+
+/// The names that an archive gives to other objects of a program.
+fn visible(archive: &Path) -> Result<BTreeSet<String>, String> {
+    let output = Command::new("nm").args(["--extern-only", "--defined-only"]).arg(archive).output();
+    let output = output.map_err(|e| format!("nm: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("nm {}: {}", archive.display(), output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // Lines of one word name the members.
+    let names = text.lines().filter_map(|line| line.rsplit_once(' '));
+    Ok(names.map(|(_, name)| name.to_string()).collect())
+}
+
+fn compare_names(found: &BTreeSet<String>, wanted: &BTreeSet<String>) -> Result<(), String> {
+    let more: Vec<_> = found.difference(wanted).take(10).collect();
+    let fewer: Vec<_> = wanted.difference(found).take(10).collect();
+    match more.is_empty() && fewer.is_empty() {
+        true => Ok(()),
+        false => Err(format!("librocksdb.a shows too much {more:?}, lacks {fewer:?}")),
+    }
 }
 
 fn call(program: &str, args: &[&str]) -> Result<(), String> {
@@ -155,4 +204,37 @@ fn install(folder: &Path, prefix: &Path, soname: Option<&str>) -> Result<(), Str
     );
     let file = pkgconfig.join("rocksdb.pc");
     fs::write(&file, text).map_err(|e| format!("{}: {e}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_shows_what_is_exported_and_nothing_else() {
+        let folder = std::env::temp_dir().join(format!("pumice-capi-hide-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder is made");
+        let source = folder.join("a.c");
+        let text = "int LZ4_inside(void) { return 1; }\nint rocksdb_a(void) { return \
+                    LZ4_inside(); }\n";
+        fs::write(&source, text).expect("a file is written");
+        let path = |name: &str| folder.join(name).display().to_string();
+        call("cc", &["-c", &path("a.c"), "-o", &path("a.o")]).expect("it compiles");
+        call("ar", &["rcs", &path("made.a"), &path("a.o")]).expect("an archive is made");
+        let made = Made {
+            shared: PathBuf::new(),
+            archive: folder.join("made.a"),
+            out_dir: folder.clone(),
+        };
+        let before = visible(&made.archive).expect("nm reads it");
+        assert!(before.contains("LZ4_inside"));
+        fs::write(folder.join("exports.txt"), "rocksdb_a\n").expect("a file is written");
+        hide(&made, &folder).expect("the names fit");
+        let after = visible(&folder.join("librocksdb.a")).expect("nm reads it");
+        assert_eq!(after, ["rocksdb_a".to_string()].into());
+        fs::write(folder.join("exports.txt"), "rocksdb_a\nrocksdb_b\n").expect("it is written");
+        let missing = hide(&made, &folder).expect_err("one is missing");
+        assert!(missing.contains("rocksdb_b"), "{missing}");
+        fs::remove_dir_all(&folder).expect("the folder was made");
+    }
 }

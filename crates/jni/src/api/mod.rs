@@ -1,0 +1,41 @@
+//! The native methods, by area. A line `Java: CLASS.METHOD` in a function's documentation makes it
+//! that method (`build/by_hand.rs`).
+//!
+//! | module | area |
+//! |---|---|
+//! | `opening` | open, close, column families |
+//! | `reads`, `writes`, `cursors` | single keys, iterators, snapshots |
+//! | `batches`, `indexed` | write batches without and with an index |
+//! | `options`, `tables`, `requests` | options of databases, of tables, of calls |
+//! | `caches` | caches, limiters, managers, environments |
+//! | `statistics`, `perf`, `properties` | what is measured and reported |
+//! | `maintenance`, `files` | flushes, compactions, checkpoints, table files, backups |
+//! | `transactions` | databases with transactions |
+//! | `callbacks` | objects of Java that the engine calls |
+
+pub mod batches;
+pub mod caches;
+pub mod callbacks;
+pub mod cursors;
+pub mod files;
+pub mod indexed;
+pub mod maintenance;
+pub mod opening;
+pub mod options;
+pub mod perf;
+pub mod properties;
+pub mod reads;
+pub mod requests;
+pub mod statistics;
+pub mod tables;
+pub mod transactions;
+pub mod writes;
+
+use pumice_binding::database::Database;
+
+use crate::objects::Family;
+
+/// The column family, or the default one.
+fn family<'a>(db: &'a Database, cf: Option<&'a Family>) -> &'a pumice::ColumnFamily {
+    cf.map_or_else(|| db.default_family(), |cf| &cf.0)
+}

@@ -1,0 +1,310 @@
+//! Options of reads, writes and compression.
+
+use pumice::{CompressionOptions, Snapshot};
+use pumice_binding::env::Env as Files;
+use pumice_binding::requests::BackupOptions;
+use pumice_binding::store::{Fields, Store};
+
+use crate::ffi::call::Result;
+use crate::ffi::env::Env;
+use crate::ffi::from::{Handle, Rest, Taken};
+use crate::ffi::into::New;
+use crate::objects::{Compression, Limiter, ReadOptions, Slice, Values, WriteOptions};
+
+/// Java: ReadOptions.newReadOptions ()
+pub fn new_read(_env: Env<'_>) -> Result<New<ReadOptions>> {
+    Ok(New(ReadOptions::default()))
+}
+
+/// Java: ReadOptions.newReadOptions (ZZ)
+pub fn new_read_with(_env: Env<'_>, verify: bool, fill: bool) -> Result<New<ReadOptions>> {
+    let mut options = ReadOptions::default();
+    options.store_mut().put("verify_checksums", u64::from(verify));
+    options.store_mut().put("fill_cache", u64::from(fill));
+    options.changed();
+    Ok(New(options))
+}
+
+/// Java: ReadOptions.copyReadOptions
+pub fn copy_read(_env: Env<'_>, options: &ReadOptions) -> Result<New<ReadOptions>> {
+    Ok(New(options.clone()))
+}
+
+/// Java: ReadOptions.setSnapshot 0 1 1
+pub fn set_snapshot(
+    _env: Env<'_>,
+    options: &mut ReadOptions,
+    snapshot: Option<&Snapshot>,
+    handle: i64,
+) -> Result<()> {
+    options.values.set_snapshot(snapshot.cloned());
+    options.handles[0] = handle;
+    Ok(())
+}
+
+/// Java: ReadOptions.snapshot
+pub fn snapshot(_env: Env<'_>, options: &ReadOptions) -> Result<i64> {
+    Ok(options.handles[0])
+}
+
+fn bytes(slice: Option<&Slice>) -> Option<Vec<u8>> {
+    slice.map(|slice| slice.0.clone())
+}
+
+/// Java: ReadOptions.setIterateLowerBound 0 1 1
+pub fn set_lower(
+    _env: Env<'_>,
+    options: &mut ReadOptions,
+    bound: Option<&Slice>,
+    handle: i64,
+) -> Result<()> {
+    options.lower = bytes(bound);
+    options.handles[1] = handle;
+    Ok(())
+}
+
+/// Java: ReadOptions.setIterateUpperBound 0 1 1
+pub fn set_upper(
+    _env: Env<'_>,
+    options: &mut ReadOptions,
+    bound: Option<&Slice>,
+    handle: i64,
+) -> Result<()> {
+    options.upper = bytes(bound);
+    options.handles[2] = handle;
+    Ok(())
+}
+
+/// Java: ReadOptions.iterateLowerBound
+pub fn lower(_env: Env<'_>, options: &ReadOptions) -> Result<i64> {
+    Ok(options.handles[1])
+}
+
+/// Java: ReadOptions.iterateUpperBound
+pub fn upper(_env: Env<'_>, options: &ReadOptions) -> Result<i64> {
+    Ok(options.handles[2])
+}
+
+/// Java: ReadOptions.setTimestamp
+pub fn set_timestamp(_env: Env<'_>, options: &mut ReadOptions, slice: Handle) -> Result<()> {
+    options.values.set_timestamp(!slice.is_null());
+    options.refused = options.values.check().err();
+    Ok(())
+}
+
+/// Java: WriteOptions.newWriteOptions
+pub fn new_write(_env: Env<'_>) -> Result<New<WriteOptions>> {
+    Ok(New(WriteOptions::default()))
+}
+
+/// Java: WriteOptions.copyWriteOptions
+pub fn copy_write(_env: Env<'_>, options: &WriteOptions) -> Result<New<WriteOptions>> {
+    Ok(New(options.clone()))
+}
+
+/// Java: RestoreOptions.newRestoreOptions
+pub fn new_restore(_env: Env<'_>, keep_log_files: bool) -> Result<New<Values>> {
+    let store = Store::named("restore_options");
+    Ok(New(Values(store.with("keep_log_files", u64::from(keep_log_files)))))
+}
+
+/// Java: IngestExternalFileOptions.newIngestExternalFileOptions (ZZZZ)
+pub fn new_ingest(
+    _env: Env<'_>,
+    move_files: bool,
+    snapshot_consistency: bool,
+    allow_global_seqno: bool,
+    allow_blocking_flush: bool,
+) -> Result<New<Values>> {
+    let store = Store::named("ingestexternalfileoptions")
+        .with("move_files", u64::from(move_files))
+        .with("snapshot_consistency", u64::from(snapshot_consistency))
+        .with("allow_global_seqno", u64::from(allow_global_seqno))
+        .with("allow_blocking_flush", u64::from(allow_blocking_flush));
+    Ok(New(Values(store)))
+}
+
+/// Java: EnvOptions.newEnvOptions (J) -
+pub fn new_env_of(_env: Env<'_>, _options: i64) -> Result<New<Values>> {
+    Ok(New(Values(Store::named("envoptions"))))
+}
+
+/// Java: EnvOptions.setRateLimiter
+pub fn set_env_limiter(_env: Env<'_>, _options: &Values, _limiter: &Limiter) -> Result<()> {
+    // Files of writers of tables are not paced; that of a database is set at the database.
+    Ok(())
+}
+
+/// Java: BackupEngineOptions.newBackupEngineOptions
+pub fn new_backup(_env: Env<'_>, dir: String) -> Result<New<BackupOptions>> {
+    Ok(New(BackupOptions::new(dir.as_bytes())))
+}
+
+/// Java: BackupEngineOptions.setBackupEnv
+pub fn set_backup_env(_env: Env<'_>, options: &mut BackupOptions, files: &Files) -> Result<()> {
+    options.env = Some(files.clone());
+    Ok(())
+}
+
+/// Java: BackupEngineOptions.setBackupRateLimiter
+pub fn set_backup_limiter(
+    _env: Env<'_>,
+    options: &mut BackupOptions,
+    limiter: &Limiter,
+) -> Result<()> {
+    options.limits.backup = Some(limiter.0.clone()?);
+    Ok(())
+}
+
+/// Java: BackupEngineOptions.setRestoreRateLimiter
+pub fn set_restore_limiter(
+    _env: Env<'_>,
+    options: &mut BackupOptions,
+    limiter: &Limiter,
+) -> Result<()> {
+    options.limits.restore = Some(limiter.0.clone()?);
+    Ok(())
+}
+
+/// Java: CompressionOptions.newCompressionOptions
+pub fn new_compression(_env: Env<'_>) -> Result<New<Compression>> {
+    Ok(New(Compression { engine: CompressionOptions::default(), enabled: false }))
+}
+
+/// Java: CompressionOptions.windowBits
+pub fn window_bits(_env: Env<'_>, options: &Compression) -> Result<i32> {
+    Ok(options.engine.window_bits)
+}
+
+/// Java: CompressionOptions.setWindowBits
+pub fn set_window_bits(_env: Env<'_>, options: &mut Compression, bits: i32) -> Result<()> {
+    options.engine.window_bits = bits;
+    Ok(())
+}
+
+/// Java: CompressionOptions.level
+pub fn level(_env: Env<'_>, options: &Compression) -> Result<i32> {
+    Ok(options.engine.level)
+}
+
+/// Java: CompressionOptions.setLevel
+pub fn set_level(_env: Env<'_>, options: &mut Compression, level: i32) -> Result<()> {
+    options.engine.level = level;
+    Ok(())
+}
+
+/// Java: CompressionOptions.strategy
+pub fn strategy(_env: Env<'_>, options: &Compression) -> Result<i32> {
+    Ok(options.engine.strategy)
+}
+
+/// Java: CompressionOptions.setStrategy
+pub fn set_strategy(_env: Env<'_>, options: &mut Compression, strategy: i32) -> Result<()> {
+    options.engine.strategy = strategy;
+    Ok(())
+}
+
+/// Java: CompressionOptions.maxDictBytes
+pub fn dict_bytes(_env: Env<'_>, options: &Compression) -> Result<i32> {
+    Ok(options.engine.max_dict_bytes.cast_signed())
+}
+
+/// Java: CompressionOptions.setMaxDictBytes
+pub fn set_dict_bytes(_env: Env<'_>, options: &mut Compression, bytes: i32) -> Result<()> {
+    options.engine.max_dict_bytes = bytes.cast_unsigned();
+    Ok(())
+}
+
+/// Java: CompressionOptions.zstdMaxTrainBytes
+pub fn train_bytes(_env: Env<'_>, options: &Compression) -> Result<i32> {
+    Ok(options.engine.zstd_max_train_bytes.cast_signed())
+}
+
+/// Java: CompressionOptions.setZstdMaxTrainBytes
+pub fn set_train_bytes(_env: Env<'_>, options: &mut Compression, bytes: i32) -> Result<()> {
+    options.engine.zstd_max_train_bytes = bytes.cast_unsigned();
+    Ok(())
+}
+
+/// Java: CompressionOptions.enabled
+pub fn enabled(_env: Env<'_>, options: &Compression) -> Result<bool> {
+    Ok(options.enabled)
+}
+
+/// Java: CompressionOptions.setEnabled
+pub fn set_enabled(_env: Env<'_>, options: &mut Compression, enabled: bool) -> Result<()> {
+    options.enabled = enabled;
+    Ok(())
+}
+
+/// Java: Slice.createNewSlice0
+pub fn new_slice(_env: Env<'_>, rest: Rest) -> Result<New<Slice>> {
+    Ok(New(Slice(rest.0)))
+}
+
+/// Java: Slice.createNewSlice1
+pub fn new_slice_whole(_env: Env<'_>, array: Vec<u8>) -> Result<New<Slice>> {
+    Ok(New(Slice(array)))
+}
+
+/// Java: AbstractSlice.createNewSliceFromString
+pub fn new_slice_text(_env: Env<'_>, text: String) -> Result<New<Slice>> {
+    Ok(New(Slice(text.into_bytes())))
+}
+
+/// Java: AbstractSlice.size0
+pub fn slice_size(_env: Env<'_>, slice: &Slice) -> Result<i32> {
+    crate::ffi::env::size(slice.0.len())
+}
+
+/// Java: AbstractSlice.empty0
+pub fn slice_empty(_env: Env<'_>, slice: &Slice) -> Result<bool> {
+    Ok(slice.0.is_empty())
+}
+
+/// Java: AbstractSlice.toString0
+pub fn slice_text(_env: Env<'_>, slice: &Slice, hex: bool) -> Result<String> {
+    Ok(match hex {
+        true => slice.0.iter().map(|byte| format!("{byte:02X}")).collect(),
+        false => String::from_utf8_lossy(&slice.0).into_owned(),
+    })
+}
+
+/// Java: AbstractSlice.compare0
+pub fn slice_compare(_env: Env<'_>, slice: &Slice, other: &Slice) -> Result<i32> {
+    Ok(slice.0.cmp(&other.0) as i32)
+}
+
+/// Java: AbstractSlice.startsWith0
+pub fn slice_starts_with(_env: Env<'_>, slice: &Slice, prefix: &Slice) -> Result<bool> {
+    Ok(slice.0.starts_with(&prefix.0))
+}
+
+/// Java: Slice.data0
+pub fn slice_data(_env: Env<'_>, slice: &Slice) -> Result<Vec<u8>> {
+    Ok(slice.0.clone())
+}
+
+/// Java: Slice.clear0 0
+pub fn slice_clear(_env: Env<'_>, slice: &mut Slice) -> Result<()> {
+    slice.0.clear();
+    Ok(())
+}
+
+/// Java: Slice.removePrefix0
+pub fn slice_remove_prefix(_env: Env<'_>, slice: &mut Slice, length: i32) -> Result<()> {
+    let length = usize::try_from(length).unwrap_or(0).min(slice.0.len());
+    slice.0.drain(..length);
+    Ok(())
+}
+
+/// Java: Slice.disposeInternalBuf
+pub fn slice_end_buffer(_env: Env<'_>, _slice: i64, _offset: i64) -> Result<()> {
+    // The bytes are the slice's own.
+    Ok(())
+}
+
+/// Java: AbstractSlice.disposeInternal
+pub fn slice_end(_env: Env<'_>, _slice: Taken<Slice>) -> Result<()> {
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! What the generated accessors of properties do: read or set a number or a text by its place.
+//!
+//! An object is one that has a store (`Fields`); the place is that of the property in its class.
+
+use pumice_binding::store::Fields;
+
+use super::call::{Failure, Result};
+use super::handle::{self, Held};
+use crate::objects::Values;
+
+/// Java's number for compression types that stand for "as the others".
+const DISABLED: u64 = 255;
+
+fn object<'a, T: Held + Fields>(handle: i64, class: &str) -> Result<&'a mut T> {
+    // SAFETY: invariant 2 of ffi.
+    let object = unsafe { handle::exclusive::<T>(handle) }?;
+    if object.store().class().name != class {
+        let text = format!("the handle is a {}, not a {class}", object.store().class().name);
+        return Err(Failure::Status(pumice::Error::invalid_argument(text)));
+    }
+    Ok(object)
+}
+
+/// The bits of the number at `place`.
+///
+/// # Errors
+/// The handle is none of that kind.
+#[inline]
+pub fn get<T: Held + Fields>(handle: i64, class: &str, place: usize) -> Result<u64> {
+    Ok(object::<T>(handle, class)?.store().number(place))
+}
+
+/// Sets the number at `place`.
+///
+/// # Errors
+/// As [`get`].
+pub fn set<T: Held + Fields>(handle: i64, class: &str, place: usize, bits: u64) -> Result<()> {
+    let object = object::<T>(handle, class)?;
+    object.store_mut().set_number(place, bits);
+    object.changed();
+    Ok(())
+}
+
+/// The text at `place`.
+///
+/// # Errors
+/// As [`get`].
+pub fn get_text<T: Held + Fields>(handle: i64, class: &str, place: usize) -> Result<String> {
+    let text = object::<T>(handle, class)?.store().text_with_zero(place);
+    let text = text.split_last().map_or(&[][..], |(_, text)| text);
+    Ok(String::from_utf8_lossy(text).into_owned())
+}
+
+/// Sets the text at `place`.
+///
+/// # Errors
+/// As [`get`].
+pub fn set_text<T: Held + Fields>(handle: i64, class: &str, name: &str, text: &str) -> Result<()> {
+    let object = object::<T>(handle, class)?;
+    object.store_mut().put_text(name, text);
+    object.changed();
+    Ok(())
+}
+
+/// A compression type of Java's as RocksDB's number.
+pub fn compression(byte: i8) -> u64 {
+    if byte == 0x7f { DISABLED } else { i64::from(byte).cast_unsigned() }
+}
+
+/// The reverse.
+pub fn compression_byte(bits: u64) -> i8 {
+    if bits == DISABLED { 0x7f } else { bits as i8 }
+}
+
+/// A new object of values.
+pub fn create(class: &str) -> i64 {
+    handle::give(Values(pumice_binding::store::Store::named(class)))
+}
+
+/// Ends an object.
+///
+/// # Errors
+/// As [`get`].
+pub fn end<T: Held>(handle: i64) -> Result<()> {
+    drop(handle::take::<T>(handle)?);
+    Ok(())
+}

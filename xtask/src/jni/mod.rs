@@ -1,0 +1,192 @@
+//! `cargo xtask jni`: the library that RocksDB's Java classes load, and its tests with the jars of
+//! Maven Central.
+//!
+//! | argument | does |
+//! |---|---|
+//! | none | builds `target/jni/librocksdbjni.so`, and a jar with nothing but it |
+//! | `--table` | reads the native methods of the jars into `crates/jni/tables/natives.tsv` |
+//! | `--test exports` | the library exports the methods of the table and nothing else |
+//! | `--test own` | the programs in `crates/jni/tests/java` on RocksDB's library and on ours |
+//! | `--suite kafka` | the tests of Kafka Streams' state stores, on both |
+//! | `--quick` | both tests with a library that is not optimised |
+//!
+//! Needs a JDK 17 and, for the suites, Maven. Thread safety: one caller, one process.
+
+mod classes;
+mod jars;
+mod own;
+mod suites;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use crate::suite::target;
+
+const USAGE: &str = "usage: cargo xtask jni [--table | --quick | --test (exports | own) | \
+    --suite kafka] [--profile NAME]";
+
+/// The table of native methods.
+const TABLE: &str = "crates/jni/tables/natives.tsv";
+/// The name by which Java looks for the library first.
+const LIBRARY: &str = "librocksdbjni.so";
+/// The name of the library inside of the jars.
+const IN_JAR: &str = "librocksdbjni-linux64.so";
+
+/// Runs it with the words after `jni`.
+pub fn run(root: &Path, words: &[&str]) -> ExitCode {
+    let (words, profile) = match words {
+        [rest @ .., "--profile", profile] => (rest, *profile),
+        ["--quick"] => (words, "plain"),
+        _ => (words, "release"),
+    };
+    let done = match words {
+        [] => build(root, profile).and_then(|library| pack(root, &library)),
+        ["--table"] => table(root),
+        ["--test", "exports"] => build(root, profile).and_then(|library| exports(root, &library)),
+        ["--test", "own"] => build(root, profile).and_then(|library| own::run(root, &library)),
+        ["--suite", "kafka"] => {
+            build(root, profile).and_then(|library| suites::kafka(root, &library))
+        }
+        ["--quick"] => quick(root, profile),
+        _ => Err(USAGE.to_string()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("cargo xtask jni: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What the tests of the project run. A machine without a JDK is told so, and builds the library.
+fn quick(root: &Path, profile: &str) -> Result<(), String> {
+    let library = build(root, profile)?;
+    exports(root, &library)?;
+    if crate::peers::find_program("javac").is_none() {
+        println!("jni: NO JDK HERE, the library is not run: install openjdk-17-jdk-headless");
+        return Ok(());
+    }
+    own::run(root, &library)
+}
+
+/// The library, in `target/jni`.
+fn build(root: &Path, profile: &str) -> Result<PathBuf, String> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    command.current_dir(root).args(["build", "--quiet", "--package", "pumice-jni", "--lib"]);
+    execute(command.args(["--profile", profile]))?;
+    let made = target(root).join(profile).join(LIBRARY);
+    let folder = target(root).join("jni");
+    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let library = folder.join(LIBRARY);
+    copy(&made, &library)?;
+    println!("jni: {} ({} bytes)", library.display(), size(&library)?);
+    Ok(library)
+}
+
+/// A jar that holds the library under the name that the classes look for: put before RocksDB's on
+/// the class path it is found first.
+fn pack(root: &Path, library: &Path) -> Result<(), String> {
+    let folder = target(root).join("jni/jar");
+    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    copy(library, &folder.join(IN_JAR))?;
+    let jar = target(root).join("jni/pumice-rocksdbjni-native.jar");
+    if crate::peers::find_program("jar").is_none() {
+        println!(
+            "jni: no jar is made, there is no JDK; the folder {} does the same",
+            folder.display()
+        );
+        return Ok(());
+    }
+    let mut command = Command::new("jar");
+    command.args(["--create", "--file"]).arg(&jar).arg("-C").arg(&folder).arg(IN_JAR);
+    execute(&mut command)?;
+    println!("jni: {} ({} bytes)", jar.display(), size(&jar)?);
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    // A virtual machine may have the old one mapped.
+    fs::remove_file(to).ok();
+    fs::copy(from, to).map(drop).map_err(|e| format!("{}: {e}", from.display()))
+}
+
+fn size(path: &Path) -> Result<u64, String> {
+    fs::metadata(path).map(|file| file.len()).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Runs a command, which must succeed.
+fn execute(command: &mut Command) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().map_err(|error| format!("{name}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{name}: {status}")) }
+}
+
+/// What a command prints, which must succeed.
+fn output(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(text);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{name}: {}\n{text}{errors}", output.status))
+}
+
+/// Writes the table of the native methods of all jars.
+fn table(root: &Path) -> Result<(), String> {
+    let mut found: classes::Natives = classes::Natives::new();
+    for (jar, mark) in jars::ALL {
+        for class in jars::classes(root, jar)? {
+            let bytes = fs::read(&class).map_err(|e| format!("{}: {e}", class.display()))?;
+            let natives = classes::natives(&bytes)
+                .ok_or_else(|| format!("{}: not a class file", class.display()))?;
+            for native in natives {
+                found.entry(native).or_default().push(mark);
+            }
+        }
+    }
+    let mut text = String::from(
+        "# The native methods of the jars: class below org.rocksdb, name, signature, jars \
+         (f: frocksdbjni). Made by `cargo xtask jni --table`.\n",
+    );
+    for ((class, name, signature), marks) in &found {
+        text.push_str(&format!("{class}\t{name}\t{signature}\t{}\n", marks.join(",")));
+    }
+    let path = root.join(TABLE);
+    let same = fs::read_to_string(&path).is_ok_and(|old| old == text);
+    fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    println!("{} methods, {}", found.len(), if same { "as before" } else { "CHANGED" });
+    Ok(())
+}
+
+/// The library exports a function for each method of the table, what the virtual machine calls at
+/// load and unload, and nothing else.
+fn exports(root: &Path, library: &Path) -> Result<(), String> {
+    let path = root.join(TABLE);
+    let table = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let mut wanted: Vec<String> = ["JNI_OnLoad", "JNI_OnUnload"].map(String::from).into();
+    for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let &[class, name, signature, _] = columns.as_slice() else {
+            return Err(format!("{TABLE}: {line}"));
+        };
+        wanted.push(classes::export_name(class, name, signature));
+    }
+    let symbols = output(Command::new("nm").args(["-D", "--defined-only"]).arg(library))?;
+    let mut found: Vec<String> =
+        symbols.lines().filter_map(|line| line.split(' ').next_back()).map(String::from).collect();
+    wanted.sort();
+    found.sort();
+    let missing = wanted.iter().filter(|name| found.binary_search(name).is_err());
+    let missing: Vec<&String> = missing.collect();
+    let others: Vec<&String> =
+        found.iter().filter(|name| wanted.binary_search(name).is_err()).collect();
+    if !missing.is_empty() || !others.is_empty() {
+        return Err(format!("not exported: {missing:?}\nnot in the table: {others:?}"));
+    }
+    println!("jni: exports = table: {} functions", found.len());
+    Ok(())
+}

@@ -207,5 +207,4 @@ pub use pumice_port::fiber::{IoMode, Runtime};
 pub use pumice_port::os::CpuPriority;
 pub use pumice_port::pool::{Priority as PoolPriority, ThreadPools};
 pub use pumice_table::BlockCache;
-pub use pumice_table::TableProperties;
 pub use row_cache::RowCache;

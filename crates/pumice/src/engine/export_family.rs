@@ -27,6 +27,28 @@ use crate::version::family::CfData;
 /// It may be made by hand: of each file directory, name, level and sequence numbers are needed;
 /// without `smallest` and `largest` the bounds are read from the file, and without epoch numbers
 /// the order of level 0 is that of the sequence numbers.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-exported-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{
+///     ColumnFamilyOptions, ExportImportFilesMetadata, ImportColumnFamilyOptions,
+/// };
+/// db.put("a", "1")?;
+/// let family = db.default_column_family();
+/// let path = dir.join("export");
+/// let exported: ExportImportFilesMetadata = db.export_column_family(family, path)?;
+/// assert_eq!(exported.files.len(), 1);
+/// let how = ImportColumnFamilyOptions { move_files: true };
+/// let options = ColumnFamilyOptions::default();
+/// let copy = db.create_column_family_with_import(&options, "copy", &how, &[&exported])?;
+/// assert_eq!(db.get_cf(&copy, "a")?.as_deref(), Some(&b"1"[..]));
+/// # db.close()?;
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportImportFilesMetadata {
     /// Name of the comparator of the column family.

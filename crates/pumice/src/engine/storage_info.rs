@@ -14,6 +14,8 @@ use crate::engine::DbInner;
 use crate::engine::checkpoint::Moment;
 
 /// Options of [`crate::Db::live_files_storage_info`].
+///
+/// Example: that of [`LiveFileStorageInfo`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveFilesStorageInfoOptions {
     /// Say the checksums of whole files.
@@ -24,6 +26,8 @@ pub struct LiveFilesStorageInfoOptions {
 }
 
 /// What a file of a database is. RocksDB's numbers.
+///
+/// Example: that of [`LiveFileStorageInfo`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageFileType {
     /// A log.
@@ -39,6 +43,22 @@ pub enum StorageFileType {
 }
 
 /// A file of one state of the database.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-storageinfo-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{LiveFileStorageInfo, LiveFilesStorageInfoOptions, StorageFileType};
+/// db.put("a", "1")?;
+/// let how = LiveFilesStorageInfoOptions::default();
+/// let files: Vec<LiveFileStorageInfo> = db.live_files_storage_info(&how)?;
+/// let tables = files.iter().filter(|file| file.file_type == StorageFileType::Table);
+/// assert_eq!(tables.count(), 1);
+/// # db.close()?;
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveFileStorageInfo {
     /// Name inside `directory`.

@@ -13,6 +13,25 @@ use pumice_port::time::wall_micros;
 use pumice_table::TableProperties;
 
 /// Which tables a cursor reads: see [`ReadOptions::table_filter`].
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-tablefilter-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{ReadOptions, TableFilter};
+/// db.put("a", "1")?;
+/// db.flush()?;
+/// let none_large = TableFilter::new(|table| table.num_entries < 1000);
+/// let options = ReadOptions { table_filter: Some(none_large), ..ReadOptions::default() };
+/// let mut cursor = db.cursor_opt(&options)?;
+/// cursor.seek_to_first();
+/// assert_eq!(cursor.key(), Some(&b"a"[..]));
+/// # drop(cursor);
+/// # db.close()?;
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct TableFilter(Arc<dyn Fn(&TableProperties) -> bool + Send + Sync>);
 
@@ -316,6 +335,8 @@ pub struct CheckpointOptions {
 }
 
 /// Options of [`crate::Db::create_column_family_with_import`].
+///
+/// Example: that of [`ExportImportFilesMetadata`](crate::ExportImportFilesMetadata).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportColumnFamilyOptions {
     /// Take the files: link them into the database and remove their old names afterwards. Without
@@ -429,6 +450,24 @@ impl Default for CompactRangeOptions {
 }
 
 /// A switch by which a caller ends a call from outside.
+///
+/// ```
+/// # fn main() -> Result<(), pumice::Error> {
+/// # let dir = std::env::temp_dir().join(format!("pumice-cancelflag-{}", std::process::id()));
+/// # let db = pumice::Db::builder(&dir).create(true).open()?;
+/// use pumice::{CancelFlag, CompactFilesOptions};
+/// db.put("a", "1")?;
+/// db.flush()?;
+/// let name = db.live_files_metadata()[0].name.clone();
+/// let flag = CancelFlag::default();
+/// let how = CompactFilesOptions { canceled: Some(flag.clone()), ..Default::default() };
+/// flag.set(true); // From any thread.
+/// assert!(db.compact_files(&how, &[&name], 6).is_err());
+/// # db.close()?;
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CancelFlag(Arc<AtomicBool>);
 

@@ -250,6 +250,8 @@ pub struct CompactionJobInfo {
 }
 
 /// A part of a compaction. Fields about the result are 0 while it begins.
+///
+/// Example: that of [`EventListener`](crate::EventListener).
 #[derive(Clone, Debug)]
 pub struct SubcompactionJobInfo {
     /// Number of the column family.
@@ -367,8 +369,9 @@ pub struct ExternalFileIngestionInfo {
 ///
 /// use pumice::{
 ///     BackgroundErrorReason, CompactionJobInfo, CompactionReason, Error, EventListener,
-///     ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo, TableFileCreationInfo,
-///     TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition, WriteStallInfo,
+///     ExternalFileIngestionInfo, FlushJobInfo, FlushReason, MemTableInfo, SubcompactionJobInfo,
+///     TableFileCreationInfo, TableFileCreationReason, TableFileDeletionInfo, WriteStallCondition,
+///     WriteStallInfo,
 /// };
 ///
 /// #[derive(Default)]
@@ -392,6 +395,9 @@ pub struct ExternalFileIngestionInfo {
 ///     fn on_compaction_completed(&self, info: &CompactionJobInfo) {
 ///         assert_eq!(info.compaction_reason, CompactionReason::ManualCompaction);
 ///         self.add(format!("compacted into level {}", info.output_level));
+///     }
+///     fn on_subcompaction_completed(&self, info: &SubcompactionJobInfo) {
+///         println!("part {} took {} us", info.subcompaction_job_id, info.elapsed_micros);
 ///     }
 ///     fn on_table_file_created(&self, info: &TableFileCreationInfo) {
 ///         if info.reason == TableFileCreationReason::Flush {

@@ -111,7 +111,9 @@ impl Life {
         for _ in 0..1 + self.rng.uniform(3) {
             let dies_at = self.draw_death(3);
             let Some(open) = self.open(crash, dies_at)? else {
-                crash = self.crash(None);
+                // Nobody has looked at what the crash before left.
+                let next = self.crash(None);
+                crash = if crash == Crash::Power { crash } else { next };
                 continue;
             };
             self.resolve(&open, dies_at)?;

@@ -92,12 +92,17 @@ fn open(path: &Path) -> (TransactionDb, Vec<pumice::ColumnFamily>) {
     };
     // Its RocksDB is older than the newest format.
     cf.table_factory.set("format_version", "5").unwrap();
-    // Of the family of the dictionary; it has no operands in this test.
-    cf.set_merge_operator("Rdb_system_merge_op", |_, _, _| None);
     let names = Db::list_column_families(&db_options, path).unwrap();
     assert!(names.contains(&"__system__".to_string()), "{names:?}");
-    let families: Vec<_> =
-        names.into_iter().map(|name| ColumnFamilyDescriptor::new(name, cf.clone())).collect();
+    let family = |name: String| {
+        let mut cf = cf.clone();
+        if name == "__system__" {
+            // The dictionary's; it has no operands in this test.
+            cf.set_merge_operator("Rdb_system_merge_op", |_, _, _| None);
+        }
+        ColumnFamilyDescriptor::new(name, cf)
+    };
+    let families: Vec<_> = names.into_iter().map(family).collect();
     TransactionDb::open_cf(&db_options, &TransactionDbOptions::default(), path, &families).unwrap()
 }
 

@@ -6,7 +6,7 @@
 //! receives records, so that a flush never makes data durable before earlier data of other column
 //! families is durable. With one, the next log begins with the length that the old one must have
 //! (`Predecessor`), and the old one is synced only if a sync is asked for before its memtable is
-//! flushed.
+//! flushed, or if a prepared section is held.
 //!
 //! Thread safety: `Wals` belongs to the lock `Logs::wal` of the engine. Invariants: (1) `sizes`
 //! lists the logs that recovery would read, ascending, the current one last; (2) after an I/O error

@@ -203,6 +203,9 @@ impl DbInner {
 
     /// Number of the log that writes from now on go to: a new one unless the current is empty.
     fn start_log_if_used(&self, _: &Leadership) -> Result<u64> {
+        // Where a section stays in sight of recovery, so must the end of each other one that a
+        // table makes durable. Before the log's lock, which is taken under that of the state.
+        let held = self.state.lock().files.log_holders.oldest().is_some();
         let mut wal = self.logs.at_rest();
         if let Some(error) = wal.failure() {
             // The writer that saw it fail may not have reported it yet. Only a resume may start
@@ -214,7 +217,7 @@ impl DbInner {
         }
         let (old, number) = (wal.number(), self.new_file_number());
         let several = self.cfs.load().all().nth(1).is_some();
-        if let Err(error) = wal.switch(number, several) {
+        if let Err(error) = wal.switch(number, several || held) {
             drop(wal);
             self.faults().background_error_of_leader(&error, Reason::WriteCallback);
             return Err(error);

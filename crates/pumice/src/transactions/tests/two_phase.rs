@@ -243,6 +243,35 @@ fn crashes_at_every_step() {
     }
 }
 
+/// A commit without a sync is in a table; the log that had it is lost, and the section before it
+/// stays for another transaction.
+#[pumice_test_macros::test]
+fn a_flushed_commit_is_not_prepared_again() {
+    let fs = MemFs::new(1);
+    let open = |fs: &MemFs| {
+        let mut options = options();
+        options.db.file_system = fs.shared();
+        TransactionDb::open(&options, &TransactionDbOptions::default(), "/db").unwrap()
+    };
+    let db = open(&fs);
+    let prepared = |name: &str, write: &WriteOptions| {
+        let transaction = db.transaction_opt(write, &at_once());
+        transaction.set_name(name).unwrap();
+        transaction.put(name, name).unwrap();
+        transaction.prepare().unwrap();
+        transaction
+    };
+    let committed = prepared("committed", &WriteOptions::default());
+    let waiting = prepared("waiting", &synced());
+    committed.commit().unwrap();
+    db.db().flush().unwrap();
+    let after = open(&fs.crashed_copy(1, CrashMode::UNSYNCED));
+    let names: Vec<_> = after.prepared_transactions().iter().map(Transaction::name).collect();
+    assert_eq!(names, [b"waiting"]);
+    assert!(after.get("committed").unwrap().is_some());
+    waiting.rollback().unwrap();
+}
+
 /// The crash of an open that finds prepared transactions loses none.
 #[pumice_test_macros::test]
 fn crashes_of_opens() {
